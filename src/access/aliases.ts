@@ -1,4 +1,4 @@
-import { type TwoNames, twoNames, withSegment } from "../compat/sync-paths.ts";
+import { type Alias, aliasIn, withSegment } from "../compat/sync-paths.ts";
 import type { PathRule } from "../contracts/policies.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
 
@@ -15,7 +15,7 @@ export function inCanonicalNames(
   path: string,
   caseless: number | null = null,
 ): { acl: PathAcl; path: string } {
-  const named = twoNames(path);
+  const named = aliasIn(path);
   if (!named) return caseless === null ? { acl, path: namespace + path } : inLowerCase(acl, namespace, path, caseless);
   const at = { ...named, segment: named.segment + namespace.split("/").length - 1 };
   const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
@@ -29,14 +29,14 @@ export function inCanonicalNames(
 /** One request may be about a thousand paths, and compiling many rules takes milliseconds. */
 const canonicalRules = new WeakMap<PathAcl, Map<string, PathAcl>>();
 
-function compileIn(acl: PathAcl, at: TwoNames): PathAcl {
+function compileIn(acl: PathAcl, at: Alias): PathAcl {
   const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
   const spelt = rules.map((rule) => toCanonical(rule, at));
   const changed = spelt.some((rule, index) => rule !== rules[index]);
   return changed ? compilePaths([{ namespace: "", paths: spelt }]) : acl;
 }
 
-function toCanonical(rule: PathRule, { segment, neutral, upstream }: TwoNames): PathRule {
+function toCanonical(rule: PathRule, { segment, neutral, upstream }: Alias): PathRule {
   const isPrefix = rule.path.endsWith("*");
   const segments = (isPrefix ? rule.path.slice(0, -1) : rule.path).split("/");
   const word = segments[segment];

@@ -2,8 +2,8 @@ import { SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 
 /**
- * Every object of the deployment, through those that know of them: mounts and who holds keys through `AccessControl`, agents
- * through `ClusterRegistry`, destinations with work through `SyncControl`. Each once.
+ * Enumerates every object of the deployment once: mounts and key holders through `AccessControl`, agents through
+ * `ClusterRegistry`, destinations with work through `SyncControl`.
  */
 export async function* everyObject(env: Env): AsyncGenerator<ObjectName> {
   const seen = new Set<string>();

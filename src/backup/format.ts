@@ -9,16 +9,16 @@ import { badRequest } from "../platform/http/errors.ts";
 import { VERSION } from "../platform/version.ts";
 
 /*
- * The file: a line that says what it is, then frames, each its length in four bytes and its bytes. The first frame is the
- * header, in plain JSON. Every other is one record in JSON, sealed under a key of the file's own that the header has, wrapped
- * by the master key. A frame opens only in its place and behind its header, so none can be altered, moved or left out; the
- * last one counts all others, so none can be missing at the end.
+ * Snapshot file format: a magic line, then frames of a four-byte length and that many bytes. The first frame is the
+ * header in plain JSON. Every other frame is one JSON record, sealed under a file key, which the header contains
+ * wrapped by the master key. A frame opens only at its position and behind its header, so none can be altered, moved or
+ * omitted. The last frame counts all others, so truncation is detected.
  */
 
 export const MAGIC = "sallyport-snapshot 1\n";
 export const LENGTH_BYTES = 4;
 
-/** What of an object is not in its tables. Its rows follow. */
+/** Metadata of an object outside its tables. Its rows follow. */
 export interface ObjectRecord {
   readonly type: "object";
   readonly kind: ObjectKind;
@@ -27,7 +27,7 @@ export interface ObjectRecord {
   readonly sequences: Readonly<Record<string, number>>;
 }
 
-/** Rows of a table of the object before. */
+/** Rows of a table of the preceding object. */
 export interface RowsRecord {
   readonly type: "rows";
   readonly table: string;
@@ -35,7 +35,7 @@ export interface RowsRecord {
   readonly rows: readonly (readonly Value[])[];
 }
 
-/** The last record. `digest`: SHA-256 of all bytes before it, in hex. */
+/** The last record. `digest`: SHA-256 of all previous bytes, in hex. */
 export interface EndRecord {
   readonly type: "end";
   readonly objects: number;
@@ -47,11 +47,11 @@ export type SnapshotRecord = ObjectRecord | RowsRecord | EndRecord;
 
 const Header = z.object({
   snapshot: z.string(),
-  /** When it was taken, ISO 8601. */
+  /** Creation time, ISO 8601. */
   taken: z.string(),
-  /** The version of the service that has taken it. */
+  /** Version of the service that created it. */
   version: z.string(),
-  /** The master key by which the file's key is wrapped. */
+  /** The master key that wraps the file key. */
   master: z.string(),
   key: z.string(),
 });
@@ -74,7 +74,7 @@ export class Sealer {
     this.#header = Buffer.from(JSON.stringify(header));
   }
 
-  /** The bytes that the file begins with. */
+  /** The first bytes of the file. */
   begin(): Uint8Array {
     return this.#counted(Buffer.concat([Buffer.from(MAGIC), framed(this.#header)]));
   }
@@ -85,7 +85,7 @@ export class Sealer {
     return this.#counted(this.#frame(record));
   }
 
-  /** The bytes that the file ends with. */
+  /** The last bytes of the file. */
   end(): Uint8Array {
     const digest = this.#digest.copy().digest("hex");
     return this.#frame({ type: "end", objects: this.#objects, rows: this.#rows, digest });
@@ -103,7 +103,7 @@ export class Sealer {
   }
 }
 
-/** Opens the frames of one file, in order. Says what is wrong with it as a `RequestError` 400. */
+/** Opens the frames of one file, in order. Reports defects as `RequestError` 400. */
 export class Opener {
   readonly header: Header;
   readonly #key: Uint8Array;
@@ -151,7 +151,7 @@ export class Opener {
     return record;
   }
 
-  /** The file is over. */
+  /** Called at the end of the file. */
   close(): void {
     if (!this.#ended) throw badRequest("snapshot: it is cut off");
   }
@@ -171,7 +171,7 @@ function parseHeader(bytes: Uint8Array): Header {
   }
 }
 
-/** Whether a record speaks of an object that this version knows. */
+/** Whether this version supports the object type of a record. */
 export const isKnownObject = (record: ObjectRecord): boolean => isKind(record.kind);
 
 const keyContext = (snapshot: string): string => `snapshot ${snapshot} key`;
@@ -184,7 +184,7 @@ function framed(bytes: Uint8Array): Uint8Array {
   return Buffer.concat([length, bytes]);
 }
 
-/* Blobs, which JSON has none of. */
+/* Encoding of blobs, which JSON lacks. */
 
 const written = (value: unknown): unknown =>
   value instanceof ArrayBuffer ? { base64: Buffer.from(value).toString("base64") } : value;

@@ -1,10 +1,10 @@
 import { badRequest } from "../platform/http/errors.ts";
 import { LENGTH_BYTES, MAGIC } from "./format.ts";
 
-/** A row has 2 MB at most, and a page of rows little more; their text may be several times as long. */
+/** A row has at most 2 MB, and a page of rows slightly more; their JSON text may be several times as long. */
 const MAX_FRAME_BYTES = 32 * 1024 * 1024;
 
-/** The frames of a file, as they come. Holds no more than one. */
+/** The frames of a file as they arrive. Holds one frame in memory. */
 export async function* framesOf(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   const bytes = new Bytes(body);
   const magic = await bytes.take(MAGIC.length).catch(() => null);
@@ -21,7 +21,7 @@ export async function* framesOf(body: ReadableStream<Uint8Array> | null): AsyncG
   }
 }
 
-/** Bytes by their number, whatever the pieces they come in. */
+/** Reads exact byte counts from chunks of any size. */
 class Bytes {
   readonly #pieces: AsyncIterator<Uint8Array>;
   #rest: Uint8Array[] = [];
@@ -31,7 +31,7 @@ class Bytes {
     this.#pieces = (body ?? new Blob([]).stream())[Symbol.asyncIterator]();
   }
 
-  /** The next bytes, so many; null at the end. */
+  /** The next `count` bytes; null at the end. */
   async take(count: number): Promise<Uint8Array | null> {
     while (this.#length < count) {
       const { done, value } = await this.#pieces.next();

@@ -9,7 +9,10 @@ import {
 } from "../listings/destinations.ts";
 import { everyObject } from "./directory.ts";
 
-/** What a rebuild looked at: destinations that there are, and rows that were listed in the end. `behind`: destinations that could not tell all yet; they go on by themselves. */
+/**
+ * Result of a rebuild: existing destinations, and listed rows at the end. `behind`: destinations with undelivered
+ * updates, which continue in the background.
+ */
 export interface Rebuilt {
   readonly destinations: number;
   readonly listed_destinations: number;
@@ -17,14 +20,14 @@ export interface Rebuilt {
   readonly behind: number;
 }
 
-/** Destinations that are asked at the same time. */
+/** Destinations queried concurrently. */
 const AT_ONCE = 6;
 
 /**
- * Brings the listings in line with the objects, while both go on changing. Destinations put in what they have, in line with
- * what else they tell; then every row that is listed is shown to its destination, which takes out what it does not have. So
- * nothing that is listed rightly is ever missing, and running it again, or while another runs, does no harm.
- * @throws when D1 does
+ * Reconciles the listings with the objects while both change. First destinations write their rows, ordered with their
+ * other updates. Then each destination removes listed rows that it does not have. Correct rows are never missing;
+ * repeated or concurrent runs are harmless.
+ * @throws when D1 fails
  */
 export async function rebuildListings(env: Env): Promise<Rebuilt> {
   const db = env.LISTINGS;
@@ -73,7 +76,7 @@ export async function rebuildListings(env: Env): Promise<Rebuilt> {
   }
 }
 
-/** Whether a listed destination can be one at all. */
+/** Whether a listed key can be a destination. */
 function isName({ namespace, type, name }: DestinationListing): boolean {
   const key = destinationKeyOf(destinationName({ namespace, type, name }));
   return type !== "" && name !== "" && key.namespace === namespace && key.type === type && key.name === name;

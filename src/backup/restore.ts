@@ -14,18 +14,18 @@ export interface Restored {
   readonly taken: string;
   readonly objects: number;
   readonly rows: number;
-  /** The lists of destinations and associations; null when they could not be made yet. */
+  /** The rebuilt listings; null when that is still pending. */
   readonly listings: Rebuilt | null;
 }
 
-/** The last steps go on behind the answer when they take longer. */
+/** Longer final steps continue in the background. */
 const FINISH_MS = 60_000;
 const STEP_AGAIN_MS = 200;
 
 /**
- * Restores a snapshot into an empty deployment. Until its last byte has been checked nothing in the deployment changes, but that
- * it takes no change; then everything does.
- * @throws RequestError 400 for a file that is not whole or not ours, 409 when the deployment is not empty
+ * Restores a snapshot into an empty deployment. Until the last byte is verified the deployment only blocks writes; then
+ * all data is replaced.
+ * @throws RequestError 400 for an incomplete or foreign file, 409 when the deployment is not empty
  */
 export async function restoreSnapshot(env: Env, body: ReadableStream<Uint8Array> | null): Promise<Restored> {
   const frames = framesOf(body);
@@ -56,7 +56,7 @@ async function load(
 ): Promise<{ objects: number; rows: number }> {
   const masters = new Set(parseKeyring(env.MASTER_KEY).byId.keys());
   const missing = new Set(SINGLETONS.map(textOfObject));
-  // So that nobody can have begun to use it by the time that its rows come.
+  // Locked before their rows arrive, so that they stay unused.
   for (const object of SINGLETONS) if (object !== ACCESS_CONTROL) await hold(env, restore, object);
   let [object, objects, rows]: [ObjectName | null, number, number] = [null, 0, 0];
   for await (const frame of frames) {
@@ -92,7 +92,7 @@ async function begin(env: Env, restore: string, record: ObjectRecord): Promise<O
   return object;
 }
 
-/** Data keys that do not open here would leave a service that is sealed in parts. */
+/** Data keys that cannot be opened here would leave the service partially sealed. */
 function refuseForeignKeys({ table, columns, rows }: RowsRecord, masters: ReadonlySet<string>): void {
   if (table !== "data_keys") return;
   const column = columns.indexOf("master");
@@ -109,18 +109,18 @@ async function undo(env: Env, restore: string): Promise<void> {
   try {
     await accessControl(env).undoRestore(restore);
   } catch (failure) {
-    // The deployment goes on to say that a restore has not ended.
+    // The deployment keeps reporting an unfinished restore.
     warn("restore-not-undone", { restore, because: textOf(failure) });
   }
 }
 
-/** Drives the last steps. `AccessControl` goes on by itself when nobody does. */
+/** Drives the final steps. `AccessControl` continues by itself otherwise. */
 async function finish(env: Env): Promise<void> {
   for (const end = Date.now() + FINISH_MS; Date.now() < end; ) {
     try {
       if (!(await accessControl(env).stepRestore())) return;
     } catch {
-      // It restarts on its way, so as to forget what it was.
+      // It restarts in between to discard its cached state.
       await scheduler.wait(STEP_AGAIN_MS);
     }
   }

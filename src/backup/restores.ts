@@ -4,8 +4,13 @@ import type { ObjectKind, ObjectName } from "../platform/durable/object-kinds.ts
 import { RESTORE_RUNS } from "../platform/durable/snapshot/snapshot-lock.ts";
 
 /**
- * loading: rows come, and lie beside the tables; it may be undone. swapping: all have come, and they take the tables' places, in
- * one object after the other. releasing: they have, and the objects begin to work. From swapping on there is no way back.
+ * Phases of a restore.
+ *
+ *   loading ──complete──> swapping ──every object──> releasing ──every object──> done
+ *      └──undo──> done
+ *
+ * loading: rows arrive in shadow tables. swapping: shadow tables replace the tables, one object after the other.
+ * releasing: objects resume work. From swapping on, a restore cannot be undone.
  */
 type Phase = "loading" | "swapping" | "releasing";
 
@@ -17,23 +22,23 @@ export interface RestoreState {
 interface Host {
   readonly env: Env;
   readonly storage: DurableObjectStorage;
-  /** Takes no change from now on; refused when the object was used. */
+  /** Blocks writes; refused for a used object. */
   hold(restore: string): Result<null>;
   swap(restore: string): Result<null>;
   release(restore: string): void;
-  /** Forgets all memory; the call that asked for it fails. */
+  /** Discards all in-memory state; the call itself fails. */
   restart(): void;
 }
 
 const KEY = "restore";
 const LEDGER = '"restore:objects"';
 const PAGE = 16;
-/** Between two steps that nobody asks for. */
+/** Pause between two steps without a caller. */
 const STEP_MS = 1_000;
 
 /**
- * A restore's ledger, and what it does once all rows have come: so that it goes on whoever dies. Belongs to `AccessControl`,
- * which is held itself meanwhile, and so keeps this beside its tables.
+ * Ledger and driver of a restore: it survives a crash of any participant. Belongs to `AccessControl`, which is locked
+ * itself meanwhile, so the ledger is stored beside its tables.
  */
 export class Restores {
   readonly #host: Host;
@@ -46,13 +51,13 @@ export class Restores {
     return this.#host.storage.kv.get<RestoreState>(KEY) ?? null;
   }
 
-  /** When the next step is due without anybody asking, ms since 1970, or null. */
+  /** When the next step is due without a caller, ms since 1970, or null. */
   nextDue(now: number): number | null {
     const state = this.state();
     return state === null || state.phase === "loading" ? null : now + STEP_MS;
   }
 
-  /** Begins a restore. One that has died before all rows had come is undone first. */
+  /** Starts a restore. An abandoned one in phase loading is undone first. */
   async begin(restore: string): Promise<Result<null>> {
     const before = this.state();
     if (before && before.phase !== "loading") return refuse("conflict", "a restore is about to end; wait for it");
@@ -69,7 +74,7 @@ export class Restores {
     return ok(null);
   }
 
-  /** An object is about to be held: whatever happens, it will be let go. */
+  /** Records an object before it is locked, so that it will be released in any case. */
   join(restore: string, { kind, name }: ObjectName): Result<null> {
     if (!this.#is(restore, "loading"))
       return refuse("conflict", "the restore has ended: another was begun, or it was undone");
@@ -77,7 +82,7 @@ export class Restores {
     return ok(null);
   }
 
-  /** All rows have come. */
+  /** All rows have arrived. */
   complete(restore: string): Result<null> {
     if (!this.#is(restore, "loading"))
       return refuse("conflict", "the restore has ended: another was begun, or it was undone");
@@ -85,7 +90,7 @@ export class Restores {
     return ok(null);
   }
 
-  /** Undoes a restore, this one or whichever there is. Without one there is nothing to undo. */
+  /** Undoes the given restore, or any. No-op without one. */
   async undo(restore: string | null): Promise<Result<null>> {
     const state = this.state();
     if (!state || (restore !== null && state.restore !== restore)) return ok(null);
@@ -96,7 +101,7 @@ export class Restores {
     return ok(null);
   }
 
-  /** Goes on with what is to be done once all rows have come. @returns whether there is more */
+  /** Performs the next step after all rows have arrived. @returns whether steps remain */
   async step(): Promise<boolean> {
     const state = this.state();
     if (!state || state.phase === "loading") return false;
@@ -108,7 +113,7 @@ export class Restores {
       const swapped = this.#host.swap(restore);
       if (!swapped.ok) throw new Error(swapped.message);
       this.#move(restore, "releasing");
-      // Behind the answer: what this object remembers is no longer true.
+      // After the answer: cached state of this object is stale.
       setTimeout(() => this.#host.restart(), 0);
       return true;
     }
@@ -146,7 +151,7 @@ export class Restores {
   async #swap(restore: string, object: ObjectName): Promise<void> {
     const swapped = await storedObject(this.#host.env, object).swap(restore);
     if (!swapped.ok) throw new Error(swapped.message);
-    // The call fails, as its object is gone with it.
+    // The call fails because its object restarts.
     await storedObject(this.#host.env, object)
       .restart()
       .catch(() => undefined);
@@ -172,5 +177,5 @@ export class Restores {
   }
 }
 
-/** What everybody is told while a restore has not ended. */
+/** Refusal of other requests during a restore. */
 export const refusedByRestore = () => refuse("unavailable", RESTORE_RUNS);

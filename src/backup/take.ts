@@ -8,24 +8,24 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { everyObject } from "./directory.ts";
 import { Sealer } from "./format.ts";
 
-/** Objects that are asked at the same time. */
+/** Objects called concurrently. */
 const AT_ONCE = 32;
-/** Left of the time in which all must be frozen: an answer is on its way for a while. */
+/** Safety margin of the freeze window for answers in transit. */
 const MARGIN_MS = 2_000;
 const NOT_AT_REST = "snapshot: not all objects came to rest in time; try again when there is less to do";
-/** How often `AccessControl` is told that the snapshot goes on, so that no other is begun. */
-const KEEP_MS = 15_000;
+/** Heartbeat interval to `AccessControl`, which prevents a concurrent snapshot. */
+const HEARTBEAT_MS = 15_000;
 
 interface Frozen {
   readonly object: ObjectName;
   readonly view: SnapshotView;
 }
 
-/** A snapshot of everything, as a stream that is made as fast as it is read. @throws Sealed */
+/** A snapshot of all objects, streamed as fast as it is read. @throws Sealed */
 export async function takeSnapshot(env: Env): Promise<{ ok: true; value: ReadableStream<Uint8Array> } | Refusal> {
   const snapshot = crypto.randomUUID();
   const sealer = new Sealer(snapshot, new Date(), env.MASTER_KEY);
-  const cut = await cutAll(env, snapshot);
+  const cut = await freezeAll(env, snapshot);
   if (!cut.ok) return cut;
   const pieces = sealed(env, snapshot, sealer, cut.value);
   return {
@@ -39,7 +39,7 @@ export async function takeSnapshot(env: Env): Promise<{ ok: true; value: Readabl
         },
         cancel: async () => {
           await pieces.return(undefined);
-          // One that was never begun has not ended anything.
+          // A snapshot that was refused has nothing to end.
           await endAll(
             env,
             snapshot,
@@ -53,10 +53,10 @@ export async function takeSnapshot(env: Env): Promise<{ ok: true; value: Readabl
 }
 
 /**
- * Makes every object ready, while all go on; then freezes them, and lets all go again once the last is frozen: at that moment
- * nothing moves between them. Writes wait for it, `FREEZE_MS` at most; an object that is not told so goes on by itself then.
+ * Prepares every object while all continue, then freezes them, and resumes all once the last is frozen: at that moment
+ * nothing changes in any of them. Writes wait at most `QUIESCE_MS`; a frozen object resumes by itself after that.
  */
-async function cutAll(env: Env, snapshot: string): Promise<{ ok: true; value: Frozen[] } | Refusal> {
+async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value: Frozen[] } | Refusal> {
   const frozen = new Map<string, Frozen>();
   const tried = new Map<string, ObjectName>();
   const prepare = async (object: ObjectName): Promise<Refusal | null> => {
@@ -71,25 +71,25 @@ async function cutAll(env: Env, snapshot: string): Promise<{ ok: true; value: Fr
     frozen.set(textOfObject(object), { object, view: cut.value });
     return null;
   };
-  /** With all objects there are, those first of which others are known. @returns the first refusal */
-  const throughout = async (work: (object: ObjectName) => Promise<Refusal | null>): Promise<Refusal | null> => {
-    // One snapshot at a time: who has this object has all.
+  /** Calls all objects, those that enumerate others first. @returns the first refusal */
+  const onAllObjects = async (work: (object: ObjectName) => Promise<Refusal | null>): Promise<Refusal | null> => {
+    // The first object serializes snapshots.
     const first = await work(ACCESS_CONTROL);
     if (first) return first;
     const others = SINGLETONS.filter((object) => object !== ACCESS_CONTROL);
     const refused = (await each(others, work)).find((refusal) => refusal !== null);
     if (refused) return refused;
-    // While these are frozen, what they know of does not change any more.
+    // While these are frozen, the set of objects is stable.
     const known: ObjectName[] = [];
     for await (const object of everyObject(env)) known.push(object);
     return (await each(known, work)).find((refusal) => refusal !== null) ?? null;
   };
   const end = (objects: Iterable<ObjectName>) => endAll(env, snapshot, [...objects]);
   try {
-    let refused = await throughout(prepare);
+    let refused = await onAllObjects(prepare);
     if (!refused) {
       const begun = Date.now();
-      refused = await throughout(freeze);
+      refused = await onAllObjects(freeze);
       if (!refused && Date.now() - begun > QUIESCE_MS - MARGIN_MS) refused = refuse("unavailable", NOT_AT_REST);
     }
     if (refused) {
@@ -98,7 +98,7 @@ async function cutAll(env: Env, snapshot: string): Promise<{ ok: true; value: Fr
     }
     const cut = [...frozen.values()];
     await each(cut, ({ object }) => storedObject(env, object).thaw(snapshot));
-    // Made ready, and gone since.
+    // Prepared, but deleted since.
     await end([...tried].filter(([name]) => !frozen.has(name)).map(([, object]) => object));
     return { ok: true, value: cut };
   } catch (failure) {
@@ -113,7 +113,7 @@ async function* sealed(
   sealer: Sealer,
   cut: readonly Frozen[],
 ): AsyncGenerator<Uint8Array, undefined, undefined> {
-  // A restore decides with `AccessControl`, when it has all others.
+  // `AccessControl` last: a restore is decided there, after all others.
   const left = [...cut].sort((a, b) => rank(a.object) - rank(b.object));
   let kept = Date.now();
   try {
@@ -126,7 +126,7 @@ async function* sealed(
         if (!part.ok) throw new Error(part.message);
         for (const rows of part.value.some) yield sealer.seal({ type: "rows", ...rows });
         from = part.value.next;
-        if (Date.now() - kept < KEEP_MS) continue;
+        if (Date.now() - kept < HEARTBEAT_MS) continue;
         kept = Date.now();
         await storedObject(env, ACCESS_CONTROL).keepCut(snapshot);
       }
@@ -147,7 +147,7 @@ async function* sealed(
 
 const rank = (object: ObjectName): number => (object.kind === ACCESS_CONTROL.kind ? 1 : 0);
 
-/** Ends cuts, as far as their objects can be reached: the others end by themselves. */
+/** Ends snapshots of all reachable objects; the others time out. */
 async function endAll(env: Env, snapshot: string, objects: readonly ObjectName[]): Promise<void> {
   await each(objects, (object) =>
     storedObject(env, object)
@@ -156,7 +156,7 @@ async function endAll(env: Env, snapshot: string, objects: readonly ObjectName[]
   );
 }
 
-/** Once more, when the object was restarted under the call. */
+/** Retries once, for an object that restarted during the call. */
 const again = <T>(call: () => Promise<T>): Promise<T> => call().catch(call);
 
 async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {

@@ -1,19 +1,19 @@
 import type { Dialect } from "./dialect.ts";
 
-/** The type of the mount, as either system calls it. */
+/** The neutral name of a mount type. */
 export const neutralMountType = (type: string): string => (type === "azure" ? "cloud-b" : type);
 
-/** The type of a mount as the caller calls it. */
+/** A mount type in the caller's dialect. */
 export const wordMountType = (dialect: Dialect, type: string): string =>
   dialect === "upstream" && type === "cloud-b" ? "azure" : type;
 
-/** Fields of a role of the credentials engine, the neutral name first. */
+/** Fields of a credentials role: neutral name, upstream name. */
 const FIELD_NAMES = [
   ["cloud_roles", "azure_roles"],
   ["cloud_groups", "azure_groups"],
 ] as const;
 
-/** Upstream's names of fields that are called differently here. */
+/** Upstream names of differing fields. */
 export const UPSTREAM_FIELDS: readonly string[] = FIELD_NAMES.map(([, upstream]) => upstream);
 
 /** Values of `sign_in_audience`; the upstream spelling is the provider's own. */
@@ -27,17 +27,17 @@ const AUDIENCE_NAMES = [
 const providerAudiences: ReadonlyMap<string, string> = new Map(AUDIENCE_NAMES);
 const neutralAudiences: ReadonlyMap<string, string> = new Map(AUDIENCE_NAMES.map(([ours, theirs]) => [theirs, ours]));
 
-/** The audiences by their neutral names. */
+/** Neutral names of the audiences. */
 export const AUDIENCES: readonly string[] = AUDIENCE_NAMES.map(([neutral]) => neutral);
 
-/** The audiences as the caller calls them. */
+/** The audiences in the caller's dialect. */
 export const audiencesOf = (dialect: Dialect): string[] =>
   AUDIENCE_NAMES.map(([neutral, upstream]) => (dialect === "upstream" ? upstream : neutral));
 
-/** An audience as the provider spells it; empty stays empty. */
+/** The provider's spelling of an audience; empty stays empty. */
 export const providerAudience = (neutral: string): string => providerAudiences.get(neutral) ?? neutral;
 
-/** The body of a role with neutral names, whichever it was written with. What is written in both, counts by its neutral name. */
+/** A role's body with neutral names. If a field is present under both names, the neutral one wins. */
 export function neutralRole(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const role: Record<string, unknown> = { ...body };
   for (const [neutral, upstream] of FIELD_NAMES) {
@@ -51,22 +51,22 @@ export function neutralRole(body: Readonly<Record<string, unknown>>): Record<str
 
 const neutralFields: ReadonlyMap<string, string> = new Map(FIELD_NAMES.map(([ours, theirs]) => [theirs, ours]));
 
-/** A field of a body by its neutral name, whichever it was written with. */
+/** The neutral name of a field. */
 export const neutralField = (name: string): string => neutralFields.get(name) ?? name;
 
-/** What else a value of a field may be called. */
+/** The other name of a field's value. */
 export const otherName = (value: string): string => neutralAudiences.get(value) ?? providerAudience(value);
 
-/** A refusal that begins with a role's field, with the field's upstream name. */
+/** A refusal that starts with a field's name, in upstream's naming. */
 export const wordField = (message: string): string =>
   FIELD_NAMES.reduce((text, [neutral, upstream]) => text.replace(new RegExp(`^${neutral}\\b`), upstream), message);
 
-/** Durations of a role. */
+/** Duration fields of a role. */
 export const DURATIONS = ["ttl", "max_ttl", "explicit_max_ttl"] as const;
 
 /**
- * A role in the caller's words. The upstream dialect has durations as they were written, and none that was not: clients
- * compare them with theirs. `written` is no field of either.
+ * A role in the caller's dialect. In the upstream dialect durations are returned as written, and unset ones omitted,
+ * because clients compare them. `written` is internal to both.
  */
 export function wordRole(
   dialect: Dialect,
@@ -82,7 +82,7 @@ export function wordRole(
   for (const field of DURATIONS) {
     const text = (written as Readonly<Record<string, unknown>> | undefined)?.[field];
     if (text === undefined && role[field] === 0) delete shown[field];
-    // Seconds are a number, however they were written.
+    // Seconds are a number in any case.
     if (typeof text === "string" && !/^\+?\d*$/.test(text.trim())) shown[field] = text;
   }
   return shown;

@@ -1,14 +1,12 @@
 /**
- * Whose words a caller speaks. `upstream`: the request used an upstream header or path name, so the answer follows upstream
- * where the two differ (docs/reference/compatibility.md). Everything inside the service speaks neutral.
+ * Dialect of a caller. `upstream`: the request used an upstream header or path name, so the answer uses upstream names
+ * where they differ (docs/reference/compatibility.md). All code inside the service uses neutral names.
  */
 export type Dialect = "neutral" | "upstream";
 
-/*
- * The one table of names. Each pair says one thing, the neutral word first.
- */
+/* The table of names: pairs of neutral and upstream name. */
 
-/** Types of destinations: in paths, `type`, `store_type`, and the keys of lists. A type that is not here has one name. */
+/** Destination types: in paths, `type`, `store_type`, and list keys. Unlisted types have one name. */
 export const TYPE_NAMES = [
   ["cloud-a-sm", "aws-sm"],
   ["cloud-b-kv", "azure-kv"],
@@ -23,7 +21,7 @@ export const FOLDER_NAMES = [["repo-host-apps", "github-apps"]] as const;
 /** Values of `sync_status`. */
 export const STATUS_NAMES = [["INTERNAL_ERROR", "INTERNAL_VAULT_ERROR"]] as const;
 
-/** Request headers, by what they mean. */
+/** Request headers by meaning. */
 export const requestHeader = {
   token: ["X-Orch-Token", "X-Vault-Token", "X-Nomad-Token"],
   namespace: ["X-Orch-Namespace", "X-Vault-Namespace"],
@@ -31,7 +29,7 @@ export const requestHeader = {
   wrapTtl: ["X-Orch-Wrap-TTL", "X-Vault-Wrap-TTL"],
 } as const;
 
-/** Response headers of areas C and D; both spellings leave, as they are only headers. */
+/** Response headers of the cluster API; both spellings are sent. */
 export const clusterHeader = {
   index: ["X-Orch-Index", "X-Nomad-Index"],
   knownLeader: ["X-Orch-KnownLeader", "X-Nomad-KnownLeader"],
@@ -40,16 +38,16 @@ export const clusterHeader = {
   oldestIndex: ["X-Orch-Oldest-Index", "X-Nomad-Oldest-Index"],
 } as const;
 
-/** The dialect of a request, by its headers: any of an upstream system's own makes it that system's. */
+/** The dialect of a request: upstream if it has any upstream header. */
 export function dialectOf(headers: Headers): Dialect {
   for (const [name] of headers) if (/^x-(vault|nomad)-/.test(name)) return "upstream";
   return "neutral";
 }
 
-/** Whether a request is one of upstream's clients of areas C and D. */
+/** Whether a request comes from an upstream cluster client. */
 export const speaksOrchestrator = (headers: Headers): boolean => headers.has("X-Nomad-Token");
 
-/** The first of these headers that says something: an empty one counts as absent. */
+/** The first non-empty header. */
 export function firstHeader(headers: Headers, names: readonly string[]): string | undefined {
   for (const name of names) {
     const value = headers.get(name);

@@ -5,13 +5,13 @@ interface NamedEvent {
   readonly Payload: Readonly<Record<string, unknown>>;
 }
 
-/** Topics of events whose payload is a node. */
+/** Topics with a node as payload. */
 const NODE_TOPICS: ReadonlySet<string> = new Set(["Node", "NodeDrain"]);
 
 /**
- * An event as upstream clients know it (docs/internals/wire/nomad.md): drains are a type of topic `Node`, node
- * events have another name, and nodes lack the interface's old resource fields.
- * @param json the event as it is stored; returned as it is where nothing differs
+ * An event in upstream's form (docs/internals/wire/nomad.md): drains are a type of topic `Node`, node events have
+ * another name, and nodes lack the older resource fields.
+ * @param json the stored event; returned unchanged where nothing differs
  */
 export function upstreamEvent({ Topic, Type }: Omit<NamedEvent, "Payload">, json: string): string {
   if (!NODE_TOPICS.has(Topic) && Type !== "NodeEvent") return json;

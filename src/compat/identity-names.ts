@@ -1,9 +1,10 @@
 /*
- * Words of identity tokens that the other side compares: a federated credential made for the upstream system goes on matching.
+ * Claims of identity tokens that providers compare: a federated credential created for the upstream system keeps
+ * matching.
  */
 
-/** The claim that says which mount a token speaks for. */
+/** The claim with the token's mount. */
 export const MOUNT_CLAIM = "vaultproject.io";
 
-/** What that claim calls the engine. */
+/** Value of that claim for the engine. */
 export const CLOUD_B_PLUGIN = "azure";

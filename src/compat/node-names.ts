@@ -2,8 +2,8 @@ import type { Dialect } from "./dialect.ts";
 import { ORCHESTRATOR_VERSION } from "./orchestrator.ts";
 
 /**
- * The version that lists show of a node. Upstream's clients hold it against versions of the orchestrator and warn of ancient
- * nodes, so they do not get that of our own agent.
+ * The version in node lists. Upstream clients compare it with orchestrator versions and warn about old nodes, so the
+ * version of our agent is not shown to them.
  */
 export function nodeVersion(attributes: Readonly<Record<string, string>>, dialect: Dialect): string {
   const reported = attributes["nomad.version"];

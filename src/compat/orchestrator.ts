@@ -1,25 +1,25 @@
 /**
- * What upstream's clients of areas C and D take this service for. They compare versions to know what they may ask for: host
- * volumes made by a request, drains with metadata and events with `Deleted` are there from this one on, and so are they here.
+ * The reported orchestrator version. Upstream clients of the cluster API enable features by it: dynamic host volumes,
+ * drain metadata and events with `Deleted` exist from this version on, as they do here.
  */
 export const ORCHESTRATOR_VERSION = "1.11.2";
 
-/** Wire versions that the same release tells of its servers. */
+/** Wire versions of that release's servers. */
 const SERF = { ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4 };
 const NAME = "sallyport.global";
 const REGION = "global";
 const DATACENTER = "dc1";
 
-/** Where the service was reached. */
+/** Address at which the service was reached. */
 export interface Reached {
   readonly host: string;
   readonly port: number;
 }
 
-/** `host:port`, as clients join the two to find the leader among the members. */
+/** `host:port`, in the form by which clients find the leader among the members. */
 export const leaderOf = ({ host, port }: Reached): string => `${host.includes(":") ? `[${host}]` : host}:${port}`;
 
-/** The one server, as a member of its own cluster. */
+/** The single server as a cluster member. */
 export function member({ host, port }: Reached) {
   const Tags = {
     ...{ role: "nomad", region: REGION, dc: DATACENTER, build: ORCHESTRATOR_VERSION, port: String(port), id: NAME },
@@ -35,7 +35,7 @@ export const members = (reached: Reached) => ({
   Members: [member(reached)],
 });
 
-/** The agent that was asked: this service as a server. @param index the newest there is */
+/** The agent self description: this service as a server. @param index the newest index */
 export const self = (reached: Reached, version: string, index: number) => ({
   config: {
     ...{ Region: REGION, Datacenter: DATACENTER, NodeName: "sallyport", ACL: { Enabled: true } },
@@ -43,7 +43,7 @@ export const self = (reached: Reached, version: string, index: number) => ({
     ...{ Server: { Enabled: true }, Client: { Enabled: false }, UI: { Enabled: false, ShowCLIHints: false } },
   },
   member: member(reached),
-  // Texts only: that is how clients read them.
+  // Clients parse strings only.
   stats: {
     nomad: { server: "true", leader: "true", leader_addr: leaderOf(reached), bootstrap: "false", known_regions: "1" },
     raft: { applied_index: String(index), last_log_index: String(index), num_peers: "0", state: "Leader" },

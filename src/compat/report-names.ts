@@ -1,2 +1,2 @@
-/** The neutral name of an event type that an upstream stream passes on (docs/internals/wire/nomad.md). */
+/** The neutral name of an event type from an upstream stream (docs/internals/wire/nomad.md). */
 export const neutralEventType = (type: unknown): unknown => (type === "NodeStreamEvent" ? "NodeEvent" : type);

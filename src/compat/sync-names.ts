@@ -1,26 +1,26 @@
 import { type Dialect, STATUS_NAMES, TYPE_NAMES } from "./dialect.ts";
 
 /*
- * Answers of area B in the caller's words. Each kind of answer has its own function, which knows where such words stand:
- * names that people gave, and that may happen to be `repo-host`, are never looked at.
+ * Sync answers in the caller's dialect. Each kind of answer has its own function with fixed positions of such names:
+ * names given by users, which may equal `repo-host`, are never translated.
  */
 
 const upstreamTypes: ReadonlyMap<string, string> = new Map(TYPE_NAMES);
 const neutralTypes: ReadonlyMap<string, string> = new Map(TYPE_NAMES.map(([neutral, upstream]) => [upstream, neutral]));
 const upstreamStatuses: ReadonlyMap<string, string> = new Map(STATUS_NAMES);
 
-/** A destination type as the caller calls it. */
+/** A destination type in the caller's dialect. */
 export const wordType = (dialect: Dialect, neutral: string): string =>
   (dialect === "upstream" ? upstreamTypes.get(neutral) : undefined) ?? neutral;
 
-/** A destination type as we call it, whichever of its names is given. */
+/** The neutral name of a destination type. */
 export const neutralType = (word: string): string => neutralTypes.get(word) ?? word;
 
-/** A sync status as the caller calls it. */
+/** A sync status in the caller's dialect. */
 export const wordStatus = (dialect: Dialect, neutral: string): string =>
   (dialect === "upstream" ? upstreamStatuses.get(neutral) : undefined) ?? neutral;
 
-/** `type/…`, of which only the type is a word of ours. */
+/** `type/…`, of which only the type is translated. */
 function wordKey(dialect: Dialect, key: string): string {
   const end = key.indexOf("/");
   return wordType(dialect, key.slice(0, end)) + key.slice(end);
@@ -31,13 +31,15 @@ const mapEntries = <T, U>(
   change: (key: string, value: T) => readonly [string, U],
 ): Record<string, U> => Object.fromEntries(Object.entries(record).map(([key, value]) => change(key, value)));
 
-/** Anything that names a destination's type. */
+/** Any object with a destination type. */
 export const wordTyped = <T extends { readonly type: string }>(dialect: Dialect, data: T): T => ({
   ...data,
   type: wordType(dialect, data.type),
 });
 
-/** One destination. The upstream dialect has a level of granularity only where one was given: clients compare it with theirs. */
+/**
+ * One destination. In the upstream dialect the granularity is included only if it was set, because clients compare it.
+ */
 export function wordDestination<
   T extends {
     readonly type: string;
@@ -50,7 +52,7 @@ export function wordDestination<
   return wordTyped(dialect, { ...data, options: { ...(isShown && { granularity_level }), ...options } });
 }
 
-/** Destinations by type; the keys are sorted by the words that are shown. */
+/** Destinations by type; keys are sorted by the shown names. */
 export function wordDestinationList<
   T extends { readonly keys: readonly string[]; readonly key_info: Readonly<Record<string, unknown>> },
 >(dialect: Dialect, data: T): T {
@@ -62,7 +64,7 @@ interface WithStatus {
   readonly sync_status: string;
 }
 
-/** One association, as the list of a destination holds it. */
+/** One association in a destination's list. */
 export const wordAssociation = <T extends WithStatus>(dialect: Dialect, entry: T): T => ({
   ...entry,
   sync_status: wordStatus(dialect, entry.sync_status),
@@ -98,12 +100,12 @@ export function wordSecretDestinations<
 const OF_TYPE = /^((?:\w+: )?a destination of type )([a-z-]+)(?= )/;
 const LISTED = /^[\w-]+\/[\w.-]+( and \d+ more)?$/;
 
-/** A refusal. Two kinds of ours name types: "a destination of type x …", and a list "… destinations …: x/name, y/name". */
+/** A refusal. Two kinds contain types: "a destination of type x …", and a list "… destinations …: x/name, y/name". */
 export function wordMessage(dialect: Dialect, message: string): string {
   const end = message.indexOf(": ") + 2;
   const start = message.slice(0, end);
   const list = message.slice(end).split(", ");
-  // What follows other words, such as "secret not found: ", is a path that people named.
+  // After other texts, such as "secret not found: ", follows a path given by a user.
   if (/\bdestinations\b/.test(start) && list.every((item) => LISTED.test(item))) {
     return start + list.map((item) => wordKey(dialect, item)).join(", ");
   }

@@ -1,7 +1,7 @@
 import { FOLDER_NAMES, TYPE_NAMES } from "./dialect.ts";
 
-/** The segment of a path that has two names, and both of them. */
-export interface TwoNames {
+/** A path segment with an alias. */
+export interface Alias {
   /** Counted from 0. */
   readonly segment: number;
   readonly neutral: string;
@@ -9,10 +9,10 @@ export interface TwoNames {
 }
 
 /**
- * Where a path (inside its namespace, without leading slash) uses a word that has two names. Only that place counts: a
- * destination called `gh`, or a secret below a mount, is whatever its owner calls it.
+ * Finds the aliased segment of a path (inside its namespace, without leading slash). Only its fixed position counts:
+ * names of destinations and secrets are never aliases.
  */
-export function twoNames(path: string): TwoNames | null {
+export function aliasIn(path: string): Alias | null {
   const segments = path.split("/", 4);
   const [sys, sync, folder] = segments;
   if (sys !== "sys" || sync !== "sync") return null;
@@ -24,13 +24,13 @@ export function twoNames(path: string): TwoNames | null {
   return null;
 }
 
-/** The path with another word at that segment. */
+/** The path with that segment replaced. */
 export function withSegment(path: string, segment: number, word: string): string {
   return path.split("/").with(segment, word).join("/");
 }
 
-/** The path as routes know it. */
+/** The path with neutral names, as used by routes. */
 export function neutralPath(path: string): string {
-  const named = twoNames(path);
+  const named = aliasIn(path);
   return named ? withSegment(path, named.segment, named.neutral) : path;
 }

@@ -1,6 +1,6 @@
 /**
- * How long to wait before attempt `attempts + 1`, in ms: `base` doubled per attempt, capped, with full jitter so that
- * many failures at once do not come back at once.
+ * Delay before attempt `attempts + 1`, in ms: `base` doubled per attempt, capped, with full jitter so that simultaneous
+ * failures do not retry simultaneously.
  */
 export function backoff(attempts: number, { base = 1_000, cap = 300_000, random = Math.random } = {}): number {
   const ceiling = Math.min(cap, base * 2 ** Math.min(attempts, 30));

@@ -1,4 +1,4 @@
-/** A schedule: when it is next due, strictly after `at` (ms since 1970); null when that is not within five years. */
+/** A schedule: the next due time strictly after `at` (ms since 1970); null when none is within five years. */
 export interface Cron {
   after(at: number): number | null;
 }
@@ -17,8 +17,8 @@ const DAY_MS = 86_400_000;
 const HORIZON_DAYS = 5 * 366;
 
 /**
- * Reads a cron expression of five fields (minute, hour, day of month, month, day of week), judged in UTC: lists, ranges, steps
- * and English names. When both kinds of day are restricted, either will do, as in cron(8). Null when it is none.
+ * Parses a cron expression of five fields (minute, hour, day of month, month, day of week) in UTC: lists, ranges, steps
+ * and English names. When both kinds of day are restricted, either suffices, as in cron(8). Null when invalid.
  */
 export function parseCron(text: string): Cron | null {
   const words = text.trim().split(/\s+/);

@@ -1,6 +1,6 @@
 /**
- * Whether a text matches a glob, in which `*` stands for any run of characters. Each piece between stars is taken
- * at the first place it is found and never moved again, so a hostile glob costs no more than a plain one.
+ * Whether a text matches a glob, in which `*` matches any run of characters. Each literal piece is matched at its first
+ * occurrence without backtracking, so a hostile glob costs no more than a plain one.
  */
 export function matchesGlob(text: string, glob: string): boolean {
   const [first = "", ...pieces] = glob.split("*");

@@ -12,9 +12,9 @@ const NANOSECONDS: Readonly<Record<string, number>> = {
 const LONGEST_MS = 2 ** 63 / 1e6;
 
 /**
- * Reads a duration as Go writes it: `300ms`, `1.5h`, `-5m30s`, `0`. Unlike in request bodies (fields.ts), a bare number says
- * nothing and there are no days.
- * @returns milliseconds, with a fraction; null when it is none
+ * Parses a Go duration: `300ms`, `1.5h`, `-5m30s`, `0`. Unlike in request bodies (fields.ts), bare numbers and days are
+ * invalid.
+ * @returns milliseconds, with a fraction; null when invalid
  */
 export function parseGoDuration(text: string): number | null {
   const [, sign, rest = ""] = /^([+-]?)(.*)$/s.exec(text) ?? [];
@@ -27,7 +27,7 @@ export function parseGoDuration(text: string): number | null {
   return sign === "-" ? -ms : ms;
 }
 
-/** Seconds as Go prints a duration: `0s`, `1h0m0s`, `-1s`. */
+/** Formats seconds as a Go duration: `0s`, `1h0m0s`, `-1s`. */
 export function goDuration(seconds: number): string {
   if (seconds < 0) return `-${goDuration(-seconds)}`;
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60];

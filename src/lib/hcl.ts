@@ -1,8 +1,7 @@
 /**
- * Reads policy documents: HCL version 1, or JSON of the same structure.
- *
- * The result is a plain tree that keeps every member in the order it was written. Members are an array, not
- * an object, so that a block may be repeated and a name such as `__proto__` is a name like any other.
+ * Parser for policy documents: HCL version 1, or JSON of the same structure. The result is a plain tree with members in
+ * document order. Members are an array instead of an object, so blocks may repeat, and a name such as `__proto__` has
+ * no special meaning.
  */
 
 export type HclValue = string | number | boolean | null | HclValue[] | HclObject;
@@ -27,9 +26,9 @@ export type HclResult =
 export const MAX_DOCUMENT_BYTES = 1024 * 1024;
 export const MAX_DEPTH = 32;
 
-/** Parses a document. A text whose first sign is `{` is JSON, everything else is HCL. Never throws. */
+/** Parses a document. A text that starts with `{` is JSON, everything else is HCL. Never throws. */
 export function parseHcl(text: string): HclResult {
-  // A UTF-16 unit takes at least one byte, so the cheap test spares encoding a huge text.
+  // A UTF-16 unit takes at least one byte, so this cheap test avoids encoding a huge text.
   if (text.length > MAX_DOCUMENT_BYTES || new TextEncoder().encode(text).length > MAX_DOCUMENT_BYTES) {
     return { ok: false, message: `the document is larger than ${MAX_DOCUMENT_BYTES} bytes`, line: 1, column: 1 };
   }
@@ -41,7 +40,7 @@ export function parseHcl(text: string): HclResult {
   }
 }
 
-/** Quotes a piece of a document for a message, in which neither control signs nor a megabyte of it may stand. */
+/** Quotes a piece of a document for a message, without control characters and with limited length. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80).toWellFormed()}…` : text);
 }
@@ -80,7 +79,7 @@ class Parser {
   private at = 0;
   private depth = 0;
   private json = false;
-  /** Line of `countedTo`. Members begin at growing offsets, so lines are counted once over the whole text. */
+  /** Line of `countedTo`. Member offsets only grow, so lines are counted once over the whole text. */
   private line = 1;
   private countedTo = 0;
 
@@ -95,7 +94,7 @@ class Parser {
     const document = this.object();
     this.skip();
     if (this.at < this.text.length) this.fail("nothing may follow the closing brace of a JSON document");
-    // The grammar below is a superset of JSON's; a document that claims to be JSON is held to it.
+    // The grammar below is a superset of JSON's; a JSON document is additionally checked by the JSON parser.
     try {
       JSON.parse(this.text);
     } catch {
@@ -111,7 +110,7 @@ class Parser {
     return object;
   }
 
-  /** Members up to the brace that closes the one at `opening`, or to the end of the text where there is none. */
+  /** Members up to the brace that closes the one at `opening`, or to the end of the text without one. */
   private members(opening: number | undefined): HclObject {
     const members: HclMember[] = [];
     const assignedByName = new Map<string, boolean>();
@@ -184,7 +183,7 @@ class Parser {
     return values;
   }
 
-  /** Reads a quoted text. Interpolation has no meaning in a policy: `${…}` stays as it is written. */
+  /** Reads a quoted text. Interpolation has no meaning in a policy: `${…}` is literal. */
   private string(): string {
     const start = this.at;
     const parts: string[] = [];
@@ -206,7 +205,7 @@ class Parser {
       const [, short, long, byte, octal] = numeric;
       const code = octal === undefined ? Number.parseInt(short ?? long ?? byte ?? "", 16) : Number.parseInt(octal, 8);
       if (code > 0x10ffff) this.fail("no such character", start);
-      // Halves of a surrogate pair pass through here one at a time; the finished text is checked as a whole.
+      // Surrogate halves are handled one at a time; the complete text is validated afterwards.
       return String.fromCodePoint(code);
     }
     const simple = SIMPLE_ESCAPES.get(this.text.charAt(this.at + 1));
@@ -215,7 +214,7 @@ class Parser {
     return simple;
   }
 
-  /** Reads `<<MARK` up to a line holding only MARK. `<<-` also takes that last line's indentation off every line. */
+  /** Reads `<<MARK` up to a line with only MARK. `<<-` also removes that line's indentation from every line. */
   private heredoc(): string {
     const start = this.at;
     const opening = this.take(HEREDOC_OPENING);
@@ -226,7 +225,7 @@ class Parser {
       const newline = this.text.indexOf("\n", this.at);
       const end = newline < 0 ? this.text.length : newline;
       const line = this.text.slice(this.at, end).replace(/\r$/, "");
-      // The line break after the marker is left for skip(), which is where lines end everywhere else.
+      // The line break after the marker is consumed by skip(), like all others.
       this.at = end;
       if (line.trim() === marker) {
         const indent = line.slice(0, line.indexOf(marker));
@@ -239,7 +238,7 @@ class Parser {
     return this.fail(`the heredoc is not closed by a line with ${marker}`, start);
   }
 
-  /** A lone surrogate would be changed on its way through storage, and then match something else. */
+  /** A lone surrogate would be altered in storage and then match something else. */
   private wellFormed(value: string, start: number): string {
     return value.isWellFormed() ? value : this.fail("the text is not valid Unicode", start);
   }

@@ -1,12 +1,12 @@
-/** Hosts that credentials may be sent to. */
+/** Hosts to which credentials may be sent. */
 
-/** `URL` has already written every spelling of an IPv4 address as four decimal numbers. */
+/** `URL` normalizes every spelling of an IPv4 address to four decimal numbers. */
 export const isLoopback = (hostname: string): boolean =>
   hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/.test(hostname);
 
 /**
- * Whether a list names the host of `url`: `host` (any port), `host:port`, or `*.suffix` for every host below it, separated by
- * commas or spaces (the setting `SYNC_ALLOWED_HOSTS`).
+ * Whether a list contains the host of `url`: `host` (any port), `host:port`, or `*.suffix` for every subdomain,
+ * separated by commas or spaces (the setting `SYNC_ALLOWED_HOSTS`).
  */
 export function isListed(url: URL, list: string | undefined): boolean {
   const { host, hostname } = url;

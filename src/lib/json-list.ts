@@ -1,8 +1,8 @@
-/** How a list of JSON values is written, piece by piece: the text is that of `JSON.stringify` on the whole. */
+/** Incremental writer of a JSON list: the text equals `JSON.stringify` of the whole. */
 export interface JsonList {
   readonly open: string;
   item(value: unknown, first: boolean): string;
-  /** @param empty no item was written */
+  /** @param empty whether no item was written */
   close(empty: boolean, nextToken: string): string;
 }
 

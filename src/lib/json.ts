@@ -1,6 +1,6 @@
 const MAX_DEPTH = 128;
 
-/** A number that JavaScript would change by reading it, carried verbatim through `JSON.stringify`. */
+/** A number outside JavaScript's precision, preserved verbatim by `JSON.stringify`. */
 export interface RawJson {
   readonly rawJSON: string;
 }
@@ -11,20 +11,20 @@ interface JsonWithSource {
   ): unknown;
   rawJSON(text: string): RawJson;
 }
-// Source text access is in the engine, not yet in TypeScript's library.
+// The engine supports source text access; TypeScript's library lacks its types.
 const json = JSON as unknown as JsonWithSource;
 
-/** Text that may hold a number which `JSON.parse` would not give back as it was written. */
+/** Matches texts that may contain a number that `JSON.parse` would not preserve. */
 const RISKY_NUMBER = /\d{16}|\d[.eE]|-0/;
 
-/** Parses JSON, its numbers as JavaScript has them. @throws SyntaxError, also when it is nested deeper than 128 */
+/** Parses JSON with JavaScript numbers. @throws SyntaxError, also when it is nested deeper than 128 */
 export function parseJson(text: string): unknown {
   checkDepth(text);
   return JSON.parse(text);
 }
 
 /**
- * Parses JSON so that stringifying gives every number back as it was written, beyond 2^53 and with all its digits.
+ * Parses JSON so that stringifying restores every number verbatim, beyond 2^53 and with all its digits.
  * @throws SyntaxError, also when it is nested deeper than 128
  */
 export function parseLossless(text: string): unknown {
@@ -35,7 +35,7 @@ export function parseLossless(text: string): unknown {
   );
 }
 
-/** Deeply nested input would exhaust the stack of whoever walks it later. */
+/** Deeply nested input would exhaust the stack of recursive consumers. */
 function checkDepth(text: string): void {
   let depth = 0;
   let inString = false;
@@ -57,7 +57,7 @@ export const isPlainObject = (value: unknown): value is Record<string, unknown> 
 export const isRaw = (value: object): value is RawJson =>
   "isRawJSON" in JSON && (JSON as unknown as { isRawJSON(v: object): boolean }).isRawJSON(value);
 
-/** The value with numbers that JavaScript would change as their text: what goes on to an object must be cloned. */
+/** Replaces verbatim numbers by their text: RPC arguments must be cloneable. */
 export function rawAsText(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(rawAsText);
   if (typeof value !== "object" || value === null) return value;
@@ -73,12 +73,12 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
     if (value === null) entries.delete(key);
     else entries.set(key, mergePatch(entries.get(key), value));
   }
-  // fromEntries defines, so a key named __proto__ stays an ordinary key.
+  // fromEntries defines properties, so a key named __proto__ stays an ordinary key.
   return Object.fromEntries(entries);
 }
 
 type Defined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
 
-/** The members that are set: what a change names. */
+/** The defined members of a change. */
 export const withoutUndefined = <T extends object>(values: T): Partial<Defined<T>> =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<Defined<T>>;

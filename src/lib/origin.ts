@@ -1,8 +1,8 @@
 import { isLoopback } from "./hosts.ts";
 
 /**
- * The origin that a text names: scheme, host and optional port, and nothing else; a trailing slash is taken. Null when it is
- * none, or plain http to another machine: a provider fetches the keys from there.
+ * The origin in a text: scheme, host and optional port only; a trailing slash is accepted. Null when invalid, or for
+ * plain http to another machine: providers fetch keys from there.
  */
 export function originOf(text: string): string | null {
   if (!/^https?:\/\/[^/?#@\\\s]+\/?$/i.test(text) || !URL.canParse(text)) return null;

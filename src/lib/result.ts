@@ -1,6 +1,6 @@
 /**
- * An expected refusal is a value with a reason, not an exception: objects return it over RPC and
- * `src/platform/http/errors.ts` turns each reason into a status in one place.
+ * An expected refusal is a value with a reason, not an exception: objects return it over RPC, and
+ * `src/platform/http/errors.ts` maps each reason to a status in one place.
  */
 export type Reason =
   | "invalid"
@@ -11,18 +11,18 @@ export type Reason =
   | "too-large"
   | "unsupported"
   | "unavailable"
-  /** What does the work elsewhere failed, or answered what it must not. */
+  /** A remote component failed, or returned an invalid answer. */
   | "faulty"
-  /** It has not answered in time, and what came of it is not known. */
+  /** A remote component did not answer in time; the outcome is unknown. */
   | "timeout"
-  /** It has no room for more. */
+  /** A remote component has no capacity. */
   | "exhausted"
   | "sealed";
 
 export interface Refusal {
   readonly ok: false;
   readonly reason: Reason;
-  /** What the caller reads. Empty for "there is nothing here". Never holds a secret. */
+  /** Message for the caller. Empty for "not found". Never contains a secret. */
   readonly message: string;
 }
 

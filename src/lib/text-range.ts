@@ -1,2 +1,2 @@
-/** The first text after all that start with `prefix`: prefix search is a range, never LIKE. */
+/** The smallest text greater than all texts with `prefix`: prefix search is a range, never LIKE. */
 export const upperBound = (prefix: string): string => `${prefix}\u{10FFFF}`;

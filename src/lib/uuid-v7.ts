@@ -1,4 +1,4 @@
-/** An id that sorts by the time it was made at (RFC 9562, version 7). */
+/** An id that sorts by creation time (RFC 9562, version 7). */
 export function uuidV7(now = Date.now()): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,10 +1,11 @@
-/** As in migrations/0003_births.sql, for deployments whose database has not been migrated yet. */
+/** As in migrations/0003_births.sql, for deployments with an unmigrated database. */
 const TABLE = "CREATE TABLE IF NOT EXISTS births (object TEXT PRIMARY KEY, id TEXT NOT NULL) WITHOUT ROWID";
 
 /**
- * Records the storage that an object began with. @returns the id on record, which is another's if it began with other storage
- * @param fresh false: the storage is older than records, and counts whatever is on record
- * @throws when D1 does
+ * Records the storage id of an object on first use.
+ * @returns the id on record; it differs if the object started with other storage
+ * @param fresh false: the storage is older than records, and is accepted in any case
+ * @throws when D1 fails
  */
 export async function recordBirth(db: D1Database, object: string, id: string, fresh: boolean): Promise<string> {
   const [, , read] = await db.batch<{ id: string }>([

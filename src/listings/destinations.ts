@@ -8,7 +8,7 @@ export interface DestinationListing {
   readonly name: string;
 }
 
-/** Brings the listing of one destination in line: `exists` or not, and then none of its associations either. Idempotent. */
+/** Updates the listing of one destination: existing, or deleted with all its associations. Idempotent. */
 export async function projectDestination(db: D1Database, key: DestinationListing, exists: boolean): Promise<void> {
   const bound = [key.namespace, key.type, key.name];
   if (exists) {
@@ -24,7 +24,7 @@ export async function projectDestination(db: D1Database, key: DestinationListing
   );
 }
 
-/** Brings the listings of some associations of a destination in line. Idempotent. */
+/** Updates the listings of some associations of a destination. Idempotent. */
 export async function projectAssociations(
   db: D1Database,
   { namespace, type, name }: DestinationListing,
@@ -41,12 +41,12 @@ export async function projectAssociations(
   );
 }
 
-/** All destinations of a namespace, by type and name. Sees every write that was answered before. */
+/** All destinations of a namespace, by type and name. Reads its own writes. */
 export function listDestinations(db: D1Database, namespace: string): Promise<Result<{ type: string; name: string }[]>> {
   return read(db, "SELECT type, name FROM destinations WHERE namespace = ? ORDER BY type, name", namespace);
 }
 
-/** How many destinations there are in all namespaces, and the first of them. @throws when D1 does */
+/** Number of destinations in all namespaces, and the first of them. @throws when D1 fails */
 export async function someDestinations(
   db: D1Database,
   limit: number,
@@ -59,7 +59,7 @@ export async function someDestinations(
   return { total: counted?.n ?? 0, some: (some?.results ?? []) as DestinationListing[] };
 }
 
-/** The secrets of a namespace that have associations, by mount and name, and how many each has. */
+/** Secrets of a namespace with associations, by mount and name, with their counts. */
 export function listAssociatedSecrets(
   db: D1Database,
   namespace: string,
@@ -72,7 +72,7 @@ export function listAssociatedSecrets(
   );
 }
 
-/** The destinations that a secret is associated with. */
+/** The destinations of a secret. */
 export function destinationsOf(
   db: D1Database,
   namespace: string,
@@ -85,7 +85,7 @@ export function destinationsOf(
   );
 }
 
-/** Rows as the last write left them. That they cannot be read is no defect of ours: it passes. */
+/** Rows as of the last write. A read failure is transient, not a defect of the service. */
 async function read<T>(db: D1Database, sql: string, ...values: string[]): Promise<Result<T[]>> {
   try {
     const { results } = await db
@@ -102,11 +102,11 @@ async function read<T>(db: D1Database, sql: string, ...values: string[]): Promis
 
 const PAGE = 500;
 
-/** Destinations of all namespaces, in the order of their key, from behind one on. @throws when D1 does */
+/** Destinations of all namespaces in key order, after one of them. @throws when D1 fails */
 export const pageOfDestinations = (db: D1Database, after: DestinationListing | null): Promise<DestinationListing[]> =>
   page(db, "destinations", ["namespace", "type", "name"], after);
 
-/** Associations of all namespaces, in the order of their key, from behind one on. @throws when D1 does */
+/** Associations of all namespaces in key order, after one of them. @throws when D1 fails */
 export const pageOfAssociations = (db: D1Database, after: ListedAssociation | null): Promise<ListedAssociation[]> =>
   page(db, "associations", ["namespace", "mount", "secret", "type", "name"], after);
 
@@ -129,6 +129,6 @@ async function page<T extends object>(
   return results;
 }
 
-/** Takes out what is listed of something that can be no destination. */
+/** Deletes a listed key that cannot be a destination. */
 export const forgetListing = (db: D1Database, key: DestinationListing): Promise<void> =>
   projectDestination(db, key, false);

@@ -1,5 +1,5 @@
 import type { MetricsApi } from "../contracts/metrics.ts";
-import { gather } from "../operations/scrape.ts";
+import { scrapeObjects } from "../operations/scrape.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
 import type { Key } from "../platform/observability/metrics/isolate-counters.ts";
@@ -42,7 +42,7 @@ export class Metrics extends StoredObject implements MetricsApi {
   }
 
   async #gather(): Promise<readonly Series[]> {
-    const series = await gather(this.env, this.vitals());
+    const series = await scrapeObjects(this.env, this.vitals());
     this.#gathered = { at: Date.now(), series };
     return series;
   }

@@ -9,55 +9,58 @@ import { isDiskFull } from "../platform/http/disk.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 
-/** Which parts of the service can be reached, and what they say of themselves. */
+/** Reachable components and their state. */
 export interface Health {
-  /** What `AccessControl` says; null when it cannot be reached, and then nothing works. */
+  /** Status of `AccessControl`; null when unreachable, which means the service is down. */
   readonly access: Awaited<ReturnType<Remote<AccessControlApi>["status"]>> | null;
   readonly parts: Readonly<Record<Part, Condition>>;
-  /** Effects that are promised and not delivered yet, in the parts that were reached. */
+  /** Undelivered outbox rows of the reachable components. */
   readonly outbox: { readonly rows: number; readonly oldestMs: number };
-  /** Objects, as `kind name`, whose storage was found empty though it held data before. They answer nothing. */
+  /** Objects, as `kind name`, with empty storage although they held data before. They refuse all requests. */
   readonly lost: readonly string[];
-  /** Writes fail; reads go on. */
+  /** Writes fail; reads continue. */
   readonly isDiskFull: boolean;
-  /** Null when it cannot be read. */
+  /** Null when unreadable. */
   readonly agents: { readonly connected: number; readonly known: number } | null;
 }
 
 export const PARTS = ["access_control", "event_log", "cluster_registry", "sync_control", "listings", "outbox"] as const;
 export type Part = (typeof PARTS)[number];
 
-/** `behind`: what was promised long ago has not been delivered. `lost`: its storage is empty, though it held data before. */
+/** `behind`: old outbox rows are undelivered. `lost`: its storage is empty although it held data before. */
 export const CONDITIONS = ["ok", "unreachable", "behind", "lost"] as const;
 export type Condition = (typeof CONDITIONS)[number];
 
-/** Whoever asks more often gets the same again, so that asking cannot load the service: this is open to everybody. */
-const REUSE_MS = 1_000;
+/** More frequent requests share one result, so that unauthenticated health checks cannot load the service. */
+const CACHE_TTL_MS = 1_000;
 const DEADLINE_MS = 2_000;
-/** A look that takes longer died with its request, without a word. */
-const GONE_MS = 2 * DEADLINE_MS;
+/** A longer check was lost with its request. */
+const STALE_AFTER_MS = 2 * DEADLINE_MS;
 const LOOK_AGAIN_MS = 20;
-/** Deliveries are tried again within seconds; this long means that somebody cannot be reached. */
+/** Deliveries are retried within seconds; this age means an unreachable receiver. */
 const BEHIND_MS = 60_000;
 
 let last: { readonly at: number; readonly health: Health } | null = null;
 let lookingSince = 0;
 
-/** What was seen is not known any more: the deployment is another one. */
-export const forgetHealth = (): void => {
+/** Clears the cached result, for tests with a new deployment. */
+export const clearHealthCache = (): void => {
   last = null;
 };
 
-/** What `AccessControl` says of the deployment; null when it does not, within its time. */
+/** Status of the deployment from `AccessControl`; null after its deadline. */
 export const accessStatus = (env: Env, failed?: Failed): Promise<Health["access"]> =>
   reached("access_control", () => accessControl(env).status(), failed);
 
-/** How the service is, up to a second ago. One request of an isolate looks at a time, the others wait for what it sees. */
+/**
+ * Health of the service, up to one second old. One request of an isolate runs the check, concurrent ones share its
+ * result.
+ */
 export async function health(env: Env): Promise<Health> {
   for (;;) {
     const now = Date.now();
-    if (last && Math.abs(now - last.at) < REUSE_MS) return last.health;
-    if (Math.abs(now - lookingSince) >= GONE_MS) break;
+    if (last && Math.abs(now - last.at) < CACHE_TTL_MS) return last.health;
+    if (Math.abs(now - lookingSince) >= STALE_AFTER_MS) break;
     await scheduler.wait(LOOK_AGAIN_MS);
   }
   lookingSince = Date.now();
@@ -112,7 +115,7 @@ async function look(env: Env): Promise<Health> {
   };
 }
 
-/** Of objects that were found empty, those that still are. */
+/** The lost objects that are still lost. */
 async function stillLost(env: Env, lost: readonly ObjectName[]): Promise<string[]> {
   const looked = lost.map(async (object) => {
     const name = textOfObject(object);
@@ -123,10 +126,10 @@ async function stillLost(env: Env, lost: readonly ObjectName[]): Promise<string[
   return (await Promise.all(looked)).flat();
 }
 
-/** Hears why a part could not be reached. */
+/** Receives the reason why a component is unreachable. */
 type Failed = (failure: unknown) => void;
 
-/** What a part answers; null when it does not, within its time. */
+/** Answer of a component; null after its deadline. */
 export async function reached<T>(part: string, ask: () => Promise<T>, failed?: Failed): Promise<T | null> {
   try {
     return await within(DEADLINE_MS, ask());

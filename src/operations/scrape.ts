@@ -17,26 +17,29 @@ import type { HealthStats } from "../platform/observability/metrics/health-stats
 import { isWhole, type Series, series, withLabel } from "../platform/observability/metrics/series.ts";
 import { VERSION } from "../platform/version.ts";
 
-/** Asks the objects how they are. Each has its own deadline; one that does not answer is left out and counted. */
+/**
+ * Collects health stats of all objects. Each object has its own deadline; objects without an answer are omitted and
+ * counted.
+ */
 
-/** An object that takes longer to say how it is has trouble enough. */
+/** A slower object counts as unreachable. */
 const DEADLINE_MS = 2_000;
 const AT_ONCE = 12;
-/** Mounts and destinations that are asked; each is one call. */
-const MOST_MOUNTS = 100;
+/** Maximum of mounts and destinations per scrape; each costs one call. */
+const MAX_MOUNTS = 100;
 const MOST_DESTINATIONS = 200;
 const MOST_RELAYS = 100;
 
 interface Asked {
   readonly kind: string;
-  /** The label by which it is known: no uuid, but what people call it. */
+  /** Its label: a path or name instead of a uuid. */
   readonly name: string;
   readonly vitals: () => Promise<HealthStats>;
-  /** Comes before the labels of its own series. */
+  /** Label in front of its own series. */
   readonly whose?: string;
 }
 
-/** What there was to be asked, and what not, by kind of object. */
+/** Result of a scrape: reachable and unreachable objects by type. */
 class Round {
   readonly series: Series[] = [];
   readonly #errors = new Map<string, number>();
@@ -51,7 +54,7 @@ class Round {
     if (n > 0) this.#skipped.set(kind, n);
   }
 
-  /** Tells of every kind even when nothing went wrong: an alert needs a series to be about. */
+  /** Contains every object type, also without failures: alerts need existing series. */
   sums(): Series[] {
     return [
       ...[...ONE_OF, ...MANY_OF].map((kind) => series("sallyport_scrape_errors", this.#errors.get(kind) ?? 0, kind)),
@@ -63,8 +66,8 @@ class Round {
 const ONE_OF = ["AccessControl", "EventLog", "ClusterRegistry", "SyncControl", "IdentityIssuer", "Metrics"];
 const MANY_OF = ["KvStore", "CredentialEngine", "SyncDestination", "EventRelay"];
 
-/** @param own how the object is that asks, which cannot ask itself */
-export async function gather(env: Env, own: HealthStats): Promise<Series[]> {
+/** @param own health stats of the calling object, which cannot call itself */
+export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[]> {
   const began = Date.now();
   const round = new Round();
   const one = (kind: string, name: string, vitals: () => Promise<HealthStats>): Asked => ({ kind, name, vitals });
@@ -88,7 +91,7 @@ export async function gather(env: Env, own: HealthStats): Promise<Series[]> {
 
 async function mountsOf(env: Env, round: Round): Promise<Asked[]> {
   try {
-    const mounts = await within(DEADLINE_MS, accessControl(env).everyMount(MOST_MOUNTS));
+    const mounts = await within(DEADLINE_MS, accessControl(env).everyMount(MAX_MOUNTS));
     round.skipped("KvStore", mounts.kv.total - mounts.kv.some.length);
     round.skipped("CredentialEngine", mounts["cloud-b"].total - mounts["cloud-b"].some.length);
     return [
@@ -118,7 +121,7 @@ async function destinationsOf(env: Env, round: Round): Promise<Asked[]> {
   }
 }
 
-/** Those that follow the log: they are awake, and where they belong. */
+/** Relays connected to the log: they are awake and at their place. */
 async function relaysOf(env: Env, round: Round): Promise<Asked[]> {
   try {
     const names = await within(DEADLINE_MS, eventLog(env).relays());

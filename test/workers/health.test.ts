@@ -4,7 +4,7 @@ import { AccessControl } from "../../src/objects/access-control.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { SyncControl } from "../../src/objects/sync-control.ts";
-import { forgetHealth } from "../../src/operations/health.ts";
+import { clearHealthCache } from "../../src/operations/health.ts";
 import { holderOf, issue } from "./access.ts";
 import { type Answer, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -19,7 +19,7 @@ clock.moves = true;
 const anyone = { token: null };
 
 const health = (query = "", options: Parameters<typeof get>[1] = anyone): Promise<Answer> => {
-  forgetHealth();
+  clearHealthCache();
   return get(`/v1/sys/health${query}`, options);
 };
 
@@ -59,7 +59,7 @@ describe("a part that does not stop the service", () => {
   });
 
   it("is D1 that does not answer", async () => {
-    forgetHealth();
+    clearHealthCache();
     const LISTINGS = { prepare: () => ({ all: broken.hangs }) } as unknown as D1Database;
     const { status, text } = await deployment({ LISTINGS })("/v1/sys/health", { token: null });
     expect([status, JSON.parse(text).degraded]).toEqual([200, ["listings"]]);
@@ -183,7 +183,7 @@ describe("how much there is of something", () => {
 it("asking again and again looks once a second, and everybody is answered", async () => {
   const status = vi.spyOn(AccessControl.prototype, "status");
   const vitals = vi.spyOn(EventLog.prototype, "vitals");
-  forgetHealth();
+  clearHealthCache();
   const answers = await Promise.all(Array.from({ length: 40 }, () => get("/v1/sys/health", anyone)));
   expect(answers.every((answer) => answer.status === 200)).toBe(true);
   expect(status.mock.calls.length).toBeLessThanOrEqual(2);
@@ -192,7 +192,7 @@ it("asking again and again looks once a second, and everybody is answered", asyn
 
 it("a look that takes long is shared by who asks meanwhile, and the next one looks anew", async () => {
   vi.spyOn(AccessControl.prototype, "status").mockImplementationOnce(() => new Promise<never>(() => {}) as never);
-  forgetHealth();
+  clearHealthCache();
   const [first, second] = await Promise.all([get("/v1/sys/health", anyone), get("/v1/sys/health", anyone)]);
   expect([first.status, second.status]).toEqual([503, 503]);
   expect((await health()).status).toBe(200);

@@ -2,7 +2,7 @@ import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
 import type { KvStore } from "../../src/objects/kv-store.ts";
-import { forgetHealth } from "../../src/operations/health.ts";
+import { clearHealthCache } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { objectIds } from "./made.ts";
 
@@ -34,7 +34,7 @@ export async function deployWithMasterKey(text: string | undefined): Promise<voi
   await inEveryObject((object) => Object.assign((object as unknown as { env: Env }).env, { MASTER_KEY: text }));
   await abortAllDurableObjects();
   clearAuthorizeCache();
-  forgetHealth();
+  clearHealthCache();
 }
 
 export const inStore = <T>(

@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
-import { forgetHealth } from "../../src/operations/health.ts";
+import { clearHealthCache } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
 import { clock } from "./clock.ts";
@@ -31,7 +31,7 @@ beforeEach(async () => {
   made.clear();
   clearAuthorizeCache();
   forgetGateLeases();
-  forgetHealth();
+  clearHealthCache();
 });
 
 /** What an object waits for, and its alarm. One that just rings is not set until it has set itself again, so that is waited for. */

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { forgetHealth } from "../../src/operations/health.ts";
+import { clearHealthCache } from "../../src/operations/health.ts";
 import { get, send } from "./client.ts";
 import { deployWithMasterKey, FIRST_KEY } from "./sealing-helpers.ts";
 
@@ -21,7 +21,7 @@ const unbootstrapped = async () => {
     state.storage.sql.exec("DELETE FROM facts WHERE name = 'bootstrapped'");
     state.storage.sql.exec("DELETE FROM tokens");
   });
-  forgetHealth();
+  clearHealthCache();
 };
 
 describe("sys/health", () => {

@@ -6,18 +6,18 @@ import { ParseError, parse } from "./parse.ts";
 import { readPattern } from "./pattern.ts";
 import { type Bound, plain, type Selected, select, type Values } from "./select.ts";
 
-/** What one filter may take for all the rows it sees: a second or two, which only nested collections and long texts need. */
+/** Maximum work of one filter over all rows: one to two seconds, reached only by nested collections and long texts. */
 const MOST_STEPS = 100_000_000;
-/** A longer text matches no regular expression. */
+/** Longer texts match no regular expression. */
 const LONGEST_MATCHED = 16_384;
 
 type Test = (values: Values) => boolean;
 
 /**
- * Compiles a filter expression (docs/internals/wire/nomad.md). Everything that can be wrong with it is found here, whatever
- * rows there are; the function throws only when it has taken too much work.
- * @param kind of the rows; nothing else can be named
- * @throws FilterError, in the contract's words
+ * Compiles a filter expression (docs/internals/wire/nomad.md). All errors are found here, independent of rows; the
+ * compiled function throws only beyond the work limit.
+ * @param kind of the rows; other names are errors
+ * @throws FilterError, in upstream's wording
  */
 export function compileFilter<Row>(text: string, kind: Kind, mostSteps = MOST_STEPS): (row: Row) => boolean {
   const test = new Compiler(mostSteps).compile(read(text), [{ name: null, kind, slot: 0 }]);
@@ -33,7 +33,7 @@ function read(text: string): Expression {
   }
 }
 
-/** What a refusal repeats of an expression. */
+/** An expression quoted in an error. */
 const quoted = (text: string): string => JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text);
 
 const unreadable = (why: string) => new FilterError(`failed to read result page: ${why}`);
@@ -72,7 +72,7 @@ class Compiler {
     }
   }
 
-  /** What a match asks of the selected value, which is undefined when it is missing. */
+  /** The predicate of a match over the selected value, undefined when missing. */
   #match(match: Match, kind: Kind): (value: unknown) => boolean {
     switch (match.is) {
       case "equal":
@@ -145,7 +145,7 @@ class Compiler {
   }
 }
 
-/** The kinds of what a collection's names stand for. */
+/** The kinds of a collection's bound names. */
 function boundKinds({ kind }: Selected, names: number): readonly Kind[] {
   switch (kind.kind) {
     case "any":
@@ -165,7 +165,7 @@ function expectKind(kind: Kind, allowed: readonly Kind["kind"][], operation: str
   throw unreadable(`cannot perform ${operation} operations on type ${kind.kind} for selector: ${name}`);
 }
 
-/** Whether a value is what a literal says, which must be one of its kind. */
+/** Whether a value equals a literal, which must be of its kind. */
 function equals(text: string, { kind }: Kind): (value: unknown) => boolean {
   const fail = (parser: string, why: Unreadable) =>
     unreadable(`error getting match value in expression: strconv.${parser}: parsing ${quoted(text)}: ${why}`);
@@ -185,7 +185,7 @@ function equals(text: string, { kind }: Kind): (value: unknown) => boolean {
       if (typeof truth === "string") throw fail("ParseBool", truth);
       return (value) => value === truth;
     case "any":
-      // A refusal never equals a value: those of kind string are compared with the text.
+      // A refusal never equals a value: values of kind string are compared with the text.
       return (value) => {
         if (typeof value === "string") return value === text;
         if (typeof value === "number") return value === (typeof fraction === "string" ? whole : fraction);

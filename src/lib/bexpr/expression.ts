@@ -1,11 +1,14 @@
-/** What a parsed filter says (docs/internals/wire/nomad.md). */
+/** Syntax tree of a filter (docs/internals/wire/nomad.md). */
 export type Expression =
   | { readonly is: "and" | "or"; readonly terms: readonly Expression[] }
   | { readonly is: "not"; readonly term: Expression }
   | Match
   | Collection;
 
-/** `==`, `contains`, `matches`, `is empty`, `is nil`; `in` is `contains` from the other side, and a negation is a `not` around it. */
+/**
+ * `==`, `contains`, `matches`, `is empty`, `is nil`; `in` is `contains` with swapped operands, and a negation is an
+ * enclosing `not`.
+ */
 export type Match =
   | { readonly is: "equal" | "contains" | "matches"; readonly selector: Selector; readonly value: string }
   | { readonly is: "empty" | "nil"; readonly selector: Selector };
@@ -13,10 +16,10 @@ export type Match =
 export interface Collection {
   readonly is: "any" | "all";
   readonly selector: Selector;
-  /** Names of the element of a list or the key of a map; with two, of the index or key, and the value. Null = not named. */
+  /** Name of a list's element or a map's key; with two names, of index or key, and value. Null = unnamed. */
   readonly names: readonly [string] | readonly [string | null, string | null];
   readonly body: Expression;
 }
 
-/** The way to a value: names of fields, keys, positions. */
+/** Path to a value: fields, keys, positions. */
 export type Selector = readonly string[];

@@ -1,4 +1,4 @@
-/** The text between double quotes, its escapes resolved as Go resolves them; null when one of them is none. */
+/** The text between double quotes with Go's escapes resolved; null for an invalid escape. */
 export function resolveEscapes(text: string): string | null {
   if (!/[\\\n]/.test(text)) return text;
   if (text.includes("\n")) return null;
@@ -26,7 +26,7 @@ const SIMPLE: Readonly<Record<string, string>> = {
   "\\": "\\",
 };
 
-/** What one escape stands for: a byte, or text; null when it is none. */
+/** Value of one escape: a byte, or text; null when invalid. */
 function escaped(token: string): number | string | null {
   const code = token.slice(1);
   if (/^x../.test(code)) return Number.parseInt(code.slice(1), 16);
@@ -39,12 +39,12 @@ function escaped(token: string): number | string | null {
   return SIMPLE[code] ?? null;
 }
 
-/** A refusal in the words of Go's strconv, whose callers know it. */
+/** Errors in the wording of Go's strconv. */
 export type Unreadable = "invalid syntax" | "value out of range";
 
 const INTEGER = /^([+-]?)(0[xX](?:_?[\da-fA-F])+|0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0(?:_?[0-7])*|[1-9](?:_?\d)*)$/;
 
-/** An integer of 64 bits: decimal, `0x1f`, `0o17`, `017` or `0b1`. Beyond 2^53 it is the nearest that a number can hold. */
+/** A 64-bit integer: decimal, `0x1f`, `0o17`, `017` or `0b1`. Beyond 2^53 it is the nearest representable number. */
 export function readInteger(text: string): number | Unreadable {
   const [, sign, written] = INTEGER.exec(text) ?? [];
   if (written === undefined) return "invalid syntax";
@@ -54,7 +54,7 @@ export function readInteger(text: string): number | Unreadable {
   return BigInt.asIntN(64, value) === value ? Number(value) : "value out of range";
 }
 
-/** A number with or without a fraction. */
+/** A number with an optional fraction. */
 export const readNumber = (text: string): number | Unreadable =>
   /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? Number(text) : "invalid syntax";
 

@@ -1,7 +1,7 @@
 import type { Expression, Match, Selector } from "./expression.ts";
 import { resolveEscapes } from "./literals.ts";
 
-/** Why an expression cannot be read, and where. */
+/** A syntax error and its position. */
 export class ParseError extends Error {
   override readonly name = "ParseError";
 }
@@ -16,30 +16,30 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?/y;
 const AFTER_NUMBER = /[ \t\r\n)]|$/y;
 const QUOTED = /"([^"]*)"/y;
 const RAW = /`([^`]*)`/y;
-/** A JSON pointer, which between double quotes is a selector, too. */
+/** A JSON pointer; between double quotes it is a selector, too. */
 const POINTER = /^(?:\/[\p{L}\p{N}\-_.~:|]+)*$/u;
 
-/** What stands beside an operator: most of what can be a selector can be a value as well. */
+/** An operand: most selectors are valid values as well. */
 interface Operand {
   readonly selector: Selector | null;
   readonly value: string;
 }
 
 /**
- * Reads a filter expression (docs/internals/wire/nomad.md).
+ * Parses a filter expression (docs/internals/wire/nomad.md).
  * @throws ParseError with the position as `line:column (byte)`
  */
 export const parse = (text: string): Expression => new Parser(text).parse();
 
 /**
- * A reader of the grammar's own alternatives: a rule that does not apply answers null and has read nothing. No rule is tried
- * twice at one place, except on a word, so that time is linear in the length.
+ * Recursive descent over the grammar's ordered alternatives: a rule that does not apply returns null and consumes
+ * nothing. No rule is tried twice at one position, except on a word, so time is linear in the length.
  */
 class Parser {
   readonly #text: string;
   #at = 0;
   #depth = 0;
-  /** How far reading came, and what could have stood there. */
+  /** The farthest position reached, and the expected tokens there. */
   #farthest = 0;
   readonly #expected = new Set<string>();
 
@@ -69,7 +69,7 @@ class Parser {
     let end = this.#at;
     for (;;) {
       const term = this.#and();
-      // Nothing follows a collection: it needs parentheses among other terms.
+      // A collection must be last: between other terms it needs parentheses.
       const last = term ?? this.#collection();
       if (last === null) break;
       terms.push(last);
@@ -103,7 +103,7 @@ class Parser {
     }
     this.#at = start;
     let term = this.#group();
-    // What reads as `not` may be a name: `not in Tags`.
+    // `not` may also be a name: `not in Tags`.
     while (term === null) {
       const back = starts.pop();
       if (back === undefined) return null;
@@ -176,7 +176,7 @@ class Parser {
     return this.#equality(named) ?? this.#wordMatch(left, named) ?? this.#back(start);
   }
 
-  /** `==` and `!=`, the operators that need no space around them. */
+  /** `==` and `!=`, the operators that need no surrounding space. */
   #equality(named: () => Selector): Expression | null {
     const start = this.#at;
     this.#space();
@@ -227,7 +227,7 @@ class Parser {
     return (quoted === null ? null : pointer(quoted)) ?? this.#back(start);
   }
 
-  /** Names joined by dots and keys in brackets. */
+  /** Names joined by dots, and keys in brackets. */
   #path(): Selector | null {
     const first = this.#token(IDENTIFIER, "identifier");
     if (first === null) return null;
@@ -285,7 +285,7 @@ class Parser {
     return found[1];
   }
 
-  /** A word between spaces, which both must be there. */
+  /** A word with required space on both sides. */
   #joined(word: string): boolean {
     const start = this.#at;
     if (this.#space() && this.#word(word) && this.#space()) return true;
@@ -293,7 +293,7 @@ class Parser {
     return false;
   }
 
-  /** A word and the space after it, if they are there. */
+  /** A word and its following space, if present. */
   #prefix(word: string): boolean {
     const start = this.#at;
     if (this.#word(word) && this.#space()) return true;
@@ -357,7 +357,7 @@ function joinTerms(is: "and" | "or", terms: readonly Expression[]): Expression |
   return terms.length === 1 ? first : { is, terms };
 }
 
-/** The parts of a JSON pointer (RFC 6901), or null when it is none. */
+/** The parts of a JSON pointer (RFC 6901), or null when invalid. */
 const pointer = (text: string): Selector | null =>
   POINTER.test(text)
     ? text

@@ -2,18 +2,18 @@ import { compile } from "./regex/compile.ts";
 import { PatternError, parse } from "./regex/parse.ts";
 import { run } from "./regex/run.ts";
 
-/** A regular expression that takes no more time than its size times the length of the text. */
+/** A regular expression with a time bound of its size times the length of the text. */
 export interface Pattern {
-  /** Steps for each character, at most. */
+  /** Maximum of steps per character. */
   readonly size: number;
-  /** Whether it is found anywhere in the text. */
+  /** Whether it matches anywhere in the text. */
   found(text: string): boolean;
 }
 
 const LONGEST = 512;
 const MOST_STEPS = 1_000;
 
-/** Reads a regular expression in RE2's syntax. @returns why not, when it cannot be read */
+/** Parses a regular expression in RE2's syntax. @returns the error text when invalid */
 export function readPattern(text: string): Pattern | string {
   if (text.length > LONGEST) return `longer than ${LONGEST} characters`;
   try {
@@ -25,7 +25,7 @@ export function readPattern(text: string): Pattern | string {
   }
 }
 
-/** What other engines know and a linear one cannot do, by its name. */
+/** The name of a feature that no linear-time engine supports. */
 function unsupported(text: string): string | null {
   const plain = text.replace(/\\[^1-9k]/gs, "");
   if (/\(\?<?[=!]/.test(plain)) return "look-around is not supported";

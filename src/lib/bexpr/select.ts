@@ -3,25 +3,25 @@ import { FilterError } from "./errors.ts";
 import type { Selector } from "./expression.ts";
 import type { Kind } from "./kinds.ts";
 
-/** A name that a selector can begin with: its kind, and where its value is while a row is looked at. */
+/** A name at the start of a selector: its kind, and the slot of its value during evaluation. */
 export interface Bound {
-  /** Null for the row itself, whose fields are named directly. */
+  /** Null for the row itself, whose fields are selected directly. */
   readonly name: string | null;
   readonly kind: Kind;
   readonly slot: number;
 }
 
-/** The values that names stand for while a row is looked at, by slot. */
+/** Values of bound names during evaluation, by slot. */
 export type Values = unknown[];
 
-/** A selector whose every part is known to exist, as far as that can be known without a row. */
+/** A selector checked against the kinds as far as possible without a row. */
 export interface Selected {
   readonly kind: Kind;
-  /** The value; undefined when there is none on the way, or it is null. */
+  /** The value; undefined when a part is missing or null. */
   of(values: Values): unknown;
 }
 
-/** @throws FilterError when a selector names what no row has */
+/** @throws FilterError for a selector that no row has */
 export function select(selector: Selector, scope: readonly Bound[]): Selected {
   const bound = scope.findLast(({ name }) => name === selector[0]) ?? scope[0];
   if (bound === undefined) throw new Error("a scope without a row");
@@ -32,7 +32,7 @@ export function select(selector: Selector, scope: readonly Bound[]): Selected {
   return { kind, of: (values) => walk(values[slot], path) };
 }
 
-/** What a part of a path leads to. */
+/** The kind of a part of a path. */
 function below(kind: Kind, part: string, selector: Selector, at: number): Kind {
   const refuse = (why: string) => {
     const path = selector.map((each) => `/${each.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
@@ -59,7 +59,7 @@ function below(kind: Kind, part: string, selector: Selector, at: number): Kind {
 function walk(start: unknown, path: Selector): unknown {
   let value = start;
   for (const part of path) {
-    // Own members only; `length` of a list is none of them to a filter.
+    // Own members only; a list's `length` is not selectable.
     const known = typeof value === "object" && value !== null && Object.hasOwn(value, part);
     if (!known || (Array.isArray(value) && !/^\d+$/.test(part))) return undefined;
     value = (value as Record<string, unknown>)[part];
@@ -67,6 +67,6 @@ function walk(start: unknown, path: Selector): unknown {
   return plain(value ?? undefined);
 }
 
-/** A number that was carried as it was written, as a number. */
+/** Converts a verbatim number to a number. */
 export const plain = (value: unknown): unknown =>
   typeof value === "object" && value !== null && isRaw(value) ? Number(value.rawJSON) : value;

@@ -1,4 +1,4 @@
-/** Sets by their names between `[:` and `:]`. */
+/** Named classes between `[:` and `:]`. */
 const NAMED: ReadonlyMap<string, string> = new Map(
   Object.entries({
     alnum: "0-9A-Za-z",
@@ -18,25 +18,25 @@ const NAMED: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** Sets by the letters that stand for them after a backslash: ASCII only, unlike the platform's own. */
+/** Shorthand classes after a backslash: ASCII only, unlike the platform's own. */
 const SHORTHANDS: ReadonlyMap<string, string> = new Map(
   Object.entries({ d: "0-9", s: "\\t\\n\\f\\r ", w: "0-9A-Za-z_" }),
 );
 
-/** Scripts whose full names are as short as the short names of the others, which Go does not know. */
+/** Scripts whose full names look like short names, which Go does not support. */
 const SHORT_SCRIPTS = /^(?:Ahom|Cham|Kawi|Lisu|Miao|Modi|Newa|Thai|Toto)$/;
 
-/** The source of `[:name:]`, or of its complement. @returns null when there is no such name */
+/** The source of `[:name:]`, or of its complement. @returns null for an unknown name */
 export const named = (name: string, negated: boolean): string | null => bracketed(NAMED.get(name), negated);
 
-/** The source of `\d` and its like, or of its complement. @returns null when the letter is none of them */
+/** The source of `\d` and similar, or of its complement. @returns null for other letters */
 export const shorthand = (letter: string, negated: boolean): string | null =>
   bracketed(SHORTHANDS.get(letter), negated);
 
 /**
- * The source of a Unicode category (`L`, `Lu`) or script (`Greek`), with the platform's tables: of its version of Unicode, so a
- * character that is newer than Go's tables may be in another set there.
- * @returns null when Go has no such name
+ * The source of a Unicode category (`L`, `Lu`) or script (`Greek`), by the platform's Unicode tables: a character newer
+ * than Go's tables may be classified differently.
+ * @returns null for a name unknown to Go
  */
 export function property(name: string, negated: boolean): string | null {
   const sources: string[] = [];
@@ -55,7 +55,10 @@ function isKnown(source: string): boolean {
   }
 }
 
-/** `[^…]` and not `\P{…}`: when case does not matter, the platform's complement of the latter still holds some of the set. */
+/**
+ * `[^…]` instead of `\P{…}`: case-insensitively, the platform's complement of the latter still contains some of the
+ * set.
+ */
 const bracketed = (members: string | undefined, negated: boolean): string | null =>
   members === undefined ? null : `[${negated ? "^" : ""}${members}]`;
 
@@ -63,7 +66,7 @@ const UNKNOWN = 0;
 const IN = 1;
 const OUT = 2;
 
-/** A set of code points. It asks the platform once for each of ASCII, and otherwise when the code point is another than before. */
+/** A set of code points. Results are cached for ASCII and for the last other code point. */
 export class Characters {
   readonly #pattern: RegExp;
   readonly #negated: boolean;
@@ -71,7 +74,7 @@ export class Characters {
   #last = -1;
   #lastIsIn = false;
 
-  /** @param source alternatives that are one character each, in the platform's syntax */
+  /** @param source alternatives of one character each, in the platform's syntax */
   constructor({ source, negated, fold }: { source: string; negated: boolean; fold: boolean }) {
     this.#pattern = new RegExp(`^(?:${source})$`, fold ? "iu" : "u");
     this.#negated = negated;

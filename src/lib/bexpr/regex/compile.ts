@@ -1,23 +1,23 @@
 import { Characters } from "./characters.ts";
 import { type Assertion, type CharactersNode, type Node, PatternError } from "./parse.ts";
 
-/** What a step does with the argument beside it. It goes on with the step after it unless it says otherwise. */
+/** Instructions; execution continues with the next step unless stated otherwise. */
 export const DO = {
-  /** There is a match. */
+  /** Accept. */
   match: 0,
-  /** Take the code point that the argument is. */
+  /** Consume the code point given as argument. */
   literal: 1,
-  /** Take one of the set that the argument is the index of. */
+  /** Consume one of the set with the argument as index. */
   characters: 2,
-  /** Take nothing; the argument is one of `ASSERT`. */
+  /** Consume nothing; the argument is one of `ASSERT`. */
   assert: 3,
-  /** Go on with the step that the argument is, too. */
+  /** Also continue with the step given as argument. */
   split: 4,
-  /** Go on with the step that the argument is. */
+  /** Continue with the step given as argument. */
   jump: 5,
 } as const;
 
-/** A bit for each assertion, so that those that hold somewhere are one number. */
+/** One bit per assertion, so that all assertions at a position form one number. */
 export const ASSERT: Readonly<Record<Assertion, number>> = {
   "text start": 1,
   "text end": 2,
@@ -27,7 +27,7 @@ export const ASSERT: Readonly<Record<Assertion, number>> = {
   "no word boundary": 32,
 };
 
-/** The steps of a regular expression, to be run by `run`. */
+/** Compiled regular expression, executed by `run`. */
 export interface Program {
   readonly steps: Uint8Array;
   readonly arguments: Int32Array;
@@ -35,8 +35,8 @@ export interface Program {
 }
 
 /**
- * A program of at most `most` steps: `(a{30}){30}` is short to write and long to run.
- * @throws PatternError when it takes more
+ * Compiles to at most `most` steps: `(a{30}){30}` is short to write and long to run.
+ * @throws PatternError beyond that
  */
 export function compile(tree: Node, most: number): Program {
   const compiler = new Compiler(most);
@@ -49,7 +49,7 @@ class Compiler {
   readonly #steps: number[] = [];
   readonly #arguments: number[] = [];
   readonly #sets: Characters[] = [];
-  /** Which set an expression has for one that is written again. */
+  /** Index of each distinct set of an expression. */
   readonly #indices = new Map<string, number>();
 
   constructor(most: number) {

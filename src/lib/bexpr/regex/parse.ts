@@ -1,6 +1,6 @@
 import { named, property, shorthand } from "./characters.ts";
 
-/** What a regular expression says, as a tree. Which match a search prefers is not in it: it asks only whether there is one. */
+/** Syntax tree of a regular expression. Match preference is omitted: a search needs only existence. */
 export type Node =
   | { readonly is: "literal"; readonly code: number }
   | CharactersNode
@@ -8,7 +8,7 @@ export type Node =
   | { readonly is: "sequence" | "choice"; readonly parts: readonly Node[] }
   | { readonly is: "repeat"; readonly part: Node; readonly min: number; readonly max: number };
 
-/** One character that `source`, in the platform's syntax, finds, or that it does not when it is negated. */
+/** One character matched by `source`, in the platform's syntax, or its complement when negated. */
 export interface CharactersNode {
   readonly is: "characters";
   readonly source: string;
@@ -18,22 +18,22 @@ export interface CharactersNode {
 
 export type Assertion = "text start" | "text end" | "line start" | "line end" | "word boundary" | "no word boundary";
 
-/** Why a text is no regular expression, or none that can be run here. */
+/** An invalid or unsupported regular expression. */
 export class PatternError extends Error {}
 
-/** What `(?ims)` set, for the rest of a group. `U` turns preferences around, which make no difference here. */
+/** Flags of `(?ims)`, for the rest of a group. `U` swaps greediness, which makes no difference here. */
 interface Flags {
   readonly fold: boolean;
   readonly lines: boolean;
   readonly dotAll: boolean;
 }
 
-/** Of a count, and of counts in each other multiplied. */
+/** Limit of a count, and of the product of nested counts. */
 const MOST_REPEATS = 1_000;
 const COUNT = /\{(0|[1-9][0-9]*)(,(0|[1-9][0-9]*)?)?\}/y;
 
 /**
- * Reads a regular expression as Go's regexp does (https://pkg.go.dev/regexp/syntax, its Perl flags), with the texts of its errors.
+ * Parses a regular expression as Go's regexp (https://pkg.go.dev/regexp/syntax, Perl flags), with the same error texts.
  * @throws PatternError
  */
 export function parse(text: string): Node {
@@ -63,7 +63,7 @@ class Parser {
 
   #sequence(): Node {
     const parts: Node[] = [];
-    /** Where the repetition that was just read begins. */
+    /** Start of the last repetition. */
     let repeated: number | null = null;
     while (this.#more() && !this.#ahead("|") && !this.#ahead(")")) {
       const from = this.#at;
@@ -85,7 +85,7 @@ class Parser {
     return oneOr("sequence", parts);
   }
 
-  /** How often the part before is to be there, when that comes next. A brace that is no count stands for itself. */
+  /** The repetition count of the previous part, if one follows. A brace that is no count is literal. */
   #count(): { min: number; max: number } | null {
     if (this.#eat("*")) return { min: 0, max: Infinity };
     if (this.#eat("+")) return { min: 1, max: Infinity };
@@ -100,7 +100,7 @@ class Parser {
     return { min, max };
   }
 
-  /** One part; none for flags, and several for what is quoted. */
+  /** One part; empty for flags, several for quoted text. */
   #atom(): readonly Node[] {
     const from = this.#at;
     const char = this.#next();
@@ -152,7 +152,7 @@ class Parser {
     return this.#fail("invalid or unsupported Perl syntax", this.#since(from));
   }
 
-  /** What is between here and the end of the group, where the flags are again what they were before it. */
+  /** The rest of the group; flags are restored at its end. */
   #enclosed(flags: Flags): Node {
     const outside = this.#flags;
     this.#flags = flags;
@@ -178,7 +178,7 @@ class Parser {
     return [this.#literal(this.#escaped(from))];
   }
 
-  /** The source of `\d`, `\pN` and their like, when one comes after the backslash at `from`; they may be in a class, too. */
+  /** The source of `\d`, `\pN` and similar, after the backslash at `from`; also valid inside a class. */
   #known(from: number): string | null {
     const letter = this.#text.charAt(this.#at);
     if (!/^[dswDSWpP]$/.test(letter)) return null;
@@ -200,7 +200,7 @@ class Parser {
     return property(name, negated) ?? this.#fail("invalid character class range", this.#since(from));
   }
 
-  /** The code point that is escaped by the backslash at `from`. */
+  /** The code point escaped by the backslash at `from`. */
   #escaped(from: number): number {
     if (!this.#more()) this.#fail("trailing backslash at end of expression", "");
     const char = this.#next();
@@ -225,7 +225,7 @@ class Parser {
       if (braced && char === "}" && digits.length > 0) return Number.parseInt(digits.join(""), 16);
       digits.push(char);
       const readable = /^[0-9a-f]$/i.test(char) && Number.parseInt(digits.join(""), 16) <= 0x10ffff;
-      // Without braces, the text of the error has both characters.
+      // Without braces, the error text contains both characters.
       if (!readable && braced) break;
     }
     if (braced || !/^[0-9a-f]{2}$/i.test(digits.join(""))) this.#fail("invalid escape sequence", this.#since(from));
@@ -294,7 +294,7 @@ class Parser {
     return true;
   }
 
-  /** The next character, which may be two units long. */
+  /** The next character, up to two UTF-16 units. */
   #next(): string {
     const char = String.fromCodePoint(this.#text.codePointAt(this.#at) as number);
     this.#at += char.length;
@@ -310,7 +310,7 @@ class Parser {
   }
 }
 
-/** What a letter after a backslash stands for. */
+/** Single-letter escapes. */
 const PLAIN: ReadonlyMap<string, number> = new Map([
   ["a", 7],
   ["t", 9],
@@ -325,7 +325,7 @@ const codeOf = (char: string): number => char.codePointAt(0) as number;
 const oneOr = (is: "sequence" | "choice", parts: readonly Node[]): Node =>
   parts.length === 1 ? (parts[0] as Node) : { is, parts };
 
-/** How often the most repeated part is repeated by counts: `(a{2}){3}` 6 times. A star counts as nothing. */
+/** Product of nested counts: `(a{2}){3}` gives 6. A star does not count. */
 function repeats(node: Node): number {
   switch (node.is) {
     case "sequence":

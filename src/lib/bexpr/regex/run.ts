@@ -1,20 +1,20 @@
 import { ASSERT, DO, type Program } from "./compile.ts";
 
-/** Before the text and behind it. */
+/** Before the start and after the end of the text. */
 const NOTHING = -1;
 const NEWLINE = 10;
 
 /**
- * Whether a match begins anywhere in the text, and how many steps that took: at most the program's for each character and for the
- * end. All matches that are possible are followed at the same time, one character after the other, and those that have
- * come to the same step are one from then on (Thompson's construction, as Pike runs it; https://swtch.com/~rsc/regexp/regexp2.html).
+ * Whether a match exists anywhere in the text, and the number of steps: at most the program's size per character and
+ * for the end. All alternatives run simultaneously, one character at a time, and merge at equal steps (Thompson's
+ * construction, as Pike runs it; https://swtch.com/~rsc/regexp/regexp2.html).
  */
 export function run(program: Program, text: string): { found: boolean; taken: number } {
   const { steps, arguments: args, sets } = program;
-  // A step puts at most two others on the pile, once for a character.
+  // A step pushes at most two others, once per character.
   let pile = new Int32Array(3 * steps.length + 1);
   let next = new Int32Array(pile.length);
-  /** The character, by its number, at which a step was last taken. */
+  /** Character number at which a step was last visited. */
   const takenAt = new Int32Array(steps.length).fill(-1);
   let height = 0;
   let taken = 0;
