@@ -1,4 +1,4 @@
-/** Bundles the agent into the one file that is installed on nodes. */
+/** Bundles the agent into the single file that is installed on nodes. */
 import { build } from "esbuild";
 
 await build({
@@ -10,9 +10,9 @@ await build({
   platform: "node",
   format: "esm",
   target: "node20",
-  // Packages written for `require` ask for Node's own modules by it.
+  // CommonJS packages load Node's modules through `require`.
   banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
-  // Optional native parts of ws, which it does without.
+  // Optional native addons of ws.
   external: ["bufferutil", "utf-8-validate"],
   logLevel: "info",
 });

@@ -43,33 +43,33 @@ export interface AgentOptions {
   readonly onWelcome?: ((welcome: Welcome) => void) | undefined;
 }
 
-/** How long the first look at volumes and plugins may take before the agent connects without it. */
+/** Deadline of the first inspection of volumes and plugins before the agent connects without it. */
 const PREPARE_MS = 3_000;
-/** How long operations get to end when the agent stops; what is cut off runs again at the next start. */
+/** Grace time for operations at shutdown; interrupted ones run again at the next start. */
 const STOP_MS = 10_000;
-/** A smaller difference of clocks is not worth a line in the log. */
+/** Smaller clock differences are not logged. */
 const NOTABLE_SKEW_MS = 5_000;
 
 interface Session {
   readonly connection: Connection;
-  /** What the service knows of this node; undefined before `hello`. */
+  /** The report the service has; undefined before `hello`. */
   told?: Told;
   welcomed: boolean;
-  /** The service takes changes of volumes instead of whole maps. */
+  /** Whether the service accepts volume changes instead of whole maps. */
   takesChanges: boolean;
-  /** Changes told so far. */
+  /** The number of report changes sent. */
   seq: number;
   fingerprint?: NodeJS.Timeout;
 }
 
-/** A node that has joined: one session after another, and the operations that outlive them. */
+/** The agent of a joined node. Owns the current session; operations outlive sessions. Read by main only. */
 export class Agent {
   readonly #options: AgentOptions;
   readonly #reporter: Reporter;
   readonly #operations: Operations;
   #session: Session | undefined;
   #restoring = false;
-  /** How far the service's clock is ahead of ours. */
+  /** Offset of the service's clock from the local clock. */
   #skewMs = 0;
 
   constructor(options: AgentOptions) {
@@ -88,7 +88,7 @@ export class Agent {
     const { stop, pauses, journal, csi } = this.#options;
     const reconnect = new Reconnect(pauses);
     let code: ExitCode = EXIT.stopped;
-    // A plugin that hangs must not keep the node away: what it is about is told when it is known.
+    // A hanging plugin must not delay the connection; its report follows later.
     await Promise.race([this.#prepare(), sleep(PREPARE_MS, undefined, { ref: false })]);
     while (!stop.aborted) {
       const end = await this.#connect();
@@ -108,7 +108,7 @@ export class Agent {
     return code;
   }
 
-  /** Side by side: neither plugins nor CSI drivers wait for a volume whose plugin hangs. */
+  /** Runs concurrently: plugins and CSI drivers do not wait for a volume whose plugin hangs. */
   async #prepare(): Promise<void> {
     const look = this.#reporter
       .look()
@@ -168,7 +168,7 @@ export class Agent {
     noteUnknown(this.#options.config.stateDir, welcome.unknownVolumes).catch(reportFailed);
     this.#operations.welcome(welcome);
     this.#lookLater(session, welcome.cfg.fingerprintMs);
-    // What changed since `hello`.
+    // Sends changes since `hello`.
     this.#tellVolumes();
     this.#options.onWelcome?.(welcome);
   }
@@ -191,7 +191,7 @@ export class Agent {
     );
   }
 
-  /** Volumes whose plugin was away come back by themselves. */
+  /** Restores volumes whose plugin was unavailable. */
   async #restore(): Promise<void> {
     if (this.#restoring) return;
     this.#restoring = true;

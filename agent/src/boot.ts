@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-/** The same until the machine starts again. */
+/** Identifies the current boot of the machine. */
 export const BOOT_ID = bootId();
 
 function bootId(): string {

@@ -14,7 +14,7 @@ afterEach(() => {
   directory = undefined;
 });
 
-it("the service's address is all that must be said", () => {
+it("requires the service's address only", () => {
   expect(configOf({ service })).toEqual({
     service,
     name: hostname(),
@@ -34,7 +34,7 @@ it("the service's address is all that must be said", () => {
   });
 });
 
-it("a CSI plugin has both roles unless told otherwise", () => {
+it("gives a CSI plugin both roles by default", () => {
   const plugins = [{ id: "disk", socket: "/run/disk/csi.sock" }];
   expect(configOf({ service, csi: { plugins } }).csi.plugins).toEqual([
     { ...plugins[0], roles: ["controller", "node"] },
@@ -99,19 +99,19 @@ it.each([
   expect(() => configOf(value)).toThrow(words);
 });
 
-it("every key that is wrong is named at once", () => {
+it("names every wrong key in one message", () => {
   const wrong = () => configOf({ service: "x", stateDir: "y", typo: 1 });
   expect(wrong).toThrow(/service: .*stateDir: .*typo: /s);
   expect(wrong).toThrow(Ending);
 });
 
-it("http is taken for a service on this machine, and directories lose what does not count", () => {
+it("accepts http for a loopback service and normalizes directories", () => {
   expect(configOf({ service: "http://localhost:8787/" }).service).toBe("http://localhost:8787");
   expect(configOf({ service: "http://[::1]:1" }).service).toBe("http://[::1]:1");
   expect(configOf({ service, stateDir: "/a//b/../c/" }).stateDir).toBe("/a/c");
 });
 
-it("a file that anyone can change is not obeyed, and one that is none is told", () => {
+it("refuses a world-writable file and a missing one", () => {
   directory = mkdtempSync(join(tmpdir(), "sallyport-config-"));
   const path = join(directory, "agent.json");
   expect(() => readConfig(path)).toThrow(`${path} cannot be used: ENOENT`);

@@ -79,10 +79,10 @@ const config = z.strictObject({
   csi: csiConfig(directory).prefault({}),
 });
 
-/** What the operator of a node decides: nothing that the service sends changes it. */
+/** The operator's configuration; the service cannot change it. */
 export type Config = Readonly<z.infer<typeof config>>;
 
-/** @throws Ending with every key that is wrong, and why */
+/** @throws Ending naming every wrong key and its fault */
 export function readConfig(path: string): Config {
   let content: string;
   try {

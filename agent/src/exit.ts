@@ -1,8 +1,8 @@
-/** What the process ends with, so that a supervisor knows whether to start it again. */
+/** Exit codes, by which a supervisor decides whether to restart the agent. */
 export const EXIT = {
   stopped: 0,
   failed: 1,
-  /** The command line, the configuration or the state directory: a person has to look. */
+  /** Command line, configuration or state directory: the operator has to act. */
   unusable: 2,
   superseded: 3,
   revoked: 4,
@@ -12,7 +12,7 @@ export const EXIT = {
 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** A reason to end, in one sentence for the operator. */
+/** Terminates the agent with an exit code and a message for the operator. */
 export class Ending extends Error {
   readonly code: ExitCode;
   constructor(code: ExitCode, message: string) {

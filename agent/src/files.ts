@@ -2,7 +2,7 @@ import { open, readFile, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 import { codeOf } from "./log.ts";
 
-/** Makes entries of a directory survive a power cut. */
+/** Syncs a directory, so that its entries survive a power failure. */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, "r");
   try {
@@ -12,7 +12,7 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** Replaces a file at once: whoever reads it, also after a crash, finds the old content or the new. */
+/** Replaces a file atomically: readers find the old or the new content, also after a crash. */
 export async function replaceFile(path: string, content: string): Promise<void> {
   const next = `${path}.next`;
   const file = await open(next, "w", 0o600);
@@ -26,7 +26,7 @@ export async function replaceFile(path: string, content: string): Promise<void> 
   await syncDirectory(dirname(path));
 }
 
-/** A file's text; undefined when there is none. */
+/** A file's text; undefined without a file. */
 export async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");

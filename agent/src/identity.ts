@@ -15,12 +15,12 @@ const OTHERS_READ = 0o077;
 const JOIN_TIMEOUT_MS = 15_000;
 
 const node = z.object({ nodeId: z.uuid(), audience: z.string().min(1) });
-/** Who this node is to the service, since it has joined. */
+/** The identity of a joined node. */
 export type Node = z.infer<typeof node>;
 
 /**
- * The node's Ed25519 key, made at the first start.
- * @throws Ending when others could have read it, or when it is gone although the node has joined
+ * The node's Ed25519 key, generated at the first start.
+ * @throws Ending when others could read it, or when it is missing although the node has joined
  */
 export async function loadKey(stateDir: string): Promise<KeyObject> {
   const path = join(stateDir, KEY_FILE);
@@ -46,7 +46,7 @@ export async function loadKey(stateDir: string): Promise<KeyObject> {
     const key = createPrivateKey(pem);
     if (key.asymmetricKeyType === "ed25519") return key;
   } catch {
-    // Said below: what OpenSSL says of it helps nobody.
+    // Reported below; OpenSSL's message would not help the operator.
   }
   throw new Ending(EXIT.unusable, `${path} does not hold an Ed25519 key.`);
 }
@@ -69,11 +69,11 @@ export function publicKeyOf(key: KeyObject): string {
   return Buffer.from(x, "base64url").toString("base64");
 }
 
-/** `later` is worth another attempt: the service is away, or busy. */
+/** `later`: the service is unavailable or busy, another attempt may succeed. */
 export type Joined = { type: "joined"; node: Node } | { type: "later"; message: string };
 
 /**
- * Trades a join token for a node id, and remembers it. Repeating it with the same key is safe.
+ * Exchanges a join token for a node id and stores it. Repeating it with the same key is safe.
  * @throws Ending when the service refuses the token
  */
 export async function joinService(
@@ -115,10 +115,7 @@ export async function joinService(
   return { type: "joined", node: joined };
 }
 
-/**
- * A token to connect with, good once and for a minute.
- * @param skewMs how far the service's clock is ahead of ours
- */
+/** A single-use connect token, valid for a minute. @param skewMs offset of the service's clock */
 export function connectToken(key: KeyObject, { nodeId, audience }: Node, skewMs = 0): Promise<string> {
   const issued = Math.floor((Date.now() + skewMs) / 1000);
   return new SignJWT()
@@ -132,7 +129,7 @@ export function connectToken(key: KeyObject, { nodeId, audience }: Node, skewMs 
     .sign(key);
 }
 
-/** How often an agent has started on this state, this time included. */
+/** Increments the number of agent starts on this state directory. @returns the new number */
 export async function nextEpoch(stateDir: string): Promise<number> {
   const path = join(stateDir, EPOCH_FILE);
   const last = Number((await readIfThere(path)) ?? 0);
@@ -150,6 +147,6 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** `fetch` says why only in the cause. */
+/** `fetch` reports the reason in the cause only. */
 const causeOf = (failure: unknown): string =>
   textOf(failure instanceof Error && failure.cause !== undefined ? failure.cause : failure);

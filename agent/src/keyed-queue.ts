@@ -1,4 +1,4 @@
-/** Runs tasks of one key one after the other, in the order they came; tasks of different keys side by side. */
+/** Runs tasks of one key in order, and tasks of different keys concurrently. */
 export class KeyedQueue {
   readonly #last = new Map<string, Promise<unknown>>();
 

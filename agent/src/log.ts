@@ -1,6 +1,6 @@
 type Fields = Record<string, string | number | boolean | null | undefined>;
 
-/** One structured line for the operator, on stderr. Ids, paths of the configuration and counts only: never a value a caller sent. */
+/** Writes one structured log line to stderr. Fields are ids, configured paths and counts, never values of requests. */
 function line(level: "info" | "warn" | "error", event: string, fields: Fields): void {
   process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), level, event, ...fields })}\n`);
 }
@@ -9,9 +9,9 @@ export const info = (event: string, fields: Fields = {}) => line("info", event, 
 export const warn = (event: string, fields: Fields = {}) => line("warn", event, fields);
 export const error = (event: string, fields: Fields = {}) => line("error", event, fields);
 
-/** The text of an unknown failure. */
+/** The message of an unknown failure. */
 export const textOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure));
 
-/** A system error's code, like ENOENT. */
+/** The code of a system error, such as ENOENT. */
 export const codeOf = (failure: unknown): string | undefined =>
   failure instanceof Error && "code" in failure && typeof failure.code === "string" ? failure.code : undefined;

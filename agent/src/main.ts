@@ -72,10 +72,10 @@ function args() {
   }
 }
 
-/** Undefined when there is none; whether one is needed is known later. */
+/** Undefined without a token; whether one is needed is decided later. */
 function joinToken(file: string | undefined, { joinTokenFile }: Config): string | undefined {
   const given = process.env[JOIN_TOKEN]?.trim();
-  // Not for anything that is started from here.
+  // Not inherited by child processes.
   delete process.env[JOIN_TOKEN];
   if (file === undefined && given) return given;
   const path = file ?? joinTokenFile;
@@ -83,13 +83,13 @@ function joinToken(file: string | undefined, { joinTokenFile }: Config): string 
   try {
     return readFileSync(path, "utf8").trim() || undefined;
   } catch (failure) {
-    // Whoever has joined may remove the file.
+    // The file may be removed after the node has joined.
     if (file === undefined) return undefined;
     throw new Ending(EXIT.unusable, `The join token cannot be read: ${textOf(failure)}.`);
   }
 }
 
-/** Reads nothing of the state and writes nothing: an agent may be running on it. */
+/** Reads and writes no state, since an agent may be running on it. */
 async function printReport(config: Config): Promise<void> {
   const plugins = await hostVolumesOf(config, "").fingerprint();
   const csi = new Csi(config.csi);
@@ -99,7 +99,7 @@ async function printReport(config: Config): Promise<void> {
 }
 
 main().then(
-  // Not by emptying the event loop: a plugin that cannot be killed would keep us.
+  // Explicit exit: an unkillable plugin would keep the event loop alive.
   (code) => process.exit(code),
   (failure) => {
     if (failure instanceof Ending) {

@@ -16,9 +16,9 @@ import { VERSION } from "./version.ts";
 
 export interface StartOptions {
   readonly config: Config;
-  /** Needed until the node has joined. */
+  /** Required until the node has joined. */
   readonly joinToken?: string | undefined;
-  /** Aborted when the agent is to stop. */
+  /** Aborted to stop the agent. */
   readonly stop: AbortSignal;
   readonly pauses?: Pauses;
 }
@@ -38,12 +38,12 @@ export function hostVolumesOf({ hostVolumes, stateDir, pool }: Config, nodeId: s
 }
 
 /**
- * Runs an agent until it is told to stop, or the service tells it to.
- * @throws Ending when something on this machine keeps it from running, or the join token is refused
+ * Runs an agent until the signal or the service stops it.
+ * @throws Ending when the local state prevents running, or the join token is refused
  */
 export async function start(options: StartOptions): Promise<ExitCode> {
   const { stateDir, hostVolumes } = options.config;
-  // Others may pass through to the volumes, and see nothing else: every file in it is for its owner only.
+  // Others may traverse the directory to the volumes; its files are readable by their owner only.
   await mkdir(stateDir, { recursive: true, mode: 0o711 });
   await mkdir(hostVolumes.volumesDir, { recursive: true, mode: 0o711 });
   const unlock = await lockState(stateDir);
@@ -64,10 +64,7 @@ async function run({ config, joinToken, stop, pauses = PAUSES }: StartOptions): 
   return agent.run();
 }
 
-/**
- * The agent of a node that has joined; the caller holds the lock of its state.
- * @throws Ending when its state cannot be used
- */
+/** Creates the agent of a joined node; the caller holds the state lock. @throws Ending when the state is unusable */
 export async function agentOf(parts: Omit<AgentOptions, "epoch" | "journal" | "csi">): Promise<Agent> {
   const { stateDir, csi } = parts.config;
   const epoch = await nextEpoch(stateDir);
@@ -78,7 +75,7 @@ export async function agentOf(parts: Omit<AgentOptions, "epoch" | "journal" | "c
   return new Agent({ ...parts, epoch, journal, csi: new Csi(csi) });
 }
 
-/** Undefined when the agent was told to stop before the service could be reached. */
+/** Undefined when the agent was stopped before the service was reachable. */
 async function joinAsNode(
   config: Config,
   key: KeyObject,

@@ -5,10 +5,10 @@ import { Ending, EXIT } from "./exit.ts";
 import { codeOf } from "./log.ts";
 
 /**
- * Keeps a second agent off a state directory until the lock is released or this process ends. Linux frees an abstract socket
- * with its process, however that ends; other systems have none, and there nobody is kept off.
- * @returns what releases it
- * @throws Ending when another agent uses the directory
+ * Locks a state directory against a second agent. Linux frees the abstract socket when the process ends; other
+ * systems have none, and there the lock has no effect.
+ * @returns the release function
+ * @throws Ending when another agent holds the lock
  */
 export async function lockState(stateDir: string): Promise<() => void> {
   if (process.platform !== "linux") return () => {};

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import * as z from "zod";
 import { readIfThere, replaceFile } from "./files.ts";
 
-/** What the service has last said of which of this node's volumes it has no record of. */
+/** The volumes unknown to the service, as of the last `welcome`. */
 
 const FILE = "unknown-volumes.json";
 const noted = z.object({ time: z.string(), volumes: z.array(z.string()) });
@@ -10,7 +10,7 @@ const noted = z.object({ time: z.string(), volumes: z.array(z.string()) });
 export const noteUnknown = (stateDir: string, volumes: readonly string[]): Promise<void> =>
   replaceFile(join(stateDir, FILE), `${JSON.stringify({ time: new Date().toISOString(), volumes })}\n`);
 
-/** Undefined when it was never said, or cannot be read. */
+/** Undefined when never recorded or unreadable. */
 export async function readUnknown(stateDir: string): Promise<ReadonlySet<string> | undefined> {
   const content = await readIfThere(join(stateDir, FILE));
   try {

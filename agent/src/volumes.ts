@@ -13,26 +13,26 @@ import { agentOf, hostVolumesOf } from "./start.ts";
 import { lockState } from "./state-lock.ts";
 import { readUnknown } from "./unknown-volumes.ts";
 
-/** What an operator does by hand with the volumes on this node's disk: `volumes list` and `volumes drop`. */
+/** The operator commands `volumes list` and `volumes drop`. */
 
-/** How long the service gets to say which of them it does not know. */
+/** Timeout for the service's list of unknown volumes. */
 const ASK_MS = 60_000;
 
 export interface ListedVolume {
   readonly ID: string;
   readonly Name: string;
   readonly Namespace: string;
-  /** Empty for a volume that was registered. */
+  /** Empty for a registered volume. */
   readonly PluginID: string;
-  /** `creating`, `ready` or `deleting`; or why that cannot be read. */
+  /** `creating`, `ready` or `deleting`, or why the record is unreadable. */
   readonly State: string;
-  /** Empty while it is not known. */
+  /** Empty while unknown. */
   readonly Path: string;
-  /** Whether the service knew it when the agent last connected; null before the first time. */
+  /** Whether the service knew it at the agent's last connection; null before the first. */
   readonly Known: boolean | null;
 }
 
-/** Every volume on the disk, in the order of the ids. Changes nothing: an agent may be running. */
+/** Every volume on disk by id. Read-only, since an agent may be running. */
 export async function listVolumes({ stateDir }: Pick<Config, "stateDir">): Promise<ListedVolume[]> {
   const unknown = await readUnknown(stateDir);
   const records = await readRecords(recordsDir(stateDir)).catch((failure) => {
@@ -57,11 +57,11 @@ export interface DropOptions {
 }
 
 /**
- * Deletes a volume that the service has no record of, and what lies in it; of a registered one only the record. The service is
- * asked anew, by a session as any other: what it asks of the node meanwhile is done. A volume whose creation or deletion has
- * not finished is given up, whether the service knows it or not: the service is told that when the agent runs again.
- * A plugin that is not there, or does not end, keeps no volume from being dropped.
- * @throws Ending when it knows the volume, cannot be asked, or the volume's plugin fails
+ * Deletes a volume unknown to the service, with its content; of a registered volume only the record. The service is
+ * queried through a regular session, which also runs requested operations. A volume in creation or deletion is given
+ * up without a query; the service learns that when the agent runs again. An absent or hanging plugin does not prevent
+ * the drop.
+ * @throws Ending when the service knows the volume, is unreachable, or the plugin fails
  */
 export async function dropVolume({ config, id, stop, pauses = PAUSES }: DropOptions): Promise<void> {
   if (!uuid.safeParse(id).success) throw new Ending(EXIT.unusable, "A volume's id is a UUID in lower case.");
@@ -113,7 +113,7 @@ async function dropped(hostVolumes: HostVolumes, id: string): Promise<void> {
   if (!gone.ok) throw new Ending(EXIT.failed, gone.message);
 }
 
-/** Has operations on a volume whose end is not known end as given up: the service learns it, and they do not run again. */
+/** Completes the open operations of a volume as given up: the service is told, and they do not run again. */
 async function endOperations(stateDir: string, id: string): Promise<void> {
   const journal = await Journal.open(join(stateDir, "journal"));
   try {
@@ -125,7 +125,7 @@ async function endOperations(stateDir: string, id: string): Promise<void> {
   }
 }
 
-/** What another user writes there the agent could not replace. */
+/** The agent could not replace files that another user creates there. */
 function checkOwner(stateDir: string): void {
   let owner: number;
   try {

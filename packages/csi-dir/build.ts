@@ -1,4 +1,4 @@
-/** Bundles the driver into one file, for wherever it is to serve. */
+/** Bundles the driver into one file. */
 import { build } from "esbuild";
 
 await build({
@@ -10,7 +10,7 @@ await build({
   platform: "node",
   format: "esm",
   target: "node20",
-  // Packages written for `require` ask for Node's own modules by it.
+  // CommonJS packages load Node's modules through `require`.
   banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
   logLevel: "info",
 });

@@ -7,20 +7,20 @@ import { pauseAfter, retriesOf } from "./retry.ts";
 import { obstacleAt } from "./socket.ts";
 
 const OPTIONS = {
-  // Drivers in other languages refuse the path of a socket as an authority.
+  // Drivers in other languages refuse a socket path as authority.
   "grpc.default_authority": "localhost",
   "grpc.initial_reconnect_backoff_ms": 200,
-  // Trying a local socket costs nothing, and somebody waits.
+  // Connecting to a local socket is cheap, and operations wait for it.
   "grpc.max_reconnect_backoff_ms": 1_000,
   "grpc.enable_retries": 0,
   "grpc.max_receive_message_length": 16 * 1024 * 1024,
 };
 
-/** How long a plugin gets to take a connection. */
+/** Connection timeout of a plugin. */
 const CONNECT_MS = 5_000;
 const TOO_LARGE = /^Received message larger than max/;
 
-/** One plugin behind its socket: one channel, which finds the plugin again when it has been restarted. */
+/** The gRPC client of one plugin: one channel, which reconnects after a plugin restart. */
 export class PluginClient {
   readonly #id: string;
   readonly #socket: string;
@@ -33,8 +33,8 @@ export class PluginClient {
   }
 
   /**
-   * Makes a call, with the tries that its kind allows.
-   * @param until Unix time in milliseconds, of all tries together
+   * Calls the plugin, with the retries that the call permits.
+   * @param until deadline of all attempts together, Unix time in ms
    * @throws CallFailure
    */
   async call<R extends Rpc>(rpc: R, request: RequestDraft<R>, until: number): Promise<Response<R>> {
@@ -89,10 +89,10 @@ export class PluginClient {
     }
   }
 
-  /** Returns null once there is a connection, else the reason why there is none. No request is sent before. */
+  /** Waits for a connection; no request is sent before. @returns null when connected, otherwise the obstacle */
   async #connect(until: number): Promise<string | null> {
     if (this.#client.getChannel().getConnectivityState(true) === connectivityState.READY) return null;
-    // The channel waits on after a failure; an attempt at the socket fails at once, and with a reason.
+    // The channel keeps waiting after a failure; a direct connection attempt fails at once with a reason.
     const obstacle = await obstacleAt(this.#socket);
     if (obstacle !== null) return obstacle;
     return new Promise((resolve) =>
@@ -101,6 +101,6 @@ export class PluginClient {
   }
 }
 
-/** An answer of our own library, that the plugin has answered too much, is not the plugin's refusal. */
+/** The library's own message size error is not the plugin's refusal. */
 const codeOf = (failure: ServiceError | null): number =>
   failure === null || TOO_LARGE.test(failure.details) ? 0 : failure.code;

@@ -1,15 +1,15 @@
 import * as z from "zod";
 
-/** Letters, digits, dot, dash, underscore: an id is part of paths. */
+/** Letters, digits, dot, dash, underscore: ids are part of paths. */
 const PLUGIN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 export const ROLES = ["controller", "node"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** @param path what an absolute path in the configuration is */
+/** @param path schema of an absolute path */
 export const csiConfig = (path: z.ZodType<string, string>) =>
   z.strictObject({
-    /** Where volumes are staged and published for allocations. */
+    /** Directory for staged and published volumes. */
     mountsDir: path.default("/var/lib/sallyport-agent/csi"),
     plugins: z
       .array(
@@ -20,7 +20,7 @@ export const csiConfig = (path: z.ZodType<string, string>) =>
             .array(z.enum(ROLES))
             .min(1)
             .default([...ROLES]),
-          /** Where the node is, for a plugin that does not say. */
+          /** Topology segments of the node, for a plugin that reports none. */
           topology: z.record(z.string().min(1).max(128), z.string().max(256)).optional(),
         }),
       )

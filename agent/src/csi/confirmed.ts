@@ -4,8 +4,8 @@ type Asked = Draft<"VolumeCapability">;
 type Confirmed = Message<"VolumeCapability">;
 
 /**
- * Why a validation is a refusal; undefined when it is not. A plugin that confirms nothing and gives no reason has made no
- * claim. Mount flags may hold passwords, so no text names them.
+ * The refusal in a validation response; undefined without one. A plugin that confirms nothing and gives no message
+ * does not refuse. Mount flags may hold passwords, so no message contains them.
  */
 export function refusedIn(
   asked: readonly Asked[],

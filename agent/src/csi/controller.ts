@@ -10,18 +10,18 @@ import { CallFailure } from "./failure.ts";
 import type { CsiOperation } from "./operation.ts";
 import { pagesOf } from "./pages.ts";
 
-/** A snapshot that is not ready is asked for again during this time. */
+/** How long an unready snapshot is polled. */
 const SNAPSHOT_READY_MS = 10_000;
 const SNAPSHOT_POLL_MS = 250;
-/** What is asked of a plugin at once, and what is passed on at once: an answer has to fit a frame. */
+/** Page bounds for plugin calls and for results: a result must fit a frame. */
 const PAGE_ENTRIES = 250;
 const PAGE_CHARACTERS = 400_000;
 
-/** What an operation works with. */
+/** Per-operation dependencies. */
 export interface Context {
   readonly client: PluginClient;
   readonly secrets: Secrets;
-  /** Unix time in milliseconds at which it gives up. */
+  /** Deadline, Unix time in ms. */
   readonly until: number;
 }
 
@@ -29,7 +29,7 @@ export type Works<M extends CsiOperation> = {
   readonly [O in M]: (params: ParamsOf<O>, context: Context) => Promise<ResultOf<O>>;
 };
 
-/** What each operation of a controller is in calls of the plugin. They throw `CallFailure` and `Unusable`. */
+/** The controller operations as plugin calls. They throw `CallFailure` and `Unusable`. */
 export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${string}`>> = {
   "csi.controller.create": async (params, { client, secrets, until }) => {
     const { name, capacityMin, capacityMax, capabilities, mount, parameters } = params;
@@ -143,16 +143,16 @@ function sourceOf({ snapshotId, cloneId }: Creation): RequestDraft<"CreateVolume
   return cloneId === "" ? undefined : { volume: { volumeId: cloneId } };
 }
 
-/** Absent rather than empty: CSI wants one of the two lists not to be. */
+/** Absent rather than empty: CSI forbids two empty lists. */
 function topologyOf(topology: Creation["topology"]): RequestDraft<"CreateVolume">["accessibilityRequirements"] {
   const { required = [], preferred = [] } = topology ?? {};
   if (required.length === 0 && preferred.length === 0) return undefined;
   const all = (list: typeof required) => list.map((segments) => ({ segments }));
-  // What is preferred has to be among what is required.
+  // CSI requires every preferred topology to be requisite.
   return { requisite: all(required.length > 0 ? required : preferred), preferred: all(preferred) };
 }
 
-/** What is to be gone and is gone already is success. */
+/** Treats NOT_FOUND as success. */
 export async function unlessGone(call: Promise<object>): Promise<void> {
   try {
     await call;
@@ -165,7 +165,10 @@ const pageSize = (maxEntries: number) => Math.min(maxEntries || PAGE_ENTRIES, PA
 
 type Listing = Response<"ListVolumes"> | Response<"ListSnapshots">;
 
-/** Pages until there are `most` entries (0: all), or as many as fit a frame. Those that a plugin adds unasked are kept. */
+/**
+ * Collects pages until there are `most` entries (0: all), or until the frame is full. Surplus entries of a plugin are
+ * kept.
+ */
 async function gather<P extends Listing, T>(
   pages: AsyncIterable<P>,
   most: number,

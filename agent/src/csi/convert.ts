@@ -12,7 +12,7 @@ const MODES: Readonly<Record<string, number>> = {
   "multi-node-multi-writer": ACCESS_MODE.multiNodeMultiWriter,
 };
 
-/** What the parameters of an operation must not say. */
+/** Invalid operation parameters. */
 export class Unusable extends Error {}
 
 /** @throws Unusable */
@@ -25,14 +25,14 @@ export function capabilityOf({ accessMode, attachmentMode }: Capability, mount: 
   return { mount: { fsType: mount?.fsType, mountFlags: mount?.mountFlags }, accessMode: { mode } };
 }
 
-/** Undefined when neither end is set. */
+/** Undefined when neither bound is set. */
 export function rangeOf(capacityMin: number, capacityMax: number): Draft<"CapacityRange"> | undefined {
   if (capacityMax > 0 && capacityMin > capacityMax) throw new Unusable("capacityMin is more than capacityMax");
   if (capacityMin === 0 && capacityMax === 0) return undefined;
   return { requiredBytes: String(capacityMin), limitBytes: String(capacityMax) };
 }
 
-/** As a number, of which the largest stands for everything beyond it. */
+/** As a number; values beyond the largest safe integer are clamped. */
 export function countOf(int64: string): number {
   const count = BigInt(int64);
   const largest = BigInt(Number.MAX_SAFE_INTEGER);
@@ -45,7 +45,7 @@ export const externalVolumeOf = ({ volume, status }: Message<"VolumeEntry">): Cs
   context: { ...volume?.volumeContext },
   snapshotId: volume?.contentSource?.snapshot?.snapshotId ?? "",
   cloneId: volume?.contentSource?.volume?.volumeId ?? "",
-  // Drivers without LIST_VOLUMES_PUBLISHED_NODES may answer an empty name.
+  // Drivers without LIST_VOLUMES_PUBLISHED_NODES may return an empty name.
   publishedNodeIds: (status?.publishedNodeIds ?? []).filter((id) => id !== ""),
   isAbnormal: status?.volumeCondition?.abnormal ?? false,
   status: (status?.volumeCondition?.message ?? "").slice(0, 1024),

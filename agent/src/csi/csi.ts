@@ -8,7 +8,7 @@ import { type CsiOperation, failed, outcomeOf } from "./operation.ts";
 import { CsiPlugin } from "./plugin.ts";
 import { Uses } from "./uses.ts";
 
-/** One of these at a time for a plugin: drivers leave it to whoever calls them to keep them apart. */
+/** At most one of these runs per plugin: CSI leaves serialization to the caller. */
 const DESTRUCTIVE: readonly CsiOperation[] = [
   ...(["csi.controller.publish", "csi.controller.unpublish", "csi.controller.delete"] as const),
   ...(["csi.controller.expand", "csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
@@ -16,12 +16,15 @@ const DESTRUCTIVE: readonly CsiOperation[] = [
 
 type Reported = Pick<NodeReport, "CSIControllerPlugins" | "CSINodePlugins">;
 
-/** The CSI plugins of this node: what they are, and operations by them. A plugin that is not in the configuration is not asked. */
+/**
+ * The CSI plugins of this node: their health and their operations. Plugins outside the configuration are never
+ * called.
+ */
 export class Csi {
   readonly #plugins: ReadonlyMap<string, CsiPlugin>;
   readonly #works: Works<CsiOperation>;
   readonly #queue = new KeyedQueue();
-  /** Called when a plugin is not what it was. */
+  /** Called when a plugin's report changes. */
   onChange: () => void = () => {};
 
   constructor({ plugins, mountsDir }: CsiConfig) {
@@ -29,7 +32,7 @@ export class Csi {
     this.#works = { ...controllerWorks, ...nodeWorks(new Uses(mountsDir)) };
   }
 
-  /** Looks at every plugin anew. From the first time on they are looked at again and again. */
+  /** Probes every plugin now. The first call also starts periodic probes. */
   async look(): Promise<void> {
     await Promise.all([...this.#plugins.values()].map((plugin) => plugin.look()));
   }
@@ -38,7 +41,7 @@ export class Csi {
     for (const plugin of this.#plugins.values()) plugin.stop();
   }
 
-  /** The part of the node's report that is about them. */
+  /** The plugins' part of the node report. */
   get reported(): Reported {
     const plugins = [...this.#plugins.values()];
     const named = <T>(of: (plugin: CsiPlugin) => T | undefined) =>
@@ -76,14 +79,14 @@ export class Csi {
       const { secrets, again } = run;
       const work = this.#works[method];
       const outcome = await outcomeOf(method, pluginId, again, () => work(params, { client, secrets, until }));
-      // Whoever asked may soon ask elsewhere, so the plugin's state is news.
+      // The service may try another controller next, so the plugin's state is refreshed.
       if (!outcome.ok && (outcome.kind === "unavailable" || outcome.kind === "unsupported")) void plugin.look();
       return outcome;
     });
   }
 }
 
-/** Operations of the same turn run one after the other; CSI wants at most one call at a time for a volume. */
+/** The serialization key: operations with the same key run in sequence. CSI permits one call at a time per volume. */
 function turnOf(method: CsiOperation, params: ParamsOf<CsiOperation>): string {
   const { pluginId } = params;
   if (DESTRUCTIVE.includes(method)) return JSON.stringify([pluginId]);

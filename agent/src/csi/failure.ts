@@ -2,13 +2,13 @@ import { status } from "@grpc/grpc-js";
 import type { ErrorKind, OperationError } from "@sallyport/agent-protocol";
 import type { Rpc } from "@sallyport/csi-wire";
 
-/** A call of a plugin that came to nothing. */
+/** A failed plugin call. */
 export class CallFailure extends Error {
   readonly pluginId: string;
   readonly rpc: Rpc;
-  /** gRPC's; 0: it answered what is no answer. */
+  /** The gRPC status code; 0 for an invalid response. */
   readonly code: number;
-  /** Whether the plugin may have got the request, now or in an earlier try. */
+  /** Whether the plugin may have received the request, in this or an earlier attempt. */
   readonly reached: boolean;
 
   constructor(pluginId: string, rpc: Rpc, code: number, details: string, reached: boolean) {
@@ -34,7 +34,7 @@ const KINDS: Readonly<Record<number, ErrorKind>> = {
   [status.UNAVAILABLE]: "unavailable",
 };
 
-/** After these the plugin may be at it still, or have done it. */
+/** After these codes the call may still run or may have succeeded. */
 const UNCERTAIN: readonly number[] = [
   0,
   status.CANCELLED,
@@ -46,13 +46,13 @@ const UNCERTAIN: readonly number[] = [
 const LISTS: readonly Rpc[] = ["ListVolumes", "ListSnapshots"];
 
 /**
- * What a failed call means for the operation it was made for.
- * @param changes whether that changes anything, so that its outcome can be in doubt
+ * The operation error for a failed call.
+ * @param changes whether the operation changes state, so that its outcome can be unknown
  * @param again whether an earlier run may have reached the plugin
  */
 export function errorOf(failure: CallFailure, changes: boolean, again: boolean): OperationError {
   const { pluginId, rpc, code, reached, message } = failure;
-  // A list that is aborted was given a bad token.
+  // An aborted list call means an invalid token.
   const kind = code === status.ABORTED && LISTS.includes(rpc) ? "invalid" : (KINDS[code] ?? "plugin");
   const uncertain = changes && UNCERTAIN.includes(code) && (reached || again);
   const name = code === 0 ? "no answer" : (status[code] ?? `code ${code}`);

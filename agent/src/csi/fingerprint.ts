@@ -6,13 +6,13 @@ import type { CsiPluginConfig } from "./config.ts";
 import { countOf } from "./convert.ts";
 import { CallFailure } from "./failure.ts";
 
-/** Of one call. */
+/** Timeout of one probe call. */
 const PROBE_MS = 5_000;
 
 type ControllerInfo = ReportedCsiController["ControllerInfo"];
 type NodeInfo = ReportedCsiNode["NodeInfo"];
 
-/** What a plugin says of itself. A role that it does not have is null. */
+/** A plugin's self-description; null for a role it does not have. */
 export interface Facts {
   readonly provider: string;
   readonly version: string;
@@ -27,11 +27,11 @@ export type Look =
   | {
       readonly ok: false;
       readonly reason: string;
-      /** Nobody is there, which is certain at once; a busy plugin may miss a probe. */
+      /** The socket is not served, which is certain at once; a busy plugin may only miss a probe. */
       readonly gone: boolean;
     };
 
-/** Looks at a plugin as a whole. Nothing of it is kept: it may be another one by the next time. */
+/** Probes a plugin completely. Nothing is cached, since the plugin may be replaced between probes. */
 export async function lookAt(client: PluginClient, { roles, topology }: CsiPluginConfig): Promise<Look> {
   const ask = <R extends Rpc>(rpc: R) => client.call(rpc, {}, Date.now() + PROBE_MS);
   try {
@@ -64,7 +64,7 @@ export async function lookAt(client: PluginClient, { roles, topology }: CsiPlugi
   }
 }
 
-/** Null for what a plugin has not implemented: it is free to. */
+/** Null when the plugin does not implement an optional call. */
 async function unlessLacking<T>(ask: () => Promise<T>): Promise<T | null> {
   try {
     return await ask();

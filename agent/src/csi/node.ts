@@ -4,7 +4,7 @@ import { capabilityOf, countOf, rangeOf } from "./convert.ts";
 import type { CsiOperation } from "./operation.ts";
 import type { Uses } from "./uses.ts";
 
-/** What each operation of a node is in calls of the plugin there. */
+/** The node operations as plugin calls. */
 export const nodeWorks = (uses: Uses): Works<Extract<CsiOperation, `csi.node.${string}`>> => ({
   "csi.node.publish": async (params, { client, secrets, until }) => {
     const { externalId, capability, mount, readOnly, context, publishContext } = params;
@@ -51,7 +51,7 @@ export const nodeWorks = (uses: Uses): Works<Extract<CsiOperation, `csi.node.${s
   },
 });
 
-/** Asked each time: a plugin may have been replaced by another version of itself. */
+/** Queried each time: the plugin may have been replaced by another version. */
 async function isStaged({ client, until }: Context): Promise<boolean> {
   const { capabilities } = await client.call("NodeGetCapabilities", {}, until);
   return capabilities.some(({ rpc }) => rpc?.type === NODE_RPC.stageUnstageVolume);

@@ -12,7 +12,7 @@ export const failed = (kind: OperationError["kind"], message: string): { ok: fal
   outcome: "failed",
 });
 
-/** Runs an operation and tells what came of it; `again`: an earlier run may have reached the plugin. */
+/** Runs an operation and converts failures to an outcome. @param again an earlier run may have reached the plugin */
 export async function outcomeOf<M extends CsiOperation>(
   method: M,
   pluginId: string,
@@ -22,7 +22,7 @@ export async function outcomeOf<M extends CsiOperation>(
   const changes = !METHODS[method].reads;
   try {
     const result = await work();
-    // The plugin's answer is bounded like everything that comes from outside.
+    // The plugin's response is bounded like all external input.
     const fault = METHODS[method].result.safeParse(result).error;
     if (!fault) return { ok: true, ...result };
     const message = `CSI plugin "${pluginId}": ${method}: its answer is not one: ${describe(fault)}`;

@@ -4,10 +4,10 @@ import { CallFailure } from "./failure.ts";
 
 type Lister = "ListVolumes" | "ListSnapshots";
 
-/** A plugin that gives page after page has lost its way. */
+/** Upper bound of pages; more indicate a defective plugin. */
 const MOST_PAGES = 10_000;
 
-/** The pages of a list, from a token on, until there are no more. */
+/** The pages of a list from a token on. */
 export async function* pagesOf<R extends Lister>(
   client: PluginClient,
   rpc: R,

@@ -5,19 +5,23 @@ import { PluginClient } from "./client.ts";
 import type { CsiPluginConfig } from "./config.ts";
 import { controllerInfo, type Facts, lookAt, nodeInfo } from "./fingerprint.ts";
 
-/** A plugin is believed to be well until it has failed this often in a row, unless nobody is there. */
+/** Consecutive probe failures until a plugin is reported unhealthy, unless its socket is not served. */
 const FAILURES_TO_BE_UNWELL = 2;
 const LOOK_WHEN_WELL_MS = 30_000;
 const LOOK_WHEN_UNWELL_MS = 3_000;
 
-/** What there is to say of a plugin; its last good facts outlive its health. */
+/** The reported state of a plugin; its last facts outlive its health. */
 interface State {
   readonly facts: Facts | undefined;
   readonly healthy: boolean;
   readonly description: string;
 }
 
-/** A plugin of the configuration: how to call it, and how it is. It is looked at for ever, well or not. */
+/**
+ * A configured plugin: its client and its health. It is probed periodically until `stop`.
+ *
+ *   unhealthy --probe succeeds--> healthy --socket gone, or 2 failures--> unhealthy
+ */
 export class CsiPlugin {
   readonly config: CsiPluginConfig;
   readonly client: PluginClient;
@@ -35,7 +39,7 @@ export class CsiPlugin {
     this.#onChange = onChange;
   }
 
-  /** Looks at it now; whoever asks meanwhile gets the same look. */
+  /** Probes the plugin now; concurrent callers share one probe. */
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined;
@@ -49,7 +53,7 @@ export class CsiPlugin {
     this.client.close();
   }
 
-  /** Undefined when it has not the role. */
+  /** Undefined without the role. */
   get controller(): ReportedCsiController | undefined {
     const { facts } = this.#state;
     if (!this.config.roles.includes("controller") || facts?.controller === null) return undefined;

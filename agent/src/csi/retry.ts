@@ -1,11 +1,11 @@
 import { status } from "@grpc/grpc-js";
 import type { Rpc } from "@sallyport/csi-wire";
 
-/** Beside UNAVAILABLE, which every call is repeated after. */
+/** Retry rules besides UNAVAILABLE, which is always retried. */
 interface Retries {
-  /** ABORTED: another call about the same thing is pending. */
+  /** ABORTED: another call for the same volume is pending. */
   readonly aborted: boolean;
-  /** FAILED_PRECONDITION: it may be in use elsewhere, and soon not be. */
+  /** FAILED_PRECONDITION: the volume may be in use elsewhere temporarily. */
   readonly precondition: boolean;
 }
 
@@ -27,14 +27,14 @@ export const retriesOf = (rpc: Rpc): Retries => ({
 });
 
 const UNAVAILABLE_TRIES = 3;
-/** Whoever waits for a plugin waits for this, and claims are tried again anyway. */
+/** Bounded, since callers of the plugin wait meanwhile and claims retry anyway. */
 const PRECONDITION_TRIES = 5;
 const FIRST_MS = 100;
 const LONGEST_MS = 5_000;
 
 /**
- * How long to wait before a call is made again, in milliseconds; undefined: it is not.
- * @param times how often it has failed with this code
+ * The delay before the next attempt in milliseconds; undefined without another attempt.
+ * @param times failures with this code so far
  */
 export function pauseAfter(code: number, times: number, { aborted, precondition }: Retries): number | undefined {
   const again =

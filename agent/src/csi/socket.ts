@@ -4,8 +4,8 @@ import { connect } from "node:net";
 const DENIED: ReadonlySet<string> = new Set(["EACCES", "EPERM"]);
 
 /**
- * Connects to a plugin's socket and hangs up.
- * @returns the reason why that is impossible, for the health description of the plugin; null when the socket is served
+ * Connects to a plugin's socket and disconnects.
+ * @returns the obstacle, for the plugin's health description; null when the socket is served
  */
 export async function obstacleAt(socket: string): Promise<string | null> {
   const code = await new Promise<string | null>((resolve) => {
@@ -23,7 +23,7 @@ export async function obstacleAt(socket: string): Promise<string | null> {
   return `${socket} takes no connection (${code})`;
 }
 
-/** A connection needs write permission on the socket: its owner, group and mode beside the agent's user say what is missing. */
+/** Connecting requires write permission on the socket; its owner, group and mode show which permission is missing. */
 async function ownersOf(socket: string): Promise<string> {
   const agent = `the agent runs as uid ${process.getuid?.()}, gid ${process.getgid?.()}`;
   try {

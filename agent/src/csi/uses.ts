@@ -10,12 +10,12 @@ interface Use {
   readonly allocId: string;
 }
 
-/** Ids come from outside and may be anything, so paths are made of their digests. */
+/** Ids are external input, so paths contain their digests. */
 const digest = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 32);
 
 /**
- * Who uses which volume on this node, as files: counted in memory, a restart would take volumes from those that use them. A
- * volume is staged at one place, and published at one for each allocation.
+ * The uses of volumes on this node, stored as files, so that a restart keeps them. A volume has one staging path, and
+ * one target path per allocation.
  */
 export class Uses {
   readonly #root: string;
@@ -36,7 +36,7 @@ export class Uses {
     return (await this.#others(use)).includes(digest(use.allocId));
   }
 
-  /** Before the plugin is told: what may be there is known. */
+  /** Recorded before the plugin is called, so that a possible mount is always known. */
   async add(use: Use): Promise<void> {
     const directory = this.#directory(use);
     await mkdir(directory, { recursive: true, mode: 0o711 });
@@ -46,11 +46,11 @@ export class Uses {
     await mkdir(this.staging(use), { recursive: true, mode: 0o711 });
   }
 
-  /** After the plugin has said that it is gone. @returns whether nobody uses the volume any more */
+  /** Removed after the plugin has confirmed the unpublish. @returns whether no use remains */
   async remove(use: Use): Promise<boolean> {
     const directory = this.#directory(use);
     await rm(join(directory, digest(use.allocId)), { force: true });
-    // Never what is in them: it would be the volume's.
+    // Never recursive: the content would be the volume's.
     await removeIfEmpty(this.target(use));
     await removeIfEmpty(dirname(this.target(use)));
     return (await this.#others(use)).length === 0;

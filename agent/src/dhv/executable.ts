@@ -10,36 +10,36 @@ import { isBelow, isReallyBelow, lstatIfThere, pathFault } from "./paths.ts";
 import type { CreatedVolume, HostVolumePlugin, PluginLimits, Step } from "./plugin.ts";
 import { type Ended, execute } from "./run.ts";
 
-/** A plugin that the node's configuration names: the file of that name in the plugin directory. */
+/** A configured plugin: the file of that name in the plugin directory. */
 export interface AllowedPlugin {
   readonly name: string;
-  /** Of the file, in hexadecimal; another content is refused. */
+  /** SHA-256 of the file in hexadecimal; other content is refused. */
   readonly sha256?: string | undefined;
 }
 
-/** What every executable plugin of a node is told, and held to. */
+/** The environment and limits of all executable plugins of a node. */
 export interface PluginSite {
   readonly volumesDir: string;
   readonly pluginDir: string;
   readonly nodeId: string;
   readonly nodePool: string;
-  /** Where a volume may lie: the volumes directory and the roots of the configuration. */
+  /** Permitted locations of volumes: the volumes directory and the configured roots. */
   readonly roots: readonly string[];
   readonly limits: PluginLimits;
-  /** For what plugins write to stderr; it stays on the node. */
+  /** Receives the plugins' stderr, which stays on the node. */
   readonly log: (line: string) => void;
   readonly step: Step;
 }
 
 export const PLUGIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
-/** Characters of output that is no answer, in a message. */
+/** Upper bound of invalid output quoted in a message. */
 const MOST_SAID = 512;
 
-/** Writable by the group or by anyone. */
+/** Writable by group or others. */
 const OTHERS_WRITE = 0o022;
 
-/** The plugin of an allowed file, if the file is one that can be trusted to be what the operator put there. */
+/** The plugin of a configured file, if only the operator can have written that file. */
 export async function findExecutable(
   site: PluginSite,
   { name, sha256 }: AllowedPlugin,
@@ -48,7 +48,7 @@ export async function findExecutable(
   const file = join(site.pluginDir, name);
   const found = await lstatIfThere(file);
   if (found === undefined) return fail("missing", `no such plugin: "${name}"`);
-  // Links are not followed: what a link leads to may change hands without the plugin directory being touched.
+  // Symbolic links are refused: their target could change without a change of the plugin directory.
   if (!found.isFile()) return fail("forbidden", `plugin is not a regular file: "${name}"`);
   if ((found.mode & OTHERS_WRITE) !== 0) return fail("forbidden", `plugin can be changed by others: "${name}"`);
   if (((await lstat(site.pluginDir)).mode & OTHERS_WRITE) !== 0)
@@ -103,7 +103,7 @@ class ExecutablePlugin implements HostVolumePlugin {
     await this.#site.step("plugin created");
     if (!ended.ok) return ended;
     const answer = createAnswer.safeParse(jsonOf(ended.stdout));
-    // The plugin has ended, so that nothing goes on; what it has made all the same is its own to find again.
+    // The plugin has exited, so nothing runs; a partial volume is the plugin's to find on the next create.
     if (!answer.success) return fail("plugin", `answered without a path${saidBy(ended.stdout)}`);
     const { path, bytes } = answer.data;
     const fault = await this.#faultOf(path);
@@ -117,7 +117,7 @@ class ExecutablePlugin implements HostVolumePlugin {
     return ended.ok ? { ok: true } : ended;
   }
 
-  /** What is wrong with a path that the plugin answered. */
+  /** The fault of a path returned by the plugin. */
   async #faultOf(path: string): Promise<string | undefined> {
     const fault = pathFault(path);
     if (fault !== undefined) return fault;
@@ -172,7 +172,7 @@ class ExecutablePlugin implements HostVolumePlugin {
   }
 }
 
-/** Why a run was no success: certain when the plugin has ended by itself. One that was cut off may have done anything. */
+/** Why a run failed. The outcome is certain when the plugin exited by itself, and unknown when it was killed. */
 function failureOf({ how, stdout, flooded }: Ended, limitMs: number, limits: PluginLimits): Failure | undefined {
   switch (how.type) {
     case "exit":
@@ -188,7 +188,7 @@ function failureOf({ how, stdout, flooded }: Ended, limitMs: number, limits: Plu
   }
 }
 
-/** The error in a plugin's answer, or the beginning of its output when that is no answer. */
+/** The error in a plugin's output, or the beginning of invalid output. */
 function saidBy(stdout: string): string {
   const answer = errorAnswer.safeParse(jsonOf(stdout));
   const said = answer.success ? oneLine(answer.data.error) : oneLine(stdout.slice(0, MOST_SAID), MOST_SAID);

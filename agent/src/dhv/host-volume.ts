@@ -3,18 +3,18 @@ import type { Outcome } from "./outcome.ts";
 import type { PluginLimits, Step } from "./plugin.ts";
 
 export interface HostVolumesOptions {
-  /** Directories as absolute paths. */
+  /** Absolute paths. */
   readonly volumesDir: string;
   readonly pluginDir: string;
   readonly stateDir: string;
   readonly nodeId: string;
   readonly nodePool: string;
-  /** The executables of the plugin directory that may run. `mkdir` is built in and always there. */
+  /** The permitted executables of the plugin directory. `mkdir` is built in and always available. */
   readonly allowed: readonly AllowedPlugin[];
-  /** Only below these may a directory be registered; a plugin may also create volumes there. */
+  /** Directories below which volumes may be registered and plugins may create volumes. */
   readonly registerRoots: readonly string[];
   readonly limits?: Partial<PluginLimits> | undefined;
-  /** Takes lines of the node's own log. */
+  /** Receives lines for the node's log. */
   readonly log?: ((line: string) => void) | undefined;
   readonly step?: Step | undefined;
   /** Milliseconds since 1970. */
@@ -25,12 +25,12 @@ export interface HostVolume {
   readonly id: string;
   readonly name: string;
   readonly namespace: string;
-  /** Empty for a volume that was registered. */
+  /** Empty for a registered volume. */
   readonly pluginId: string;
-  /** Empty while it is not known. */
+  /** Empty while unknown. */
   readonly path: string;
   readonly bytes: number;
-  /** Why it cannot be used now; undefined when it can. */
+  /** Why it is unusable; undefined when it is usable. */
   readonly problem: string | undefined;
 }
 

@@ -13,19 +13,23 @@ import { Records, recordsDir, type VolumeRecord } from "./records.ts";
 interface Volume {
   readonly record: VolumeRecord;
   readonly problem: string | undefined;
-  /** How often its plugin has run in vain to restore it, and when it may run for that again (ms since 1970). */
+  /** Failed restores so far, and when the next one may run (ms since 1970). */
   readonly vain?: { readonly times: number; readonly until: number };
 }
 
-/** Of one plugin. */
+/** Concurrent restores per plugin. */
 const RESTORED_AT_A_TIME = 8;
 const LONGEST_REASON = 1024;
 const NOT_RESTORED = "it has not been restored since the agent started";
 
 /**
- * The host volumes of one node. Operations of one volume run one after the other. What a plugin is told to do is on
- * the disk before it is told, so whatever a crash cuts off is finished by `restore` or by the same operation again.
- * Of an operation, defects and broken disks are outcomes too; the other methods throw when the records are unreadable.
+ * The host volumes of one node. Operations on one volume run in sequence. Each intent is on disk before the plugin
+ * runs, so `restore` or a repeated operation completes it after a crash. Operations return defects and disk errors as
+ * outcomes; the other methods throw when records are unreadable.
+ *
+ *   (none) --create--> creating --> ready --delete--> deleting --> (none)
+ *                         |           ^ register
+ *                         +-- refused: (none)
  */
 export class HostVolumes {
   readonly #options: HostVolumesOptions;
@@ -34,9 +38,9 @@ export class HostVolumes {
   readonly #mkdir: HostVolumePlugin;
   readonly #queue = new KeyedQueue();
   readonly #volumes = new Map<string, Volume>();
-  /** Records that cannot be read, by id, with the reason. */
+  /** Reasons of unreadable records, by id. */
   readonly #unreadable = new Map<string, string>();
-  /** Which volume holds a name: each one that exists, or that somebody is about to create. */
+  /** Reserved names: of existing volumes and of running creations. */
   readonly #names = new Map<string, string>();
   #loaded: Promise<void> | undefined;
 
@@ -54,7 +58,7 @@ export class HostVolumes {
     this.#mkdir = new MkdirPlugin(volumesDir, step);
   }
 
-  /** Creates a volume with its plugin, or brings one that is there up to the request. */
+  /** Creates a volume with its plugin, or updates an existing one. */
   create(request: HostVolumeCreate): Promise<Outcome<CreatedVolume>> {
     const doing = `error creating volume "${request.id}" with plugin "${oneLine(request.pluginId, 128)}"`;
     return this.#exclusively(request.id, doing, async () => {
@@ -70,7 +74,7 @@ export class HostVolumes {
     });
   }
 
-  /** Takes a directory that somebody else made as a volume. It is never removed from the disk. */
+  /** Registers an existing directory as a volume. It is never deleted from disk. */
   register({ id, name, namespace, hostPath }: HostVolumeRegister): Promise<Outcome<CreatedVolume>> {
     return this.#exclusively(id, `error registering volume "${id}"`, async () => {
       const request = { id, name, namespace, pluginId: "", parameters: {}, capacityMin: 0, capacityMax: 0 };
@@ -87,14 +91,14 @@ export class HostVolumes {
   }
 
   /**
-   * Deletes a volume that this node created, or forgets one that was registered. One it does not know is gone.
-   * Forced, it forgets one also when the plugin is not there or leaves it unknown what is left; a plugin's "no" stays one.
+   * Deletes a created volume, or removes the record of a registered one. An unknown id succeeds. With `force`, the
+   * record is removed even if the plugin is unavailable or its outcome unknown; a refusal of the plugin stands.
    */
   delete({ id, force = false }: HostVolumeDelete): Promise<Outcome> {
     return this.#exclusively(id, `error deleting volume "${id}"`, async () => {
       const record = this.#volumes.get(id)?.record;
       if (record === undefined) return { ok: true };
-      // Where it is nobody knows, and making it to find out is no way to give it up.
+      // Its path is unknown, and running its creation again to find it would contradict giving it up.
       if (force && record.state === "creating") return this.#giveUp(record, "its creation has not finished");
       const deleted = await this.#delete(record);
       if (deleted.ok || !force || (deleted.outcome === "failed" && !isPluginAway(deleted))) return deleted;
@@ -102,7 +106,7 @@ export class HostVolumes {
     });
   }
 
-  /** Forgets a volume of which something may be left. */
+  /** Removes the record of a volume that may still exist on disk. */
   async #giveUp({ request: { id } }: VolumeRecord, because: string): Promise<Outcome> {
     this.#site.log(`volume "${id}" is given up, and what is left of it stays: ${because}`);
     await this.#drop(id);
@@ -110,9 +114,8 @@ export class HostVolumes {
   }
 
   /**
-   * Has every volume that cannot be used made again by its plugin, and finishes deletions that a crash cut off. One
-   * that fails stands in nobody's way: `volumes` says why. May be called again, to try those again: a plugin that has
-   * run in vain is left alone for a while, longer each time.
+   * Recreates every unusable volume with its plugin and completes interrupted deletions. A failure affects only its
+   * own volume; `volumes` shows the reason. Repeatable: a failing plugin is retried with growing pauses.
    */
   async restore(): Promise<void> {
     await this.#load();
@@ -125,11 +128,11 @@ export class HostVolumes {
       if (ids === undefined) waiting.set(pluginId, [id]);
       else ids.push(id);
     }
-    // Side by side, so that a plugin that hangs holds up no other's volumes.
+    // Concurrent, so that a hanging plugin blocks only its own volumes.
     await Promise.all([...waiting.values()].map((ids) => this.#restoreAll(ids)));
   }
 
-  /** The built-in plugin and every allowed one: its version, or why it cannot be used. */
+  /** The version of the built-in and every allowed plugin, or why it is unusable. */
   fingerprint(): Promise<PluginStatus[]> {
     const names = new Set([MKDIR, ...this.#options.allowed.map(({ name }) => name)]);
     return Promise.all(
@@ -142,7 +145,7 @@ export class HostVolumes {
     );
   }
 
-  /** What this node has, in the order of the ids. */
+  /** The volumes of this node by id. */
   async volumes(): Promise<HostVolume[]> {
     await this.#load();
     const known = [...this.#volumes.values()].map(({ record, problem }): HostVolume => {
@@ -156,7 +159,7 @@ export class HostVolumes {
     return [...known, ...unreadable].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  /** Runs an operation when all earlier ones of the volume have ended. */
+  /** Runs an operation after all earlier ones of the volume. */
   #exclusively<T extends object>(id: string, doing: string, operation: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
     // The id becomes part of paths.
     if (!uuid.safeParse(id).success) return Promise.resolve(fail("invalid", `invalid ID "${oneLine(id, 64)}"`));
@@ -171,7 +174,7 @@ export class HostVolumes {
     });
   }
 
-  /** Holds the request's name for its volume during `operation`, and after it if the volume then has that name. */
+  /** Reserves the requested name during `operation`, and afterwards if the volume has it. */
   async #named<T extends object>(
     { id, name }: HostVolumeCreate,
     old: VolumeRecord | undefined,
@@ -201,7 +204,7 @@ export class HostVolumes {
       const begun = await this.#store({ state: "creating", request });
       if (!begun.ok) return begun;
     }
-    // A volume that is there keeps its record until the plugin has done what is new: it is there all the time.
+    // An existing volume keeps its record until the update succeeds, so it stays usable.
     const made = await plugin.create(request);
     if (!made.ok) {
       await this.#creationFailed(made, request, old);
@@ -220,7 +223,7 @@ export class HostVolumes {
     return both;
   }
 
-  /** Forgets a volume of which nothing is left; one of which something may be left stays known, to be deleted. */
+  /** Removes the record of a volume that does not exist. A possibly existing one is kept, so that it can be deleted. */
   async #creationFailed(
     { outcome, message }: Failure,
     request: HostVolumeCreate,
@@ -228,7 +231,7 @@ export class HostVolumes {
   ): Promise<void> {
     if (old?.state === "ready") return;
     if (outcome === "unknown") this.#inVain(request.id, `its creation has not finished: ${message}`);
-    // A "no" to this request says nothing about an earlier one that was cut off.
+    // The refusal of this request does not cover an earlier one that was interrupted.
     else if (old !== undefined && !isDeepStrictEqual(old.request, request)) await this.#store(old);
     else await this.#drop(request.id);
   }
@@ -246,7 +249,7 @@ export class HostVolumes {
     if (!place.ok && place.outcome === "unknown") return during(doing, place);
     if (place.ok) {
       const { path, bytes } = place;
-      // First, so that a crash never leaves a record that promises what is gone.
+      // Stored before the deletion, so that after a crash no record shows a deleted volume as ready.
       const begun = await this.#store({ state: "deleting", request: record.request, path, bytes });
       if (!begun.ok) return during(doing, begun);
       const gone = await found.plugin.delete(record.request, path);
@@ -260,7 +263,7 @@ export class HostVolumes {
     return { ok: true };
   }
 
-  /** Where a volume is. A creation that was cut off is finished first: only its answer says where it is. */
+  /** The path of a volume. An interrupted creation is completed first, since only its result contains the path. */
   async #placeOf(plugin: HostVolumePlugin, record: VolumeRecord): Promise<Outcome<CreatedVolume>> {
     if (record.state === "creating") return plugin.create(record.request);
     return { ok: true, path: record.path, bytes: record.bytes };
@@ -321,7 +324,7 @@ export class HostVolumes {
     }
   }
 
-  /** Reads the records once; a failure is tried again by the next who needs them. */
+  /** Reads the records once; the next caller retries after a failure. */
   #load(): Promise<void> {
     this.#loaded ??= this.#readRecords().catch((failure) => {
       this.#loaded = undefined;
@@ -353,7 +356,7 @@ export class HostVolumes {
     return { ok: true };
   }
 
-  /** Forgets a volume, and with it its name. */
+  /** Removes a volume's record and releases its name. */
   async #drop(id: string): Promise<void> {
     await this.#records.remove(id);
     const name = this.#volumes.get(id)?.record.request.name;
@@ -367,7 +370,7 @@ export class HostVolumes {
     this.#volumes.set(id, { ...volume, problem: problem?.slice(0, LONGEST_REASON).toWellFormed() });
   }
 
-  /** Notes that a plugin has run without getting a volume made or deleted. */
+  /** Counts a failed run of the plugin. */
   #inVain(id: string, problem: string): void {
     this.#note(id, problem);
     const volume = this.#volumes.get(id);

@@ -10,12 +10,12 @@ export const MKDIR = "mkdir";
 
 interface Rights {
   readonly mode: number;
-  /** -1 leaves it. */
+  /** -1 keeps the current owner. */
   readonly uid: number;
   readonly gid: number;
 }
 
-/** The built-in plugin: a volume is the directory of its id in the volumes directory. */
+/** The built-in plugin: a volume is a directory in the volumes directory, named by its id. */
 export class MkdirPlugin implements HostVolumePlugin {
   readonly #volumesDir: string;
   readonly #step: Step;
@@ -44,7 +44,7 @@ export class MkdirPlugin implements HostVolumePlugin {
     }
   }
 
-  /** A link in the place of the volume is removed itself; where it leads to is left alone. */
+  /** A symbolic link in place of the volume is removed itself, not its target. */
   async delete({ id }: HostVolumeCreate): Promise<Outcome> {
     try {
       await rm(this.#unfinished(id), { recursive: true, force: true });
@@ -57,16 +57,16 @@ export class MkdirPlugin implements HostVolumePlugin {
     }
   }
 
-  /** The directory gets its name last: whatever has the name is finished, however often this was cut off. */
+  /** Renamed into place last: a directory with the final name is complete, after any number of crashes. */
   async #make(path: string, unfinished: string, { mode, uid, gid }: Rights): Promise<Outcome<CreatedVolume>> {
     try {
       await rm(unfinished, { recursive: true, force: true });
       await mkdir(unfinished, { mode: 0o700 });
       await this.#step("directory made");
-      // By its handle, so that nobody can put a link in its place meanwhile.
+      // Through the file handle, so that a symbolic link cannot be swapped in.
       const directory = await open(unfinished, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
       try {
-        // Not left to mkdir, from which the umask takes bits.
+        // chmod instead of the mode of mkdir, which the umask reduces.
         await directory.chmod(mode);
         await this.#step("mode set");
         if (uid !== -1 || gid !== -1) await directory.chown(uid, gid);
@@ -90,7 +90,7 @@ export class MkdirPlugin implements HostVolumePlugin {
   }
 }
 
-/** Which call to the system failed, and why. */
+/** The failed system call and its error. */
 function refused(failure: unknown) {
   const call = failure instanceof Error && "syscall" in failure ? String(failure.syscall) : MKDIR;
   return during(call, systemFailure(failure, "plugin"));

@@ -3,7 +3,7 @@ import { codeOf } from "../log.ts";
 
 export type Failure = { readonly ok: false } & Readonly<OperationError>;
 
-/** What an operation on a host volume comes to: its result, or why not and whether something may be left behind. */
+/** The outcome of a host-volume operation: its result, or the failure and whether something may remain. */
 export type Outcome<T extends object = object> = ({ readonly ok: true } & T) | Failure;
 
 const LONGEST_MESSAGE = 4096;
@@ -12,11 +12,11 @@ export function fail(kind: ErrorKind, message: string, outcome: Failure["outcome
   return { ok: false, kind, message: message.slice(0, LONGEST_MESSAGE).toWellFormed(), outcome };
 }
 
-/** The same failure, saying first what was being done. */
+/** Prefixes a failure's message with the operation. */
 export const during = (doing: string, { kind, message, outcome }: Failure) =>
   fail(kind, `${doing}: ${message}`, outcome);
 
-/** Text of foreign origin, fit for one line of an error: no control, line or direction characters, at most `most` long. */
+/** External text as one line of an error: no control, line or direction characters, at most `most` long. */
 export const oneLine = (text: string, most = 1024): string =>
   text
     .replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]+/gu, " ")
@@ -35,14 +35,14 @@ const codes: Readonly<Record<string, string>> = {
   EBUSY: "resource busy",
 };
 
-/** A failure of the operating system; `otherwise` is its kind unless the disk is full. */
+/** A failure of the operating system. @param otherwise its kind, unless the disk is full */
 export function systemFailure(failure: unknown, otherwise: ErrorKind, outcome?: Failure["outcome"]): Failure {
   const code = codeOf(failure);
   const full = code === "ENOSPC" || code === "EDQUOT";
   return fail(full ? "exhausted" : otherwise, systemText(failure), outcome);
 }
 
-/** An error of the operating system in words, without the paths that Node adds. */
+/** The text of a system error, without the paths that Node adds. */
 export function systemText(failure: unknown): string {
   const code = codeOf(failure);
   if (code !== undefined) return codes[code] ?? code;

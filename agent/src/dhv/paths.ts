@@ -4,7 +4,7 @@ import { fail, type Outcome, systemText } from "./outcome.ts";
 
 const LONGEST_PATH = 4096;
 
-/** Which rule of a path that comes from outside is broken: absolute, no `..`, no control characters, bounded. */
+/** The fault of an external path: it must be absolute, bounded, and free of `..` and control characters. */
 export function pathFault(path: string): string | undefined {
   if (path.length > LONGEST_PATH) return `is longer than ${LONGEST_PATH} characters`;
   if (/\p{Cc}/u.test(path)) return "has control characters";
@@ -13,18 +13,18 @@ export function pathFault(path: string): string | undefined {
   return undefined;
 }
 
-/** Whether `path` lies below `root`, as both are written. */
+/** Whether `path` lies below `root`, lexically. */
 export function isBelow(root: string, path: string): boolean {
   const rest = relative(root, path);
   return rest !== "" && rest !== ".." && !rest.startsWith("../");
 }
 
-/** Whether `path`, which must be there, lies below `root` once all links are followed. Throws what the system says. */
+/** Whether the existing `path` lies below `root` after resolving symbolic links. @throws the system's error */
 export async function isReallyBelow(root: string, path: string): Promise<boolean> {
   return isBelow(await realpath(root), await realpath(path));
 }
 
-/** What `path` itself is, links not followed; undefined when there is nothing. */
+/** lstat; undefined when nothing exists. */
 export const lstatIfThere = (path: string) => lstat(path).catch(unlessMissing);
 
 function unlessMissing(failure: NodeJS.ErrnoException): undefined {
@@ -32,8 +32,8 @@ function unlessMissing(failure: NodeJS.ErrnoException): undefined {
 }
 
 /**
- * Whether a directory that somebody else made may be a volume: it must lie in one of the configured roots, as written
- * (so that answers say nothing about the rest of the machine) and with all links followed.
+ * Checks a directory for registration: it must lie below a configured root, both lexically (so that messages reveal
+ * nothing else about the machine) and with symbolic links resolved.
  */
 export async function checkRegistered(roots: readonly string[], path: string): Promise<Outcome> {
   const fault = pathFault(path);

@@ -4,13 +4,13 @@ import type { Outcome } from "./outcome.ts";
 export interface CreatedVolume {
   /** Absolute path on this node. */
   readonly path: string;
-  /** 0 when the plugin does not say. */
+  /** 0 when unknown. */
   readonly bytes: number;
 }
 
 /**
- * Makes and removes volumes. Every operation may be repeated: creating what is there and deleting what is gone succeed.
- * A failure with the outcome `failed` says that nothing is left of a creation, or that a deletion was refused.
+ * Creates and deletes volumes. Operations are idempotent: creating an existing volume and deleting a missing one
+ * succeed. A failure with outcome `failed` means that nothing remains of a creation, or that a deletion was refused.
  */
 export interface HostVolumePlugin {
   fingerprint(): Promise<Outcome<{ readonly version: string }>>;
@@ -18,12 +18,12 @@ export interface HostVolumePlugin {
   delete(volume: HostVolumeCreate, path: string): Promise<Outcome>;
 }
 
-/** How long a plugin may run (ms), and how much it may say (bytes). */
+/** Time limits (ms) and output limits (bytes) of plugin runs. */
 export interface PluginLimits {
   readonly fingerprintMs: number;
   /** Of one create or delete. */
   readonly operationMs: number;
-  /** Between the polite signal and the one that cannot be ignored. */
+  /** Between SIGTERM and SIGKILL. */
   readonly killGraceMs: number;
   readonly stdoutBytes: number;
   readonly stderrBytes: number;
@@ -37,5 +37,5 @@ export const PLUGIN_LIMITS: PluginLimits = {
   stderrBytes: 64 * 1024,
 };
 
-/** Called after each step that a crash could come after; tests crash there. */
+/** Called after each step that a crash can follow; tests crash there. */
 export type Step = (name: string) => void | Promise<void>;

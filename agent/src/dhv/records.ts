@@ -10,8 +10,8 @@ import type { Step } from "./plugin.ts";
 const place = { path: z.string(), bytes: z.int().nonnegative() };
 
 /**
- * What a node remembers of a volume. `creating`: the plugin was told to, and where the volume is, is not known yet.
- * `ready`: it exists. `deleting`: it may be gone, wholly or in part. A volume without a plugin was registered.
+ * The record of a volume. `creating`: the plugin was called, the path is unknown. `ready`: it exists. `deleting`: it
+ * may be gone completely or partly. A volume without plugin was registered.
  */
 const record = z.discriminatedUnion("state", [
   z.object({ state: z.literal("creating"), request: hostVolumeCreate }),
@@ -22,10 +22,10 @@ export type VolumeRecord = z.infer<typeof record>;
 
 const ENDING = ".json";
 
-/** Where a node keeps its records. */
+/** The directory of a node's records. */
 export const recordsDir = (stateDir: string): string => join(stateDir, "host-volumes");
 
-/** Every record by the volume's id, or in words why it cannot be read. Changes nothing: an agent may be running on them. */
+/** Every record by volume id, or why it is unreadable. Read-only, since an agent may be running. */
 export async function readRecords(directory: string): Promise<Map<string, VolumeRecord | string>> {
   const files = await readdir(directory).catch((failure) => {
     if (codeOf(failure) === "ENOENT") return [];
@@ -49,7 +49,7 @@ async function readRecord(directory: string, id: string): Promise<VolumeRecord |
   }
 }
 
-/** One JSON file a volume; a file is replaced as a whole, and is on the disk when its promise is fulfilled. */
+/** One JSON file per volume; files are replaced atomically and synced before the promise resolves. */
 export class Records {
   readonly #directory: string;
   readonly #step: Step;
@@ -59,7 +59,7 @@ export class Records {
     this.#step = step;
   }
 
-  /** As `readRecords`; what a crash left of a file that was being written is removed. */
+  /** As `readRecords`, but removes temporary files left by a crash. */
   async load(): Promise<Map<string, VolumeRecord | string>> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     for (const file of await readdir(this.#directory))

@@ -1,14 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { PluginLimits } from "./plugin.ts";
 
-/** How long the output of a process that has ended is waited for: somebody outside its group may hold the pipe. */
+/** How long output is awaited after the exit: a process outside the group may hold the pipe. */
 const DRAIN_MS = 500;
 
 export interface Execution {
   readonly file: string;
   readonly argument: string;
   readonly directory: string;
-  /** All of it: nothing is inherited. */
+  /** The complete environment; nothing is inherited. */
   readonly environment: Readonly<Record<string, string>>;
   readonly limitMs: number;
   readonly limits: PluginLimits;
@@ -20,17 +20,17 @@ export interface Ended {
     | { readonly type: "signal"; readonly signal: string }
     | { readonly type: "timeout" }
     | { readonly type: "not-started"; readonly failure: unknown };
-  /** Its beginning, up to the limit. */
+  /** The output up to the limit. */
   readonly stdout: string;
-  /** There was more of it. */
+  /** Whether there was more output. */
   readonly flooded: boolean;
-  /** Its beginning, up to the limit. */
+  /** The output up to the limit. */
   readonly stderr: string;
 }
 
 /**
- * Runs an executable once, without a shell, in a process group of its own. Nothing of the group outlives the call:
- * it is asked to end at the limit and killed soon after, or as soon as its leader has ended.
+ * Runs an executable once, without a shell, in its own process group. No process of the group survives the call: the
+ * group gets SIGTERM at the limit and SIGKILL soon after, or as soon as its leader exits.
  */
 export function execute({ file, argument, directory, environment, limitMs, limits }: Execution): Promise<Ended> {
   return new Promise((resolve) => {
@@ -48,7 +48,7 @@ export function execute({ file, argument, directory, environment, limitMs, limit
     }
 
     let how: Ended["how"] | undefined;
-    // What is beyond the limit is read and dropped: a plugin that is cut off might leave anything.
+    // Output beyond the limit is read and dropped, since killing the plugin could leave a partial volume.
     let flooded = false;
     const stdout = capped(child.stdout, limits.stdoutBytes, () => {
       flooded = true;
@@ -61,7 +61,7 @@ export function execute({ file, argument, directory, environment, limitMs, limit
       signalGroup(child, "SIGTERM");
       timers.push(
         setTimeout(() => signalGroup(child, "SIGKILL"), limits.killGraceMs),
-        // Not even that ends a process that waits for a broken disk.
+        // SIGKILL does not end a process in uninterruptible disk wait.
         setTimeout(finish, limits.killGraceMs + DRAIN_MS),
       );
     }
@@ -87,7 +87,7 @@ export function execute({ file, argument, directory, environment, limitMs, limit
   });
 }
 
-/** Reads a stream to its end but keeps at most `most` bytes of it; `onFlood` is told when there are more. */
+/** Reads a stream to its end and keeps at most `most` bytes. @param onFlood called when there are more */
 function capped(stream: NodeJS.ReadableStream | null, most: number, onFlood?: () => void): () => string {
   const chunks: Buffer[] = [];
   let kept = 0;
@@ -102,11 +102,11 @@ function capped(stream: NodeJS.ReadableStream | null, most: number, onFlood?: ()
 }
 
 function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
-  // Zero would be our own group.
+  // Zero would signal the agent's own group.
   if (child.pid === undefined || child.pid <= 1) return;
   try {
     process.kill(-child.pid, signal);
   } catch {
-    // The whole group has ended.
+    // The group has exited.
   }
 }

@@ -2,21 +2,21 @@ import type { ErrorKind, OperationError } from "@sallyport/agent-protocol";
 import type { Outcome } from "./handler.ts";
 import type { Ending } from "./journal.ts";
 
-/** Shorter values would turn ordinary words into gaps. */
+/** Redacting shorter values would garble ordinary words. */
 const SHORTEST_SECRET = 4;
 const LONGEST_MESSAGE = 4096;
 
-/** The ending of an operation that the agent itself refuses or gives up. */
+/** The result of an operation that the agent refuses or abandons. */
 export const refusal = (kind: ErrorKind, message: string, outcome: OperationError["outcome"] = "failed"): Ending => ({
   ok: false,
   error: { kind, message, outcome },
   ms: 0,
 });
 
-/** An unknown outcome is not the last word: asked again, the operation runs again. */
+/** An unknown outcome is not final: a repeated request runs the operation again. */
 export const isFinal = (ending: Ending): boolean => ending.ok || ending.error.outcome === "failed";
 
-/** A text of foreign origin in one line, without what its author must not pass on: not as it was given, nor as it is often quoted. */
+/** External text as one line, without secrets in plain, JSON, URL or base64 form. */
 export function withoutSecrets(text: string, secrets: readonly string[]): string {
   const forms = secrets
     .filter((secret) => secret.length >= SHORTEST_SECRET)
@@ -26,7 +26,7 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
       encodeURIComponent(secret.toWellFormed()),
       Buffer.from(secret).toString("base64"),
     ]);
-  // The longest first: one may hold another.
+  // Longest first, since one form may contain another.
   const clean = forms
     .sort((a, b) => b.length - a.length)
     .reduce((rest, form) => rest.replaceAll(form, "[REDACTED]"), text);
@@ -36,7 +36,7 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
     .toWellFormed();
 }
 
-/** An outcome as it is kept and told. */
+/** An outcome in the form of the journal and of `res` frames. */
 export function endingOf(outcome: Outcome<object>, secrets: readonly string[], ms: number): Ending {
   if (!outcome.ok) {
     const { ok: _, message, ...error } = outcome;

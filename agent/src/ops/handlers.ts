@@ -3,7 +3,7 @@ import type { Csi } from "../csi/index.ts";
 import type { HostVolumes } from "../dhv/index.ts";
 import type { Handlers } from "./handler.ts";
 
-/** @param look looks at the whole node anew */
+/** The handlers of all methods. @param look inspects the whole node */
 export function handlersOf(hostVolumes: HostVolumes, csi: Csi, look: () => Promise<Report>): Handlers {
   return {
     ...csi.handlers,

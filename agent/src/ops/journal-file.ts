@@ -4,17 +4,18 @@ import { syncDirectory } from "../files.ts";
 import { codeOf, textOf, warn } from "../log.ts";
 
 export interface JournalFileOptions {
-  /** Takes each line in order at the start, and says whether it is whole. */
+  /** Applies each line in order at start. @returns whether the line is intact */
   read: (line: string) => boolean;
-  /** The lines that say all that the file has to say: they replace it when it has grown. Reading one twice does no harm. */
+  /** The lines of the current state, which replace a grown file. Applying a line twice is harmless. */
   snapshot: () => string[];
-  /** Not worth replacing before it has this many bytes. */
+  /** The file is not compacted below this size in bytes. */
   replaceAbove: number;
 }
 
 /**
- * An append-only file of lines that are each on disk before `append` resolves. Lines of one moment share one write and one
- * sync. A line that a crash or a full disk tore is cut off; damage anywhere else is an error, since it would hide promises.
+ * An append-only file of lines. Each line is on disk before `append` resolves; concurrent lines share one write and
+ * one sync. A line torn by a crash or a full disk is cut off. Damage elsewhere is an error, since it would lose
+ * accepted operations.
  */
 export class JournalFile {
   readonly #path: string;
@@ -22,7 +23,7 @@ export class JournalFile {
   readonly #options: JournalFileOptions;
   #length: number;
   #replaceAt: number;
-  /** The file ends in part of a line that a failed write left. */
+  /** The file ends in a partial line of a failed write. */
   #torn = false;
   #waiting: Array<{ line: string; resolve: () => void; reject: (failure: unknown) => void }> = [];
   #writing: Promise<void> | undefined;
@@ -61,7 +62,7 @@ export class JournalFile {
     }
   }
 
-  /** @throws when the line is not on disk, and then it is not in the file */
+  /** @throws when the line could not be written; it is then not in the file */
   append(line: string): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ line, resolve, reject });
@@ -70,7 +71,7 @@ export class JournalFile {
   }
 
   async #write(): Promise<void> {
-    // What is called for in one turn goes together.
+    // Appends of one event form one batch.
     await null;
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0);
@@ -78,7 +79,7 @@ export class JournalFile {
         await this.#writeAll(Buffer.from(batch.map(({ line }) => `${line}\n`).join("")));
         for (const { resolve } of batch) resolve();
       } catch (failure) {
-        // At once: after a crash, nobody may find what was refused. Failing that, before the next line.
+        // Cut at once, so that no refused line survives a crash. If that fails, before the next line.
         await this.#cutTorn().catch(() => {});
         for (const { reject } of batch) reject(failure);
       }
@@ -105,7 +106,7 @@ export class JournalFile {
     this.#torn = false;
   }
 
-  /** Failing leaves the file as it was, only longer than needed. */
+  /** A failed compaction leaves the file as it was. */
   async #replace(): Promise<void> {
     const next = `${this.#path}.next`;
     const content = Buffer.from(

@@ -25,7 +25,7 @@ const operation = (op: string, { key = "k", gen = 1, secret = false } = {}): Acc
 const worked: Ending = { ok: true, result: { path: "/v" }, ms: 5 };
 const failed: Ending = { ok: false, error: { kind: "plugin", message: "no", outcome: "failed" }, ms: 5 };
 
-/** All that a journal says, to be compared. */
+/** The complete state of a journal, for comparison. */
 const stateOf = (journal: Journal) => ({
   entries: journal.entries(),
   fences: ["k", "l"].map((key) => journal.fence(key)),
@@ -38,7 +38,7 @@ async function reopened(options?: Parameters<typeof Journal.open>[1]) {
   return state;
 }
 
-it("what was accepted, ended and dropped is known again after a restart, in its order", async () => {
+it("restores accepted, completed and dropped operations in order after a restart", async () => {
   const journal = await Journal.open(path);
   await journal.accept(operation("a", { gen: 3 }));
   await journal.accept(operation("b", { key: "l", gen: 2, secret: true }));
@@ -54,7 +54,7 @@ it("what was accepted, ended and dropped is known again after a restart, in its 
   expect(after.fences).toEqual([3, 2]);
 });
 
-it("a journal that a crash cut at any byte opens with all lines that were whole, and goes on", async () => {
+it("opens with every intact line after a crash at any byte", async () => {
   const journal = await Journal.open(path, { now: () => 1 });
   const states = new Map([[0, stateOf(journal)]]);
   const steps = [
@@ -80,10 +80,10 @@ it("a journal that a crash cut at any byte opens with all lines that were whole,
     await torn.close();
     expect((await reopened({ now: () => 1 })).entries.map(({ op }) => op)).toContain("z");
   }
-  // Every byte is two files and some writes that wait for the disk.
+  // Each byte takes two files and several synced writes.
 }, 240_000);
 
-it("a torn end of zeros, as a file system may leave it, is cut off", async () => {
+it("cuts off a torn end of zeros", async () => {
   const journal = await Journal.open(path);
   await journal.accept(operation("a"));
   await journal.close();
@@ -95,7 +95,7 @@ it("a torn end of zeros, as a file system may leave it, is cut off", async () =>
   expect((await reopened()).entries).toMatchObject([{ op: "a" }, { op: "b" }]);
 });
 
-it("damage anywhere else is told with its line, and nothing is changed", async () => {
+it("reports the line of other damage and changes nothing", async () => {
   const journal = await Journal.open(path);
   for (const op of ["a", "b", "c"]) await journal.accept(operation(op));
   await journal.close();
@@ -105,7 +105,7 @@ it("damage anywhere else is told with its line, and nothing is changed", async (
   expect(readFileSync(path, "utf8")).toBe(damaged);
 });
 
-it("many operations at once are all on disk when their promises are fulfilled", async () => {
+it("has concurrent operations on disk when their promises resolve", async () => {
   const journal = await Journal.open(path);
   const ops = Array.from({ length: 200 }, (_, number) => `op-${number}`);
   await Promise.all(
@@ -118,7 +118,7 @@ it("many operations at once are all on disk when their promises are fulfilled", 
   expect((await reopened()).entries.map(({ op }) => op)).toEqual(ops);
 });
 
-it("the fence of a key is the highest generation ever accepted, also when its operations are gone", async () => {
+it("keeps the highest accepted generation as fence after its operations are dropped", async () => {
   const journal = await Journal.open(path);
   await journal.accept(operation("a", { gen: 7 }));
   await journal.accept(operation("b", { gen: 4 }));
@@ -129,7 +129,7 @@ it("the fence of a key is the highest generation ever accepted, also when its op
   expect((await reopened()).fences).toEqual([7, 0]);
 });
 
-it("the file stays small however much goes through it, and loses nothing that counts", async () => {
+it("compacts the file without losing state", async () => {
   const journal = await Journal.open(path, { compactAbove: 4_000 });
   await journal.accept(operation("kept", { key: "m" }));
   await journal.end("kept", failed);
@@ -147,7 +147,7 @@ it("the file stays small however much goes through it, and loses nothing that co
   expect(before).toMatchObject({ entries: [{ op: "kept", ended: { ending: failed } }], fences: [500, 9] });
 });
 
-it("a result is kept for a day and what has none for ever; a fence for thirty days after its last use", async () => {
+it("keeps results for a day, open operations without limit and fences for thirty days after use", async () => {
   let now = 0;
   const day = 24 * 3_600_000;
   const journal = await Journal.open(path, { now: () => now, compactAbove: 0 });
@@ -167,7 +167,7 @@ it("a result is kept for a day and what has none for ever; a fence for thirty da
   await journal.close();
 });
 
-it("a result is kept for a day after the operation's end, however long that took", async () => {
+it("keeps a result for a day after completion, independent of the duration", async () => {
   let now = 0;
   const journal = await Journal.open(path, { now: () => now });
   await journal.accept(operation("slow"));
@@ -180,7 +180,7 @@ it("a result is kept for a day after the operation's end, however long that took
   await journal.close();
 });
 
-it("no more than 1 000 results are kept, the newest", async () => {
+it("keeps the newest 1,000 results", async () => {
   const journal = await Journal.open(path);
   const ops = Array.from({ length: 1_010 }, (_, number) => `op-${number}`);
   await Promise.all(ops.map((op) => journal.accept(operation(op))));
@@ -189,12 +189,12 @@ it("no more than 1 000 results are kept, the newest", async () => {
   await journal.close();
 });
 
-it("the journal is for its owner's eyes only", async () => {
+it("is readable by its owner only", async () => {
   await (await Journal.open(path)).close();
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
-it("lines that a broken disk took only in part are refused, and leave nothing behind that later ones would join", async () => {
+it("refuses partially written lines and removes their remains", async () => {
   const journal = await Journal.open(path);
   await journal.accept(operation("a"));
   const handle = await open(path);
@@ -209,7 +209,7 @@ it("lines that a broken disk took only in part are refused, and leave nothing be
   };
   await refuse("b", "c");
   expect(readFileSync(path, "utf8")).toBe(before);
-  // Not even that works: it is made up for before the next line.
+  // The truncation fails as well; it is repeated before the next line.
   vi.spyOn(files, "truncate").mockRejectedValueOnce(new Error("EIO"));
   await refuse("b", "c");
   expect(readFileSync(path, "utf8")).not.toBe(before);

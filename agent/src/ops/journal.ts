@@ -2,7 +2,7 @@ import { MAX_KEPT_OPERATIONS, operationError } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { JournalFile } from "./journal-file.ts";
 
-/** How an operation ended. */
+/** The result of an operation. */
 export const ending = z.discriminatedUnion("ok", [
   z.object({ ok: z.literal(true), result: z.record(z.string(), z.unknown()), ms: z.int() }),
   z.object({ ok: z.literal(false), error: operationError, ms: z.int() }),
@@ -16,7 +16,7 @@ const accepted = z.object({
   gen: z.int(),
   deadlineMs: z.int(),
   params: z.record(z.string(), z.unknown()),
-  /** It came with secrets, which are not here: it cannot run again without them. */
+  /** It came with secrets, which are not stored: without them it cannot run again. */
   secret: z.boolean(),
 });
 export type Accepted = z.infer<typeof accepted>;
@@ -41,8 +41,8 @@ const KEEP_FENCES_MS = 30 * DAY_MS;
 const COMPACT_ABOVE_BYTES = 256 * 1024;
 
 /**
- * What this agent has promised to do, and what came of it, on disk before anybody is told. It also keeps the fence of each key:
- * the highest generation ever accepted.
+ * The write-ahead log of operations and their results: each is on disk before the service is told. It also stores the
+ * fence of each key, the highest accepted generation. Single writer: `Operations`.
  */
 export class Journal {
   readonly #entries = new Map<string, Entry>();
@@ -54,7 +54,7 @@ export class Journal {
     this.#now = now;
   }
 
-  /** @throws when the file cannot be read, or is damaged anywhere but at its end */
+  /** @throws when the file is unreadable, or damaged anywhere but at its end */
   static async open(path: string, { now = Date.now, compactAbove = COMPACT_ABOVE_BYTES } = {}): Promise<Journal> {
     const journal = new Journal(now);
     journal.#file = await JournalFile.open(path, {
@@ -69,18 +69,18 @@ export class Journal {
     return this.#entries.get(op);
   }
 
-  /** In the order in which they were accepted. */
+  /** In order of acceptance. */
   entries(): Entry[] {
     this.#tidy();
     return [...this.#entries.values()];
   }
 
-  /** The highest generation accepted for a key; 0 when there was none. */
+  /** The highest accepted generation of a key; 0 without one. */
   fence(key: string): number {
     return this.#fences.get(key)?.gen ?? 0;
   }
 
-  /** Resolves once it is on disk. A failure leaves no entry; the fence stays raised until the next start. */
+  /** Resolves when on disk. A failure leaves no entry; the fence stays raised until the next start. */
   async accept(operation: Accepted): Promise<void> {
     const line: Line = { r: "accepted", at: this.#now(), ...operation };
     this.#apply(line);
@@ -92,12 +92,12 @@ export class Journal {
     }
   }
 
-  /** Resolves once it is on disk. A failure keeps the ending in memory, so that it is told all the same. */
+  /** Resolves when on disk. A failure keeps the result in memory, so that it is sent nevertheless. */
   async end(op: string, ending: Ending): Promise<void> {
     await this.#write({ r: "ended", at: this.#now(), op, ending });
   }
 
-  /** Forgets an operation; the fence of its key stays. */
+  /** Removes an operation; the fence of its key stays. */
   async drop(op: string): Promise<void> {
     if (this.#entries.has(op)) await this.#write({ r: "dropped", op });
   }
@@ -120,7 +120,7 @@ export class Journal {
     }
   }
 
-  /** Applying a line once more changes nothing, as long as those after it are applied too. */
+  /** Applying a line again is harmless if the later lines are applied too. */
   #apply(line: Line): void {
     switch (line.r) {
       case "accepted": {
@@ -158,7 +158,7 @@ export class Journal {
     return lines;
   }
 
-  /** What is dropped here for its age or number comes back when the file is read, and is dropped again. */
+  /** Drops entries by age and number. The file still contains them; they are dropped again at the next start. */
   #tidy(): void {
     const now = this.#now();
     let ended = 0;

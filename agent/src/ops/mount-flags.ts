@@ -4,11 +4,11 @@ type Params = Readonly<Record<string, unknown>>;
 
 const withFlags = z.looseObject({ mount: z.looseObject({ mountFlags: z.array(z.string()).min(1) }) });
 
-/** How a volume is mounted, which may hold passwords: treated like secrets, though it comes with the parameters. */
+/** Mount flags may hold passwords; they are treated like secrets although they are parameters. */
 export const mountFlagsOf = (params: Params): readonly string[] =>
   withFlags.safeParse(params).data?.mount.mountFlags ?? [];
 
-/** Parameters as they may be written down: the same object when there is nothing to leave out. */
+/** Parameters without mount flags; the same object when there are none. */
 export function withoutMountFlags(params: Params): Record<string, unknown> {
   const { data } = withFlags.safeParse(params);
   return data ? { ...params, mount: { ...data.mount, mountFlags: [] } } : params;

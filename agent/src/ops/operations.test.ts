@@ -19,7 +19,7 @@ afterEach(() => rmSync(directory, { recursive: true }));
 
 type Made = Outcome<{ path: string; bytes: number }>;
 
-/** An agent's operations whose creations end when the test says so. */
+/** An agent's operations with creations that the test completes. */
 async function operationsOn(journal?: Journal) {
   const opened = journal ?? (await Journal.open(join(directory, "journal")));
   const frames: AgentFrame[] = [];
@@ -71,7 +71,7 @@ const create = (op: string, change: Partial<Req> = {}): Req => ({
 const made: Made = { ok: true, path: "/v", bytes: 0 };
 const [A = "", B = "", C = ""] = [1, 2, 3].map(opOf);
 
-it("an operation is acknowledged once it is on disk, before it begins, and its result follows", async () => {
+it("acknowledges an operation when it is on disk and before it begins", async () => {
   const { operations, frames, begun, nowBegun, results, journal, onEnded } = await operationsOn();
   operations.receive(create(A));
   expect(frames).toEqual([]);
@@ -87,7 +87,7 @@ it("an operation is acknowledged once it is on disk, before it begins, and its r
   expect(journal.get(A)).toBeUndefined();
 });
 
-it("a result is told once it is on disk, also that of an operation that is given up", async () => {
+it("sends a result when it is on disk, also for an abandoned operation", async () => {
   const first = await operationsOn();
   const disk = Promise.withResolvers<void>();
   const end = first.journal.end.bind(first.journal);
@@ -99,7 +99,7 @@ it("a result is told once it is on disk, also that of an operation that is given
   await first.nowBegun(1);
   first.begun[0]?.end(made);
   await vi.waitFor(() => expect(ending).toHaveBeenCalledTimes(1));
-  // An operation of unknown outcome whose key has moved on: asked for again, it is given up.
+  // An operation of unknown outcome below its key's fence: a repetition abandons it.
   await first.journal.accept({ ...create(B, { gen: 2 }), key: "dhv:moved", secret: false });
   await first.journal.accept({ ...create(C, { gen: 3 }), key: "dhv:moved", secret: false });
   first.operations.receive(create(B, { gen: 2, key: "dhv:moved" }));
@@ -109,7 +109,7 @@ it("a result is told once it is on disk, also that of an operation that is given
   await vi.waitFor(() => expect([first.results(A).length, first.results(B).length]).toEqual([1, 1]));
 });
 
-it("an operation that the service is done with while it runs leaves nothing in the journal, and is not told", async () => {
+it("drops an operation that the service is done with while it runs", async () => {
   const { operations, journal, begun, nowBegun, results, onEnded } = await operationsOn();
   operations.receive(create(A));
   await nowBegun(1);
@@ -120,7 +120,7 @@ it("an operation that the service is done with while it runs leaves nothing in t
   expect(results(A)).toEqual([]);
 });
 
-it("the same operation again joins the one that runs, and gets the stored result of one that has ended", async () => {
+it("joins a repeated operation to the running one or answers with the stored result", async () => {
   const { operations, begun, nowBegun, acks, results } = await operationsOn();
   operations.receive(create(A));
   operations.receive(create(A));
@@ -135,7 +135,7 @@ it("the same operation again joins the one that runs, and gets the stored result
   expect(begun).toHaveLength(1);
 });
 
-it("operations of one key run one after the other, of several keys side by side", async () => {
+it("runs operations of one key in sequence and of several keys concurrently", async () => {
   const { operations, begun, nowBegun } = await operationsOn();
   operations.receive(create(A));
   operations.receive(create(B, { gen: 2 }));
@@ -147,7 +147,7 @@ it("operations of one key run one after the other, of several keys side by side"
   expect(begun[2]?.name).toBe(B);
 });
 
-it("what is older than its key has seen is refused and not kept, also after a restart", async () => {
+it("refuses a generation below the key's fence, also after a restart", async () => {
   const first = await operationsOn();
   first.operations.receive(create(A, { gen: 5 }));
   await first.nowBegun(1);
@@ -179,7 +179,7 @@ it.each([
   expect(journal.fence(create(A).key)).toBe(0);
 });
 
-it("more operations than agreed are refused as busy, until one has ended", async () => {
+it("refuses operations beyond the limit as busy until one has completed", async () => {
   const { operations, begun, nowBegun, results, acks, welcome } = await operationsOn();
   welcome({ maxInflight: 2 });
   operations.receive(create(A));
@@ -193,7 +193,7 @@ it("more operations than agreed are refused as busy, until one has ended", async
   await vi.waitFor(() => expect(acks(C)).toEqual(["rejected", "accepted"]));
 });
 
-it("an operation past its deadline is told as unknown, and its real end when it comes", async () => {
+it("reports an unknown outcome at the deadline and the actual result later", async () => {
   const { operations, begun, nowBegun, results, acks, journal } = await operationsOn();
   operations.receive(create(A, { deadlineMs: 20 }));
   await nowBegun(1);
@@ -209,7 +209,7 @@ it("an operation past its deadline is told as unknown, and its real end when it 
   expect(begun).toHaveLength(1);
 });
 
-it("an operation that ended in time is told once, also when its deadline passes", async () => {
+it("sends a timely result once, also after the deadline", async () => {
   const { operations, begun, nowBegun, results } = await operationsOn();
   operations.receive(create(A, { deadlineMs: 100 }));
   await nowBegun(1);
@@ -220,7 +220,7 @@ it("an operation that ended in time is told once, also when its deadline passes"
   expect(results(A)).toMatchObject([{ ok: true }]);
 });
 
-it("an operation whose outcome is unknown runs again when it is asked for again", async () => {
+it("repeats an operation of unknown outcome on request", async () => {
   const { operations, begun, nowBegun, results } = await operationsOn();
   operations.receive(create(A));
   await nowBegun(1);
@@ -233,7 +233,7 @@ it("an operation whose outcome is unknown runs again when it is asked for again"
   expect(results(A)[1]).toMatchObject({ ok: true });
 });
 
-it("what is cancelled before it begins never begins; what runs goes on", async () => {
+it("drops a cancelled operation that is queued and continues a running one", async () => {
   const { operations, begun, nowBegun, results } = await operationsOn();
   operations.receive(create(A));
   operations.receive(create(B));
@@ -247,7 +247,7 @@ it("what is cancelled before it begins never begins; what runs goes on", async (
   expect(begun).toHaveLength(1);
 });
 
-it("a defect in a handler is an unknown outcome that does not stop what follows", async () => {
+it("reports an unknown outcome for a defect in a handler and continues", async () => {
   const { operations, begun, nowBegun, results } = await operationsOn();
   operations.receive(create(A, { secrets: { token: "s3cr3t-canary" } }));
   operations.receive(create(B));
@@ -258,7 +258,7 @@ it("a defect in a handler is an unknown outcome that does not stop what follows"
   expect(JSON.stringify(results(A))).not.toContain("canary");
 });
 
-it("secrets reach the handler and no file, and are cut out of what a plugin says", async () => {
+it("passes secrets to the handler only and redacts them in messages", async () => {
   const { operations, begun, nowBegun, results } = await operationsOn();
   const secrets = { token: "s3cr3t-canary", longer: "s3cr3t-canary-and-more", short: "an" };
   operations.receive(create(A, { secrets }));
@@ -271,7 +271,7 @@ it("secrets reach the handler and no file, and are cut out of what a plugin says
   expect(readFileSync(join(directory, "journal"), "utf8")).not.toContain("canary");
 });
 
-it("after a restart, what was cut off runs again once the service has said what it still wants", async () => {
+it("repeats interrupted operations after a restart and the welcome", async () => {
   const first = await operationsOn();
   first.operations.receive(create(A, { key: "a" }));
   first.operations.receive(create(B, { key: "b" }));
@@ -287,7 +287,7 @@ it("after a restart, what was cut off runs again once the service has said what 
   expect(second.begun[0]?.name).toBe(A);
   second.begun[0]?.end(made);
   await vi.waitFor(() => expect(second.results(A)).toMatchObject([{ ok: true }]));
-  // Its secrets are not on disk: it waits for them.
+  // Without its secrets, which are not on disk, it cannot run.
   expect(second.begun).toHaveLength(1);
   second.operations.receive(create(C, { key: "c", secrets: { token: "s3cr3t" } }));
   await second.nowBegun(2);
@@ -296,7 +296,7 @@ it("after a restart, what was cut off runs again once the service has said what 
   expect(second.journal.get(B)).toBeUndefined();
 });
 
-it("what was cut off does not run again when its key has moved on", async () => {
+it("does not repeat an interrupted operation below its key's fence", async () => {
   const first = await operationsOn();
   first.operations.receive(create(A, { gen: 1 }));
   first.operations.receive(create(B, { gen: 2 }));
@@ -309,7 +309,7 @@ it("what was cut off does not run again when its key has moved on", async () => 
   expect(second.results(A)).toMatchObject([{ error: { kind: "stale", outcome: "failed" } }]);
 });
 
-it("an unknown outcome becomes stale when its key has moved on, so that nobody asks for ever", async () => {
+it("answers stale for an unknown outcome below its key's fence", async () => {
   const { operations, begun, nowBegun, results } = await operationsOn();
   operations.receive(create(A));
   await nowBegun(1);
@@ -323,7 +323,7 @@ it("an unknown outcome becomes stale when its key has moved on, so that nobody a
   expect(begun).toHaveLength(2);
 });
 
-it("results the service waits for are sent again with each welcome, and until done", async () => {
+it("repeats awaited results with each welcome until done", async () => {
   const { operations, begun, nowBegun, results, welcome } = await operationsOn();
   operations.receive(create(A));
   await nowBegun(1);
@@ -338,7 +338,7 @@ it("results the service waits for are sent again with each welcome, and until do
   expect(begun).toHaveLength(1);
 });
 
-it("a disk that takes no more refuses operations, and takes them again when it does", async () => {
+it("refuses operations while the disk is full and accepts them afterwards", async () => {
   const journal = await Journal.open(join(directory, "journal"));
   const accept = vi.spyOn(journal, "accept").mockRejectedValueOnce(new Error("ENOSPC"));
   const { operations, begun, nowBegun, acks, results } = await operationsOn(journal);
@@ -352,7 +352,7 @@ it("a disk that takes no more refuses operations, and takes them again when it d
   expect(begun).toHaveLength(1);
 });
 
-it("an agent that stops begins nothing more, and leaves what has not begun for the next start", async () => {
+it("begins no operation while stopping and leaves queued ones for the next start", async () => {
   const { operations, begun, nowBegun, results, journal } = await operationsOn();
   operations.receive(create(A));
   operations.receive(create(B));
@@ -368,7 +368,7 @@ it("an agent that stops begins nothing more, and leaves what has not begun for t
   expect(journal.get(B)?.ended).toBeUndefined();
 });
 
-it("a method that only reads leaves no trace on disk", async () => {
+it("journals no read-only method", async () => {
   const { operations, acks, results, journal } = await operationsOn();
   operations.receive(create(A, { method: "agent.fingerprint", params: {} }));
   await vi.waitFor(() => expect(results(A)).toHaveLength(1));

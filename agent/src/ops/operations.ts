@@ -21,27 +21,34 @@ import { mountFlagsOf, withoutMountFlags } from "./mount-flags.ts";
 export interface OperationsOptions {
   readonly journal: Journal;
   readonly handlers: Handlers;
-  /** Goes nowhere while there is no session: the service asks again when there is one. */
+  /** Drops frames while there is no session: the service asks again in the next one. */
   readonly send: (frame: AgentFrame) => void;
-  /** Called when an operation has ended, before the service is told, so that it knows the node's new state first. */
+  /**
+   * Called when an operation has completed, before its result is sent, so that the service has the node's new state
+   * first.
+   */
   readonly onEnded?: () => Promise<void>;
 }
 
-/** An operation in memory: it waits for its turn, or runs. */
+/** An operation in memory: queued or running. */
 interface Live {
-  /** On disk, and the service told so. */
+  /** Resolves when it is in the journal and acknowledged. */
   readonly accepted: Promise<void>;
   started: boolean;
   cancelled: boolean;
-  /** The service has no use for its result. */
+  /** The service does not need its result. */
   forgotten: boolean;
-  /** What the service was told when the deadline passed. The work goes on, and how it ends is told in the end. */
+  /** The timeout result that was sent. The operation continues, and its final result follows. */
   late?: Ending;
 }
 
 /**
- * Does what the service asks for: at least once by the journal, one at a time for a key, nothing that is older than what it has
- * seen of the key. It outlives sessions.
+ * Executes the service's operations: at least once, according to the journal; in sequence per key; never below the
+ * fence of a key. Outlives sessions.
+ *
+ *   req --> queued --> running --> result in journal --> res --done--> removed
+ *              |          +-- deadline: res "unknown", continues
+ *              +-- cancel: res "cancelled"
  */
 export class Operations {
   readonly #journal: Journal;
@@ -61,7 +68,7 @@ export class Operations {
     this.#onEnded = onEnded;
   }
 
-  /** A session has begun: what a crash cut off runs again, and the service gets the results it waits for. */
+  /** Starts a session: interrupted operations run again, and requested results are sent. */
   welcome({ cfg, resume, forget }: Pick<Welcome, "cfg" | "resume" | "forget">): void {
     this.#most = cfg.maxInflight;
     for (const op of forget) this.#forget(op);
@@ -92,7 +99,7 @@ export class Operations {
     this.#forget(op);
   }
 
-  /** Takes nothing more. Resolves when nothing runs, which no deadline of the service hurries. */
+  /** Stops accepting operations. Resolves when none runs; service deadlines do not apply. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await Promise.all(this.#running);
@@ -114,13 +121,13 @@ export class Operations {
     else if (!entry.secret) this.#start(entry, {}, Promise.resolve(), true);
   }
 
-  /** An operation of the journal that nobody works on: it has ended, or a crash cut it off. */
+  /** Repeats a journaled operation that is not in memory: it has completed or was interrupted. */
   #again(entry: Entry, { op, params, secrets = {} }: Req): void {
     const { ended } = entry;
     this.#send({ t: "ack", op, state: "duplicate" });
     if (ended && isFinal(ended.ending)) this.#tell(op, ended.ending);
     else if (this.#isOutdated(entry)) void this.#giveUp(op);
-    // Of what is secret the journal has not all.
+    // The journal omits secret parameters.
     else this.#start({ ...entry, params: entry.secret ? params : entry.params }, secrets, Promise.resolve(), true);
   }
 
@@ -128,7 +135,7 @@ export class Operations {
     return gen < this.#journal.fence(key);
   }
 
-  /** Whatever it has left behind is the newer operation's to deal with: nobody need ask for this one again. */
+  /** Abandons an outdated operation; the newer one handles its remains. */
   async #giveUp(op: string): Promise<void> {
     const ending = refusal("stale", "a newer operation was accepted before this one had ended");
     await this.#record(op, ending);
@@ -212,7 +219,7 @@ export class Operations {
   }
 
   async #finish({ op, method }: Accepted, live: Live, ending: Ending | undefined): Promise<void> {
-    // Somebody has asked for what this node's operator does not allow.
+    // The service requested an operation that the operator does not allow.
     if (ending?.ok === false && ending.error.kind === "forbidden") warn("operation_forbidden", { op, method });
     if (ending && live.started)
       await this.#onEnded().catch((failure) => warn("report_failed", { message: textOf(failure) }));
@@ -254,7 +261,7 @@ export class Operations {
 
 const reads = (method: string): boolean => isMethod(method) && METHODS[method].reads;
 
-/** The one place where a method's name, its parameters' type and its handler meet. */
+/** Type-safe dispatch of a method to its handler. */
 function callWith<M extends Method>(handlers: Handlers, method: M, params: unknown, run: Run) {
   return handlers[method](METHODS[method].params.parse(params) as ParamsOf<M>, run);
 }

@@ -8,10 +8,10 @@ import {
   type VolumesChange,
 } from "@sallyport/agent-protocol";
 
-/** What the service has been told: volumes in `held` that the maps leave out are there, and nothing is told of them yet. */
+/** The report the service has. Volumes in `held` but not in the maps exist and are not reported yet. */
 export type Told = Report & { readonly held?: string[] };
 
-/** What changed of the node and of its volumes since something was told; undefined where nothing did. */
+/** The changes of the node and of its volumes; undefined where there are none. */
 export interface Changes {
   readonly node: ReportChange["node"] | undefined;
   readonly volumes: VolumesChange | undefined;
@@ -22,7 +22,7 @@ export function changesOf(told: Told, now: Report): Changes {
   return { node: Object.keys(node).length === 0 ? undefined : node, volumes: volumesChanged(told, now) };
 }
 
-/** As `changesOf`, for a service of the first release: maps of volumes are told whole. */
+/** As `changesOf`, for services without volume changes: maps of volumes are sent whole. */
 export function wholeMapsOf(told: Told, now: Report): ReportChange | undefined {
   const node = fieldsChanged(told, now);
   const sameVolumes = isDeepStrictEqual(now.unavailableVolumes, told.unavailableVolumes);
@@ -53,7 +53,7 @@ const volumesById = ({ node, unavailableVolumes, held = [] }: Told) =>
     ...unavailableVolumes.map((volume) => [volume.id, volume] as const),
   ]);
 
-/** A change in parts, each of which fits a frame. Names that are given up come first, so that others can take them. */
+/** Splits a change into parts that fit a frame. Released names come first, so that other volumes can take them. */
 export function inFrames({ usable, unavailable, gone }: VolumesChange): VolumesChange[] {
   const entries = [
     ...gone.map((id) => ({ gone: [id] })),
@@ -79,8 +79,7 @@ export function inFrames({ usable, unavailable, gone }: VolumesChange): VolumesC
 }
 
 /**
- * A report with as many of its volumes as fit so many bytes, and the ids of all when some do not.
- * The others are told as changes of what this one says.
+ * A report limited to the volumes that fit, with the ids of all volumes if some do not. The others follow as changes.
  */
 export function within(bytes: number, report: Report): Told {
   const { HostVolumes, ...node } = report.node;

@@ -9,13 +9,15 @@ type Resources = NodeReport["NodeResources"];
 
 const MIB = 1024 * 1024;
 const CPUFREQ = "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq";
-/** Of a core whose speed the machine does not tell: better a unit that can be compared than none. */
+/** Assumed core speed when the machine reports none, so that nodes stay comparable. */
 const UNKNOWN_MHZ = 1_000;
-/** Read once: what the system gives without this file is the speed of the moment. */
+/** Read once: without this file the system reports the momentary speed. */
 const CORE_MHZ =
   Math.round(numberIn(CPUFREQ) / 1000) || Math.max(0, ...cpus().map(({ speed }) => speed)) || UNKNOWN_MHZ;
 
-/** What the machine is, apart from anything configured. Nothing in it changes from minute to minute, so that reports stay rare. */
+/**
+ * Facts of the machine, independent of configuration. None changes from minute to minute, so that reports stay rare.
+ */
 export async function machineFacts(
   volumesDir: string,
 ): Promise<{ attributes: Record<string, string>; resources: Resources }> {
@@ -70,7 +72,7 @@ export async function machineFacts(
   };
 }
 
-/** The size of the file system that a directory is on, or will be. */
+/** The size of the file system of a directory or its closest existing parent. */
 async function roomAt(directory: string): Promise<number> {
   try {
     const { blocks, bsize } = await statfs(directory);
@@ -81,7 +83,9 @@ async function roomAt(directory: string): Promise<number> {
   }
 }
 
-/** The interfaces with an address that others can reach. Those of containers have link-local ones only, and come and go. */
+/**
+ * The interfaces with a reachable address. Interfaces of containers have link-local addresses only and change often.
+ */
 function networks(): Resources["NodeNetworks"] {
   return Object.entries(networkInterfaces())
     .map(([Device, addresses = []]) => ({
@@ -104,10 +108,10 @@ function networks(): Resources["NodeNetworks"] {
     .slice(0, 128);
 }
 
-/** In megabits a second; 0 when the system does not know, as for most virtual interfaces. */
+/** In Mbit/s; 0 when unknown, as for most virtual interfaces. */
 const speedOf = (device: string) => numberIn(`/sys/class/net/${device}/speed`);
 
-/** The number a file of the system holds; 0 when there is none. */
+/** The number in a system file; 0 without one. */
 function numberIn(path: string): number {
   try {
     return Math.max(0, Number.parseInt(readFileSync(path, "utf8"), 10) || 0);
@@ -121,7 +125,7 @@ function distribution(): { "os.name": string; "os.version": string } {
   try {
     file = readFileSync("/etc/os-release", "utf8");
   } catch {
-    // Not every system has it.
+    // Optional file.
   }
   const field = (name: string) => new RegExp(`^${name}="?([^"\n]*)"?$`, "m").exec(file)?.[1] ?? "";
   return { "os.name": field("ID"), "os.version": field("VERSION_ID") };

@@ -30,7 +30,7 @@ const unwell: PluginStatus = { name: "nfs", ok: false, kind: "plugin", message: 
 
 const noCsi = { look: async () => {}, reported: {} };
 
-/** A reporter of a node whose plugins and volumes are as the test says. */
+/** A reporter of a node with the given plugins and volumes. */
 function reporter(node: { plugins: PluginStatus[]; volumes: HostVolume[] }) {
   const config = parseConfig(
     "agent.json",
@@ -48,7 +48,7 @@ function reporter(node: { plugins: PluginStatus[]; volumes: HostVolume[] }) {
 
 const version = ({ node }: Report) => node.Attributes["plugins.host_volume.nfs.version"];
 
-it("a report says what the machine is, what its operator says of it, and what it can do", async () => {
+it("reports the machine, its configuration and its plugins", async () => {
   const whole = await reporter({ plugins: [well], volumes: [volume] }).look();
   expect(report.parse(whole)).toEqual(whole);
   expect(whole.node).toMatchObject({
@@ -67,13 +67,13 @@ it("a report says what the machine is, what its operator says of it, and what it
   expect(whole.unavailableVolumes).toEqual([]);
 });
 
-it("a volume with a problem is not offered, and the problem is told", async () => {
+it("reports an unusable volume with its reason", async () => {
   const whole = await reporter({ plugins: [], volumes: [{ ...volume, problem: "its plugin is gone" }] }).look();
   expect(whole.node.HostVolumes).toEqual({});
   expect(whole.unavailableVolumes).toEqual([{ id: ID, name: "db", reason: "its plugin is gone" }]);
 });
 
-it("a plugin is offered until it has failed twice in a row, and again as soon as it works", async () => {
+it("reports a plugin until it has failed twice in a row", async () => {
   const node: { plugins: PluginStatus[]; volumes: HostVolume[] } = { plugins: [well], volumes: [] };
   const asked = reporter(node);
   expect(version(await asked.look())).toBe("1.2.3");
@@ -84,11 +84,11 @@ it("a plugin is offered until it has failed twice in a row, and again as soon as
   expect(version(await asked.look())).toBe("1.2.3");
 });
 
-it("a plugin that has never worked is not offered", async () => {
+it("does not report a plugin that has never worked", async () => {
   expect(version(await reporter({ plugins: [unwell], volumes: [] }).look())).toBeUndefined();
 });
 
-it("a plugin that hangs does not keep a new volume from being seen", async () => {
+it("reports a new volume while a plugin hangs", async () => {
   const node = { plugins: [well], volumes: [volume] };
   const asked = reporter(node);
   Object.assign(node, { plugins: new Promise(() => {}) });
@@ -96,7 +96,7 @@ it("a plugin that hangs does not keep a new volume from being seen", async () =>
   expect((await asked.lookAtVolumes()).node.HostVolumes).toHaveProperty("db");
 });
 
-it("tells a service of the first release what changed, each field as a whole, and nothing when nothing changed", async () => {
+it("sends whole changed fields to a service of the first release", async () => {
   const node = { plugins: [well], volumes: [volume] };
   const asked = reporter(node);
   const before = await asked.look();
@@ -113,18 +113,18 @@ it("tells a service of the first release what changed, each field as a whole, an
   });
 });
 
-it("what is said of the machine does not waver from look to look", async () => {
+it("reports stable machine facts", async () => {
   expect(await machineFacts(directory)).toEqual(await machineFacts(directory));
 });
 
-it("a volumes directory that is not there yet has the room of the file system it will be on", async () => {
+it("reports the file system size of a missing volumes directory", async () => {
   const { resources } = await machineFacts(join(directory, "not", "yet"));
   expect(resources.Disk).toEqual((await machineFacts(directory)).resources.Disk);
 });
 
 const idOf = (number: number) => ID.replace("0b6f1a52", String(number).padStart(8, "0"));
 
-/** A report of so many volumes, whose names have so many characters. */
+/** A report with `count` volumes and names of a given length. */
 async function reportOf(count: number, characters = 1): Promise<Report> {
   const volumes = Array.from({ length: count }, (_, at) => ({
     ...volume,
@@ -134,8 +134,8 @@ async function reportOf(count: number, characters = 1): Promise<Report> {
   return reporter({ plugins: [], volumes }).look();
 }
 
-describe("what changed of volumes", () => {
-  it("names the volumes that are new, that cannot be used any more and that are gone, and no other", async () => {
+describe("volume changes", () => {
+  it("lists new, unusable and deleted volumes only", async () => {
     const [usable, broken, gone, same] = [0, 1, 2, 3].map((at) => ({ ...volume, id: idOf(at), name: `v${at}` })) as [
       HostVolume,
       HostVolume,
@@ -157,7 +157,7 @@ describe("what changed of volumes", () => {
     });
   });
 
-  it("is as many bytes on a node with 2 000 volumes as on a node with one", async () => {
+  it("has a size independent of the number of volumes", async () => {
     const bytes = async (count: number) => {
       const [before, now] = [await reportOf(count), await reportOf(count)];
       now.node.HostVolumes["new"] = { ID: idOf(9_999), Name: "new", Path: "/v", ReadOnly: false };
@@ -167,7 +167,7 @@ describe("what changed of volumes", () => {
     expect(await bytes(2_000)).toBe(await bytes(1));
   });
 
-  it("is told in frames of bounded size that say it all", async () => {
+  it("splits into complete frames of bounded size", async () => {
     const none = await reportOf(0);
     const { volumes } = changesOf(none, await reportOf(2_000, 200));
     const frames = volumes ? inFrames(volumes) : [];
@@ -181,7 +181,7 @@ describe("what changed of volumes", () => {
     expect(ended ? inFrames(ended).map(({ gone }) => gone.length) : []).toEqual([500, 500, 500, 500]);
   });
 
-  it("begins with what a greeting has no room for, of which it names the ids", async () => {
+  it("sends the volumes that a hello lists by id only", async () => {
     const report = await reportOf(2_000, 250);
     const told = within(300_000, report);
     expect(JSON.stringify(told).length).toBeLessThanOrEqual(300_000);
@@ -191,7 +191,7 @@ describe("what changed of volumes", () => {
     const inGreeting = Object.keys(told.node.HostVolumes).length;
     expect(inGreeting).toBeGreaterThan(100);
     expect(volumes?.usable).toHaveLength(2_000 - inGreeting);
-    // A volume that is gone before it is described.
+    // A volume deleted before its description was sent.
     const last = changesOf(told, await reportOf(1_999, 250));
     expect(last.volumes?.gone).toEqual([idOf(1_999)]);
     expect(within(2_000_000, report)).toEqual(report);

@@ -6,17 +6,20 @@ import { warn } from "../log.ts";
 import { VERSION } from "../version.ts";
 import { machineFacts } from "./machine.ts";
 
-/** A plugin is believed to be well until it has failed this often in a row: probes fail on a busy machine, too. */
+/** Consecutive failures until a plugin is reported unhealthy, since probes also fail on a busy machine. */
 const FAILURES_TO_BE_UNWELL = 2;
 
-/** Knows what there is to report of this node. */
+/**
+ * Builds the reports of this node from the machine, host volumes and CSI plugins. A full inspection runs every
+ * plugin; a volume inspection costs one read of the volume list.
+ */
 export class Reporter {
   readonly #config: Config;
   readonly #hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">;
   readonly #csi: Pick<Csi, "look" | "reported">;
   readonly #plugins = new Map<string, { version?: string; failures: number }>();
   #probing: Promise<unknown> | undefined;
-  /** One look at a time: an older one must not overwrite a newer. */
+  /** Serializes inspections, so that an older report never replaces a newer one. */
   #looking: Promise<unknown> = Promise.resolve();
   #report: Report | undefined;
 
@@ -30,9 +33,9 @@ export class Reporter {
     this.#csi = csi;
   }
 
-  /** The machine, the plugins and the volumes as they are now. */
+  /** Inspects the machine, plugins and volumes. */
   async look(): Promise<Report> {
-    // Beside the line of looks: a plugin that hangs must not keep what else is new from being told.
+    // Outside the queue of inspections: a hanging plugin must not delay other changes.
     this.#probing ??= Promise.all([this.#probe(), this.#csi.look()]).finally(() => {
       this.#probing = undefined;
     });
@@ -40,7 +43,7 @@ export class Reporter {
     return this.#next(() => this.#whole());
   }
 
-  /** The volumes as they are now, CSI plugins as last looked at, and the rest as last seen. */
+  /** Inspects the volumes; machine and plugins are as last inspected. */
   lookAtVolumes(): Promise<Report> {
     return this.#next(async () =>
       this.#report ? { ...this.#report, ...(await this.#volumes(this.#report)) } : this.#whole(),

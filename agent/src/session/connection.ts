@@ -21,26 +21,31 @@ export interface ConnectionOptions {
   /** The service's origin, http or https. */
   readonly service: string;
   readonly token: string;
-  /** Made when the socket is open, so that it is as new as can be. */
+  /** Called when the socket is open, so that the report is current. */
   readonly hello: () => Promise<Hello>;
   readonly onWelcome: (welcome: Welcome) => void;
   readonly onFrame: (frame: Exclude<ServiceFrame, Welcome>) => void;
-  /** Told when the service refuses the upgrade: what its clock says, in Unix milliseconds. */
+  /** Called with the service's clock (Unix ms) when it refuses the upgrade. */
   readonly onServiceTime: (serverTime: number) => void;
 }
 
 const HANDSHAKE_MS = 15_000;
-/** For `welcome`; from then on the service says how long silence may last. */
+/** Timeout of `welcome`; afterwards the service sets the silence limit. */
 const WELCOME_MS = 30_000;
 const MOST_RETRY_AFTER_S = 3_600;
-/** How long the other side gets to answer a close. */
+/** Timeout of the closing handshake. */
 const CLOSE_MS = 1_000;
-/** The close code of an end in good order. */
+/** WebSocket close code of a normal closure. */
 const NORMAL = 1000;
 
-/** One WebSocket to the service, from the upgrade to its end. */
+/**
+ * One WebSocket to the service.
+ *
+ *   connecting --open--> hello sent --welcome--> live --close, silence, fault--> over
+ *        +-- upgrade refused or failed --------------------------------> over
+ */
 export class Connection {
-  /** Resolves when it is over; it never rejects. */
+  /** Resolves when the connection is over; never rejects. */
   readonly ended: Promise<ConnectionEnd>;
   readonly #options: ConnectionOptions;
   readonly #socket: WebSocket;
@@ -69,12 +74,12 @@ export class Connection {
     this.#socket.on("close", (code, reason) => this.#closed(code, reason.toString()));
   }
 
-  /** Nothing is sent before `welcome`: until then the service has no use for it. */
+  /** Frames before `welcome` are dropped: the service does not accept them. */
   send(frame: AgentFrame): void {
     if (this.#welcome) this.#write(frame);
   }
 
-  /** Ends it in good order, or without the other side when that does not answer. */
+  /** Closes the connection normally, or unilaterally when the service does not respond. */
   close(): void {
     if (this.#socket.readyState === WebSocket.CONNECTING) this.#socket.terminate();
     else this.#socket.close(NORMAL, "the agent stops");
@@ -106,7 +111,7 @@ export class Connection {
     if (fault !== undefined) this.#protocolError(fault);
   }
 
-  /** What is wrong with a frame; undefined when nothing is. */
+  /** The fault of a frame; undefined without one. */
   #read(text: string): string | undefined {
     const parsed = parseServiceFrame(text);
     if (!parsed.ok && parsed.reason !== "unknown") return parsed.message;
@@ -137,7 +142,7 @@ export class Connection {
     );
   }
 
-  /** A socket may look open for hours when the other end is gone. */
+  /** Detects half-open connections, which look open for hours. */
   #expectWithin(ms: number): void {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => {

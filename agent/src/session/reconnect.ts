@@ -1,24 +1,24 @@
 import { CLOSE, retryAfterOf } from "@sallyport/agent-protocol";
 import { EXIT, type ExitCode } from "../exit.ts";
 
-/** How a connection, or the attempt at one, came to its end. */
+/** How a connection or a connection attempt ended. */
 export type ConnectionEnd =
-  /** No connection came about. */
+  /** The connection attempt failed. */
   | { type: "failed"; message: string }
-  /** The service answered the upgrade with another status. */
+  /** The service refused the upgrade with a status. */
   | { type: "refused"; status: number; retryAfterMs?: number }
-  /** @property healthyMs since `welcome`; 0 when there was none */
+  /** @property healthyMs time since `welcome`; 0 without one */
   | { type: "closed"; code: number; reason: string; healthyMs: number }
-  /** The service said something that makes no sense. */
+  /** The service violated the protocol. */
   | { type: "protocol"; message: string };
 
 export interface Pauses {
-  /** The first back-off, doubled each time (ms). */
+  /** The first back-off in ms, doubled per attempt. */
   readonly firstMs: number;
   readonly longestMs: number;
-  /** After a session this long the back-off begins anew. */
+  /** A session of this length resets the back-off. */
   readonly healthyMs: number;
-  /** A deployment closes all connections at once: agents come back within this time. */
+  /** A deployment closes all connections at once; agents reconnect spread over this time. */
   readonly spreadMs: number;
 }
 
@@ -32,7 +32,7 @@ const ABNORMAL = 1006;
 const GOING_AWAY = 1001;
 const SERVICE_RESTART = 1012;
 
-/** Decides after each connection when to try again, and whether. */
+/** Decides after each connection whether and when to reconnect. */
 export class Reconnect {
   readonly #pauses: Pauses;
   readonly #random: () => number;
@@ -87,7 +87,7 @@ export class Reconnect {
     return this.#wait(ceiling * this.#random());
   }
 
-  /** The longest pause, spread a little: what went wrong for one agent went wrong for all. */
+  /** The longest pause, with some spread, since the fault affects all agents alike. */
   #late(): Next {
     this.#attempts++;
     return this.#wait(this.#pauses.longestMs * (0.75 + 0.25 * this.#random()));

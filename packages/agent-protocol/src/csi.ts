@@ -1,19 +1,19 @@
 import * as z from "zod";
 import { amount, mapOf, text } from "./bounds.ts";
 
-/** What a node's CSI plugins are asked for: high-level operations, whose secrets travel beside `params` (CSI 1.13). */
+/** Operations on a node's CSI plugins (CSI 1.13). Secrets are transferred beside `params`. */
 
 const plugin = { pluginId: text(128, 1) };
 const externalId = text(1024, 1);
-/** `single-node-writer` and its like; `file-system` or `block-device`. */
+/** For example `single-node-writer`; `file-system` or `block-device`. */
 const capability = z.object({ accessMode: text(64, 1), attachmentMode: text(64, 1) });
 const capabilities = z.array(capability).max(128);
-/** How a `file-system` is mounted. The flags are as sensitive as secrets: they are in no error and no log. */
+/** Mount options of a `file-system`. Flags are as sensitive as secrets and appear in no error and no log. */
 const mount = z.object({ fsType: text(128), mountFlags: z.array(text(4096)).max(128) }).nullable();
 const texts = mapOf(text(4096), 256);
 const segments = mapOf(text(256), 64);
 const topologies = z.array(segments).max(128);
-/** Sizes are in bytes; 0 is unset, in answers unknown. */
+/** Sizes in bytes; 0 means unset, in results unknown. */
 const capacity = { capacityMin: amount, capacityMax: amount };
 const page = { maxEntries: amount, startingToken: text(4096) };
 const onNode = { externalNodeId: text(256, 1) };
@@ -24,7 +24,7 @@ export const csiSnapshot = z.object({
   snapshotId: externalId,
   sourceExternalId: text(1024),
   sizeBytes: amount,
-  /** Seconds since 1970; 0 when the plugin does not say. */
+  /** Seconds since 1970; 0 when unknown. */
   createTime: amount,
   isReady: z.boolean(),
 });
@@ -36,7 +36,7 @@ export const csiExternalVolume = z.object({
   context: texts,
   snapshotId: text(1024),
   cloneId: text(1024),
-  /** Ids of the provider's nodes. */
+  /** Node ids of the provider. */
   publishedNodeIds: z.array(text(256)).max(1_000),
   isAbnormal: z.boolean(),
   status: text(1024),
@@ -45,7 +45,7 @@ export type CsiExternalVolume = z.infer<typeof csiExternalVolume>;
 
 const CONTROLLER_MS = 120_000;
 
-/** As `METHODS`. The deadline holds for the whole operation, with all of the agent's own tries. */
+/** As `METHODS`. The deadline covers the whole operation, including the agent's retries. */
 export const CSI_METHODS = {
   "csi.controller.create": {
     params: z.object({
@@ -58,14 +58,14 @@ export const CSI_METHODS = {
     deadlineMs: CONTROLLER_MS,
     reads: false,
   },
-  /** A volume that is gone already is success. */
+  /** Succeeds for a missing volume. */
   "csi.controller.delete": {
     params: z.object({ ...plugin, externalId }),
     result: nothing,
     deadlineMs: CONTROLLER_MS,
     reads: false,
   },
-  /** What the plugin does not confirm fails as `invalid`; a volume that is not there as `missing`. */
+  /** Fails with `invalid` for unconfirmed capabilities, and with `missing` for a missing volume. */
   "csi.controller.validate": {
     params: z.object({ ...plugin, externalId, capabilities, mount, parameters: texts, context: texts }),
     result: nothing,
@@ -78,7 +78,7 @@ export const CSI_METHODS = {
     deadlineMs: CONTROLLER_MS,
     reads: false,
   },
-  /** A plugin may answer more than `maxEntries`; 0 leaves the number to it. */
+  /** A plugin may return more than `maxEntries`; 0 leaves the number to the plugin. */
   "csi.controller.list": {
     params: z.object({ ...plugin, ...page }),
     result: z.object({ volumes: z.array(csiExternalVolume), nextToken: text(4096) }),
@@ -91,7 +91,7 @@ export const CSI_METHODS = {
     deadlineMs: CONTROLLER_MS,
     reads: false,
   },
-  /** A snapshot that is gone already is success. */
+  /** Succeeds for a missing snapshot. */
   "csi.controller.snapshotDelete": {
     params: z.object({ ...plugin, snapshotId: externalId }),
     result: nothing,
@@ -104,21 +104,21 @@ export const CSI_METHODS = {
     deadlineMs: CONTROLLER_MS,
     reads: true,
   },
-  /** Lets a node use a volume; `externalNodeId` is what the plugin there calls it (`NodeInfo.ID`). */
+  /** Attaches a volume to a node; `externalNodeId` is the plugin's id of that node (`NodeInfo.ID`). */
   "csi.controller.publish": {
     params: z.object({ ...plugin, externalId, ...onNode, capability, mount, readOnly: z.boolean(), context: texts }),
     result: z.object({ publishContext: texts }),
     deadlineMs: CONTROLLER_MS,
     reads: false,
   },
-  /** Of one node; a volume or node that is gone already is success. */
+  /** Detaches a volume from one node; succeeds for a missing volume or node. */
   "csi.controller.unpublish": {
     params: z.object({ ...plugin, externalId, ...onNode }),
     result: nothing,
     deadlineMs: CONTROLLER_MS,
     reads: false,
   },
-  /** Makes a volume usable for an allocation, which finds it at `path`. */
+  /** Mounts a volume for an allocation, at `path`. */
   "csi.node.publish": {
     params: z.object({
       ...use,
@@ -128,7 +128,7 @@ export const CSI_METHODS = {
     deadlineMs: CONTROLLER_MS,
     reads: false,
   },
-  /** Takes it away again; what is gone already is success. The last allocation's takes the volume off the node. */
+  /** Unmounts a volume for an allocation; succeeds when it is not mounted. The last one also unstages the volume. */
   "csi.node.detach": { params: z.object(use), result: nothing, deadlineMs: CONTROLLER_MS, reads: false },
   "csi.node.expand": {
     params: z.object({ ...use, ...capacity, capability: capability.nullable(), mount }),
@@ -139,7 +139,7 @@ export const CSI_METHODS = {
 } as const;
 
 export type CsiMethod = keyof typeof CSI_METHODS;
-/** What taking and releasing claims needs. */
+/** The methods of claims. */
 export type CsiClaimMethod = Extract<
   CsiMethod,
   "csi.controller.publish" | "csi.controller.unpublish" | `csi.node.${string}`
@@ -147,5 +147,5 @@ export type CsiClaimMethod = Extract<
 export type CsiParamsOf<M extends CsiMethod> = z.infer<(typeof CSI_METHODS)[M]["params"]>;
 export type CsiResultOf<M extends CsiMethod> = z.infer<(typeof CSI_METHODS)[M]["result"]>;
 
-/** What operations of one CSI volume share, from its creation on: it is known by its name here before the plugin has one. */
+/** Serialization key of a CSI volume's operations: by name, since a volume has no external id before its creation. */
 export const csiVolumeKey = (pluginId: string, namespace: string, id: string) => `csi:${pluginId}:${namespace}/${id}`;

@@ -13,7 +13,7 @@ import {
 const op = "01939b5e-7a10-7cc1-8b5e-0d3f5a2b9c11";
 const req = { t: "req", op, method: "dhv.delete", key: "dhv:x", gen: 1, deadlineMs: 1000, params: {} };
 
-it("a frame is read as its kind, without the fields this version does not know", () => {
+it("parses a frame by type and drops unknown fields", () => {
   expect(parseServiceFrame(JSON.stringify({ ...req, newer: true }))).toEqual({ ok: true, frame: req });
   expect(parseAgentFrame(JSON.stringify({ t: "ack", op, state: "accepted", newer: 1 }))).toEqual({
     ok: true,
@@ -21,10 +21,10 @@ it("a frame is read as its kind, without the fields this version does not know",
   });
 });
 
-it("a kind of frame from a newer peer is told apart from a broken one", () => {
+it("distinguishes an unknown frame type from a malformed frame", () => {
   expect(parseServiceFrame('{"t":"novelty"}')).toMatchObject({ ok: false, reason: "unknown" });
   expect(parseServiceFrame('{"t":"constructor"}')).toMatchObject({ ok: false, reason: "unknown" });
-  // A side does not read what only that side sends.
+  // Neither side parses its own frames.
   expect(parseServiceFrame(JSON.stringify({ t: "ack", op, state: "accepted" }))).toMatchObject({ reason: "unknown" });
 });
 
@@ -42,13 +42,13 @@ it.each([
   expect(!parsed.ok && parsed.message).toContain(message);
 });
 
-it("a message about secrets never quotes one", () => {
+it("never quotes a secret in a message", () => {
   const parsed = parseServiceFrame(JSON.stringify({ ...req, secrets: { token: ["canary"] } }));
   expect(parsed).toMatchObject({ ok: false, reason: "malformed" });
   expect(JSON.stringify(parsed)).not.toContain("canary");
 });
 
-it("a frame of exactly 1 MiB is read, one byte more is not, counted as UTF-8", () => {
+it("accepts a frame of exactly 1 MiB of UTF-8", () => {
   const padded = (bytes: number, filler: string) => {
     const bare = JSON.stringify({ ...req, pad: "" });
     const fill = filler.repeat(Math.floor((bytes - bare.length) / new TextEncoder().encode(filler).length));
@@ -61,20 +61,20 @@ it("a frame of exactly 1 MiB is read, one byte more is not, counted as UTF-8", (
   }
 });
 
-it("the version spoken is the highest that both sides know", () => {
+it("selects the highest common version", () => {
   expect(commonProtocol([1, 1])).toBe(1);
   expect(commonProtocol([1, 7])).toBe(1);
   expect(commonProtocol([2, 7])).toBeUndefined();
 });
 
-it("the pause asked for is read from the close reason, and nothing else is", () => {
+it("parses the requested pause of a close reason", () => {
   expect(retryAfterOf(slowDown(2500))).toBe(2500);
   for (const reason of ["", "later", "{}", '{"retryAfterMs":-1}', '{"retryAfterMs":1e12}'])
     expect(retryAfterOf(reason)).toBeUndefined();
   expect(new Set(Object.values(CLOSE)).size).toBe(Object.keys(CLOSE).length);
 });
 
-it("a connect token names one node and lives for a minute at most", () => {
+it("accepts connect tokens of one node and at most a minute", () => {
   const claims = { iss: op, sub: op, aud: "a", iat: 100, exp: 160, jti: op };
   expect(connectClaims.safeParse(claims).success).toBe(true);
   expect(connectClaims.safeParse({ ...claims, exp: 161 }).success).toBe(false);

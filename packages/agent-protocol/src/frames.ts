@@ -12,30 +12,31 @@ import {
 import { operationError } from "./methods.ts";
 import { report, reportChange, volumesChange } from "./report.ts";
 
-/** The id of an operation, and its idempotency key: UUID version 7. */
+/** The id of an operation and its idempotency key: UUID version 7. */
 const op = uuid;
 const generation = z.int().positive();
 const operations = z.array(op).max(MAX_KEPT_OPERATIONS);
 
-// From the agent.
-
 export const hello = z.object({
   t: z.literal("hello"),
-  /** The lowest and highest protocol version the agent speaks. */
+  /** The lowest and highest supported protocol version. */
   proto: z.tuple([z.int().positive(), z.int().positive()]),
-  /** The agent's own version. */
+  /** The agent's version. */
   agent: text(64, 1),
-  /** The boot of the machine, and how often the agent has started on this state: an older clone has a lower epoch. */
+  /** The machine's boot id, and the number of agent starts on this state: an older clone has a lower epoch. */
   boot: text(64, 1),
   epoch: z.int().positive(),
   ...report.shape,
-  /** The ids of all volumes, when the report has not room for each: the others follow in `vols`, and stay as they were until then. */
+  /**
+   * The ids of all volumes, when the report cannot contain each: the others follow in `vols` and are unchanged until
+   * then.
+   */
   held: z.array(uuid).max(MAX_VOLUMES).optional(),
-  /** Operations the agent still knows: those it has not finished, and those whose result it keeps. */
+  /** Operations in the agent's journal: unfinished ones, and ones with a stored result. */
   journal: z
     .array(z.object({ op, gen: generation, state: z.enum(["running", "finished"]) }))
     .max(MAX_KEPT_OPERATIONS + MAX_IN_FLIGHT),
-  /** The methods it takes. */
+  /** The supported methods. */
   features: z.array(text(64, 1)).max(128),
 });
 export type Hello = z.infer<typeof hello>;
@@ -43,7 +44,7 @@ export type Hello = z.infer<typeof hello>;
 export const ack = z.object({
   t: z.literal("ack"),
   op,
-  /** `accepted`: on disk. `duplicate`: known already. `rejected`: refused and not kept. Each time a `res` follows. */
+  /** `accepted`: on disk. `duplicate`: known. `rejected`: refused and not stored. A `res` follows each of them. */
   state: z.enum(["accepted", "duplicate", "rejected"]),
 });
 export type Ack = z.infer<typeof ack>;
@@ -58,13 +59,11 @@ export type Res = z.infer<typeof res>;
 export const fp = z.object({ t: z.literal("fp"), seq: z.int().positive(), ...reportChange.shape });
 export type Fp = z.infer<typeof fp>;
 
-/** Takes the place of `fp` with whole maps of volumes, once the service has said that it takes it (`VOLUME_CHANGES`). */
+/** Replaces `fp` with whole maps of volumes, if the service supports it (`VOLUME_CHANGES`). */
 export const vols = z.object({ t: z.literal("vols"), seq: z.int().positive(), ...volumesChange.shape });
 export type Vols = z.infer<typeof vols>;
 
-// From the service.
-
-/** The feature of a service that takes `vols` and `held`. */
+/** Feature name of services that accept `vols` and `held`. */
 export const VOLUME_CHANGES = "volume-changes";
 
 export const welcome = z.object({
@@ -75,18 +74,18 @@ export const welcome = z.object({
   serverTime: amount,
   cfg: z.object({
     pingMs: z.int().min(100).max(60_000),
-    /** Silence after which the agent gives the connection up. */
+    /** Silence after which the agent closes the connection. */
     deadMs: z.int().min(300).max(300_000),
     fingerprintMs: z.int().min(100).max(3_600_000),
     maxInflight: z.int().min(1).max(MAX_IN_FLIGHT),
   }),
-  /** Operations of the journal whose result the service still waits for: it is sent as soon as there is one. */
+  /** Journaled operations whose result the service awaits: it is sent as soon as it exists. */
   resume: operations,
-  /** Operations of the journal that concern the service no longer: neither run again nor reported. */
+  /** Journaled operations that the service dropped: neither run again nor reported. */
   forget: operations,
-  /** Volumes of the report that the service does not know. The agent tells its operator; it removes nothing. */
+  /** Reported volumes unknown to the service. The agent logs them for its operator and deletes nothing. */
   unknownVolumes: z.array(uuid).max(MAX_VOLUMES),
-  /** What the service takes beyond the first release of this protocol version. */
+  /** Features beyond the first release of this protocol version. */
   features: z.array(text(64, 1)).max(128).optional(),
 });
 export type Welcome = z.infer<typeof welcome>;
@@ -95,21 +94,21 @@ export const req = z.object({
   t: z.literal("req"),
   op,
   method: text(64, 1),
-  /** What the operation is about: one at a time for a key. */
+  /** The serialization key: one operation at a time per key. */
   key: text(512, 1),
-  /** Grows with each intent for the key: the agent refuses a lower one than it has seen. */
+  /** Grows with each request for the key: the agent refuses a lower generation than the highest accepted one. */
   gen: generation,
-  /** Time to work from the moment it starts, in milliseconds. */
+  /** Time limit from the start of execution, in milliseconds. */
   deadlineMs: z.int().min(1).max(600_000),
   params: z.record(z.string(), z.unknown()),
-  /** Never written to disk: an operation that was cut off is not run again before they are sent again. */
+  /** Never written to disk: an interrupted operation does not run again before they are sent again. */
   secrets: mapOf(text(65_536), 128).optional(),
 });
 export type Req = z.infer<typeof req>;
 
-/** The service has stored the result: the agent may forget the operation. */
+/** The service has stored the result: the agent may drop the operation. */
 export const done = z.object({ t: z.literal("done"), op });
-/** The service stopped waiting. What has not begun is not begun; what runs goes on, and its result is sent. */
+/** The service stopped waiting. A queued operation is dropped; a running one continues, and its result is sent. */
 export const cancel = z.object({ t: z.literal("cancel"), op });
 
 const fromAgent = { hello, ack, res, fp, vols };
@@ -118,20 +117,20 @@ const fromService = { welcome, req, done, cancel };
 export type AgentFrame = z.infer<(typeof fromAgent)[keyof typeof fromAgent]>;
 export type ServiceFrame = z.infer<(typeof fromService)[keyof typeof fromService]>;
 
-/** `unknown` is a kind of frame that this version does not have: a newer peer may send it, and it is ignored. */
+/** `unknown`: a frame type of a newer version, which is ignored. */
 export type Parsed<F> =
   | { ok: true; frame: F }
   | { ok: false; reason: "too-large" | "malformed" | "unknown"; message: string };
 
 const utf8 = new TextEncoder();
 
-/** How many bytes a text has on the wire. */
+/** The size of a frame on the wire in bytes. */
 export const frameBytes = (frame: string): number => utf8.encode(frame).length;
 
 const typed = z.looseObject({ t: z.string() });
 
 function parse(schemas: Record<string, z.ZodType>, frame: string): Parsed<unknown> {
-  // A text has at least as many bytes as UTF-16 units, so a huge one is refused without encoding it.
+  // UTF-8 has at least as many bytes as UTF-16 has units, so a huge text is refused without encoding it.
   if (frame.length > MAX_FRAME_BYTES || frameBytes(frame) > MAX_FRAME_BYTES)
     return { ok: false, reason: "too-large", message: `a frame has more than ${MAX_FRAME_BYTES} bytes` };
   let json: unknown;
@@ -150,13 +149,13 @@ function parse(schemas: Record<string, z.ZodType>, frame: string): Parsed<unknow
   return { ok: false, reason: "malformed", message: `${kind}: ${describe(parsed.error)}` };
 }
 
-/** The first fault of a value: where, and which rule it breaks. It never quotes the value. */
+/** The first fault of a value: its path and the violated rule, never the value. */
 export function describe(error: z.ZodError): string {
   const issue = error.issues[0];
   return issue === undefined ? "is wrong" : `${issue.path.join(".").slice(0, 256)}: ${issue.message}`;
 }
 
-/** What the service reads. */
+/** Parses a frame received by the service. */
 export const parseAgentFrame = (frame: string) => parse(fromAgent, frame) as Parsed<AgentFrame>;
-/** What the agent reads. */
+/** Parses a frame received by the agent. */
 export const parseServiceFrame = (frame: string) => parse(fromService, frame) as Parsed<ServiceFrame>;

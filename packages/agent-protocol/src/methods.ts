@@ -3,7 +3,7 @@ import { amount, mapOf, text, uuid } from "./bounds.ts";
 import { CSI_METHODS } from "./csi.ts";
 import { report } from "./report.ts";
 
-/** High-level operations. The service never names an executable, a socket or a directory of the node. */
+/** Operations of the service on a node. They never name executables, sockets or directories of the node. */
 
 const namedVolume = { id: uuid, name: text(256, 1), namespace: text(128, 1) };
 
@@ -11,7 +11,7 @@ export const hostVolumeCreate = z.object({
   ...namedVolume,
   pluginId: text(128, 1),
   parameters: mapOf(text(4096), 128),
-  /** In bytes; 0 is unset. */
+  /** In bytes; 0 means unset. */
   capacityMin: amount,
   capacityMax: amount,
 });
@@ -20,25 +20,28 @@ export type HostVolumeCreate = z.infer<typeof hostVolumeCreate>;
 export const hostVolumeRegister = z.object({ ...namedVolume, hostPath: text(4096, 1) });
 export type HostVolumeRegister = z.infer<typeof hostVolumeRegister>;
 
-/** The agent knows the rest; a volume it does not know is gone already. */
+/** The agent knows the other fields; an unknown volume counts as deleted. */
 export const hostVolumeDelete = z.object({
   id: uuid,
-  /** Forgets the volume also when its plugin is not there, or leaves unknown what is left of it. An agent of the first release does not. */
+  /**
+   * Also removes the record when the plugin is unavailable or its outcome unknown. Agents of the first release ignore
+   * it.
+   */
   force: z.boolean().optional(),
 });
 export type HostVolumeDelete = z.infer<typeof hostVolumeDelete>;
 
-/** Typed by hand: zod would infer a type that not even an empty object has once it is marked as a result. */
+/** Explicitly typed: the inferred type would reject even an empty object once it is marked as a result. */
 const nothing: z.ZodType<object> = z.object({});
 
 /**
- * Every method: what it takes, what it answers, and for how long the agent works on it at most (ms).
- * A method that only reads is not journalled: it may run again, and its answer is not kept.
+ * Every method: its parameters, its result, and its time limit (ms). A read-only method is not journaled: it may run
+ * again, and its result is not stored.
  */
 export const METHODS = {
   "dhv.create": {
     params: hostVolumeCreate,
-    /** `bytes` is 0 when the plugin does not say. */
+    /** `bytes` is 0 when unknown. */
     result: z.object({ path: text(4096, 1), bytes: amount }),
     deadlineMs: 60_000,
     reads: false,
@@ -46,7 +49,7 @@ export const METHODS = {
   "dhv.register": { params: hostVolumeRegister, result: nothing, deadlineMs: 10_000, reads: false },
   "dhv.delete": { params: hostVolumeDelete, result: nothing, deadlineMs: 60_000, reads: false },
   ...CSI_METHODS,
-  /** Looks at everything anew. */
+  /** Inspects the whole node. */
   "agent.fingerprint": { params: nothing, result: report, deadlineMs: 30_000, reads: true },
 } as const;
 
@@ -56,48 +59,46 @@ export type ResultOf<M extends Method> = z.infer<(typeof METHODS)[M]["result"]>;
 
 export const isMethod = (name: string): name is Method => Object.hasOwn(METHODS, name);
 
-/** What operations of one volume share: the agent runs one of them at a time and fences them by `gen`. */
+/** Serialization key of a host volume's operations; the agent runs them in sequence and fences them by `gen`. */
 export const hostVolumeKey = (id: string) => `dhv:${id}`;
 
-/** Why an operation failed, apart from its text. */
+/** Kinds of operation failures. */
 export const ERROR_KINDS = [
-  /** The parameters are wrong; the same again fails again. */
+  /** Wrong parameters; a repetition fails again. */
   "invalid",
-  /** Something it needs is not there: a path, a plugin. */
+  /** A required path or plugin does not exist. */
   "missing",
-  /** It contradicts what is there: the name is taken, the volume is in use. */
+  /** Contradicts existing state: the name is taken, the volume is in use. */
   "conflict",
-  /** No room, no capacity. */
+  /** No space or capacity. */
   "exhausted",
-  /** The node's own configuration does not allow it. */
+  /** Not permitted by the node's configuration. */
   "forbidden",
-  /** The agent or the plugin cannot do this. */
+  /** Not supported by the agent or the plugin. */
   "unsupported",
-  /** The plugin is not there now, or the agent is stopping; later it may be. */
+  /** The plugin is unavailable or the agent is stopping; a later attempt may succeed. */
   "unavailable",
   /** The deadline passed. */
   "timeout",
   /** The service stopped waiting. */
   "cancelled",
-  /** A newer operation of the same key was accepted; it deals with what this one may have left. */
+  /** A newer operation of the same key was accepted; it handles the remains of this one. */
   "stale",
-  /** The agent has as many operations in flight as it takes. */
+  /** The agent's limit of operations is reached. */
   "busy",
-  /** The plugin failed or answered something it must not. */
+  /** The plugin failed or returned an invalid response. */
   "plugin",
-  /** A defect or a broken disk: the node's log has it. */
+  /** A defect or a disk failure: see the node's log. */
   "internal",
 ] as const;
 
 export const operationError = z.object({
   kind: z.enum(ERROR_KINDS),
-  /** For the person who asked. The agent removes secrets and control characters. */
+  /** For the user. The agent removes secrets and control characters. */
   message: text(4096),
-  /**
-   * `failed`: it has not happened, and nothing goes on. `unknown`: it may have happened, may be happening, or may be half done.
-   */
+  /** `failed`: it did not happen and does not run. `unknown`: it may have happened, may run, or may be half done. */
   outcome: z.enum(["failed", "unknown"]),
-  /** The call of a CSI plugin that failed, and gRPC's code; 0 when what it answered is no answer. */
+  /** The failed call of a CSI plugin with its gRPC code; 0 for an invalid response. */
   call: z.object({ pluginId: text(128), rpc: text(64), code: amount }).optional(),
 });
 export type OperationError = z.infer<typeof operationError>;

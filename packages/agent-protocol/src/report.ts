@@ -2,8 +2,8 @@ import * as z from "zod";
 import { amount, MAX_VOLUMES, mapOf, text, uuid } from "./bounds.ts";
 
 /**
- * What an agent knows of its node, in the field names of the public Node object, so that the service passes it on.
- * What the service decides (ID, Status, eligibility, events, indexes) is not in it.
+ * An agent's report of its node, in the field names of the public Node object, so that the service can forward it.
+ * Fields that the service decides (ID, Status, eligibility, events, indexes) are absent.
  */
 
 const network = z.object({
@@ -40,7 +40,7 @@ const driver = z.object({
   UpdateTime: z.iso.datetime({ offset: true }),
 });
 
-/** One instance of a CSI plugin; what it can do stands in the info of its role. */
+/** An instance of a CSI plugin; its capabilities are in the info of its role. */
 const csiPlugin = z.object({
   PluginID: text(128, 1),
   Provider: text(256),
@@ -54,7 +54,7 @@ const csiPlugin = z.object({
 const csiController = csiPlugin.extend({ ControllerInfo: mapOf(z.boolean(), 64) });
 const csiNode = csiPlugin.extend({
   NodeInfo: z.object({
-    /** The provider's own id of the node. */
+    /** The node's id at the provider. */
     ID: text(256),
     /** 0 = no limit. */
     MaxVolumes: amount,
@@ -76,7 +76,7 @@ export const nodeReport = z.object({
   Datacenter: text(128, 1),
   NodeClass: text(128),
   NodePool: text(128, 1),
-  /** `plugins.host_volume.<plugin>.version` says that the node can make volumes with that plugin. */
+  /** `plugins.host_volume.<plugin>.version`: the node can create volumes with that plugin. */
   Attributes: mapOf(text(1024), 512),
   Meta: mapOf(text(1024), 128),
   NodeResources: z.object({
@@ -93,33 +93,33 @@ export const nodeReport = z.object({
     Networks: z.object({ ReservedHostPorts: text(1024) }),
   }),
   Drivers: mapOf(driver, 64),
-  /** The volumes that can be used, by name: a name is held once on a node. */
+  /** The usable volumes by name; names are unique per node. */
   HostVolumes: mapOf(hostVolume, MAX_VOLUMES),
-  /** By the plugins' ids. An agent that knows nothing of CSI says nothing. */
+  /** By plugin id. Absent from agents without CSI support. */
   CSIControllerPlugins: mapOf(csiController, 64).optional(),
   CSINodePlugins: mapOf(csiNode, 64).optional(),
 });
 export type NodeReport = z.infer<typeof nodeReport>;
 
-/** A volume of this node that cannot be used now, and why. */
+/** An unusable volume of this node and the reason. */
 export const unavailableVolume = z.object({ id: uuid, name: text(256, 1), reason: text(1024) });
 export type UnavailableVolume = z.infer<typeof unavailableVolume>;
 
 export const report = z.object({ node: nodeReport, unavailableVolumes: z.array(unavailableVolume).max(MAX_VOLUMES) });
 export type Report = z.infer<typeof report>;
 
-/** What changed since the last report: each field that is there replaces the whole field of that name. */
+/** The changes since the last report: each present field replaces the whole field. */
 export const reportChange = z.object({
   node: nodeReport.partial(),
   unavailableVolumes: report.shape.unavailableVolumes.optional(),
 });
 export type ReportChange = z.infer<typeof reportChange>;
 
-/** Changes of volumes in one frame, and the bytes that an agent fills it with: a node with any number of them says as much. */
+/** Upper bounds of volume changes per frame, in entries and bytes, independent of the node's number of volumes. */
 export const MAX_VOLUME_CHANGES = 500;
 export const VOLUME_FRAME_BYTES = 64 * 1024;
 
-/** What changed of the volumes since the last report, each volume named once. */
+/** The volume changes since the last report, each volume named once. */
 export const volumesChange = z.object({
   usable: z.array(hostVolume).max(MAX_VOLUME_CHANGES),
   unavailable: z.array(unavailableVolume).max(MAX_VOLUME_CHANGES),

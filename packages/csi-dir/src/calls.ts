@@ -1,6 +1,6 @@
 import type { Request, ResponseDraft, SERVICES, ServiceName } from "@sallyport/csi-wire";
 
-/** What a service does: one function a call. It throws a `Refusal` for everything that CSI has a code for. */
+/** The implementation of a service: one function per call. It throws a `Refusal` for every gRPC error. */
 export type Calls<S extends ServiceName> = {
   readonly [R in (typeof SERVICES)[S][number]]: (request: Request<R>) => Promise<ResponseDraft<R>>;
 };

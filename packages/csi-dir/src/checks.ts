@@ -15,7 +15,7 @@ const ON_MANY_NODES: readonly number[] = [
 
 export const isForManyNodes = (mode: number): boolean => ON_MANY_NODES.includes(mode);
 
-/** A field that must be there. */
+/** Checks that a field is present. */
 export function required(field: string, value: string): string {
   if (value === "") throw invalid(`${field} is missing`);
   return value;
@@ -27,7 +27,7 @@ export function nameOf(field: string, value: string): string {
   return value;
 }
 
-/** Why a capability cannot be had, or undefined. */
+/** The fault of an unsupported capability, or undefined. */
 export function unsupported({ block, mount, accessMode }: Capability): string | undefined {
   if (block) return "block volumes are not made here: volumes are directories";
   if (!mount) return "access_type is missing";
@@ -36,7 +36,7 @@ export function unsupported({ block, mount, accessMode }: Capability): string | 
   return undefined;
 }
 
-/** @returns its access mode */
+/** Checks a capability. @returns its access mode */
 export function supported(capability: Capability | null): number {
   if (!capability) throw invalid("volume_capability is missing");
   const fault = unsupported(capability);
@@ -78,7 +78,7 @@ export const fits = (bytes: bigint, { least, most }: Range): boolean =>
 export const sameMap = (a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean =>
   Object.keys(a).length === Object.keys(b).length && Object.entries(a).every(([key, value]) => b[key] === value);
 
-/** A context that was given back must be the one that was given out. Whoever registers a volume by hand may have none. */
+/** A returned context must equal the one that was issued. It may be empty, since volumes can be registered by hand. */
 export function checkContext(
   field: string,
   given: Readonly<Record<string, string>>,

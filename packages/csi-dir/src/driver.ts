@@ -13,10 +13,10 @@ const bytes = z.string().regex(/^\d{1,19}$/);
 const volume = z.object({
   id: z.string(),
   name: z.string(),
-  /** Promised, not enforced: a directory has no size of its own. */
+  /** Reserved, not enforced: a directory has no size limit. */
   bytes,
   parameters: z.record(z.string(), z.string()),
-  /** What its first content was copied from. */
+  /** The source of its initial content. */
   source: z.object({ kind: z.enum(["snapshot", "volume"]), id: z.string() }).nullable(),
   /** By node. */
   published: z.record(z.string(), z.object({ readonly: z.boolean(), mode: z.int() })),
@@ -38,17 +38,17 @@ export interface Settings {
   readonly root: string;
   readonly nodeId: string;
   readonly roles: readonly ("controller" | "node")[];
-  /** Segments of the topology that this machine is in; none: volumes can be used anywhere. */
+  /** Topology segments of this machine; without any, volumes are usable everywhere. */
   readonly topology: Readonly<Record<string, string>>;
-  /** Bytes that may be promised to volumes in all; undefined: any number. */
+  /** Total bytes that may be reserved; undefined: unlimited. */
   readonly capacity: bigint | undefined;
-  /** 0: any number. */
+  /** 0: unlimited. */
   readonly maxVolumesPerNode: number;
-  /** The file of faults; undefined: none. */
+  /** The file with injected faults; undefined: none. */
   readonly faults: string | undefined;
 }
 
-/** Everything that calls work on. */
+/** The dependencies of all calls. */
 export interface Driver {
   readonly settings: Settings;
   readonly faults: Faults;
@@ -59,7 +59,7 @@ export interface Driver {
   readonly nodes: Nodes;
 }
 
-/** Opens a root directory, and removes what crashes have left half done. */
+/** Opens a root directory and removes partial state left by crashes. */
 export async function openDriver(settings: Settings): Promise<Driver> {
   await mkdir(settings.root, { recursive: true, mode: 0o711 });
   const root = await realpath(settings.root);

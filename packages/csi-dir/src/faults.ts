@@ -6,48 +6,48 @@ import { Refusal } from "./refusal.ts";
 
 const count = z.int().nonnegative();
 
-/** How one call misbehaves. */
+/** The injected fault of one call. */
 const fault = z.strictObject({
-  /** Ends with this code instead, the first `times` times. */
+  /** Fails with this code, the first `times` times. */
   fail: z
     .strictObject({ code: z.int().min(1).max(16), times: count.default(1), message: z.string().optional() })
     .optional(),
   delayMs: count.optional(),
-  /** Never answers, the first `hang` times. */
+  /** Never responds, the first `hang` times. */
   hang: count.optional(),
-  /** The first call ends the process: before anything is done, or when all is done and nothing answered. */
+  /** The first call kills the process: before its work, or after the work without a response. */
   crash: z.enum(["before", "after"]).optional(),
 });
 
 const faults = z.strictObject({
   calls: z.record(z.string(), fault).default({}),
-  /** Between two steps of a call, while it holds its locks. */
+  /** Delay between two steps of a call, which holds its locks meanwhile. */
   stepMs: count.default(0),
-  /** The step, counted from 1 since the file was changed, after which the process is killed. */
+  /** The step after which the process is killed, counted from 1 since the last change of the file. */
   crashAtStep: count.default(0),
-  /** Lists have more entries than were asked for. */
+  /** Lists return more entries than requested. */
   surplusEntries: count.default(0),
-  /** The probe says that the driver is not ready. Otherwise it says nothing, as drivers do. */
+  /** The probe reports not ready. Otherwise it reports nothing, as drivers commonly do. */
   unready: z.boolean().default(false),
   /** Validation confirms nothing. */
   withoutConfirmed: z.boolean().default(false),
-  /** A new snapshot is not ready for so long. */
+  /** How long a new snapshot is not ready. */
   snapshotReadyAfterMs: count.default(0),
-  /** Calls that take secrets refuse without this one. */
+  /** Calls with secrets fail without this one. */
   requireSecret: z.strictObject({ name: z.string(), value: z.string() }).optional(),
-  /** Refusals quote the secrets they were given. */
+  /** Error messages quote the secrets of the request. */
   leakSecrets: z.boolean().default(false),
   /** Capabilities, by number, that are not offered. */
   withoutControllerRpcs: z.array(count).default([]),
   withoutNodeRpcs: z.array(count).default([]),
-  /** Answers of a volume's creation carry this much of context. */
+  /** Creation responses carry this many bytes of context. */
   contextBytes: count.default(0),
 });
 export type FaultSettings = z.infer<typeof faults>;
 
 /**
- * For tests only: a file, read anew at each call, says how to misbehave. Beside it a `.calls` file gets a line for each call, so
- * that tests see what was called, and what happens the first times only is counted across restarts.
+ * Fault injection for tests: a file, read at each call, defines the faults. A `.calls` file beside it gets a line per
+ * call, so that tests see the calls, and limited faults are counted across restarts.
  */
 export class Faults {
   readonly #path: string | undefined;
@@ -90,7 +90,7 @@ export class Faults {
     await sleep(stepMs);
   }
 
-  /** How often a call was made, this time included. */
+  /** The number of a call, this one included. */
   #count(rpc: Rpc): number {
     const path = `${this.#path}.calls`;
     appendFileSync(path, `${rpc}\n`);
@@ -100,7 +100,7 @@ export class Faults {
   }
 }
 
-/** In an instant: nobody can prepare for it. */
+/** SIGKILL, so that no cleanup runs. */
 const die = () => process.kill(process.pid, "SIGKILL");
 
 function textOf(path: string): string | undefined {

@@ -2,10 +2,10 @@ import { open, readFile, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 import { codeOf } from "./refusal.ts";
 
-/** What a call does, step by step; tests slow it down or end the process there. */
+/** Called after each step of a call; tests delay or kill the process there. */
 export type Step = (name: string) => Promise<void>;
 
-/** Makes entries of a directory survive a power cut. */
+/** Syncs a directory, so that its entries survive a power failure. */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, "r");
   try {
@@ -25,14 +25,17 @@ export async function writeSynced(path: string, content: string): Promise<void> 
   }
 }
 
-/** Replaces a file at once: a reader, also after a crash, finds the old content or the new. `scratch` is on the same disk. */
+/**
+ * Replaces a file atomically: readers find the old or the new content, also after a crash.
+ * @param scratch a path on the same disk
+ */
 export async function replaceFile(path: string, content: string, scratch: string): Promise<void> {
   await writeSynced(scratch, content);
   await rename(scratch, path);
   await syncDirectory(dirname(path));
 }
 
-/** Undefined when there is none. */
+/** Undefined without a file. */
 export const readIfThere = (path: string): Promise<string | undefined> => unlessMissing(readFile(path, "utf8"));
 
 export async function unlessMissing<T>(looked: Promise<T>): Promise<T | undefined> {

@@ -3,8 +3,9 @@ import { createServer, type Server } from "node:net";
 import { aborted, codeOf } from "./refusal.ts";
 
 /**
- * Keeps calls about the same thing apart, also those of other processes on the same directory: a second call is
- * aborted, as CSI wants. On Linux a lock is an abstract socket, which ends with its process however that ends.
+ * Excludes concurrent calls for the same volume or name, also from other processes on the same directory: the second
+ * call fails with ABORTED, as CSI requires. On Linux a lock is an abstract socket, which the kernel frees with its
+ * process.
  */
 export class Locks {
   readonly #prefix: string;

@@ -17,7 +17,7 @@ const USAGE = `sallyport-csi-dir ${VERSION}: a CSI driver whose volumes are dire
   CSI_DIR_MAX_VOLUMES        volumes on this node; unlimited by default
   CSI_DIR_FAULTS             for tests only: a file that says how to misbehave`;
 
-/** How long calls get to end when it is told to stop. */
+/** Grace time for calls at shutdown. */
 const STOP_MS = 5_000;
 
 class Misconfigured extends Error {}

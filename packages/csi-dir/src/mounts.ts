@@ -9,14 +9,14 @@ const mount = z.object({
   kind: z.enum(["staged", "published"]),
   volumeId: z.string(),
   nodeId: z.string(),
-  /** Where: the staging path, or the target. */
+  /** The staging path or the target path. */
   path: z.string(),
   readonly: z.boolean(),
   mode: z.int(),
 });
 export type Mount = z.infer<typeof mount>;
 
-/** Where volumes are in use on nodes: a file each, in a directory for each volume. */
+/** The uses of volumes on nodes: one file per use, in one directory per volume. */
 export class Mounts {
   readonly #directory: string;
   readonly #scratch: Scratch;
@@ -56,7 +56,7 @@ export class Mounts {
     await this.#step("mount forgotten");
   }
 
-  /** With the volume, which nobody uses. */
+  /** Removes the uses of a deleted volume, which has none left. */
   async forget(volumeId: string): Promise<void> {
     await rm(join(this.#directory, volumeId), { recursive: true, force: true });
   }

@@ -19,7 +19,10 @@ const OFFERED = [
   NODE_RPC.singleNodeMultiWriter,
 ] as const;
 
-/** Staging notes that a volume is here; publishing puts a symbolic link to its directory at the target. No root is needed. */
+/**
+ * The Node service. Staging records that a volume is on the node; publishing creates a symbolic link to its directory
+ * at the target path. It needs no root privileges.
+ */
 export const nodeCalls = (driver: Driver): Calls<"Node"> => {
   const { locks, mounts, settings } = driver;
   const { nodeId } = settings;
@@ -125,7 +128,7 @@ async function publish(driver: Driver, request: Request<"NodePublishVolume">): P
   });
 }
 
-/** A volume for a single writer has one target on its node at a time. */
+/** A single-writer volume has at most one target on its node. */
 async function checkSingleTarget({ mounts, settings }: Driver, id: string, path: string): Promise<void> {
   const here = (await mounts.of(id)).filter(({ kind, nodeId }) => kind === "published" && nodeId === settings.nodeId);
   const other = here.find((mount) => mount.path !== path);
@@ -147,7 +150,7 @@ function checkContexts({ settings }: Driver, volume: VolumeRecord, given: Contex
   checks.checkContext("publish_context", given.publishContext, publishContextOf(settings.nodeId));
 }
 
-/** Puts the link in place; an empty directory may be in its way, since some callers make the target. */
+/** Creates the link; an empty directory in its place is removed, since some callers create the target. */
 async function link(path: string, data: string): Promise<void> {
   const there = await unlessMissing(lstat(path));
   if (there?.isSymbolicLink() && (await readlink(path)) === data) return;

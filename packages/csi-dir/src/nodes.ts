@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { readIfThere, replaceFile } from "./files.ts";
 import type { Scratch } from "./scratch.ts";
 
-/** The nodes that have ever served volumes of this root. */
+/** The nodes that have served volumes of this root. */
 export class Nodes {
   readonly #directory: string;
   readonly #scratch: Scratch;

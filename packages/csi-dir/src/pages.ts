@@ -9,8 +9,8 @@ export interface Page<T> {
 }
 
 /**
- * A page of what a shelf holds and `keep` keeps. A token is the last id of the page before: it stays good when that is deleted,
- * and what was made meanwhile comes on a later page.
+ * One page of a shelf's records that `keep` accepts. A token is the last id of the previous page: it survives that
+ * record's deletion, and newer records appear on later pages.
  */
 export async function pageOf<T extends { id: string; name: string }>(
   shelf: Shelf<T>,
@@ -32,7 +32,7 @@ export async function pageOf<T extends { id: string; name: string }>(
   return { entries, nextToken: "" };
 }
 
-/** The place of the first id behind `token` in a sorted list. */
+/** The position of the first id after `token` in a sorted list. */
 function firstAfter(ids: readonly string[], token: string): number {
   let [from, to] = [0, ids.length];
   while (from < to) {

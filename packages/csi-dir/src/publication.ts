@@ -4,10 +4,10 @@ import type { Driver } from "./driver.ts";
 import { exhausted, exists, failedPrecondition, notFound } from "./refusal.ts";
 import { contextOf, existingVolume, lockOfVolume } from "./volumes.ts";
 
-/** What a node has to give back when it stages or publishes the volume. */
+/** The context that stage and publish requests have to return. */
 export const publishContextOf = (nodeId: string) => ({ "csi-dir/node": nodeId });
 
-/** Lets a node use a volume. */
+/** Attaches a volume to a node. */
 export async function publishVolume(
   driver: Driver,
   request: Request<"ControllerPublishVolume">,
@@ -34,7 +34,10 @@ export async function publishVolume(
   });
 }
 
-/** Takes a volume from a node, or from all. A node may be gone without a word: what it used counts no longer. */
+/**
+ * Detaches a volume from one node or from all, including its remaining mounts: a node may have disappeared without
+ * unpublishing.
+ */
 export async function unpublishVolume(driver: Driver, request: Request<"ControllerUnpublishVolume">): Promise<void> {
   const { locks, mounts, volumes } = driver;
   const { nodeId } = request;

@@ -1,6 +1,6 @@
 import { status } from "@grpc/grpc-js";
 
-/** A call ends with a code and a text for whoever reads the caller's log. */
+/** A gRPC error of a call. */
 export class Refusal extends Error {
   readonly code: status;
   constructor(code: status, message: string) {
@@ -19,7 +19,7 @@ export const aborted = (message: string) => new Refusal(status.ABORTED, message)
 
 const FULL = ["ENOSPC", "EDQUOT"];
 
-/** Whatever was thrown, as the end of a call. */
+/** Converts any failure to a gRPC error. */
 export function refusalOf(failure: unknown): Refusal {
   if (failure instanceof Refusal) return failure;
   const code = codeOf(failure);
@@ -27,6 +27,6 @@ export function refusalOf(failure: unknown): Refusal {
   return new Refusal(status.INTERNAL, failure instanceof Error ? failure.message : String(failure));
 }
 
-/** A system error's code, like ENOENT. */
+/** The code of a system error, such as ENOENT. */
 export const codeOf = (failure: unknown): string | undefined =>
   failure instanceof Error && "code" in failure && typeof failure.code === "string" ? failure.code : undefined;

@@ -2,7 +2,9 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Where things are before they are in place, and after they have left it. Each process keeps its own. */
+/**
+ * Temporary paths for objects before they are moved into place and after their removal. Paths are unique per process.
+ */
 export class Scratch {
   readonly #directory: string;
 
@@ -10,20 +12,20 @@ export class Scratch {
     this.#directory = join(root, "tmp");
   }
 
-  /** Removes what processes that are gone have left. */
+  /** Removes the paths of dead processes. */
   async prepare(): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     for (const name of await readdir(this.#directory))
       if (!isAlive(Number.parseInt(name, 10))) await rm(join(this.#directory, name), { recursive: true, force: true });
   }
 
-  /** A path that nobody uses. */
+  /** An unused path. */
   path(): string {
     return join(this.#directory, `${process.pid}-${randomUUID()}`);
   }
 }
 
-/** A process with our own number was an earlier life: in a container each has the same. */
+/** A process with our own id was an earlier run: in a container every run has the same id. */
 function isAlive(pid: number): boolean {
   if (!(pid > 0) || pid === process.pid) return false;
   try {

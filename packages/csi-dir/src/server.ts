@@ -10,10 +10,7 @@ import { codeOf, refusalOf } from "./refusal.ts";
 
 type AnyCall = (request: { secrets?: Readonly<Record<string, string>> }) => Promise<object>;
 
-/**
- * Serves a driver on a unix socket, whose file a process that was killed may have left.
- * @throws when somebody serves there already
- */
+/** Serves a driver on a unix socket; a stale socket file is removed. @throws when the socket is already served */
 export async function serve(driver: Driver, socket: string): Promise<Server> {
   const { roles } = driver.settings;
   const server = new Server({ "grpc.max_receive_message_length": 16 * 1024 * 1024 });
@@ -30,7 +27,7 @@ export async function serve(driver: Driver, socket: string): Promise<Server> {
       failure ? reject(failure) : resolve(),
     );
   });
-  // Who may speak to it is decided by the socket's directory and group.
+  // Access is controlled by the socket's directory and group.
   await chmod(socket, 0o660);
   return server;
 }

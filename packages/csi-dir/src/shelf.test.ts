@@ -21,7 +21,7 @@ async function shelf() {
   const made = new Shelf({ ...options, schema: z.object({ id: z.string(), name: z.string() }) });
   await made.prepare();
   const add = async (name: string) => made.add({ id: await made.idFor(name), name }, async () => {});
-  /** Gives the directory a time of change that lies `seconds` back. */
+  /** Sets the directory's modification time `seconds` into the past. */
   const age = (seconds: number) => {
     const time = Date.now() / 1000 - seconds;
     utimesSync(join(root, "volumes"), time, time);
@@ -29,7 +29,7 @@ async function shelf() {
   return { made, add, age, root };
 }
 
-it("reads the directory again only when it has changed", async () => {
+it("reads the directory only after a change", async () => {
   const { made, add, age } = await shelf();
   await add("a");
   age(60);
@@ -39,7 +39,7 @@ it("reads the directory again only when it has changed", async () => {
   expect(await made.ids()).toHaveLength(2);
 });
 
-it("keeps no list of a directory that changed within the last tick of the clock", async () => {
+it("does not cache a directory that changed within the last clock tick", async () => {
   const { made, add, age, root } = await shelf();
   await add("a");
   age(0);
@@ -49,7 +49,7 @@ it("keeps no list of a directory that changed within the last tick of the clock"
   expect(await made.ids()).toHaveLength(2);
 });
 
-it("finds the start of a page behind a token, also one whose volume is gone", async () => {
+it("finds the start of a page after a token, also after its volume was deleted", async () => {
   const { made, add } = await shelf();
   for (const name of ["a", "b", "c", "d", "e"]) await add(name);
   const page = (startingToken: string) => pageOf(made, { maxEntries: 2, startingToken }, 0);

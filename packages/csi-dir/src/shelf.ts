@@ -11,7 +11,7 @@ interface Named {
   readonly name: string;
 }
 
-/** Two changes of a directory within one tick of the file system's clock leave the same time on it. */
+/** Two changes within one tick of the file system clock yield the same modification time. */
 const CLOCK_TICK_MS = 1_000;
 
 interface ShelfOptions<T> {
@@ -24,10 +24,10 @@ interface ShelfOptions<T> {
 }
 
 /**
- * Things that are a directory each: `<kind>/<id>` with `record.json` and `data`. They come and go by one rename, so there is
- * never half of one. `<kind>-by-name` knows the id of a name before the thing itself is there, so whoever repeats a
- * creation that was cut off makes the same thing. Several processes may share a root: memory holds only the list of ids, which is
- * read again when the directory has changed.
+ * Records with data, one directory each: `<kind>/<id>` with `record.json` and `data`. They are created and removed by
+ * a single rename, so none is ever partial. `<kind>-by-name` maps a name to its id before the record exists, so a
+ * repeated creation yields the same record. Several processes may share a root: only the list of ids is cached, keyed
+ * by the directory's modification time.
  */
 export class Shelf<T extends Named> {
   readonly #options: ShelfOptions<T>;
@@ -44,7 +44,7 @@ export class Shelf<T extends Named> {
   }
 
   async prepare(): Promise<void> {
-    // Passed through by whoever uses a volume, and looked into by nobody else.
+    // Traversable for users of volumes, but not listable.
     await mkdir(this.#things, { recursive: true, mode: 0o711 });
     await mkdir(this.#names, { recursive: true, mode: 0o700 });
   }
@@ -57,7 +57,7 @@ export class Shelf<T extends Named> {
     return join(this.#things, id, "data");
   }
 
-  /** Undefined when there is none. */
+  /** Undefined when missing. */
   async find(id: string): Promise<T | undefined> {
     if (!this.isId(id)) return undefined;
     const text = await readIfThere(join(this.#things, id, "record.json"));
@@ -69,7 +69,7 @@ export class Shelf<T extends Named> {
     return id === undefined ? undefined : this.find(id);
   }
 
-  /** In the order of creation. Costs one `stat` while the directory is unchanged. */
+  /** In order of creation. Costs one `stat` while the directory is unchanged. */
   async ids(): Promise<readonly string[]> {
     const { mtimeNs: changed, mtimeMs } = await stat(this.#things, { bigint: true });
     if (this.#listed?.changed === changed) return this.#listed.ids;
@@ -79,7 +79,7 @@ export class Shelf<T extends Named> {
     return ids;
   }
 
-  /** The id that the thing of this name has, or will have. */
+  /** The existing or reserved id of a name. */
   async idFor(name: string): Promise<string> {
     const { scratch, prefix, step } = this.#options;
     const known = await readIfThere(this.#nameFile(name));
@@ -91,7 +91,7 @@ export class Shelf<T extends Named> {
     return id;
   }
 
-  /** Makes a thing: `fill` gets the directory for its data, which is empty. */
+  /** Creates a record. @param fill fills its empty data directory */
   async add(record: T, fill: (data: string) => Promise<void>): Promise<void> {
     const { scratch, step } = this.#options;
     const building = scratch.path();
@@ -121,7 +121,7 @@ export class Shelf<T extends Named> {
     await step("replaced");
   }
 
-  /** The name is free only when nothing of the thing can come back. */
+  /** Releases the name only after the removal is durable. */
   async remove({ id, name }: T): Promise<void> {
     const { scratch, step } = this.#options;
     const leaving = scratch.path();

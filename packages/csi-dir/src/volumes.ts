@@ -10,7 +10,7 @@ type Source = VolumeRecord["source"];
 export const lockOfVolume = (id: string) => `volume ${id}`;
 export const lockOfSnapshot = (id: string) => `snapshot ${id}`;
 
-/** What a volume's users have to give back with each call. */
+/** The context that requests for a volume have to return. */
 export const contextOf = ({ id, source }: VolumeRecord): Record<string, string> => ({
   "csi-dir/directory": id,
   ...(source && { "csi-dir/source": source.id }),
@@ -115,7 +115,7 @@ export async function validateVolume(
   return driver.faults.now.withoutConfirmed ? {} : { confirmed: { volumeContext, volumeCapabilities, parameters } };
 }
 
-/** Bytes that can still be promised; undefined when nothing limits them. */
+/** The bytes that can still be reserved; undefined when unlimited. */
 export async function roomOf({ volumes, settings: { capacity } }: Driver): Promise<bigint | undefined> {
   if (capacity === undefined) return undefined;
   let promised = 0n;
@@ -154,7 +154,7 @@ const isSame = (
   known.source?.kind === source?.kind &&
   known.source?.id === source?.id;
 
-/** What is made here can be reached from here only. */
+/** Volumes are accessible from this machine's topology only. */
 export function checkTopology(
   wanted: Message<"TopologyRequirement"> | null,
   topology: Readonly<Record<string, string>>,

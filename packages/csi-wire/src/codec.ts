@@ -2,7 +2,7 @@ import Long from "long";
 import protobuf from "protobufjs/light.js";
 import { type Draft, MESSAGES, type Message, type MessageName } from "./messages.ts";
 
-/** Without it int64 would be numbers. A bundler does not find it by itself. */
+/** Without Long, int64 values would be decoded to numbers. A bundler does not detect this dependency. */
 protobuf.util.Long = Long;
 protobuf.configure();
 
@@ -24,7 +24,7 @@ root.resolveAll();
 
 const ZEROS: readonly unknown[] = ["", "0", 0, false, null, undefined];
 
-/** The fields that go onto the wire: those that are not their kind's zero, which is what an absent one means. */
+/** The fields to encode: those that differ from their type's default, which absent fields have. */
 function present(name: MessageName, draft: Record<string, unknown>): Record<string, unknown> {
   const fields: Record<string, unknown> = {};
   for (const [field, [, kind]] of fieldsOf(name)) {
@@ -42,7 +42,7 @@ export function encode<N extends MessageName>(name: N, draft: Draft<N>): Buffer 
   return Buffer.from(type.encode(type.fromObject(present(name, draft))).finish());
 }
 
-/** @throws when the bytes are no such message */
+/** @throws when the bytes are not a valid message */
 export function decode<N extends MessageName>(name: N, bytes: Uint8Array): Message<N> {
   const type = root.lookupType(name);
   return type.toObject(type.decode(bytes), {

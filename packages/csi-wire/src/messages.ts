@@ -1,6 +1,6 @@
 /**
- * The messages of CSI 1.x as this project uses them: per field its number and its kind. What a peer sends beyond them is
- * passed over. Enumerations are numbers, so that those of a newer peer survive.
+ * The messages of CSI 1.x that this project uses: field numbers and types. Unknown fields are skipped. Enumerations
+ * are numbers, so that values of newer peers survive.
  */
 export const MESSAGES = {
   BoolValue: { value: [1, "bool"] },
@@ -12,7 +12,7 @@ export const MESSAGES = {
   GetPluginCapabilitiesRequest: {},
   GetPluginCapabilitiesResponse: { capabilities: [1, "PluginCapability[]"] },
   PluginCapability: { service: [1, "CapabilityType"], volumeExpansion: [2, "CapabilityType"] },
-  /** Of a service, a kind of expansion or a call, each with numbers of its own. */
+  /** A service, expansion or call type; each has its own numbers. */
   CapabilityType: { type: [1, "int32"] },
   ProbeRequest: {},
   ProbeResponse: { ready: [1, "BoolValue"] },
@@ -164,7 +164,7 @@ export const MESSAGES = {
 type Table = typeof MESSAGES;
 export type MessageName = keyof Table;
 
-/** int64 is decimal text: a number would lose digits. */
+/** int64 is decimal text, since a number would lose digits. */
 interface Scalars {
   readonly string: string;
   readonly bool: boolean;
@@ -193,10 +193,10 @@ type KindOf<N extends MessageName, F extends keyof Table[N]> = Table[N][F] exten
   ? K
   : never;
 
-/** A message that was read: every field is there; what was absent is the kind's zero, or null for a message. */
+/** A decoded message: every field is present; absent ones have the type's default, or null for a message. */
 export type Message<N extends MessageName> = { readonly [F in keyof Table[N]]: Read<KindOf<N, F>> };
 
-/** A message to write: any field may be left out. */
+/** A message to encode: every field is optional. */
 export type Draft<N extends MessageName> = {
   readonly [F in keyof Table[N]]?: Written<KindOf<N, F>> | null | undefined;
 };

@@ -1,7 +1,7 @@
 import { decode, encode } from "./codec.ts";
 import type { Draft, Message } from "./messages.ts";
 
-/** The calls of each service. Each takes `<Call>Request` and answers `<Call>Response`. */
+/** The calls of each service. Each takes `<Call>Request` and returns `<Call>Response`. */
 export const SERVICES = {
   Identity: ["GetPluginInfo", "GetPluginCapabilities", "Probe"],
   Controller: [
@@ -50,7 +50,7 @@ export interface Method<R extends Rpc> {
   readonly responseDeserialize: (bytes: Buffer) => Response<R>;
 }
 
-/** A call as a gRPC library wants it: where it is served, and its messages to bytes and back. */
+/** The gRPC definition of a call: its path, serializers and deserializers. */
 export const methodOf = <R extends Rpc>(rpc: R): Method<R> => ({
   path: `/csi.v1.${serviceOf(rpc)}/${rpc}`,
   requestStream: false,

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { ACCESS_MODE, decode, encode, MESSAGES, type MessageName, methodOf, SERVICES } from "./index.ts";
 
-/** Each message as `sample` fills it: texts and numbers tell the number of their field. */
+/** Sample messages: values contain the number of their field. */
 const BYTES: Record<MessageName, string> = {
   BoolValue: "0801",
   Timestamp: "08011002",
@@ -111,12 +111,12 @@ function sampleOf(kind: string, id: number): unknown {
   }
 }
 
-it.each(names)("%s has these bytes, and is read from them", (name) => {
+it.each(names)("encodes and decodes %s", (name) => {
   expect(encode(name, sample(name)).toString("hex")).toBe(BYTES[name]);
   expect(decode(name, Buffer.from(BYTES[name], "hex"))).toEqual(sample(name));
 });
 
-it("an absent field is the zero of its kind, or null for a message", () => {
+it("decodes absent fields to defaults", () => {
   expect(decode("ListVolumesResponse", Buffer.alloc(0))).toEqual({ entries: [], nextToken: "" });
   expect(decode("Volume", Buffer.alloc(0))).toEqual({
     capacityBytes: "0",
@@ -128,32 +128,32 @@ it("an absent field is the zero of its kind, or null for a message", () => {
   expect(decode("ProbeResponse", Buffer.alloc(0))).toEqual({ ready: null });
 });
 
-it("zeros are not sent, but an empty message says that it is there", () => {
+it("omits defaults and encodes empty messages", () => {
   const zeros = { name: "", capacityRange: { requiredBytes: "0", limitBytes: null }, parameters: {}, secrets: null };
   expect(encode("CreateVolumeRequest", { ...zeros, volumeCapabilities: [] }).toString("hex")).toBe("1200");
   expect(encode("ProbeResponse", { ready: { value: false } }).toString("hex")).toBe("0a00");
   expect(decode("ProbeResponse", Buffer.from("0a00", "hex"))).toEqual({ ready: { value: false } });
 });
 
-it("no digit of an int64 is lost", () => {
+it("keeps all digits of an int64", () => {
   for (const bytes of ["9223372036854775807", "-9223372036854775808", "9007199254740993"])
     expect(decode("CapacityRange", encode("CapacityRange", { requiredBytes: bytes })).requiredBytes).toBe(bytes);
 });
 
-it("fields and kinds of messages that a newer peer sends are passed over, and its enumerations kept", () => {
+it("skips unknown fields and keeps unknown enumeration values", () => {
   const mode = encode("AccessMode", { mode: 99 });
   expect(decode("AccessMode", mode)).toEqual({ mode: 99 });
-  // Field 15, as a number, as a text and as fixed 64 bits.
+  // Field 15 as varint, text and fixed64.
   const more = Buffer.from("7801" + "7a0378797a" + "790102030405060708", "hex");
   expect(decode("AccessMode", Buffer.concat([more, mode, more]))).toEqual({ mode: 99 });
   expect(Object.values(ACCESS_MODE)).not.toContain(99);
 });
 
-it("bytes that are no message are refused", () => {
+it("rejects invalid bytes", () => {
   expect(() => decode("Volume", Buffer.from("12ff", "hex"))).toThrow();
 });
 
-it("each call is served at its path, and has both of its messages", () => {
+it("defines the path and messages of each call", () => {
   for (const [service, rpcs] of Object.entries(SERVICES))
     for (const rpc of rpcs) {
       expect(methodOf(rpc).path).toBe(`/csi.v1.${service}/${rpc}`);
