@@ -1,4 +1,6 @@
-/** What the backup's bench runs: deployments with much of everything, empty ones to restore into, and the bare Worker. */
+/**
+ * Sides of the backup bench: deployments with much data of every kind, empty ones for restores, and the bare Worker.
+ */
 import { randomBytes } from "node:crypto";
 import { createWriteStream, openAsBlob, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -54,7 +56,7 @@ export const dataOf = (secrets: number) => ({
   lines: secrets,
   /** Nodes, volumes and allocations, each. */
   rows: secrets / 10,
-  /** Mounts that nobody has written to. */
+  /** Mounts without secrets. */
   mounts: secrets / 200,
 });
 

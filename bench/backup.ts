@@ -1,4 +1,7 @@
-/** What a backup costs: how long writes are held up, how long it is read, what others notice meanwhile, and the way back. */
+/**
+ * Cost of a backup: how long writes are blocked, how long the read takes, the effect on other requests, and the
+ * restore.
+ */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -58,7 +61,7 @@ export interface Backup {
   readonly snapshot: Read;
   readonly bare: Read;
   readonly restore: Done;
-  /** The lists, made anew once more. */
+  /** The rebuild of the listings. */
   readonly listings: Done;
 }
 
@@ -216,7 +219,7 @@ export class BackupBench {
         const { read } = await beginSnapshot(deployment, null);
         const slice = await calm();
         await read;
-        // What one process does, it does beside the other: its CPU is that of both.
+        // Both run in one process: its CPU time covers both.
         return { ...slice, cpu: null };
       };
       await calm();

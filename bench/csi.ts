@@ -1,4 +1,4 @@
-/** What CSI volumes cost: beside their plugin itself, many at once, many at the provider, and many that the service knows. */
+/** Cost of CSI volumes: against direct plugin calls, many at once, many at the provider, and many in the service. */
 import { Connection, wire } from "./connection.ts";
 import { type CsiPlugin, PLUGIN } from "./csi-plugin.ts";
 import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
@@ -229,7 +229,7 @@ const list = (more: string): Asked => get(`/v1/volumes?type=csi&per_page=${LIST_
 const pathOf = (number: number): string => `/v1/volume/csi/${encodeURIComponent(volumeOf(number))}`;
 let claimed = 0;
 
-/** What is asked for, by how many volumes there are. */
+/** Requests by number of volumes. */
 const ASKED: Readonly<Record<string, (rows: number) => Asked>> = {
   "a volume": (rows) => get(pathOf(Math.floor((Math.floor(Math.random() * READ_BY_ID) * rows) / READ_BY_ID))),
   "a page": () => list(""),
@@ -238,7 +238,7 @@ const ASKED: Readonly<Record<string, (rows: number) => Asked>> = {
   "claims of a volume": (rows) => get(`${pathOf(Math.floor(rows / 2 / ONE_IN) * ONE_IN)}/claims`),
   "a claim taken and given back": (rows) => {
     const number = claimed++;
-    // Of a volume that nobody has claimed.
+    // Of an unclaimed volume.
     const index = (number * ONE_IN + 1) % rows;
     const allocation = (ClientStatus: string) => ({
       ...{ Topic: "Allocation", Type: "AllocationUpdated" },

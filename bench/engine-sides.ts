@@ -1,4 +1,4 @@
-/** What the engine's bench runs: the service with its mounts, the bare Worker, and the stand-in for the cloud that both call. */
+/** Sides of the engine bench: the service with its mounts, the bare Worker, and the cloud stand-in that both call. */
 import { type ChildProcess, fork } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";

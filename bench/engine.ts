@@ -1,4 +1,4 @@
-/** What credentials cost: held against the same calls without a service around them, leases that end together, and many leases. */
+/** Cost of credentials: against the same calls without a service, leases that end together, and many leases. */
 
 import {
   CALLS_A_REMOVAL,
@@ -48,7 +48,7 @@ export interface EngineResults {
   readonly ended: readonly Ended[];
   /** A mount with many leases against one with few. */
   readonly growth: readonly GrowthRow[];
-  /** What the stand-in used of its own core at most. */
+  /** Maximum CPU share of the stand-in's own core. */
   readonly doubleBusy: number;
 }
 
@@ -173,7 +173,7 @@ export class EngineBench {
 
   // ---- leases that end ----
 
-  /** Leases whose time is over within a while, and nobody asks for anything. */
+  /** Leases that expire within a given time, without any request. */
   async #ends(spreadMs: number): Promise<Ended> {
     const { server } = this.#service;
     const { ending } = this.#scale;

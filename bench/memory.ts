@@ -176,7 +176,7 @@ async function open({ port, token }: Target, path: string, count: number, reads:
   return sockets;
 }
 
-/** Requests of callers whom nobody knows, each with a token and a path of its own. */
+/** Requests of unknown callers, each with its own token and path. */
 async function request(target: Target, count: number): Promise<Socket[]> {
   const end = asked + count;
   const lane = async () => {

@@ -70,7 +70,7 @@ interface Scaled<S> {
   readonly quick: S;
 }
 
-/** What a part is run with. */
+/** Environment of a bench part. */
 export interface Stage {
   readonly dir: string;
   readonly quick: boolean;
@@ -83,7 +83,7 @@ export interface Stage {
   facts(): Facts;
 }
 
-/** What a part has found. */
+/** Results of a bench part. */
 export interface Outcome {
   /** For a program. */
   readonly report: unknown;

@@ -23,7 +23,7 @@ export interface Report extends Facts {
     readonly sliceMs: number;
     readonly smallKeys: number;
   };
-  /** What the load generator used of one core at most. */
+  /** Maximum CPU share of the load generator's core. */
   readonly loaderBusy: number;
   readonly comparison: readonly Row[];
   readonly growth: readonly GrowthRow[];
@@ -99,7 +99,7 @@ export function markdown(report: Report): string {
   ].join("\n");
 }
 
-/** What each thing costs by the size of the data, microseconds of CPU. @param bare things that the bare Worker does */
+/** Cost of each operation by data size, in microseconds of CPU. @param bare operations of the bare Worker */
 export function curves(rows: readonly GrowthRow[], bare: (thing: string) => boolean = () => false): Line[] {
   return [...Map.groupBy(rows, ({ thing }) => thing)].map(([thing, sizes]) => {
     const [first] = sizes;
@@ -112,7 +112,7 @@ export function curves(rows: readonly GrowthRow[], bare: (thing: string) => bool
   });
 }
 
-/** What does not depend on the size of the data, drawn over all of it. */
+/** A constant, drawn over all data sizes. */
 export const level = (sizes: readonly number[], cost: Figure | null): Line["points"] =>
   cost ? sizes.map((size) => [size, cost.median] as const) : [];
 

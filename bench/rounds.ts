@@ -16,7 +16,7 @@ export interface Row {
   readonly aim?: number;
   /** Ours, or the large set of keys. */
   readonly measured: Measure;
-  /** What it is held against: the bare Worker, or the small set. */
+  /** The baseline: the bare Worker, or the small set. */
   readonly against: Measure;
   /** Measured / against, each of a pair measured one after the other. */
   readonly ratio: Figure;
@@ -27,7 +27,7 @@ export interface Row {
 
 /** A large set of data against the smallest. */
 export interface GrowthRow extends Row {
-  /** What is done, without the size. */
+  /** The operation, without the size. */
   readonly thing: string;
   readonly size: number;
   readonly least: number;
@@ -42,7 +42,7 @@ export interface Slice {
   readonly cpu: number | null;
 }
 
-/** What the load generator used of its own core at most: near 1 means that it was the limit, not the server. */
+/** Maximum CPU share of the load generator's own core: near 1, it was the limit instead of the server. */
 export const loaderBusy = { most: 0 };
 
 /** Takes rounds of both in turns. @returns the first held against the second, a ratio for each round */
@@ -55,7 +55,7 @@ export async function inTurns(
 ): Promise<Row> {
   const pairs: [ours: Slice, bare: Slice][] = [];
   for (let round = 0; round < rounds; round++) {
-    // Who goes first changes, so that neither always runs on the warmer machine.
+    // The order alternates, so that neither side always runs on the warmer machine.
     if (round % 2 === 0) pairs.push([await ours(), await bare()]);
     else {
       const second = await bare();

@@ -1,4 +1,6 @@
-/** What is measured. Every figure is taken on both sides in turns, so that whatever else the machine does meets both. */
+/**
+ * Scenarios of the bench. Every figure is taken on both sides in turns, so that other load on the machine affects both.
+ */
 import type { Requests } from "./load.ts";
 import type { Loader } from "./loader.ts";
 import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";

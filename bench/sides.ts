@@ -24,7 +24,7 @@ export interface Side {
 export const KEY_SETS = ["small", "middle", "large"] as const;
 export type KeySet = (typeof KEY_SETS)[number];
 
-/** What is written: a secret of ordinary size. */
+/** The written value: a secret of ordinary size. */
 export const SECRET = JSON.stringify({
   data: {
     username: "app",

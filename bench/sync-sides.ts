@@ -1,4 +1,4 @@
-/** What the sync bench runs: the service with its destinations, the bare loop, and the stand-in that both push to. */
+/** Sides of the sync bench: the service with its destinations, the bare loop, and the stand-in that both push to. */
 import { type ChildProcess, fork } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";

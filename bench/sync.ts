@@ -1,4 +1,7 @@
-/** What syncing costs: pushes held against a bare loop of the same requests, how soon they leave, how soon a pause is quiet, how a long queue drains. */
+/**
+ * Cost of sync: pushes against a bare loop of the same requests, their latency, the latency of a pause, and draining a
+ * long queue.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Connection, wire } from "./connection.ts";
 import type { Loader } from "./loader.ts";
@@ -43,7 +46,7 @@ export interface SyncResults {
   /** Of the request that pauses, ms from when it was sent. */
   readonly pause: { readonly answered: Figure; readonly lastCall: Figure; readonly callsAfter: number };
   readonly drains: readonly Drain[];
-  /** What the stand-in used of its own core at most. */
+  /** Maximum CPU share of the stand-in's own core. */
   readonly doubleBusy: number;
 }
 

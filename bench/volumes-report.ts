@@ -122,7 +122,7 @@ export const speeds = ({ measured, against }: Row): string[] => [
   micro(against.cpu),
 ];
 
-/** What is measured, in times of what it is held against. */
+/** Cost ratios against the baseline. */
 export const costs = ({ latencyRatio, cpuRatio }: Row): string[] => [
   latencyRatio ? ratio(latencyRatio) : "",
   // Rows say how much less is used; here it is how much more.

@@ -1,4 +1,4 @@
-/** What the volumes' bench runs: the process that asks, services with and without rows, and the bare Worker. */
+/** Sides of the volumes bench: the load process, services with and without rows, and the bare Worker. */
 import { type ChildProcess, fork } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
@@ -121,8 +121,8 @@ export const idOf = (number: number): string => `${number.toString(16).padStart(
 export const volumeOf = (number: number): string => `vol[${String(Math.floor(number)).padStart(8, "0")}]`;
 
 /**
- * Gives a service so many nodes and allocations, and CSI volumes of a plugin without a controller, of which some are claimed.
- * @param node where somebody else mounts volumes: taking and giving back a claim is all that is done
+ * Creates nodes, allocations and CSI volumes of a plugin without a controller in a service; some volumes are claimed.
+ * @param node where another process mounts volumes: only claiming and releasing is measured
  */
 export async function fillCsi(service: ClusterService, rows: number, node: string): Promise<void> {
   const { ask } = service;

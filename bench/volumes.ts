@@ -1,4 +1,7 @@
-/** What nodes and volumes cost: connected agents, volumes that they make, reads of many rows, and many who wait for one change. */
+/**
+ * Cost of nodes and volumes: connected agents, their volumes, reads of many rows, and many queries waiting for one
+ * change.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import type { Server } from "./server.ts";
@@ -272,7 +275,7 @@ export class VolumesBench {
   }
 }
 
-/** What is read, by how many rows there are. */
+/** Reads by number of rows. */
 const READS: Readonly<Record<string, (rows: number) => string[]>> = {
   "volumes, a page": () => [`/v1/volumes?type=host&per_page=${PAGE}`],
   "volumes, a page from the middle": (rows) => [

@@ -1,4 +1,4 @@
-/** The nodes that `npm start` runs on this machine: each an agent and a CSI driver, with volumes of its own. */
+/** The nodes that `npm start` runs on this machine: each has an agent, a CSI driver and its own volumes. */
 import type { ChildProcess } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -21,17 +21,17 @@ export interface AgentDirs {
   agentsDir: string;
   /** Holds the host volumes of each. */
   volumesDir: string;
-  /** What lies below it may be registered as a volume. */
+  /** Directories below it may be registered as volumes. */
   sharedDir: string;
   /** Holds the CSI volumes of all. */
   csiDir: string;
 }
 
-/** So many nodes have the CSI plugin's controller: one may die, and the plugin's node service is on all. */
+/** Nodes with the CSI plugin's controller: one may fail. The plugin's node service runs on all nodes. */
 const CONTROLLERS = 2;
 const READY_MS = 15_000;
 
-/** Starting again would not help. */
+/** Exit codes after which a restart would not help. */
 const FOR_GOOD: Readonly<Record<number, string>> = {
   [EXIT.superseded]: "another agent has connected as its node",
   [EXIT.revoked]: "the service has removed it; the next npm start makes it a new node",

@@ -1,6 +1,6 @@
 /**
- * `npm run deploy:check`: what would be deployed, without deploying it: how large it is, of what it consists, how long it takes
- * to start, and whether wrangler.toml still names a database that does not exist. Needs neither an account nor a network.
+ * `npm run deploy:check`: reports size, parts and start-up time of a deployment without deploying, and whether
+ * wrangler.toml still names a missing database. Needs neither account nor network.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -92,7 +92,7 @@ export const described = ({ kib, gzipKib, parts }: Bundle): string =>
     ...parts.slice(0, 10).map(({ name, bytes }) => `  ${(bytes / 1024).toFixed(1).padStart(6)}  ${name}`),
   ].join("\n");
 
-/** What keeps this configuration from being deployed, in sentences. */
+/** Reasons against deploying this configuration, in sentences. */
 export const obstacles = (databases: readonly { binding: string; database_id?: string | undefined }[]): string[] =>
   databases
     .filter(({ database_id = "" }) => database_id === "" || LOCAL_DATABASE.test(database_id))

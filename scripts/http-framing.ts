@@ -1,8 +1,7 @@
 /**
- * HTTP/1.1 message framing, no more: where a head ends, where a body ends (RFC 9112).
- *
- * It is strict where two parsers could disagree, because a front that sees another message boundary than the server
- * behind it can be made to smuggle requests. What it passes on it passes byte for byte, as soon as it is known to be sound.
+ * HTTP/1.1 message framing only: the end of heads and bodies (RFC 9112).
+ * Strict where two parsers could disagree: a front with other message boundaries than its server allows request
+ * smuggling. Valid bytes are forwarded unchanged, as soon as they are validated.
  */
 
 /** A head as long as the platform itself accepts. Trailers share the limit. */

@@ -23,7 +23,7 @@ export interface Program {
   readonly rhythm?: Rhythm;
 }
 
-/** What each of its lives begins and ends with. */
+/** Callbacks at the start and the end of each run. */
 export interface Care {
   /** Tells it what to do. */
   begin(child: ChildProcess): Promise<void>;
@@ -34,7 +34,7 @@ export interface Care {
 const STOP_MS = 5_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
-/** Who has lived this long had a good start. */
+/** Lifetime after which a start counts as good. */
 const STEADY_MS = 60_000;
 
 export class LocalChild {
@@ -125,7 +125,7 @@ function killGroup({ pid }: { readonly pid?: number | undefined }): void {
   try {
     process.kill(-Number(pid), "SIGKILL");
   } catch {
-    // Nobody is left in the group, as it should be.
+    // The group is empty, as expected.
   }
 }
 

@@ -7,7 +7,7 @@ import { LocalChild } from "./local-child.ts";
 /** By what volumes name it. */
 export const CSI_PLUGIN = "dir";
 
-/** What a socket's path may have, everywhere. */
+/** Maximum length of a socket path on all systems. */
 const MOST_PATH_BYTES = 103;
 
 export class LocalDriver {

@@ -1,5 +1,5 @@
 /**
- * What `npm start` keeps on disk, all of it under STATE_DIR:
+ * Files of `npm start`, all under STATE_DIR:
  *
  *   .dev.vars    the master key and the root token (mode 0600)
  *   about.json   which key sealed the data, which migrations and files it has, whether it was ever ready
@@ -75,10 +75,10 @@ export class LocalState {
     }
     try {
       const about = this.#readAbout();
-      // A first start that was cut short has left nothing but a part of the seeds, and nobody can have seen that.
+      // An unfinished first start has left only part of the seeds, and no client has seen them.
       if (about.ready === false || afresh) this.#remove(this.dataDir);
       this.fresh = !existsSync(this.dataDir) || readdirSync(this.dataDir).length === 0;
-      // No service knows these agents any more. What lies in volumes may still be wanted.
+      // These agents are unknown to any service. Their volumes may still be needed.
       if (this.fresh) this.#remove(this.agentsDir);
       if (afresh) for (const dir of [this.volumesDir, this.csiDir]) this.#remove(dir);
       this.#shut();

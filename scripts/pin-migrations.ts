@@ -1,13 +1,13 @@
 /**
- * Writes src/objects/migrations.pins.json: a digest of each step of each object's schema. Run it when a step was added. Steps
- * that are pinned have run somewhere, so they never change; a test holds them to it, and this refuses to pin them anew.
+ * Writes src/objects/migrations.pins.json: a digest of each step of each object's schema. Run it after adding a step.
+ * Pinned steps were released and never change; a test compares them, and this script refuses to pin them again.
  */
 import { createHash } from "node:crypto";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** What is read of a step. The sources' own type speaks of the runtime's types, which are not known here. */
+/** The used fields of a step. The sources' own type needs the runtime's types, which are unavailable here. */
 interface Step {
   readonly sql: string;
 }
@@ -32,10 +32,10 @@ export async function stepsOfSources(): Promise<Record<string, readonly Step[]>>
   return found;
 }
 
-/** What a step does: its reason may be worded better at any time. */
+/** Digest of a step's statements; its reason may be reworded at any time. */
 export const digestOf = ({ sql }: Step): string => createHash("sha256").update(sql).digest("hex").slice(0, 16);
 
-/** What is wrong with the steps, one line each: those that were pinned and are not as they were. */
+/** Changed or missing pinned steps, one line each. */
 export function broken(pins: Pins, steps: Readonly<Record<string, readonly Step[]>>): string[] {
   return Object.entries(pins).flatMap(([list, digests]) =>
     digests.flatMap((digest, position) => {

@@ -1,10 +1,10 @@
-/** What the system says about other processes. */
+/** Information of the system about other processes. */
 import { readFileSync } from "node:fs";
 
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie has ended; in a container that nobody tidies up it stays for ever.
+    // A zombie has ended; in a container without an init process it stays for ever.
     return statOf(pid)?.fields[0] !== "Z";
   } catch (failure) {
     return failure instanceof Error && "code" in failure && failure.code === "EPERM";
@@ -19,7 +19,7 @@ export function startTime(pid: number): number {
   return Number(statOf(pid)?.fields[19] ?? 0);
 }
 
-/** Answers a question to ask now and then: is whoever started this process still there? */
+/** Returns a function that tells whether the process that started this one still exists. */
 export function watchStarter(): () => boolean {
   const parent = process.ppid;
   // npm runs a script in a shell, and the shell outlives an npm that was killed.

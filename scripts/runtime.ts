@@ -16,7 +16,7 @@ import { Refusal } from "./settings.ts";
 export interface ToBuild {
   dir: string;
   dataDir: string;
-  /** What wrangler is to read; `wrangler.toml` when absent. */
+  /** The wrangler configuration; default `wrangler.toml`. */
   config?: string;
   /** Content for the bucket FILES; left out when it holds that already. */
   files?: LocalFile[];
@@ -109,7 +109,7 @@ export class Runtime {
     return answer.url;
   }
 
-  /** What it prints, when it is piped. */
+  /** Its output, when piped. */
   get outputs(): Readable[] {
     return [this.#child.stdout, this.#child.stderr].filter((stream) => stream !== null);
   }

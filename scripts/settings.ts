@@ -1,4 +1,4 @@
-/** What `npm start` reads from its environment: its own settings, and those it hands on to the Worker. */
+/** Environment settings of `npm start`: its own, and those passed to the Worker. */
 
 import { Settings } from "../src/platform/settings.ts";
 
@@ -18,7 +18,7 @@ export interface LocalSettings {
   playground: boolean;
 }
 
-/** What the Worker reads: its settings, and the keyring, which is a secret of its own. */
+/** Settings of the Worker, and its secret, the keyring. */
 export const WORKER_SETTINGS: readonly string[] = [...Object.keys(Settings.shape), "MASTER_KEY"];
 
 export type Environment = Readonly<Record<string, string | undefined>>;

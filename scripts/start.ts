@@ -74,7 +74,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     const url = await supervisor.begin(signal);
     state.noteFiles(filesVersion(files));
     await healthy(url, supervisor.runtime, signal);
-    // Before the public port opens, so that nobody meets a half-seeded service.
+    // Before the public port opens, so that clients never see a half-seeded service.
     if (settings.seed && state.fresh) await seed({ baseUrl: url, token: state.rootToken }, "seeds", signal);
     state.noteReady();
     const kept = supervisor.keep(signal, (port) => {
@@ -141,7 +141,7 @@ async function closed(server: Server): Promise<void> {
   await once(server, "close");
 }
 
-/** Waits for the Worker to say that it is well, so that nobody meets a half-started service. */
+/** Waits until the Worker reports healthy, so that clients never see a half-started service. */
 async function healthy(url: string, runtime: Runtime, signal: AbortSignal): Promise<void> {
   const deadline = performance.now() + HEALTH_MS;
   let last = "no answer";

@@ -1,6 +1,6 @@
 /**
- * `npm run test:long`: every suite in turn, the long ones too, whatever becomes of those before. `npm run test:long -- faults`
- * runs only what is named. One line of verdict for each at the end; the exit code is 1 unless all have passed.
+ * `npm run test:long`: runs every suite in turn, including the long ones, regardless of failures. `npm run test:long --
+ * faults` runs only the named suites. Prints one verdict per suite; the exit code is 1 unless all have passed.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, openSync, readFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const STAGES: readonly Stage[] = [
   { name: "abuse", args: ["run", "test:abuse"] },
   { name: "mutations", args: ["run", "test:mutations"] },
 ];
-/** What they print, one file each: some megabytes. */
+/** Output of the suites, one file each, some megabytes. */
 const LOGS = ".long-run";
 
 const wanted = process.argv.slice(2);

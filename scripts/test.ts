@@ -1,6 +1,7 @@
 /**
- * `npm test`: types, lint, every suite, and whether docs/internals/coverage.md names only tests that ran; stops at the first that fails.
- * `npm test -- kv` hands the words to vitest and runs nothing else. The last line says what came of it, and how long it took.
+ * `npm test`: types, lint, every suite, and a check that docs/internals/coverage.md names only tests that ran. Stops at
+ * the first failure. `npm test -- kv` passes the words to vitest and runs nothing else. The last line is the verdict
+ * with the duration.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -72,7 +73,7 @@ function end({ passed, because }: Outcome): void {
 
 function run(heading: string, command: string, args: string[]): number {
   console.log(`\n== ${heading}`);
-  // What the Worker says in a test is for the test to judge.
+  // The Worker's log is checked by the tests themselves.
   const env = { ...process.env, ...QUIET_WRANGLER, WRANGLER_LOG: "error" };
   const { status, error } = spawnSync(command, args, { stdio: ["ignore", "inherit", "inherit"], env });
   if (error) console.error(error.message);

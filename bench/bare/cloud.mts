@@ -4,7 +4,7 @@ const GRAPH = "https://graph.microsoft.com";
 const ASSIGNMENTS = "api-version=2022-04-01";
 const YEAR_MS = 365 * 86_400_000;
 
-/** What the engine's role names, too. */
+/** Rights named by the engine's role, too. */
 export interface Rights {
   readonly scope: string;
   readonly roleDefinitionId: string;
@@ -62,7 +62,7 @@ export async function makeCredentials(url: string, { scope, roleDefinitionId, gr
   return { client_id: application.appId, client_secret: password.secretText };
 }
 
-/** What was made is taken away again, rights first. */
+/** Removes the created resources, rights first. */
 export async function removeCredentials(url: string, { scope, group }: Rights): Promise<void> {
   const [assignment, principal, application] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
   const paths = [

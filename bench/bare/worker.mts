@@ -1,6 +1,6 @@
 /**
- * What the service is measured against: a Worker that does the least any design must do. No rights, no sealing, no versions,
- * no durable events; only the hops that the platform makes everybody pay.
+ * The baseline: a Worker with the minimum that any design needs. No rights, no sealing, no versions, no durable events;
+ * only the network hops that the platform requires.
  */
 import { DurableObject } from "cloudflare:workers";
 import { AwsClient } from "aws4fetch";
@@ -128,7 +128,7 @@ export class Cast extends DurableObject<Env> {
     return new Response(stream);
   }
 
-  /** What waits after a cursor as one chunk, made once for all streams: a slow baseline would flatter whoever is measured. */
+  /** The lines after a cursor as one chunk, built once for all streams: a slow baseline would flatter the service. */
   #from(start: number): { start: number; end: number; bytes: Uint8Array } {
     if (this.#last?.start === start) return this.#last;
     const lines = this.#lines.slice(start, start + LINES_A_CHUNK);

@@ -1,4 +1,4 @@
-/** The registry, and a way to give it many rows of each kind that nobody reported or asked for: reading them is what is measured. */
+/** The registry, with a way to create many rows of each kind without reports or requests: only reads are measured. */
 import { completeNode } from "../../src/cluster/nodes/complete.ts";
 import { NodeStore } from "../../src/cluster/nodes/nodes-store.ts";
 import { Reported } from "../../src/cluster/reports/reported.ts";

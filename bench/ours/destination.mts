@@ -1,4 +1,4 @@
-/** A destination, and a way to give it many associations that nobody asked for: listing and saving them is what is measured. */
+/** A destination, with a way to create many associations without requests: only listing and backup are measured. */
 import { SyncDestination as Destination } from "../../src/objects/sync-destination.ts";
 
 export interface FillAssociations {

@@ -1,11 +1,11 @@
-/** The credentials engine, and a way to give it leases that nobody asked for: what becomes of many of them is what is measured. */
+/** The credentials engine, with a way to create leases without requests: only their expiry and look-up are measured. */
 import { LeaseStore } from "../../src/credentials/lease-store.ts";
 import { CredentialEngine as Engine } from "../../src/objects/credential-engine.ts";
 
 export interface Fill {
   /** Of the mount. */
   readonly uuid: string;
-  /** What the leases' ids begin with; a key's name follows. */
+  /** Prefix of the leases' ids; a key's name follows. */
   readonly prefix: string;
   readonly from: number;
   readonly to: number;

@@ -1,12 +1,10 @@
 /**
- * The service as it is, and a few more paths for the bench:
- *
- * - appending to the event log without the cost of what usually makes events, so that delivery can be measured by itself;
- * - the listings' tables, and associating many secrets at once, so that there is something to push;
- * - many leases at once, so that there is something to look up and to revoke;
- * - many secrets and associations at once, so that there is something to save.
- *
- * What the providers' quotas ask for is lifted: 50 writes a second to a destination would be all that is measured.
+ * The service with additional bench paths:
+ * - appending to the event log without the cost of event producers, so that delivery is measured alone;
+ * - the listings' tables, and associating many secrets at once, as work to push;
+ * - many leases at once, for look-up and revocation;
+ * - many secrets and associations at once, for backups.
+ * Provider quotas are lifted: 50 writes per second per destination would dominate every figure.
  */
 
 import type { NewEvent } from "../../src/contracts/event.ts";
