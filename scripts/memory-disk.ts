@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { freeBytes } from "./disk.ts";
@@ -15,6 +15,8 @@ const ROOM_BYTES = 2 * 2 ** 30;
 export function keepTemporaryFilesInMemory(): void {
   if (process.env["TMPDIR"]?.startsWith(MEMORY_DISK) || !hasRoom()) return;
   const dir = mkdtempSync(join(MEMORY_DISK, "sallyport-test-"));
+  // Some tests run programs as another user, who must pass this directory.
+  chmodSync(dir, 0o711);
   process.env["TMPDIR"] = dir;
   process.once("exit", () => rmSync(dir, { recursive: true, force: true, maxRetries: 3 }));
 }
