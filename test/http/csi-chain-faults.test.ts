@@ -174,7 +174,8 @@ describe("the service", () => {
     const node = await world.csiNode("service");
     for (const deed of Object.keys(DEEDS) as Deed[]) {
       await prepare(deed, "service", "service");
-      node.driver.misbehave({ stepMs: 250 });
+      // Longer than the service takes to stop: the request ends without an answer.
+      node.driver.misbehave({ stepMs: 1_000 });
       const asked = DEEDS[deed]("service", "service").catch(() => "no answer");
       await isCalled(node, deed);
       await sleep(Math.random() * 300);

@@ -12,59 +12,51 @@ import { get, put, send } from "./client.ts";
 
 const sources = import.meta.glob<string>("./*.test.ts", { query: "?raw", import: "default", eager: true });
 
-const LIFE = "tokens-life › shows every field with its type";
+const LIFE = "tokens-life › returns every field with its type";
 const applied = (resource: string) =>
   `${resource.startsWith("nomad") ? "terraform-cluster" : "terraform"} › has no difference: %s › ${resource}`;
 const ROLE = "terraform › has no difference: vault_azure_secret_backend_role";
-const ROLES = "engine-roles › is looked up when written, and read with the cloud's own names and ids";
-const CONFIG = "engine-config › changes only what a write names, and reads durations as seconds";
+const ROLES = "engine-roles › is resolved on write, and returned with the provider's names and ids";
+const CONFIG = "engine-config › changes only the fields of a write, and reads durations as seconds";
 const KV = "kv-metadata › accepts every field in a command line's spelling";
-const ACL = "acl › show every field; the secret only in the answer that makes them";
+const ACL = "acl › return every field, and the secret only on creation";
 const DRAIN = "nodes-drain › that ignores system jobs does not wait for those of type %s › sysbatch";
 
 /** Routes, fields, and the test that shows their effect: file, title, and the row if the title has a placeholder. */
 const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string])[] = [
   [/audit-hash/, "input", "audit › names equal tokens and addresses by equal hashes, as `audit-hash` does"],
   [/token\/create/, "policies meta no_parent renewable ttl display_name num_uses explicit_max_ttl type", LIFE],
-  [/token\/create/, "id", "tokens › takes a wished id once, and none that could be taken for a made one"],
-  [
-    /token\/create/,
-    "no_default_policy",
-    "tokens › leaves out the default policy on request, also when it would come from the parent",
-  ],
+  [/token\/create/, "id", "tokens › accepts a chosen id once, and none in the format of a generated one"],
+  [/token\/create/, "no_default_policy", "tokens › omits the default policy on request, also an inherited one"],
   [
     /token\/create/,
     "lease",
     "durations › %s: half a second is one second, and a negative one is refused by name › lease",
   ],
-  [/token\/create/, "period", "tokens-life › shows the period and the last renewal once there are any"],
-  [
-    /token\/create/,
-    "entity_alias",
-    "tokens › takes the zero values that command-line clients send for fields they do not set",
-  ],
+  [/token\/create/, "period", "tokens-life › returns the period and the last renewal, if any"],
+  [/token\/create/, "entity_alias", "tokens › accepts the zero values that command-line clients send"],
   [
     /token\/(lookup|renew|revoke)/,
     "token accessor",
-    "tokens-life › finds another token by its text, and by its accessor without showing the text",
+    "tokens-life › finds another token by its text, and by its accessor without the text",
   ],
-  [/token\/renew/, "increment", "tokens-life › takes an increment, as a number or a text"],
+  [/token\/renew/, "increment", "tokens-life › accepts an increment as a number or a text"],
   [/sys\/polic/, "policy", applied("vault_policy")],
   [
     /sys\/capabilities/,
     "path paths token accessor",
-    "policies › are told sorted, in data and at the top level, under `capabilities` for a single path only",
+    "policies › are returned sorted, in data and at the top level, as `capabilities` for a single path only",
   ],
   [/sys\/mounts/, "type description options local seal_wrap external_entropy_access config", applied("vault_mount")],
   [
     /sys\/mounts/,
     "default_lease_ttl max_lease_ttl force_no_cache",
-    "mounts › tunes only what is named, and shows the effective values",
+    "mounts › tunes only the given fields, and shows the effective values",
   ],
   [
     /sys\/mounts/,
     "listing_visibility",
-    "mounts › shows without a token only what is listed for everyone, and no accessor",
+    "mounts › returns only mounts listed for everyone without a token, and no accessors",
   ],
   [
     /sys\/mounts/,
@@ -79,12 +71,20 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /renew|revoke|lookup/,
     "lease_id increment",
-    "engine-leases › is extended by a renewal, from now on and never beyond its ceiling",
+    "engine-leases › is extended from now by a renewal, up to the maximum TTL",
   ],
-  [/revoke/, "sync", "engine-leases › without waiting is accepted, and done behind the answer"],
+  [/revoke/, "sync", "engine-leases › without sync returns 202 and completes after the response"],
   [/sys\/namespaces/, "custom_metadata", applied("vault_namespace")],
-  [/identity\/oidc\/config/, "issuer", "identity › is empty until it is set, and warns that providers must hear of it"],
-  [/identity\/oidc\/key/, "verification_ttl", "identity › refuses a verification_ttl of %j, and rotates nothing › 11d"],
+  [
+    /identity\/oidc\/config/,
+    "issuer",
+    "identity › is empty by default, and warns about the trust at providers when it is set",
+  ],
+  [
+    /identity\/oidc\/key/,
+    "verification_ttl",
+    "identity › returns 400 for a verification_ttl of %j, and does not rotate › 11d",
+  ],
   [
     /sync\/config/,
     "disabled queue_capacity",
@@ -118,7 +118,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /\{cloud-b\}\/config/,
     "rotation_schedule rotation_window rotation_period",
-    "engine-config › moves from schedule to period when the write says so",
+    "engine-config › replaces the schedule by a period in one write",
   ],
   [
     /\{cloud-b\}\/roles/,
@@ -129,17 +129,17 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /\{cloud-b\}\/roles/,
     "application_object_id",
-    "engine-roles › of an existing application must not delete it, and must not be the engine's own",
+    "engine-roles › returns 400 for permanent deletion or the engine's own application",
   ],
   [
     /\{cloud-b\}\/roles/,
     "persist_app",
-    "engine-roles › makes it once, shows its id, and gives every lease a password of it",
+    "engine-roles › creates its application once, shows its id, and adds a password per lease",
   ],
-  [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is made for whoever presents the secret, and works in all areas"],
+  [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is created for a caller with the secret, and works in both APIs"],
   [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", applied("nomad_acl_policy")],
   [/acl\/token/, "AccessorID Name Type Policies Roles Global", ACL],
-  [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › expire as told, in nanoseconds, as a duration or at a time"],
+  [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › accept an expiry in nanoseconds, as a duration or as a time"],
   [
     /^POST \/namespace/,
     "Name Description Meta Quota Capabilities EnabledTaskDrivers DisabledTaskDrivers EnabledNetworkModes DisabledNetworkModes NodePoolConfiguration VaultConfiguration ConsulConfiguration Default Allowed Denied",
