@@ -86,12 +86,14 @@ export const sync: Mutation[] = [
   },
   {
     ...RESYNC,
+    suites: ["src/sync/resync.test.ts"],
     find: "associations.setDesired(current, current.wish, now, hasFailed(current));",
     replace: "associations.setDesired(current, current.wish, now, false);",
     promise: "A scan puts what failed before behind the others",
   },
   {
     ...RESYNC,
+    suites: ["src/sync/resync.test.ts"],
     find: "if (work) return work.leased || work.attempts > 0;",
     replace: "if (work) return false;",
     promise: "A scan after a repair tries again what waits for its back-off",
@@ -363,6 +365,7 @@ export const sync: Mutation[] = [
   },
   {
     ...TASK,
+    suites: ["src/sync/task.test.ts"],
     find: 'ownedOnly: updatePolicy !== "replace"',
     replace: "ownedOnly: false",
     promise: "Under owned-only nothing of somebody else's is removed",
@@ -396,7 +399,6 @@ export const sync: Mutation[] = [
     find: '"UPDATE purge SET error = ?, force = 0"',
     replace: '"UPDATE purge SET error = ?, force = force"',
     promise: "A purge that failed is repeated without force unless asked",
-    equivalent: "a forced purge never fails: it ends the destination where another one would fail",
   },
   {
     ...QUOTA,

@@ -1,0 +1,56 @@
+import { expect, it } from "vitest";
+import { memorySql } from "../../test/memory-sql.ts";
+import type { WorkQueue, WorkView } from "../platform/durable/work-queue.ts";
+import type { Associations } from "./associations.ts";
+import { Resync } from "./resync.ts";
+import { type AssociationRow, destinationMigrations } from "./schema.ts";
+
+const NOW = 1_000_000;
+
+const association = (id: string, status: AssociationRow["status"], synced: number): AssociationRow => ({
+  ...{ id, mount_uuid: "m", mount_accessor: "m", mount_path: "kv/", secret_name: id, wish: "present", intent: 1 },
+  ...{ seed: "", status, error_code: null, error_message: null, synced_version: synced, updated: 0, asked: 0 },
+  naming: 0,
+});
+
+/** Resyncs associations with secrets of version 1. @returns the ids set again, and whether each goes behind the others */
+async function resynced(rows: readonly AssociationRow[], work: Readonly<Record<string, WorkView>> = {}) {
+  const set: [id: string, failed: boolean][] = [];
+  const associations = {
+    page: () => rows,
+    find: (id: string) => rows.find((row) => row.id === id) ?? null,
+    any: () => true,
+    setDesired: ({ id }: AssociationRow, _wish: string, _now: number, failed: boolean) => set.push([id, failed]),
+  } as unknown as Associations;
+  const newestVersions = async (names: readonly string[]) => names.map(() => 1);
+  const resync = new Resync({
+    ...{ sql: memorySql(destinationMigrations), associations, commit: <T>(change: () => T): T => change() },
+    work: { find: (id: string) => work[id] ?? null } as unknown as WorkQueue,
+    env: { KV_STORE: { getByName: () => ({ newestVersions }) } } as unknown as Env,
+  });
+  resync.restart(NOW);
+  await resync.step(NOW);
+  return set;
+}
+
+it("enqueues associations that failed behind those that are outdated", async () => {
+  const rows = [
+    association("current", "SYNCED", 1),
+    association("outdated", "SYNCED", 0),
+    association("failed", "EXTERNAL_SERVICE_ERROR", 1),
+  ];
+  expect(await resynced(rows)).toEqual([
+    ["outdated", false],
+    ["failed", true],
+  ]);
+});
+
+it("enqueues again what waits for its back-off or was leased before the change", async () => {
+  const rows = ["new", "waiting", "leased"].map((id) => association(id, "PENDING", 0));
+  const set = await resynced(rows, {
+    new: { attempts: 0, readyAt: NOW, leased: false },
+    waiting: { attempts: 2, readyAt: NOW + 60_000, leased: false },
+    leased: { attempts: 0, readyAt: NOW + 60_000, leased: true },
+  });
+  expect(set.map(([id]) => id)).toEqual(["waiting", "leased"]);
+});
