@@ -16,6 +16,7 @@ export const sealing: Mutation[] = [
   },
   {
     ...ROTATED,
+    suites: ["src/platform/crypto/data-keys.test.ts"],
     find: "for (const [old, key] of keys) this.#store(",
     replace: "for (const [old, key] of [...keys].slice(0, 1)) this.#store(",
     promise: "The second rotation wraps the data keys of all terms anew",
@@ -34,6 +35,7 @@ export const sealing: Mutation[] = [
   },
   {
     ...ROTATED,
+    suites: ["src/platform/crypto/data-keys.test.ts"],
     find: "    this.#open = undefined;",
     replace: "",
     promise: "A rotation takes effect at once, and one that is rolled back leaves no key in memory",
@@ -64,6 +66,7 @@ export const sealing: Mutation[] = [
   },
   {
     ...DATA_KEYS,
+    suites: ["src/platform/crypto/data-keys.test.ts"],
     find: "if (bytes.length < SEAL_OVERHEAD) throw",
     replace: "if (bytes.length <= SEAL_OVERHEAD) throw",
     promise: "An empty value opens",
@@ -76,6 +79,7 @@ export const sealing: Mutation[] = [
   },
   {
     ...DATA_KEYS,
+    suites: ["src/platform/crypto/data-keys.test.ts"],
     find: "new DataView(bytes.buffer, bytes.byteOffset).getUint32(0)",
     replace: "new DataView(bytes.buffer).getUint32(0)",
     promise: "A value that lies inside a larger buffer opens under its own term",
