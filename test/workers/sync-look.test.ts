@@ -141,8 +141,11 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
     expect(short(planned.filter(({ action }) => action !== "create"))).toEqual([[before[0], "delete", outside]]);
 
     await patch(`${AT}/${at}`, { granularity: "secret-key" });
-    const set = await setAssociation(at, "app");
-    expect(set.body.data.sync_operation_counters, set.text).toEqual({ SYNCED: 2 });
+    await setAssociation(at, "app");
+    await eventually(async () => {
+      const { body, text } = await get(`${AT}/${at}/associations`);
+      expect(body.data.sync_operation_counters, text).toEqual({ SYNCED: 2 });
+    });
     expect(await there.names()).toEqual(created.map(({ external_name }) => external_name).sort());
   });
 
