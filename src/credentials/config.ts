@@ -10,7 +10,7 @@ import { isUuid } from "../providers/cloud-b-azure/service.ts";
 
 const text = () => z.preprocess((value) => (typeof value === "number" ? String(value) : value), z.string().max(4096));
 
-/** Body of `POST config`. Every field is optional; absent fields keep their stored values. */
+/** Body of `POST config` (docs/internals/wire/credentials.md). Absent fields keep their stored values. */
 export const ConfigBody = z.object({
   subscription_id: text().optional(),
   tenant_id: text().optional(),
@@ -82,14 +82,14 @@ const MIN_PERIOD = 10;
 
 /**
  * Merges a body into the configuration.
- * @param known settings of the deployment that can replace the ids
+ * @param overrides settings of the deployment that can replace the ids
  * @param idsRequired refuse a configuration without subscription or tenant
  * @param home identity of the mount, if the body has an audience
  */
 export function changeConfig(
   before: EngineConfig | null,
   body: ConfigBody,
-  known: CloudSettings,
+  overrides: CloudSettings,
   idsRequired: boolean,
   home: Home | null,
 ): Result<EngineConfig> {
@@ -128,7 +128,7 @@ export function changeConfig(
     return refuse("invalid", "rotation_period must be shorter than root_password_ttl");
   }
   for (const [field, setting] of REQUIRED) {
-    if (idsRequired && merged[field] === "" && !known[setting]) return refuse("invalid", `${field} is required`);
+    if (idsRequired && merged[field] === "" && !overrides[setting]) return refuse("invalid", `${field} is required`);
   }
   // A secret from another source is not the one that a rotation created.
   const ownKey = before?.client_secret === merged.client_secret && before?.client_id === merged.client_id;
@@ -176,16 +176,16 @@ export interface CloudSettings {
 }
 
 /** The identity that the engine uses at the provider: a setting that is not empty overrides the stored value. */
-export function accountOf(config: EngineConfig | null, known: CloudSettings): Result<CloudAccount> {
+export function accountOf(config: EngineConfig | null, overrides: CloudSettings): Result<CloudAccount> {
   if (!config) return refuse("invalid", "config is nil: the engine has no configuration; write its config first");
-  const environment = cloudOf(known.CLOUD_B_ENVIRONMENT || config.environment);
+  const environment = cloudOf(overrides.CLOUD_B_ENVIRONMENT || config.environment);
   if (environment === null)
     return refuse("invalid", "environment: no cloud configuration matching the setting CLOUD_B_ENVIRONMENT");
   const account: CloudAccount = {
-    subscriptionId: known.CLOUD_B_SUBSCRIPTION_ID || config.subscription_id,
-    tenantId: known.CLOUD_B_TENANT_ID || config.tenant_id,
-    clientId: known.CLOUD_B_CLIENT_ID || config.client_id,
-    clientSecret: known.CLOUD_B_CLIENT_SECRET || config.client_secret,
+    subscriptionId: overrides.CLOUD_B_SUBSCRIPTION_ID || config.subscription_id,
+    tenantId: overrides.CLOUD_B_TENANT_ID || config.tenant_id,
+    clientId: overrides.CLOUD_B_CLIENT_ID || config.client_id,
+    clientSecret: overrides.CLOUD_B_CLIENT_SECRET || config.client_secret,
     environment,
   };
   if (account.subscriptionId === "") return refuse("invalid", "subscription_id is required");

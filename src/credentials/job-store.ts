@@ -34,7 +34,7 @@ export interface Job {
   readonly work: Work;
   /** Name of a lock that only one job holds at a time; null without one. */
   readonly lock: string | null;
-  /** Time at which the job is given up, ms since 1970; null for never. */
+  /** Time at which the job is abandoned, ms since 1970; null for never. */
   readonly deadline: number | null;
   /** Version of the job's state; it rises with each stored change, and identifies the steps in flight. */
   readonly seq: number;

@@ -50,7 +50,7 @@ export interface Provision {
   /** The application's tags or audience differ from the desired ones. */
   readonly outdated: boolean;
   readonly principal: string | null;
-  /** The provider reports an existing principal whose id is not known yet. */
+  /** The provider reports an existing principal with an id not read yet. */
   readonly principalExists: boolean;
   readonly grants: readonly Grant[];
   readonly memberships: readonly Membership[];
@@ -77,7 +77,7 @@ export const newProvision = (
 export const assignmentPath = ({ scope, assignmentId }: Pick<Grant, "scope" | "assignmentId">): string =>
   `/${scope.replace(/^\/+|\/+$/g, "")}/providers/Microsoft.Authorization/roleAssignments/${assignmentId}`;
 
-/** "Permission denied" may mean "not replicated yet" for this long; after it, the caller is told of a missing right. */
+/** For this long, "permission denied" may mean "not replicated yet"; after it, the refusal is returned to the caller. */
 const DENIED_MS = 20_000;
 
 const pending = (standing: GrantState): boolean => standing === "wanted" || standing === "tried";

@@ -19,14 +19,14 @@ export interface RoleWrite {
   readonly provision: Provision | null;
 }
 
-/** @param asked references of the body to look up; null or empty: none */
+/** @param references names in the body to look up; null or empty: none */
 export function newRoleWrite(
   name: string,
   role: Role,
-  asked: { application: string | null; roles: readonly RoleRef[] | null; groups: readonly GroupRef[] | null },
+  references: { application: string | null; roles: readonly RoleRef[] | null; groups: readonly GroupRef[] | null },
   ownClientId: string,
 ): RoleWrite {
-  const { application, roles, groups } = asked;
+  const { application, roles, groups } = references;
   return provided({
     name,
     role: { ...role, ...(roles && { cloud_roles: [] }), ...(groups && { cloud_groups: [] }) },
@@ -199,20 +199,20 @@ export const desiredGrants = (role: Role): Grant[] =>
 export const desiredMemberships = (role: Role): Membership[] =>
   (role.cloud_groups ?? []).map(({ object_id: groupId }) => ({ groupId, standing: "wanted" }));
 
-function mergedGrants(has: readonly Grant[], wanted: readonly Grant[]): Grant[] {
+function mergedGrants(has: readonly Grant[], desired: readonly Grant[]): Grant[] {
   const same = (a: Grant, b: Grant) => sameId(a.roleId, b.roleId) && sameScope(a.scope, b.scope);
   const kept = has.map((grant): Grant => {
-    if (!wanted.some((each) => same(each, grant))) return { ...grant, standing: "unwanted" };
+    if (!desired.some((each) => same(each, grant))) return { ...grant, standing: "unwanted" };
     return grant.standing === "unwanted" ? { ...grant, standing: "tried" } : grant;
   });
-  return [...kept, ...wanted.filter((each) => !has.some((grant) => same(each, grant)))];
+  return [...kept, ...desired.filter((each) => !has.some((grant) => same(each, grant)))];
 }
 
-function mergedMemberships(has: readonly Membership[], wanted: readonly Membership[]): Membership[] {
+function mergedMemberships(has: readonly Membership[], desired: readonly Membership[]): Membership[] {
   const same = (a: Membership, b: Membership) => sameId(a.groupId, b.groupId);
   const kept = has.map((each): Membership => {
-    if (!wanted.some((other) => same(other, each))) return { ...each, standing: "unwanted" };
+    if (!desired.some((other) => same(other, each))) return { ...each, standing: "unwanted" };
     return each.standing === "unwanted" ? { ...each, standing: "tried" } : each;
   });
-  return [...kept, ...wanted.filter((other) => !has.some((each) => same(other, each)))];
+  return [...kept, ...desired.filter((other) => !has.some((each) => same(other, each)))];
 }

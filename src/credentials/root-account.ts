@@ -87,8 +87,8 @@ export class RootAccount {
     const { config, jobs, settings, account } = this.#deps;
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
-    const known = settings();
-    if (known.CLOUD_B_CLIENT_ID || known.CLOUD_B_CLIENT_SECRET) {
+    const overrides = settings();
+    if (overrides.CLOUD_B_CLIENT_ID || overrides.CLOUD_B_CLIENT_SECRET) {
       const because = "a rotated secret would never be used";
       return refuse(
         "invalid",

@@ -1015,7 +1015,7 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/role-write.ts",
     suites: ["test/workers/engine-roles.test.ts"],
-    find: 'if (!wanted.some((each) => same(each, grant))) return { ...grant, standing: "unwanted" };',
+    find: 'if (!desired.some((each) => same(each, grant))) return { ...grant, standing: "unwanted" };',
     replace: "",
     promise: "A right that a role has no more is taken away",
   },
