@@ -1,9 +1,9 @@
 /** The registry, with a way to create many rows of each kind without reports or requests: only reads are measured. */
 import { completeNode } from "../../src/cluster/nodes/complete.ts";
-import { NodeStore } from "../../src/cluster/nodes/nodes-store.ts";
+import { NodeStore } from "../../src/cluster/nodes/node-store.ts";
 import { Reported } from "../../src/cluster/reports/reported.ts";
 import { ClusterRegistry as Registry } from "../../src/objects/cluster-registry.ts";
-import { HostVolumeStore, hostVolumeStamp } from "../../src/volumes/host/host-volume-store.ts";
+import { HostVolumeStore, hostVolumeBackfill } from "../../src/volumes/host/volume-store.ts";
 
 /** How many of each. Row number n has n in its id, see `idOf` in bench/volumes-sides.ts. */
 export interface FillCluster {
@@ -89,7 +89,7 @@ export class ClusterRegistry extends Registry {
       },
       ...{ createTime: now, modifyTime: now },
     });
-    store.setIndex(hostVolumeStamp({ id: FIRST }), INDEX);
+    store.setIndex(hostVolumeBackfill({ id: FIRST }), INDEX);
     this.sql.exec(
       `${numbers(rows)} INSERT INTO host_volumes (id, namespace, name, node_id, node_pool, plugin_id, state, made, gen, wanted,
          capacity_bytes, host_path, create_time, modify_time, create_index, modify_index)
@@ -108,7 +108,7 @@ export class ClusterRegistry extends Registry {
       ...{ CreateTime: 1.7e18, ModifyTime: 1.7e18 },
       TaskStates: { app: { State: "running", Failed: false, Restarts: 0, StartedAt: "2026-11-01T00:00:00Z" } },
     });
-    const { stamp } = reported.takeAs(
+    const { stamp } = reported.applyAs(
       {
         ...{ topic: "Allocation", type: "AllocationUpdated", namespace: "default", id: FIRST, filterKeys: null },
         ...{ jobId: "web", nodeId: FIRST, terminal: false, deleted: false, body, extra: "" },

@@ -256,7 +256,7 @@ export interface ClusterRegistryApi extends StoredObjectApi {
   createSnapshot(request: SnapshotRequest, digest: string): Result<SnapshotAsked>;
   deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<Asked>;
   listSnapshots(page: PageAsk, secrets: Texts): Result<Asked>;
-  /** Waits for the outcome of a plugin operation: see `CsiWork.outcome`. */
+  /** Waits for the outcome of a plugin operation: see `CsiDispatcher.outcome`. */
   csiOutcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null>;
   /** Recent operations of a CSI volume, newest first, without sealed columns. */
   csiOperations({ namespace, id }: Name, from: number, limit: number): Omit<CsiOperation, "sealed">[];

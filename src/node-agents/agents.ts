@@ -17,12 +17,12 @@ interface NodeRegistry {
   lost(id: string, heard?: number): Promise<Result<Written>>;
 }
 
-interface Host {
+interface Dependencies {
   readonly enrolment: Enrolment;
   readonly nodes: NodeRegistry;
   commit<T>(change: () => T): T;
   /** Adds the revocation of a node's session to the outbox; inside a transaction. */
-  promiseRevocation(nodeId: string): void;
+  enqueueRevocation(nodeId: string): void;
   /** Fails the node's operations; inside a transaction. */
   abandon(nodeId: string): void;
   /** Resolves after the session was revoked. Never rejects. */
@@ -31,24 +31,24 @@ interface Host {
 
 /** Agents of the cluster: enrolment, removal, and the session changes that update their nodes. */
 export class Agents {
-  readonly #host: Host;
+  readonly #dependencies: Dependencies;
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   createToken(wanted: NewJoinToken): { secret: string; token: JoinTokenView } {
-    const { commit, enrolment } = this.#host;
+    const { commit, enrolment } = this.#dependencies;
     return commit(() => enrolment.createToken(wanted, Date.now()));
   }
 
   deleteToken(accessor: string): Result<null> {
-    const { commit, enrolment } = this.#host;
+    const { commit, enrolment } = this.#dependencies;
     return commit(() => enrolment.deleteToken(accessor)) ? ok(null) : refuse("missing", "join token not found");
   }
 
   join(request: JoinRequest, service: string): Result<string> {
-    const { commit, enrolment } = this.#host;
+    const { commit, enrolment } = this.#dependencies;
     return commit(() => enrolment.join(request, service, Date.now()));
   }
 
@@ -57,10 +57,10 @@ export class Agents {
    * @returns the index of the node's event line; null when the node was never registered
    */
   async remove(nodeId: string): Promise<Result<Written>> {
-    const { commit, enrolment, nodes, promiseRevocation, abandon, revoked } = this.#host;
+    const { commit, enrolment, nodes, enqueueRevocation, abandon, revoked } = this.#dependencies;
     const isRemoved = commit(() => {
       if (!enrolment.remove(nodeId)) return false;
-      promiseRevocation(nodeId);
+      enqueueRevocation(nodeId);
       abandon(nodeId);
       return true;
     });
@@ -75,7 +75,7 @@ export class Agents {
    *   included
    */
   async changed(nodeId: string, change: AgentChange): Promise<Result<null>> {
-    const { commit, enrolment, nodes } = this.#host;
+    const { commit, enrolment, nodes } = this.#dependencies;
     if (!commit(() => enrolment.note(nodeId, change))) return ok(null);
     // A change yields up to two node messages; each needs its own number.
     const [first, second] = [change.seq * 2, change.seq * 2 + 1];

@@ -16,14 +16,14 @@ import { attach, beyondJoin, close, type Link, linkOf, send } from "./link.ts";
 import type { Operations } from "./operations.ts";
 import type { SessionRecord } from "./session-record.ts";
 
-interface Host {
+interface Dependencies {
   readonly node: string;
   readonly ctx: DurableObjectState;
   readonly record: SessionRecord;
   readonly operations: Operations;
   commit<T>(change: () => T): T;
   /** Adds this node's session change to the outbox of registry updates; inside a transaction. */
-  promiseNews(): void;
+  enqueueUpdate(): void;
   /** The agent's ping interval. */
   pingMs(): number;
   /** The given volume ids that the registry does not know. Never rejects. */
@@ -44,15 +44,15 @@ const SUPERSEDED = "a newer connection of this node took over";
  * newer connection supersedes it.
  */
 export class Connections {
-  readonly #host: Host;
+  readonly #dependencies: Dependencies;
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** The live socket, or null. */
   live(): { readonly socket: WebSocket; readonly id: string } | null {
-    const { ctx, record } = this.#host;
+    const { ctx, record } = this.#dependencies;
     const { live: id } = record.row;
     const socket = id === null ? undefined : ctx.getWebSockets(id)[0];
     return id !== null && socket ? { socket, id } : null;
@@ -60,7 +60,7 @@ export class Connections {
 
   /** Handles an agent's hello. @returns whether it was welcomed */
   async hello(socket: WebSocket, link: Link, hello: Hello): Promise<boolean> {
-    const { ctx, record, operations, commit, promiseNews, unknownVolumes } = this.#host;
+    const { ctx, record, operations, commit, enqueueUpdate, unknownVolumes } = this.#dependencies;
     if (link.state !== "opened") return this.drop(socket, CLOSE.protocol, "hello was said before");
     const proto = commonProtocol(hello.proto);
     if (proto === undefined) return this.drop(socket, CLOSE.version, "there is no common protocol version");
@@ -75,13 +75,13 @@ export class Connections {
     const now = Date.now();
     const { resume, forget } = commit(() => {
       record.begin(link, hello, now);
-      promiseNews();
+      enqueueUpdate();
       return operations.reconcile(hello.journal, link.id);
     });
     for (const other of ctx.getWebSockets()) {
       if (other !== socket && linkOf(other).state === "greeted") close(other, CLOSE.superseded, SUPERSEDED);
     }
-    const pingMs = this.#host.pingMs();
+    const pingMs = this.#dependencies.pingMs();
     const deadMs = AGENT_DEAD_PINGS * pingMs;
     const cfg = { pingMs, deadMs, fingerprintMs: FINGERPRINT_MS, maxInflight: MAX_IN_FLIGHT };
     const known = { resume, forget, unknownVolumes: unknown, features: [VOLUME_CHANGES] };
@@ -91,7 +91,7 @@ export class Connections {
 
   /** Handles a change of the agent's node. */
   changed(socket: WebSocket, link: Link, { node }: Fp): void {
-    const { record, commit, promiseNews } = this.#host;
+    const { record, commit, enqueueUpdate } = this.#dependencies;
     const known = record.report();
     if (!known) return;
     const { HostVolumes: _, ...fields } = node;
@@ -104,26 +104,26 @@ export class Connections {
     }
     commit(() => {
       record.changed(node, Date.now());
-      promiseNews();
+      enqueueUpdate();
     });
   }
 
   /** Handles a change of the node's volumes. */
   volumesChanged(socket: WebSocket, change: Vols): void {
-    const { record, commit, promiseNews } = this.#host;
+    const { record, commit, enqueueUpdate } = this.#dependencies;
     if (record.wouldExceed(change)) {
       this.drop(socket, CLOSE.protocol, `vols: the node has more than ${MAX_VOLUMES} volumes`);
       return;
     }
     commit(() => {
       record.volumesChanged(change, Date.now());
-      promiseNews();
+      enqueueUpdate();
     });
   }
 
   /** Closes a socket for a protocol reason. */
   drop(socket: WebSocket, code: number, reason: string): false {
-    warn("agent-dropped", { node: this.#host.node, code, reason: reason.slice(0, 256) });
+    warn("agent-dropped", { node: this.#dependencies.node, code, reason: reason.slice(0, 256) });
     close(socket, code, reason);
     this.lost(socket, Date.now());
     return false;
@@ -137,21 +137,21 @@ export class Connections {
 
   /** Marks a socket as unusable. @param seen when the agent was last heard over it */
   lost(socket: WebSocket, seen = this.heard(socket)): void {
-    if (linkOf(socket).id === this.#host.record.row.live) this.lose(seen);
+    if (linkOf(socket).id === this.#dependencies.record.row.live) this.lose(seen);
   }
 
   /** Marks the live connection as lost. */
   lose(seen: number): void {
-    const { record, commit, promiseNews } = this.#host;
+    const { record, commit, enqueueUpdate } = this.#dependencies;
     commit(() => {
       record.lose(seen, Date.now());
-      promiseNews();
+      enqueueUpdate();
     });
   }
 
   /** When the agent was last heard over a socket, ms since 1970. */
   heard(socket: WebSocket): number {
-    const answered = this.#host.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+    const answered = this.#dependencies.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
     return Math.max(linkOf(socket).opened, answered);
   }
 
@@ -166,14 +166,14 @@ export class Connections {
 
   /** When the next silence check is due, as of `now`. */
   nextCheck(now: number): number {
-    return now + CHECK_PINGS * this.#host.pingMs();
+    return now + CHECK_PINGS * this.#dependencies.pingMs();
   }
 
   /** Closes silent sockets: a half-open connection looks open. */
   check(now: number): void {
-    const { ctx, record, commit } = this.#host;
+    const { ctx, record, commit } = this.#dependencies;
     const sockets = ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
-    const silent = sockets.filter((socket) => now - this.#spoken(socket) > DEAD_PINGS * this.#host.pingMs());
+    const silent = sockets.filter((socket) => now - this.#spoken(socket) > DEAD_PINGS * this.#dependencies.pingMs());
     for (const socket of silent) {
       const seen = this.heard(socket);
       close(socket, GOING_AWAY, "nothing was heard of the agent");
@@ -184,7 +184,7 @@ export class Connections {
 
   /** Why a connection is refused as outdated, or null. */
   #newerThan({ number }: Link, { epoch }: Hello): string | null {
-    const { epoch: known } = this.#host.record.row;
+    const { epoch: known } = this.#dependencies.record.row;
     if (epoch < known)
       return `this is an old copy: the agent of this node has started ${known} times, this one ${epoch}`;
     const live = this.live();

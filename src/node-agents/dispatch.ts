@@ -8,7 +8,7 @@ import { warn } from "../platform/observability/log.ts";
 import { send } from "./link.ts";
 import type { OperationRow, Operations, Outcome } from "./operations.ts";
 
-interface Host {
+interface Dependencies {
   readonly node: string;
   readonly operations: Operations;
   commit<T>(change: () => T): T;
@@ -23,15 +23,15 @@ interface Host {
 
 /** Sends operations to the agent and processes their results. */
 export class Dispatch {
-  readonly #host: Host;
+  readonly #dependencies: Dependencies;
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Whether an operation was accepted before. One of unknown outcome is then sent again. */
   isKnown({ id }: Operation): boolean {
-    const { operations, commit } = this.#host;
+    const { operations, commit } = this.#dependencies;
     if (!operations.find(id)) return false;
     commit(() => operations.retry(id));
     this.pump();
@@ -40,7 +40,7 @@ export class Dispatch {
 
   /** Accepts an operation and sends it if a slot is free. */
   take(operation: Operation): Result<null> {
-    const { operations, commit, keys, holdKeys } = this.#host;
+    const { operations, commit, keys, holdKeys } = this.#dependencies;
     const { id, secrets } = operation;
     const taken = refuseIfSealed(() => {
       const [params, hidden] = hiding(operation.params);
@@ -59,17 +59,17 @@ export class Dispatch {
 
   /** Sends operations to free slots. */
   pump(): void {
-    this.#send(this.#host.commit(() => this.#takeUnsent()));
+    this.#send(this.#dependencies.commit(() => this.#takeUnsent()));
   }
 
   /** The next operations for free slots, marked as sent before they are; inside a transaction. */
   #takeUnsent(): readonly OperationRow[] {
-    const to = this.#host.live();
-    return to ? this.#host.operations.takeUnsent(to.id, Date.now()) : [];
+    const to = this.#dependencies.live();
+    return to ? this.#dependencies.operations.takeUnsent(to.id, Date.now()) : [];
   }
 
   #send(rows: readonly OperationRow[]): void {
-    const { node, live } = this.#host;
+    const { node, live } = this.#dependencies;
     const to = rows.length > 0 && live();
     if (!to) return;
     for (const row of rows) {
@@ -82,7 +82,7 @@ export class Dispatch {
 
   /** Processes the agent's result of an operation. @returns the key of the owner to notify, or null */
   ended(socket: WebSocket, row: OperationRow | null, frame: Res): string | null {
-    const { operations, commit, promise } = this.#host;
+    const { operations, commit, promise } = this.#dependencies;
     const { outcome, next } = commit(() => {
       const outcome = row && operations.end(row, resultOf(row, frame), Date.now());
       if (outcome) promise(outcome);
@@ -97,7 +97,7 @@ export class Dispatch {
 
   /** @throws Sealed */
   #frameOf({ id, method, key, gen, deadline_ms, params, sealed }: OperationRow): Req {
-    const opened = sealed && (JSON.parse(this.#host.keys().openText(sealed, contextOf(id))) as SealedPart);
+    const opened = sealed && (JSON.parse(this.#dependencies.keys().openText(sealed, contextOf(id))) as SealedPart);
     const { secrets, hidden } = opened ?? {};
     return {
       ...{ t: "req", op: id, method, key, gen, deadlineMs: deadline_ms },

@@ -52,12 +52,12 @@ const KEEP_ENDED_MS = DAY_MS;
  * How long an unknown outcome is resolved. The agent's fences last as long; after that a late operation could do
  * harm.
  */
-const TRIED_DAYS = 30;
-const MOST_RARELY_MS = 3_600_000;
+const RESOLVE_DAYS = 30;
+const MAX_INTERVAL_MS = 3_600_000;
 /** The agent reported an unknown outcome: the operation does not run any more. */
-const AFTER_DOUBT = { cap: MOST_RARELY_MS };
+const AFTER_UNKNOWN = { cap: MAX_INTERVAL_MS };
 /** The agent was silent: the operation may still run. */
-const AFTER_SILENCE = { base: 60_000, cap: MOST_RARELY_MS };
+const AFTER_SILENCE = { base: 60_000, cap: MAX_INTERVAL_MS };
 
 const OPEN = "state NOT IN ('done', 'failed')";
 
@@ -130,18 +130,18 @@ export class Operations {
    */
   reconcile(journal: readonly { readonly op: string }[], connection: string): Reconciled {
     this.#sql.exec(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
-    const told: Reconciled = { resume: [], forget: [] };
+    const reconciled: Reconciled = { resume: [], forget: [] };
     for (const { op } of journal) {
       const row = this.find(op);
       // An operation that was never sent is in no genuine journal; the agent receives it in order.
       const isOpen = row !== null && row.state !== "done" && row.state !== "failed" && row.sends > 0;
-      const list = isOpen ? told.resume : told.forget;
+      const list = isOpen ? reconciled.resume : reconciled.forget;
       if (list.length === MAX_KEPT_OPERATIONS) continue;
       list.push(op);
       if (isOpen && row.sealed === null && row.state !== "unknown")
         this.#sql.exec("UPDATE operations SET connection = ? WHERE id = ?", connection, op);
     }
-    return told;
+    return reconciled;
   }
 
   /**
@@ -156,7 +156,7 @@ export class Operations {
       // On no connection, but not sent before it is due.
       this.#sql.exec(
         "UPDATE operations SET state = 'unknown', connection = '', due = ?, said = ? WHERE id = ?",
-        now + backoff(row.sends - 1, AFTER_DOUBT),
+        now + backoff(row.sends - 1, AFTER_UNKNOWN),
         message,
         id,
       );
@@ -180,11 +180,11 @@ export class Operations {
   }
 
   /** Processes due operations: timeouts, retries and deletions. */
-  passTime(now: number, limit: number): Outcome[] {
+  tick(now: number, limit: number): Outcome[] {
     const due = this.#sql
       .exec<OperationRow>("SELECT * FROM operations WHERE due <= ? ORDER BY due LIMIT ?", now, limit)
       .toArray();
-    return due.map((row) => this.#pass(row, now)).filter((outcome) => outcome !== null);
+    return due.map((row) => this.#handleDue(row, now)).filter((outcome) => outcome !== null);
   }
 
   /** Fails all open operations of a removed node. */
@@ -199,14 +199,14 @@ export class Operations {
     });
   }
 
-  #pass({ id, key, state, sends, created, connection, said }: OperationRow, now: number): Outcome | null {
+  #handleDue({ id, key, state, sends, created, connection, said }: OperationRow, now: number): Outcome | null {
     if (state === "done" || state === "failed") {
       this.#sql.exec("DELETE FROM operations WHERE id = ?", id);
       return null;
     }
-    if (state === "unknown" && created + TRIED_DAYS * DAY_MS <= now) {
+    if (state === "unknown" && created + RESOLVE_DAYS * DAY_MS <= now) {
       this.#close(id, "failed", now);
-      const message = `given up: in ${TRIED_DAYS} days the node has not told what came of it${said === null ? "" : `; it last said: ${said}`}`;
+      const message = `given up: in ${RESOLVE_DAYS} days the node has not told what came of it${said === null ? "" : `; it last said: ${said}`}`;
       return { id, key, result: { state: "given-up", error: { kind: "timeout", message } } };
     }
     if (state === "pending") {

@@ -13,7 +13,7 @@ it("tells the registry of a volume again only after a change of it", () => {
   const node = { Name: "node", HostVolumes: { data: volume("/a") } };
   const hello = { boot: "b", epoch: 1, agent: "1.0.0", node, unavailableVolumes: [] } as unknown as Hello;
   record.begin({ id: "link" } as Link, hello, 0);
-  record.told(record.change().seq);
+  record.acknowledge(record.change().seq);
   record.volumesChanged(usable("/a"), 1);
   expect(record.change()).not.toHaveProperty("volumes");
   record.volumesChanged(usable("/b"), 2);

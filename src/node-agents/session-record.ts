@@ -144,7 +144,7 @@ export class SessionRecord {
   }
 
   /** Forces a resend after the registry lost its state. */
-  again(): void {
+  resend(): void {
     this.#write("UPDATE session SET seq = seq + 1");
   }
 
@@ -190,7 +190,7 @@ export class SessionRecord {
   }
 
   /** Marks changes up to `seq` as delivered to the registry. */
-  told(seq: number): void {
+  acknowledge(seq: number): void {
     this.#sql.exec("UPDATE report SET told = max(told, ?)", seq);
     this.#sql.exec("DELETE FROM report_volumes WHERE seq <= ? AND body IS NULL", seq);
   }

@@ -41,9 +41,9 @@ import { claimMigrations } from "../volumes/claims/schema.ts";
 import { Csi } from "../volumes/csi/csi.ts";
 import { CSI_OPERATION } from "../volumes/csi/operations.ts";
 import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.ts";
-import { HostVolumeParts } from "../volumes/host/host-volume-parts.ts";
-import { VOLUME_OPERATION } from "../volumes/operations.ts";
-import { hostVolumeMigrations } from "../volumes/schema.ts";
+import { HostVolumeComponents } from "../volumes/host/components.ts";
+import { VOLUME_OPERATION } from "../volumes/host/operations.ts";
+import { hostVolumeMigrations } from "../volumes/host/schema.ts";
 import { NodeParts } from "./node-parts.ts";
 import { NodeSurface } from "./node-surface.ts";
 
@@ -61,7 +61,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   readonly #joined: SharedRead<JoinedPage>;
   readonly #ingestion: Ingestion;
   protected override readonly members: NodeParts;
-  protected override readonly host: HostVolumeParts;
+  protected override readonly host: HostVolumeComponents;
   protected override readonly csi: Csi;
   protected override readonly ended: EndedNamespaces;
   #keys: DataKeys | undefined;
@@ -97,7 +97,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
         event: (_lane, rows) => this.#journal.deliver(rows),
         revocation: (node) => nodeSession(this.env, node).revoke(),
         volume: (_volume, rows) => this.host.volumes.deliver(rows),
-        csi: (_operation, rows) => this.csi.work.deliver(rows),
+        csi: (_operation, rows) => this.csi.dispatcher.deliver(rows),
         "key-holder": () => this.#tellKeyHolder(),
       },
     );
@@ -122,7 +122,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
       promise: (operation) => this.#enlistCsi(operation),
       start: (node, operation) => nodeSession(this.env, node).start(operation),
     });
-    this.host = new HostVolumeParts({
+    this.host = new HostVolumeComponents({
       ...{ sql: this.sql, journal: this.#journal },
       promise: (volume, operation) => this.outbox.enlist("volume", volume, operation),
       send: (volume) => this.outbox.drain("volume", volume),
@@ -133,14 +133,14 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
       followers: () => [...this.host.followers, ...this.csi.followers],
       graceMs: () => settings(this.env).NODE_GRACE_MS,
       commit: (change) => this.commit(change),
-      promiseRevocation: (node) => this.outbox.enlist("revocation", node, null),
+      enqueueRevocation: (node) => this.outbox.enlist("revocation", node, null),
       abandon: (node) => this.host.volumes.abandon(node),
       revoked: (node) => this.outbox.drain("revocation", node),
     });
     const { nodes, drains } = this.members;
     this.#ingestion = new Ingestion({
       ...{ sql: this.sql, journal: this.#journal, reported: this.#reported, nodes },
-      takers: {
+      observers: {
         Allocation: [
           (before, after, line) => together(nodesOf(before, after).map((id) => drains.allocationChanged(id, line))),
           (before, after, _line, report) => this.host.claims.allocationChanged(before, after, report),
@@ -204,8 +204,8 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   // ---- writes ----
 
   /** Ingests scheduler reports: see `Ingestion`. */
-  ingest(...parameters: Parameters<Ingestion["take"]>): ReturnType<Ingestion["take"]> {
-    return this.#ingestion.take(...parameters);
+  ingest(...parameters: Parameters<Ingestion["apply"]>): ReturnType<Ingestion["apply"]> {
+    return this.#ingestion.apply(...parameters);
   }
 
   /** Like `ingest`, for bodies larger than one RPC. */
@@ -213,14 +213,14 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     source: SourceLine | null,
     reports: ReadableStream<Uint8Array>,
     full: FullList | null,
-  ): ReturnType<Ingestion["take"]> {
-    return this.#ingestion.take(source, await fromStream(reports), full);
+  ): ReturnType<Ingestion["apply"]> {
+    return this.#ingestion.apply(source, await fromStream(reports), full);
   }
 
   /** Result of a node operation. May be delivered twice. */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
     if (await this.host.volumes.operationDone(nodeId, id, result)) return;
-    await this.csi.work.operationDone(nodeId, id, result);
+    await this.csi.dispatcher.operationDone(nodeId, id, result);
   }
 
   /** Sessions of agents, and of nodes with open operations. */

@@ -13,14 +13,14 @@ import type {
 } from "../contracts/csi-volumes.ts";
 import type { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
-import type { CsiAsks } from "../volumes/csi/asks.ts";
-import { showable } from "../volumes/csi/claim.ts";
+import { showable } from "../volumes/csi/claim-views.ts";
 import type { CsiClaims } from "../volumes/csi/claims.ts";
 import type { Csi } from "../volumes/csi/csi.ts";
 import type { CsiVolumes } from "../volumes/csi/csi-volumes.ts";
+import type { CsiDispatcher } from "../volumes/csi/dispatcher.ts";
 import { CSI_PLUGIN } from "../volumes/csi/plugins.ts";
+import type { ProviderCalls } from "../volumes/csi/provider-calls.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
-import type { CsiWork } from "../volumes/csi/work.ts";
 
 /** CSI surface of `ClusterRegistry`; its components decide. */
 export abstract class CsiSurface extends StoredObject {
@@ -108,25 +108,25 @@ export abstract class CsiSurface extends StoredObject {
     return this.csi.claimStore.of(name, from, limit).map(showable);
   }
 
-  listExternalVolumes(...given: Parameters<CsiAsks["listVolumes"]>): ReturnType<CsiAsks["listVolumes"]> {
+  listExternalVolumes(...given: Parameters<ProviderCalls["listVolumes"]>): ReturnType<ProviderCalls["listVolumes"]> {
     return this.csi.asks.listVolumes(...given);
   }
 
-  createSnapshot(...given: Parameters<CsiAsks["createSnapshot"]>): ReturnType<CsiAsks["createSnapshot"]> {
+  createSnapshot(...given: Parameters<ProviderCalls["createSnapshot"]>): ReturnType<ProviderCalls["createSnapshot"]> {
     return this.csi.asks.createSnapshot(...given);
   }
 
-  deleteSnapshot(...given: Parameters<CsiAsks["deleteSnapshot"]>): ReturnType<CsiAsks["deleteSnapshot"]> {
+  deleteSnapshot(...given: Parameters<ProviderCalls["deleteSnapshot"]>): ReturnType<ProviderCalls["deleteSnapshot"]> {
     return this.csi.asks.deleteSnapshot(...given);
   }
 
-  listSnapshots(...given: Parameters<CsiAsks["listSnapshots"]>): ReturnType<CsiAsks["listSnapshots"]> {
+  listSnapshots(...given: Parameters<ProviderCalls["listSnapshots"]>): ReturnType<ProviderCalls["listSnapshots"]> {
     return this.csi.asks.listSnapshots(...given);
   }
 
-  /** Outcome of a plugin operation: see `CsiWork.outcome`. */
-  csiOutcome(...given: Parameters<CsiWork["outcome"]>): Promise<CsiOutcome | null> {
-    return this.csi.work.outcome(...given);
+  /** Outcome of a plugin operation: see `CsiDispatcher.outcome`. */
+  csiOutcome(...given: Parameters<CsiDispatcher["outcome"]>): Promise<CsiOutcome | null> {
+    return this.csi.dispatcher.outcome(...given);
   }
 
   /** Recent operations of a CSI volume, newest first, from a number down. Never includes sealed values. */

@@ -8,14 +8,14 @@ import type {
 } from "../contracts/host-volumes.ts";
 import type { VolumeClaims } from "../volumes/claims/claims.ts";
 import { VOLUME_CLAIM } from "../volumes/claims/store.ts";
-import type { HostVolumeParts } from "../volumes/host/host-volume-parts.ts";
-import { HOST_VOLUME } from "../volumes/host/host-volume-store.ts";
+import type { HostVolumeComponents } from "../volumes/host/components.ts";
 import type { HostVolumes } from "../volumes/host/host-volumes.ts";
+import { HOST_VOLUME } from "../volumes/host/volume-store.ts";
 import { CsiSurface } from "./csi-surface.ts";
 
 /** Host volume surface of `ClusterRegistry`, including sticky claims; its components decide. */
 export abstract class HostVolumeSurface extends CsiSurface {
-  protected abstract readonly host: HostVolumeParts;
+  protected abstract readonly host: HostVolumeComponents;
 
   /** One page of host volumes, and the index of their table. */
   hostVolumes(query: VolumeQuery): VolumePage & { readonly index: number } {

@@ -1,7 +1,7 @@
 import { Drains } from "../cluster/nodes/drains.ts";
 import { NodePools } from "../cluster/nodes/node-pools.ts";
+import { NodeStore } from "../cluster/nodes/node-store.ts";
 import { Nodes } from "../cluster/nodes/nodes.ts";
-import { NodeStore } from "../cluster/nodes/nodes-store.ts";
 import type { Reported } from "../cluster/reports/reported.ts";
 import type { NodeFollower } from "../contracts/change-set.ts";
 import type { Journal } from "../contracts/event-publisher.ts";
@@ -12,7 +12,7 @@ import type { Timed } from "../platform/durable/blocking/timed.ts";
 
 type AgentsHost = ConstructorParameters<typeof Agents>[0];
 
-interface Host extends Pick<AgentsHost, "commit" | "promiseRevocation" | "abandon" | "revoked"> {
+interface Host extends Pick<AgentsHost, "commit" | "enqueueRevocation" | "abandon" | "revoked"> {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   readonly reported: Reported;

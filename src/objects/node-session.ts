@@ -84,7 +84,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     this.#connections = new Connections({
       ...parts,
       ctx,
-      promiseNews: () => this.outbox.enlistLatest("agent", "", null),
+      enqueueUpdate: () => this.outbox.enlistLatest("agent", "", null),
       pingMs: () => settings(this.env).AGENT_PING_MS,
       unknownVolumes: (held) => this.#unknownVolumes(held),
     });
@@ -155,7 +155,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   async purged(): Promise<void> {
     if (!this.#connections.live()) return;
     this.commit(() => {
-      this.#record.again();
+      this.#record.resend();
       this.outbox.enlistLatest("agent", "", null);
     });
     await this.outbox.drain("agent");
@@ -311,7 +311,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     if (check_due !== null && check_due <= now) this.#connections.check(now);
     this.commit(() => {
       if (revoked) this.#abandon(now);
-      for (const outcome of this.#operations.passTime(now, OPERATIONS_PER_TURN)) this.#promise(outcome);
+      for (const outcome of this.#operations.tick(now, OPERATIONS_PER_TURN)) this.#promise(outcome);
     });
     this.#dispatch.pump();
   }
@@ -324,7 +324,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     if (!told.ok && told.reason === "missing" && change.connectedSince !== null)
       told = await registry.agentNews(this.#node, this.#record.change({ whole: true }));
     if (!told.ok && change.connectedSince !== null) this.#connections.refused(told.message);
-    return () => this.#record.told(change.seq);
+    return () => this.#record.acknowledge(change.seq);
   }
 
   async #tellResults(rows: readonly OutboxRow[]): Promise<void> {

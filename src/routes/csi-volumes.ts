@@ -6,14 +6,14 @@ import type { CsiOperation, CsiRequest, Name, ShowableClaim } from "../contracts
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
-import { carryOutCsi } from "../volumes/csi/carry-out.ts";
-import { shownClaim } from "../volumes/csi/claim.ts";
+import { shownClaim } from "../volumes/csi/claim-views.ts";
 import { shownOperation } from "../volumes/csi/operations.ts";
 import { type CsiBody, parseBody, requestOf } from "../volumes/csi/request-body.ts";
-import { type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";
+import { runCsiOperation } from "../volumes/csi/run-operation.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
+import { type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume-views.ts";
 import { joinedErrors } from "../volumes/joined-errors.ts";
-import { outcomeBy } from "../volumes/outcome-by.ts";
+import { pollOutcome } from "../volumes/poll-outcome.ts";
 import { allowsOne, digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
 import { judgeCsiVolume } from "./csi-volume-rules.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
@@ -100,7 +100,7 @@ async function register(call: AuthorisedCall, asked: readonly Asked[]): Promise<
   const deadline = CSI_METHODS["csi.controller.validate"].deadlineMs;
   for (const { request, nodeId } of asked) {
     const begin = () => registry.validateCsiVolume(request, nodeId, crypto.randomUUID());
-    await carryOutCsi(call.env, begin, deadline);
+    await runCsiOperation(call.env, begin, deadline);
   }
   const owed: Refusal[] = [];
   for (const { request } of asked) owed.push(...(await grow(call, request)));
@@ -119,10 +119,10 @@ async function grow(call: AuthorisedCall, request: CsiRequest): Promise<Refusal[
   const digest = digestOf(call, "grow", withoutSecrets(request));
   const registry = clusterRegistry(call.env);
   const begin = () => registry.growCsiVolume(request, digest);
-  const grown = await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.expand"].deadlineMs);
+  const grown = await runCsiOperation(call.env, begin, CSI_METHODS["csi.controller.expand"].deadlineMs);
   if (!grown) return [];
   const until = Date.now() + CSI_METHODS["csi.node.expand"].deadlineMs;
-  const done = await outcomeBy(until, (waitMs, last) => registry.csiExpanded(request, waitMs, last));
+  const done = await pollOutcome(until, (waitMs, last) => registry.csiExpanded(request, waitMs, last));
   if (done?.ok) return [];
   return [done ?? refuse("timeout", `volume ${request.id} has grown, but not yet its file system everywhere`)];
 }
@@ -151,7 +151,7 @@ async function createOne(call: AuthorisedCall, request: CsiRequest, namespaceId:
   const registry = clusterRegistry(call.env);
   const digest = digestOf(call, "create", withoutSecrets(request));
   const begin = () => registry.createCsiVolume(namespaceId, request, digest);
-  const made = await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.create"].deadlineMs);
+  const made = await runCsiOperation(call.env, begin, CSI_METHODS["csi.controller.create"].deadlineMs);
   if (made) return made.index;
   const [owed] = await grow(call, request);
   const { index } = unwrap(await registry.commitCsiVolumes([namespaceId], [request]));
@@ -187,7 +187,7 @@ async function remove(call: AuthorisedCall): Promise<Response> {
   const [name, secrets] = [nameOf(call), headerSecrets(call)];
   const digest = digestOf(call, "delete", name);
   const begin = () => clusterRegistry(call.env).deleteCsiVolume(name, secrets, digest);
-  const done = await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.delete"].deadlineMs);
+  const done = await runCsiOperation(call.env, begin, CSI_METHODS["csi.controller.delete"].deadlineMs);
   return clusterEmpty({ index: done?.index ?? null });
 }
 
@@ -201,7 +201,7 @@ async function detach(call: AuthorisedCall): Promise<Response> {
   const [registry, name] = [clusterRegistry(call.env), nameOf(call)];
   unwrap(await registry.detachCsiVolume(name, node));
   const until = Date.now() + DETACH_MS;
-  const done = await outcomeBy(until, (waitMs, last) => registry.csiDetached(name, node, waitMs, last));
+  const done = await pollOutcome(until, (waitMs, last) => registry.csiDetached(name, node, waitMs, last));
   unwrap(done ?? refuse("timeout", `volume ${name.id} is not detached yet: it goes on`));
   const { index } = await registry.readCsiVolume(name);
   return clusterEmpty({ index });

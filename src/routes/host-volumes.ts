@@ -6,9 +6,9 @@ import { allowsNamespace } from "../contracts/cluster-rights.ts";
 import type { Begun, HostVolumeRequest } from "../contracts/host-volumes.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, denied, invalid, unwrap } from "../platform/http/errors.ts";
-import { carryOut } from "../volumes/carry-out.ts";
-import { hostVolumeJson, shownHostVolume } from "../volumes/host/host-volume.ts";
 import { type HostVolumeBody, parseBody, requestOf } from "../volumes/host/request-body.ts";
+import { runHostVolumeOperation } from "../volumes/host/run-operation.ts";
+import { hostVolumeJson, shownHostVolume } from "../volumes/host/volume-views.ts";
 import { judgeHostVolume } from "./host-volume-rules.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
 import { mayList, namespaceOf } from "./server/cluster-reads.ts";
@@ -71,7 +71,7 @@ function perform(
   const registry = clusterRegistry(env);
   const method = `dhv.${intent}` as const;
   const { id } = request;
-  return carryOut(
+  return runHostVolumeOperation(
     env,
     (search) => {
       if (id !== null) return registry.updateHostVolume(method, { ...request, id }, begun);
@@ -113,7 +113,7 @@ async function remove(call: AuthorisedCall): Promise<Response> {
   const begun = begunBy(call, "", ["delete", id, force]);
   const registry = clusterRegistry(call.env);
   const begin = () => registry.deleteHostVolume(id, namespace, force, begun);
-  const { index } = await carryOut(call.env, begin, METHODS["dhv.delete"].deadlineMs);
+  const { index } = await runHostVolumeOperation(call.env, begin, METHODS["dhv.delete"].deadlineMs);
   return clusterJson(call, { Index: index ?? 0 }, { index });
 }
 

@@ -3,15 +3,15 @@ import { allowsNamespace, CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts
 import type { VolumeQuery } from "../contracts/host-volumes.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, denied, notFound } from "../platform/http/errors.ts";
-import { csiVolumeFields, csiVolumeStub, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
+import { csiVolumeFields, csiVolumeStub, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume-views.ts";
 import {
   hostVolumeFields,
   hostVolumeJson,
   hostVolumeStub,
   type ShownHostVolume,
   shownHostVolume,
-} from "../volumes/host/host-volume.ts";
+} from "../volumes/host/volume-views.ts";
 import { allowsOne } from "./csi-access.ts";
 import { blocking, type Reading } from "./server/blocking.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";

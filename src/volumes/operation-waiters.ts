@@ -2,18 +2,18 @@
 const BETWEEN_TWO_WAITS_MS = 2_000;
 
 /** Requests that wait for operations, in memory of the registry object. */
-export class Attendance {
+export class OperationWaiters {
   readonly #waiting = new Map<string, Set<() => void>>();
   /** The time until which a polling client counts as present, by operation. */
-  readonly #attended = new Map<string, number>();
+  readonly #expected = new Map<string, number>();
 
   /** Marks a client as about to wait for an operation. */
-  attend(id: string): void {
-    this.#attended.set(id, Date.now() + BETWEEN_TWO_WAITS_MS);
+  expectWaiter(id: string): void {
+    this.#expected.set(id, Date.now() + BETWEEN_TWO_WAITS_MS);
   }
 
-  isAttended(id: string): boolean {
-    return this.#waiting.has(id) || (this.#attended.get(id) ?? 0) > Date.now();
+  isAwaited(id: string): boolean {
+    return this.#waiting.has(id) || (this.#expected.get(id) ?? 0) > Date.now();
   }
 
   /** Resolves when an operation is woken, at the latest after `waitMs`. @param last the caller does not poll again */
@@ -26,13 +26,13 @@ export class Attendance {
     clearTimeout(timer);
     this.#waiting.get(id)?.delete(resolve);
     if (this.#waiting.get(id)?.size === 0) this.#waiting.delete(id);
-    if (last || !isRunning()) this.#attended.delete(id);
-    else this.attend(id);
+    if (last || !isRunning()) this.#expected.delete(id);
+    else this.expectWaiter(id);
   }
 
   /** Wakes all waiters of a completed operation. */
   wake(id: string): void {
     for (const answer of [...(this.#waiting.get(id) ?? [])]) answer();
-    this.#attended.delete(id);
+    this.#expected.delete(id);
   }
 }

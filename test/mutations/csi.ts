@@ -5,7 +5,7 @@ const OPERATIONS = {
   suites: ["test/workers/csi-review-claims.test.ts", "test/workers/csi-review.test.ts"],
 };
 const WORK = {
-  file: "src/volumes/csi/work.ts",
+  file: "src/volumes/csi/dispatcher.ts",
   suites: ["test/workers/csi-crash.test.ts", "test/workers/csi-volumes.test.ts"],
 };
 const CONTROLLERS = {
@@ -23,7 +23,7 @@ const STEP = {
 const PLACEMENT = { file: "src/volumes/host/placement.ts", suites: ["test/workers/host-volumes-create.test.ts"] };
 const HOST = { file: "src/volumes/host/host-volumes.ts", suites: ["test/workers/host-volumes-unknown.test.ts"] };
 const STATES = {
-  file: "src/volumes/volume-states.ts",
+  file: "src/volumes/host/volume-states.ts",
   suites: ["test/workers/host-volumes-nodes.test.ts", "test/workers/node-volumes.test.ts"],
 };
 const SESSION = { file: "src/node-agents/session-record.ts", suites: ["test/workers/node-volumes.test.ts"] };
@@ -92,7 +92,7 @@ export const csi: Mutation[] = [
   },
   {
     ...WORK,
-    find: "if (this.#moveOn(operation)) return false;\n    this.#fail({ ...operation, uncertain: true }, told(operation, why));",
+    find: "if (this.#tryNextController(operation)) return false;\n    this.#fail({ ...operation, uncertain: true }, told(operation, why));",
     replace: "this.#fail({ ...operation, uncertain: true }, told(operation, why));",
     promise: "Another controller is asked for what a node will not tell",
   },
@@ -167,7 +167,7 @@ export const csi: Mutation[] = [
   },
   {
     ...STATES,
-    suites: ["src/volumes/volume-states.test.ts"],
+    suites: ["src/volumes/host/volume-states.test.ts"],
     find: "filter((volume) => volume?.nodeId === nodeId)",
     replace: "filter((volume) => volume !== null)",
     promise: "A volume follows the node that it is on",
@@ -205,8 +205,8 @@ export const csi: Mutation[] = [
   },
   {
     ...STEP,
-    find: 'now.node === "gone" || now.node === "theirs") return become("node-detached");',
-    replace: 'now.node === "gone") return become("node-detached");',
+    find: 'now.node === "gone" || now.node === "theirs") return transition("node-detached");',
+    replace: 'now.node === "gone") return transition("node-detached");',
     promise: "A node that somebody else has by now is asked for nothing",
   },
   {
@@ -217,8 +217,8 @@ export const csi: Mutation[] = [
   },
   {
     ...STEP,
-    find: 'return now.others.busy ? REST : ask("csi.controller.unpublish");',
-    replace: 'return ask("csi.controller.unpublish");',
+    find: 'return now.others.busy ? IDLE : operate("csi.controller.unpublish");',
+    replace: 'return operate("csi.controller.unpublish");',
     promise: "A volume is not detached while it is being attached for another claim",
   },
   {
@@ -229,13 +229,13 @@ export const csi: Mutation[] = [
   },
   {
     ...STEP,
-    find: 'if (state === "published" && mountLost) return become("attached");',
+    find: 'if (state === "published" && mountLost) return transition("attached");',
     replace: "",
     promise: "A volume whose mount is lost is published again",
   },
   {
     ...STEP,
-    find: 'if (!attaches) return become("attached");',
+    find: 'if (!attaches) return transition("attached");',
     replace: "",
     promise: "A plugin that attaches nothing is not asked to",
   },

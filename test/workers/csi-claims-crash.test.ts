@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Operation } from "../../src/contracts/node-operation.ts";
-import { ClaimWalk } from "../../src/volumes/csi/claim-controller.ts";
+import { ClaimController } from "../../src/volumes/csi/claim-controller.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -106,7 +106,7 @@ describe("a claim outlives the death of the registry", () => {
   });
 
   it("whatever was to be done at once: the alarm does it", async () => {
-    vi.spyOn(ClaimWalk.prototype, "soon").mockImplementation(() => {});
+    vi.spyOn(ClaimController.prototype, "soon").mockImplementation(() => {});
     await report(() => runs(NODE));
     await byItself(isPublished);
     await report(() => ends(NODE));

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
-import { VolumeUsage } from "../../src/volumes/usage.ts";
+import { VolumeUsage } from "../../src/volumes/host/usage.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
 import { addNode, ask, finish, listed, lose, make, nodeId, run, ScriptedNodes } from "./host-volumes.ts";

@@ -1,9 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import type { VolumeQuery } from "../../src/contracts/host-volumes.ts";
-import { HostVolumeStore } from "../../src/volumes/host/host-volume-store.ts";
+import { VolumeUsage } from "../../src/volumes/host/usage.ts";
+import { HostVolumeStore } from "../../src/volumes/host/volume-store.ts";
 import { NodeView } from "../../src/volumes/node-view.ts";
-import { VolumeUsage } from "../../src/volumes/usage.ts";
 import { addNode, nodeId } from "./host-volumes.ts";
 import { counted, registryObject } from "./nodes-helpers.ts";
 

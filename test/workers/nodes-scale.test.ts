@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it } from "vitest";
-import { dueNode, NodeStore } from "../../src/cluster/nodes/nodes-store.ts";
+import { dueNode, NodeStore } from "../../src/cluster/nodes/node-store.ts";
 import { get } from "./client.ts";
 import { counted, id, ready, registryObject } from "./nodes-helpers.ts";
 

@@ -110,9 +110,9 @@ describe.each(SIZES)("with %i objects of each topic", (size) => {
       },
       ...{ jobId: `job-${JOBS / 2}`, terminal: false, deleted: false, body: '{"ID":"x"}', extra: "" },
     };
-    const changed = await counted((reported) => reported.takeAs({ ...base, id: middle }, 7));
+    const changed = await counted((reported) => reported.applyAs({ ...base, id: middle }, 7));
     expect([changed.result.event.Key, changed.read <= 4, changed.written]).toEqual([middle, true, 1]);
-    const made = await counted((reported) => reported.takeAs({ ...base, id: "new" }, 7));
+    const made = await counted((reported) => reported.applyAs({ ...base, id: "new" }, 7));
     expect(made.read).toBeLessThanOrEqual(4);
   });
 });

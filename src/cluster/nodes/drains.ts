@@ -6,8 +6,8 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
-import { happened } from "./nodes.ts";
-import { dueNode, type NodeStore, type StoredNode } from "./nodes-store.ts";
+import { dueNode, type NodeStore, type StoredNode } from "./node-store.ts";
+import { nodeEvent } from "./nodes.ts";
 
 /** Drains handled per alarm; the next alarm follows at once. */
 const DRAINS_PER_ALARM = 500;
@@ -52,14 +52,14 @@ export class Drains implements Timed {
       Drain: true,
       DrainStrategy: strategy,
       SchedulingEligibility: "ineligible",
-      LastDrain: noted(node.DrainStrategy ? node.LastDrain : null, "draining", note, time),
+      LastDrain: lastDrainOf(node.DrainStrategy ? node.LastDrain : null, "draining", note, time),
     };
     const message = node.DrainStrategy ? "Node drain strategy updated" : "Node drain strategy set";
     // Stored with a due time, so that the alarm completes an empty drain after a crash here.
     const isDone = isOver(strategy, now) || !this.#isBusy(id, spec.ignoreSystemJobs);
     const drainDue = isDone ? now + GRACE_MS : deadlineOf(strategy);
     const begun = await this.#change((line) =>
-      this.#store.write(line, known, draining, "NodeDrain", [happened(now, "Drain", message)], {
+      this.#store.write(line, known, draining, "NodeDrain", [nodeEvent(now, "Drain", message)], {
         drivesDrain: true,
         drainDue,
       }),
@@ -85,9 +85,11 @@ export class Drains implements Timed {
       Drain: false,
       DrainStrategy: null,
       SchedulingEligibility: eligibility,
-      LastDrain: node.Drain ? noted(node.LastDrain, "canceled", note, new Date(now).toISOString()) : node.LastDrain,
+      LastDrain: node.Drain
+        ? lastDrainOf(node.LastDrain, "canceled", note, new Date(now).toISOString())
+        : node.LastDrain,
     };
-    const event = happened(now, "Drain", "Node drain disabled");
+    const event = nodeEvent(now, "Drain", "Node drain disabled");
     return this.#change((line) => this.#store.write(line, known, stopped, "NodeDrain", [event]));
   }
 
@@ -98,43 +100,43 @@ export class Drains implements Timed {
   allocationChanged(nodeId: string, line: number): Told {
     if (!this.#store.isDraining(nodeId)) return NOTHING;
     const known = this.#store.find(nodeId);
-    return known && this.#isEnded(known, Date.now()) ? this.#ended(known, line) : NOTHING;
+    return known && this.#isComplete(known, Date.now()) ? this.#complete(known, line) : NOTHING;
   }
 
   async onAlarm(now: number): Promise<void> {
     for (let count = 0; count < DRAINS_PER_ALARM; count++) {
       const id = this.#store.due("drain_due", now);
       if (id === null) break;
-      if (this.#look(id, now) !== null) recordAction("drain-ended", { node: id });
+      if (this.#completeIfDue(id, now) !== null) recordAction("drain-ended", { node: id });
     }
     await this.#journal.published();
   }
 
   /** Completes a due drain, unless an allocation has started meanwhile. */
   async #end(id: string, now: number): Promise<void> {
-    if (this.#look(id, now) !== null) await this.#journal.published();
+    if (this.#completeIfDue(id, now) !== null) await this.#journal.published();
   }
 
   /** @returns the event line of the drain's completion, or null while it continues */
-  #look(id: string, now: number): number | null {
+  #completeIfDue(id: string, now: number): number | null {
     const known = this.#store.find(id);
     const strategy = known?.node.DrainStrategy;
     if (!known?.drivesDrain || !strategy) return null;
     return this.#journal.commit(() => {
-      if (this.#isEnded(known, now)) return tell(this.#journal, (line) => this.#ended(known, line));
+      if (this.#isComplete(known, now)) return tell(this.#journal, (line) => this.#complete(known, line));
       // An allocation has started since the drain was found empty.
       this.#store.setDrainDue(known.row, deadlineOf(strategy));
       return null;
     });
   }
 
-  #isEnded({ node, drivesDrain }: StoredNode, now: number): boolean {
+  #isComplete({ node, drivesDrain }: StoredNode, now: number): boolean {
     const strategy = node.DrainStrategy;
     if (!drivesDrain || !strategy) return false;
     return isOver(strategy, now) || !this.#isBusy(node.ID, strategy.IgnoreSystemJobs);
   }
 
-  #ended(known: StoredNode, line: number): Told {
+  #complete(known: StoredNode, line: number): Told {
     const { node } = known;
     const now = Date.now();
     const running = this.#isBusy(node.ID, node.DrainStrategy?.IgnoreSystemJobs ?? false);
@@ -143,9 +145,9 @@ export class Drains implements Timed {
       ...node,
       Drain: false,
       DrainStrategy: null,
-      LastDrain: noted(node.LastDrain, "complete", note, new Date(now).toISOString()),
+      LastDrain: lastDrainOf(node.LastDrain, "complete", note, new Date(now).toISOString()),
     };
-    const event = happened(now, "Drain", "Node drain complete", running ? { deadline_reached: "true" } : null);
+    const event = nodeEvent(now, "Drain", "Node drain complete", running ? { deadline_reached: "true" } : null);
     return this.#store.write(line, known, done, "NodeDrain", [event]);
   }
 
@@ -194,7 +196,7 @@ function isOver(strategy: DrainStrategy, now: number): boolean {
   return (typeof strategy.Deadline === "number" && strategy.Deadline < 0) || (deadline !== null && deadline <= now);
 }
 
-const noted = (
+const lastDrainOf = (
   last: LastDrain | null,
   status: "draining" | "complete" | "canceled",
   { accessor, meta }: DrainNote,

@@ -66,7 +66,7 @@ export class NodePools {
   /** Creates a pool if it does not exist; inside the caller's transaction. */
   ensure(name: string): Told {
     if (this.read(name) !== null) return NOTHING;
-    const event: NewEvent = this.#reported.take({
+    const event: NewEvent = this.#reported.apply({
       ...{ topic: "NodePool", type: "NodePoolUpserted", namespace: "", id: name, filterKeys: null },
       ...{ jobId: null, nodeId: null, terminal: false, deleted: false },
       ...{ body: JSON.stringify(recordOf(name)), extra: "" },

@@ -42,9 +42,9 @@ export class NodeVolumes {
 
   /** The part of a change that differs from the rows; null if none does. */
   difference(nodeId: string, { put, gone }: NodeVolumesChange): NodeVolumesChange | null {
-    const news = put.filter((volume) => this.#body(nodeId, volume.ID) !== JSON.stringify(volume));
+    const difference = put.filter((volume) => this.#body(nodeId, volume.ID) !== JSON.stringify(volume));
     const left = gone.filter((id) => this.#body(nodeId, id) !== undefined);
-    return news.length + left.length === 0 ? null : { put: news, gone: left };
+    return difference.length + left.length === 0 ? null : { put: difference, gone: left };
   }
 
   change(nodeId: string, { put, gone }: NodeVolumesChange): void {

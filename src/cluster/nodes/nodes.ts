@@ -22,19 +22,19 @@ import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { completeNode } from "./complete.ts";
 import { type GivenNode, givenNode } from "./fields.ts";
 import type { NodePools } from "./node-pools.ts";
+import { dueNode, type NodePlace, type NodeStore, type StoredNode } from "./node-store.ts";
 import { changedVolumes } from "./node-volumes.ts";
-import { dueNode, type NodePlace, type NodeStore, type StoredNode } from "./nodes-store.ts";
 
 /** Nodes marked down per alarm; the next alarm follows at once. */
 const NODES_PER_ALARM = 500;
 
 /** Fields of a node's lifecycle, which a new registration leaves unchanged. */
-const LIFE = [
+const LIFECYCLE_FIELDS = [
   ...["Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "DrainStrategy", "LastDrain"],
   ...["Events", "LastAllocUpdateIndex", "LastMissedHeartbeatIndex"],
 ] as const;
 /** Fields derived from others. */
-const DRAWN = ["Resources", "Reserved", "ComputedClass"] as const;
+const DERIVED_FIELDS = ["Resources", "Reserved", "ComputedClass"] as const;
 
 const missing = (): Refusal => refuse("missing", "node not found");
 
@@ -85,9 +85,9 @@ export class Nodes implements Timed {
     const refused = refuseRegistration(id, known, given);
     if (refused) return refused;
     const now = Date.now();
-    const node = completeNode(id, { ...(known && without(known.node, DRAWN)), ...given }, now);
+    const node = completeNode(id, { ...(known && without(known.node, DERIVED_FIELDS)), ...given }, now);
     if (known && isDeepStrictEqual(node, known.node)) return this.#unchanged(known, heard);
-    const event = happened(now, "Cluster", known ? "Node re-registered" : "Node registered");
+    const event = nodeEvent(now, "Cluster", known ? "Node re-registered" : "Node registered");
     return this.#change((line) =>
       together([
         this.#store.write(line, known, node, "NodeRegistration", [event], { origin: "agent", ...(heard && { heard }) }),
@@ -101,11 +101,11 @@ export class Nodes implements Timed {
     const known = this.#store.place(id);
     if (!known) return missing();
     if (isOld(known, heard)) return this.#unchanged(known);
-    const news = this.#store.volumesDiffering(id, change);
-    if (!news) return this.#unchanged(known, heard);
+    const difference = this.#store.volumesDiffering(id, change);
+    if (!difference) return this.#unchanged(known, heard);
     return this.#change((line) => {
-      if (heard !== undefined) this.#store.hear(known.row, heard);
-      return this.#store.changeVolumes(line, known, news);
+      if (heard !== undefined) this.#store.recordHeard(known.row, heard);
+      return this.#store.changeVolumes(line, known, difference);
     });
   }
 
@@ -116,7 +116,7 @@ export class Nodes implements Timed {
     if (isOld(known, heard)) return this.#unchanged(known);
     if (known.node.Status === "ready") return this.#unchanged(known, heard);
     const message = known.node.Status === "initializing" ? "Node is ready" : "Node reregistered by heartbeat";
-    return this.#change((line) => this.#turn(line, known, "ready", message, { ...(heard && { heard }) }));
+    return this.#change((line) => this.#setStatus(line, known, "ready", message, { ...(heard && { heard }) }));
   }
 
   /** Marks the node disconnected; it is marked down after the grace time. */
@@ -128,7 +128,7 @@ export class Nodes implements Timed {
     if (Status === "disconnected" || Status === "down") return this.#unchanged(known, heard);
     const downAt = Date.now() + this.#graceMs();
     return this.#change((line) =>
-      this.#turn(line, known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
+      this.#setStatus(line, known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
     );
   }
 
@@ -138,8 +138,10 @@ export class Nodes implements Timed {
     if (!known) return missing();
     if (events.length === 0) return this.#unchanged(known);
     const now = Date.now();
-    const told = events.map(({ message, subsystem, details, at }) => happened(at ?? now, subsystem, message, details));
-    return this.#change((line) => this.#store.write(line, known, known.node, "NodeEvent", told));
+    const added = events.map(({ message, subsystem, details, at }) =>
+      nodeEvent(at ?? now, subsystem, message, details),
+    );
+    return this.#change((line) => this.#store.write(line, known, known.node, "NodeEvent", added));
   }
 
   /** Why a report is not accepted, or null. */
@@ -158,18 +160,21 @@ export class Nodes implements Timed {
     const given = parseLossless(body) as GivenNode;
     const now = Date.now();
     const moves = given.Status != null && given.Status !== known?.node.Status;
-    const kept = known
-      ? only(known.node, "DrainStrategy" in given ? LIFE.filter((each) => each !== "Drain") : LIFE)
+    const retained = known
+      ? only(
+          known.node,
+          "DrainStrategy" in given ? LIFECYCLE_FIELDS.filter((each) => each !== "Drain") : LIFECYCLE_FIELDS,
+        )
       : {};
     const node = completeNode(
       id,
-      { ...kept, ...(moves && { StatusUpdatedAt: Math.floor(now / 1000) }), ...given },
+      { ...retained, ...(moves && { StatusUpdatedAt: Math.floor(now / 1000) }), ...given },
       now,
     );
     if (deleted) return this.#store.remove(line, known, node, type);
     const events =
       type === "NodeRegistration" && !given.Events
-        ? [happened(now, "Cluster", known ? "Node re-registered" : "Node registered")]
+        ? [nodeEvent(now, "Cluster", known ? "Node re-registered" : "Node registered")]
         : [];
     return together([
       this.#store.write(line, known, node, type, events, {
@@ -187,7 +192,7 @@ export class Nodes implements Timed {
     if (eligibility === "eligible" && known.node.Drain) {
       return refuse("conflict", "can not set node's scheduling eligibility to eligible while it is draining");
     }
-    const event = happened(Date.now(), "Cluster", `Node marked as ${eligibility} for scheduling`);
+    const event = nodeEvent(Date.now(), "Cluster", `Node marked as ${eligibility} for scheduling`);
     const node = { ...known.node, SchedulingEligibility: eligibility };
     return this.#change((line) => this.#store.write(line, known, node, "NodeEligibility", [event]));
   }
@@ -209,14 +214,14 @@ export class Nodes implements Timed {
       const known = id === null ? null : this.#store.find(id);
       if (!known) break;
       this.#journal.commit(() =>
-        tell(this.#journal, (line) => this.#turn(line, known, "down", "Node heartbeat missed")),
+        tell(this.#journal, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
       );
       recordAction("node-down", { node: id });
     }
     await this.#journal.published();
   }
 
-  #turn(
+  #setStatus(
     line: number,
     known: StoredNode,
     status: NodeStatus,
@@ -225,7 +230,7 @@ export class Nodes implements Timed {
   ): Told {
     const now = Date.now();
     const node: Node = { ...known.node, Status: status, StatusUpdatedAt: Math.floor(now / 1000) };
-    return this.#store.write(line, known, node, "NodeEvent", [happened(now, "Cluster", message)], more);
+    return this.#store.write(line, known, node, "NodeEvent", [nodeEvent(now, "Cluster", message)], more);
   }
 
   /** Runs a change as one transaction and one event line. */
@@ -236,7 +241,7 @@ export class Nodes implements Timed {
 
   /** Earlier changes may have been assigned their index meanwhile. */
   async #unchanged({ id, row }: Omit<NodePlace, "heard">, heard?: number): Promise<Result<Written>> {
-    if (heard !== undefined) this.#journal.commit(() => this.#store.hear(row, heard));
+    if (heard !== undefined) this.#journal.commit(() => this.#store.recordHeard(row, heard));
     await this.#journal.published();
     return ok({ index: this.#store.read(id)?.modifyIndex ?? null });
   }
@@ -244,7 +249,7 @@ export class Nodes implements Timed {
 
 const isOld = (known: NodePlace, heard: number | undefined): boolean => heard !== undefined && heard <= known.heard;
 
-export const happened = (
+export const nodeEvent = (
   at: number,
   subsystem: string,
   message: string,

@@ -21,8 +21,8 @@ import type { Reported } from "./reported.ts";
  * Its result joins the event line.
  * @throws Refused, which rolls back the request
  */
-export type Taker = (before: Kept | null, after: Kept | null, line: number, report: ObjectReport) => Told;
-export type Takers = Readonly<Partial<Record<ReportedTopic, readonly Taker[]>>>;
+export type ReportObserver = (before: Kept | null, after: Kept | null, line: number, report: ObjectReport) => Told;
+export type ReportObservers = Readonly<Partial<Record<ReportedTopic, readonly ReportObserver[]>>>;
 
 /** Upper bound of an event line: rows and outbox rows hold 2 MB, here with quotes escaped. */
 const MAX_LINE_BYTES = 1_850_000;
@@ -39,13 +39,13 @@ export const nodesOf = (before: Kept | null, after: Kept | null): string[] => [
   ...new Set([before?.nodeId, after?.nodeId].filter((id) => typeof id === "string")),
 ];
 
-export interface IngestionHost {
+export interface IngestionDependencies {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   readonly reported: Reported;
   readonly nodes: Pick<Nodes, "refuseReport" | "report">;
   /** Called in this order. */
-  readonly takers: Takers;
+  readonly observers: ReportObservers;
 }
 
 /**
@@ -57,14 +57,14 @@ export class Ingestion implements IndexedRows {
   readonly #journal: Journal<IndexBackfill>;
   readonly #reported: Reported;
   readonly #nodes: Pick<Nodes, "refuseReport" | "report">;
-  readonly #takers: Takers;
+  readonly #observers: ReportObservers;
 
-  constructor({ sql, journal, reported, nodes, takers }: IngestionHost) {
+  constructor({ sql, journal, reported, nodes, observers }: IngestionDependencies) {
     this.#sql = sql;
     this.#journal = journal;
     this.#reported = reported;
     this.#nodes = nodes;
-    this.#takers = takers;
+    this.#observers = observers;
   }
 
   /**
@@ -72,7 +72,7 @@ export class Ingestion implements IndexedRows {
    * by source and index: an index not newer than the source's last one changes nothing and returns that line's index.
    * @param full the topic and namespace that the reports list completely
    */
-  async take(
+  async apply(
     source: SourceLine | null,
     reports: readonly Report[],
     full: FullList | null = null,
@@ -81,7 +81,7 @@ export class Ingestion implements IndexedRows {
     try {
       line = this.#journal.commit(() => {
         if (source && !this.#isNew(source)) return null;
-        return this.#tellAll(source, full ? this.#completed(reports, full) : reports.values());
+        return this.#emitAll(source, full ? this.#completed(reports, full) : reports.values());
       });
     } catch (failure) {
       if (failure instanceof Refused) return failure.refusal;
@@ -112,7 +112,7 @@ export class Ingestion implements IndexedRows {
   }
 
   /** Emits lines until all reports are applied. @returns the last line's number */
-  #tellAll(source: SourceLine | null, reports: Iterator<Report>): number {
+  #emitAll(source: SourceLine | null, reports: Iterator<Report>): number {
     let next = reports.next();
     let position = 0;
     for (;;) {
@@ -120,7 +120,7 @@ export class Ingestion implements IndexedRows {
         const draft = new LineDraft();
         for (; !next.done && draft.hasRoomFor(this.#mostBytesOf(next.value)); next = reports.next()) {
           position += 1;
-          this.#tell(draft, next.value, number, position);
+          this.#addReport(draft, next.value, number, position);
         }
         if (source && next.done) {
           const row = [source.name, source.line, String(source.index)];
@@ -139,16 +139,17 @@ export class Ingestion implements IndexedRows {
     return 2 * (Buffer.byteLength(report.body) + stored);
   }
 
-  #tell(draft: LineDraft, report: Report, line: number, position: number): void {
+  #addReport(draft: LineDraft, report: Report, line: number, position: number): void {
     if (report.topic === "Node") {
       const refusal = this.#nodes.refuseReport(report);
       if (refusal) throw new Refused({ ...refusal, message: `event ${position}: ${refusal.message}` });
       draft.add(this.#nodes.report(report, line), position);
       return;
     }
-    const { event, origin, stamp, before, after } = this.#reported.takeAs(report, line);
+    const { event, origin, stamp, before, after } = this.#reported.applyAs(report, line);
     draft.add({ events: [event], stamps: [stamp], origins: origin === null ? [] : [[0, 0, origin]] }, position);
-    for (const taker of this.#takers[report.topic] ?? []) draft.add(taker(before, after, line, report), position);
+    for (const observer of this.#observers[report.topic] ?? [])
+      draft.add(observer(before, after, line, report), position);
   }
 
   /** Records a source's line. @returns whether it is new */

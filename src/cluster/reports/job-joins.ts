@@ -7,7 +7,7 @@ export const tallyOf = (group: string, status: string): string => `${group}\n${s
 
 const MAX_JOB_BYTES = 4 * 1024 * 1024;
 /** A new evaluation has no queue counts yet, so earlier ones are read as well. */
-const EVALUATIONS_ASKED = 3;
+const EVALUATIONS_READ = 3;
 
 /** Joins of jobs and allocations for reads. Each query is a walk along one index. */
 export class JobJoins {
@@ -78,7 +78,7 @@ export class JobJoins {
     const rows = this.#sql.exec<{ queued: string | null }>(
       `SELECT json_extract(body, '$.QueuedAllocations') AS queued FROM reported
        WHERE topic = 'Evaluation' AND namespace = ? AND job_id = ? ORDER BY row DESC LIMIT ?`,
-      ...[namespace, job, EVALUATIONS_ASKED],
+      ...[namespace, job, EVALUATIONS_READ],
     );
     return rows.toArray().find(({ queued }) => queued !== null)?.queued ?? null;
   }

@@ -14,7 +14,7 @@ import { removalReport } from "./object-report.ts";
 import { selection, tokenOf } from "./reported-order.ts";
 
 /** The effect of a report on its object. */
-export interface Taken {
+export interface Applied {
   readonly event: NewEvent;
   /** The line that creates the object while it has no index; its index belongs at the event's first split. */
   readonly origin: number | null;
@@ -54,12 +54,12 @@ export class Reported implements IndexedRows {
   }
 
   /** Applies a report; inside the caller's transaction. @returns its event */
-  take(report: ObjectReport): NewEvent {
-    return this.takeAs(report, null).event;
+  apply(report: ObjectReport): NewEvent {
+    return this.applyAs(report, null).event;
   }
 
   /** @param line the number of the change's event line; null when unknown */
-  takeAs(report: ObjectReport, line: number | null): Taken {
+  applyAs(report: ObjectReport, line: number | null): Applied {
     const { topic, namespace, id } = report;
     const known = this.#row(topic, namespace, id);
     const body = report.deleted && known ? merged(known.body, report.body) : report.body;
@@ -75,8 +75,8 @@ export class Reported implements IndexedRows {
       },
       origin: promised === line ? null : promised,
       stamp: { table: topic, row: line === null ? [namespace, id] : [namespace, id, String(line)] },
-      before: known && keptOf(known),
-      after: report.deleted ? null : { ...keptAs(report), body },
+      before: known && storedOf(known),
+      after: report.deleted ? null : { ...storedFrom(report), body },
     };
   }
 
@@ -214,11 +214,11 @@ export class Reported implements IndexedRows {
   }
 }
 
-const keptOf = ({ namespace, id, job_id, node_id, terminal, body }: Row): Kept => ({
+const storedOf = ({ namespace, id, job_id, node_id, terminal, body }: Row): Kept => ({
   ...{ namespace, id, jobId: job_id, nodeId: node_id, terminal: terminal === 1, body },
 });
 
-const keptAs = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectReport): Kept => ({
+const storedFrom = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectReport): Kept => ({
   ...{ namespace, id, jobId, nodeId, terminal, body },
 });
 

@@ -5,8 +5,8 @@ import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { stickyVolumes, type TaskGroup } from "../../contracts/sticky-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
-import type { HostVolumeStore } from "../host/host-volume-store.ts";
-import { type Ask, ClaimAsks } from "./asks.ts";
+import type { HostVolumeStore } from "../host/volume-store.ts";
+import { type ClaimRequest, PendingRequests } from "./pending-requests.ts";
 import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";
 
 /** The fields of an allocation's body that determine its claims. */
@@ -19,18 +19,18 @@ interface JobBody {
   readonly TaskGroups?: readonly TaskGroup[] | null;
 }
 
-interface Parts {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   readonly store: ClaimStore;
   readonly volumes: HostVolumeStore;
 }
 
-const stamp = (id: string): IndexBackfill => ({ table: VOLUME_CLAIM, row: [id] });
+const backfill = (id: string): IndexBackfill => ({ table: VOLUME_CLAIM, row: [id] });
 /** Advances the table's index; the rows themselves are deleted. */
-const GONE = stamp("");
+const GONE = backfill("");
 
-const told = (stamps: readonly IndexBackfill[]): Told => ({ events: [], stamps });
+const changeSet = (stamps: readonly IndexBackfill[]): Told => ({ events: [], stamps });
 
 /**
  * Claims of task groups on sticky host volumes (docs/internals/wire/volumes.md). A claim is made when an allocation is
@@ -43,59 +43,59 @@ export class VolumeClaims {
   readonly #journal: Journal<IndexBackfill>;
   readonly #store: ClaimStore;
   readonly #volumes: HostVolumeStore;
-  readonly #asks: ClaimAsks;
+  readonly #requests: PendingRequests;
 
-  constructor({ sql, journal, store, volumes }: Parts) {
+  constructor({ sql, journal, store, volumes }: Dependencies) {
     this.#sql = sql;
     this.#journal = journal;
     this.#store = store;
     this.#volumes = volumes;
-    this.#asks = new ClaimAsks(sql);
+    this.#requests = new PendingRequests(sql);
   }
 
   /** Claims volumes when an allocation is placed, not on every report: a claim deleted by a user stays deleted. */
   allocationChanged(before: Kept | null, after: Kept | null, report: ObjectReport): Told {
     const [was, is] = [placeOf(before), placeOf(after)];
-    if (was === is) return told([]);
-    if (was !== null) this.#asks.forgetAllocation(report.namespace, report.id);
-    if (is === null || !after?.jobId) return told([]);
+    if (was === is) return changeSet([]);
+    if (was !== null) this.#requests.forgetAllocation(report.namespace, report.id);
+    if (is === null || !after?.jobId) return changeSet([]);
     const { TaskGroup = "", JobVersion = null } = JSON.parse(after.body) as AllocationBody;
-    const ask: Ask = {
+    const request: ClaimRequest = {
       ...{ namespace: report.namespace, allocId: report.id, nodeId: is, jobId: after.jobId, taskGroup: TaskGroup },
     };
-    const names = report.sticky ?? this.#askedFor(ask, JobVersion);
-    if (names) return told(this.#claimAll(ask, names));
-    this.#asks.forJob(ask, JobVersion);
-    return told([]);
+    const names = report.sticky ?? this.#requestedVolumes(request, JobVersion);
+    if (names) return changeSet(this.#claimAll(request, names));
+    this.#requests.forJob(request, JobVersion);
+    return changeSet([]);
   }
 
   /** Resolves the requests of allocations that were reported before their job. Purging a job removes its claims. */
   jobChanged(after: Kept | null, { namespace, id }: ObjectReport): Told {
     if (!after) {
-      this.#asks.forgetJob(namespace, id);
-      return told(this.#store.removeOfJob(namespace, id) ? [GONE] : []);
+      this.#requests.forgetJob(namespace, id);
+      return changeSet(this.#store.removeOfJob(namespace, id) ? [GONE] : []);
     }
-    if (!this.#asks.areForJob(namespace, id)) return told([]);
+    if (!this.#requests.hasForJob(namespace, id)) return changeSet([]);
     const { Version = null, TaskGroups } = JSON.parse(after.body) as JobBody;
     const asked = new Map(
       (TaskGroups ?? [])
         .map(({ Name = "" }): [string, string[]] => [Name, stickyVolumes(TaskGroups, Name)])
         .filter(([, names]) => names.length > 0),
     );
-    const asks = this.#asks.takeForJob(namespace, id, Version, [...asked.keys()]);
-    const stamps = asks.flatMap((ask) => this.#claimAll(ask, asked.get(ask.taskGroup) ?? []));
+    const requests = this.#requests.takeForJob(namespace, id, Version, [...asked.keys()]);
+    const stamps = requests.flatMap((request) => this.#claimAll(request, asked.get(request.taskGroup) ?? []));
     // Replaced claims are dropped, so the event line does not grow with the number of waiting allocations.
-    return told(stamps.filter(({ row: [claim = ""] }) => this.#store.find(claim)));
+    return changeSet(stamps.filter(({ row: [claim = ""] }) => this.#store.find(claim)));
   }
 
   /** Resolves the requests for a new or renamed volume. @returns index backfills of the claims made */
-  volumeMade(volume: StoredVolume): IndexBackfill[] {
-    const asks = this.#asks.takeForVolume(volume.nodeId, volume.namespace, volume.name);
-    return asks.flatMap((ask) => this.#claim(ask, volume));
+  volumeCreated(volume: StoredVolume): IndexBackfill[] {
+    const requests = this.#requests.takeForVolume(volume.nodeId, volume.namespace, volume.name);
+    return requests.flatMap((request) => this.#claim(request, volume));
   }
 
   /** Removes all claims on a deleted volume. */
-  volumeGone(id: string): IndexBackfill[] {
+  volumeRemoved(id: string): IndexBackfill[] {
     return this.#store.removeOfVolume(id) ? [GONE] : [];
   }
 
@@ -111,7 +111,7 @@ export class VolumeClaims {
   }
 
   /** The sticky volumes an allocation's group requests; null while the job, in the given version, is unknown. */
-  #askedFor({ namespace, jobId, taskGroup }: Ask, version: number | null): string[] | null {
+  #requestedVolumes({ namespace, jobId, taskGroup }: ClaimRequest, version: number | null): string[] | null {
     const [job] = this.#sql
       .exec<{ version: number | null; groups: string | null }>(
         `SELECT json_extract(body, '$.Version') AS version, json_extract(body, '$.TaskGroups') AS groups
@@ -124,16 +124,16 @@ export class VolumeClaims {
     return stickyVolumes(JSON.parse(job.groups ?? "[]") as TaskGroup[], taskGroup);
   }
 
-  #claimAll(ask: Ask, names: readonly string[]): IndexBackfill[] {
+  #claimAll(request: ClaimRequest, names: readonly string[]): IndexBackfill[] {
     return names.flatMap((name) => {
-      const volume = this.#volumeNamed(ask, name);
-      if (volume) return this.#claim(ask, volume);
-      this.#asks.forVolume(ask, name);
+      const volume = this.#volumeNamed(request, name);
+      if (volume) return this.#claim(request, volume);
+      this.#requests.forVolume(request, name);
       return [];
     });
   }
 
-  #volumeNamed({ nodeId, namespace }: Ask, name: string): StoredVolume | null {
+  #volumeNamed({ nodeId, namespace }: ClaimRequest, name: string): StoredVolume | null {
     const holder = this.#volumes.holder(nodeId, name);
     const volume = holder === null ? null : this.#volumes.find(holder);
     return volume?.made && volume.namespace === namespace && volume.name === name ? volume : null;
@@ -143,18 +143,18 @@ export class VolumeClaims {
    * Assigns a group's claim on a volume to an allocation: moves the claim of a terminal allocation, replaces that of
    * a live one.
    */
-  #claim({ namespace, jobId, taskGroup, allocId }: Ask, volume: StoredVolume): IndexBackfill[] {
+  #claim({ namespace, jobId, taskGroup, allocId }: ClaimRequest, volume: StoredVolume): IndexBackfill[] {
     const claimant = { namespace, jobId, taskGroup, volumeId: volume.id };
     const known = this.#store.of(claimant);
     if (known?.allocId === allocId) return [];
     if (known && this.#hasEnded(namespace, known.allocId)) {
       this.#store.move(known.id, allocId);
-      return [stamp(known.id)];
+      return [backfill(known.id)];
     }
     if (known) this.#store.remove(known.id);
     const id = crypto.randomUUID();
     this.#store.insert({ ...claimant, id, volumeName: volume.name, allocId, createIndex: null, modifyIndex: null });
-    return [stamp(id)];
+    return [backfill(id)];
   }
 
   #hasEnded(namespace: string, allocId: string): boolean {

@@ -24,7 +24,7 @@ interface Row extends Record<string, SqlStorageValue> {
 }
 
 /** Upper bound of rows a page examines, independent of its page size. */
-const MAX_ROWS_LOOKED_AT = 5_000;
+const MAX_ROWS_EXAMINED = 5_000;
 
 /**
  * Owns table `volume_claims`. Read by `VolumeClaims` and the list route; a page costs one index walk of at most 5,000
@@ -66,9 +66,9 @@ export class ClaimStore implements IndexedRows {
     const rows: StoredClaim[] = [];
     let seen = 0;
     for (const row of cursor) {
-      if (rows.length === query.limit || seen === MAX_ROWS_LOOKED_AT) return { rows, next: [row.namespace, row.id] };
+      if (rows.length === query.limit || seen === MAX_ROWS_EXAMINED) return { rows, next: [row.namespace, row.id] };
       seen += 1;
-      if (isAskedFor(row, query)) rows.push(claimOf(row));
+      if (matches(row, query)) rows.push(claimOf(row));
     }
     return { rows, next: null };
   }
@@ -153,7 +153,7 @@ const NARROWING = [
   ["task_group", "taskGroup", "by_group"],
 ] as const;
 
-function isAskedFor(row: Row, query: ClaimQuery): boolean {
+function matches(row: Row, query: ClaimQuery): boolean {
   return NARROWING.every(([column, name]) => query[name] === undefined || row[column] === query[name]);
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Mode } from "../../contracts/csi-volumes.ts";
-import { type Claimed, refusedClaim } from "./admission.ts";
+import { admissionRefusal, type Claimed } from "./admission.ts";
 
 const FULL = "volume max claims reached";
 
@@ -16,7 +16,7 @@ const volume = (access: string | null, readers: number, writers: number, more: P
 });
 
 const claim = (mode: Mode, given: Claimed, attachmentMode = "file-system") =>
-  refusedClaim({ allocId: "A", mode, attachmentMode }, given)?.message ?? "taken";
+  admissionRefusal({ allocId: "A", mode, attachmentMode }, given)?.message ?? "taken";
 const refused = (why: string) => `alloc "A" failed to claim volume "V": ${why}`;
 
 describe("a claim", () => {

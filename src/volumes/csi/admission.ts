@@ -1,6 +1,6 @@
 import type { Mode } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
-import type { Capability } from "./volume.ts";
+import type { Capability } from "./volume-views.ts";
 
 /**
  * Decides whether a CSI volume accepts a claim; pure functions over rows that the caller has read.
@@ -35,7 +35,7 @@ const WRITING: ReadonlySet<string> = new Set([
 ]);
 
 /** Why a claim is not admitted now; null when it is. */
-export function refusedClaim({ allocId, mode, attachmentMode }: Claimant, volume: Claimed): Refusal | null {
+export function admissionRefusal({ allocId, mode, attachmentMode }: Claimant, volume: Claimed): Refusal | null {
   const { modes } = volume.holders;
   const why = (text: string) =>
     refuse("conflict", `alloc ${JSON.stringify(allocId)} failed to claim volume ${JSON.stringify(volume.id)}: ${text}`);

@@ -1,16 +1,16 @@
 import type { CsiClaim, CsiPlugin, CsiVolume } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
-import { refusedClaim } from "./admission.ts";
-import type { Situation } from "./claim-state-machine.ts";
+import { admissionRefusal } from "./admission.ts";
+import type { ClaimContext } from "./claim-state-machine.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiOperations } from "./operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
-import { isSchedulable } from "./volume.ts";
+import { isSchedulable } from "./volume-views.ts";
 
 /** The node attribute with the boot id of its machine. */
 export const BOOT = "unique.boot";
 
-interface Parts {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly claims: CsiClaimStore;
   readonly plugins: CsiPlugins;
@@ -27,21 +27,21 @@ interface NodeFacts extends Record<string, SqlStorageValue> {
  * Reads the context of a claim: its allocation, node, plugin and the other claims of the volume. Costs a few indexed
  * reads.
  */
-export class ClaimSituations {
-  readonly #parts: Parts;
+export class ClaimContexts {
+  readonly #dependencies: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** @param claim with its current or prospective modes */
-  of(claim: CsiClaim, volume: CsiVolume): Situation {
-    const { claims, plugins } = this.#parts;
+  of(claim: CsiClaim, volume: CsiVolume): ClaimContext {
+    const { claims, plugins } = this.#dependencies;
     const plugin = plugins.find(volume.pluginId);
     const node = this.#node(claim);
     return {
       ...{ state: claim.state, attachAsked: claim.attachAsked, publishAsked: claim.publishAsked, nodeId: claim.nodeId },
-      ...{ owesExpansion: claim.owesExpansion, isAsking: claim.operation !== null, live: this.isLive(claim) },
+      ...{ owesExpansion: claim.owesExpansion, hasOperation: claim.operation !== null, live: this.isLive(claim) },
       refused: claim.state === "pending" ? this.#refused(claim, volume, plugin) : null,
       node: this.#place(node, claim, volume),
       mountLost: isRestarted(claim.boot, node?.boot ?? ""),
@@ -51,12 +51,12 @@ export class ClaimSituations {
   }
 
   #refused(claim: CsiClaim, volume: CsiVolume, plugin: CsiPlugin | null): Refusal | null {
-    const { claims, plugins, operations } = this.#parts;
+    const { claims, plugins, operations } = this.#dependencies;
     const name = { namespace: volume.namespace, id: volume.id };
     if (operations.locking(volume.namespace, volume.id)?.method === "csi.controller.delete")
       return refuse("conflict", `volume ${volume.id} is being deleted`);
     const most = plugins.nodeInstance(volume.pluginId, claim.nodeId)?.NodeInfo?.["MaxVolumes"];
-    return refusedClaim(claim, {
+    return admissionRefusal(claim, {
       ...{ id: volume.id, schedulable: isSchedulable(plugin), capabilities: volume.capabilities },
       holders: claims.holders(name),
       nodeIsFull: typeof most === "number" && most > 0 && claims.othersOn(claim.nodeId, volume.pluginId, name) >= most,
@@ -68,15 +68,15 @@ export class ClaimSituations {
     return this.#node(claim)?.boot ?? "";
   }
 
-  #place(node: NodeFacts | null, { nodeId }: CsiClaim, { pluginId }: CsiVolume): Situation["node"] {
+  #place(node: NodeFacts | null, { nodeId }: CsiClaim, { pluginId }: CsiVolume): ClaimContext["node"] {
     if (!node) return "gone";
     if (node.origin !== "agent") return node.status === "down" ? "gone" : "theirs";
     if (node.status === "down") return "down";
-    return this.#parts.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
+    return this.#dependencies.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
   }
 
   #node({ nodeId }: CsiClaim): NodeFacts | null {
-    const [node] = this.#parts.sql
+    const [node] = this.#dependencies.sql
       .exec<NodeFacts>(
         `SELECT origin, status, ifnull(json_extract(body, '$.Attributes."${BOOT}"'), '') AS boot FROM nodes WHERE id = ?`,
         nodeId,
@@ -86,13 +86,13 @@ export class ClaimSituations {
   }
 
   knowsNode(nodeId: string): boolean {
-    return this.#parts.sql.exec("SELECT 1 FROM nodes WHERE id = ?", nodeId).toArray().length > 0;
+    return this.#dependencies.sql.exec("SELECT 1 FROM nodes WHERE id = ?", nodeId).toArray().length > 0;
   }
 
   /** Whether the allocation is not terminal. An unknown allocation counts as terminal. */
   isLive({ namespace, allocId }: Pick<CsiClaim, "namespace" | "allocId">): boolean {
     const sql = "SELECT 1 FROM reported WHERE topic = 'Allocation' AND namespace = ? AND id = ? AND terminal = 0";
-    return this.#parts.sql.exec(sql, namespace, allocId).toArray().length > 0;
+    return this.#dependencies.sql.exec(sql, namespace, allocId).toArray().length > 0;
   }
 }
 

@@ -8,29 +8,29 @@ import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
-import { Attendance } from "../operation-waiters.ts";
-import type { ClaimSituations } from "./claim-context.ts";
+import { OperationWaiters } from "../operation-waiters.ts";
+import type { ClaimContexts } from "./claim-context.ts";
 import { claimParams, forClaim } from "./claim-params.ts";
 import { nextStep, type Step } from "./claim-state-machine.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
 import { controllersFor } from "./controllers.ts";
+import type { CsiDispatcher } from "./dispatcher.ts";
 import { failedAt, NEEDS } from "./methods.ts";
-import type { Leftovers } from "./orphans.ts";
+import type { Orphans } from "./orphans.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import { remoteId } from "./volume.ts";
-import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp } from "./volume-store.ts";
-import type { CsiWork } from "./work.ts";
+import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeBackfill, csiVolumeEvent } from "./volume-store.ts";
+import { remoteId } from "./volume-views.ts";
 
-export interface WalkParts {
+export interface ControllerDependencies {
   readonly journal: Journal<IndexBackfill>;
   readonly claims: CsiClaimStore;
-  readonly situations: ClaimSituations;
-  readonly leftovers: Leftovers;
+  readonly contexts: ClaimContexts;
+  readonly orphans: Orphans;
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
   readonly secrets: CsiSecrets;
-  readonly work: CsiWork;
+  readonly dispatcher: CsiDispatcher;
 }
 
 /** Bounds of one transaction. */
@@ -43,14 +43,14 @@ const AFTER_DEFECT_MS = 60_000;
  * stored before the next operation begins, so a claim resumes after a crash. The alarm reads due claims from the
  * table, so a lost wake-up delays a claim but never strands it.
  */
-export class ClaimWalk implements Timed {
+export class ClaimController implements Timed {
   readonly due = "SELECT min(due) FROM csi_claims WHERE due IS NOT NULL";
-  readonly #parts: WalkParts;
-  readonly #attendance = new Attendance();
-  #walking = false;
+  readonly #dependencies: ControllerDependencies;
+  readonly #waiters = new OperationWaiters();
+  #isRunning = false;
 
-  constructor(parts: WalkParts) {
-    this.#parts = parts;
+  constructor(dependencies: ControllerDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Processes due claims after the current transaction. */
@@ -59,51 +59,51 @@ export class ClaimWalk implements Timed {
   }
 
   async onAlarm(): Promise<void> {
-    if (this.#walking) return;
-    this.#walking = true;
-    const { claims, journal } = this.#parts;
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    const { claims, journal } = this.#dependencies;
     try {
       for (;;) {
         const due = claims.dueVolumes(Date.now(), VOLUMES_AT_ONCE);
         for (const name of due) {
-          this.#tryToSettle(name);
-          this.#attendance.wake(keyOf(name));
+          this.#advanceSafely(name);
+          this.#waiters.wake(keyOf(name));
         }
         await journal.published();
         if (due.length === 0) return;
       }
     } finally {
-      this.#walking = false;
+      this.#isRunning = false;
     }
   }
 
   /** Resolves with the first non-null result of `look`, or null after `waitMs`. */
   async until<T>(name: Name, waitMs: number, last: boolean, look: () => T | null): Promise<T | null> {
-    await this.#attendance.wait(keyOf(name), () => look() === null, waitMs, last);
+    await this.#waiters.wait(keyOf(name), () => look() === null, waitMs, last);
     return look();
   }
 
   /** Emits an event for a volume whose claims have changed; inside a transaction. */
-  tell(name: Name, stamps: readonly IndexBackfill[]): void {
-    const { store, claims, journal } = this.#parts;
+  emitChange(name: Name, stamps: readonly IndexBackfill[]): void {
+    const { store, claims, journal } = this.#dependencies;
     const known = store.find(name);
     if (!known) return;
     const owed = known.nodeExpansionOwed && claims.owing(name).length > 0;
     const volume: CsiVolume = { ...known, nodeExpansionOwed: owed, modifyTime: Date.now() };
     store.write(volume);
-    journal.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeStamp(volume), ...stamps]);
+    journal.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeBackfill(volume), ...stamps]);
   }
 
   /** Wakes blocking queries on volumes when a claim's error changes; emits no event. */
-  see(claim: CsiClaim, { message }: Refusal): void {
-    if (claim.refusal?.message !== message) this.#parts.journal.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
+  refusalChanged(claim: CsiClaim, { message }: Refusal): void {
+    if (claim.refusal?.message !== message) this.#dependencies.journal.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
   }
 
   /** Isolates a defect of one volume from the others. */
-  #tryToSettle(name: Name): void {
-    const { claims, journal } = this.#parts;
+  #advanceSafely(name: Name): void {
+    const { claims, journal } = this.#dependencies;
     try {
-      this.#settle(name);
+      this.#advance(name);
     } catch (failure) {
       warn("csi-claims-failed", { ...name, because: textOf(failure) });
       journal.commit(() => claims.postpone(name, Date.now() + AFTER_DEFECT_MS));
@@ -111,8 +111,8 @@ export class ClaimWalk implements Timed {
   }
 
   /** Advances the due claims of a volume as far as possible, in one transaction and one event. */
-  #settle(name: Name): void {
-    const { claims, journal } = this.#parts;
+  #advance(name: Name): void {
+    const { claims, journal } = this.#dependencies;
     journal.commit(() => {
       let moved = false;
       for (let steps = 0; steps < STEPS_AT_ONCE; steps++) {
@@ -120,74 +120,74 @@ export class ClaimWalk implements Timed {
         if (!claim) break;
         moved = this.#step(claim) || moved;
       }
-      if (moved) this.tell(name, []);
+      if (moved) this.emitChange(name, []);
     });
   }
 
   /** @returns whether the claim has moved */
   #step(claim: CsiClaim): boolean {
-    const { claims, store, situations } = this.#parts;
+    const { claims, store, contexts } = this.#dependencies;
     const volume = store.find(nameOf(claim));
     if (!volume) return this.#withoutVolume(claim);
     const modes = modesOf(claim, volume);
-    const step = nextStep(situations.of({ ...claim, ...modes }, volume));
+    const step = nextStep(contexts.of({ ...claim, ...modes }, volume));
     switch (step.kind) {
-      case "rest":
+      case "idle":
         claims.update(claim, { due: null, ...(claim.operation === null && { refusal: null }) });
         return false;
       case "wait":
         claims.update(claim, { pluginId: volume.pluginId, ...waiting(claim, step) });
-        this.see(claim, step.refusal);
+        this.refusalChanged(claim, step.refusal);
         return false;
       case "leave-attached":
         claims.update(claim, { attachAsked: false });
         return false;
       case "leave-published":
-        this.#parts.leftovers.add(claim, remoteId(volume));
+        this.#dependencies.orphans.add(claim, remoteId(volume));
         claims.update(claim, { state: "node-detached", publishAsked: false, path: "", attempts: 0, refusal: null });
         return true;
-      case "become":
-        if (step.state === "taken") this.#noteTaken(claim, volume, modes);
+      case "transition":
+        if (step.state === "taken") this.#recordModes(claim, volume, modes);
         claims.update(claim, { state: step.state, attempts: 0, refusal: null });
         if (step.state === "attached") claims.update(claim, { path: "" });
         if (step.state === "unpublishing") claims.update(claim, { owesExpansion: false });
         return true;
-      case "ask":
+      case "operate":
         this.#ask(step.method, claim, volume);
         return false;
-      case "free":
-        return this.#free(claim);
+      case "remove":
+        return this.#removeClaim(claim);
     }
   }
 
   /** The access mode of the first claim stays the volume's mode until its last claim is released. */
-  #noteTaken(claim: CsiClaim, volume: CsiVolume, modes: Modes): void {
-    const { claims, plugins } = this.#parts;
+  #recordModes(claim: CsiClaim, volume: CsiVolume, modes: Modes): void {
+    const { claims, plugins } = this.#dependencies;
     const volumeMode = claims.modes(nameOf(claim))?.AccessMode ?? modes.accessMode;
     const externalNodeId = plugins.externalNodeId(volume.pluginId, claim.nodeId);
     claims.update(claim, { ...modes, volumeMode, pluginId: volume.pluginId, externalNodeId });
   }
 
   #ask(method: CsiClaimMethod, claim: CsiClaim, volume: CsiVolume): void {
-    const { claims, leftovers, situations } = this.#parts;
+    const { claims, orphans, contexts } = this.#dependencies;
     const begun = this.#begin(method, claim, volume);
     if (!begun.ok) {
       const refusal = failedAt(method, begun);
       claims.update(claim, failure(claim, refusal));
-      this.see(claim, refusal);
+      this.refusalChanged(claim, refusal);
       return;
     }
     claims.update(claim, {
       ...{ operation: begun.value, due: null },
       ...(method === "csi.controller.publish" && { attachAsked: true }),
-      ...(method === "csi.node.publish" && { publishAsked: true, boot: situations.bootOf(claim) }),
+      ...(method === "csi.node.publish" && { publishAsked: true, boot: contexts.bootOf(claim) }),
     });
-    if (method === "csi.node.publish") leftovers.forget(claim);
+    if (method === "csi.node.publish") orphans.forget(claim);
   }
 
   #begin(method: CsiClaimMethod, given: CsiClaim, volume: CsiVolume): Result<string> {
     return refuseIfSealed((): Result<string> => {
-      const { claims, plugins, secrets, work } = this.#parts;
+      const { claims, plugins, secrets, dispatcher } = this.#dependencies;
       const externalNodeId = given.externalNodeId || plugins.externalNodeId(volume.pluginId, given.nodeId);
       if (given.externalNodeId === "") claims.update(given, { externalNodeId });
       const claim = { ...given, externalNodeId };
@@ -201,7 +201,7 @@ export class ClaimWalk implements Timed {
         publishContext: claim.publishContext ? (secrets.openOfClaim(claim.publishContext) as Texts) : {},
       });
       const { namespace, id: volumeId, pluginId } = volume;
-      return work.begin(
+      return dispatcher.begin(
         {
           ...{ pluginId, namespace, volumeId, nodeId: able.value[0] ?? "", locks: false, method, params },
           ...{ request: `claim ${crypto.randomUUID()}`, change: forClaim(claim) },
@@ -212,18 +212,18 @@ export class ClaimWalk implements Timed {
   }
 
   /** Removes the claim, and records it again if its allocation is live again. */
-  #free(claim: CsiClaim): boolean {
-    const { claims } = this.#parts;
+  #removeClaim(claim: CsiClaim): boolean {
+    const { claims } = this.#dependencies;
     claims.remove(claim);
     claims.touchPending(claim);
-    if (this.#parts.situations.isLive(claim)) claims.insert(claim, Date.now());
+    if (this.#dependencies.contexts.isLive(claim)) claims.insert(claim, Date.now());
     return claim.state !== "pending";
   }
 
   /** Parks a live claim until its volume exists; removes the claim of a terminal allocation. */
   #withoutVolume(claim: CsiClaim): boolean {
-    const { claims } = this.#parts;
-    if (this.#parts.situations.isLive(claim)) claims.update(claim, { due: null });
+    const { claims } = this.#dependencies;
+    if (this.#dependencies.contexts.isLive(claim)) claims.update(claim, { due: null });
     else claims.remove(claim);
     return false;
   }

@@ -5,12 +5,12 @@ import { ok } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { Refused } from "../../platform/durable/refused.ts";
 import type { CsiClaimStore, NewClaim } from "./claim-store.ts";
-import type { JobAsk, JobAsks } from "./job-asks.ts";
+import type { JobVolumeRequest, JobVolumes } from "./job-volumes.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import { CSI_VOLUME } from "./volume-store.ts";
 
 /** The fields of an allocation that determine its claims. */
-interface Asker extends Record<string, SqlStorageValue> {
+interface Allocation extends Record<string, SqlStorageValue> {
   id: string;
   node_id: string | null;
   name: string | null;
@@ -18,63 +18,66 @@ interface Asker extends Record<string, SqlStorageValue> {
   job_version: number | null;
 }
 
-type Ask = Pick<JobAsk, "source" | "perAlloc" | "readOnly" | "accessMode" | "attachmentMode" | "mount">;
+type VolumeRequest = Pick<
+  JobVolumeRequest,
+  "source" | "perAlloc" | "readOnly" | "accessMode" | "attachmentMode" | "mount"
+>;
 
-interface Parts {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly claims: CsiClaimStore;
-  readonly asks: JobAsks;
+  readonly jobVolumes: JobVolumes;
   readonly secrets: CsiSecrets;
   /** Processes due claims after the transaction. */
-  walk(): void;
+  wakeController(): void;
 }
 
 /** Wakes readers of volumes before the claims' own event lines are written. */
-const SEEN: Told = { events: [], stamps: [{ table: CSI_VOLUME, row: [] }] };
-const UNSEEN: Told = { events: [], stamps: [] };
+const CHANGED: Told = { events: [], stamps: [{ table: CSI_VOLUME, row: [] }] };
+const UNCHANGED: Told = { events: [], stamps: [] };
 
 /**
  * Records claims for reported allocations and jobs, inside the transaction of the report, so the volume is in use at
  * once. Reports may arrive in any order: allocation before job, either before the volume.
  */
 export class ClaimIntake {
-  readonly #parts: Parts;
+  readonly #dependencies: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   allocationChanged(_before: Kept | null, after: Kept | null, report: ObjectReport): Told {
-    const { claims, asks } = this.#parts;
+    const { claims, jobVolumes } = this.#dependencies;
     const { namespace, id } = report;
-    if (!after || after.terminal) return this.#seen(claims.touchAllocation(namespace, id));
-    if (!after.nodeId) return UNSEEN;
+    if (!after || after.terminal) return this.#changed(claims.touchAllocation(namespace, id));
+    if (!after.nodeId) return UNCHANGED;
     const own = report.csiVolumes;
-    const ofJob = own || !after.jobId ? [] : asks.of(namespace, after.jobId);
-    if (!own?.length && ofJob.length === 0) return UNSEEN;
+    const ofJob = own || !after.jobId ? [] : jobVolumes.of(namespace, after.jobId);
+    if (!own?.length && ofJob.length === 0) return UNCHANGED;
     const body = JSON.parse(after.body) as { Name?: string; TaskGroup?: string; JobVersion?: number | null };
-    const asker: Asker = {
+    const allocation: Allocation = {
       ...{ id, node_id: after.nodeId, name: body.Name ?? "", task_group: body.TaskGroup ?? "" },
       job_version: body.JobVersion ?? null,
     };
     const wanted = own
       ? own.map((ask) => ({ ...ask, mount: ask.mount && this.#sealed(ask.mount) }))
-      : ofJob.filter((ask) => isAskedBy(ask, asker));
-    return this.#seen(this.#claim(namespace, asker, wanted));
+      : ofJob.filter((ask) => isRequestedBy(ask, allocation));
+    return this.#changed(this.#claim(namespace, allocation, wanted));
   }
 
   /** Records the claims of allocations that were reported before their job. */
   jobChanged(after: Kept | null, { namespace, id }: ObjectReport): Told {
-    const { sql, asks } = this.#parts;
+    const { sql, jobVolumes } = this.#dependencies;
     if (!after) {
-      asks.forget(namespace, id);
-      return UNSEEN;
+      jobVolumes.forget(namespace, id);
+      return UNCHANGED;
     }
-    const noted = refuseIfSealed(() => ok(asks.note(namespace, id, after.body)));
+    const noted = refuseIfSealed(() => ok(jobVolumes.note(namespace, id, after.body)));
     if (!noted.ok) throw new Refused(noted);
-    if (!noted.value) return UNSEEN;
+    if (!noted.value) return UNCHANGED;
     const live = sql
-      .exec<Asker>(
+      .exec<Allocation>(
         `SELECT id, node_id, json_extract(body, '$.Name') AS name, json_extract(body, '$.TaskGroup') AS task_group,
            json_extract(body, '$.JobVersion') AS job_version
          FROM reported WHERE topic = 'Allocation' AND namespace = ? AND job_id = ? AND terminal = 0`,
@@ -82,25 +85,34 @@ export class ClaimIntake {
         id,
       )
       .toArray();
-    const all = asks.of(namespace, id);
-    const made = live.map((asker) =>
+    const all = jobVolumes.of(namespace, id);
+    const made = live.map((allocation) =>
       this.#claim(
         namespace,
-        asker,
-        all.filter((ask) => isAskedBy(ask, asker)),
+        allocation,
+        all.filter((ask) => isRequestedBy(ask, allocation)),
       ),
     );
-    return this.#seen(made.includes(true));
+    return this.#changed(made.includes(true));
   }
 
   /** @returns whether any claim was made */
-  #claim(namespace: string, asker: Asker, asks: readonly (Ask | (Omit<Ask, "mount"> & Pick<NewClaim, "mount">))[]) {
+  #claim(
+    namespace: string,
+    allocation: Allocation,
+    asks: readonly (VolumeRequest | (Omit<VolumeRequest, "mount"> & Pick<NewClaim, "mount">))[],
+  ) {
     const now = Date.now();
-    if (!asker.node_id) return false;
+    if (!allocation.node_id) return false;
     const made = asks.map((ask) =>
-      this.#parts.claims.insert(
+      this.#dependencies.claims.insert(
         {
-          ...{ namespace, volumeId: volumeIdOf(ask, asker.name ?? ""), allocId: asker.id, nodeId: asker.node_id ?? "" },
+          ...{
+            namespace,
+            volumeId: volumeIdOf(ask, allocation.name ?? ""),
+            allocId: allocation.id,
+            nodeId: allocation.node_id ?? "",
+          },
           ...{ mode: ask.readOnly ? "read" : "write", accessMode: ask.accessMode, attachmentMode: ask.attachmentMode },
           mount: ask.mount,
         },
@@ -111,19 +123,22 @@ export class ClaimIntake {
   }
 
   #sealed(mount: unknown): Uint8Array {
-    const sealed = refuseIfSealed(() => ok(this.#parts.secrets.sealForClaim(mount)));
+    const sealed = refuseIfSealed(() => ok(this.#dependencies.secrets.sealForClaim(mount)));
     if (!sealed.ok) throw new Refused(sealed);
     return sealed.value;
   }
 
-  #seen(anything: boolean): Told {
-    if (!anything) return UNSEEN;
-    this.#parts.walk();
-    return SEEN;
+  #changed(anything: boolean): Told {
+    if (!anything) return UNCHANGED;
+    this.#dependencies.wakeController();
+    return CHANGED;
   }
 }
 
-const isAskedBy = ({ taskGroup, firstVersion, lastVersion }: JobAsk, { task_group, job_version }: Asker): boolean => {
+const isRequestedBy = (
+  { taskGroup, firstVersion, lastVersion }: JobVolumeRequest,
+  { task_group, job_version }: Allocation,
+): boolean => {
   const version = job_version ?? lastVersion;
   return task_group === taskGroup && firstVersion <= version && version <= lastVersion;
 };

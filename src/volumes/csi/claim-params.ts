@@ -3,7 +3,7 @@ import type { CsiClaimMethod, CsiParamsOf } from "@sallyport/agent-protocol";
 import type { CsiClaim, CsiVolume, Texts } from "../../contracts/csi-volumes.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import { mountParam } from "./params.ts";
-import { remoteId } from "./volume.ts";
+import { remoteId } from "./volume-views.ts";
 
 /** The claim's key in an operation's `change`. */
 export interface ForClaim {

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { CLAIM_STATES, type ClaimState } from "../../contracts/csi-volumes.ts";
 import { refuse } from "../../lib/result.ts";
-import { nextStep, type Situation } from "./claim-state-machine.ts";
+import { type ClaimContext, nextStep } from "./claim-state-machine.ts";
 
 const NODES = ["ours", "theirs", "away", "down", "gone"] as const;
 
-const situation = (state: ClaimState, more: Partial<Situation> = {}): Situation => ({
+const contextOf = (state: ClaimState, more: Partial<ClaimContext> = {}): ClaimContext => ({
   ...{
     state,
-    isAsking: false,
+    hasOperation: false,
     attachAsked: false,
     publishAsked: false,
     mountLost: false,
@@ -20,31 +20,31 @@ const situation = (state: ClaimState, more: Partial<Situation> = {}): Situation 
 });
 
 /** A step as text. */
-function step(state: ClaimState, more: Partial<Situation> = {}): string {
-  const next = nextStep(situation(state, more));
-  if (next.kind === "ask") return next.method.replace("csi.", "");
-  return next.kind === "become" ? next.state : next.kind;
+function step(state: ClaimState, more: Partial<ClaimContext> = {}): string {
+  const next = nextStep(contextOf(state, more));
+  if (next.kind === "operate") return next.method.replace("csi.", "");
+  return next.kind === "transition" ? next.state : next.kind;
 }
 
 const ENDED = { live: false, attachAsked: true, publishAsked: true };
 const otherAttached = { others: { attached: true, busy: false } };
 const otherBusy = { others: { attached: false, busy: true } };
 
-describe("the next step of a claim", () => {
-  it.each<[what: string, state: ClaimState, more: Partial<Situation>, next: string]>([
+describe("nextStep", () => {
+  it.each<[what: string, state: ClaimState, more: Partial<ClaimContext>, next: string]>([
     ["admitted", "pending", {}, "taken"],
     ["refused", "pending", { refused: refuse("conflict", "full") }, "wait"],
-    ["its allocation ended before it was taken", "pending", { live: false }, "free"],
+    ["its allocation ended before it was taken", "pending", { live: false }, "remove"],
     ["on a node of ours", "taken", {}, "controller.publish"],
     ["of a plugin that attaches nothing", "taken", { attaches: false }, "attached"],
-    ["while another claim there is attached or detached", "taken", otherBusy, "rest"],
+    ["while another claim there is attached or detached", "taken", otherBusy, "idle"],
     ["while another claim there has it attached", "taken", otherAttached, "controller.publish"],
-    ["on a node of others", "taken", { node: "theirs" }, "rest"],
-    ["on a node that is away", "taken", { node: "away" }, "rest"],
-    ["on a node that is gone", "taken", { node: "gone" }, "rest"],
+    ["on a node of an external client", "taken", { node: "theirs" }, "idle"],
+    ["on a node that is away", "taken", { node: "away" }, "idle"],
+    ["on a node that is gone", "taken", { node: "gone" }, "idle"],
     ["attached", "attached", {}, "node.publish"],
-    ["attached, and its node is away", "attached", { node: "away" }, "rest"],
-    ["published", "published", {}, "rest"],
+    ["attached, and its node is away", "attached", { node: "away" }, "idle"],
+    ["published", "published", {}, "idle"],
     ["published, and the volume has grown", "published", { owesExpansion: true }, "node.expand"],
     ["as before, and its node is away", "published", { owesExpansion: true, node: "away" }, "wait"],
     ["published, and its node has started again", "published", { mountLost: true }, "attached"],
@@ -68,8 +68,8 @@ describe("the next step of a claim", () => {
     ],
     ["no controller was asked", "node-detached", { live: false }, "controller-detached"],
     ["another claim there has it attached", "node-detached", { ...ENDED, ...otherAttached }, "leave-attached"],
-    ["another claim there is being attached", "node-detached", { ...ENDED, ...otherBusy }, "rest"],
-    ["all is undone", "controller-detached", { live: false }, "free"],
+    ["another claim there is being attached", "node-detached", { ...ENDED, ...otherBusy }, "idle"],
+    ["everything is undone", "controller-detached", { live: false }, "remove"],
     ["reported anew while it is released: first to the end", "unpublishing", { publishAsked: true }, "node.detach"],
   ])("%s: %s", (_what, state, more, next) => {
     expect(step(state, more)).toBe(next);
@@ -77,7 +77,7 @@ describe("the next step of a claim", () => {
 
   it("is idle while an operation runs, in every context", () => {
     for (const state of CLAIM_STATES)
-      for (const live of [true, false]) expect(step(state, { isAsking: true, live })).toBe("rest");
+      for (const live of [true, false]) expect(step(state, { hasOperation: true, live })).toBe("idle");
   });
 
   it("releases a claim from every state when its allocation is terminal and undoes each operation once", () => {
@@ -85,18 +85,18 @@ describe("the next step of a claim", () => {
       for (const node of ["ours", "theirs", "gone"] as const) {
         for (const attaches of [true, false]) {
           const asked = { attachAsked: from !== "pending" && attaches, publishAsked: from === "published" };
-          const now = { ...situation(from, { live: false, node, attaches, ...asked }) };
+          const now = { ...contextOf(from, { live: false, node, attaches, ...asked }) };
           const steps: string[] = [];
-          for (let at = 0; steps.at(-1) !== "free" && at < 12; at++) {
+          for (let at = 0; steps.at(-1) !== "remove" && at < 12; at++) {
             const next = nextStep(now);
-            steps.push(next.kind === "ask" ? next.method : next.kind);
-            if (next.kind === "become") Object.assign(now, { state: next.state });
-            if (next.kind === "ask" && next.method === "csi.node.detach")
+            steps.push(next.kind === "operate" ? next.method : next.kind);
+            if (next.kind === "transition") Object.assign(now, { state: next.state });
+            if (next.kind === "operate" && next.method === "csi.node.detach")
               Object.assign(now, { state: "node-detached", publishAsked: false });
-            if (next.kind === "ask" && next.method === "csi.controller.unpublish")
+            if (next.kind === "operate" && next.method === "csi.controller.unpublish")
               Object.assign(now, { state: "controller-detached", attachAsked: false });
           }
-          expect(steps.at(-1), `${from} ${node} ${steps}`).toBe("free");
+          expect(steps.at(-1), `${from} ${node} ${steps}`).toBe("remove");
           const detaches = asked.attachAsked && from !== "controller-detached";
           expect(steps.filter((each) => each === "csi.controller.unpublish")).toHaveLength(detaches ? 1 : 0);
         }

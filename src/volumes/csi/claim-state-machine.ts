@@ -22,10 +22,10 @@ import { type Refusal, refuse } from "../../lib/result.ts";
 import { failedAt } from "./methods.ts";
 
 /** The input of `nextStep`: a claim with its allocation, node, plugin and the other claims on the node. */
-export interface Situation {
+export interface ClaimContext {
   readonly state: ClaimState;
   /** An operation of the claim is running. */
-  readonly isAsking: boolean;
+  readonly hasOperation: boolean;
   /** A controller publish was sent; whatever its outcome, it has to be undone. */
   readonly attachAsked: boolean;
   /** A node publish was sent. */
@@ -57,57 +57,57 @@ export interface Situation {
 
 export type Step =
   /** No change until the context changes. */
-  | { readonly kind: "rest" }
+  | { readonly kind: "idle" }
   /** No change; the refusal is shown. `again`: also retry after a backoff. */
   | { readonly kind: "wait"; readonly refusal: Refusal; readonly again: boolean }
-  | { readonly kind: "become"; readonly state: ClaimState }
+  | { readonly kind: "transition"; readonly state: ClaimState }
   /** Another claim on the node detaches the volume. */
   | { readonly kind: "leave-attached" }
   /** The node is down: an orphan record unpublishes the volume when the node returns. */
   | { readonly kind: "leave-published" }
-  | { readonly kind: "ask"; readonly method: CsiClaimMethod }
-  | { readonly kind: "free" };
+  | { readonly kind: "operate"; readonly method: CsiClaimMethod }
+  | { readonly kind: "remove" };
 
-const REST: Step = { kind: "rest" };
-const ask = (method: CsiClaimMethod): Step => ({ kind: "ask", method });
-const become = (state: ClaimState): Step => ({ kind: "become", state });
+const IDLE: Step = { kind: "idle" };
+const operate = (method: CsiClaimMethod): Step => ({ kind: "operate", method });
+const transition = (state: ClaimState): Step => ({ kind: "transition", state });
 
 /** The next step of a claim: a pure function, evaluated whenever the claim is due. */
-export function nextStep(now: Situation): Step {
-  if (now.isAsking) return REST;
+export function nextStep(now: ClaimContext): Step {
+  if (now.hasOperation) return IDLE;
   switch (now.state) {
     case "pending":
-      if (!now.live) return { kind: "free" };
-      return now.refused ? { kind: "wait", refusal: now.refused, again: true } : become("taken");
+      if (!now.live) return { kind: "remove" };
+      return now.refused ? { kind: "wait", refusal: now.refused, again: true } : transition("taken");
     case "taken":
     case "attached":
     case "published":
-      return now.live ? taking(now) : become("unpublishing");
+      return now.live ? acquire(now) : transition("unpublishing");
     case "unpublishing":
       // An external client on the node receives no operations.
-      if (!now.publishAsked || now.node === "gone" || now.node === "theirs") return become("node-detached");
+      if (!now.publishAsked || now.node === "gone" || now.node === "theirs") return transition("node-detached");
       if (now.node === "down") return { kind: "leave-published" };
       return now.node === "ours"
-        ? ask("csi.node.detach")
+        ? operate("csi.node.detach")
         : { kind: "wait", refusal: isAway("csi.node.detach", now.nodeId), again: false };
     case "node-detached":
-      if (!now.attachAsked) return become("controller-detached");
+      if (!now.attachAsked) return transition("controller-detached");
       if (now.others.attached) return { kind: "leave-attached" };
-      return now.others.busy ? REST : ask("csi.controller.unpublish");
+      return now.others.busy ? IDLE : operate("csi.controller.unpublish");
     case "controller-detached":
-      return { kind: "free" };
+      return { kind: "remove" };
   }
 }
 
-function taking({ state, node, nodeId, attaches, others, mountLost, owesExpansion }: Situation): Step {
-  if (state === "published" && mountLost) return become("attached");
+function acquire({ state, node, nodeId, attaches, others, mountLost, owesExpansion }: ClaimContext): Step {
+  if (state === "published" && mountLost) return transition("attached");
   if (node !== "ours") {
-    return owesExpansion ? { kind: "wait", refusal: isAway("csi.node.expand", nodeId), again: false } : REST;
+    return owesExpansion ? { kind: "wait", refusal: isAway("csi.node.expand", nodeId), again: false } : IDLE;
   }
-  if (state === "attached") return ask("csi.node.publish");
-  if (state === "published") return owesExpansion ? ask("csi.node.expand") : REST;
-  if (!attaches) return become("attached");
-  return others.busy ? REST : ask("csi.controller.publish");
+  if (state === "attached") return operate("csi.node.publish");
+  if (state === "published") return owesExpansion ? operate("csi.node.expand") : IDLE;
+  if (!attaches) return transition("attached");
+  return others.busy ? IDLE : operate("csi.controller.publish");
 }
 
 const isAway = (method: CsiClaimMethod, nodeId: string): Refusal =>

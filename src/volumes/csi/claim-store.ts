@@ -1,7 +1,7 @@
 import type { ClaimState, CsiClaim, CsiUser, FoundCsiVolume, Mode, Name } from "../../contracts/csi-volumes.ts";
 import type { Refusal } from "../../lib/result.ts";
 import type { Holders } from "./admission.ts";
-import type { Situation } from "./claim-state-machine.ts";
+import type { ClaimContext } from "./claim-state-machine.ts";
 
 export type NewClaim = Pick<
   CsiClaim,
@@ -44,7 +44,7 @@ interface Row extends Record<string, SqlStorageValue> {
   updated: number;
 }
 
-const MOST_USERS = 1_000;
+const MAX_USERS = 1_000;
 const OF_VOLUME = "namespace = ? AND volume_id = ?";
 const LIVE = `EXISTS (SELECT 1 FROM reported WHERE topic = 'Allocation' AND reported.namespace = csi_claims.namespace
   AND reported.id = alloc_id AND terminal = 0)`;
@@ -127,7 +127,7 @@ export class CsiClaimStore {
       .exec<Pick<Row, "alloc_id" | "node_id" | "mode" | "state" | "volume_mode" | "attachment_mode">>(
         `SELECT alloc_id, node_id, mode, state, volume_mode, attachment_mode FROM csi_claims WHERE ${OF_VOLUME}
          ORDER BY row LIMIT ?`,
-        ...[namespace, id, MOST_USERS],
+        ...[namespace, id, MAX_USERS],
       )
       .toArray();
     const first = rows.find(({ state }) => state !== "pending");
@@ -168,7 +168,7 @@ export class CsiClaimStore {
   }
 
   /** The state of the other claims of the volume on the node. */
-  others({ row, namespace, volumeId, nodeId }: CsiClaim): Situation["others"] {
+  others({ row, namespace, volumeId, nodeId }: CsiClaim): ClaimContext["others"] {
     const others = `${OF_VOLUME} AND node_id = ? AND row <> ?`;
     const any = (what: string) => this.#one(`${others} AND ${what}`, namespace, volumeId, nodeId, row) !== null;
     return {

@@ -3,15 +3,15 @@ import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-se
 import type { ClaimState, CsiClaim, CsiOperation, Name } from "../../contracts/csi-volumes.ts";
 import type { Node } from "../../contracts/node.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { holder, inUse } from "./claim.ts";
 import { BOOT } from "./claim-context.ts";
-import { type ClaimWalk, failure, nameOf, type WalkParts } from "./claim-controller.ts";
+import { type ClaimController, type ControllerDependencies, failure, nameOf } from "./claim-controller.ts";
 import type { ForClaim } from "./claim-params.ts";
+import { holder, inUse } from "./claim-views.ts";
+import type { Effects } from "./dispatcher.ts";
 import { CSI_OPERATION } from "./operations.ts";
-import type { Effects } from "./work.ts";
 
-interface Parts extends WalkParts {
-  readonly walk: ClaimWalk;
+interface Dependencies extends ControllerDependencies {
+  readonly controller: ClaimController;
 }
 
 /**
@@ -19,20 +19,20 @@ interface Parts extends WalkParts {
  * operations. `claim-controller.ts` moves claims between their states.
  */
 export class CsiClaims implements Effects, NodeFollower {
-  readonly #parts: Parts;
+  readonly #dependencies: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Makes claims of a new or changed volume due; inside a transaction. */
-  volumeMade(name: Name): void {
-    if (this.#parts.claims.touchVolume(name)) this.#parts.walk.soon();
+  volumeCreated(name: Name): void {
+    if (this.#dependencies.claims.touchVolume(name)) this.#dependencies.controller.soon();
   }
 
   /** Makes claims due when a node's status, boot id or plugins change. */
   nodeChanged(before: Node | null, after: Node | null): Told {
-    const { claims } = this.#parts;
+    const { claims } = this.#dependencies;
     const facts = (node: Node | null) =>
       node && JSON.stringify([node.Status, node.Attributes[BOOT], node.CSINodePlugins, node.CSIControllerPlugins]);
     if (facts(before) === facts(after)) return NOTHING;
@@ -40,40 +40,40 @@ export class CsiClaims implements Effects, NodeFollower {
       claims.touchNode(after?.ID ?? before?.ID ?? ""),
       ...(after?.Status === "ready" ? pluginsOf(after).map((id) => claims.touchRefused(id)) : []),
     ];
-    if (touched.includes(true)) this.#parts.walk.soon();
+    if (touched.includes(true)) this.#dependencies.controller.soon();
     return NOTHING;
   }
 
   /** Why a volume is not removed; null when it is free. */
   heldBy(name: Name): Refusal | null {
-    return inUse(name.id, this.#parts.claims.of(name));
+    return inUse(name.id, this.#dependencies.claims.of(name));
   }
 
   /** As `heldBy`, restricted to claims of live allocations. */
   heldByLive(name: Name): Refusal | null {
-    return inUse(name.id, this.#parts.claims.live(name));
+    return inUse(name.id, this.#dependencies.claims.live(name));
   }
 
   /**
    * Removes the claims of terminal allocations of a forgotten volume without undoing them. Live claims wait for a
    * volume of that name; inside a transaction.
    */
-  volumeGone(name: Name): void {
-    this.#parts.claims.removeEnded(name);
+  volumeRemoved(name: Name): void {
+    this.#dependencies.claims.removeEnded(name);
   }
 
   /** Starts the release of a node's claims of terminal allocations; `detached` waits for it. */
   detach(name: Name, nodeId: string): Result<null> {
-    const { claims, store, journal } = this.#parts;
+    const { claims, store, journal } = this.#dependencies;
     if (!store.find(name)) return refuse("missing", "no such volume");
     const here = claims.on(name, nodeId);
     // A removed node may still hold claims; an unknown node without claims is an error.
-    if (here.length === 0 && !this.#parts.situations.knowsNode(nodeId)) {
+    if (here.length === 0 && !this.#dependencies.contexts.knowsNode(nodeId)) {
       return refuse("missing", `no such node ${JSON.stringify(nodeId)}`);
     }
     const used = inUse(
       name.id,
-      here.filter((claim) => this.#parts.situations.isLive(claim)),
+      here.filter((claim) => this.#dependencies.contexts.isLive(claim)),
     );
     if (used) return used;
     // Refusals from earlier attempts are cleared: later ones belong to this attempt.
@@ -81,14 +81,16 @@ export class CsiClaims implements Effects, NodeFollower {
     journal.commit(() => {
       for (const claim of here) claims.update(claim, { refusal: null, ...(claim.operation === null && { due: now }) });
     });
-    this.#parts.walk.soon();
+    this.#dependencies.controller.soon();
     return ok(null);
   }
 
   /** The outcome of `detach`: released, or the refusal; null when neither is known after `waitMs`. */
   detached(name: Name, nodeId: string, waitMs: number, last: boolean): Promise<Result<null> | null> {
-    return this.#parts.walk.until(name, waitMs, last, () => {
-      const here = this.#parts.claims.on(name, nodeId).filter((claim) => !this.#parts.situations.isLive(claim));
+    return this.#dependencies.controller.until(name, waitMs, last, () => {
+      const here = this.#dependencies.claims
+        .on(name, nodeId)
+        .filter((claim) => !this.#dependencies.contexts.isLive(claim));
       const stuck = here.find(({ refusal }) => refusal);
       return stuck?.refusal ?? (here.length === 0 ? ok(null) : null);
     });
@@ -96,8 +98,8 @@ export class CsiClaims implements Effects, NodeFollower {
 
   /** Whether an expanded volume is expanded on all of its nodes, or the refusal; null as in `detached`. */
   expanded(name: Name, waitMs: number, last: boolean): Promise<Result<null> | null> {
-    return this.#parts.walk.until(name, waitMs, last, () => {
-      const owing = this.#parts.claims.owing(name);
+    return this.#dependencies.controller.until(name, waitMs, last, () => {
+      const owing = this.#dependencies.claims.owing(name);
       const stuck = owing.filter(({ refusal }) => refusal);
       const [first] = stuck;
       if (!first?.refusal) return owing.length === 0 ? ok(null) : null;
@@ -111,20 +113,20 @@ export class CsiClaims implements Effects, NodeFollower {
 
   /** Marks published claims for expansion; inside a transaction. @returns whether there are any */
   oweExpansion(name: Name): boolean {
-    const isOwed = this.#parts.claims.oweExpansion(name);
-    if (isOwed) this.#parts.walk.soon();
+    const isOwed = this.#dependencies.claims.oweExpansion(name);
+    if (isOwed) this.#dependencies.controller.soon();
     return isOwed;
   }
 
   mayStart({ id }: CsiOperation): Refusal | null {
-    const { claims, leftovers } = this.#parts;
-    const isWanted = claims.waitingFor(id) !== null || leftovers.isWaitingFor(id);
+    const { claims, orphans } = this.#dependencies;
+    const isWanted = claims.waitingFor(id) !== null || orphans.isWaitingFor(id);
     return isWanted ? null : refuse("conflict", "nobody waits for it any more");
   }
 
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): null {
-    const { claims, leftovers } = this.#parts;
-    leftovers.ended(operation.id, true);
+    const { claims, orphans } = this.#dependencies;
+    orphans.ended(operation.id, true);
     const claim = claims.waitingFor(operation.id);
     if (!claim) {
       this.#owe(operation);
@@ -136,25 +138,25 @@ export class CsiClaims implements Effects, NodeFollower {
       ...{ operation: null, attempts: 0, refusal: null, due: Date.now() },
     });
     claims.touchResting(nameOf(claim), claim.nodeId);
-    this.#parts.walk.tell(nameOf(claim), [{ table: CSI_OPERATION, row: [operation.id] }]);
-    this.#parts.walk.soon();
+    this.#dependencies.controller.emitChange(nameOf(claim), [{ table: CSI_OPERATION, row: [operation.id] }]);
+    this.#dependencies.controller.soon();
     return null;
   }
 
   failed({ id }: CsiOperation, refusal: Refusal): void {
-    const { claims, leftovers } = this.#parts;
-    leftovers.ended(id, false);
+    const { claims, orphans } = this.#dependencies;
+    orphans.ended(id, false);
     const claim = claims.waitingFor(id);
     if (!claim) return;
     claims.update(claim, { operation: null, ...failure(claim, refusal) });
     claims.touchResting(nameOf(claim), claim.nodeId);
-    this.#parts.walk.see(claim, refusal);
-    this.#parts.walk.soon();
+    this.#dependencies.controller.refusalChanged(claim, refusal);
+    this.#dependencies.controller.soon();
   }
 
   /** A late result counts only for a controller publish: the attachment has to be undone. */
   countsLate({ state, method, namespace, volumeId, change, nodeId: counted }: CsiOperation, teller: string): boolean {
-    const { claims, store } = this.#parts;
+    const { claims, store } = this.#dependencies;
     if (method !== "csi.controller.publish" || (state === "done" && teller === counted)) return false;
     const name = { namespace, id: volumeId };
     const here = claims.on(name, (change as ForClaim).nodeId);
@@ -164,14 +166,14 @@ export class CsiClaims implements Effects, NodeFollower {
   /** Schedules the detach of an attachment whose claim no longer exists. */
   #owe({ method, namespace, volumeId, pluginId, change, params }: CsiOperation): void {
     if (method !== "csi.controller.publish") return;
-    const { claims } = this.#parts;
+    const { claims } = this.#dependencies;
     const { allocId, nodeId } = change as ForClaim;
     const name = { namespace, id: volumeId };
     const detaching = claims.on(name, nodeId).filter(isBeingDetached);
     if (detaching.length > 0) {
       // The order of attach and detach is unknown, so the volume is detached again.
       for (const claim of detaching) claims.update(claim, { operation: null, due: Date.now() });
-      this.#parts.walk.soon();
+      this.#dependencies.controller.soon();
       return;
     }
     const modes = { accessMode: "", attachmentMode: "" };
@@ -183,7 +185,7 @@ export class CsiClaims implements Effects, NodeFollower {
     if (!claim) return;
     claims.update(claim, { attachAsked: true, externalNodeId: params["externalNodeId"] as string });
     if (isNew) claims.update(claim, { state: "node-detached", pluginId });
-    this.#parts.walk.soon();
+    this.#dependencies.controller.soon();
   }
 
   /** The claim's row changes after a successful operation. */
@@ -193,7 +195,10 @@ export class CsiClaims implements Effects, NodeFollower {
       case "csi.controller.publish": {
         const { publishContext } = result as CsiResultOf<typeof method>;
         const isEmpty = Object.keys(publishContext).length === 0;
-        return { ...to("attached"), publishContext: isEmpty ? null : this.#parts.secrets.sealForClaim(publishContext) };
+        return {
+          ...to("attached"),
+          publishContext: isEmpty ? null : this.#dependencies.secrets.sealForClaim(publishContext),
+        };
       }
       case "csi.node.publish":
         return { ...to("published"), path: (result as CsiResultOf<typeof method>).path };

@@ -1,5 +1,5 @@
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import type { ControllerFlag } from "./plugin.ts";
+import type { ControllerFlag } from "./plugin-views.ts";
 import type { CsiPlugins } from "./plugins.ts";
 
 /** Upper bound of controllers tried per plugin. */

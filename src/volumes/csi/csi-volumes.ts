@@ -14,15 +14,15 @@ import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { CsiClaims } from "./claims.ts";
 import { controllersFor } from "./controllers.ts";
+import type { CsiDispatcher, Effects } from "./dispatcher.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
 import { failedAt, NEEDS } from "./methods.ts";
 import { CSI_OPERATION, type CsiOperations } from "./operations.ts";
 import { mountParam, topologyParam, validateParams } from "./params.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import { remoteId, withoutFlags } from "./volume.ts";
-import { type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp, DEREGISTERED, REGISTERED } from "./volume-store.ts";
-import type { CsiWork, Effects } from "./work.ts";
+import { type CsiVolumeStore, csiVolumeBackfill, csiVolumeEvent, DEREGISTERED, REGISTERED } from "./volume-store.ts";
+import { remoteId, withoutFlags } from "./volume-views.ts";
 
 /** Table name for blocking queries on snapshots, which have no rows: each wake-up lists them from the plugin again. */
 export const CSI_SNAPSHOT = "CSISnapshot";
@@ -35,14 +35,14 @@ const READY: CsiStep = { kind: "ready" };
 /** Upper bound of a volume's operations that are searched for its deletion. */
 const LATER_OPERATIONS = 100;
 
-interface Parts {
+interface Dependencies {
   readonly journal: Journal<IndexBackfill>;
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
   readonly claims: CsiClaims;
   readonly operations: CsiOperations;
   readonly secrets: CsiSecrets;
-  readonly work: CsiWork;
+  readonly dispatcher: CsiDispatcher;
 }
 
 /** The definition of a created volume, stored with its create operation. */
@@ -60,11 +60,11 @@ const isDeletion = ({ method, state }: CsiOperation): boolean =>
  * called. Read by the volume routes through the registry object.
  */
 export class CsiVolumes implements Effects {
-  readonly #parts: Parts;
+  readonly #dependencies: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    parts.work.serve(this, parts.claims);
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
+    dependencies.dispatcher.serve(this, dependencies.claims);
   }
 
   /**
@@ -73,7 +73,7 @@ export class CsiVolumes implements Effects {
    */
   validate(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
-      const { store, work, secrets, plugins } = this.#parts;
+      const { store, dispatcher, secrets, plugins } = this.#dependencies;
       const checked = this.#checked(request);
       if (!checked.ok) return checked;
       const { plugin, known } = checked.value;
@@ -84,7 +84,7 @@ export class CsiVolumes implements Effects {
       if (chosen === undefined)
         return refuse("conflict", `node ${nodeId} runs no healthy controller of plugin ${plugin.id} to validate with`);
       const volume = known ? known.volume : request;
-      const begun = work.begin(
+      const begun = dispatcher.begin(
         {
           ...{ pluginId: plugin.id, namespace: request.namespace, volumeId: request.id, nodeId: chosen, locks: false },
           ...{ method: "csi.controller.validate", request: digest, params: validateParams(volume) },
@@ -101,8 +101,8 @@ export class CsiVolumes implements Effects {
     return refuseIfSealed((): Result<CsiStep> => {
       const checked = this.#checked(request);
       if (!checked.ok) return checked;
-      const ahead = this.#ahead(request, digest);
-      if (ahead) return ok(ahead);
+      const predecessor = this.#predecessor(request, digest);
+      if (predecessor) return ok(predecessor);
       const { known } = checked.value;
       if (!known?.grows) return ok(READY);
       const { volume } = known;
@@ -115,7 +115,7 @@ export class CsiVolumes implements Effects {
           : null,
         mount: mountParam(volume.mount),
       };
-      const secrets = request.secrets ?? this.#parts.secrets.of(volume);
+      const secrets = request.secrets ?? this.#dependencies.secrets.of(volume);
       return this.#begin("csi.controller.expand", volume, params, { capacityMin, capacityMax }, secrets, digest);
     });
   }
@@ -123,8 +123,8 @@ export class CsiVolumes implements Effects {
   /** Creates a volume with a plugin. @returns "ready" when the volume exists; the caller then updates it */
   create(request: CsiRequest, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
-      const ahead = this.#ahead(request, digest);
-      if (ahead) return ok(ahead);
+      const predecessor = this.#predecessor(request, digest);
+      if (predecessor) return ok(predecessor);
       const checked = this.#checked(request);
       if (!checked.ok) return checked;
       if (checked.value.known) return ok(READY);
@@ -145,7 +145,7 @@ export class CsiVolumes implements Effects {
 
   /** Writes new or changed volumes that their plugins know: all or none, as one event line. */
   async commit(requests: readonly CsiRequest[]): Promise<Result<{ readonly index: number | null }>> {
-    const { journal, operations, store, secrets, claims } = this.#parts;
+    const { journal, operations, store, secrets, claims } = this.#dependencies;
     const written = refuseIfSealed(
       (): Result<number> =>
         journal.commit((): Result<number> => {
@@ -160,10 +160,10 @@ export class CsiVolumes implements Effects {
           for (const [at, volume] of volumes.entries()) {
             store.write(volume);
             secrets.keep(volume, requests[at]?.secrets ?? null);
-            claims.volumeMade(volume);
+            claims.volumeCreated(volume);
           }
           const events = volumes.map((volume) => csiVolumeEvent(REGISTERED, store.shown(volume)));
-          return ok(journal.emitLine(events, volumes.map(csiVolumeStamp)));
+          return ok(journal.emitLine(events, volumes.map(csiVolumeBackfill)));
         }),
     );
     return written.ok ? ok({ index: await journal.indexOf(written.value) }) : written;
@@ -174,7 +174,7 @@ export class CsiVolumes implements Effects {
    * @param force also removes unreleased claims of terminal allocations, without undoing them
    */
   async deregister(name: Name, force: boolean): Promise<Result<{ readonly index: number | null }>> {
-    const { journal, store, operations, claims } = this.#parts;
+    const { journal, store, operations, claims } = this.#dependencies;
     const volume = store.find(name);
     if (!volume) return refuse("missing", `volume not found: ${name.id}`);
     const used = force ? claims.heldByLive(name) : claims.heldBy(name);
@@ -191,11 +191,11 @@ export class CsiVolumes implements Effects {
    */
   delete(name: Name, given: Texts, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
-      const { store, plugins, secrets } = this.#parts;
+      const { store, plugins, secrets } = this.#dependencies;
       const volume = store.find(name);
       if (!volume) return refuse("missing", `volume not found: ${name.id}`);
-      const ahead = this.#ahead(name, digest);
-      if (ahead) return ok(ahead);
+      const predecessor = this.#predecessor(name, digest);
+      if (predecessor) return ok(predecessor);
       const used = this.#heldAtProvider(volume);
       if (used) return used;
       if (!plugins.find(volume.pluginId))
@@ -207,7 +207,7 @@ export class CsiVolumes implements Effects {
 
   mayStart({ method, pluginId, namespace, volumeId, params }: CsiOperation): Refusal | null {
     if (method !== "csi.controller.delete") return null;
-    const { store } = this.#parts;
+    const { store } = this.#dependencies;
     const volume = store.find({ namespace, id: volumeId });
     if (volume) return this.#heldAtProvider(volume);
     const [holder] = store.withRemoteId(pluginId, String(params["externalId"]));
@@ -217,7 +217,7 @@ export class CsiVolumes implements Effects {
   countsLate({ state, method, namespace, volumeId }: CsiOperation): boolean {
     // Without a row the volume would exist at the provider only.
     if (state !== "failed" || method !== "csi.controller.create") return false;
-    return this.#parts.store.find({ namespace, id: volumeId }) === null;
+    return this.#dependencies.store.find({ namespace, id: volumeId }) === null;
   }
 
   /**
@@ -226,7 +226,7 @@ export class CsiVolumes implements Effects {
    * @throws when no operation can begin now; the node then sends its result again
    */
   doneAgain(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void {
-    const { store, operations, work, secrets } = this.#parts;
+    const { store, operations, dispatcher, secrets } = this.#dependencies;
     const { id, method, state, gen, pluginId, namespace, volumeId } = operation;
     const isBeingDeleted = (name: Name): boolean =>
       operations.locking(name.namespace, name.id)?.method === "csi.controller.delete";
@@ -238,7 +238,7 @@ export class CsiVolumes implements Effects {
     const later = operations.ofVolume(namespace, volumeId, Number.MAX_SAFE_INTEGER, LATER_OPERATIONS);
     const wasDeleted = later.some((each) => each.gen > gen && isDeletion(each) && each.params["externalId"] === first);
     if (externalId === first && !wasDeleted) return;
-    const begun = work.begin(
+    const begun = dispatcher.begin(
       {
         // A running deletion keeps its own lock.
         ...{ pluginId, namespace, volumeId, nodeId, locks: !operations.locking(namespace, volumeId), change: null },
@@ -250,11 +250,11 @@ export class CsiVolumes implements Effects {
   }
 
   failed({ method, namespace, volumeId }: CsiOperation): void {
-    if (method === "csi.controller.delete") this.#parts.claims.volumeMade({ namespace, id: volumeId });
+    if (method === "csi.controller.delete") this.#dependencies.claims.volumeCreated({ namespace, id: volumeId });
   }
 
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): Refusal | null {
-    const { journal, store, claims } = this.#parts;
+    const { journal, store, claims } = this.#dependencies;
     const volume = store.find({ namespace: operation.namespace, id: operation.volumeId });
     const stamps = [ended(operation)];
     if (SNAPSHOT_CHANGES.has(operation.method)) journal.emitLine([], [{ table: CSI_SNAPSHOT, row: [] }]);
@@ -271,14 +271,14 @@ export class CsiVolumes implements Effects {
         nodeExpansionOwed: (nodeExpansionRequired && claims.oweExpansion(volume)) || volume.nodeExpansionOwed,
       };
       store.write(grown);
-      journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeStamp(grown), ...stamps]);
+      journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeBackfill(grown), ...stamps]);
     }
     return null;
   }
 
   /** Why a volume is not deleted at its provider; null when no claim holds it, directly or under another name. */
   #heldAtProvider(volume: CsiVolume): Refusal | null {
-    const { store, claims } = this.#parts;
+    const { store, claims } = this.#dependencies;
     const own = claims.heldBy(volume);
     if (own) return own;
     const sharing = store.withRemoteId(volume.pluginId, remoteId(volume));
@@ -291,7 +291,7 @@ export class CsiVolumes implements Effects {
    * @returns the plugin, and the merged volume if it exists
    */
   #checked(request: CsiRequest): Result<{ readonly plugin: CsiPlugin; readonly known: Merged | null }> {
-    const { plugins, store, secrets, claims } = this.#parts;
+    const { plugins, store, secrets, claims } = this.#dependencies;
     const plugin = plugins.find(request.pluginId);
     if (!plugin) return refuse("missing", `no CSI plugin named: ${request.pluginId} could be found`);
     if (plugin.controllerRequired && plugin.controllersHealthy === 0)
@@ -307,8 +307,8 @@ export class CsiVolumes implements Effects {
   }
 
   /** The running operation that precedes a new request about a volume. */
-  #ahead({ namespace, id }: Name, digest: string): CsiStep | null {
-    const { operations } = this.#parts;
+  #predecessor({ namespace, id }: Name, digest: string): CsiStep | null {
+    const { operations } = this.#dependencies;
     const running = operations.locking(namespace, id);
     if (!running) return null;
     const isSame = operations.begunBy(digest)?.id === running.id;
@@ -323,10 +323,10 @@ export class CsiVolumes implements Effects {
     secrets: Texts,
     digest: string,
   ): Result<CsiStep> {
-    const { plugins, work } = this.#parts;
+    const { plugins, dispatcher } = this.#dependencies;
     const able = controllersFor(plugins, pluginId, NEEDS[method]);
     if (!able.ok) return able;
-    const begun = work.begin(
+    const begun = dispatcher.begin(
       {
         ...{ pluginId, namespace, volumeId: id, nodeId: able.value[0] ?? "", locks: true },
         ...{ method, request: digest, params, change },
@@ -341,7 +341,7 @@ export class CsiVolumes implements Effects {
    * @returns a refusal when the plugin returned an existing volume: creation is idempotent by name
    */
   #created(operation: CsiOperation, made: CsiResultOf<"csi.controller.create">): Refusal | null {
-    const { journal, store, plugins, secrets, claims } = this.#parts;
+    const { journal, store, plugins, secrets, claims } = this.#dependencies;
     const [holder] = store.withRemoteId(operation.pluginId, made.externalId);
     if (holder) return taken(operation, holder);
     const wanted = operation.change as Created;
@@ -359,18 +359,18 @@ export class CsiVolumes implements Effects {
     };
     store.write(volume);
     secrets.keep(volume, hidden.secrets);
-    claims.volumeMade(volume);
-    const stamps = [csiVolumeStamp(volume), ended(operation)];
+    claims.volumeCreated(volume);
+    const stamps = [csiVolumeBackfill(volume), ended(operation)];
     journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], stamps);
     return null;
   }
 
   #remove(volume: CsiVolume, stamps: readonly IndexBackfill[]): number {
-    const { journal, store, claims } = this.#parts;
-    claims.volumeGone(volume);
+    const { journal, store, claims } = this.#dependencies;
+    claims.volumeRemoved(volume);
     const last = store.shown({ ...volume, modifyTime: Date.now() });
     store.remove(volume);
-    return journal.emitLine([csiVolumeEvent(DEREGISTERED, last)], [csiVolumeStamp(volume), ...stamps]);
+    return journal.emitLine([csiVolumeEvent(DEREGISTERED, last)], [csiVolumeBackfill(volume), ...stamps]);
   }
 }
 

@@ -5,22 +5,22 @@ import type { Result } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
-import { CsiAsks } from "./asks.ts";
-import { ClaimSituations } from "./claim-context.ts";
-import { ClaimWalk } from "./claim-controller.ts";
+import { ClaimContexts } from "./claim-context.ts";
+import { ClaimController } from "./claim-controller.ts";
 import { ClaimIntake } from "./claim-intake.ts";
 import { CsiClaimStore } from "./claim-store.ts";
 import { CsiClaims } from "./claims.ts";
 import { CsiVolumes } from "./csi-volumes.ts";
-import { JobAsks } from "./job-asks.ts";
+import { CsiDispatcher } from "./dispatcher.ts";
+import { JobVolumes } from "./job-volumes.ts";
 import { CSI_OPERATION, CsiOperations } from "./operations.ts";
-import { Leftovers } from "./orphans.ts";
+import { Orphans } from "./orphans.ts";
 import { CSI_PLUGIN, CsiPlugins } from "./plugins.ts";
+import { ProviderCalls } from "./provider-calls.ts";
 import { CsiSecrets } from "./secrets.ts";
 import { CSI_VOLUME, CsiVolumeStore } from "./volume-store.ts";
-import { CsiWork } from "./work.ts";
 
-interface Host {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   readonly keys: () => DataKeys;
@@ -37,43 +37,43 @@ export class Csi {
   readonly claimStore: CsiClaimStore;
   readonly store: CsiVolumeStore;
   readonly operations: CsiOperations;
-  readonly work: CsiWork;
+  readonly dispatcher: CsiDispatcher;
   readonly claims: CsiClaims;
-  readonly #walk: ClaimWalk;
-  readonly #leftovers: Leftovers;
+  readonly #controller: ClaimController;
+  readonly #orphans: Orphans;
   /** Records claims for reported allocations and jobs. */
   readonly intake: ClaimIntake;
   readonly volumes: CsiVolumes;
-  readonly asks: CsiAsks;
+  readonly asks: ProviderCalls;
 
-  constructor({ sql, journal, keys, holdKeys, promise, start }: Host) {
+  constructor({ sql, journal, keys, holdKeys, promise, start }: Dependencies) {
     this.plugins = new CsiPlugins(sql);
     this.claimStore = new CsiClaimStore(sql);
     this.store = new CsiVolumeStore(sql, this.plugins, this.claimStore);
-    this.operations = new CsiOperations({ sql, enlist: promise });
+    this.operations = new CsiOperations({ sql, enqueue: promise });
     const secrets = new CsiSecrets({ store: this.store, keys, holdKeys });
     const parts = { sql, journal, store: this.store, plugins: this.plugins, operations: this.operations, secrets };
-    this.work = new CsiWork({ ...parts, start });
-    const situations = new ClaimSituations({ ...parts, claims: this.claimStore });
-    this.#leftovers = new Leftovers({ ...parts, work: this.work });
+    this.dispatcher = new CsiDispatcher({ ...parts, start });
+    const contexts = new ClaimContexts({ ...parts, claims: this.claimStore });
+    this.#orphans = new Orphans({ ...parts, dispatcher: this.dispatcher });
     const forClaims = {
       ...parts,
-      ...{ claims: this.claimStore, leftovers: this.#leftovers, situations, work: this.work },
+      ...{ claims: this.claimStore, orphans: this.#orphans, contexts, dispatcher: this.dispatcher },
     };
-    this.#walk = new ClaimWalk(forClaims);
-    this.claims = new CsiClaims({ ...forClaims, walk: this.#walk });
+    this.#controller = new ClaimController(forClaims);
+    this.claims = new CsiClaims({ ...forClaims, controller: this.#controller });
     this.intake = new ClaimIntake({
       ...{ sql, claims: this.claimStore, secrets },
-      asks: new JobAsks(sql, (mount) => secrets.sealForClaim(mount)),
-      walk: () => this.#walk.soon(),
+      jobVolumes: new JobVolumes(sql, (mount) => secrets.sealForClaim(mount)),
+      wakeController: () => this.#controller.soon(),
     });
-    this.volumes = new CsiVolumes({ ...parts, claims: this.claims, work: this.work });
-    this.asks = new CsiAsks({ ...parts, work: this.work });
+    this.volumes = new CsiVolumes({ ...parts, claims: this.claims, dispatcher: this.dispatcher });
+    this.asks = new ProviderCalls({ ...parts, dispatcher: this.dispatcher });
   }
 
   /** Order matters: claims read the updated plugins and operations. */
   get followers(): readonly NodeFollower[] {
-    return [this.plugins, this.work, this.claims, this.#leftovers];
+    return [this.plugins, this.dispatcher, this.claims, this.#orphans];
   }
 
   get stamped(): Readonly<Record<string, IndexedRows>> {
@@ -81,6 +81,6 @@ export class Csi {
   }
 
   get timed(): readonly Timed[] {
-    return [this.work, this.#walk, this.#leftovers];
+    return [this.dispatcher, this.#controller, this.#orphans];
   }
 }

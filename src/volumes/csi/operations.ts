@@ -60,10 +60,10 @@ interface Row extends Record<string, SqlStorageValue> {
   ended: number | null;
 }
 
-interface Host {
+interface Dependencies {
   readonly sql: SqlStorage;
   /** Adds an operation to the outbox. */
-  enlist(id: string): void;
+  enqueue(id: string): void;
 }
 
 const KEPT_MS = 3_600_000;
@@ -73,7 +73,7 @@ const READS_KEPT_MS = 60_000;
 const UNCERTAIN_KEPT_MS = 30 * 24 * 3_600_000;
 /** Queue timeout: a queued operation fails rather than start hours later. */
 const QUEUED_MS = 120_000;
-const MOST_QUEUED = 1_000;
+const MAX_QUEUED = 1_000;
 
 const lockOf = (namespace: string, volumeId: string): string => JSON.stringify([namespace, volumeId]);
 const OPEN = "state IN ('queued', 'running')";
@@ -84,12 +84,12 @@ export const isOpen = ({ state }: Pick<CsiOperation, "state">): boolean => state
  * completion. Read by the dispatcher, by volume routes and by claims. Every statement uses an index.
  */
 export class CsiOperations implements IndexedRows {
-  readonly #host: Host;
+  readonly #dependencies: Dependencies;
   /** Fairness: the last turn of each namespace (users and claims apart) per plugin, while a queue exists. */
   readonly #turns = new Map<string, Map<string, number>>();
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   find(id: string): CsiOperation | null {
@@ -97,7 +97,9 @@ export class CsiOperations implements IndexedRows {
   }
 
   isOpen(id: string): boolean {
-    return this.#host.sql.exec(`SELECT 1 FROM csi_operations WHERE id = ? AND ${OPEN}`, id).toArray().length > 0;
+    return (
+      this.#dependencies.sql.exec(`SELECT 1 FROM csi_operations WHERE id = ? AND ${OPEN}`, id).toArray().length > 0
+    );
   }
 
   /** The running change of a volume. */
@@ -127,11 +129,11 @@ export class CsiOperations implements IndexedRows {
     const { pluginId, namespace, volumeId, nodeId, method, request } = given;
     const serial = SERIAL.has(method);
     const waits = serial && this.#isBusy(pluginId);
-    if (waits && this.#queued(pluginId, isForClaim(method)) >= MOST_QUEUED)
+    if (waits && this.#queued(pluginId, isForClaim(method)) >= MAX_QUEUED)
       return refuse("unavailable", `plugin ${JSON.stringify(pluginId)} has too much to do: nothing was changed`);
     const id = uuidV7();
     const now = Date.now();
-    this.#host.sql.exec(
+    this.#dependencies.sql.exec(
       `INSERT INTO csi_operations (id, plugin_id, namespace, volume_id, lock, serial, node_id, tried, method, state, request,
          params, change, sealed, created, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[id, pluginId, namespace, volumeId, given.locks ? lockOf(namespace, volumeId) : null, serial ? 1 : 0],
@@ -139,34 +141,34 @@ export class CsiOperations implements IndexedRows {
       ...[JSON.stringify(given.params), given.change === null ? null : JSON.stringify(given.change), given.sealed, now],
       waits ? now + QUEUED_MS : null,
     );
-    if (!waits) this.#host.enlist(id);
+    if (!waits) this.#dependencies.enqueue(id);
     return ok(id);
   }
 
   /** Reassigns an operation to another node; inside the caller's transaction. */
   move({ id, tried }: CsiOperation, nodeId: string): void {
-    this.#host.sql.exec(
+    this.#dependencies.sql.exec(
       "UPDATE csi_operations SET node_id = ?, tried = ? WHERE id = ?",
       nodeId,
       JSON.stringify([...tried, nodeId]),
       id,
     );
-    this.#host.enlist(id);
+    this.#dependencies.enqueue(id);
   }
 
   /** Sends an operation to its node again; inside the caller's transaction. */
   again({ id }: CsiOperation): void {
-    this.#host.enlist(id);
+    this.#dependencies.enqueue(id);
   }
 
   /** Reassigns an operation to the node that was tried first; inside the caller's transaction. */
   waitForFirst({ id, tried: [first = ""] }: CsiOperation): void {
-    this.#host.sql.exec("UPDATE csi_operations SET node_id = ? WHERE id = ?", first, id);
+    this.#dependencies.sql.exec("UPDATE csi_operations SET node_id = ? WHERE id = ?", first, id);
   }
 
   /** Marks the outcome as unknown. The plugin's queue no longer waits for this operation. */
   setUncertain({ id, pluginId }: CsiOperation): void {
-    this.#host.sql.exec("UPDATE csi_operations SET uncertain = 1, serial = 0 WHERE id = ?", id);
+    this.#dependencies.sql.exec("UPDATE csi_operations SET uncertain = 1, serial = 0 WHERE id = ?", id);
     this.#next(pluginId);
   }
 
@@ -178,7 +180,7 @@ export class CsiOperations implements IndexedRows {
     const mayYetBeMade = uncertain && method === "csi.controller.create";
     const isOpenEnded = mayYetBeMade || (refusal !== null && uncertain);
     const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : isOpenEnded ? UNCERTAIN_KEPT_MS : KEPT_MS;
-    this.#host.sql.exec(
+    this.#dependencies.sql.exec(
       `UPDATE csi_operations SET state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?
        WHERE id = ?`,
       ...[refusal ? "failed" : "done", refusal && JSON.stringify(refusal)],
@@ -206,8 +208,8 @@ export class CsiOperations implements IndexedRows {
    * Deletes operations past their retention; inside a transaction.
    * @returns operations whose queue timeout has passed
    */
-  passTime(now: number): CsiOperation[] {
-    this.#host.sql.exec(
+  tick(now: number): CsiOperation[] {
+    this.#dependencies.sql.exec(
       `DELETE FROM csi_operations WHERE gen IN
          (SELECT gen FROM csi_operations WHERE due <= ? AND ended IS NOT NULL ORDER BY due LIMIT 500)`,
       now,
@@ -216,13 +218,13 @@ export class CsiOperations implements IndexedRows {
   }
 
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#host.sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
+    this.#dependencies.sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
   }
 
   /** Starts the next queued operation: round robin over namespaces, oldest first. */
   #next(pluginId: string): void {
     if (this.#isBusy(pluginId)) return;
-    const waiting = this.#host.sql
+    const waiting = this.#dependencies.sql
       .exec<{ namespace: string; claims: number; gen: number }>(
         `SELECT namespace, ${FOR_CLAIM} AS claims, min(gen) AS gen FROM csi_operations
          WHERE plugin_id = ? AND state = 'queued' GROUP BY namespace, claims`,
@@ -238,13 +240,13 @@ export class CsiOperations implements IndexedRows {
       return;
     }
     this.#turns.set(pluginId, turns.set(first.whose, Math.max(0, ...turns.values()) + 1));
-    const { id } = this.#host.sql
+    const { id } = this.#dependencies.sql
       .exec<{ id: string }>(
         "UPDATE csi_operations SET state = 'running', due = NULL WHERE gen = ? RETURNING id",
         first.gen,
       )
       .one();
-    this.#host.enlist(id);
+    this.#dependencies.enqueue(id);
   }
 
   #isBusy(pluginId: string): boolean {
@@ -252,7 +254,7 @@ export class CsiOperations implements IndexedRows {
   }
 
   #queued(pluginId: string, forClaims: boolean): number {
-    return this.#host.sql
+    return this.#dependencies.sql
       .exec<{ n: number }>(
         `SELECT count(*) AS n FROM csi_operations WHERE plugin_id = ? AND state = 'queued' AND ${FOR_CLAIM} = ?`,
         ...[pluginId, forClaims ? 1 : 0],
@@ -266,7 +268,7 @@ export class CsiOperations implements IndexedRows {
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): Row[] {
-    return this.#host.sql.exec<Row>(`SELECT * FROM csi_operations WHERE ${condition}`, ...values).toArray();
+    return this.#dependencies.sql.exec<Row>(`SELECT * FROM csi_operations WHERE ${condition}`, ...values).toArray();
   }
 }
 

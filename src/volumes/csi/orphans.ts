@@ -7,11 +7,11 @@ import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { forClaim } from "./claim-params.ts";
+import type { CsiDispatcher } from "./dispatcher.ts";
 import type { CsiPlugins } from "./plugins.ts";
-import type { CsiWork } from "./work.ts";
 
 /** A publication on a node whose claim is gone. */
-interface Leftover extends Record<string, SqlStorageValue> {
+interface Orphan extends Record<string, SqlStorageValue> {
   row: number;
   node_id: string;
   plugin_id: string;
@@ -22,11 +22,11 @@ interface Leftover extends Record<string, SqlStorageValue> {
   attempts: number;
 }
 
-interface Parts {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   readonly plugins: CsiPlugins;
-  readonly work: CsiWork;
+  readonly dispatcher: CsiDispatcher;
 }
 
 const AT_ONCE = 50;
@@ -36,12 +36,12 @@ const AT_ONCE = 50;
  * unpublished when the node returns, with retries, until that succeeds or the node is purged. Owns table
  * `csi_leftovers`.
  */
-export class Leftovers implements NodeFollower, Timed {
+export class Orphans implements NodeFollower, Timed {
   readonly due = "SELECT min(due) FROM csi_leftovers WHERE due IS NOT NULL";
-  readonly #parts: Parts;
+  readonly #dependencies: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -49,7 +49,7 @@ export class Leftovers implements NodeFollower, Timed {
    * @param externalId the volume's id at the provider
    */
   add({ nodeId, pluginId, namespace, volumeId, allocId }: CsiClaim, externalId: string): void {
-    this.#parts.sql.exec(
+    this.#dependencies.sql.exec(
       `INSERT INTO csi_leftovers (node_id, plugin_id, namespace, volume_id, external_id, alloc_id) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT (node_id, namespace, volume_id, alloc_id) DO UPDATE SET plugin_id = excluded.plugin_id,
          external_id = excluded.external_id, operation = NULL, attempts = 0, due = NULL`,
@@ -59,7 +59,7 @@ export class Leftovers implements NodeFollower, Timed {
 
   /** Removes a record because a claim publishes the volume there again; inside the caller's transaction. */
   forget({ nodeId, namespace, volumeId, allocId }: CsiClaim): void {
-    this.#parts.sql.exec(
+    this.#dependencies.sql.exec(
       "DELETE FROM csi_leftovers WHERE node_id = ? AND namespace = ? AND volume_id = ? AND alloc_id = ?",
       ...[nodeId, namespace, volumeId, allocId],
     );
@@ -67,7 +67,7 @@ export class Leftovers implements NodeFollower, Timed {
 
   /** Makes the records of a ready node due and removes those of a purged one; inside a transaction. */
   nodeChanged(before: Node | null, after: Node | null): Told {
-    const { sql } = this.#parts;
+    const { sql } = this.#dependencies;
     if (!after) sql.exec("DELETE FROM csi_leftovers WHERE node_id = ?", before?.ID ?? "");
     else if (after.Status === "ready") {
       const touched = sql.exec(
@@ -80,12 +80,14 @@ export class Leftovers implements NodeFollower, Timed {
   }
 
   isWaitingFor(operation: string): boolean {
-    return this.#parts.sql.exec("SELECT 1 FROM csi_leftovers WHERE operation = ?", operation).toArray().length > 0;
+    return (
+      this.#dependencies.sql.exec("SELECT 1 FROM csi_leftovers WHERE operation = ?", operation).toArray().length > 0
+    );
   }
 
   /** Removes the record of a completed operation, or schedules a retry; inside the caller's transaction. */
   ended(operation: string, isDone: boolean): void {
-    const { sql } = this.#parts;
+    const { sql } = this.#dependencies;
     if (isDone) {
       sql.exec("DELETE FROM csi_leftovers WHERE operation = ?", operation);
       return;
@@ -94,23 +96,23 @@ export class Leftovers implements NodeFollower, Timed {
   }
 
   async onAlarm(now: number): Promise<void> {
-    this.#parts.journal.commit(() => {
-      for (const leftover of this.#rows("due <= ? ORDER BY due LIMIT ?", now, AT_ONCE)) this.#ask(leftover);
+    this.#dependencies.journal.commit(() => {
+      for (const orphan of this.#rows("due <= ? ORDER BY due LIMIT ?", now, AT_ONCE)) this.#unpublish(orphan);
     });
   }
 
   /**
    * Begins the unpublish operation, unless the plugin is unhealthy: then the node's next report makes the record due.
    */
-  #ask({ row, node_id: nodeId, plugin_id: pluginId, namespace, volume_id: volumeId, ...more }: Leftover): void {
-    const { sql, plugins, work } = this.#parts;
+  #unpublish({ row, node_id: nodeId, plugin_id: pluginId, namespace, volume_id: volumeId, ...more }: Orphan): void {
+    const { sql, plugins, dispatcher } = this.#dependencies;
     const { external_id: externalId, alloc_id: allocId, attempts } = more;
     if (!plugins.nodeInstance(pluginId, nodeId)?.Healthy) {
       sql.exec("UPDATE csi_leftovers SET due = NULL WHERE row = ?", row);
       return;
     }
     const begun = refuseIfSealed(() =>
-      work.begin(
+      dispatcher.begin(
         {
           ...{ pluginId, namespace, volumeId, nodeId, locks: false, method: "csi.node.detach" },
           ...{ params: { pluginId, externalId, allocId }, change: forClaim({ allocId, nodeId }) },
@@ -124,13 +126,13 @@ export class Leftovers implements NodeFollower, Timed {
   }
 
   #putOff(row: number, attempts: number): void {
-    this.#parts.sql.exec(
+    this.#dependencies.sql.exec(
       "UPDATE csi_leftovers SET operation = NULL, attempts = attempts + 1, due = ? WHERE row = ?",
       ...[Date.now() + backoff(attempts), row],
     );
   }
 
-  #rows(condition: string, ...values: SqlStorageValue[]): Leftover[] {
-    return this.#parts.sql.exec<Leftover>(`SELECT * FROM csi_leftovers WHERE ${condition}`, ...values).toArray();
+  #rows(condition: string, ...values: SqlStorageValue[]): Orphan[] {
+    return this.#dependencies.sql.exec<Orphan>(`SELECT * FROM csi_leftovers WHERE ${condition}`, ...values).toArray();
   }
 }

@@ -1,6 +1,6 @@
 import type { CsiVolume, Topology, TopologyRequest } from "../../contracts/csi-volumes.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
-import { remoteId } from "./volume.ts";
+import { remoteId } from "./volume-views.ts";
 
 /** Volume parameters in the form of the agent protocol. */
 

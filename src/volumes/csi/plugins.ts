@@ -4,14 +4,14 @@ import { type CsiInfo, type CsiPlugin, ROLES, type Role } from "../../contracts/
 import type { NewEvent } from "../../contracts/event.ts";
 import type { Node } from "../../contracts/node.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
-import { csiInfo, pluginJson } from "./plugin.ts";
+import { csiInfo, pluginJson } from "./plugin-views.ts";
 
 /** The table's name in index backfills, equal to its event topic. */
 export const CSI_PLUGIN = "CSIPlugin";
 
 /** Upper bound of instances per role in an event; reads show all. */
 const SHOWN_IN_EVENTS = 100;
-const MOST_REMEMBERED = 1_000;
+const MAX_REMEMBERED = 1_000;
 const PAGE = 500;
 
 interface PluginRow extends Record<string, SqlStorageValue> {
@@ -48,7 +48,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
 
   find(id: string): CsiPlugin | null {
     const plugin = this.#remembered.get(id) ?? this.#counted(id);
-    if (this.#remembered.size >= MOST_REMEMBERED) this.forget();
+    if (this.#remembered.size >= MAX_REMEMBERED) this.forget();
     if (plugin) this.#remembered.set(id, plugin);
     return plugin;
   }

@@ -3,7 +3,7 @@ import type { CsiRequest, Topology } from "../../contracts/csi-volumes.ts";
 import { isPlainObject } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type Guesses, respelt, spelling } from "../host/spelling.ts";
-import { ACCESS_MODES, ATTACHMENT_MODES } from "./volume.ts";
+import { ACCESS_MODES, ATTACHMENT_MODES } from "./volume-views.ts";
 
 /** The body of register and create after spelling and type checks; `requestOf` validates the values. */
 export interface CsiBody {
@@ -15,27 +15,27 @@ export interface CsiBody {
 }
 
 /** Each volume is a plugin operation. */
-const MOST_VOLUMES = 50;
-const MOST_ENTRIES = 128;
+const MAX_VOLUMES = 50;
+const MAX_ENTRIES = 128;
 
 const text = (most: number) => z.string().max(most);
 const line = (most: number) => text(most).regex(/^[^\p{Cc}\p{Zl}\p{Zp}\p{Cs}]*$/u, "must not hold control characters");
 const bytes = () => z.int().nonnegative();
-const texts = (longest = 4096, most = MOST_ENTRIES) =>
+const texts = (longest = 4096, most = MAX_ENTRIES) =>
   z.record(text(256).min(1), text(longest)).refine((map) => Object.keys(map).length <= most, `at most ${most} entries`);
 
 /** Secret names also appear in a header, split at commas and equals signs (docs/internals/wire/volumes.md). */
 const secrets = z
   .record(z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, "names are letters, digits, '-', '_' and '.'"), text(16_384))
-  .refine((map) => Object.keys(map).length <= MOST_ENTRIES, `at most ${MOST_ENTRIES} entries`);
+  .refine((map) => Object.keys(map).length <= MAX_ENTRIES, `at most ${MAX_ENTRIES} entries`);
 
 const Segments = z.strictObject({ Segments: texts(256, 64).optional() });
-const topologies = z.array(Segments).max(MOST_ENTRIES);
+const topologies = z.array(Segments).max(MAX_ENTRIES);
 const Topologies = z.strictObject({ Required: topologies.optional(), Preferred: topologies.optional() });
 const CapabilityBody = z.strictObject({ AccessMode: text(64).default(""), AttachmentMode: text(64).default("") });
 const Mount = z.strictObject({
   FSType: text(128).default(""),
-  MountFlags: z.array(text(4096)).max(MOST_ENTRIES).default([]),
+  MountFlags: z.array(text(4096)).max(MAX_ENTRIES).default([]),
 });
 
 const fields = {
@@ -45,7 +45,7 @@ const fields = {
   NodeID: text(64),
   PluginID: line(128),
   ExternalID: line(1024),
-  RequestedCapabilities: z.array(CapabilityBody).max(MOST_ENTRIES),
+  RequestedCapabilities: z.array(CapabilityBody).max(MAX_ENTRIES),
   MountOptions: Mount,
   Secrets: secrets,
   Parameters: texts(),
@@ -74,7 +74,7 @@ export type CsiFields = { readonly [Name in keyof typeof fields]?: z.output<(typ
 
 /** The body after normalization. */
 export const CsiRequestBody = z.strictObject({
-  Volumes: z.array(CsiVolumeBody).max(MOST_VOLUMES),
+  Volumes: z.array(CsiVolumeBody).max(MAX_VOLUMES),
   PolicyOverride: z.boolean().default(false),
   Namespace: text(128).default(""),
   // Header and query take precedence; the volume id makes requests idempotent.

@@ -4,7 +4,7 @@ import type { MountOptions } from "../../contracts/volume-asks.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
 
-interface Host {
+interface Dependencies {
   readonly store: CsiVolumeStore;
   readonly keys: () => DataKeys;
   /** Records that this object holds data keys; inside a transaction. */
@@ -38,10 +38,10 @@ const CLAIM = "csi-claim";
  * apart from the visible record, and are sent to their plugins only.
  */
 export class CsiSecrets {
-  readonly #host: Host;
+  readonly #dependencies: Dependencies;
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** The secrets of a volume's plugin calls. @throws Sealed */
@@ -63,7 +63,7 @@ export class CsiSecrets {
    * @throws Sealed
    */
   keep(volume: Name & { readonly mount: MountOptions | null }, secrets: Texts | null): void {
-    const { store, keys, holdKeys } = this.#host;
+    const { store, keys, holdKeys } = this.#dependencies;
     const kept: Kept = { secrets: secrets ?? this.of(volume), mountFlags: volume.mount?.MountFlags ?? [] };
     if (Object.keys(kept.secrets).length + kept.mountFlags.length === 0 && !store.sealed(volume)) return;
     holdKeys();
@@ -73,33 +73,33 @@ export class CsiSecrets {
   /** Seals the secret part of an operation; null when it is empty. @throws Sealed */
   seal(hidden: Hidden): Uint8Array | null {
     if (Object.keys(hidden.secrets).length + Object.keys(hidden.params).length === 0) return null;
-    return this.#host.keys().seal(JSON.stringify(hidden), OPERATION);
+    return this.#dependencies.keys().seal(JSON.stringify(hidden), OPERATION);
   }
 
   /** @throws Sealed */
   open(sealed: ArrayBuffer | null): Hidden {
     if (!sealed) return { secrets: {}, params: {} };
-    return JSON.parse(this.#host.keys().openText(sealed, OPERATION)) as Hidden;
+    return JSON.parse(this.#dependencies.keys().openText(sealed, OPERATION)) as Hidden;
   }
 
   /** Seals a claim's column; inside the caller's transaction. @throws Sealed */
   sealForClaim(what: unknown): Uint8Array {
     this.hold();
-    return this.#host.keys().seal(JSON.stringify(what), CLAIM);
+    return this.#dependencies.keys().seal(JSON.stringify(what), CLAIM);
   }
 
   /** @throws Sealed */
   openOfClaim(sealed: ArrayBuffer): unknown {
-    return JSON.parse(this.#host.keys().openText(sealed, CLAIM));
+    return JSON.parse(this.#dependencies.keys().openText(sealed, CLAIM));
   }
 
   /** Records that this object holds data keys; inside the caller's transaction. */
   hold(): void {
-    this.#host.holdKeys();
+    this.#dependencies.holdKeys();
   }
 
   #kept(name: Name): Kept {
-    const sealed = this.#host.store.sealed(name);
-    return sealed ? (JSON.parse(this.#host.keys().openText(sealed, contextOf(name))) as Kept) : NONE;
+    const sealed = this.#dependencies.store.sealed(name);
+    return sealed ? (JSON.parse(this.#dependencies.keys().openText(sealed, contextOf(name))) as Kept) : NONE;
   }
 }

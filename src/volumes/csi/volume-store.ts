@@ -11,7 +11,7 @@ import { volumeAccount } from "../../contracts/event-accounts.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiPlugins } from "./plugins.ts";
-import { csiVolumeJson, withoutFlags } from "./volume.ts";
+import { csiVolumeJson, withoutFlags } from "./volume-views.ts";
 
 /** The table's name in index backfills, equal to its event topic. */
 export const CSI_VOLUME = "CSIVolume";
@@ -32,8 +32,8 @@ interface Row extends Record<string, SqlStorageValue> {
 
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 /** Upper bound of rows a page examines, independent of its page size. */
-const MAX_ROWS_LOOKED_AT = 5_000;
-const MOST_SHARING = 100;
+const MAX_ROWS_EXAMINED = 5_000;
+const MAX_SHARING = 100;
 
 /**
  * Owns tables `csi_volumes` and `csi_volume_secrets`. Read by the volume routes, claims and operations; a page costs
@@ -71,7 +71,7 @@ export class CsiVolumeStore implements IndexedRows {
   withRemoteId(pluginId: string, remote: string): Name[] {
     const sql = `SELECT namespace, id FROM csi_volumes
       WHERE plugin_id = ? AND ifnull(nullif(json_extract(body, '$.externalId'), ''), id) = ? LIMIT ?`;
-    return this.#sql.exec<{ namespace: string; id: string }>(sql, pluginId, remote, MOST_SHARING).toArray();
+    return this.#sql.exec<{ namespace: string; id: string }>(sql, pluginId, remote, MAX_SHARING).toArray();
   }
 
   hasPlugin(pluginId: string): boolean {
@@ -98,7 +98,7 @@ export class CsiVolumeStore implements IndexedRows {
     const rows: FoundCsiVolume[] = [];
     let [bytes, seen] = [0, 0];
     for (const row of cursor) {
-      const full = rows.length === limit || seen === MAX_ROWS_LOOKED_AT || bytes > MAX_PAGE_BYTES;
+      const full = rows.length === limit || seen === MAX_ROWS_EXAMINED || bytes > MAX_PAGE_BYTES;
       if (full) return { rows, next: [row.namespace, row.id] };
       seen += 1;
       const { pluginPrefix = "", prefix = "", nodePrefix = "" } = query;
@@ -167,7 +167,10 @@ export const csiVolumeEvent = (type: string, found: FoundCsiVolume): NewEvent =>
   Payload: { Volume: { ...csiVolumeJson(found), ModifyIndex: null } },
 });
 
-export const csiVolumeStamp = ({ namespace, id }: Name): IndexBackfill => ({ table: CSI_VOLUME, row: [namespace, id] });
+export const csiVolumeBackfill = ({ namespace, id }: Name): IndexBackfill => ({
+  table: CSI_VOLUME,
+  row: [namespace, id],
+});
 
 const volumeOf = (row: Row): CsiVolume => ({
   ...(JSON.parse(row.body) as Omit<CsiVolume, "createIndex" | "modifyIndex">),

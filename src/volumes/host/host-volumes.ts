@@ -17,17 +17,23 @@ import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
-import { changeOf, paramsOf } from "../change.ts";
 import type { VolumeClaims } from "../claims/claims.ts";
 import { NodeView, type VolumeNode } from "../node-view.ts";
-import { type Change, operationStamp, refusalOf, type VolumeOperation, type VolumeOperations } from "../operations.ts";
-import { inUse, VolumeUsage } from "../usage.ts";
-import { stateOn } from "../volume-states.ts";
-import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp, REGISTERED } from "./host-volume-store.ts";
-import { hasRoom, nodeNamed, obstacleOf, search, unreachable } from "./placement.ts";
+import { changeOf, paramsOf } from "./change.ts";
+import {
+  type Change,
+  operationBackfill,
+  refusalOf,
+  type VolumeOperation,
+  type VolumeOperations,
+} from "./operations.ts";
+import { hasCapacity, nodeNamed, obstacleOf, search, unreachable } from "./placement.ts";
 import { namesOf, updateRefusal } from "./update-rules.ts";
+import { inUse, VolumeUsage } from "./usage.ts";
+import { stateOn } from "./volume-states.ts";
+import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent, REGISTERED } from "./volume-store.ts";
 
-interface Parts {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   readonly store: HostVolumeStore;
@@ -45,22 +51,26 @@ const quoted = JSON.stringify;
  */
 export class HostVolumes implements Timed {
   readonly due = "SELECT min(due) FROM volume_operations WHERE due IS NOT NULL";
-  readonly #parts: Parts & { readonly nodes: NodeView; readonly usage: VolumeUsage };
+  readonly #dependencies: Dependencies & { readonly nodes: NodeView; readonly usage: VolumeUsage };
 
-  constructor(parts: Parts) {
-    this.#parts = { ...parts, nodes: new NodeView(parts.sql), usage: new VolumeUsage(parts.sql) };
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = {
+      ...dependencies,
+      nodes: new NodeView(dependencies.sql),
+      usage: new VolumeUsage(dependencies.sql),
+    };
   }
 
   /** A created volume with its users. */
   read(id: string): FoundVolume | null {
-    const { store, usage } = this.#parts;
+    const { store, usage } = this.#dependencies;
     const volume = store.find(id);
     return volume?.made ? { volume, users: usage.usersOf(volume) } : null;
   }
 
   /** The outcome of an operation; null while it runs after `waitMs`. @param last the caller does not poll again */
   async outcome(id: string, waitMs: number, last: boolean): Promise<Outcome | null> {
-    const { operations, store } = this.#parts;
+    const { operations, store } = this.#dependencies;
     await operations.ended(id, waitMs, last);
     const operation = operations.find(id);
     if (operation?.state === "running") return null;
@@ -70,14 +80,14 @@ export class HostVolumes implements Timed {
 
   /** The node's last message about an operation of unknown outcome; null without one. */
   doubt(id: string): string | null {
-    return this.#parts.operations.find(id)?.doubt ?? null;
+    return this.#dependencies.operations.find(id)?.doubt ?? null;
   }
 
   /** Creates a volume on the named node, or on the first node that is feasible. */
   create(request: HostVolumeRequest, begun: Begun, from: Search): Result<Step> {
-    const { nodes, store, operations } = this.#parts;
+    const { nodes, store, operations } = this.#dependencies;
     const again = operations.begunBy(begun.request, begun);
-    if (again) return ok(this.#again(again));
+    if (again) return ok(this.#resume(again));
     const place = request.nodeId === "" ? search(nodes, store, request, from) : this.#nodeForCreate(request);
     if (!place.ok) return place;
     if ("from" in place.value) return ok({ kind: "searching", search: place.value });
@@ -86,23 +96,23 @@ export class HostVolumes implements Timed {
 
   /** Registers an existing path of a node as a volume. */
   register(request: HostVolumeRequest, begun: Begun): Result<Step> {
-    const { nodes, operations } = this.#parts;
+    const { nodes, operations } = this.#dependencies;
     const again = operations.begunBy(begun.request, begun);
-    if (again) return ok(this.#again(again));
+    if (again) return ok(this.#resume(again));
     const node = nodeNamed(nodes, request, request.id ?? request.name);
     if (!node.ok) return node;
-    const refusal = this.#nameRefusal(node.value.id, request.name) ?? this.#roomRefusal(node.value);
+    const refusal = this.#nameRefusal(node.value.id, request.name) ?? this.#capacityRefusal(node.value);
     return refusal ?? this.#make("dhv.register", request, node.value, begun);
   }
 
   /** Updates an existing volume. */
   update(method: VolumeMethod, request: HostVolumeRequest & { readonly id: string }, begun: Begun): Result<Step> {
-    const { store, usage, nodes } = this.#parts;
+    const { store, usage, nodes } = this.#dependencies;
     const volume = store.find(request.id);
     if (!volume || volume.namespace !== request.namespace)
       return refuse("missing", `cannot update volume ${quoted(request.id)}: volume does not exist`);
-    const ahead = this.#ahead(volume.id, begun);
-    if (ahead) return ok(ahead);
+    const predecessor = this.#predecessor(volume.id, begun);
+    if (predecessor) return ok(predecessor);
     const refusal = updateRefusal(volume, request, usage.usersOf(volume));
     if (refusal) return refusal;
     const node = nodes.find(volume.nodeId);
@@ -119,15 +129,15 @@ export class HostVolumes implements Timed {
    *   up: the node forgets the volume, or only the record is removed. A volume in use is never deleted
    */
   async delete(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>> {
-    const { store, usage, nodes, operations } = this.#parts;
+    const { store, usage, nodes, operations } = this.#dependencies;
     const volume = store.find(id);
     if (!volume || volume.namespace !== namespace) return refuse("missing", `no such volume: ${id}`);
     const node = nodes.find(volume.nodeId);
     const reachable = node?.status === "ready" && node.hasAgent;
     const running = operations.running(id);
     const isStuck = running !== null && running.doubt !== null;
-    const ahead = this.#ahead(id, begun);
-    if (ahead && !(force && (isStuck || !reachable))) return ok(ahead);
+    const predecessor = this.#predecessor(id, begun);
+    if (predecessor && !(force && (isStuck || !reachable))) return ok(predecessor);
     const users = usage.usersOf(volume);
     if (users.length > 0)
       return refuse("conflict", `volume ${id} in use by allocations: [${namesOf(users).join(" ")}]`);
@@ -146,14 +156,14 @@ export class HostVolumes implements Timed {
    * @returns whether the operation is known here
    */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<boolean> {
-    const { journal, operations } = this.#parts;
+    const { journal, operations } = this.#dependencies;
     const operation = operations.find(id);
     if (!operation) return false;
     if (operation.state !== "running" || operation.nodeId !== nodeId) return true;
     const ended = journal.commit(() => {
       if (result.state === "done") this.#succeed(operation, result.result);
       // The node is queried again until the outcome is known.
-      else if (result.state === "unknown") operations.doubted(id, result.error.message);
+      else if (result.state === "unknown") operations.setUncertain(id, result.error.message);
       // Also when the operation is given up: the volume keeps its previous state and can be changed or deleted.
       else this.#fail(operation, refusalOf(result.error));
       return result.state !== "unknown";
@@ -166,39 +176,39 @@ export class HostVolumes implements Timed {
 
   /** Sends operations to their nodes; see `VolumeOperations.deliver`. */
   deliver(rows: readonly OutboxRow[]): Promise<() => void> {
-    const { operations, store, usage } = this.#parts;
+    const { operations, store, usage } = this.#dependencies;
     return operations.deliver(
       rows,
       ({ method, volumeId }) => {
         const volume = method === "dhv.delete" ? store.find(volumeId) : null;
         return volume && inUse(volume, usage.usersOf(volume));
       },
-      (operation, refusal) => this.#giveUp(operation, refusal),
+      (operation, refusal) => this.#abandon(operation, refusal),
     );
   }
 
   /** Fails the operations on a node whose agent was removed; inside the caller's transaction. */
   abandon(nodeId: string): void {
     const refusal = refuse("unavailable", `the agent of node ${nodeId} was removed`);
-    for (const operation of this.#parts.operations.runningOn(nodeId)) this.#giveUp(operation, refusal);
+    for (const operation of this.#dependencies.operations.runningOn(nodeId)) this.#abandon(operation, refusal);
   }
 
   async onAlarm(now: number): Promise<void> {
-    this.#parts.journal.commit(() => this.#parts.operations.forget(now));
+    this.#dependencies.journal.commit(() => this.#dependencies.operations.forget(now));
   }
 
   /** The running operation that precedes a new request about a volume. */
-  #ahead(volumeId: string, { request }: Begun): Step | null {
-    const { operations } = this.#parts;
+  #predecessor(volumeId: string, { request }: Begun): Step | null {
+    const { operations } = this.#dependencies;
     const same = operations.sameAs(volumeId, request);
-    if (same) return this.#again(same);
+    if (same) return this.#resume(same);
     const running = operations.running(volumeId);
     return running && { kind: "busy", operation: running.id };
   }
 
   /** Answers a retried request. When the outcome is unknown, the node is queried at once. */
-  #again(operation: VolumeOperation): Step {
-    const { journal, operations, send } = this.#parts;
+  #resume(operation: VolumeOperation): Step {
+    const { journal, operations, send } = this.#dependencies;
     if (operation.state === "running" && operation.doubt !== null) {
       journal.commit(() => operations.again(operation));
       void send(operation.volumeId);
@@ -207,13 +217,13 @@ export class HostVolumes implements Timed {
   }
 
   #nodeForCreate(request: HostVolumeRequest): Result<VolumeNode> {
-    const { nodes } = this.#parts;
+    const { nodes } = this.#dependencies;
     const node = nodeNamed(nodes, request, request.name);
     if (!node.ok) return node;
     const taken = this.#nameRefusal(node.value.id, request.name);
     if (taken) return taken;
     const obstacle = node.value.eligible ? obstacleOf(request)(node.value) : "not eligible";
-    if (obstacle === null) return this.#roomRefusal(node.value) ?? node;
+    if (obstacle === null) return this.#capacityRefusal(node.value) ?? node;
     return refuse(
       "conflict",
       `could not place volume ${quoted(request.name)}: node ${node.value.id} is not feasible for volume: it is ${obstacle}`,
@@ -221,19 +231,19 @@ export class HostVolumes implements Timed {
   }
 
   #nameRefusal(nodeId: string, name: string): Refusal | null {
-    const holder = this.#parts.store.holder(nodeId, name);
+    const holder = this.#dependencies.store.holder(nodeId, name);
     return holder === null ? null : refuse("conflict", "volume name already exists on this node");
   }
 
-  #roomRefusal(node: VolumeNode): Refusal | null {
-    return hasRoom(this.#parts.store, node)
+  #capacityRefusal(node: VolumeNode): Refusal | null {
+    return hasCapacity(this.#dependencies.store, node)
       ? null
       : refuse("exhausted", `node ${node.id} has as many volumes as a node may have`);
   }
 
   /** Reserves a new volume's name on its node and begins its creation. */
   #make(method: VolumeMethod, request: HostVolumeRequest, node: VolumeNode, begun: Begun): Result<Step> {
-    const { store, journal } = this.#parts;
+    const { store, journal } = this.#dependencies;
     const now = Date.now();
     const { name, pluginId, wanted, capacityBytes, hostPath } = changeOf(request, null);
     const volume: StoredVolume = {
@@ -255,7 +265,7 @@ export class HostVolumes implements Timed {
     { request }: Begun,
     { force = false, running = null }: { force?: boolean; running?: VolumeOperation | null } = {},
   ): Result<Step> {
-    const { journal, store, operations } = this.#parts;
+    const { journal, store, operations } = this.#dependencies;
     const params = METHODS[method].params.parse(paramsOf(method, volume, change, force));
     const operation = journal.commit(() => {
       if (running) {
@@ -266,12 +276,12 @@ export class HostVolumes implements Timed {
       const gen = store.nextGen(volume.id);
       return operations.begin({ volumeId: volume.id, nodeId: volume.nodeId, method, gen, request, params, change });
     });
-    void this.#parts.send(volume.id);
+    void this.#dependencies.send(volume.id);
     return ok({ kind: "begun", operation });
   }
 
   #succeed(operation: VolumeOperation, result: Readonly<Record<string, unknown>>): void {
-    const { store, operations } = this.#parts;
+    const { store, operations } = this.#dependencies;
     const volume = store.find(operation.volumeId);
     if (!volume) operations.end(operation.id, null);
     else if (!operation.change) this.#deleted(operation, volume);
@@ -301,7 +311,7 @@ export class HostVolumes implements Timed {
 
   #deleted(operation: VolumeOperation, volume: StoredVolume): void {
     // The volume came into use during the deletion; it is kept as unavailable.
-    const used = inUse(volume, this.#parts.usage.usersOf(volume));
+    const used = inUse(volume, this.#dependencies.usage.usersOf(volume));
     if (used) {
       this.#write(operation, REGISTERED, { ...volume, state: "unavailable", modifyTime: Date.now() }, used);
     } else this.#remove(volume, operation);
@@ -309,36 +319,36 @@ export class HostVolumes implements Timed {
 
   /** Writes a changed volume, emits its event, and completes the operation. */
   #write(operation: VolumeOperation, type: string, volume: StoredVolume, refusal: Refusal | null = null): void {
-    const { store, journal, operations, claims } = this.#parts;
+    const { store, journal, operations, claims } = this.#dependencies;
     store.update(volume);
     store.releaseNames(volume.id, volume.name);
-    const stamps = [hostVolumeStamp(volume), operationStamp(operation), ...claims.volumeMade(volume)];
+    const stamps = [hostVolumeBackfill(volume), operationBackfill(operation), ...claims.volumeCreated(volume)];
     journal.emit([hostVolumeEvent(type, volume)], stamps);
     operations.end(operation.id, refusal);
   }
 
   /** Removes a volume and emits its event, unless it was never visible. @returns the event line */
   #remove(volume: StoredVolume, operation: VolumeOperation | null): number | null {
-    const { store, journal, operations, claims } = this.#parts;
+    const { store, journal, operations, claims } = this.#dependencies;
     store.remove(volume.id);
     if (operation) operations.end(operation.id, null);
     if (!volume.made) return null;
     const stamps = [
-      hostVolumeStamp(volume),
-      ...(operation ? [operationStamp(operation)] : []),
-      ...claims.volumeGone(volume.id),
+      hostVolumeBackfill(volume),
+      ...(operation ? [operationBackfill(operation)] : []),
+      ...claims.volumeRemoved(volume.id),
     ];
     return journal.emitLine([hostVolumeEvent(DELETED, volume)], stamps);
   }
 
-  #giveUp(operation: VolumeOperation, refusal: Refusal): void {
+  #abandon(operation: VolumeOperation, refusal: Refusal): void {
     this.#fail(operation, refusal);
-    queueMicrotask(() => this.#parts.operations.wake(operation.id));
+    queueMicrotask(() => this.#dependencies.operations.wake(operation.id));
   }
 
   /** Fails an operation: an uncreated volume is removed, names of a rename are released. */
   #fail(operation: VolumeOperation, refusal: Refusal): void {
-    const { store, operations } = this.#parts;
+    const { store, operations } = this.#dependencies;
     if (operations.find(operation.id)?.state !== "running") return;
     const volume = store.find(operation.volumeId);
     if (volume && !volume.made) store.remove(volume.id);
@@ -348,7 +358,7 @@ export class HostVolumes implements Timed {
 
   /** Removes a volume without its node. @returns the index, if the event stream has assigned it already */
   async #drop(volume: StoredVolume): Promise<number | null> {
-    const { journal, operations } = this.#parts;
+    const { journal, operations } = this.#dependencies;
     const running = operations.running(volume.id);
     const line = journal.commit(() => {
       if (running) operations.end(running.id, refuse("conflict", `volume ${volume.id} was deleted without its node`));
@@ -360,7 +370,7 @@ export class HostVolumes implements Timed {
   }
 
   #stateOf(volume: StoredVolume): State {
-    const node = this.#parts.nodes.find(volume.nodeId);
+    const node = this.#dependencies.nodes.find(volume.nodeId);
     return node ? stateOn(node, { ...volume, state: "pending" }) : "unavailable";
   }
 }

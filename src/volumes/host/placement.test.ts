@@ -1,8 +1,8 @@
 import { MAX_VOLUMES } from "@sallyport/agent-protocol";
 import { expect, it } from "vitest";
 import type { VolumeNode } from "../node-view.ts";
-import type { HostVolumeStore } from "./host-volume-store.ts";
-import { hasRoom, obstacleOf } from "./placement.ts";
+import { hasCapacity, obstacleOf } from "./placement.ts";
+import type { HostVolumeStore } from "./volume-store.ts";
 
 const node = (changes: Partial<VolumeNode> = {}): VolumeNode => ({
   ...{ id: "n", name: "n", datacenter: "dc", nodeClass: "", pool: "default", meta: {} },
@@ -20,6 +20,6 @@ it("names the reason why a node cannot take a volume", () => {
 
 it("gives a node no more volumes than its maximum", () => {
   const storeWith = (count: number) => ({ countOn: () => count }) as unknown as HostVolumeStore;
-  expect(hasRoom(storeWith(MAX_VOLUMES - 1), node())).toBe(true);
-  expect(hasRoom(storeWith(MAX_VOLUMES), node())).toBe(false);
+  expect(hasCapacity(storeWith(MAX_VOLUMES - 1), node())).toBe(true);
+  expect(hasCapacity(storeWith(MAX_VOLUMES), node())).toBe(false);
 });

@@ -3,14 +3,14 @@ import type { Constraint, HostVolumeRequest, Search } from "../../contracts/host
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { constraintsMet } from "../constraint.ts";
 import { isInPool, type NodeView, type VolumeNode } from "../node-view.ts";
-import type { HostVolumeStore } from "./host-volume-store.ts";
+import type { HostVolumeStore } from "./volume-store.ts";
 
 export const SEARCH_BEGIN: Search = { from: "", hadVolume: 0, infeasible: {} };
 
 /** Nodes examined per call. */
 const NODES_A_TURN = 200;
 
-const MOST_REASON_CHARACTERS = 200;
+const MAX_REASON_CHARACTERS = 200;
 const NO_ROOM = `with ${MAX_VOLUMES} volumes already`;
 
 const quoted = JSON.stringify;
@@ -33,10 +33,10 @@ const textOf = ({ LTarget, Operand, RTarget }: Constraint): string =>
   [LTarget, Operand || "=", RTarget]
     .filter((part) => part !== "")
     .join(" ")
-    .slice(0, MOST_REASON_CHARACTERS);
+    .slice(0, MAX_REASON_CHARACTERS);
 
 /** A node reports all its volumes in one message, which bounds their number. */
-export const hasRoom = (volumes: HostVolumeStore, { id }: Pick<VolumeNode, "id">): boolean =>
+export const hasCapacity = (volumes: HostVolumeStore, { id }: Pick<VolumeNode, "id">): boolean =>
   volumes.countOn(id) < MAX_VOLUMES;
 
 /** The node named by a request, if it accepts operations now (docs/internals/wire/volumes.md). */
@@ -77,7 +77,7 @@ export function search(
     last = node.id;
     if (volumes.holder(node.id, name) !== null || node.hasName(name)) hadVolume += 1;
     else {
-      const because = obstacleAt(node) ?? (hasRoom(volumes, node) ? null : NO_ROOM);
+      const because = obstacleAt(node) ?? (hasCapacity(volumes, node) ? null : NO_ROOM);
       if (because === null) return ok(node);
       infeasible[because] = (infeasible[because] ?? 0) + 1;
     }

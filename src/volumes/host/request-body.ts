@@ -4,8 +4,8 @@ import { isPlainObject } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { constraintFaults, hasTooManyPatterns, isBetweenAllocations, TOO_MANY_PATTERNS } from "../constraint.ts";
 import { joinedErrors, oneOrJoined } from "../joined-errors.ts";
-import { ACCESS_MODES, ATTACHMENT_MODES } from "./host-volume.ts";
 import { type Guesses, respelt, spelling } from "./spelling.ts";
+import { ACCESS_MODES, ATTACHMENT_MODES } from "./volume-views.ts";
 
 /** The body of create and register after spelling and type checks; `requestOf` validates the values. */
 export interface HostVolumeBody {

@@ -27,8 +27,8 @@ export function updateRefusal(
   return refuse(rules.length === 0 ? "conflict" : "invalid", message);
 }
 
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
 /** Up to 20 allocation ids, then the number of the others. */
 export const namesOf = (users: readonly string[]): string[] =>
-  users.length <= MOST_NAMED ? [...users] : [...users.slice(0, MOST_NAMED), `and ${users.length - MOST_NAMED} more`];
+  users.length <= MAX_NAMED ? [...users] : [...users.slice(0, MAX_NAMED), `and ${users.length - MAX_NAMED} more`];

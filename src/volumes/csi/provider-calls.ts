@@ -3,20 +3,20 @@ import type { Asked, Name, PageAsk, SnapshotAsked, SnapshotRequest, Texts } from
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { controllersFor } from "./controllers.ts";
+import type { CsiDispatcher } from "./dispatcher.ts";
 import { NEEDS } from "./methods.ts";
 import type { CsiOperations } from "./operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import { remoteId } from "./volume.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
-import type { CsiWork } from "./work.ts";
+import { remoteId } from "./volume-views.ts";
 
-interface Parts {
+interface Dependencies {
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
   readonly operations: CsiOperations;
   readonly secrets: CsiSecrets;
-  readonly work: CsiWork;
+  readonly dispatcher: CsiDispatcher;
 }
 
 const quoted = JSON.stringify;
@@ -24,30 +24,30 @@ const quoted = JSON.stringify;
 const NO_VOLUME: Name = { namespace: "", id: "" };
 
 /** Plugin operations without a row in the registry: listing the provider's volumes, and snapshots. */
-export class CsiAsks {
-  readonly #parts: Parts;
+export class ProviderCalls {
+  readonly #dependencies: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Lists one page of the provider's volumes. */
   listVolumes(page: PageAsk): Result<Asked> {
-    return this.#ask("csi.controller.list", page.pluginId, NO_VOLUME, page, {}, crypto.randomUUID());
+    return this.#operate("csi.controller.list", page.pluginId, NO_VOLUME, page, {}, crypto.randomUUID());
   }
 
   listSnapshots(page: PageAsk, secrets: Texts): Result<Asked> {
-    return this.#ask("csi.controller.snapshotList", page.pluginId, NO_VOLUME, page, secrets, crypto.randomUUID());
+    return this.#operate("csi.controller.snapshotList", page.pluginId, NO_VOLUME, page, secrets, crypto.randomUUID());
   }
 
   deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<Asked> {
     const params = { pluginId, snapshotId };
-    return this.#ask("csi.controller.snapshotDelete", pluginId, NO_VOLUME, params, secrets, digest);
+    return this.#operate("csi.controller.snapshotDelete", pluginId, NO_VOLUME, params, secrets, digest);
   }
 
   createSnapshot(request: SnapshotRequest, digest: string): Result<SnapshotAsked> {
     return refuseIfSealed((): Result<SnapshotAsked> => {
-      const { store, secrets, operations } = this.#parts;
+      const { store, secrets, operations } = this.#dependencies;
       const { source, parameters } = request;
       const volume = store.find(source);
       if (!volume) return refuse("missing", `no such volume ${quoted(source.id)}`);
@@ -56,7 +56,7 @@ export class CsiAsks {
       const name = request.name || `snapshot-${crypto.randomUUID()}`;
       const params = { pluginId, externalId: remoteId(volume), name, parameters };
       const shown = { ...secrets.of(volume), ...request.secrets };
-      const asked = this.#ask("csi.controller.snapshotCreate", pluginId, source, params, shown, digest);
+      const asked = this.#operate("csi.controller.snapshotCreate", pluginId, source, params, shown, digest);
       if (!asked.ok) return asked;
       const kept = operations.find(asked.value.operation)?.params["name"];
       return ok({ ...asked.value, pluginId, name: typeof kept === "string" ? kept : name });
@@ -64,7 +64,7 @@ export class CsiAsks {
   }
 
   /** @param digest identifies the request; a retry with the same digest returns the running operation */
-  #ask(
+  #operate(
     method: CsiMethod,
     pluginId: string,
     { namespace, id }: Name,
@@ -73,13 +73,13 @@ export class CsiAsks {
     digest: string,
   ): Result<Asked> {
     return refuseIfSealed((): Result<Asked> => {
-      const { plugins, operations, work } = this.#parts;
+      const { plugins, operations, dispatcher } = this.#dependencies;
       const again = operations.begunBy(digest);
       if (again) return ok({ operation: again.id });
       if (!plugins.find(pluginId)) return refuse("missing", `no such plugin ${quoted(pluginId)}`);
       const able = controllersFor(plugins, pluginId, NEEDS[method]);
       if (!able.ok) return able;
-      const begun = work.begin(
+      const begun = dispatcher.begin(
         {
           ...{ pluginId, namespace, volumeId: id, nodeId: able.value[0] ?? "", locks: false, method },
           ...{ request: digest, params: { ...params }, change: null },

@@ -6,7 +6,7 @@ const ONE_WAIT_MS = 2_000;
  * @param ask waits by itself, possibly at a new object each time; null = still running; `last`: no further poll
  *   follows
  */
-export async function outcomeBy<T>(
+export async function pollOutcome<T>(
   until: number,
   ask: (waitMs: number, last: boolean) => Promise<T | null>,
 ): Promise<T | null> {

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
-import type { StoredVolume } from "../contracts/host-volumes.ts";
-import type { VolumeClaims } from "./claims/claims.ts";
-import type { HostVolumeStore } from "./host/host-volume-store.ts";
-import type { NodeView } from "./node-view.ts";
+import type { StoredVolume } from "../../contracts/host-volumes.ts";
+import type { VolumeClaims } from "../claims/claims.ts";
+import type { NodeView } from "../node-view.ts";
 import type { VolumeOperations } from "./operations.ts";
 import { VolumeStates } from "./volume-states.ts";
+import type { HostVolumeStore } from "./volume-store.ts";
 
 const volume = (id: string, nodeId: string): StoredVolume => ({
   ...{ id, namespace: "default", name: id, nodeId, nodePool: "default", pluginId: "mkdir", state: "ready", made: true },

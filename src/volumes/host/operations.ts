@@ -1,11 +1,11 @@
 import { hostVolumeKey, METHODS } from "@sallyport/agent-protocol";
-import type { StoredVolume, VolumeMethod } from "../contracts/host-volumes.ts";
-import type { Operation, OperationResult } from "../contracts/node-operation.ts";
-import type { Refusal, Result } from "../lib/result.ts";
-import { uuidV7 } from "../lib/uuid-v7.ts";
-import type { IndexBackfill, IndexedRows } from "../platform/durable/blocking/index-backfill.ts";
-import type { OutboxRow } from "../platform/durable/outbox.ts";
-import { Attendance } from "./operation-waiters.ts";
+import type { StoredVolume, VolumeMethod } from "../../contracts/host-volumes.ts";
+import type { Operation, OperationResult } from "../../contracts/node-operation.ts";
+import type { Refusal, Result } from "../../lib/result.ts";
+import { uuidV7 } from "../../lib/uuid-v7.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import { OperationWaiters } from "../operation-waiters.ts";
 
 /** The table's name in index backfills. */
 export const VOLUME_OPERATION = "volume_operations";
@@ -57,17 +57,17 @@ interface Row extends Record<string, SqlStorageValue> {
 }
 
 /** Dependencies on the owning object. */
-export interface OperationsHost {
+export interface OperationsDependencies {
   readonly sql: SqlStorage;
   /** Adds an operation to the outbox. */
-  enlist(lane: string, id: string): void;
+  enqueue(lane: string, id: string): void;
   start(nodeId: string, operation: Operation): Promise<Result<null>>;
 }
 
 /** Retention of completed operations, which answer retries of their requests. */
 const KEPT_MS = 3_600_000;
 /** Upper bound of identical requests that are examined. */
-const MOST_ALIKE = 100;
+const MAX_ALIKE = 100;
 
 /**
  * Owns table `volume_operations`: operations on host volumes, stored before they are sent and for an hour after
@@ -78,11 +78,11 @@ const MOST_ALIKE = 100;
  *               +--+  doubt: the outcome is unknown, the node is queried again
  */
 export class VolumeOperations implements IndexedRows {
-  readonly #host: OperationsHost;
-  readonly #attendance = new Attendance();
+  readonly #dependencies: OperationsDependencies;
+  readonly #waiters = new OperationWaiters();
 
-  constructor(host: OperationsHost) {
-    this.#host = host;
+  constructor(dependencies: OperationsDependencies) {
+    this.#dependencies = dependencies;
   }
 
   find(id: string): VolumeOperation | null {
@@ -102,8 +102,8 @@ export class VolumeOperations implements IndexedRows {
   begunBy(request: string, { named }: { readonly named: boolean }): VolumeOperation | null {
     const [ours] = named ? this.#rows("request = ? AND state <> 'failed' ORDER BY id DESC LIMIT 1", request) : [];
     if (ours) return operationOf(ours);
-    const running = this.#rows("request = ? AND state = 'running' ORDER BY id DESC LIMIT ?", request, MOST_ALIKE);
-    const left = running.find(({ id }) => !this.#attendance.isAttended(id));
+    const running = this.#rows("request = ? AND state = 'running' ORDER BY id DESC LIMIT ?", request, MAX_ALIKE);
+    const left = running.find(({ id }) => !this.#waiters.isAwaited(id));
     return left ? operationOf(left) : null;
   }
 
@@ -116,30 +116,30 @@ export class VolumeOperations implements IndexedRows {
   /** Stores an operation and adds it to the outbox; inside the caller's transaction. */
   begin({ volumeId, nodeId, method, gen, request, params, change }: NewOperation): string {
     const id = uuidV7();
-    this.#host.sql.exec(
+    this.#dependencies.sql.exec(
       `INSERT INTO volume_operations (id, volume_id, node_id, method, gen, state, request, params, change)
        VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?)`,
       ...[id, volumeId, nodeId, method, gen, request, JSON.stringify(params)],
       change && JSON.stringify(change),
     );
-    this.#host.enlist(volumeId, id);
-    this.#attendance.attend(id);
+    this.#dependencies.enqueue(volumeId, id);
+    this.#waiters.expectWaiter(id);
     return id;
   }
 
   /** Marks an operation's outcome as unknown; inside the caller's transaction. */
-  doubted(id: string, doubt: string): void {
-    this.#host.sql.exec("UPDATE volume_operations SET doubt = ? WHERE id = ?", doubt, id);
+  setUncertain(id: string, doubt: string): void {
+    this.#dependencies.sql.exec("UPDATE volume_operations SET doubt = ? WHERE id = ?", doubt, id);
   }
 
   /** Adds an operation to the outbox again; inside the caller's transaction. */
   again({ id, volumeId }: VolumeOperation): void {
-    this.#host.enlist(volumeId, id);
+    this.#dependencies.enqueue(volumeId, id);
   }
 
   /** Completes an operation; inside the caller's transaction. */
   end(id: string, refusal: Refusal | null): void {
-    this.#host.sql.exec(
+    this.#dependencies.sql.exec(
       "UPDATE volume_operations SET state = ?, refusal = ?, due = ? WHERE id = ? AND state = 'running'",
       refusal ? "failed" : "done",
       refusal && JSON.stringify(refusal),
@@ -155,14 +155,14 @@ export class VolumeOperations implements IndexedRows {
 
   /** Deletes operations past their retention; inside a transaction. */
   forget(now: number): void {
-    this.#host.sql.exec(
+    this.#dependencies.sql.exec(
       "DELETE FROM volume_operations WHERE id IN (SELECT id FROM volume_operations WHERE due <= ? ORDER BY due LIMIT 500)",
       now,
     );
   }
 
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#host.sql.exec("UPDATE volume_operations SET idx = ? WHERE id = ?", index, id);
+    this.#dependencies.sql.exec("UPDATE volume_operations SET idx = ? WHERE id = ?", index, id);
   }
 
   /**
@@ -190,7 +190,7 @@ export class VolumeOperations implements IndexedRows {
 
   async #start(row: Row): Promise<Refusal | null> {
     const method = row.method as VolumeMethod;
-    const started = await this.#host.start(row.node_id, {
+    const started = await this.#dependencies.start(row.node_id, {
       ...{ id: row.id, method, key: hostVolumeKey(row.volume_id), gen: row.gen },
       deadlineMs: METHODS[method].deadlineMs,
       params: JSON.parse(row.params) as Record<string, unknown>,
@@ -203,21 +203,21 @@ export class VolumeOperations implements IndexedRows {
    * @param last the caller does not poll again
    */
   ended(id: string, waitMs: number, last: boolean): Promise<void> {
-    return this.#attendance.wait(id, () => this.find(id)?.state === "running", waitMs, last);
+    return this.#waiters.wait(id, () => this.find(id)?.state === "running", waitMs, last);
   }
 
   /** Wakes all waiters of a completed operation. */
   wake(id: string): void {
-    this.#attendance.wake(id);
+    this.#waiters.wake(id);
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): Row[] {
-    return this.#host.sql.exec<Row>(`SELECT * FROM volume_operations WHERE ${condition}`, ...values).toArray();
+    return this.#dependencies.sql.exec<Row>(`SELECT * FROM volume_operations WHERE ${condition}`, ...values).toArray();
   }
 }
 
 /** Gives an operation the index of the line that tells of its end. */
-export const operationStamp = ({ id }: VolumeOperation): IndexBackfill => ({ table: VOLUME_OPERATION, row: [id] });
+export const operationBackfill = ({ id }: VolumeOperation): IndexBackfill => ({ table: VOLUME_OPERATION, row: [id] });
 
 const operationOf = (row: Row): VolumeOperation => ({
   id: row.id,

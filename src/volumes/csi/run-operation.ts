@@ -2,7 +2,7 @@ import type { CsiOutcome, CsiStep } from "../../contracts/csi-volumes.ts";
 import { clusterRegistry } from "../../contracts/stubs.ts";
 import { type Result, refuse } from "../../lib/result.ts";
 import { refusalError, unwrap } from "../../platform/http/errors.ts";
-import { outcomeBy } from "../outcome-by.ts";
+import { pollOutcome } from "../poll-outcome.ts";
 
 /** Allowance for the round trip between registry and node. */
 const GRACE_MS = 10_000;
@@ -14,7 +14,7 @@ const GRACE_MS = 10_000;
  * @throws RequestError with the refusal of the registry or the plugin; 504 when the operation is still running at the
  *   deadline. It goes on, and a retry of the same request waits for it.
  */
-export async function carryOutCsi(
+export async function runCsiOperation(
   env: Env,
   begin: () => Promise<Result<CsiStep>>,
   deadlineMs: number,
@@ -31,7 +31,7 @@ export async function carryOutCsi(
   }
 }
 
-/** Waits for an operation's result. @throws RequestError as `carryOutCsi` */
+/** Waits for an operation's result. @throws RequestError as `runCsiOperation` */
 export async function answered(env: Env, operation: string, deadlineMs: number): Promise<unknown> {
   const { refusal, result } = await csiOutcome(env, operation, Date.now() + deadlineMs + GRACE_MS, false);
   if (refusal) throw refusalError(refusal);
@@ -39,7 +39,7 @@ export async function answered(env: Env, operation: string, deadlineMs: number):
 }
 
 async function csiOutcome(env: Env, operation: string, until: number, others: boolean): Promise<CsiOutcome> {
-  const outcome = await outcomeBy(until, (waitMs, last) => clusterRegistry(env).csiOutcome(operation, waitMs, last));
+  const outcome = await pollOutcome(until, (waitMs, last) => clusterRegistry(env).csiOutcome(operation, waitMs, last));
   if (outcome) return outcome;
   throw refusalError(
     refuse(

@@ -1,11 +1,11 @@
-import { NOTHING, type NodeFollower, type Told } from "../contracts/change-set.ts";
-import type { State, StoredVolume } from "../contracts/host-volumes.ts";
-import type { Node } from "../contracts/node.ts";
-import { refuse } from "../lib/result.ts";
-import type { VolumeClaims } from "./claims/claims.ts";
-import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp } from "./host/host-volume-store.ts";
-import type { NodeView, VolumeNode } from "./node-view.ts";
+import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import type { State, StoredVolume } from "../../contracts/host-volumes.ts";
+import type { Node } from "../../contracts/node.ts";
+import { refuse } from "../../lib/result.ts";
+import type { VolumeClaims } from "../claims/claims.ts";
+import type { NodeView, VolumeNode } from "../node-view.ts";
 import type { VolumeOperations } from "./operations.ts";
+import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent } from "./volume-store.ts";
 
 /** The node fields that determine its volumes' states. */
 type StatesNode = Pick<VolumeNode, "status" | "pool" | "isUsable">;
@@ -55,7 +55,7 @@ export class VolumeStates implements NodeFollower {
       .filter(({ was, is }) => was.state !== is.state || was.nodePool !== is.nodePool)
       .map(({ is }) => is);
     for (const volume of changed) this.#store.update(volume);
-    return { events: changed.map((volume) => hostVolumeEvent(type, volume)), stamps: changed.map(hostVolumeStamp) };
+    return { events: changed.map((volume) => hostVolumeEvent(type, volume)), stamps: changed.map(hostVolumeBackfill) };
   }
 
   /** The volume ids on a node that the registry does not know; the node keeps them until an operator removes them. */
@@ -73,7 +73,7 @@ export class VolumeStates implements NodeFollower {
     const made = volumes.filter((volume) => volume.made);
     return {
       events: made.map((volume) => hostVolumeEvent(DELETED, volume)),
-      stamps: made.flatMap((volume) => [hostVolumeStamp(volume), ...this.#claims.volumeGone(volume.id)]),
+      stamps: made.flatMap((volume) => [hostVolumeBackfill(volume), ...this.#claims.volumeRemoved(volume.id)]),
     };
   }
 }

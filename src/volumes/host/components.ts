@@ -7,12 +7,12 @@ import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { VolumeClaims } from "../claims/claims.ts";
 import { ClaimStore, VOLUME_CLAIM } from "../claims/store.ts";
 import { NodeView } from "../node-view.ts";
-import { VOLUME_OPERATION, VolumeOperations } from "../operations.ts";
-import { VolumeStates } from "../volume-states.ts";
-import { HOST_VOLUME, HostVolumeStore } from "./host-volume-store.ts";
 import { HostVolumes } from "./host-volumes.ts";
+import { VOLUME_OPERATION, VolumeOperations } from "./operations.ts";
+import { VolumeStates } from "./volume-states.ts";
+import { HOST_VOLUME, HostVolumeStore } from "./volume-store.ts";
 
-interface Host {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   /** Adds an operation to the outbox; inside a transaction. */
@@ -23,7 +23,7 @@ interface Host {
 }
 
 /** Wires the components of host volumes and sticky claims in the cluster registry. */
-export class HostVolumeParts {
+export class HostVolumeComponents {
   readonly store: HostVolumeStore;
   readonly claimStore: ClaimStore;
   readonly claims: VolumeClaims;
@@ -31,11 +31,11 @@ export class HostVolumeParts {
   readonly volumes: HostVolumes;
   readonly #operations: VolumeOperations;
 
-  constructor({ sql, journal, promise, send, start }: Host) {
+  constructor({ sql, journal, promise, send, start }: Dependencies) {
     this.store = new HostVolumeStore(sql);
     this.claimStore = new ClaimStore(sql);
     this.claims = new VolumeClaims({ sql, journal, store: this.claimStore, volumes: this.store });
-    this.#operations = new VolumeOperations({ sql, enlist: promise, start });
+    this.#operations = new VolumeOperations({ sql, enqueue: promise, start });
     this.states = new VolumeStates(new NodeView(sql), this.store, this.#operations, this.claims);
     this.volumes = new HostVolumes({
       ...{ sql, journal, store: this.store, operations: this.#operations, claims: this.claims, send },

@@ -1,4 +1,4 @@
-import type { Migration } from "../platform/durable/migrations.ts";
+import type { Migration } from "../../platform/durable/migrations.ts";
 
 export const hostVolumeMigrations: Migration[] = [
   {

@@ -3,7 +3,7 @@ import { volumeAccount } from "../../contracts/event-accounts.ts";
 import type { State, StoredVolume, VolumePage, VolumeQuery, Wanted } from "../../contracts/host-volumes.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
-import { hostVolumeJson } from "./host-volume.ts";
+import { hostVolumeJson } from "./volume-views.ts";
 
 /** The table's name in index backfills, equal to its event topic. */
 export const HOST_VOLUME = "HostVolume";
@@ -32,7 +32,7 @@ interface Row extends Record<string, SqlStorageValue> {
 
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 /** Upper bound of rows a page examines, independent of its page size. */
-const MAX_ROWS_LOOKED_AT = 5_000;
+const MAX_ROWS_EXAMINED = 5_000;
 
 /**
  * Owns tables `host_volumes` and `host_volume_names`. Read by the volume routes, placement and claims; a page costs
@@ -76,7 +76,7 @@ export class HostVolumeStore implements IndexedRows {
     const rows: StoredVolume[] = [];
     let [bytes, seen] = [0, 0];
     for (const row of cursor) {
-      const full = rows.length === limit || seen === MAX_ROWS_LOOKED_AT || bytes > MAX_PAGE_BYTES;
+      const full = rows.length === limit || seen === MAX_ROWS_EXAMINED || bytes > MAX_PAGE_BYTES;
       if (full) return { rows, next: [row.namespace, row.id] };
       seen += 1;
       if (row.made === 0 || !isAskedFor(row, query)) continue;
@@ -188,7 +188,10 @@ export const hostVolumeEvent = (type: string, volume: StoredVolume): NewEvent =>
   Payload: { Volume: { ...hostVolumeJson(volume), ModifyIndex: null } },
 });
 
-export const hostVolumeStamp = ({ id }: Pick<StoredVolume, "id">): IndexBackfill => ({ table: HOST_VOLUME, row: [id] });
+export const hostVolumeBackfill = ({ id }: Pick<StoredVolume, "id">): IndexBackfill => ({
+  table: HOST_VOLUME,
+  row: [id],
+});
 
 const volumeOf = (row: Row): StoredVolume => ({
   id: row.id,

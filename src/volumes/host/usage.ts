@@ -1,6 +1,6 @@
-import type { StoredVolume } from "../contracts/host-volumes.ts";
-import { type Refusal, refuse } from "../lib/result.ts";
-import { namesOf } from "./host/update-rules.ts";
+import type { StoredVolume } from "../../contracts/host-volumes.ts";
+import { type Refusal, refuse } from "../../lib/result.ts";
+import { namesOf } from "./update-rules.ts";
 
 interface Allocation extends Record<string, SqlStorageValue> {
   id: string;

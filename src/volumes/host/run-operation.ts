@@ -1,9 +1,9 @@
-import type { Outcome, Search, Step } from "../contracts/host-volumes.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
-import { type Result, refuse } from "../lib/result.ts";
-import { refusalError, unwrap } from "../platform/http/errors.ts";
-import { SEARCH_BEGIN } from "./host/placement.ts";
-import { outcomeBy } from "./outcome-by.ts";
+import type { Outcome, Search, Step } from "../../contracts/host-volumes.ts";
+import { clusterRegistry } from "../../contracts/stubs.ts";
+import { type Result, refuse } from "../../lib/result.ts";
+import { refusalError, unwrap } from "../../platform/http/errors.ts";
+import { pollOutcome } from "../poll-outcome.ts";
+import { SEARCH_BEGIN } from "./placement.ts";
 
 /** Allowance for the round trip between registry and node. */
 const GRACE_MS = 10_000;
@@ -16,7 +16,7 @@ const GRACE_MS = 10_000;
  *   deadline. It goes on, and a retry of the same request waits for it. When its outcome is unknown, the retry makes
  *   the registry query the node.
  */
-export async function carryOut(
+export async function runHostVolumeOperation(
   env: Env,
   begin: (search: Search) => Promise<Result<Step>>,
   deadlineMs: number,
@@ -30,7 +30,7 @@ export async function carryOut(
       continue;
     }
     const { operation } = step;
-    const outcome = await outcomeBy(until, (waitMs, last) =>
+    const outcome = await pollOutcome(until, (waitMs, last) =>
       clusterRegistry(env).volumeOperation(operation, waitMs, last),
     );
     if (!outcome) throw refusalError(refuse("timeout", await notEnded(env, step)));

@@ -11,12 +11,12 @@ import type { IndexBackfill } from "../../platform/durable/blocking/index-backfi
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
-import { Attendance } from "../operation-waiters.ts";
-import { refusalOf } from "../operations.ts";
+import { refusalOf } from "../host/operations.ts";
+import { OperationWaiters } from "../operation-waiters.ts";
 import { controllersFor } from "./controllers.ts";
 import { failedAt, isForClaim, NEEDS } from "./methods.ts";
 import { type CsiOperations, isOpen, type NewCsiOperation } from "./operations.ts";
-import { csiInfo } from "./plugin.ts";
+import { csiInfo } from "./plugin-views.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 
@@ -34,7 +34,7 @@ export interface Effects {
   doneAgain?(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void;
 }
 
-interface Parts {
+interface Dependencies {
   readonly journal: Journal<IndexBackfill>;
   readonly plugins: CsiPlugins;
   readonly operations: CsiOperations;
@@ -49,14 +49,14 @@ const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
  * Dispatches operations to plugin controllers and commits their results. An operation that a controller cannot take
  * moves to the next one. So does one with an unknown outcome, since plugin calls are idempotent.
  */
-export class CsiWork implements Timed, NodeFollower {
+export class CsiDispatcher implements Timed, NodeFollower {
   readonly due = "SELECT min(due) FROM csi_operations WHERE due IS NOT NULL";
-  readonly #parts: Parts;
-  readonly #attendance = new Attendance();
+  readonly #dependencies: Dependencies;
+  readonly #waiters = new OperationWaiters();
   #effects: { readonly volumes: Effects; readonly claims: Effects } | null = null;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Registers the handlers of results. */
@@ -66,7 +66,7 @@ export class CsiWork implements Timed, NodeFollower {
 
   /** Stores an operation and sends it. @throws Sealed */
   begin(given: Omit<NewCsiOperation, "sealed">, secrets: Texts): Result<string> {
-    const { journal, operations, secrets: sealing } = this.#parts;
+    const { journal, operations, secrets: sealing } = this.#dependencies;
     const [params, hidden] = hiding(given.params);
     const sealed = sealing.seal({ secrets, params: hidden ?? {} });
     return journal.commit(() => {
@@ -77,8 +77,8 @@ export class CsiWork implements Timed, NodeFollower {
 
   /** The outcome of an operation; null while it runs after `waitMs`. @param last the caller does not poll again */
   async outcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null> {
-    const { operations } = this.#parts;
-    await this.#attendance.wait(id, () => operations.isOpen(id), waitMs, last);
+    const { operations } = this.#dependencies;
+    await this.#waiters.wait(id, () => operations.isOpen(id), waitMs, last);
     const operation = operations.find(id);
     if (operation && isOpen(operation)) return null;
     if (!operation) {
@@ -90,7 +90,7 @@ export class CsiWork implements Timed, NodeFollower {
 
   /** Sends operations to their nodes, or to the next controllers that accept them. */
   async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
-    const { operations } = this.#parts;
+    const { operations } = this.#dependencies;
     const refusals: [id: string, Refusal][] = [];
     for (const { body } of rows) {
       const id = JSON.parse(body) as string;
@@ -107,7 +107,7 @@ export class CsiWork implements Timed, NodeFollower {
 
   /** Commits the result of an operation; results of completed operations change nothing, except late effects. */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
-    const { journal, operations } = this.#parts;
+    const { journal, operations } = this.#dependencies;
     const hasEnded = journal.commit(() => {
       const operation = operations.find(id);
       if (!operation?.tried.includes(nodeId)) return false;
@@ -124,16 +124,16 @@ export class CsiWork implements Timed, NodeFollower {
       if (result.state === "done") this.#succeed(operation, result.result);
       // The operation was reassigned; the other node's result counts.
       else if (nodeId !== operation.nodeId) return false;
-      else if (result.state === "unknown") return this.#doubt(operation);
-      else if (result.state === "given-up") return this.#giveUp(operation, refusalOf(result.error));
-      else if (!(ELSEWHERE.has(result.error.kind) && this.#moveOn(operation))) {
+      else if (result.state === "unknown") return this.#outcomeUnknown(operation);
+      else if (result.state === "given-up") return this.#abandon(operation, refusalOf(result.error));
+      else if (!(ELSEWHERE.has(result.error.kind) && this.#tryNextController(operation))) {
         this.#fail(operation, told(operation, refusalOf(result.error)));
       } else return false;
       return true;
     });
     if (!hasEnded) return;
     await journal.published();
-    this.#attendance.wake(id);
+    this.#waiters.wake(id);
   }
 
   /**
@@ -143,11 +143,11 @@ export class CsiWork implements Timed, NodeFollower {
    */
   nodeChanged(before: Node | null, after: Node | null): Told {
     if (!before) return NOTHING;
-    const { operations } = this.#parts;
+    const { operations } = this.#dependencies;
     for (const operation of operations.runningOn(before.ID)) {
-      if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#lose(operation, after);
-      else if (after.Status !== "ready" && before.Status === "ready") this.#askElsewhere(operation);
-      else if (isWell(before, operation) && !isWell(after, operation)) this.#askElsewhere(operation);
+      if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#nodeLost(operation, after);
+      else if (after.Status !== "ready" && before.Status === "ready") this.#reassign(operation);
+      else if (isWell(before, operation) && !isWell(after, operation)) this.#reassign(operation);
       else if (operation.uncertain && isWell(after, operation) && !isWell(before, operation))
         operations.again(operation);
     }
@@ -155,10 +155,10 @@ export class CsiWork implements Timed, NodeFollower {
   }
 
   async onAlarm(now: number): Promise<void> {
-    const { journal, operations } = this.#parts;
+    const { journal, operations } = this.#dependencies;
     const dropped = journal.commit(() => {
       const late = refuse("timeout", "the plugin had too much to do for others: nothing was changed");
-      const waited = operations.passTime(now);
+      const waited = operations.tick(now);
       for (const operation of waited) this.#fail(operation, late);
       return waited;
     });
@@ -172,7 +172,7 @@ export class CsiWork implements Timed, NodeFollower {
 
   /** @returns the refusal when no node accepts it */
   async #send(id: string): Promise<Refusal | null> {
-    const { journal, operations, secrets, start } = this.#parts;
+    const { journal, operations, secrets, start } = this.#dependencies;
     for (;;) {
       const operation = operations.find(id);
       if (operation?.state !== "running") return null;
@@ -183,7 +183,7 @@ export class CsiWork implements Timed, NodeFollower {
       const request = operations.requestOf(operation, opened.value);
       const started = await start(operation.nodeId, request);
       if (started.ok) return null;
-      if (started.reason === "unavailable" && journal.commit(() => this.#moveOn(operation))) continue;
+      if (started.reason === "unavailable" && journal.commit(() => this.#tryNextController(operation))) continue;
       if (!operation.uncertain) return told(operation, started);
       // A node that was tried earlier may have completed it and reports the result later.
       journal.commit(() => operations.waitForFirst(operation));
@@ -191,22 +191,22 @@ export class CsiWork implements Timed, NodeFollower {
     }
   }
 
-  #lose(operation: CsiOperation, node: Node | null): void {
-    if (this.#moveOn(operation)) return;
+  #nodeLost(operation: CsiOperation, node: Node | null): void {
+    if (this.#tryNextController(operation)) return;
     const why = refuse("unavailable", `node ${operation.nodeId} ${node ? "is down" : "was removed"}`);
     this.#fail({ ...operation, uncertain: true }, told(operation, why));
   }
 
   /** Tries the next controller; the first node may still complete the operation. */
-  #askElsewhere(operation: CsiOperation): void {
+  #reassign(operation: CsiOperation): void {
     const { method } = operation;
-    if (this.#moveOn(operation) && !CSI_METHODS[method].reads && !isForClaim(method))
-      this.#parts.operations.setUncertain(operation);
+    if (this.#tryNextController(operation) && !CSI_METHODS[method].reads && !isForClaim(method))
+      this.#dependencies.operations.setUncertain(operation);
   }
 
   /** Reassigns to the next untried controller. @returns whether there is one */
-  #moveOn(operation: CsiOperation): boolean {
-    const { plugins, operations } = this.#parts;
+  #tryNextController(operation: CsiOperation): boolean {
+    const { plugins, operations } = this.#dependencies;
     if (isBound(operation)) return false;
     const able = controllersFor(plugins, operation.pluginId, NEEDS[operation.method]);
     const next = able.ok ? able.value.find((nodeId) => !operation.tried.includes(nodeId)) : undefined;
@@ -219,7 +219,7 @@ export class CsiWork implements Timed, NodeFollower {
    * Handles an unknown outcome.
    * @returns whether the operation is completed: reads and claim operations fail, since they are retried
    */
-  #doubt(operation: CsiOperation): boolean {
+  #outcomeUnknown(operation: CsiOperation): boolean {
     if (isForClaim(operation.method)) {
       this.#fail(
         { ...operation, uncertain: true },
@@ -228,12 +228,12 @@ export class CsiWork implements Timed, NodeFollower {
       return true;
     }
     if (CSI_METHODS[operation.method].reads) {
-      if (this.#moveOn(operation)) return false;
+      if (this.#tryNextController(operation)) return false;
       this.#fail(operation, refuse("timeout", "the plugin has not answered in time"));
       return true;
     }
-    this.#parts.operations.setUncertain(operation);
-    this.#moveOn(operation);
+    this.#dependencies.operations.setUncertain(operation);
+    this.#tryNextController(operation);
     return false;
   }
 
@@ -241,10 +241,10 @@ export class CsiWork implements Timed, NodeFollower {
    * Handles an outcome that the node will never report.
    * @returns whether the operation is completed; otherwise another controller runs it
    */
-  #giveUp(operation: CsiOperation, why: Refusal): boolean {
-    if (isForClaim(operation.method) || CSI_METHODS[operation.method].reads) return this.#doubt(operation);
-    this.#parts.operations.setUncertain(operation);
-    if (this.#moveOn(operation)) return false;
+  #abandon(operation: CsiOperation, why: Refusal): boolean {
+    if (isForClaim(operation.method) || CSI_METHODS[operation.method].reads) return this.#outcomeUnknown(operation);
+    this.#dependencies.operations.setUncertain(operation);
+    if (this.#tryNextController(operation)) return false;
     this.#fail({ ...operation, uncertain: true }, told(operation, why));
     return true;
   }
@@ -258,13 +258,13 @@ export class CsiWork implements Timed, NodeFollower {
     }
     const refusal = this.#effectsOf(operation)?.succeeded(operation, result) ?? null;
     if (refusal) this.#fail(operation, refusal);
-    else this.#parts.operations.end(operation, null, result);
+    else this.#dependencies.operations.end(operation, null, result);
   }
 
   #fail(operation: CsiOperation, refusal: Refusal): void {
-    this.#parts.operations.end(operation, refusal);
+    this.#dependencies.operations.end(operation, refusal);
     this.#effectsOf(operation)?.failed?.(operation, refusal);
-    queueMicrotask(() => this.#attendance.wake(operation.id));
+    queueMicrotask(() => this.#waiters.wake(operation.id));
   }
 }
 

@@ -1,5 +1,5 @@
 /** A running allocation's request for a sticky volume that has no claim yet. */
-export interface Ask {
+export interface ClaimRequest {
   readonly namespace: string;
   readonly allocId: string;
   readonly nodeId: string;
@@ -23,7 +23,7 @@ const ANY_VERSION = -1;
  * Owns table `claim_asks`: the pending requests of allocations. Read by `VolumeClaims`; each call is one indexed
  * statement.
  */
-export class ClaimAsks {
+export class PendingRequests {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {
@@ -31,42 +31,42 @@ export class ClaimAsks {
   }
 
   /** Records a request for a volume that does not exist yet. */
-  forVolume(ask: Ask, volumeName: string): void {
-    this.#insert(ask, volumeName, ANY_VERSION);
+  forVolume(request: ClaimRequest, volumeName: string): void {
+    this.#insert(request, volumeName, ANY_VERSION);
   }
 
   /** Records a request that depends on a job, in the given version if any, that has not been reported yet. */
-  forJob(ask: Ask, version: number | null): void {
-    this.#insert(ask, UNKNOWN, version ?? ANY_VERSION);
+  forJob(request: ClaimRequest, version: number | null): void {
+    this.#insert(request, UNKNOWN, version ?? ANY_VERSION);
   }
 
   /** Whether any allocation waits for the job. */
-  areForJob(namespace: string, jobId: string): boolean {
+  hasForJob(namespace: string, jobId: string): boolean {
     const sql = "SELECT 1 FROM claim_asks WHERE namespace = ? AND job_id = ? AND volume_name = ? LIMIT 1";
     return this.#sql.exec(sql, namespace, jobId, UNKNOWN).toArray().length > 0;
   }
 
   /** Removes the requests that wait for this version of a job. @returns those of the given groups */
-  takeForJob(namespace: string, jobId: string, version: number | null, groups: readonly string[]): Ask[] {
+  takeForJob(namespace: string, jobId: string, version: number | null, groups: readonly string[]): ClaimRequest[] {
     const which = `namespace = ? AND job_id = ? AND volume_name = ? ${version === null ? "" : "AND job_version IN (-1, ?)"}`;
     const values = [namespace, jobId, UNKNOWN, ...(version === null ? [] : [version])];
-    const asks = groups.flatMap((group) =>
+    const requests = groups.flatMap((group) =>
       this.#sql
         .exec<Row>(`SELECT * FROM claim_asks WHERE ${which} AND task_group = ? ORDER BY row`, ...values, group)
         .toArray(),
     );
     this.#sql.exec(`DELETE FROM claim_asks WHERE ${which}`, ...values);
-    return asks.map(askOf);
+    return requests.map(requestOf);
   }
 
   /** Removes and returns the requests that wait for a volume, in order of arrival. */
-  takeForVolume(nodeId: string, namespace: string, name: string): Ask[] {
+  takeForVolume(nodeId: string, namespace: string, name: string): ClaimRequest[] {
     const which = "node_id = ? AND namespace = ? AND volume_name = ?";
-    const asks = this.#sql
+    const requests = this.#sql
       .exec<Row>(`SELECT * FROM claim_asks WHERE ${which} ORDER BY row`, nodeId, namespace, name)
       .toArray();
-    if (asks.length > 0) this.#sql.exec(`DELETE FROM claim_asks WHERE ${which}`, nodeId, namespace, name);
-    return asks.map(askOf);
+    if (requests.length > 0) this.#sql.exec(`DELETE FROM claim_asks WHERE ${which}`, nodeId, namespace, name);
+    return requests.map(requestOf);
   }
 
   forgetAllocation(namespace: string, allocId: string): void {
@@ -77,7 +77,7 @@ export class ClaimAsks {
     this.#sql.exec("DELETE FROM claim_asks WHERE namespace = ? AND job_id = ?", namespace, jobId);
   }
 
-  #insert({ namespace, allocId, nodeId, jobId, taskGroup }: Ask, volumeName: string, version: number): void {
+  #insert({ namespace, allocId, nodeId, jobId, taskGroup }: ClaimRequest, volumeName: string, version: number): void {
     this.#sql.exec(
       `INSERT INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -86,6 +86,6 @@ export class ClaimAsks {
   }
 }
 
-const askOf = ({ namespace, alloc_id, node_id, job_id, task_group }: Row): Ask => ({
+const requestOf = ({ namespace, alloc_id, node_id, job_id, task_group }: Row): ClaimRequest => ({
   ...{ namespace, allocId: alloc_id, nodeId: node_id, jobId: job_id, taskGroup: task_group },
 });

@@ -26,13 +26,13 @@ export function showable({ mount: _mount, publishContext: _context, ...claim }: 
   return claim;
 }
 
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
 /** The refusal to remove a volume in use, naming its claims and their errors; null without claims. */
 export function inUse(volumeId: string, claims: readonly CsiClaim[]): Refusal | null {
   if (claims.length === 0) return null;
-  const named = claims.slice(0, MOST_NAMED).map((claim) => `held by ${holder(claim)}`);
-  if (claims.length > MOST_NAMED) named.push(`and ${claims.length - MOST_NAMED} more`);
+  const named = claims.slice(0, MAX_NAMED).map((claim) => `held by ${holder(claim)}`);
+  if (claims.length > MAX_NAMED) named.push(`and ${claims.length - MAX_NAMED} more`);
   return refuse("conflict", `volume in use: ${volumeId}: ${named.join("; ")}`);
 }
 

@@ -1,6 +1,6 @@
-import type { HostVolumeRequest, StoredVolume, VolumeMethod } from "../contracts/host-volumes.ts";
-import { DEFAULT_CAPABILITY } from "./host/host-volume.ts";
+import type { HostVolumeRequest, StoredVolume, VolumeMethod } from "../../contracts/host-volumes.ts";
 import type { Change } from "./operations.ts";
+import { DEFAULT_CAPABILITY } from "./volume-views.ts";
 
 /** The definition that a request sets. An update keeps the volume's value of every omitted field. */
 export function changeOf(request: HostVolumeRequest, volume: StoredVolume | null): Change {

@@ -154,7 +154,7 @@ export class NodeStore implements IndexedRows {
   }
 
   /** Records the number of a processed message that changed nothing. */
-  hear(row: number, heard: number): void {
+  recordHeard(row: number, heard: number): void {
     this.#sql.exec("UPDATE nodes SET heard = ? WHERE row = ?", heard, row);
   }
 
@@ -209,7 +209,7 @@ export class NodeStore implements IndexedRows {
       .one();
     if (HostVolumes !== known?.node.HostVolumes) this.#volumes.write(node.ID, HostVolumes);
     return together([
-      told(line, row, { ...node, Events: events }, known, type),
+      changeOf(line, row, { ...node, Events: events }, known, type),
       ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
     ]);
   }
@@ -238,7 +238,7 @@ export class NodeStore implements IndexedRows {
     this.#sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
     this.#volumes.remove(last.ID);
     return together([
-      told(line, known?.row ?? 0, last, known, type),
+      changeOf(line, known?.row ?? 0, last, known, type),
       ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
     ]);
   }
@@ -274,7 +274,7 @@ function textOf({ id, body, volumes, events, create_index, modify_index }: Row):
   return { id, body: `${body.slice(0, -1)},${hostVolumes}${rest}}`, modifyIndex };
 }
 
-function told(line: number, row: number, node: Node, known: StoredNode | null, type: NodeEventType): Told {
+function changeOf(line: number, row: number, node: Node, known: StoredNode | null, type: NodeEventType): Told {
   const { text, lines } = payloadText(node, known, line);
   return {
     events: [

@@ -6,7 +6,7 @@ interface JobBody {
 }
 
 /** A group's request for a volume, with the range of job versions that contain it. */
-export interface JobAsk {
+export interface JobVolumeRequest {
   readonly source: string;
   readonly perAlloc: boolean;
   readonly taskGroup: string;
@@ -35,7 +35,7 @@ interface Row extends Record<string, SqlStorageValue> {
  * Owns table `csi_job_volumes`: the CSI volumes that jobs request. Requests of older job versions are kept until the
  * job is purged, because allocations of those versions may still run or be reported later. Read by the claim intake.
  */
-export class JobAsks {
+export class JobVolumes {
   readonly #sql: SqlStorage;
   readonly #sealMount: (mount: unknown) => Uint8Array;
 
@@ -44,7 +44,7 @@ export class JobAsks {
     this.#sealMount = sealMount;
   }
 
-  of(namespace: string, jobId: string): JobAsk[] {
+  of(namespace: string, jobId: string): JobVolumeRequest[] {
     return this.#rows(namespace, jobId).map((row) => ({
       ...{
         source: row.source,
