@@ -65,24 +65,17 @@ export class MountAdmin {
     if (!admitted.ok) return admitted;
     const named = mountPath(path);
     if (!named.ok) return named;
-    const type = neutralMountType(request.type === "kv-v2" ? "kv" : request.type);
+    const type = neutralMountType(Object.hasOwn(KV_VERSIONS, request.type) ? "kv" : request.type);
     const known = MOUNT_TYPES.find((name) => name === type);
     if (!known) return refuse("invalid", `plugin not found in the catalog: ${type.slice(0, 64)}`);
-    const version = request.options?.["version"] ?? (request.type === "kv-v2" ? "2" : undefined);
-    if (known === "kv" && version !== "2") {
-      return refuse(
-        "invalid",
-        'options.version: only version 2 of the kv engine is offered; mount it with {"version": "2"}',
-      );
-    }
+    const options = known === "kv" ? kvOptions(request.type, request.options ?? {}) : ok(request.options ?? {});
+    if (!options.ok) return options;
     const refused = refusedTtls(request.config ?? {});
     if (refused) return refused;
     const free = this.#table.conflict(namespace, named.value, (prefix) => this.#namespaces.has(prefix));
     if (!free.ok) return free;
-    const options = known === "kv" ? { ...request.options, version: "2" } : (request.options ?? {});
-    return ok(
-      this.#deps.commit(() => this.#table.insert(namespace, named.value, known, { ...request, options }, Date.now())),
-    );
+    const whole = { ...request, options: options.value };
+    return ok(this.#deps.commit(() => this.#table.insert(namespace, named.value, known, whole, Date.now())));
   }
 
   tune(namespace: string, path: string, request: TuneRequest): Result<Mount> {
@@ -90,8 +83,8 @@ export class MountAdmin {
     if (!mount.ok) return mount;
     const { description, options, ...config } = request;
     const version = options?.["version"];
-    if (mount.value.type === "kv" && version !== undefined && version !== "2")
-      return refuse("invalid", "options.version: cannot be changed from 2");
+    if (mount.value.type === "kv" && version !== undefined && version !== mount.value.options["version"])
+      return refuse("invalid", "options.version: cannot be changed");
     const changed: Mount = {
       ...mount.value,
       description: description ?? mount.value.description,
@@ -114,6 +107,22 @@ export class MountAdmin {
     });
     return true;
   }
+}
+
+/** Versions of the KV engine that a type names. Without a version, `kv` is version 1, as upstream. */
+const KV_VERSIONS: Readonly<Record<string, string>> = { "kv-v1": "1", "kv-v2": "2" };
+
+const badVersion = (): Refusal => refuse("invalid", 'options.version: must be "1" or "2"');
+
+/** The options of a new KV mount. */
+function kvOptions(type: string, given: Readonly<Record<string, string>>): Result<Readonly<Record<string, string>>> {
+  const { version, ...options } = given;
+  const named = KV_VERSIONS[type];
+  if (named !== undefined && version && version !== named)
+    return refuse("invalid", `options.version: the type ${type} is version ${named}`);
+  const chosen = version || named;
+  if (chosen === undefined) return ok(options);
+  return chosen === "1" || chosen === "2" ? ok({ ...options, version: chosen }) : badVersion();
 }
 
 /** Why a mount cannot have these lease times; null when it can. */

@@ -97,6 +97,16 @@ export interface KvStoreApi extends StoredObjectApi {
   deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]>;
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]>;
   destroyVersions(path: string, versions: readonly number[]): Result<Written["watchers"]>;
+  /**
+   * Sets the value of a path by the API of version 1.
+   * @param data JSON text of an object
+   * @returns `conflict` when the mount was upgraded to version 2
+   */
+  putUnversioned(path: string, data: string, rights: WriteRights): Result<null>;
+  /** Deletes a path by the API of version 1. Idempotent. @returns `conflict` as `putUnversioned` */
+  deleteUnversioned(path: string): Result<null>;
+  /** Refuses writes of the API of version 1 from now on. Idempotent. */
+  enableVersioning(): void;
   metadata(path: string): Result<MetadataView>;
   /**
    * Sets metadata; creates the path without a version when `rights` are given and it is absent.

@@ -2,6 +2,9 @@
 export const MOUNT_TYPES = ["kv", "cloud-b"] as const;
 export type MountType = (typeof MOUNT_TYPES)[number];
 
+/** Names of the route tables below a mount. */
+export type MountRoutes = MountType | "kv-v1";
+
 export interface MountConfig {
   /** Seconds; 0 = the system's. */
   readonly default_lease_ttl: number;
@@ -33,3 +36,11 @@ export interface Mount {
   readonly seal_wrap: boolean;
   readonly config: MountConfig;
 }
+
+/** Whether a mount is a KV engine with versions: only a mount that names version 2 is one. */
+export const isVersioned = ({ type, options }: Pick<Mount, "type" | "options">): boolean =>
+  type === "kv" && options["version"] === "2";
+
+/** The route table of a mount. */
+export const routesOf = (mount: Mount): MountRoutes =>
+  mount.type === "kv" && !isVersioned(mount) ? "kv-v1" : mount.type;

@@ -1,6 +1,6 @@
 import type { MountTtls } from "../contracts/credential-engine.ts";
-import { goDuration } from "../lib/go-duration.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import { cappedTtlWarning } from "../platform/http/capped-ttl.ts";
 import type { Role } from "./role.ts";
 
 /** Maximum TTL of a lease unless the mount sets another, in seconds (768 h). */
@@ -14,14 +14,15 @@ function ceiling(role: RoleTtls, mount: MountTtls): number {
   return Math.min(...limits.filter((limit) => limit > 0));
 }
 
-const cappedWarning = (ttl: number, most: number): string =>
-  `TTL of "${goDuration(ttl)}" exceeded the effective max_ttl of "${goDuration(most)}"; TTL value is capped accordingly`;
-
 /** TTL and maximum TTL of a new lease, in seconds. */
 export function leaseTtlOf(role: RoleTtls, mount: MountTtls): { ttl: number; maxTtl: number; warnings: string[] } {
   const maxTtl = ceiling(role, mount);
   const desired = role.ttl || mount.default_lease_ttl || SYSTEM_MAX_TTL;
-  return { ttl: Math.min(desired, maxTtl), maxTtl, warnings: desired > maxTtl ? [cappedWarning(desired, maxTtl)] : [] };
+  return {
+    ttl: Math.min(desired, maxTtl),
+    maxTtl,
+    warnings: desired > maxTtl ? [cappedTtlWarning(desired, maxTtl)] : [],
+  };
 }
 
 /**
@@ -63,6 +64,6 @@ export function renewed(
   if (last <= now) return refuse("invalid", "past the max TTL, cannot renew");
   const desired = increment || role.ttl || mount.default_lease_ttl || SYSTEM_MAX_TTL;
   const expires = Math.min(now + desired * 1000, last);
-  const warnings = expires < now + desired * 1000 ? [cappedWarning(desired, Math.floor((last - now) / 1000))] : [];
+  const warnings = expires < now + desired * 1000 ? [cappedTtlWarning(desired, Math.floor((last - now) / 1000))] : [];
   return ok({ expires, renewable: expires < last, warnings });
 }

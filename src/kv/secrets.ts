@@ -19,6 +19,10 @@ export class Secrets {
     return this.#sql.exec<SecretRow>("SELECT * FROM secrets WHERE path = ?", path).toArray()[0] ?? null;
   }
 
+  isEmpty(): boolean {
+    return this.#sql.exec("SELECT 1 FROM secrets LIMIT 1").toArray().length === 0;
+  }
+
   store(row: SecretRow): void {
     this.#sql.exec(
       `INSERT INTO secrets (path, created, updated, current_version, oldest_version, max_versions, cas_required,
@@ -96,6 +100,12 @@ export class Secrets {
       row.deletion,
       row.sealed,
     );
+  }
+
+  /** Inserts a version, or replaces the one of its number. */
+  replace(row: Omit<VersionRow, "sealed"> & { sealed: Uint8Array }): void {
+    this.#sql.exec("DELETE FROM versions WHERE path = ? AND version = ?", row.path, row.version);
+    this.insert(row);
   }
 
   prune(path: string, upTo: number): void {

@@ -12,10 +12,12 @@ import type {
 } from "../contracts/kv-store.ts";
 import { syncDestination } from "../contracts/stubs.ts";
 import { listFolder } from "../kv/listing.ts";
+import { MountState } from "../kv/mount-state.ts";
 import { kvMigrations } from "../kv/schema.ts";
 import { Secrets } from "../kv/secrets.ts";
 import { changeConfig, changeSettings } from "../kv/settings.ts";
-import { DEFAULT_CONFIG, deletionAt, emptySecret, keptVersions, lives, versionView } from "../kv/version.ts";
+import { UnversionedSecrets } from "../kv/unversioned.ts";
+import { deletionAt, emptySecret, keptVersions, lives, versionView } from "../kv/version.ts";
 import { Watchers } from "../kv/watchers.ts";
 import { mergePatch, parseLossless } from "../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
@@ -41,8 +43,8 @@ export class KvStore extends StoredObject implements KvStoreApi {
   readonly #mount: string;
   readonly #secrets: Secrets;
   readonly #watchers: Watchers;
-  /** Mount state needed by every write; invalidated on change. */
-  #mountState: { readonly config: KvConfig; readonly gone: boolean } | undefined;
+  readonly #state: MountState;
+  readonly #unversioned: UnversionedSecrets;
 
   protected override get kind() {
     return "kv-store" as const;
@@ -59,6 +61,13 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.#secrets = new Secrets(this.sql);
     this.#watchers = new Watchers(this.sql);
     this.#keys = new DataKeys(this.sql, this.#mount, () => this.env.MASTER_KEY);
+    this.#state = new MountState(this.sql);
+    this.#unversioned = new UnversionedSecrets({
+      secrets: this.#secrets,
+      state: this.#state,
+      commit: (change) => this.commit(change),
+      seal: (data, path) => this.#keys.seal(data, this.#context(path, 1)),
+    });
   }
 
   // ---- data ----
@@ -107,6 +116,20 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return this.#change(path, () => this.#secrets.destroy(path, versions));
   }
 
+  // ---- data, by the API of version 1 ----
+
+  putUnversioned(path: string, data: string, rights: WriteRights): Result<null> {
+    return refuseIfSealed(() => this.#unversioned.put(path, data, rights));
+  }
+
+  deleteUnversioned(path: string): Result<null> {
+    return this.#unversioned.delete(path);
+  }
+
+  enableVersioning(): void {
+    this.commit(() => this.#state.set("engine", "versioned"));
+  }
+
   // ---- metadata ----
 
   metadata(path: string): Result<MetadataView> {
@@ -121,12 +144,15 @@ export class KvStore extends StoredObject implements KvStoreApi {
    */
   setMetadata(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]> {
     const secret = this.#secrets.find(path);
-    if (this.#state().gone || (!secret && !rights)) return refuse("missing");
+    if (this.#state.get().gone || (!secret && !rights)) return refuse("missing");
     if (rights && !(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
     const now = Date.now();
     const next = changeSettings(secret ?? emptySecret(path, now), changes, patch, now);
     if (!next.ok) return next;
-    this.commit(() => this.#secrets.store(next.value));
+    this.commit(() => {
+      this.#state.markVersioned();
+      this.#secrets.store(next.value);
+    });
     const overruled = changes.cas_required === false && this.config().cas_required;
     return ok(overruled ? ['"cas_required" set to false, but the mount requires check-and-set for every write'] : []);
   }
@@ -147,21 +173,25 @@ export class KvStore extends StoredObject implements KvStoreApi {
   // ---- mount ----
 
   config(): KvConfig {
-    return this.#state().config;
+    return this.#state.get().config;
   }
 
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void {
-    this.#setState("config", JSON.stringify(changeConfig(this.config(), changes)));
+    const config = JSON.stringify(changeConfig(this.config(), changes));
+    this.commit(() => {
+      this.#state.markVersioned();
+      this.#state.set("config", config);
+    });
   }
 
   rekey(term: number): void {
-    if (!this.#state().gone) this.commit(() => this.#keys.rotate(term, Date.now()));
+    if (!this.#state.get().gone) this.commit(() => this.#keys.rotate(term, Date.now()));
   }
 
   /** Destroys every secret of the mount and notifies its watchers. Idempotent. */
   async destroy(): Promise<void> {
-    this.#setState("gone", "1");
     this.commit(() => {
+      this.#state.set("gone", "1");
       this.#secrets.clear();
       for (const path of this.#watchers.paths()) this.#enlistWatchers(path);
       this.sql.exec("DELETE FROM data_keys");
@@ -219,7 +249,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   #refusesWrite(secret: SecretRow | null, cas: number | null, rights: WriteRights): Refusal | null {
-    const { gone, config } = this.#state();
+    const { gone, config } = this.#state.get();
     if (gone) return refuse("missing");
     if (!(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
     if (cas === null) {
@@ -236,7 +266,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       return refuse("too-large", `data: the secret would be larger than ${MAX_DATA_BYTES} bytes`);
     }
     const now = Date.now();
-    const { config } = this.#state();
+    const { config } = this.#state.get();
     const secret = before ?? emptySecret(path, now);
     const version = secret.current_version + 1;
     const kept = keptVersions(secret.max_versions, config.max_versions);
@@ -245,6 +275,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     const sealed = this.#keys.seal(data, this.#context(path, version));
     const row = { path, version, created: now, deletion, sealed };
     const watchers = this.commit(() => {
+      this.#state.markVersioned();
       this.#secrets.insert(row);
       if (prunes) this.#secrets.prune(path, version - kept);
       this.#secrets.store({
@@ -265,6 +296,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   #change(path: string, change: (now: number) => boolean): Result<Written["watchers"]> {
     const now = Date.now();
     const watchers = this.commit(() => {
+      this.#state.markVersioned();
       if (!change(now)) return [];
       this.#secrets.touch(path, now);
       return this.#enlistWatchers(path);
@@ -305,30 +337,6 @@ export class KvStore extends StoredObject implements KvStoreApi {
       this.#watchers.acknowledge(destination, paths, rows.at(-1)?.seq ?? 0);
       if (paths.length === MAX_INLINE_ANNOUNCEMENTS) this.outbox.enlistLatest("changed", destination, null);
     };
-  }
-
-  #state(): { readonly config: KvConfig; readonly gone: boolean } {
-    if (!this.#mountState) {
-      const rows = this.sql.exec<{ name: string; value: string }>("SELECT name, value FROM settings").toArray();
-      const values = new Map(rows.map((row) => [row.name, row.value]));
-      const config = values.get("config");
-      this.#mountState = {
-        config: config === undefined ? DEFAULT_CONFIG : (JSON.parse(config) as KvConfig),
-        gone: values.has("gone"),
-      };
-    }
-    return this.#mountState;
-  }
-
-  #setState(name: "config" | "gone", value: string): void {
-    this.commit(() =>
-      this.sql.exec(
-        "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        name,
-        value,
-      ),
-    );
-    this.#mountState = undefined;
   }
 
   /** Sealing context of a version: it cannot be opened elsewhere. */

@@ -31,6 +31,7 @@ interface Described {
 const tables = [
   { routes: secretsRoutes.routes, mount: "" },
   { routes: mountRoutes.kv.routes, mount: "/secret" },
+  { routes: mountRoutes["kv-v1"].routes, mount: "/kv-v1" },
   { routes: mountRoutes["cloud-b"].routes, mount: "/cloud-b" },
   { routes: clusterRoutes.routes, mount: "" },
 ] as const satisfies readonly { routes: readonly AnyRoute[]; mount: string }[];

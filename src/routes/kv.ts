@@ -1,42 +1,18 @@
-import { may } from "../access/authorize-cached.ts";
 import type { MetadataSettings, MetadataView, ReadVersion, Written } from "../contracts/kv-store.ts";
-import { accessControl, kvStore } from "../contracts/stubs.ts";
+import { accessControl } from "../contracts/stubs.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";
 import { subkeys, timestamp } from "../kv/version.ts";
 import { goDuration } from "../lib/go-duration.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import { readCustomMetadata } from "../platform/http/custom-metadata.ts";
-import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
-import type { Verb } from "../platform/http/target.ts";
+import { RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { performAll } from "../sync/perform.ts";
+import { answer, count, invalidPath, list, path, rights, store, warned } from "./kv-shared.ts";
 import { formFields } from "./server/body.ts";
-import { envelope, noContent, rawEnvelope } from "./server/respond.ts";
+import { noContent, rawEnvelope } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
 
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
-
-const LIST_PAGE = 5_000;
-
-const store = (call: AuthorisedCall) => kvStore(call.env, call.grant.mount?.uuid ?? "");
-const rights = (call: AuthorisedCall) => ({ create: may(call.grant, "create"), update: may(call.grant, "update") });
-
-/** The secret's path. A path with a trailing slash is a folder: it cannot be read or written. */
-function path(call: AuthorisedCall): string {
-  const text = call.params["path"] ?? "";
-  if (text.endsWith("/")) {
-    if (call.request.method === "GET" || call.request.method === "HEAD") throw notFound();
-    throw badRequest("path: a secret's path must not end with a slash");
-  }
-  if (text.startsWith("/") || text.includes("//")) throw badRequest("path: must not hold an empty segment");
-  return text;
-}
-
-/** A numeric query parameter, 0 when absent. */
-function count(query: URLSearchParams, name: string): number {
-  const text = query.get(name) || "0";
-  if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: must be a number, 0 or more`);
-  return Number(text);
-}
 
 async function readVersion(call: AuthorisedCall): Promise<ReadVersion> {
   const read: ReadVersion | Refusal = await store(call).read(path(call), count(call.query, "version"));
@@ -58,8 +34,6 @@ function push(call: AuthorisedCall, watchers: readonly string[]): void {
   call.exec.waitUntil(run().catch(() => undefined));
 }
 
-const answer = (call: Call, data: unknown, status = 200): Response => envelope(call, { data, mountType: "kv", status });
-
 const written = (call: AuthorisedCall, result: Result<Written>): Response => {
   const { metadata, watchers } = unwrap(result);
   push(call, watchers);
@@ -73,26 +47,6 @@ const changed = (call: AuthorisedCall, result: Result<Written["watchers"]>): Res
 
 /** A deleted or destroyed version: 404 with a body that contains its metadata. */
 const gone = (call: Call, metadata: object): Response => answer(call, { data: null, metadata }, 404);
-
-const warned = (call: Call, warning: string, status = 200): Response =>
-  envelope(call, { warnings: [warning], mountType: "kv", status });
-
-/** Names of a folder; `after` and `limit` select a part. */
-async function list(call: AuthorisedCall): Promise<Response> {
-  const text = call.params["path"] ?? "";
-  const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
-  const limit = count(call.query, "limit") || Number.POSITIVE_INFINITY;
-  const keys: string[] = [];
-  let after = call.query.get("after") ?? "";
-  for (let more = true; more && keys.length < limit; ) {
-    const page = await store(call).list(folder, after, Math.min(LIST_PAGE, limit - keys.length));
-    for (const key of page.keys) keys.push(key);
-    after = page.keys.at(-1) ?? after;
-    more = page.more;
-  }
-  if (keys.length === 0) throw notFound();
-  return answer(call, { keys });
-}
 
 const metadataData = ({ row, versions }: MetadataView) => ({
   versions: Object.fromEntries(
@@ -272,14 +226,6 @@ const rootRoutes = ["data", "metadata", "subkeys", "delete", "undelete", "destro
   ),
 );
 
-const CLI_COMMAND: Readonly<Record<Verb, string>> = {
-  GET: "get",
-  LIST: "list",
-  POST: "put",
-  PATCH: "patch",
-  DELETE: "delete",
-};
-
 /** Remaining requests of a version 2 mount: an unsupported verb, or a path in version 1 form. */
 const otherRoutes = VERBS.map((verb) =>
   secrets({
@@ -297,11 +243,7 @@ const otherRoutes = VERBS.map((verb) =>
         );
         throw new RequestError(405, "unsupported operation", { Allow: allow.join(", ") });
       }
-      return warned(
-        call,
-        `Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. If using the Vault CLI, use 'vault kv ${CLI_COMMAND[verb]}' for this operation.`,
-        404,
-      );
+      return invalidPath(call, verb);
     },
   }),
 );

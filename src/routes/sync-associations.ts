@@ -6,6 +6,7 @@ import {
   wordStatus,
   wordType,
 } from "../compat/sync-names.ts";
+import { isVersioned } from "../contracts/mount.ts";
 import { accessControl, kvStore } from "../contracts/stubs.ts";
 import type { AssociationListing, AssociationsPage, AssociationView } from "../contracts/sync-destination.ts";
 import type { SecretRef } from "../contracts/sync-tasks.ts";
@@ -51,10 +52,9 @@ async function source(call: AuthorisedCall, body: Association): Promise<{ secret
   const name = checkSecretName(body.secret_name);
   const mount = await mountAt(call, body.mount);
   if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(body.mount)}/`);
-  if (mount.type !== "kv") {
-    throw badRequest(
-      `mount: ${mount.path} is of type ${mount.type}; only secrets of KV version 2 mounts can be synced`,
-    );
+  if (!isVersioned(mount)) {
+    const type = mount.type === "kv" ? "KV version 1" : `type ${mount.type}`;
+    throw badRequest(`mount: ${mount.path} is of ${type}; only secrets of KV version 2 mounts can be synced`);
   }
   const path = `${mount.path}data/${name}`;
   const { identity, namespace } = call.grant;

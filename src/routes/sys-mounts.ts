@@ -16,6 +16,10 @@ import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts
 
 const wirePath = (call: AuthorisedCall): string => call.params["path"] ?? "";
 
+/** The options of a mount; null for a KV mount without any, which is version 1. */
+const optionsOf = ({ type, options }: Pick<Mount, "type" | "options">): Mount["options"] | null =>
+  type === "kv" && Object.keys(options).length === 0 ? null : options;
+
 const record = ({ dialect }: Call, mount: Mount) => ({
   type: wordMountType(dialect, mount.type),
   description: mount.description,
@@ -24,7 +28,7 @@ const record = ({ dialect }: Call, mount: Mount) => ({
   local: mount.local,
   seal_wrap: mount.seal_wrap,
   external_entropy_access: false,
-  options: mount.options,
+  options: optionsOf(mount),
   plugin_version: "",
   running_plugin_version: "",
   running_sha256: "",
@@ -32,13 +36,17 @@ const record = ({ dialect }: Call, mount: Mount) => ({
   config: mount.config,
 });
 
-function tuned({ description, options, config: { listing_visibility, ...config } }: Mount) {
+function tuned(mount: Mount) {
+  const {
+    description,
+    config: { listing_visibility, ...config },
+  } = mount;
   return {
     ...config,
     description,
     default_lease_ttl: config.default_lease_ttl || SYSTEM_MAX_TTL,
     max_lease_ttl: config.max_lease_ttl || SYSTEM_MAX_TTL,
-    options,
+    options: optionsOf(mount),
     ...(listing_visibility !== "" && { listing_visibility }),
   };
 }
@@ -58,7 +66,7 @@ async function listVisible(call: Call): Promise<Response> {
   const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
   const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);
   const anonymous = ({ path, type, description, options }: Mount) =>
-    [path, { type: wordMountType(call.dialect, type), description, options }] as const;
+    [path, { type: wordMountType(call.dialect, type), description, options: optionsOf({ type, options }) }] as const;
   const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map(anonymous));
   return envelope(call, { data: { secret, auth: {} } });
 }

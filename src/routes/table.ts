@@ -1,4 +1,4 @@
-import type { MountType } from "../contracts/mount.ts";
+import type { MountRoutes } from "../contracts/mount.ts";
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
 import { agentSelfRoutes } from "./agent-self.ts";
@@ -19,6 +19,7 @@ import { hostVolumeRoutes } from "./host-volumes.ts";
 import { identityRoutes } from "./identity.ts";
 import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv.ts";
+import { kvV1Routes } from "./kv-v1.ts";
 import { leaseRoutes } from "./leases.ts";
 import { metricsClusterRoutes, metricsRoutes } from "./metrics.ts";
 import { nodePoolRoutes } from "./node-pools.ts";
@@ -57,8 +58,9 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...repoHostAppRoutes,
 ]);
 
-export const mountRoutes: Readonly<Record<MountType, RouteTable<SecretsRoute>>> = {
+export const mountRoutes: Readonly<Record<MountRoutes, RouteTable<SecretsRoute>>> = {
   kv: new RouteTable(kvRoutes),
+  "kv-v1": new RouteTable(kvV1Routes),
   "cloud-b": new RouteTable(cloudBRoutes),
 };
 

@@ -227,6 +227,7 @@ export class World {
   /** Makes what no refusal can undo. */
   async create(): Promise<void> {
     await this.must("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
+    await this.must("PUT", "/v1/sys/mounts/kv-v1", { type: "kv" });
     await this.must("PUT", "/v1/sys/mounts/cloud-b", { type: "cloud-b" });
     await this.must("PUT", `/v1/sys/mounts/${UNCONFIGURED}`, { type: "cloud-b" });
     const expiring = await this.must("PUT", "/v1/auth/token/create", { policies: ["root"], ttl: "1s" });
@@ -243,6 +244,8 @@ export class World {
     const { secret, deepSecret } = stored;
     if ((await this.call("GET", "/v1/sys/mounts/kv")).status !== 200)
       await this.must("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
+    if ((await this.call("GET", "/v1/sys/mounts/kv-v1")).status !== 200)
+      await this.must("PUT", "/v1/sys/mounts/kv-v1", { type: "kv" });
     if ((await this.call("GET", "/v1/sys/mounts/cloud-b")).status !== 200)
       await this.must("PUT", "/v1/sys/mounts/cloud-b", { type: "cloud-b" });
     if ((await this.call("GET", "/v1/sys/mounts/spare")).status !== 200)
@@ -250,6 +253,7 @@ export class World {
     await this.must("PUT", "/v1/kv/config", { max_versions: 0, cas_required: false, delete_version_after: "0s" });
     await this.must("DELETE", "/v1/kv/metadata/n");
     await this.must("PUT", "/v1/kv/data/n", { data: { value: secret } });
+    await this.must("PUT", "/v1/kv-v1/n", { value: secret });
     await this.must("PUT", "/v1/kv/data/deep/er/n", { data: { value: deepSecret } });
     await this.must("PUT", "/v1/sys/policies/acl/n", { policy: 'path "kv/*" { capabilities = ["read"] }' });
     await this.must("PUT", "/v1/sys/namespaces/n", {});

@@ -154,9 +154,11 @@ export interface Attempt {
 /** Something behind every path of the route table. */
 export async function arrange(): Promise<void> {
   await mountKv("kv");
+  expect((await put("/v1/sys/mounts/kv-v1", { type: "kv" })).status).toBe(204);
   await mountEngine(null);
   const made = [
     await put("/v1/kv/data/n", { data: { value: CANARY } }),
+    await put("/v1/kv-v1/n", { value: CANARY }),
     await put("/v1/sys/policies/acl/n", { policy: samples["policy"] }),
     await put("/v1/sys/namespaces/n", {}),
     await put("/v1/namespace/n", {}),

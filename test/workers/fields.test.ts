@@ -160,8 +160,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [/agent\/join/, "Token PublicKey Name", "agents › holds a node to the name that its token names"],
 ];
 
-/** Bodies that a route judges itself: by the type of a destination, or by volume schemas that refuse what they do not know. */
-const JUDGED = /sync\/destinations\/:type\/:name$|agent\/join|^(POST) \/volumes?(\/|$)/;
+/**
+ * Bodies that a route judges itself: by the type of a destination, or by volume schemas that refuse what they do not know;
+ * and secrets of version 1, where every field is stored.
+ */
+const JUDGED = /sync\/destinations\/:type\/:name$|agent\/join|^(POST) \/volumes?(\/|$)|^POST \/\{kv-v1\}/;
 
 const routes = [
   ...secretsRoutes.routes,

@@ -63,6 +63,24 @@ describe("sys/mounts", () => {
     expect(data).toMatchObject({ description: "d", config: { default_lease_ttl: 0, max_lease_ttl: 259_200 } });
   });
 
+  it("mounts version 1 without a version, and returns null as its options", async () => {
+    const rows = [
+      ["plain", { type: "kv" }, null],
+      ["empty", { type: "kv", options: { version: "" } }, null],
+      ["one", { type: "kv", options: { version: "1" } }, { version: "1" }],
+      ["short", { type: "kv-v1" }, { version: "1" }],
+    ] as const;
+    for (const [at, body, options] of rows) {
+      expect((await put(`/v1/sys/mounts/${at}`, body)).status, at).toBe(204);
+      expect((await get(`/v1/sys/mounts/${at}`)).body.data, at).toMatchObject({ type: "kv", options });
+      expect((await get(`/v1/sys/mounts/${at}/tune`)).body.data.options, at).toEqual(options);
+      expect((await get(`/v1/sys/internal/ui/mounts/${at}/x`)).body.data, at).toMatchObject({
+        options,
+        path: `${at}/`,
+      });
+    }
+  });
+
   it("accepts the short form kv-v2", async () => {
     await put("/v1/sys/mounts/s", { type: "kv-v2" });
     expect((await get("/v1/sys/mounts/s")).body.data).toMatchObject({ type: "kv", options: { version: "2" } });
@@ -71,8 +89,10 @@ describe("sys/mounts", () => {
   it.each([
     ["kv", {}, "type: required"],
     ["kv", { type: "nope" }, "plugin not found in the catalog: nope"],
-    ["kv", { type: "kv" }, "options.version"],
-    ["kv", { type: "kv", options: { version: "1" } }, "options.version"],
+    ["kv", { type: "kv", options: { version: "3" } }, 'options.version: must be "1" or "2"'],
+    ["kv", { type: "kv-v1", options: { version: "2" } }, "options.version: the type kv-v1 is version 1"],
+    ["kv", { type: "kv-v2", options: { version: "1" } }, "options.version: the type kv-v2 is version 2"],
+    ["kv", { type: "toString" }, "plugin not found in the catalog: toString"],
     ["sys", kv, "reserved"],
     ["sys/x", kv, "reserved"],
     ["auth", kv, "reserved"],

@@ -41,6 +41,22 @@ it("KV secrets", async () => {
   await any("POST", "/v1/secret/data/app/db", { data: 1 });
 });
 
+it("KV secrets of version 1", async () => {
+  const { ok, any } = bound(run);
+  await ok("POST", "/v1/sys/mounts/kv-v1", { type: "kv" });
+  await ok("GET", "/v1/sys/mounts/kv-v1");
+  await ok("GET", "/v1/sys/mounts/kv-v1/tune");
+  await ok("GET", "/v1/sys/internal/ui/mounts/kv-v1/app");
+  await ok("POST", "/v1/kv-v1/app/db", { user: "app", password: "p", ttl: "1h" });
+  await ok("GET", "/v1/kv-v1/app/db");
+  await ok("LIST", "/v1/kv-v1");
+  await ok("LIST", "/v1/kv-v1/app");
+  await ok("DELETE", "/v1/kv-v1/app/db");
+  await any("GET", "/v1/kv-v1/app/db");
+  await any("LIST", "/v1/kv-v1");
+  await any("POST", "/v1/kv-v1/app/db", {});
+});
+
 it("tokens", async () => {
   const { ok, any } = bound(run);
   const { auth } = (

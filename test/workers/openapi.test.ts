@@ -26,6 +26,7 @@ describe("the document of the API", () => {
     const routes = [
       ...[...secretsRoutes.routes, ...clusterRoutes.routes].map((route) => ({ route, at: "/v1" })),
       ...mountRoutes.kv.routes.map((route) => ({ route, at: "/v1/secret" })),
+      ...mountRoutes["kv-v1"].routes.map((route) => ({ route, at: "/v1/kv-v1" })),
       ...mountRoutes["cloud-b"].routes.map((route) => ({ route, at: "/v1/cloud-b" })),
     ];
     const expected = routes

@@ -47,6 +47,7 @@ const own = rowsOf([["", secretsRoutes]], secretsRights, { ...asks, ...typed }, 
 const ofMounts = rowsOf(
   [
     ["/kv", mountRoutes.kv],
+    ["/kv-v1", mountRoutes["kv-v1"]],
     ["/cloud-b", mountRoutes["cloud-b"]],
   ],
   mountRights,
@@ -57,6 +58,7 @@ const ofMounts = rowsOf(
 beforeEach(async () => {
   forgetTokens();
   await mountKv("kv");
+  await put("/v1/sys/mounts/kv-v1", { type: "kv" });
   await mountEngine(null);
   await put("/v1/sys/namespaces/theirs", {});
   await issue({ id: "somebody" });

@@ -105,6 +105,8 @@ const paths: readonly AtPath[] = [
     ],
     configurations: [
       { type: "azure" },
+      { type: "kv" },
+      { type: "kv", options: { version: "1" } },
       { type: "kv", options: { version: "2" }, description: "d", local: true, seal_wrap: true },
       {
         type: "kv",

@@ -32,6 +32,9 @@ const Subkeys = z.object({
   metadata: Version,
 });
 
+/** The answer to a read of a version 1 mount. */
+const Unversioned = z.record(z.string(), z.unknown());
+
 const gone = (schema: z.ZodType): Readonly<Record<number, Answer>> => ({
   404: {
     kind: "envelope",
@@ -161,6 +164,38 @@ export const secrets = group(
     "DELETE /secret/metadata/:path+": {
       id: "deleteSecretMetadata",
       summary: "Delete a secret and all its versions",
+      answers: noContent,
+    },
+    "LIST /kv-v1": {
+      id: "listUnversionedSecretsAtRoot",
+      summary: "List secrets and folders at the root of a version 1 mount",
+      query: { after: text("Only names after this one."), limit: count("At most so many.") },
+      answers: data("Names.", keys),
+    },
+    "LIST /kv-v1/:path+": {
+      id: "listUnversionedSecrets",
+      summary: "List secrets and folders in a folder of a version 1 mount",
+      path: { path: "The folder." },
+      query: { after: text("Only names after this one."), limit: count("At most so many.") },
+      answers: data("Names.", keys),
+    },
+    "GET /kv-v1/:path+": {
+      id: "readUnversionedSecret",
+      summary: "Read a secret of a version 1 mount",
+      description:
+        "`lease_duration` is the secret's field `ttl` or `lease`, or the mount's default TTL, in seconds. It is a hint for readers: there is no lease.",
+      answers: data("The secret as written.", Unversioned),
+    },
+    "POST /kv-v1/:path+": {
+      id: "writeUnversionedSecret",
+      summary: "Write a secret of a version 1 mount",
+      description: "The whole body is the secret: any JSON object that is not empty. It replaces the earlier one.",
+      body: { fields: {} },
+      answers: noContent,
+    },
+    "DELETE /kv-v1/:path+": {
+      id: "deleteUnversionedSecret",
+      summary: "Delete a secret of a version 1 mount permanently",
       answers: noContent,
     },
     "GET /secret/subkeys/:path+": {

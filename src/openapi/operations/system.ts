@@ -45,7 +45,7 @@ const mount = {
   accessor: z.string().describe("Names the mount for as long as it lives."),
   uuid: z.string(),
   ...{ local: z.boolean(), seal_wrap: z.boolean(), external_entropy_access: z.boolean() },
-  options: texts,
+  options: texts.nullable(),
   ...{ plugin_version: z.string(), running_plugin_version: z.string(), running_sha256: z.string() },
   deprecation_status: z.string(),
   config: z.object({
@@ -56,11 +56,11 @@ const mount = {
 };
 const Mount = z.object(mount).meta({ id: "Mount" });
 const MountWithPath = z.object({ ...mount, path: z.string() });
-const Glimpse = z.object({ type: z.string(), description: z.string(), options: texts });
+const Glimpse = z.object({ type: z.string(), description: z.string(), options: texts.nullable() });
 
 const Tuned = z.object({
   description: z.string(),
-  ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean(), options: texts },
+  ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean(), options: texts.nullable() },
   listing_visibility: z.string().optional(),
   ...kept,
 });
@@ -161,7 +161,7 @@ export const system = group(
       body: {
         fields: {
           type: { type: "string", enum: ["kv", "cloud-b"] },
-          options: "Of `kv`: `version`, which must be `2`.",
+          options: "Of `kv`: `version`, `1` or `2`. Without it, the mount is version 1.",
         },
       },
       answers: noContent,

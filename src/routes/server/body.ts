@@ -45,8 +45,8 @@ export async function readBody(
   if (!route.body) return { body: undefined, unknown: area === "secrets" ? allUnknown(text, params) : [] };
   if (route.verb === "PATCH") checkPatchType(request);
   const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
-  // Clients send null for omitted fields; only in a patch does null have a meaning.
-  const body = route.verb === "PATCH" ? given : withoutNulls(given);
+  // Clients send null for omitted fields; only in a patch and in stored bodies does null have a meaning.
+  const body = route.verb === "PATCH" || route.whole ? given : withoutNulls(given);
   if (constraints) checkGiven(constraints, { ...formFields(query), ...body });
   const parsed = route.body.safeParse(body);
   if (!parsed.success) throw invalid(parsed.error);

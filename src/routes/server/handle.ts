@@ -4,6 +4,7 @@ import { type Dialect, dialectOf, firstHeader, requestHeader } from "../../compa
 import { wordMessage } from "../../compat/sync-names.ts";
 import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
+import { routesOf } from "../../contracts/mount.ts";
 import type { Capability } from "../../contracts/policies.ts";
 import { accessControl } from "../../contracts/stubs.ts";
 import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
@@ -164,8 +165,8 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
     // A grant that counts uses is never cached, and a second authorization would count twice.
     const remembered = !fresh && grant.cacheable;
-    const { type } = grant.mount;
-    return { table: mountRoutes[type], path: relative, root: `/v1/{${type}}`, grant, remembered, upstream: false };
+    const routes = routesOf(grant.mount);
+    return { table: mountRoutes[routes], path: relative, root: `/v1/{${routes}}`, grant, remembered, upstream: false };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);

@@ -56,15 +56,16 @@ export async function withWarnings(
   return new Response(JSON.stringify({ ...body, warnings: all }), response);
 }
 
-/** Like `envelope`, for data that is JSON text already and must pass unchanged. */
+/** Like `envelope`, for data that is JSON text already and must pass unchanged. @param ttl `lease_duration`, in seconds */
 export function rawEnvelope(
   call: Pick<Call, "requestId">,
   dataText: string,
   mountType: string,
-  status = 200,
+  { ttl = 0, warnings = [] }: { readonly ttl?: number; readonly warnings?: readonly string[] } = {},
 ): Response {
-  const body = `{"request_id":"${call.requestId}","lease_id":"","renewable":false,"lease_duration":0,"data":${dataText},"wrap_info":null,"warnings":null,"auth":null,"mount_type":"${mountType}"}`;
-  return new Response(body, { status, headers: SECRETS_HEADERS });
+  const warned = warnings.length > 0 ? JSON.stringify(warnings) : "null";
+  const body = `{"request_id":"${call.requestId}","lease_id":"","renewable":false,"lease_duration":${ttl},"data":${dataText},"wrap_info":null,"warnings":${warned},"auth":null,"mount_type":"${mountType}"}`;
+  return new Response(body, { headers: SECRETS_HEADERS });
 }
 
 /** Like `rawEnvelope`, for data too large for memory: its JSON text is streamed. */

@@ -40,6 +40,8 @@ interface Common<Body> {
    * over RPC.
    */
   readonly exact?: true;
+  /** Null members of the body are kept: the body is stored as sent. */
+  readonly whole?: true;
   /** The handler gets the body as received text: for bodies other than one JSON object. */
   readonly raw?: true;
   /** Maximum body size; default `MAX_BODY_BYTES`. */

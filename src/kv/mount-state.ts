@@ -1,0 +1,52 @@
+import type { KvConfig } from "../contracts/kv-store.ts";
+import { DEFAULT_CONFIG } from "./version.ts";
+
+/** How a store keeps its secrets: `unversioned` = the API of version 1, one value a path. */
+export type Engine = "unversioned" | "versioned";
+
+interface State {
+  readonly config: KvConfig;
+  /** The mount was deleted. */
+  readonly gone: boolean;
+  /** Undefined before the first write of the API of version 1, and in stores that never had one. */
+  readonly engine: Engine | undefined;
+}
+
+/** Settings of a KV mount, in `settings` of `KvStore`. Held in memory, because every write needs them. */
+export class MountState {
+  readonly #sql: SqlStorage;
+  #state: State | undefined;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  get(): State {
+    if (!this.#state) {
+      const rows = this.#sql.exec<{ name: string; value: string }>("SELECT name, value FROM settings").toArray();
+      const values = new Map(rows.map((row) => [row.name, row.value]));
+      const config = values.get("config");
+      this.#state = {
+        config: config === undefined ? DEFAULT_CONFIG : (JSON.parse(config) as KvConfig),
+        gone: values.has("gone"),
+        engine: values.get("engine") as Engine | undefined,
+      };
+    }
+    return this.#state;
+  }
+
+  /** Marks a store whose secrets the API of version 2 changes. Runs inside a transaction. */
+  markVersioned(): void {
+    if (this.get().engine === "unversioned") this.set("engine", "versioned");
+  }
+
+  /** Changes a setting. Runs inside a transaction. */
+  set(name: "config" | "gone" | "engine", value: string): void {
+    this.#sql.exec(
+      "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+      name,
+      value,
+    );
+    this.#state = undefined;
+  }
+}

@@ -1,0 +1,63 @@
+import type { WriteRights } from "../contracts/kv-store.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import type { MountState } from "./mount-state.ts";
+import type { Secrets } from "./secrets.ts";
+import { emptySecret } from "./version.ts";
+
+interface Dependencies {
+  readonly secrets: Secrets;
+  readonly state: MountState;
+  commit<T>(change: () => T): T;
+  /** Seals the data of version 1 of a path. @throws Sealed */
+  seal(data: string, path: string): Uint8Array;
+}
+
+/**
+ * Writes of the KV API of version 1: one value a path, without history
+ * (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v1). The value is stored as version 1 of the path, and a
+ * write replaces it in place. An upgrade to the API of version 2 therefore moves no data, and cannot be interrupted.
+ *
+ * A write that was authorized before an upgrade may arrive after it. It is refused, because it would replace version 1
+ * of a path that has others.
+ */
+export class UnversionedSecrets {
+  readonly #deps: Dependencies;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Sets the value of a path. @param data JSON text of an object
+   * @returns `conflict` after an upgrade, `denied` without the right to create or update. @throws Sealed
+   */
+  put(path: string, data: string, rights: WriteRights): Result<null> {
+    const { secrets, state, commit, seal } = this.#deps;
+    if (state.get().gone) return refuse("missing");
+    if (this.#isVersioned()) return refuse("conflict");
+    const before = secrets.find(path);
+    if (!(before ? rights.update : rights.create)) return refuse("denied", "permission denied");
+    const now = Date.now();
+    const sealed = seal(data, path);
+    commit(() => {
+      secrets.replace({ path, version: 1, created: now, deletion: null, sealed });
+      secrets.store({ ...(before ?? emptySecret(path, now)), updated: now, current_version: 1 });
+      if (state.get().engine === undefined) state.set("engine", "unversioned");
+    });
+    return ok(null);
+  }
+
+  /** Deletes a path. Idempotent. @returns `conflict` after an upgrade */
+  delete(path: string): Result<null> {
+    const { secrets, commit } = this.#deps;
+    if (this.#isVersioned()) return refuse("conflict");
+    if (secrets.find(path)) commit(() => secrets.remove(path));
+    return ok(null);
+  }
+
+  /** A store with secrets and without a mark was written through the API of version 2 only. */
+  #isVersioned(): boolean {
+    const { engine } = this.#deps.state.get();
+    return engine === "versioned" || (engine === undefined && !this.#deps.secrets.isEmpty());
+  }
+}

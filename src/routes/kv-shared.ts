@@ -1,0 +1,78 @@
+import { may } from "../access/authorize-cached.ts";
+import { kvStore } from "../contracts/stubs.ts";
+import { badRequest, notFound } from "../platform/http/errors.ts";
+import { unmatched } from "../platform/http/methods.ts";
+import type { Verb } from "../platform/http/target.ts";
+import { envelope } from "./server/respond.ts";
+import type { AuthorisedCall, Call } from "./server/route.ts";
+
+/** Shared by the routes of KV mounts of both versions. */
+
+const LIST_PAGE = 5_000;
+
+export const store = (call: AuthorisedCall) => kvStore(call.env, call.grant.mount?.uuid ?? "");
+export const rights = (call: AuthorisedCall) => ({
+  create: may(call.grant, "create"),
+  update: may(call.grant, "update"),
+});
+
+/**
+ * The secret's path. A path with a trailing slash is a folder: it cannot be read or written.
+ * @throws RequestError 405 at the root, 404 for a read of a folder, 400 for another operation on one
+ */
+export function path(call: AuthorisedCall): string {
+  const text = call.params["path"] ?? "";
+  if (text === "") throw unmatched("secrets", call.grant.path, ["LIST"]);
+  if (text.endsWith("/")) {
+    if (call.request.method === "GET" || call.request.method === "HEAD") throw notFound();
+    throw badRequest("path: a secret's path must not end with a slash");
+  }
+  if (text.startsWith("/") || text.includes("//")) throw badRequest("path: must not hold an empty segment");
+  return text;
+}
+
+/** A numeric query parameter, 0 when absent. */
+export function count(query: URLSearchParams, name: string): number {
+  const text = query.get(name) || "0";
+  if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: must be a number, 0 or more`);
+  return Number(text);
+}
+
+export const answer = (call: Call, data: unknown, status = 200): Response =>
+  envelope(call, { data, mountType: "kv", status });
+
+export const warned = (call: Call, warning: string, status = 200): Response =>
+  envelope(call, { warnings: [warning], mountType: "kv", status });
+
+/** Names of a folder; `after` and `limit` select a part. */
+export async function list(call: AuthorisedCall): Promise<Response> {
+  const text = call.params["path"] ?? "";
+  const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
+  const limit = count(call.query, "limit") || Number.POSITIVE_INFINITY;
+  const keys: string[] = [];
+  let after = call.query.get("after") ?? "";
+  for (let more = true; more && keys.length < limit; ) {
+    const page = await store(call).list(folder, after, Math.min(LIST_PAGE, limit - keys.length));
+    for (const key of page.keys) keys.push(key);
+    after = page.keys.at(-1) ?? after;
+    more = page.more;
+  }
+  if (keys.length === 0) throw notFound();
+  return answer(call, { keys });
+}
+
+const CLI_COMMAND: Readonly<Record<Verb, string>> = {
+  GET: "get",
+  LIST: "list",
+  POST: "put",
+  PATCH: "patch",
+  DELETE: "delete",
+};
+
+/** The answer to a path in version 1 form below a version 2 mount. */
+export const invalidPath = (call: Call, verb: Verb): Response =>
+  warned(
+    call,
+    `Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. If using the Vault CLI, use 'vault kv ${CLI_COMMAND[verb]}' for this operation.`,
+    404,
+  );

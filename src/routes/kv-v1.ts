@@ -1,0 +1,59 @@
+import * as z from "zod";
+import { clearAuthorizeCache } from "../access/authorize-cached.ts";
+import { leaseDurationOf } from "../kv/lease.ts";
+import { isPlainObject } from "../lib/json.ts";
+import type { Result } from "../lib/result.ts";
+import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
+import { invalidPath, list, path, rights, store } from "./kv-shared.ts";
+import { noContent, rawEnvelope } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
+
+/** Routes of a KV version 1 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v1). */
+
+/** The whole body is the secret. An object schema would drop a field with the name `__proto__`. */
+const SecretBody = z.custom<Record<string, unknown>>(isPlainObject);
+
+const NO_TTLS = { default_lease_ttl: 0, max_lease_ttl: 0 };
+
+/** The answer to a write. `conflict` = another isolate upgraded the mount, so it is answered as a version 2 mount. */
+function written(call: AuthorisedCall, verb: "POST" | "DELETE", result: Result<null>): Response {
+  if (!result.ok && result.reason === "conflict") {
+    clearAuthorizeCache();
+    return invalidPath(call, verb);
+  }
+  unwrap(result);
+  return noContent();
+}
+
+export const kvV1Routes = [
+  secrets({ verb: "LIST", path: "", handle: list }),
+  secrets({ verb: "LIST", path: "/:path+", handle: list }),
+  secrets({
+    verb: "GET",
+    path: "/:path+",
+    handle: async (call) => {
+      const read = await store(call).read(path(call), 0);
+      if (!read.ok) throw refusalError(read);
+      if (read.state === "gone") throw notFound();
+      return rawEnvelope(call, read.data, "kv", leaseDurationOf(read.data, call.grant.mount?.config ?? NO_TTLS));
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/:path+",
+    creates: true,
+    body: SecretBody,
+    exact: true,
+    whole: true,
+    handle: async (call, body) => {
+      const at = path(call);
+      if (Object.keys(body).length === 0) throw badRequest("missing data fields");
+      return written(call, "POST", await store(call).putUnversioned(at, JSON.stringify(body), rights(call)));
+    },
+  }),
+  secrets({
+    verb: "DELETE",
+    path: "/:path+",
+    handle: async (call) => written(call, "DELETE", await store(call).deleteUnversioned(path(call))),
+  }),
+];
