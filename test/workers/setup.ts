@@ -7,7 +7,6 @@ import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
 import { clock } from "./clock.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
-import { keepLoadedWorker } from "./loaded-worker.ts";
 import { made, noteWhatIsMade } from "./made.ts";
 
 // The runtime is shared with the files before this one.
@@ -25,7 +24,6 @@ const namespaces: Readonly<Record<string, unknown>> = {
   SyncDestination: env.SYNC_DESTINATION,
 };
 
-keepLoadedWorker();
 noteWhatIsMade();
 
 beforeEach(async () => {
