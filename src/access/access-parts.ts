@@ -135,7 +135,8 @@ export class AccessParts {
       this.deletedMounts.add(mount, Date.now());
       outbox.enlist("unmount", `${mount.type} ${mount.uuid}`, null);
     };
-    this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, { commit, destroyLater });
+    const upgradeLater = ({ uuid }: Mount) => outbox.enlistLatest("upgrade", uuid, null);
+    this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, { commit, destroyLater, upgradeLater });
   }
 
   /** Rights of a token's holder. */

@@ -1,5 +1,5 @@
 import { neutralMountType } from "../compat/cloud-b-names.ts";
-import { MOUNT_TYPES, type Mount, type MountType } from "../contracts/mount.ts";
+import { isVersioned, MOUNT_TYPES, type Mount, type MountType } from "../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { configWith, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
@@ -11,6 +11,8 @@ interface Dependencies {
   commit<T>(change: () => T): T;
   /** Enqueues the destruction of a mount's data. Call inside `commit`. */
   destroyLater(mount: Mount): void;
+  /** Enqueues the end of version 1 writes in the store of an upgraded KV mount. Call inside `commit`. */
+  upgradeLater(mount: Mount): void;
 }
 
 /** The rights and the namespace of a caller that reads mounts; it sees no mounts outside its namespace. */
@@ -78,13 +80,16 @@ export class MountAdmin {
     return ok(this.#deps.commit(() => this.#table.insert(namespace, named.value, known, whole, Date.now())));
   }
 
+  /**
+   * Changes settings of a mount. `options.version` 2 upgrades a KV mount of version 1 at once: its store holds every
+   * secret as version 1 already.
+   */
   tune(namespace: string, path: string, request: TuneRequest): Result<Mount> {
     const mount = this.read(namespace, path);
     if (!mount.ok) return mount;
     const { description, options, ...config } = request;
-    const version = options?.["version"];
-    if (mount.value.type === "kv" && version !== undefined && version !== mount.value.options["version"])
-      return refuse("invalid", "options.version: cannot be changed");
+    const refusedVersion = mount.value.type === "kv" ? refusedChange(mount.value, options?.["version"]) : null;
+    if (refusedVersion) return refusedVersion;
     const changed: Mount = {
       ...mount.value,
       description: description ?? mount.value.description,
@@ -93,7 +98,10 @@ export class MountAdmin {
     };
     const refused = refusedTtls(changed.config);
     if (refused) return refused;
-    this.#deps.commit(() => this.#table.update(changed));
+    this.#deps.commit(() => {
+      this.#table.update(changed);
+      if (isVersioned(changed) && !isVersioned(mount.value)) this.#deps.upgradeLater(changed);
+    });
     return ok(changed);
   }
 
@@ -123,6 +131,13 @@ function kvOptions(type: string, given: Readonly<Record<string, string>>): Resul
   const chosen = version || named;
   if (chosen === undefined) return ok(options);
   return chosen === "1" || chosen === "2" ? ok({ ...options, version: chosen }) : badVersion();
+}
+
+/** Why a KV mount cannot change to a version; null when it can. */
+function refusedChange(mount: Mount, version: string | undefined): Refusal | null {
+  if (version === undefined || version === "2") return null;
+  if (version !== "1") return badVersion();
+  return isVersioned(mount) ? refuse("invalid", "cannot downgrade mount from version 2") : null;
 }
 
 /** Why a mount cannot have these lease times; null when it can. */

@@ -24,6 +24,10 @@ export const accessOutboxTopics = (env: Env) =>
         if (!isStorageLost(failure)) throw failure;
       });
     },
+    /** Lane: uuid of a KV mount that was upgraded to version 2. */
+    upgrade: async (uuid) => {
+      await kvStore(env, uuid).enableVersioning();
+    },
     /** Lane: a mount. Rows: accessors of ended tokens. */
     leases: async (mount, rows) => {
       await credentialEngine(env, mount).tokensEnded(rows.map(({ body }) => JSON.parse(body) as string));

@@ -169,7 +169,8 @@ export interface AccessControlApi extends StoredObjectApi {
     }
   >;
   enableMount(namespace: string, path: string, request: MountBody): Result<Mount>;
-  tuneMount(namespace: string, path: string, request: TuneBody): Result<Mount>;
+  /** Changes settings of a mount; may upgrade a KV mount to version 2. */
+  tuneMount(namespace: string, path: string, request: TuneBody): Promise<Result<Mount>>;
   /** Removes a mount at once and enqueues the destruction of its data. Idempotent. */
   disableMount(namespace: string, path: string): Promise<Result<null>>;
   listNamespaces(parent: string): Namespace[];

@@ -136,8 +136,10 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return this.#parts.mounts.enable(namespace, path, request);
   }
 
-  tuneMount(namespace: string, path: string, request: TuneRequest): Result<Mount> {
-    return this.#parts.mounts.tune(namespace, path, request);
+  async tuneMount(namespace: string, path: string, request: TuneRequest): Promise<Result<Mount>> {
+    const tuned = this.#parts.mounts.tune(namespace, path, request);
+    await this.outbox.drain("upgrade");
+    return tuned;
   }
 
   async disableMount(namespace: string, path: string): Promise<Result<null>> {

@@ -147,6 +147,7 @@ export const system = group(
     "POST /sys/mounts/:path+/tune": {
       id: "tuneMount",
       summary: "Tune a mount",
+      description: "`options.version` `2` upgrades a `kv` mount of version 1. A downgrade is refused.",
       body: { fields: ttls },
       answers: noContent,
     },
