@@ -8,14 +8,20 @@ import { Sealed } from "../platform/crypto/keyring.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import { settings } from "../platform/settings.ts";
+import { AuthEntries } from "./auth-entries.ts";
+import { AuthMethods } from "./auth-methods.ts";
+import { AuthMountTable } from "./auth-mounts.ts";
 import { Authorizer } from "./authorize.ts";
 import { Bootstrap } from "./bootstrap.ts";
 import { ClusterNamespaces } from "./cluster-namespaces.ts";
 import { ClusterTokens } from "./cluster-tokens.ts";
 import { DeletedMounts } from "./deleted-mounts.ts";
+import { Entities } from "./entities.ts";
 import type { AccessPublisher, IndexBackfill } from "./event-publisher.ts";
 import { KeyRotation } from "./key-rotation.ts";
 import { LeaseHolders } from "./lease-holders.ts";
+import { LoginLockouts } from "./login-lockouts.ts";
+import { Logins } from "./logins.ts";
 import { MountAdmin, type Viewer } from "./mount-admin.ts";
 import { MountTable } from "./mounts.ts";
 import { NamespaceAdmin } from "./namespace-admin.ts";
@@ -59,6 +65,10 @@ export class AccessParts {
   readonly deletions: NamespaceDeletions;
   readonly mounts: MountAdmin;
   readonly deletedMounts: DeletedMounts;
+  readonly authMounts: AuthMountTable;
+  readonly entities: Entities;
+  readonly authMethods: AuthMethods;
+  readonly logins: Logins;
   readonly #sql: SqlStorage;
   #hashKey: KeyObject | undefined;
 
@@ -88,18 +98,29 @@ export class AccessParts {
       stamp: (stamp, index) => this.#backfillIndex(stamp, index),
     });
     const evaluator = new PathEvaluator(this.namespaceTree, this.mountTable);
-    const rules = new TokenRules(this.tokenStore, this.policyStore, evaluator);
+    this.entities = new Entities(sql);
+    this.authMounts = new AuthMountTable(sql);
+    const rules = new TokenRules(this.tokenStore, this.policyStore, evaluator, this.entities);
+    const authEntries = new AuthEntries(sql, this.keys);
+    const lockouts = new LoginLockouts();
+    this.authMethods = new AuthMethods({
+      ...{ mounts: this.authMounts, entries: authEntries, entities: this.entities, lockouts, commit },
+      ...{ namespaces: this.namespaceTree, tokens: this.tokenStore },
+    });
+    this.logins = new Logins({
+      ...{ mounts: this.authMounts, entries: authEntries, entities: this.entities, lockouts, rules },
+      ...{ tokens: this.tokenStore, publisher: this.publisher },
+    });
     const grantsOf = (row: TokenRow): Grants => this.grantsOf(row);
     this.bootstrap = new Bootstrap(this.deploymentState, this.tokenStore, this.tokenSecrets);
-    this.tokens = new SecretsTokens(this.tokenStore, rules, this.namespaceTree, this.publisher, evaluator, grantsOf);
-    this.authorizer = new Authorizer(
-      this.tokenStore,
-      this.tokens,
-      this.namespaceTree,
-      this.mountTable,
-      evaluator,
+    const isUnchanged = (row: TokenRow) => this.logins.isUnchanged(row);
+    this.tokens = new SecretsTokens(this.tokenStore, rules, this.namespaceTree, this.publisher, evaluator, {
+      ...{ grantsOf, isUnchanged },
+    });
+    this.authorizer = new Authorizer(this.tokenStore, this.tokens, this.namespaceTree, this.mountTable, evaluator, {
       grantsOf,
-    );
+      isEntityActive: (row) => row.entity_id === "" || this.entities.isActive(row.entity_id),
+    });
     this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.tokenSecrets, this.publisher);
     this.policies = new PolicyAdmin(this.policyStore, this.namespaceTree, this.publisher);
     const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);
@@ -125,6 +146,7 @@ export class AccessParts {
     });
     this.namespaces = new NamespaceAdmin({
       ...{ tree: this.namespaceTree, mounts: this.mountTable, policies: this.policyStore, tokens: this.tokenStore },
+      ...{ authMounts: this.authMounts, entities: this.entities },
       ...{ terms: this.terms, publisher: this.publisher, deletions: this.deletions },
       clear: (path) => syncControl(env).clearNamespace(path),
     });
@@ -141,7 +163,8 @@ export class AccessParts {
 
   /** Rights of a token's holder. */
   grantsOf(row: TokenRow): Grants {
-    return this.policyStore.grants(row.namespace, policiesOf(row));
+    const identityPolicies = row.entity_id === "" ? [] : this.entities.policiesOf(row.entity_id);
+    return this.policyStore.grants(row.namespace, [...policiesOf(row), ...identityPolicies]);
   }
 
   /** The viewer of mount listings; null when the token is gone. */

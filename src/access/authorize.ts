@@ -1,5 +1,6 @@
 import type { AuthorizeRequest, Grant } from "../contracts/access-control.ts";
 import { type ClusterRights, NO_CLUSTER_RULES } from "../contracts/cluster-rights.ts";
+import { isWithinNetworks } from "../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Identity } from "../platform/http/exchange.ts";
 import type { MountTable } from "./mounts.ts";
@@ -18,6 +19,15 @@ interface Caller {
   readonly expires: number | null;
   /** Whether the token has limited uses, each of which is counted. */
   readonly counted: boolean;
+  /** Networks that the token may be used from; empty for all. */
+  readonly networks: readonly string[];
+}
+
+/** Facts about the holder of a token. */
+interface Holders {
+  grantsOf(row: TokenRow): Grants;
+  /** False while the holder's entity is disabled or deleted; true for tokens without an entity. */
+  isEntityActive(row: TokenRow): boolean;
 }
 
 const MAX_CACHED = 1_000;
@@ -39,7 +49,7 @@ export class Authorizer {
   readonly #namespaces: NamespaceTree;
   readonly #mounts: MountTable;
   readonly #evaluator: PathEvaluator;
-  readonly #grantsOf: (row: TokenRow) => Grants;
+  readonly #holders: Holders;
   /** Callers by token hash; cleared by every commit of the object. */
   readonly #callers = new Map<string, Caller>();
 
@@ -49,14 +59,14 @@ export class Authorizer {
     namespaces: NamespaceTree,
     mounts: MountTable,
     evaluator: PathEvaluator,
-    grantsOf: (row: TokenRow) => Grants,
+    holders: Holders,
   ) {
     this.#store = store;
     this.#tokens = tokens;
     this.#namespaces = namespaces;
     this.#mounts = mounts;
     this.#evaluator = evaluator;
-    this.#grantsOf = grantsOf;
+    this.#holders = holders;
   }
 
   /** Clears the cached callers, after a change of tokens or policies. */
@@ -78,7 +88,8 @@ export class Authorizer {
     if (ask.token === null) return refuse("denied", "permission denied");
     const caller = this.#caller(ask.token, Date.now());
     if (!caller) return refuse("denied", "permission denied: invalid token");
-    const { identity, grants } = caller;
+    const { identity, grants, networks } = caller;
+    if (!isWithinNetworks(ask.address ?? null, networks)) return refuse("denied", "permission denied");
     const asked = namespacePath(ask.namespace);
     if (!asked.ok) return asked;
     const meant = this.#namespaces.split(asked.value, ask.path ?? "");
@@ -103,7 +114,7 @@ export class Authorizer {
       ...(ask.path === null
         ? { mount: null, cluster: grants.cluster }
         : { mount: this.#mounts.resolve(at.namespace, at.path), cluster: NO_CLUSTER_RIGHTS }),
-      cacheable: !caller.counted,
+      cacheable: !caller.counted && networks.length === 0,
     };
   }
 
@@ -112,13 +123,14 @@ export class Authorizer {
     const known = this.#callers.get(hash);
     if (known) return known.expires === null || known.expires > now ? known : null;
     const row = this.#store.byHash(hash, now);
-    if (!row) return null;
+    if (!row || !this.#holders.isEntityActive(row)) return null;
     const counted = row.uses > 0;
     if (counted) this.#tokens.spend(row, now);
-    const grants = this.#grantsOf(row);
+    const grants = this.#holders.grantsOf(row);
     const { accessor, name, namespace, expires } = row;
     const identity = { accessor, name, policies: policiesOf(row), namespace, root: grants.root };
-    const caller = { identity, grants, expires, counted };
+    const networks = row.bound_cidrs === null ? [] : (JSON.parse(row.bound_cidrs) as string[]);
+    const caller = { identity, grants, expires, counted, networks };
     if (!counted) this.#remember(hash, caller);
     return caller;
   }

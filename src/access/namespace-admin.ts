@@ -1,7 +1,9 @@
 import type { Namespace } from "../contracts/access-control.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { type CustomMetadataChange, changeCustomMetadata } from "../platform/http/custom-metadata.ts";
+import type { AuthMountTable } from "./auth-mounts.ts";
 import { policyDeleted, tokenDeleted } from "./cluster-acl.ts";
+import type { Entities } from "./entities.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import type { KeyRotation } from "./key-rotation.ts";
 import type { MountTable } from "./mounts.ts";
@@ -16,6 +18,8 @@ interface Dependencies {
   readonly policies: PolicyStore;
   readonly tokens: TokenStore;
   readonly terms: KeyRotation;
+  readonly authMounts: AuthMountTable;
+  readonly entities: Entities;
   readonly publisher: AccessPublisher;
   readonly deletions: NamespaceDeletions;
   /** Clears remains of an earlier namespace at a path, in all objects with content. Idempotent. */
@@ -78,22 +82,25 @@ export class NamespaceAdmin {
 
   /** Deletes the namespace's own rows inside the caller's transaction. */
   remove(path: string): void {
-    const { tree, policies, tokens, publisher } = this.#deps;
+    const { tree, policies, tokens, entities, publisher } = this.#deps;
     const accessors = tokens.ofNamespace(path);
     const stored = policies.stored(path);
     tokens.delete(accessors);
     for (const { name } of stored) policies.delete(path, name);
+    entities.deleteNamespace(path);
     tree.delete(path);
     publisher.emit([...accessors.map(tokenDeleted), ...stored.map(policyDeleted)]);
   }
 
   #isEmpty(path: string): Result<null> {
-    const { tree, mounts, terms } = this.#deps;
+    const { tree, mounts, authMounts, terms } = this.#deps;
     if (tree.children(path).length > 0) {
       return refuse("invalid", `child namespaces exist under path ${JSON.stringify(path)}, cannot remove`);
     }
     const mounted = mounts.list(path).map((mount) => mount.path);
     if (mounted.length > 0) return contains(path, "mounts", mounted);
+    const methods = authMounts.list(path).map((mount) => `auth/${mount.path}`);
+    if (methods.length > 0) return contains(path, "auth methods", methods);
     const destinations = terms.destinationsIn(path);
     return destinations.length > 0 ? contains(path, "sync destinations", destinations) : ok(null);
   }

@@ -91,4 +91,54 @@ export const accessMigrations: Migration[] = [
     because: "settings of a flat namespace that govern jobs, as JSON; kept for clients that read them back",
     sql: "ALTER TABLE cluster_namespaces ADD COLUMN job_settings TEXT",
   },
+  {
+    because: "auth mounts; uuid names the entries and the tokens of a mount, accessor its aliases",
+    sql: `CREATE TABLE auth_mounts (
+      namespace TEXT NOT NULL, path TEXT NOT NULL, type TEXT NOT NULL, accessor TEXT NOT NULL UNIQUE,
+      uuid TEXT NOT NULL UNIQUE, description TEXT NOT NULL, options TEXT NOT NULL, config TEXT NOT NULL,
+      created INTEGER NOT NULL, PRIMARY KEY (namespace, path)) STRICT`,
+  },
+  {
+    because: "configuration, roles and users of auth mounts, each sealed",
+    sql: `CREATE TABLE auth_entries (
+      mount TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
+      PRIMARY KEY (mount, kind, name)) STRICT`,
+  },
+  {
+    because: "tokens of logins: the maximum TTL of the role in seconds, the entity, the mount and the role or user",
+    sql: `ALTER TABLE tokens ADD COLUMN max_ttl INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE tokens ADD COLUMN entity_id TEXT NOT NULL DEFAULT '';
+      ALTER TABLE tokens ADD COLUMN auth_mount TEXT;
+      ALTER TABLE tokens ADD COLUMN auth_entry TEXT;
+      CREATE INDEX tokens_by_auth_mount ON tokens (auth_mount) WHERE auth_mount IS NOT NULL`,
+  },
+  {
+    because: "networks that a token may be used from, as JSON; NULL = all",
+    sql: "ALTER TABLE tokens ADD COLUMN bound_cidrs TEXT",
+  },
+  {
+    because: "entities: the people and machines behind logins; times in ms",
+    sql: `CREATE TABLE entities (
+      id TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, policies TEXT NOT NULL, metadata TEXT NOT NULL,
+      disabled INTEGER NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL, UNIQUE (namespace, name)) STRICT`,
+  },
+  {
+    because: "aliases: the name of an entity at an auth mount, which its accessor names",
+    sql: `CREATE TABLE entity_aliases (
+      id TEXT PRIMARY KEY, entity TEXT NOT NULL, mount TEXT NOT NULL, name TEXT NOT NULL, metadata TEXT NOT NULL,
+      custom_metadata TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL, UNIQUE (mount, name)) STRICT;
+      CREATE INDEX entity_aliases_by_entity ON entity_aliases (entity)`,
+  },
+  {
+    because: "groups of entities and groups; the members of an external group follow the logins of its alias",
+    sql: `CREATE TABLE groups (
+      id TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, policies TEXT NOT NULL,
+      metadata TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL, UNIQUE (namespace, name)) STRICT;
+      CREATE TABLE group_members (
+      group_id TEXT NOT NULL, kind TEXT NOT NULL, member TEXT NOT NULL, PRIMARY KEY (group_id, kind, member)) STRICT;
+      CREATE INDEX group_members_by_member ON group_members (kind, member);
+      CREATE TABLE group_aliases (
+      id TEXT PRIMARY KEY, group_id TEXT NOT NULL UNIQUE, mount TEXT NOT NULL, name TEXT NOT NULL,
+      created INTEGER NOT NULL, updated INTEGER NOT NULL, UNIQUE (mount, name)) STRICT`,
+  },
 ];

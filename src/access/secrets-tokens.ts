@@ -14,6 +14,13 @@ import type { TokenStore } from "./token-store.ts";
 /** A token outlives the start of its last request by this time, because the request may still query it. */
 const LAST_REQUEST_MS = 10_000;
 
+/** Facts about the holder of a token. */
+interface Holders {
+  grantsOf(row: TokenRow): Grants;
+  /** Whether the role or user that a token was issued for still exists; true for tokens without one. */
+  isUnchanged(row: TokenRow): boolean;
+}
+
 /** Creates, looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
 export class SecretsTokens {
   readonly #store: TokenStore;
@@ -21,7 +28,7 @@ export class SecretsTokens {
   readonly #namespaces: NamespaceTree;
   readonly #publisher: AccessPublisher;
   readonly #evaluator: PathEvaluator;
-  readonly #grantsOf: (row: TokenRow) => Grants;
+  readonly #holders: Holders;
 
   constructor(
     store: TokenStore,
@@ -29,14 +36,14 @@ export class SecretsTokens {
     namespaces: NamespaceTree,
     publisher: AccessPublisher,
     evaluator: PathEvaluator,
-    grantsOf: (row: TokenRow) => Grants,
+    holders: Holders,
   ) {
     this.#store = store;
     this.#rules = rules;
     this.#namespaces = namespaces;
     this.#publisher = publisher;
     this.#evaluator = evaluator;
-    this.#grantsOf = grantsOf;
+    this.#holders = holders;
   }
 
   /** Counts one use of a token with limited uses. */
@@ -73,6 +80,9 @@ export class SecretsTokens {
     const row = this.#named(name);
     if (!row.ok) return row;
     if (row.value === null) return refuse("invalid", "token not found");
+    if (!this.#holders.isUnchanged(row.value)) {
+      return refuse("invalid", "the role or user of this token is gone, not renewing");
+    }
     const renewed = this.#rules.renew(row.value, increment, now);
     if (!renewed.ok) return renewed;
     const { row: next, warnings } = renewed.value;
@@ -120,7 +130,7 @@ export class SecretsTokens {
   ): Result<Record<string, (Capability | "root")[]>> {
     const row = known(this.#named(name));
     if (!row.ok) return row;
-    const grants = this.#grantsOf(row.value);
+    const grants = this.#holders.grantsOf(row.value);
     const of = (path: string): readonly (Capability | "root")[] =>
       (namespace + path).startsWith(row.value.namespace)
         ? this.#evaluator.capabilities(grants, namespace, path)
@@ -138,7 +148,7 @@ export class SecretsTokens {
     if (!requested.namespace.startsWith(caller.namespace)) {
       return { result: refuse("denied", "permission denied"), ruled: true };
     }
-    const decision = this.#evaluator.evaluate(this.#grantsOf(caller), requested, false);
+    const decision = this.#evaluator.evaluate(this.#holders.grantsOf(caller), requested, false);
     return { result: allows(decision, requested.needs, requested.given), ruled: decision.ruled };
   }
 

@@ -2,14 +2,17 @@ import type { AuthBlock } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { expirationSeconds } from "./cluster-acl.ts";
+import type { Entities } from "./entities.ts";
 import type { PathEvaluator } from "./path-evaluator.ts";
 import type { PolicyStore } from "./policy-store.ts";
 import {
   type ClusterTokenRequest,
+  dedupe,
   displayName,
   expiryFor,
   isRoot,
   policiesOf,
+  policyNames,
   type TokenRequest,
   type TokenRow,
 } from "./token.ts";
@@ -20,11 +23,13 @@ export class TokenRules {
   readonly #store: TokenStore;
   readonly #policies: PolicyStore;
   readonly #evaluator: PathEvaluator;
+  readonly #entities: Entities;
 
-  constructor(store: TokenStore, policies: PolicyStore, evaluator: PathEvaluator) {
+  constructor(store: TokenStore, policies: PolicyStore, evaluator: PathEvaluator, entities: Entities) {
     this.#store = store;
     this.#policies = policies;
     this.#evaluator = evaluator;
+    this.#entities = entities;
   }
 
   /**
@@ -92,6 +97,8 @@ export class TokenRules {
         uses: request.num_uses,
         orphan: isOrphan ? 1 : 0,
         renewable: request.renewable && expires !== null ? 1 : 0,
+        ...NO_LOGIN,
+        entity_id: isOrphan ? "" : parent.entity_id,
       },
     });
   }
@@ -125,6 +132,7 @@ export class TokenRules {
       uses: 0,
       orphan: 1,
       renewable: 0,
+      ...NO_LOGIN,
     });
   }
 
@@ -151,6 +159,7 @@ export class TokenRules {
     const limit = {
       created: row.created,
       ttl: row.ttl,
+      maxTtl: row.max_ttl,
       explicitMaxTtl: row.explicit_max_ttl,
       period: row.period,
       root: false,
@@ -164,15 +173,16 @@ export class TokenRules {
 
   authBlock(row: TokenRow, secret: string, now: number): AuthBlock {
     const policies = policiesOf(row);
+    const identityPolicies = this.#identityPolicies(row);
     return {
       client_token: secret,
       accessor: row.accessor,
-      policies,
+      policies: dedupe([...policies, ...identityPolicies]).sort(),
       token_policies: policies,
-      identity_policies: null,
+      identity_policies: identityPolicies.length > 0 ? identityPolicies : null,
       metadata: row.meta === null ? null : (JSON.parse(row.meta) as Record<string, string>),
       orphan: row.orphan === 1,
-      entity_id: "",
+      entity_id: row.entity_id,
       lease_duration: secondsLeft(row, now),
       renewable: row.renewable === 1,
       mfa_requirement: null,
@@ -183,12 +193,13 @@ export class TokenRules {
 
   /** The `data` of a lookup (docs/internals/wire/vault.md). `secret` is empty for a lookup by accessor. */
   view(row: TokenRow, secret: string, now: number): Record<string, unknown> {
+    const identityPolicies = this.#identityPolicies(row);
     return {
       accessor: row.accessor,
       creation_time: Math.floor(row.created / 1000),
       creation_ttl: row.ttl,
       display_name: row.name,
-      entity_id: "",
+      entity_id: row.entity_id,
       expire_time: row.expires === null ? null : new Date(row.expires).toISOString(),
       explicit_max_ttl: row.explicit_max_ttl,
       id: secret,
@@ -204,10 +215,16 @@ export class TokenRules {
       path: row.path,
       ...(row.period > 0 && { period: row.period }),
       policies: policiesOf(row),
+      ...(identityPolicies.length > 0 && { identity_policies: identityPolicies }),
+      ...(row.bound_cidrs !== null && { bound_cidrs: JSON.parse(row.bound_cidrs) }),
       renewable: row.renewable === 1,
       ttl: secondsLeft(row, now),
       type: "service",
     };
+  }
+
+  #identityPolicies(row: TokenRow): string[] {
+    return row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id);
   }
 
   #draftPolicies(parent: TokenRow, namespace: string, request: TokenRequest, sudo: boolean): Result<string[]> {
@@ -232,15 +249,9 @@ export class TokenRules {
   }
 }
 
-/** Normalizes names of policies: trimmed, in lower case, without duplicates. */
-function policyNames(given: readonly string[]): Result<string[]> {
-  const names = given.map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
-  return names.some((name) => name.length > 128 || /\p{Cc}/u.test(name))
-    ? refuse("invalid", "policies: names must be at most 128 characters without control characters")
-    : ok(dedupe(names));
-}
+/** Columns that only logins set. */
+const NO_LOGIN = { max_ttl: 0, entity_id: "", auth_mount: null, auth_entry: null, bound_cidrs: null } as const;
 
 const childMustBeSubset = (): Refusal => refuse("invalid", "child policies must be subset of parent");
-const dedupe = (names: readonly string[]): string[] => [...new Set(names)];
 const secondsLeft = (row: TokenRow, now: number): number =>
   row.expires === null ? 0 : Math.max(1, Math.round((row.expires - now) / 1000));

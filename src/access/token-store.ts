@@ -120,6 +120,11 @@ export class TokenStore {
     }
   }
 
+  /** Ends all tokens of logins at an auth mount: they expire now, and are deleted as expired tokens are. */
+  endLogins(mount: string, now: number): void {
+    this.#sql.exec("UPDATE tokens SET expires = ? WHERE auth_mount = ?", now, mount);
+  }
+
   /** The token and all its descendants. */
   family(hash: string): TokenRow[] {
     return this.#sql

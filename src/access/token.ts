@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import {
   asDuration,
   duration,
@@ -40,6 +41,16 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
   modify_index: number | null;
   /** The sealed secret of a token made under `/v1/acl`; null if the deployment stores none. */
   secret: ArrayBuffer | null;
+  /** Maximum TTL in seconds by the role of a login; 0 = the system's. */
+  max_ttl: number;
+  /** The entity of the holder; empty for none. */
+  entity_id: string;
+  /** The uuid of the auth mount of a login; null for other tokens. */
+  auth_mount: string | null;
+  /** The role or user of a login, as `kind name`. */
+  auth_entry: string | null;
+  /** Networks that the token may be used from, as JSON; null for all. */
+  bound_cidrs: string | null;
 }
 
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
@@ -107,11 +118,11 @@ export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;
 
 /**
  * Expiry of a token that is created or renewed now, ms since 1970; null for never. The requested TTL is capped at the
- * token's explicit maximum and, except for periodic tokens, at the system's maximum.
+ * token's explicit maximum and, except for periodic tokens, at its role's or the system's maximum.
  * @returns also whether the TTL was capped
  */
 export function expiryFor(
-  token: { created: number; ttl: number; explicitMaxTtl: number; period: number; root: boolean },
+  token: { created: number; ttl: number; maxTtl?: number; explicitMaxTtl: number; period: number; root: boolean },
   requested: number,
   now: number,
 ): { expires: number | null; capped: boolean } {
@@ -120,7 +131,7 @@ export function expiryFor(
   const wanted = now + (token.period || requested || token.ttl || SYSTEM_MAX_TTL) * 1000;
   const limits = [wanted];
   if (token.explicitMaxTtl > 0) limits.push(token.created + token.explicitMaxTtl * 1000);
-  if (token.period === 0) limits.push(token.created + SYSTEM_MAX_TTL * 1000);
+  if (token.period === 0) limits.push(token.created + (token.maxTtl || SYSTEM_MAX_TTL) * 1000);
   const expires = Math.min(...limits);
   return { expires, capped: expires < wanted };
 }
@@ -130,3 +141,13 @@ export function displayName(requested: string): string {
   const clean = requested.replace(/[^a-zA-Z0-9-]/g, "-").replace(/^-+|-+$/g, "");
   return clean === "token" || clean === "" ? "token" : `token-${clean}`;
 }
+
+/** Normalizes names of policies: trimmed, in lower case, without duplicates. */
+export function policyNames(given: readonly string[]): Result<string[]> {
+  const names = given.map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
+  return names.some((name) => name.length > 128 || /\p{Cc}/u.test(name))
+    ? refuse("invalid", "policies: names must be at most 128 characters without control characters")
+    : ok(dedupe(names));
+}
+
+export const dedupe = (names: readonly string[]): string[] => [...new Set(names)];

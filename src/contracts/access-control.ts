@@ -1,6 +1,7 @@
 import type { Refusal, Result } from "../lib/result.ts";
 import type { KnownPage, ObjectName } from "../platform/durable/object-kinds.ts";
 import type { Identity } from "../platform/http/exchange.ts";
+import type { AuthApi } from "./auth.ts";
 import type { ClusterRights } from "./cluster-rights.ts";
 import type { Mount, MountConfig, MountType } from "./mount.ts";
 import type {
@@ -42,6 +43,8 @@ export interface AuthorizeRequest {
   /** Path without `/v1/`, decoded; null for cluster routes, which are checked against `cluster` rights. */
   readonly path: string | null;
   readonly list?: boolean;
+  /** The client's address, for tokens that are bound to networks; null when the platform does not provide it. */
+  readonly address?: string | null;
 }
 
 /** A granted request: the caller, its capabilities, and the mount of the path. */
@@ -107,7 +110,7 @@ export interface ServiceStatus {
 }
 
 /** The methods of `AccessControl` that other objects and Workers call. */
-export interface AccessControlApi extends StoredObjectApi {
+export interface AccessControlApi extends StoredObjectApi, AuthApi {
   /** Resolves the namespace of a path that needs no token. */
   locate(
     namespace: string,

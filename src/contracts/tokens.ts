@@ -36,10 +36,10 @@ export interface AuthBlock {
   readonly accessor: string;
   readonly policies: readonly string[];
   readonly token_policies: readonly string[];
-  readonly identity_policies: null;
+  readonly identity_policies: readonly string[] | null;
   readonly metadata: Readonly<Record<string, string>> | null;
   readonly orphan: boolean;
-  readonly entity_id: "";
+  readonly entity_id: string;
   readonly lease_duration: number;
   readonly renewable: boolean;
   readonly mfa_requirement: null;

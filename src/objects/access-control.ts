@@ -20,6 +20,7 @@ import type {
   Namespace,
   ServiceStatus,
 } from "../contracts/access-control.ts";
+import type { AuthEntryName, AuthMount, AuthMountBody, AuthPlace, AuthTuneBody, Login } from "../contracts/auth.ts";
 import { destinationKeyOf } from "../contracts/destination.ts";
 import type { Mount, MountType } from "../contracts/mount.ts";
 import type { AclPolicy, GoverningRule, PolicyWritten } from "../contracts/policies.ts";
@@ -145,6 +146,61 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   async disableMount(namespace: string, path: string): Promise<Result<null>> {
     if (this.#parts.mounts.disable(namespace, path)) await this.outbox.drain("unmount");
     return ok(null);
+  }
+
+  // ---- auth methods ----
+
+  listAuthMounts(namespace: string): AuthMount[] {
+    return this.#parts.authMethods.list(namespace);
+  }
+
+  readAuthMount(namespace: string, path: string): Result<AuthMount> {
+    return this.#parts.authMethods.read(namespace, path);
+  }
+
+  enableAuthMount(namespace: string, path: string, body: AuthMountBody): Result<AuthMount> {
+    return this.#parts.authMethods.enable(namespace, path, body);
+  }
+
+  tuneAuthMount(namespace: string, path: string, body: AuthTuneBody): Result<AuthMount> {
+    return this.#parts.authMethods.tune(namespace, path, body);
+  }
+
+  async disableAuthMount(namespace: string, path: string): Promise<Result<null>> {
+    this.#parts.authMethods.disable(namespace, path);
+    return ok(null);
+  }
+
+  locateAuth(namespace: string, path: string): AuthPlace | null {
+    return this.#parts.authMethods.locate(namespace, path);
+  }
+
+  authEntry(entry: AuthEntryName): Result<string | null> {
+    return refuseIfSealed(() => this.#parts.authMethods.entry(entry));
+  }
+
+  putAuthEntry(entry: AuthEntryName, value: string): Result<null> {
+    return refuseIfSealed(() => this.#parts.authMethods.putEntry(entry, value));
+  }
+
+  deleteAuthEntry(entry: AuthEntryName): Result<null> {
+    return this.#parts.authMethods.deleteEntry(entry);
+  }
+
+  authEntryNames(mount: string, kind: string): string[] {
+    return this.#parts.authMethods.entryNames(mount, kind);
+  }
+
+  authAttempt(entry: AuthEntryName, alias: string): Result<string | null> {
+    return refuseIfSealed(() => this.#parts.authMethods.attempt(entry, alias));
+  }
+
+  authFailed(mount: string, alias: string): void {
+    this.#parts.authMethods.failed(mount, alias);
+  }
+
+  login(login: Login): Promise<Result<Authed>> {
+    return this.#published(() => this.#parts.logins.login(login));
   }
 
   // ---- namespaces ----

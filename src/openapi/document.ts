@@ -4,7 +4,7 @@ import { type Area, areaOf } from "../platform/http/areas.ts";
 import type { Verb } from "../platform/http/target.ts";
 import { VERSION } from "../platform/version.ts";
 import type { AnyRoute } from "../routes/server/route.ts";
-import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
+import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
 import { ENVELOPE, ERRORS, HEADERS, NAMESPACE, REFUSALS, ref, refusal } from "./components.ts";
 import examples from "./examples.json" with { type: "json" };
 import { GUIDE, TAGS } from "./guide.ts";
@@ -33,8 +33,9 @@ const tables = [
   { routes: mountRoutes.kv.routes, mount: "/secret" },
   { routes: mountRoutes["kv-v1"].routes, mount: "/kv-v1" },
   { routes: mountRoutes["cloud-b"].routes, mount: "/cloud-b" },
+  ...Object.entries(authRoutes).map(([type, { routes }]) => ({ routes, mount: `/auth/${type}` })),
   { routes: clusterRoutes.routes, mount: "" },
-] as const satisfies readonly { routes: readonly AnyRoute[]; mount: string }[];
+] satisfies readonly { routes: readonly AnyRoute[]; mount: string }[];
 
 /**
  * The API as an OpenAPI 3.1 document, built from the route table, the request schemas, and the descriptions in

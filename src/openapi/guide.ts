@@ -25,6 +25,7 @@ export const TAGS = [
   { name: "Reported", description: "Objects reported by schedulers: jobs, allocations, evaluations, deployments." },
   { name: "Secrets", description: "Versioned secrets: a mount of type `kv` version 2 (default path `secret`)." },
   { name: "Tokens", description: "Tokens of the secrets API." },
+  { name: "Logins", description: "Auth methods, and logins with them." },
   { name: "Policies", description: "Policies of the secrets API, and capabilities." },
   { name: "Cluster access", description: "Tokens, policies and namespaces of the cluster API." },
   {

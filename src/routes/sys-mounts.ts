@@ -68,7 +68,11 @@ async function listVisible(call: Call): Promise<Response> {
   const anonymous = ({ path, type, description, options }: Mount) =>
     [path, { type: wordMountType(call.dialect, type), description, options: optionsOf({ type, options }) }] as const;
   const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map(anonymous));
-  return envelope(call, { data: { secret, auth: {} } });
+  const methods = await accessControl(call.env).listAuthMounts(namespace);
+  const auth = methods
+    .filter((method) => method.config.listing_visibility === "unauth")
+    .map(({ path: at, type, description, options }) => [at, { type, description, options }]);
+  return envelope(call, { data: { secret, auth: Object.fromEntries(auth) } });
 }
 
 export const mountTableRoutes = [

@@ -1,3 +1,4 @@
+import type { AuthType } from "../contracts/auth.ts";
 import type { MountRoutes } from "../contracts/mount.ts";
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
@@ -5,6 +6,7 @@ import { agentSelfRoutes } from "./agent-self.ts";
 import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
 import { tokenRoutes } from "./auth-token.ts";
+import { userpassRoutes } from "./auth-userpass.ts";
 import { backupRoutes } from "./backup.ts";
 import { claimRoutes } from "./claims.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
@@ -32,6 +34,7 @@ import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
 import { auditRoutes } from "./sys-audit.ts";
+import { authMountRoutes } from "./sys-auth.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { policyRoutes } from "./sys-policies.ts";
@@ -49,6 +52,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...tokenRoutes,
   ...policyRoutes,
   ...mountTableRoutes,
+  ...authMountRoutes,
   ...leaseRoutes,
   ...namespaceRoutes,
   ...identityRoutes,
@@ -62,6 +66,17 @@ export const mountRoutes: Readonly<Record<MountRoutes, RouteTable<SecretsRoute>>
   kv: new RouteTable(kvRoutes),
   "kv-v1": new RouteTable(kvV1Routes),
   "cloud-b": new RouteTable(cloudBRoutes),
+};
+
+/** Routes of each type of auth method, relative to its mount. */
+export const authRoutes: Readonly<Record<AuthType, RouteTable<SecretsRoute | OpenRoute>>> = {
+  userpass: new RouteTable(userpassRoutes),
+};
+
+/** The tables of mounts and auth methods, each by a path at which it can be mounted. */
+export const mountedRoutes: Readonly<Record<string, RouteTable<SecretsRoute | OpenRoute>>> = {
+  ...mountRoutes,
+  ...Object.fromEntries(Object.entries(authRoutes).map(([type, table]) => [`auth/${type}`, table])),
 };
 
 export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([

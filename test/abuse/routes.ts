@@ -24,7 +24,7 @@ registerHooks({
     return next(specifier, context);
   },
 });
-const { clusterRoutes, mountRoutes, secretsRoutes } = await import("../../src/routes/table.ts");
+const { clusterRoutes, mountedRoutes, secretsRoutes } = await import("../../src/routes/table.ts");
 
 /** A route at the place where the service answers it. */
 export interface Place {
@@ -54,6 +54,6 @@ function placesOf(area: Area, table: RouteTable<AnyRoute>, prefix: string): Plac
 /** Every route there is. */
 export const places: readonly Place[] = [
   ...placesOf("secrets", secretsRoutes, "/v1"),
-  ...Object.entries(mountRoutes).flatMap(([type, table]) => placesOf("secrets", table, `/v1/${type}`)),
+  ...Object.entries(mountedRoutes).flatMap(([type, table]) => placesOf("secrets", table, `/v1/${type}`)),
   ...placesOf("cluster", clusterRoutes, "/v1"),
 ];

@@ -112,7 +112,7 @@ export const tokens: Mutation[] = [
     promise: "A client token is no management token",
   },
   {
-    file: "src/access/token-rules.ts",
+    file: "src/access/token.ts",
     suites: [NAMESPACED],
     find: "name.trim().toLowerCase()",
     replace: "name.trim()",
@@ -150,8 +150,8 @@ export const tokens: Mutation[] = [
   {
     file: "src/access/token.ts",
     suites: [LIFE],
-    find: "limits.push(token.created + SYSTEM_MAX_TTL * 1000)",
-    replace: "limits.push(now + SYSTEM_MAX_TTL * 1000)",
+    find: "limits.push(token.created + (token.maxTtl || SYSTEM_MAX_TTL) * 1000)",
+    replace: "limits.push(now + (token.maxTtl || SYSTEM_MAX_TTL) * 1000)",
     promise: "The system's maximum is counted from the creation",
   },
   {
@@ -415,7 +415,7 @@ export const judgements: Mutation[] = [
   {
     file: "src/access/authorize.ts",
     suites: [NAMESPACED],
-    find: "cacheable: !caller.counted,",
+    find: "cacheable: !caller.counted && networks.length === 0,",
     replace: "cacheable: true,",
     promise: "Each use of a counted token is counted",
   },

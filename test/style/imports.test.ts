@@ -10,6 +10,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["providers", "listings"],
   [
     "access",
+    "auth",
     "backup",
     "cluster",
     "credentials",

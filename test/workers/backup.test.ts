@@ -74,7 +74,7 @@ describe("a snapshot that is restored into a new deployment", () => {
     expect((await restore(file)).status).toBe(200);
 
     const secret = await get("/v1/kv/data/app/db", { token });
-    expect(secret.body.data.data).toEqual({ password: `${CANARY}-2` });
+    expect(secret.body?.data?.data, secret.text).toEqual({ password: `${CANARY}-2` });
     expect((await put("/v1/kv/data/app/db", { data: {} }, { token })).status).toBe(403);
     expect((await lookup(lease)).body.data.id).toBe(lease);
     expect((await tenant.everything()).principals).toHaveLength(3);

@@ -6,7 +6,7 @@ import type { Area } from "../../src/platform/http/areas.ts";
 import { isEchoed } from "../../src/platform/http/fields.ts";
 import { isInternal } from "../../src/platform/http/unknown-fields.ts";
 import type { AnyRoute, RouteTable } from "../../src/routes/server/route.ts";
-import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { authRoutes, clusterRoutes, mountedRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { schemaFields } from "../schema-walk.ts";
 import { mountKv, put } from "./client.ts";
 import { mountEngine } from "./engine-helpers.ts";
@@ -60,7 +60,7 @@ function casesOf(area: Area, table: RouteTable<AnyRoute>, prefix: string, values
 /** Every route there is. A route added to the table is tested without a word here. */
 export const cases: readonly Case[] = [
   ...casesOf("secrets", secretsRoutes, "/v1"),
-  ...Object.entries(mountRoutes).flatMap(([type, table]) =>
+  ...Object.entries(mountedRoutes).flatMap(([type, table]) =>
     casesOf("secrets", table, `/v1/${type}`, { ...parameters, path: "n" }),
   ),
   // Ids of leases have slashes, those of the cluster are one segment.
@@ -87,6 +87,7 @@ const samples: Readonly<Record<string, unknown>> = {
   PublicKey: `${"A".repeat(43)}=`,
   Name: "n",
   input: "some-value",
+  password: "some-password",
 };
 
 /** The least that a route's schema takes. */
@@ -161,6 +162,8 @@ export async function arrange(): Promise<void> {
     await put("/v1/kv-v1/n", { value: CANARY }),
     await put("/v1/sys/policies/acl/n", { policy: samples["policy"] }),
     await put("/v1/sys/namespaces/n", {}),
+    ...(await Promise.all(Object.keys(authRoutes).map((type) => put(`/v1/sys/auth/${type}`, { type })))),
+    await put("/v1/auth/userpass/users/n", { password: CANARY }),
     await put("/v1/namespace/n", {}),
     await put("/v1/sys/sync/destinations/in-mem/n", {}),
     await put("/v1/auth/token/create", { id: "spent", policies: ["root"], ttl: "1h" }),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { clusterRoutes, mountedRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { holdsDuration, schemaFields } from "../schema-walk.ts";
 import { issue } from "./access.ts";
 import { type Answer, del, get, mountKv, put, send } from "./client.ts";
@@ -8,7 +8,7 @@ import { type Answer, del, get, mountKv, put, send } from "./client.ts";
 const routes = [
   ...secretsRoutes.routes,
   ...clusterRoutes.routes,
-  ...Object.entries(mountRoutes).flatMap(([type, table]) =>
+  ...Object.entries(mountedRoutes).flatMap(([type, table]) =>
     table.routes.map((route) => ({ ...route, path: `/{${type}}${route.path}` })),
   ),
 ];

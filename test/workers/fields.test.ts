@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { isEchoed } from "../../src/platform/http/fields.ts";
 import { isInternal, knownFields } from "../../src/platform/http/unknown-fields.ts";
-import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { clusterRoutes, mountedRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { schemaFields } from "../schema-walk.ts";
 import { get, put, send } from "./client.ts";
 
@@ -23,6 +23,7 @@ const ACL = "acl › return every field, and the secret only on creation";
 const DRAIN = "nodes-drain › that ignores system jobs does not wait for those of type %s › sysbatch";
 
 /** Routes, fields, and the test that shows their effect: file, title, and the row if the title has a placeholder. */
+const LOCKOUT = "auth-userpass › counts failures by the settings of the auth method";
 const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string])[] = [
   [/audit-hash/, "input", "audit › names equal tokens and addresses by equal hashes, as `audit-hash` does"],
   [/token\/create/, "policies meta no_parent renewable ttl display_name num_uses explicit_max_ttl type", LIFE],
@@ -136,6 +137,26 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "persist_app",
     "engine-roles › creates its application once, shows its id, and adds a password per lease",
   ],
+  [/sys\/auth\/:path\+$/, "type", "auth-userpass › refuses to enable %s with %j › ldap"],
+  [/sys\/auth/, "default_lease_ttl max_lease_ttl description listing_visibility", "auth-userpass › tunes a method"],
+  [/sys\/auth/, "user_lockout_config lockout_threshold lockout_disable", LOCKOUT],
+  [
+    /sys\/auth/,
+    "config options local seal_wrap force_no_cache token_type passthrough_request_headers allowed_response_headers audit_non_hmac_request_keys audit_non_hmac_response_keys lockout_duration lockout_counter_reset_duration",
+    "auth-userpass › keeps the settings of a method and returns them",
+  ],
+  [/sys\/auth/, "external_entropy_access plugin_version", "auth-userpass › refuses settings without an effect"],
+  [/\{auth\/userpass\}\/users/, "password", "auth-userpass › gets a new password and new policies"],
+  [
+    /\{auth\/userpass\}\/login/,
+    "password",
+    "auth-userpass › returns a token with the user's policies and TTL, and an entity",
+  ],
+  [
+    /\{auth\/userpass\}\/users/,
+    "token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
+    "auth-userpass › stores every token field, and takes the older names of some",
+  ],
   [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is created for a caller with the secret, and works in both APIs"],
   [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", applied("nomad_acl_policy")],
   [/acl\/token/, "AccessorID Name Type Policies Roles Global", ACL],
@@ -169,7 +190,7 @@ const JUDGED = /sync\/destinations\/:type\/:name$|agent\/join|^(POST) \/volumes?
 const routes = [
   ...secretsRoutes.routes,
   ...clusterRoutes.routes,
-  ...Object.entries(mountRoutes).flatMap(([type, table]) =>
+  ...Object.entries(mountedRoutes).flatMap(([type, table]) =>
     table.routes.map((route) => ({ ...route, path: `/{${type}}${route.path}` })),
   ),
 ];

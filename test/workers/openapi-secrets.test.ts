@@ -57,6 +57,27 @@ it("KV secrets of version 1", async () => {
   await any("POST", "/v1/kv-v1/app/db", {});
 });
 
+it("auth methods", async () => {
+  const { ok, any } = bound(run);
+  await ok("POST", "/v1/sys/auth/userpass", { type: "userpass", description: "people" });
+  await ok("POST", "/v1/sys/auth/userpass/tune", {
+    default_lease_ttl: "1h",
+    user_lockout_config: { lockout_threshold: 3 },
+  });
+  await ok("GET", "/v1/sys/auth");
+  await ok("GET", "/v1/sys/auth/userpass");
+  await ok("GET", "/v1/sys/auth/userpass/tune");
+  await ok("POST", "/v1/auth/userpass/users/ann", { password: "p", token_policies: ["app"], token_ttl: "1h" });
+  await ok("POST", "/v1/auth/userpass/users/ann/password", { password: "q" });
+  await ok("POST", "/v1/auth/userpass/users/ann/policies", { token_policies: ["app", "ops"] });
+  await ok("GET", "/v1/auth/userpass/users/ann");
+  await ok("LIST", "/v1/auth/userpass/users");
+  await ok("POST", "/v1/auth/userpass/login/ann", { password: "q" });
+  await any("POST", "/v1/auth/userpass/login/ann", { password: "wrong" });
+  await ok("DELETE", "/v1/auth/userpass/users/ann");
+  await ok("DELETE", "/v1/sys/auth/userpass");
+});
+
 it("tokens", async () => {
   const { ok, any } = bound(run);
   const { auth } = (

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
-import { mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { authRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { holderOf, issue, policies } from "./access.ts";
 import { get, list, mountKv, put, send } from "./client.ts";
 import { dynamicRole, mountEngine, openTenant } from "./engine-helpers.ts";
@@ -49,6 +49,7 @@ const ofMounts = rowsOf(
     ["/kv", mountRoutes.kv],
     ["/kv-v1", mountRoutes["kv-v1"]],
     ["/cloud-b", mountRoutes["cloud-b"]],
+    ...Object.entries(authRoutes).map(([type, table]) => [`/auth/${type}`, table] as const),
   ],
   mountRights,
   {},
@@ -61,6 +62,7 @@ beforeEach(async () => {
   await put("/v1/sys/mounts/kv-v1", { type: "kv" });
   await mountEngine(null);
   await put("/v1/sys/namespaces/theirs", {});
+  for (const type of Object.keys(authRoutes)) await put(`/v1/sys/auth/${type}`, { type });
   await issue({ id: "somebody" });
 });
 

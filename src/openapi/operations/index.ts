@@ -1,4 +1,5 @@
 import type { Group } from "../operation.ts";
+import { authMethods } from "./auth-methods.ts";
 import { backup } from "./backup.ts";
 import { clusterAccess } from "./cluster-access.ts";
 import { credentials } from "./credentials.ts";
@@ -29,6 +30,7 @@ export const groups: readonly Group[] = [
   reported,
   secrets,
   tokens,
+  authMethods,
   policies,
   clusterAccess,
   system,

@@ -179,7 +179,7 @@ export const system = group(
       summary: "List mounts visible to the caller",
       answers: data(
         "Mounts by path; without a token only what it takes to choose one.",
-        z.object({ secret: z.record(z.string(), z.union([Mount, Glimpse])), auth: z.object({}) }),
+        z.object({ secret: z.record(z.string(), z.union([Mount, Glimpse])), auth: z.record(z.string(), Glimpse) }),
       ),
     },
     "GET /sys/internal/ui/mounts/:path+": {

@@ -2,14 +2,18 @@ import * as z from "zod";
 import { data, group, noContent, type Operation, text } from "../operation.ts";
 import { keys, seconds, texts, time, timeOrNull } from "../shapes.ts";
 
-const Auth = z
+export const Auth = z
   .object({
     client_token: z.string().describe("The token; empty when it was named by its accessor."),
     accessor: z.string(),
-    ...{ policies: z.array(z.string()), token_policies: z.array(z.string()), identity_policies: z.null() },
+    ...{
+      policies: z.array(z.string()),
+      token_policies: z.array(z.string()),
+      identity_policies: z.array(z.string()).nullable(),
+    },
     metadata: texts.nullable(),
     orphan: z.boolean(),
-    entity_id: z.literal(""),
+    entity_id: z.string().describe("The entity of the holder; empty for none."),
     ...{ lease_duration: seconds, renewable: z.boolean(), mfa_requirement: z.null() },
     num_uses: z.int().describe("0: as often as one likes."),
     token_type: z.literal("service"),
@@ -22,7 +26,7 @@ const Token = z
     creation_time: z.int().describe("Seconds since 1970."),
     creation_ttl: seconds,
     display_name: z.string(),
-    entity_id: z.literal(""),
+    entity_id: z.string().describe("The entity of the holder; empty for none."),
     expire_time: timeOrNull,
     explicit_max_ttl: seconds,
     id: z.string().describe("The token; empty when it was named by its accessor."),
@@ -36,6 +40,8 @@ const Token = z
     path: z.string(),
     period: seconds.optional(),
     policies: z.array(z.string()),
+    identity_policies: z.array(z.string()).optional(),
+    bound_cidrs: z.array(z.string()).optional(),
     renewable: z.boolean(),
     ttl: seconds.describe("Seconds left; 0 for a token that does not expire."),
     type: z.literal("service"),

@@ -4,6 +4,7 @@ import { type Dialect, dialectOf, firstHeader, requestHeader } from "../../compa
 import { wordMessage } from "../../compat/sync-names.ts";
 import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
+import type { AuthMount, AuthPlace } from "../../contracts/auth.ts";
 import { routesOf } from "../../contracts/mount.ts";
 import type { Capability } from "../../contracts/policies.ts";
 import { accessControl } from "../../contracts/stubs.ts";
@@ -28,12 +29,12 @@ import { admit, admitUnauthenticated, countRefusal } from "../../platform/limits
 import { auditAnswer, auditRequest } from "../../platform/observability/audit/requests.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { measureAnswer } from "../../platform/observability/metrics/requests.ts";
-import { clusterRoutes, mountRoutes, secretsRoutes } from "../table.ts";
+import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../table.ts";
 import { readBody } from "./body.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
 
-type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
+type Base = Omit<Call, "params" | "grant" | "authMount"> & { readonly exchange: Exchange };
 
 /** Observers of every answered request. They must be fast: the caller waits for them. */
 const LISTENERS: Readonly<Record<string, (exchange: Answered, env: Env, exec: ExecutionContext) => void>> = {
@@ -98,18 +99,21 @@ async function answer(
   const found = place.table.match(target.verb, place.path);
   if (!found) throw unmatched(area, target.path, place.table.verbs(place.path));
   const { route, params } = found;
+  const { authMount } = place;
+  if (authMount) exchange.mount = `auth/${authMount.path}`;
   exchange.route = `${route.verb} ${place.root}${route.path}`;
   if (route.access === "none") {
     await admitUnauthenticated(exchange, base.env);
     await auditRequest(exchange, base.env, base.exec);
-    const call = { ...base, dialect, params, grant: null };
+    const call = { ...base, dialect, params, grant: null, authMount };
     const { body, unknown } = await readBody(route, call, area, null);
     return withWarnings(call, await route.handle(call, body), ignored(unknown));
   }
   if (area === "secrets") refuseWrapping(headers);
   const mayBeOld = route.fresh === true && place.remembered;
   const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
-  const call = { ...base, dialect, params, grant, recheck: () => recheck(base, call, target, route) };
+  if (authMount) exchange.mount = `auth/${authMount.path}`;
+  const call = { ...base, dialect, params, grant, authMount, recheck: () => recheck(base, call, target, route) };
   checkRight(route, call);
   await auditRequest(exchange, base.env, base.exec);
   try {
@@ -144,12 +148,17 @@ interface Place {
   readonly remembered: boolean;
   /** Whether the path used an upstream name; `path` is normalized. */
   readonly upstream: boolean;
+  readonly authMount: AuthMount | null;
 }
 
 async function placeOf(base: Base, target: Target): Promise<Place> {
   const { area } = base.exchange;
   if (area === "cluster") {
-    return { table: clusterRoutes, path: target.route, root: "/v1", grant: null, remembered: false, upstream: false };
+    return { ...NOWHERE, table: clusterRoutes, path: target.route };
+  }
+  if (LEADS_TO_AUTH.test(target.path)) {
+    const at = await accessControl(base.env).locateAuth(namespaceOf(base.request.headers), target.path);
+    if (at) return authPlace(at);
   }
   if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
   // Verifiers of identity tokens have no token of ours, and may learn which namespaces exist.
@@ -166,7 +175,7 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     // A grant that counts uses is never cached, and a second authorization would count twice.
     const remembered = !fresh && grant.cacheable;
     const routes = routesOf(grant.mount);
-    return { table: mountRoutes[routes], path: relative, root: `/v1/{${routes}}`, grant, remembered, upstream: false };
+    return { ...NOWHERE, table: mountRoutes[routes], path: relative, root: `/v1/{${routes}}`, grant, remembered };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
@@ -176,8 +185,25 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
 function ownPlace(written: string, grant: Grant | null): Place {
   const path = neutralPath(written);
   const upstream = path !== written;
-  return { table: secretsRoutes, path: `/${path}`, root: "/v1", grant, remembered: false, upstream };
+  return { ...NOWHERE, table: secretsRoutes, path: `/${path}`, grant, upstream };
 }
+
+/** A path below an auth mount. Logins have no token yet, so the mount is found without one. */
+function authPlace({ mount, path }: AuthPlace): Place {
+  const { type } = mount;
+  return {
+    ...NOWHERE,
+    table: authRoutes[type],
+    path: `/${encodePath(path)}`,
+    root: `/v1/auth/{${type}}`,
+    authMount: mount,
+  };
+}
+
+const NOWHERE = { root: "/v1", grant: null, remembered: false, upstream: false, authMount: null } as const;
+
+/** Paths below `auth/`, also inside a namespace; `auth/token` has fixed routes. */
+const LEADS_TO_AUTH = /(?:^|\/)auth\/(?!token(?:\/|$))[^/]/;
 
 /**
  * Paths that may resolve to a system route, such as `ns1/sys/policies/acl/p`, are always authorized without the cache.
@@ -195,8 +221,14 @@ const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 async function ask({ env, token, request, exchange }: Base, target: Target, fresh = false): Promise<Grant> {
   const question =
     exchange.area === "cluster"
-      ? { token, namespace: "", path: null }
-      : { token, namespace: namespaceOf(request.headers), path: target.path, list: target.verb === "LIST" };
+      ? { token, namespace: "", path: null, address: exchange.address }
+      : {
+          token,
+          namespace: namespaceOf(request.headers),
+          path: target.path,
+          list: target.verb === "LIST",
+          address: exchange.address,
+        };
   const answer = await authorize(env, question, fresh);
   if (!answer.ok) throw refusalError(answer);
   recordTarget(exchange, answer);

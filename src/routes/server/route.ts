@@ -2,6 +2,7 @@ import { Router } from "itty-router";
 import type * as z from "zod";
 import type { Dialect } from "../../compat/dialect.ts";
 import type { Grant } from "../../contracts/access-control.ts";
+import type { AuthMount } from "../../contracts/auth.ts";
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import { decodePath, type Verb } from "../../platform/http/target.ts";
 
@@ -18,6 +19,8 @@ export interface Call {
   readonly query: URLSearchParams;
   /** The grant of `AccessControl`; null only for routes with `access: "none"`. */
   readonly grant: Grant | null;
+  /** The auth method of the path; null for other paths. */
+  readonly authMount: AuthMount | null;
 }
 
 /** A call with an authenticated caller: the input of every route except the unauthenticated ones. */

@@ -1,0 +1,154 @@
+import { ok, type Result, refuse } from "../lib/result.ts";
+
+export interface EntityRow extends Record<string, SqlStorageValue> {
+  id: string;
+  namespace: string;
+  name: string;
+  policies: string;
+  metadata: string;
+  disabled: number;
+  created: number;
+  updated: number;
+}
+
+/** A caller's name at an auth mount. */
+interface SignIn {
+  readonly namespace: string;
+  /** The accessor of the auth mount. */
+  readonly mount: string;
+  readonly name: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Names of external groups, by the caller's credentials. */
+  readonly groups: readonly string[];
+}
+
+/** Bounds the walk over nested groups. */
+const MAX_GROUP_DEPTH = 16;
+
+/**
+ * Entities, their aliases at auth mounts, and groups (https://developer.hashicorp.com/vault/docs/concepts/identity). An
+ * entity is created by the first login of an alias. Writes run inside the object's transaction.
+ */
+export class Entities {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  get(id: string): EntityRow | null {
+    return this.#sql.exec<EntityRow>("SELECT * FROM entities WHERE id = ?", id).toArray()[0] ?? null;
+  }
+
+  /**
+   * The entity of a caller, created on its first login. Updates the alias and the memberships in external groups.
+   * @returns the entity's id, or a refusal while the entity is disabled
+   */
+  signIn({ namespace, mount, name, metadata, groups }: SignIn, now: number): Result<string> {
+    const [alias] = this.#sql
+      .exec<{ id: string; entity: string; metadata: string }>(
+        "SELECT id, entity, metadata FROM entity_aliases WHERE mount = ? AND name = ?",
+        mount,
+        name,
+      )
+      .toArray();
+    const text = JSON.stringify(metadata);
+    const entity = alias ? this.get(alias.entity) : this.#create(namespace, now);
+    if (!entity || entity.disabled === 1) return refuse("denied", "permission denied: the entity is disabled");
+    if (!alias) {
+      this.#sql.exec(
+        `INSERT INTO entity_aliases (id, entity, mount, name, metadata, custom_metadata, created, updated)
+         VALUES (?, ?, ?, ?, ?, '{}', ?, ?)`,
+        crypto.randomUUID(),
+        entity.id,
+        mount,
+        name,
+        text,
+        now,
+        now,
+      );
+    } else if (alias.metadata !== text) {
+      this.#sql.exec("UPDATE entity_aliases SET metadata = ?, updated = ? WHERE id = ?", text, now, alias.id);
+    }
+    this.#joinExternalGroups(entity.id, mount, groups);
+    return ok(entity.id);
+  }
+
+  /** Whether an entity exists and is not disabled. */
+  isActive(id: string): boolean {
+    return this.get(id)?.disabled === 0;
+  }
+
+  /** Policies of an entity and of its groups, nested groups included; without `root`. Empty for a disabled entity. */
+  policiesOf(id: string): string[] {
+    const entity = this.get(id);
+    if (!entity || entity.disabled === 1) return [];
+    const all = [entity.policies, ...this.groupsOf(id).map(({ policies }) => policies)];
+    const names = all.flatMap((policies) => JSON.parse(policies) as string[]);
+    return [...new Set(names)].filter((name) => name !== "root").sort();
+  }
+
+  /** The groups that an entity is in, directly or through other groups. */
+  groupsOf(id: string): { id: string; name: string; policies: string; metadata: string }[] {
+    return this.#sql
+      .exec<{ id: string; name: string; policies: string; metadata: string }>(
+        `WITH RECURSIVE within (id, depth) AS (
+           SELECT group_id, 1 FROM group_members WHERE kind = 'entity' AND member = ?
+           UNION SELECT group_members.group_id, depth + 1 FROM group_members JOIN within
+             ON group_members.kind = 'group' AND group_members.member = within.id WHERE depth < ?)
+         SELECT DISTINCT groups.id, name, policies, metadata FROM groups JOIN within ON groups.id = within.id
+         ORDER BY name`,
+        id,
+        MAX_GROUP_DEPTH,
+      )
+      .toArray();
+  }
+
+  /** Deletes the aliases at an auth mount that is gone; entities stay. */
+  deleteAliasesOf(mount: string): void {
+    this.#sql.exec("DELETE FROM entity_aliases WHERE mount = ?", mount);
+    this.#sql.exec("DELETE FROM group_aliases WHERE mount = ?", mount);
+  }
+
+  /** Deletes the entities and groups of a namespace. */
+  deleteNamespace(namespace: string): void {
+    const entities = "SELECT id FROM entities WHERE namespace = ?";
+    const groups = "SELECT id FROM groups WHERE namespace = ?";
+    this.#sql.exec(`DELETE FROM group_members WHERE group_id IN (${groups})`, namespace);
+    this.#sql.exec(`DELETE FROM group_members WHERE kind = 'entity' AND member IN (${entities})`, namespace);
+    this.#sql.exec(`DELETE FROM group_aliases WHERE group_id IN (${groups})`, namespace);
+    this.#sql.exec(`DELETE FROM entity_aliases WHERE entity IN (${entities})`, namespace);
+    this.#sql.exec("DELETE FROM groups WHERE namespace = ?", namespace);
+    this.#sql.exec("DELETE FROM entities WHERE namespace = ?", namespace);
+  }
+
+  #create(namespace: string, now: number): EntityRow {
+    const id = crypto.randomUUID();
+    const name = `entity_${id.slice(0, 8)}`;
+    const row = { id, namespace, name, policies: "[]", metadata: "{}", disabled: 0, created: now, updated: now };
+    this.#sql.exec(
+      `INSERT INTO entities (id, namespace, name, policies, metadata, disabled, created, updated)
+       VALUES (?, ?, ?, '[]', '{}', 0, ?, ?)`,
+      id,
+      namespace,
+      name,
+      now,
+      now,
+    );
+    return row;
+  }
+
+  /** Makes an entity a member of exactly those external groups of an auth mount that its credentials name. */
+  #joinExternalGroups(entity: string, mount: string, names: readonly string[]): void {
+    const aliases = this.#sql
+      .exec<{ group_id: string; name: string }>("SELECT group_id, name FROM group_aliases WHERE mount = ?", mount)
+      .toArray();
+    const named = new Set(names);
+    for (const { group_id, name } of aliases) {
+      const change = named.has(name)
+        ? "INSERT OR IGNORE INTO group_members (group_id, kind, member) VALUES (?, 'entity', ?)"
+        : "DELETE FROM group_members WHERE group_id = ? AND kind = 'entity' AND member = ?";
+      this.#sql.exec(change, group_id, entity);
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import type { AuthEntryName, AuthMount, Login } from "../contracts/auth.ts";
+import type { Authed } from "../contracts/tokens.ts";
+import { isWithinNetworks } from "../lib/networks.ts";
+import { randomText } from "../lib/random-text.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
+import type { AuthEntries } from "./auth-entries.ts";
+import type { AuthMountTable } from "./auth-mounts.ts";
+import { tokenUpserted } from "./cluster-acl.ts";
+import type { Entities } from "./entities.ts";
+import type { AccessPublisher } from "./event-publisher.ts";
+import type { LoginLockouts } from "./login-lockouts.ts";
+import { dedupe, expiryFor, policyNames, type TokenRow } from "./token.ts";
+import type { TokenRules } from "./token-rules.ts";
+import type { NewToken, TokenStore } from "./token-store.ts";
+
+interface Dependencies {
+  readonly mounts: AuthMountTable;
+  readonly entries: AuthEntries;
+  readonly entities: Entities;
+  readonly lockouts: LoginLockouts;
+  readonly tokens: TokenStore;
+  readonly rules: TokenRules;
+  readonly publisher: AccessPublisher;
+}
+
+/** Issues the tokens of verified logins. The entity, the token and its event are one transaction. */
+export class Logins {
+  readonly #deps: Dependencies;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+  }
+
+  /** @throws Sealed */
+  login(login: Login): Result<Authed> {
+    const { mounts, entries, entities, lockouts, tokens, rules, publisher } = this.#deps;
+    const now = Date.now();
+    const mount = mounts.byUuid(login.entry.mount);
+    // Either may have been removed since the credentials were verified.
+    if (!mount || !entries.has(login.entry)) return refuse("denied", "permission denied");
+    const { settings, alias } = login;
+    if (!isWithinNetworks(login.address, settings.token_bound_cidrs)) {
+      return refuse("denied", "permission denied: the address is outside the bound networks");
+    }
+    const policies = policyNames(settings.token_policies);
+    if (!policies.ok) return policies;
+    if (alias) lockouts.clear(mount.uuid, alias.name);
+    const secret = `hvs.${randomText(24)}`;
+    return publisher.commit(() => {
+      const { namespace } = mount;
+      const entity =
+        alias && entities.signIn({ namespace, mount: mount.accessor, ...alias, groups: login.groups }, now);
+      if (entity && !entity.ok) return entity;
+      const token = newToken(mount, login, policies.value, entity?.value ?? "", now);
+      const row = tokens.insert(secret, token);
+      publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
+      recordAction("login", { accessor: row.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
+      return ok({ auth: rules.authBlock(row, secret, now), warnings: [] });
+    });
+  }
+
+  /** Whether the role or user of a token still exists, and its entity is not disabled; true for other tokens. */
+  isUnchanged(row: TokenRow): boolean {
+    return row.auth_mount === null || this.#deps.entries.has(entryOf(row));
+  }
+}
+
+const entryOf = (row: TokenRow): AuthEntryName => {
+  const [kind = "", ...name] = (row.auth_entry ?? "").split(" ");
+  return { mount: row.auth_mount ?? "", kind, name: name.join(" ") };
+};
+
+function newToken(
+  mount: AuthMount,
+  { settings, entry, displayName, metadata, path }: Login,
+  policies: readonly string[],
+  entity: string,
+  now: number,
+): NewToken {
+  const period = settings.token_period;
+  const ttl = settings.token_ttl || mount.config.default_lease_ttl;
+  const maxTtl = settings.token_max_ttl || mount.config.max_lease_ttl;
+  const explicitMaxTtl = settings.token_explicit_max_ttl;
+  const { expires } = expiryFor({ created: now, ttl, maxTtl, explicitMaxTtl, period, root: false }, 0, now);
+  const named = policies.filter((name) => name !== "root");
+  const names = settings.token_no_default_policy ? named : [...named, "default"];
+  return {
+    parent: null,
+    namespace: mount.namespace,
+    policies: JSON.stringify(dedupe(names).sort()),
+    name: displayName === "" ? mount.path.slice(0, -1) : `${mount.path.slice(0, -1)}-${displayName}`,
+    meta: Object.keys(metadata).length > 0 ? JSON.stringify(metadata) : null,
+    path,
+    family: "secrets",
+    global: 0,
+    created: now,
+    expires,
+    renewed: null,
+    ttl: Math.round(((expires ?? now) - now) / 1000),
+    explicit_max_ttl: explicitMaxTtl,
+    max_ttl: maxTtl,
+    period,
+    uses: settings.token_num_uses,
+    orphan: 1,
+    renewable: 1,
+    entity_id: entity,
+    auth_mount: mount.uuid,
+    auth_entry: `${entry.kind} ${entry.name}`,
+    bound_cidrs: settings.token_bound_cidrs.length > 0 ? JSON.stringify(settings.token_bound_cidrs) : null,
+  };
+}

@@ -1,0 +1,108 @@
+import * as z from "zod";
+import type { TokenSettings } from "../contracts/auth.ts";
+import { parseNetwork } from "../lib/networks.ts";
+import { duration, flag, integer, stringList } from "../platform/http/fields.ts";
+
+const MAX_NAMES = 256;
+
+const policyNames = () =>
+  stringList()
+    .pipe(z.array(z.string().max(128)).max(MAX_NAMES))
+    .nullish();
+
+const networks = () =>
+  stringList()
+    .pipe(
+      z
+        .array(
+          z
+            .string()
+            .refine(
+              (text) => parseNetwork(text) !== null,
+              'must be networks such as "10.0.0.0/8", or single addresses',
+            ),
+        )
+        .max(MAX_NAMES),
+    )
+    .nullish();
+
+/**
+ * The `token_…` fields that roles and users of all auth methods share, and the older names of some
+ * (https://developer.hashicorp.com/vault/api-docs/auth/userpass#parameters).
+ */
+export const tokenFields = {
+  token_ttl: duration().optional(),
+  token_max_ttl: duration().optional(),
+  token_explicit_max_ttl: duration().optional(),
+  token_period: duration().optional(),
+  token_policies: policyNames(),
+  token_bound_cidrs: networks(),
+  token_no_default_policy: flag().optional(),
+  token_num_uses: integer().min(0).optional(),
+  token_type: z.enum(["", "default", "service", "default-service"], "only service tokens are issued").optional(),
+};
+
+/** Older names of token fields, as `userpass` and others still accept them. */
+export const legacyTokenFields = {
+  ttl: duration().optional(),
+  max_ttl: duration().optional(),
+  period: duration().optional(),
+  policies: policyNames(),
+  bound_cidrs: networks(),
+};
+
+const Fields = z.object({ ...tokenFields, ...legacyTokenFields });
+type Fields = z.infer<typeof Fields>;
+
+export const DEFAULT_TOKEN_SETTINGS: TokenSettings = {
+  token_ttl: 0,
+  token_max_ttl: 0,
+  token_explicit_max_ttl: 0,
+  token_period: 0,
+  token_policies: [],
+  token_bound_cidrs: [],
+  token_no_default_policy: false,
+  token_num_uses: 0,
+  token_type: "default",
+};
+
+/** Settings after a request: fields that it does not name keep their values. */
+export function tokenSettingsWith(before: TokenSettings, given: Partial<Fields>): TokenSettings {
+  return {
+    token_ttl: given.token_ttl ?? given.ttl ?? before.token_ttl,
+    token_max_ttl: given.token_max_ttl ?? given.max_ttl ?? before.token_max_ttl,
+    token_explicit_max_ttl: given.token_explicit_max_ttl ?? before.token_explicit_max_ttl,
+    token_period: given.token_period ?? given.period ?? before.token_period,
+    token_policies: normalized(given.token_policies ?? given.policies ?? before.token_policies),
+    token_bound_cidrs: given.token_bound_cidrs ?? given.bound_cidrs ?? before.token_bound_cidrs,
+    token_no_default_policy: given.token_no_default_policy ?? before.token_no_default_policy,
+    token_num_uses: given.token_num_uses ?? before.token_num_uses,
+    token_type: given.token_type || before.token_type,
+  };
+}
+
+/** Only the token settings of an entry that holds more. */
+export const tokenSettingsOf = (entry: TokenSettings): TokenSettings => ({
+  token_ttl: entry.token_ttl,
+  token_max_ttl: entry.token_max_ttl,
+  token_explicit_max_ttl: entry.token_explicit_max_ttl,
+  token_period: entry.token_period,
+  token_policies: entry.token_policies,
+  token_bound_cidrs: entry.token_bound_cidrs,
+  token_no_default_policy: entry.token_no_default_policy,
+  token_num_uses: entry.token_num_uses,
+  token_type: entry.token_type,
+});
+
+/** Names of policies as they are compared: in lower case, without duplicates. `root` is never granted by a login. */
+const normalized = (names: readonly string[]): string[] =>
+  [...new Set(names.map((name) => name.trim().toLowerCase()))].filter((name) => name !== "");
+
+/**
+ * Why these settings contradict each other; null when they do not.
+ * Wording of upstream (https://github.com/hashicorp/vault, sdk/helper/tokenutil).
+ */
+export function settingsProblem({ token_ttl, token_max_ttl, token_policies }: TokenSettings): string | null {
+  if (token_max_ttl > 0 && token_ttl > token_max_ttl) return "'token_ttl' cannot be greater than 'token_max_ttl'";
+  return token_policies.includes("root") ? 'token_policies: "root" cannot be granted by a login' : null;
+}

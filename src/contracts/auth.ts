@@ -1,0 +1,148 @@
+import type { Result } from "../lib/result.ts";
+import type { Authed } from "./tokens.ts";
+
+/** Types of auth methods that can be enabled. */
+export const AUTH_TYPES = ["userpass"] as const;
+export type AuthType = (typeof AUTH_TYPES)[number];
+
+/** When repeated failures of one name block its logins; durations in seconds. */
+export interface LockoutConfig {
+  readonly lockout_threshold: number;
+  readonly lockout_duration: number;
+  readonly lockout_counter_reset_duration: number;
+  readonly lockout_disable: boolean;
+}
+
+export interface AuthMountConfig {
+  /** Seconds; 0 = the system's. */
+  readonly default_lease_ttl: number;
+  readonly max_lease_ttl: number;
+  readonly force_no_cache: boolean;
+  readonly listing_visibility: string;
+  readonly token_type: string;
+  /** Absent unless set. */
+  readonly user_lockout_config?: LockoutConfig;
+  /** Absent unless set. These settings have no effect here; clients read them back. */
+  readonly passthrough_request_headers?: readonly string[];
+  readonly allowed_response_headers?: readonly string[];
+  readonly audit_non_hmac_request_keys?: readonly string[];
+  readonly audit_non_hmac_response_keys?: readonly string[];
+}
+
+/** An enabled auth method. */
+export interface AuthMount {
+  readonly namespace: string;
+  /** Below `auth/`, with a trailing slash. */
+  readonly path: string;
+  readonly type: AuthType;
+  /** `auth_<type>_<8 hex>`: constant for the lifetime of the mount. */
+  readonly accessor: string;
+  readonly uuid: string;
+  readonly description: string;
+  readonly options: Readonly<Record<string, string>>;
+  readonly local: boolean;
+  readonly seal_wrap: boolean;
+  readonly config: AuthMountConfig;
+}
+
+type Given<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+
+/** The body of `POST sys/auth/:path`, read and checked. */
+export interface AuthMountBody {
+  readonly type: string;
+  readonly description: string;
+  readonly config?: AuthSettings | null | undefined;
+  readonly options?: Readonly<Record<string, string>> | null | undefined;
+  readonly local: boolean;
+  readonly seal_wrap: boolean;
+}
+
+/** Settings of an auth mount, as a request names them. */
+export type AuthSettings = Omit<Given<AuthMountConfig>, "user_lockout_config"> & {
+  readonly user_lockout_config?: Given<LockoutConfig> | undefined;
+};
+
+/** The body of `POST sys/auth/:path/tune`, read and checked: only the settings that change. */
+export interface AuthTuneBody extends AuthSettings {
+  readonly description?: string | undefined;
+  readonly options?: Readonly<Record<string, string>> | null | undefined;
+}
+
+/** An auth mount and the path of a request inside it. */
+export interface AuthPlace {
+  readonly mount: AuthMount;
+  /** Relative to the mount, without a leading slash. */
+  readonly path: string;
+}
+
+/** An entry of an auth mount: its configuration, a role, a user. Stored sealed as JSON. */
+export interface AuthEntryName {
+  /** The uuid of the auth mount. */
+  readonly mount: string;
+  readonly kind: string;
+  readonly name: string;
+}
+
+/** Settings for the tokens of a login, as roles and users hold them. Durations in seconds; 0 = the mount's. */
+export interface TokenSettings {
+  readonly token_ttl: number;
+  readonly token_max_ttl: number;
+  readonly token_explicit_max_ttl: number;
+  readonly token_period: number;
+  readonly token_policies: readonly string[];
+  readonly token_bound_cidrs: readonly string[];
+  readonly token_no_default_policy: boolean;
+  readonly token_num_uses: number;
+  readonly token_type: string;
+}
+
+/** A verified login: the verifier has checked the caller's credentials, `AccessControl` issues the token. */
+export interface Login {
+  /** The role or user. The login is refused when it is gone, and the token is not renewed after it is gone. */
+  readonly entry: AuthEntryName;
+  /** The caller's name at this auth method, and what is known of it. Null for logins without an entity. */
+  readonly alias: { readonly name: string; readonly metadata: Readonly<Record<string, string>> } | null;
+  /** Names of external groups that the caller is a member of, by its credentials. */
+  readonly groups: readonly string[];
+  /** The suffix of the token's display name. */
+  readonly displayName: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly settings: TokenSettings;
+  /** The client's address; null when the platform does not provide it. */
+  readonly address: string | null;
+  /** The path of the login, from the namespace. */
+  readonly path: string;
+}
+
+/** The methods of `AccessControl` about auth methods. */
+export interface AuthApi {
+  listAuthMounts(namespace: string): AuthMount[];
+  readAuthMount(namespace: string, path: string): Result<AuthMount>;
+  enableAuthMount(namespace: string, path: string, body: AuthMountBody): Result<AuthMount>;
+  tuneAuthMount(namespace: string, path: string, body: AuthTuneBody): Result<AuthMount>;
+  /** Removes an auth mount with its entries, and ends its tokens. Idempotent. */
+  disableAuthMount(namespace: string, path: string): Promise<Result<null>>;
+  /**
+   * The auth mount of a path that may need no token.
+   * @param namespace the header as sent
+   * @param path the path as sent; namespaces may lead it
+   */
+  locateAuth(namespace: string, path: string): AuthPlace | null;
+  /** The JSON text of an entry; null when there is none. */
+  authEntry(entry: AuthEntryName): Result<string | null>;
+  /** Writes an entry. Refused when its mount is gone. @param value JSON text */
+  putAuthEntry(entry: AuthEntryName, value: string): Result<null>;
+  /** Deletes an entry. Idempotent. */
+  deleteAuthEntry(entry: AuthEntryName): Result<null>;
+  /** Names of entries, sorted. */
+  authEntryNames(mount: string, kind: string): string[];
+  /**
+   * An entry for a login attempt by name.
+   * @returns a refusal while the name is locked after repeated failures
+   */
+  authAttempt(entry: AuthEntryName, alias: string): Result<string | null>;
+  /** Counts a failed login of a name. */
+  authFailed(mount: string, alias: string): void;
+  /** Issues the token of a verified login. */
+  login(login: Login): Promise<Result<Authed>>;
+}

@@ -1,0 +1,143 @@
+import * as z from "zod";
+import { data, group, noContent, type Operation } from "../operation.ts";
+import { keys, seconds } from "../shapes.ts";
+import { Auth } from "./tokens.ts";
+
+const names = z.array(z.string()).optional();
+const config = {
+  ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean(), token_type: z.string() },
+  listing_visibility: z.string().optional(),
+  user_lockout_config: z
+    .object({
+      ...{ lockout_threshold: z.int(), lockout_duration: seconds, lockout_counter_reset_duration: seconds },
+      lockout_disable: z.boolean(),
+    })
+    .optional(),
+  ...{ passthrough_request_headers: names, allowed_response_headers: names },
+  ...{ audit_non_hmac_request_keys: names, audit_non_hmac_response_keys: names },
+};
+
+const mount = {
+  ...{ type: z.string(), description: z.string(), accessor: z.string(), uuid: z.string() },
+  ...{ local: z.boolean(), seal_wrap: z.boolean(), external_entropy_access: z.boolean() },
+  options: z.record(z.string(), z.string()).nullable(),
+  ...{ plugin_version: z.string(), running_plugin_version: z.string(), running_sha256: z.string() },
+  deprecation_status: z.string(),
+  config: z.object(config),
+};
+const AuthMount = z.object(mount).meta({ id: "AuthMount" });
+
+const Tuning = z.object({
+  ...config,
+  description: z.string(),
+  options: z.record(z.string(), z.string()).nullable().optional(),
+});
+
+export const TokenSettings = z
+  .object({
+    ...{ token_ttl: seconds, token_max_ttl: seconds, token_explicit_max_ttl: seconds, token_period: seconds },
+    token_policies: z.array(z.string()),
+    token_bound_cidrs: z.array(z.string()),
+    token_no_default_policy: z.boolean(),
+    token_num_uses: z.int(),
+    token_type: z.string(),
+  })
+  .meta({ id: "TokenSettings" });
+
+/** Answer of a login. */
+export const loggedIn = {
+  200: { kind: "envelope", description: "The token of the login.", parts: { auth: Auth } } as const,
+};
+
+const tuning = {
+  token_type: "The type of tokens that logins get, unless their role names one.",
+  user_lockout_config: "When repeated failures of one name block its logins: threshold, duration, reset, or disabled.",
+  listing_visibility: "`unauth` lists the method for callers without a token.",
+};
+
+/** Descriptions of the `token_…` fields of roles and users. */
+export const tokenFieldTexts = {
+  token_ttl: "Lifetime of the token, and of each renewal. Default: the auth method's.",
+  token_max_ttl: "End of all renewals. Default: the auth method's.",
+  token_explicit_max_ttl: "A hard end, which also holds for periodic tokens.",
+  token_period: "Each renewal extends the token by this time, without an end.",
+  token_policies: "Policies of the token.",
+  token_bound_cidrs: "Networks that the login and its token are accepted from.",
+  token_no_default_policy: "Leave out the policy `default`.",
+  token_num_uses: "Number of requests that the token may be used for; 0 = any number.",
+};
+
+const legacy = {
+  ...{ ttl: "Older name of `token_ttl`.", max_ttl: "Older name of `token_max_ttl`." },
+  ...{ period: "Older name of `token_period`.", policies: "Older name of `token_policies`." },
+  bound_cidrs: "Older name of `token_bound_cidrs`.",
+};
+
+const user: Operation["body"] = { fields: { password: "The user's password.", ...tokenFieldTexts, ...legacy } };
+
+export const authMethods = group(
+  "Logins",
+  { path: "The path of the auth method, below `auth/`.", name: "The user's name, in any letter case." },
+  {
+    "GET /sys/auth": {
+      id: "listAuthMethods",
+      summary: "List the auth methods",
+      answers: data("The auth methods by path.", z.record(z.string(), AuthMount), { flat: true }),
+    },
+    "GET /sys/auth/:path+": {
+      id: "readAuthMethod",
+      summary: "Read an auth method",
+      answers: data("The auth method.", z.object(mount), { flat: true }),
+    },
+    "POST /sys/auth/:path+": {
+      id: "enableAuthMethod",
+      summary: "Enable an auth method",
+      body: { fields: { type: "The type: `userpass`." } },
+      answers: noContent,
+    },
+    "DELETE /sys/auth/:path+": {
+      id: "disableAuthMethod",
+      summary: "Disable an auth method; the tokens of its logins end",
+      answers: noContent,
+    },
+    "GET /sys/auth/:path+/tune": {
+      id: "readAuthMethodTuning",
+      summary: "Read the settings of an auth method",
+      answers: data("The settings.", Tuning, { flat: true }),
+    },
+    "POST /sys/auth/:path+/tune": {
+      id: "tuneAuthMethod",
+      summary: "Change the settings of an auth method",
+      body: { fields: tuning },
+      answers: noContent,
+    },
+    "LIST /auth/userpass/users": { id: "listUsers", summary: "List the users", answers: data("Their names.", keys) },
+    "GET /auth/userpass/users/:name": {
+      id: "readUser",
+      summary: "Read a user",
+      answers: data("The user's token settings; never the password.", TokenSettings),
+    },
+    "POST /auth/userpass/users/:name": {
+      id: "writeUser",
+      summary: "Create or update a user",
+      body: user,
+      answers: noContent,
+    },
+    "DELETE /auth/userpass/users/:name": { id: "deleteUser", summary: "Delete a user", answers: noContent },
+    "POST /auth/userpass/users/:name/password": {
+      id: "changePassword",
+      summary: "Change a user's password",
+      answers: noContent,
+    },
+    "POST /auth/userpass/users/:name/policies": {
+      id: "changeUserPolicies",
+      summary: "Change a user's policies",
+      answers: noContent,
+    },
+    "POST /auth/userpass/login/:name": {
+      id: "loginWithPassword",
+      summary: "Log in by name and password",
+      answers: loggedIn,
+    },
+  },
+);

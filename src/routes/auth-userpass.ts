@@ -1,0 +1,141 @@
+import * as z from "zod";
+import { hashPassword, isPassword, MAX_PASSWORD, NO_PASSWORD } from "../auth/passwords.ts";
+import {
+  DEFAULT_TOKEN_SETTINGS,
+  legacyTokenFields,
+  settingsProblem,
+  tokenFields,
+  tokenSettingsOf,
+  tokenSettingsWith,
+} from "../auth/token-settings.ts";
+import type { TokenSettings } from "../contracts/auth.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { badRequest, denied, RequestError, unwrap } from "../platform/http/errors.ts";
+import { addressOf, authMountOf, deleteEntry, entryNames, readEntry, writeEntry } from "./server/auth-call.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
+
+/** Logins by name and password (https://developer.hashicorp.com/vault/api-docs/auth/userpass). */
+
+interface User extends TokenSettings {
+  readonly password: string;
+}
+
+const USER = "user";
+
+const password = () =>
+  z
+    .string("password: required")
+    .min(1, "password: must not be empty")
+    .max(MAX_PASSWORD, `at most ${MAX_PASSWORD} characters`);
+
+const UserBody = z.object({ password: password().optional(), ...tokenFields, ...legacyTokenFields });
+const PasswordBody = z.object({ password: password() });
+const PoliciesBody = z.object({ token_policies: tokenFields.token_policies, policies: legacyTokenFields.policies });
+/** The password is checked, not described: a wrong one gets the answer of every failed login. */
+const LoginBody = z.object({ password: z.string("missing password").max(MAX_PASSWORD) });
+
+const NAME = /^[A-Za-z0-9_.@-]{1,128}$/;
+
+/** Names are compared in lower case, as upstream does. */
+const nameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
+
+/** @throws RequestError 404 when there is no such user */
+async function found(call: AuthorisedCall): Promise<User> {
+  const user = await readEntry<User>(call, USER, nameOf(call));
+  if (!user) throw new RequestError(404, []);
+  return user;
+}
+
+function checked(user: User): User {
+  const problem = settingsProblem(user);
+  if (problem !== null) throw badRequest(problem);
+  return user;
+}
+
+async function put(call: AuthorisedCall, body: z.infer<typeof UserBody>): Promise<Response> {
+  const name = nameOf(call);
+  if (!NAME.test(name)) throw badRequest("username: must be 1 to 128 of A-Z a-z 0-9 _ . @ -");
+  const before = await readEntry<User>(call, USER, name);
+  if (!before && body.password === undefined) throw badRequest("missing password");
+  const settings = tokenSettingsWith(before ?? DEFAULT_TOKEN_SETTINGS, body);
+  const checkedSettings = checked({ ...settings, password: before?.password ?? "" });
+  const hash = body.password === undefined ? checkedSettings.password : await hashPassword(body.password);
+  await writeEntry(call, USER, name, { ...settings, password: hash } satisfies User);
+  return noContent();
+}
+
+async function login(call: Call, given: string): Promise<Response> {
+  const name = nameOf(call);
+  const mount = authMountOf(call);
+  const entry = { mount: mount.uuid, kind: USER, name };
+  const attempt = await accessControl(call.env).authAttempt(entry, name);
+  if (!attempt.ok) throw denied();
+  const user = attempt.value === null ? null : (JSON.parse(attempt.value) as User);
+  // An unknown name takes as long as a wrong password.
+  if (!(await isPassword(given, user?.password ?? NO_PASSWORD)) || !user) {
+    await accessControl(call.env).authFailed(mount.uuid, name);
+    throw badRequest("invalid username or password");
+  }
+  const { auth, warnings } = unwrap(
+    await accessControl(call.env).login({
+      entry,
+      alias: { name, metadata: {} },
+      groups: [],
+      displayName: name,
+      metadata: { username: name },
+      settings: tokenSettingsOf(user),
+      address: addressOf(call),
+      path: `auth/${mount.path}login/${name}`,
+    }),
+  );
+  return envelope(call, { auth, warnings, mountType: "userpass" });
+}
+
+export const userpassRoutes = [
+  secrets({
+    verb: "LIST",
+    path: "/users",
+    fresh: true,
+    handle: async (call) => keyList(call, await entryNames(call, USER), {}, "userpass"),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/users/:name",
+    fresh: true,
+    handle: async (call) => envelope(call, { data: tokenSettingsOf(await found(call)), mountType: "userpass" }),
+  }),
+  secrets({ verb: "POST", path: "/users/:name", fresh: true, creates: true, body: UserBody, handle: put }),
+  secrets({
+    verb: "DELETE",
+    path: "/users/:name",
+    fresh: true,
+    handle: async (call) => {
+      await deleteEntry(call, USER, nameOf(call));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/users/:name/password",
+    fresh: true,
+    body: PasswordBody,
+    handle: async (call, body) => {
+      const user = await found(call);
+      await writeEntry(call, USER, nameOf(call), { ...user, password: await hashPassword(body.password) });
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/users/:name/policies",
+    fresh: true,
+    body: PoliciesBody,
+    handle: async (call, body) => {
+      const user = await found(call);
+      await writeEntry(call, USER, nameOf(call), checked({ ...user, ...tokenSettingsWith(user, body) }));
+      return noContent();
+    },
+  }),
+  open({ verb: "POST", path: "/login/:name", body: LoginBody, handle: (call, body) => login(call, body.password) }),
+];

@@ -1,0 +1,136 @@
+import { AuthMountRequest, AuthTuneRequest } from "../access/auth-mounts.ts";
+import { SYSTEM_MAX_TTL } from "../access/token.ts";
+import type { AuthMount } from "../contracts/auth.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { unwrap } from "../platform/http/errors.ts";
+import { envelope, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
+
+/** The table of auth methods (https://developer.hashicorp.com/vault/api-docs/system/auth). */
+
+/** An auth mount as answers show it. */
+export const authRecord = (mount: AuthMount) => ({
+  type: mount.type,
+  description: mount.description,
+  accessor: mount.accessor,
+  uuid: mount.uuid,
+  local: mount.local,
+  seal_wrap: mount.seal_wrap,
+  external_entropy_access: false,
+  options: mount.options,
+  plugin_version: "",
+  running_plugin_version: "",
+  running_sha256: "",
+  deprecation_status: "supported",
+  config: mount.config,
+});
+
+/** The built-in method of tokens. Its accessor is derived from the namespace, since there is one in each. */
+const tokenRecord = (namespaceId: string) => ({
+  type: "token",
+  description: "token based credentials",
+  accessor: `auth_token_${namespaceId}`,
+  uuid: `token-${namespaceId}`,
+  local: false,
+  seal_wrap: false,
+  external_entropy_access: false,
+  options: null,
+  plugin_version: "",
+  running_plugin_version: "",
+  running_sha256: "",
+  deprecation_status: "supported",
+  config: {
+    default_lease_ttl: 0,
+    max_lease_ttl: 0,
+    force_no_cache: false,
+    token_type: "default-service",
+  },
+});
+
+const tuned = ({ description, options, config: { listing_visibility, ...config } }: AuthMount) => ({
+  ...config,
+  description,
+  default_lease_ttl: config.default_lease_ttl || SYSTEM_MAX_TTL,
+  max_lease_ttl: config.max_lease_ttl || SYSTEM_MAX_TTL,
+  options,
+  ...(listing_visibility !== "" && { listing_visibility }),
+});
+
+const isToken = (path: string): boolean => /^token\/?$/.test(path);
+
+const pathOf = (call: AuthorisedCall): string => (call.params["path"] ?? "").replace(/\/tune$/, "");
+
+const find = async (call: AuthorisedCall): Promise<AuthMount> =>
+  unwrap(await accessControl(call.env).readAuthMount(call.grant.namespace, pathOf(call)));
+
+const TOKEN_TUNING = {
+  default_lease_ttl: SYSTEM_MAX_TTL,
+  max_lease_ttl: SYSTEM_MAX_TTL,
+  force_no_cache: false,
+  description: "token based credentials",
+  token_type: "default-service",
+};
+
+export const authMountRoutes = [
+  secrets({
+    verb: "GET",
+    path: "/sys/auth",
+    fresh: true,
+    handle: async (call) => {
+      const mounts = await accessControl(call.env).listAuthMounts(call.grant.namespace);
+      const data = Object.fromEntries(mounts.map((mount) => [mount.path, authRecord(mount)]));
+      return envelope(call, { data: { ...data, "token/": tokenRecord(call.grant.namespaceId) }, flat: true });
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/auth/:path+/tune",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) =>
+      envelope(call, { data: isToken(pathOf(call)) ? TOKEN_TUNING : tuned(await find(call)), flat: true }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/auth/:path+/tune",
+    access: "sudo",
+    fresh: true,
+    body: AuthTuneRequest,
+    handle: async (call, body) => {
+      unwrap(await accessControl(call.env).tuneAuthMount(call.grant.namespace, pathOf(call), body));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/auth/:path+",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) =>
+      envelope(call, {
+        data: isToken(pathOf(call)) ? tokenRecord(call.grant.namespaceId) : authRecord(await find(call)),
+        flat: true,
+      }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/auth/:path+",
+    access: "sudo",
+    fresh: true,
+    body: AuthMountRequest,
+    handle: async (call, body) => {
+      unwrap(await accessControl(call.env).enableAuthMount(call.grant.namespace, pathOf(call), body));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "DELETE",
+    path: "/sys/auth/:path+",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => {
+      unwrap(await accessControl(call.env).disableAuthMount(call.grant.namespace, pathOf(call)));
+      return noContent();
+    },
+  }),
+];
