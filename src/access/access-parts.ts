@@ -15,6 +15,7 @@ import { Authorizer } from "./authorize.ts";
 import { Bootstrap } from "./bootstrap.ts";
 import { ClusterNamespaces } from "./cluster-namespaces.ts";
 import { ClusterTokens } from "./cluster-tokens.ts";
+import { Cubbyholes } from "./cubbyholes.ts";
 import { DeletedMounts } from "./deleted-mounts.ts";
 import { Entities } from "./entities.ts";
 import type { AccessPublisher, IndexBackfill } from "./event-publisher.ts";
@@ -48,6 +49,7 @@ export class AccessParts {
   readonly keys: DataKeys;
   readonly deploymentState: DeploymentState;
   readonly leaseHolders: LeaseHolders;
+  readonly cubbyholes: Cubbyholes;
   readonly tokenStore: TokenStore;
   readonly tokenSecrets: TokenSecrets;
   readonly policyStore: PolicyStore;
@@ -81,10 +83,14 @@ export class AccessParts {
       commit,
       enlist: (mount, accessor) => outbox.enlist("leases", mount, accessor),
     });
+    this.cubbyholes = new Cubbyholes({ sql, keys: this.keys, commit });
     this.tokenStore = new TokenStore(
       sql,
       () => this.tokenHashKey(),
-      (accessor) => this.leaseHolders.ended(accessor),
+      (accessor) => {
+        this.leaseHolders.ended(accessor);
+        this.cubbyholes.ended(accessor);
+      },
     );
     this.tokenSecrets = new TokenSecrets(sql, this.keys, () => settings(env).ACL_TOKEN_SECRETS === "on");
     this.policyStore = new PolicyStore(sql);
@@ -158,7 +164,10 @@ export class AccessParts {
       outbox.enlist("unmount", `${mount.type} ${mount.uuid}`, null);
     };
     const upgradeLater = ({ uuid }: Mount) => outbox.enlistLatest("upgrade", uuid, null);
-    this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, { commit, destroyLater, upgradeLater });
+    const deploymentId = () => this.deploymentState.get("cluster_id") ?? "";
+    this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, {
+      ...{ commit, destroyLater, upgradeLater, deploymentId },
+    });
   }
 
   /** Rights of a token's holder. */

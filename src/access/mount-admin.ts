@@ -1,6 +1,7 @@
 import { neutralMountType } from "../compat/cloud-b-names.ts";
-import { isVersioned, MOUNT_TYPES, type Mount, type MountType } from "../contracts/mount.ts";
+import { isVersioned, type ListedMount, MOUNT_TYPES, type Mount, type MountType } from "../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { builtInMounts, builtInPath } from "./built-in-mounts.ts";
 import { configWith, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import { mayBelow } from "./path-rules.ts";
@@ -13,6 +14,8 @@ interface Dependencies {
   destroyLater(mount: Mount): void;
   /** Enqueues the end of version 1 writes in the store of an upgraded KV mount. Call inside `commit`. */
   upgradeLater(mount: Mount): void;
+  /** The id of the deployment. */
+  deploymentId(): string;
 }
 
 /** The rights and the namespace of a caller that reads mounts; it sees no mounts outside its namespace. */
@@ -33,15 +36,30 @@ export class MountAdmin {
     this.#deps = deps;
   }
 
+  /** Mounts of a namespace, built-in ones included, by path. */
+  list(namespace: string): ListedMount[] {
+    const mounts: ListedMount[] = [...this.#table.list(namespace), ...this.#builtIn(namespace)];
+    return mounts.sort((a, b) => (a.path < b.path ? -1 : 1));
+  }
+
+  #builtIn(namespace: string): ListedMount[] {
+    const id = this.#namespaces.idOf(namespace);
+    return id === null ? [] : builtInMounts(namespace, `${this.#deps.deploymentId()} ${id}`);
+  }
+
   /** Mounts of a namespace with any right of the viewer; without a viewer, those listed for everyone. */
-  visible(viewer: Viewer | null, namespace: string): Mount[] {
-    return this.#table.list(namespace).filter((mount) => isListed(mount) || (viewer !== null && sees(viewer, mount)));
+  visible(viewer: Viewer | null, namespace: string): ListedMount[] {
+    return this.list(namespace).filter((mount) => isListed(mount) || (viewer !== null && sees(viewer, mount)));
   }
 
   /** The mount of a path, also below a child namespace, if the viewer has any right on it. */
-  visibleAt(viewer: Viewer, namespace: string, path: string): Mount | null {
+  visibleAt(viewer: Viewer, namespace: string, path: string): ListedMount | null {
     const at = this.#namespaces.split(namespace, path);
-    const mount = this.#table.resolve(at.namespace, at.path);
+    const builtIn = builtInPath(at.path);
+    const mount =
+      builtIn === null
+        ? this.#table.resolve(at.namespace, at.path)
+        : this.#builtIn(at.namespace).find((each) => each.path === builtIn);
     return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
   }
 
@@ -60,6 +78,12 @@ export class MountAdmin {
     const named = mountPath(path);
     const mount = named.ok ? this.#table.get(namespace, named.value) : null;
     return mount ? ok(mount) : refuse("invalid", `No secret engine mount at ${path.replace(/\/*$/, "/")}`);
+  }
+
+  /** Like `read`, built-in mounts included. */
+  readListed(namespace: string, path: string): Result<ListedMount> {
+    const builtIn = this.#builtIn(namespace).find((mount) => mount.path === `${path.replace(/\/+$/, "")}/`);
+    return builtIn ? ok(builtIn) : this.read(namespace, path);
   }
 
   enable(namespace: string, path: string, request: MountRequest): Result<Mount> {
@@ -85,6 +109,8 @@ export class MountAdmin {
    * secret as version 1 already.
    */
   tune(namespace: string, path: string, request: TuneRequest): Result<Mount> {
+    const builtIn = builtInPath(path);
+    if (builtIn !== null) return refuse("invalid", `cannot tune ${JSON.stringify(builtIn)}`);
     const mount = this.read(namespace, path);
     if (!mount.ok) return mount;
     const { description, options, ...config } = request;
@@ -106,14 +132,16 @@ export class MountAdmin {
   }
 
   /** The refusal of invalid lease TTLs; null for valid ones. */
-  disable(namespace: string, path: string): boolean {
+  disable(namespace: string, path: string): Result<boolean> {
+    const builtIn = builtInPath(path);
+    if (builtIn !== null) return refuse("invalid", `cannot unmount ${JSON.stringify(builtIn)}`);
     const mount = this.read(namespace, path);
-    if (!mount.ok) return false;
+    if (!mount.ok) return ok(false);
     this.#deps.commit(() => {
       this.#table.delete(mount.value.uuid);
       this.#deps.destroyLater(mount.value);
     });
-    return true;
+    return ok(true);
   }
 }
 
@@ -154,7 +182,7 @@ function refusedTtls(config: {
     : null;
 }
 
-const isListed = (mount: Mount): boolean => mount.config.listing_visibility === "unauth";
+const isListed = (mount: ListedMount): boolean => mount.config.listing_visibility === "unauth";
 
-const sees = ({ grants, namespace }: Viewer, mount: Mount): boolean =>
+const sees = ({ grants, namespace }: Viewer, mount: ListedMount): boolean =>
   mount.namespace.startsWith(namespace) && (grants.root || mayBelow(grants.paths, mount.namespace + mount.path));

@@ -141,4 +141,10 @@ export const accessMigrations: Migration[] = [
       id TEXT PRIMARY KEY, group_id TEXT NOT NULL UNIQUE, mount TEXT NOT NULL, name TEXT NOT NULL,
       created INTEGER NOT NULL, updated INTEGER NOT NULL, UNIQUE (mount, name)) STRICT`,
   },
+  {
+    because: "the private storage of each token, sealed; bytes = path and value before sealing",
+    sql: `CREATE TABLE cubbyholes (
+      token TEXT NOT NULL, namespace TEXT NOT NULL, path TEXT NOT NULL, value BLOB NOT NULL, bytes INTEGER NOT NULL,
+      PRIMARY KEY (token, namespace, path)) STRICT`,
+  },
 ];

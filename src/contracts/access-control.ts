@@ -3,7 +3,8 @@ import type { KnownPage, ObjectName } from "../platform/durable/object-kinds.ts"
 import type { Identity } from "../platform/http/exchange.ts";
 import type { AuthApi } from "./auth.ts";
 import type { ClusterRights } from "./cluster-rights.ts";
-import type { Mount, MountConfig, MountType } from "./mount.ts";
+import type { CubbyholeOwner, CubbyholeRights } from "./cubbyhole.ts";
+import type { ListedMount, Mount, MountConfig, MountType } from "./mount.ts";
 import type {
   AclPolicy,
   Capability,
@@ -152,12 +153,13 @@ export interface AccessControlApi extends StoredObjectApi, AuthApi {
   holdsKeys(kind: KeyHolder, name: string, holds: boolean): number;
   /** Registers a destination before its creation. Refused when its namespace has ended. Idempotent. */
   admitDestination(name: string): Result<null>;
-  listMounts(namespace: string): Mount[];
+  /** Lists the mounts of a namespace, built-in ones included, by path. */
+  listMounts(namespace: string): ListedMount[];
   /** Lists the mounts visible to a caller; without a caller, the unauthenticated listing. */
-  visibleMounts(accessor: string | null, namespace: string): Mount[];
+  visibleMounts(accessor: string | null, namespace: string): ListedMount[];
   /** Returns the mount of a path when the caller has any capability on it. */
-  visibleMount(accessor: string, namespace: string, path: string): Mount | null;
-  readMount(namespace: string, path: string): Result<Mount>;
+  visibleMount(accessor: string, namespace: string, path: string): ListedMount | null;
+  readMount(namespace: string, path: string): Result<ListedMount>;
   /** Returns the mount of a path. */
   findMount(namespace: string, path: string): Mount | null;
   /** Counts the mounts of all namespaces by type and returns the first `limit`, by full path. */
@@ -253,6 +255,13 @@ export interface AccessControlApi extends StoredObjectApi, AuthApi {
    * @returns a refusal when the token has ended
    */
   holdsLeases(accessor: string, mount: string): Result<null>;
+  /** Returns the JSON text at a path of a token's private storage. */
+  readCubbyhole(owner: CubbyholeOwner, path: string): Result<string>;
+  /** Stores the JSON text of an object in a token's private storage. Refused above its bounds. */
+  writeCubbyhole(owner: CubbyholeOwner, path: string, text: string, rights: CubbyholeRights): Result<null>;
+  deleteCubbyhole(owner: CubbyholeOwner, path: string): void;
+  /** Returns the names in a folder, sorted; `folder` is empty or ends with a slash. */
+  listCubbyhole(owner: CubbyholeOwner, folder: string): string[];
   bootstrap(secret: string | null): Result<AclToken>;
   createClusterToken(request: ClusterTokenBody): Promise<Result<AclToken>>;
   /** @param reveal includes the stored secret in the response */

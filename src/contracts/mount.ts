@@ -44,3 +44,9 @@ export const isVersioned = ({ type, options }: Pick<Mount, "type" | "options">):
 /** The route table of a mount. */
 export const routesOf = (mount: Mount): MountRoutes =>
   mount.type === "kv" && !isVersioned(mount) ? "kv-v1" : mount.type;
+
+/** Types of the engines that every namespace has at a fixed path; they can be listed, but not changed. */
+export type BuiltInType = "cubbyhole" | "identity" | "system";
+
+/** A row of a listing of mounts. */
+export type ListedMount = Omit<Mount, "type"> & { readonly type: MountType | BuiltInType };

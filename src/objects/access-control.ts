@@ -21,8 +21,9 @@ import type {
   ServiceStatus,
 } from "../contracts/access-control.ts";
 import type { AuthEntryName, AuthMount, AuthMountBody, AuthPlace, AuthTuneBody, Login } from "../contracts/auth.ts";
+import type { CubbyholeOwner, CubbyholeRights } from "../contracts/cubbyhole.ts";
 import { destinationKeyOf } from "../contracts/destination.ts";
-import type { Mount, MountType } from "../contracts/mount.ts";
+import type { ListedMount, Mount, MountType } from "../contracts/mount.ts";
 import type { AclPolicy, GoverningRule, PolicyWritten } from "../contracts/policies.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import type { AclToken, AclTokenPage, Authed, RightsCheck, TokenName } from "../contracts/tokens.ts";
@@ -108,21 +109,21 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   // ---- mounts ----
 
-  listMounts(namespace: string): Mount[] {
-    return this.#parts.mountTable.list(namespace);
+  listMounts(namespace: string): ListedMount[] {
+    return this.#parts.mounts.list(namespace);
   }
 
-  visibleMounts(accessor: string | null, namespace: string): Mount[] {
+  visibleMounts(accessor: string | null, namespace: string): ListedMount[] {
     return this.#parts.mounts.visible(accessor === null ? null : this.#parts.viewer(accessor), namespace);
   }
 
-  visibleMount(accessor: string, namespace: string, path: string): Mount | null {
+  visibleMount(accessor: string, namespace: string, path: string): ListedMount | null {
     const viewer = this.#parts.viewer(accessor);
     return viewer && this.#parts.mounts.visibleAt(viewer, namespace, path);
   }
 
-  readMount(namespace: string, path: string): Result<Mount> {
-    return this.#parts.mounts.read(namespace, path);
+  readMount(namespace: string, path: string): Result<ListedMount> {
+    return this.#parts.mounts.readListed(namespace, path);
   }
 
   findMount(namespace: string, path: string): Mount | null {
@@ -144,7 +145,9 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   }
 
   async disableMount(namespace: string, path: string): Promise<Result<null>> {
-    if (this.#parts.mounts.disable(namespace, path)) await this.outbox.drain("unmount");
+    const disabled = this.#parts.mounts.disable(namespace, path);
+    if (!disabled.ok) return disabled;
+    if (disabled.value) await this.outbox.drain("unmount");
     return ok(null);
   }
 
@@ -306,6 +309,25 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   holdsLeases(accessor: string, mount: string): Result<null> {
     return this.#parts.leaseHolders.hold(this.#parts.tokenStore, accessor, mount, Date.now());
+  }
+
+  // ---- private storage of tokens ----
+
+  readCubbyhole(owner: CubbyholeOwner, path: string): Result<string> {
+    return refuseIfSealed(() => this.#parts.cubbyholes.read(owner, path));
+  }
+
+  writeCubbyhole(owner: CubbyholeOwner, path: string, text: string, rights: CubbyholeRights): Result<null> {
+    const { cubbyholes, tokenStore } = this.#parts;
+    return refuseIfSealed(() => cubbyholes.write(tokenStore, owner, path, text, rights, Date.now()));
+  }
+
+  deleteCubbyhole(owner: CubbyholeOwner, path: string): void {
+    this.#parts.cubbyholes.delete(owner, path);
+  }
+
+  listCubbyhole(owner: CubbyholeOwner, folder: string): string[] {
+    return this.#parts.cubbyholes.list(owner, folder);
   }
 
   // ---- tokens, as cluster routes show them ----

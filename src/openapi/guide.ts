@@ -24,6 +24,7 @@ export const TAGS = [
   { name: "Nodes", description: "Nodes, their pools, and the agents on them." },
   { name: "Reported", description: "Objects reported by schedulers: jobs, allocations, evaluations, deployments." },
   { name: "Secrets", description: "Versioned secrets: a mount of type `kv` version 2 (default path `secret`)." },
+  { name: "Cubbyhole", description: "Private storage of each token, deleted with it." },
   { name: "Tokens", description: "Tokens of the secrets API." },
   { name: "Logins", description: "Auth methods, and logins with them." },
   { name: "Policies", description: "Policies of the secrets API, and capabilities." },

@@ -11,7 +11,7 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 /** Routes of a KV version 1 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v1). */
 
 /** The whole body is the secret. An object schema would drop a field with the name `__proto__`. */
-const SecretBody = z.custom<Record<string, unknown>>(isPlainObject);
+export const SecretBody = z.custom<Record<string, unknown>>(isPlainObject);
 
 const NO_TTLS = { default_lease_ttl: 0, max_lease_ttl: 0 };
 

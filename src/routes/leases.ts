@@ -98,7 +98,8 @@ async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): P
 async function mountsUnder(call: AuthorisedCall, prefix: string): Promise<Place[]> {
   const mounts = await accessControl(call.env).listMounts(call.grant.namespace);
   return mounts
-    .filter(({ type, path }) => type === "cloud-b" && (prefix.startsWith(path) || path.startsWith(folder(prefix))))
+    .filter((mount): mount is Mount => mount.type === "cloud-b")
+    .filter(({ path }) => prefix.startsWith(path) || path.startsWith(folder(prefix)))
     .map((mount) => ({ mount, id: prefix.slice(mount.path.length) }));
 }
 

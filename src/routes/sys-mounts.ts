@@ -3,7 +3,7 @@ import { MountRequest, TuneRequest } from "../access/mounts.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";
 import { wordMountType } from "../compat/cloud-b-names.ts";
-import type { Mount } from "../contracts/mount.ts";
+import type { ListedMount } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { emptyEngine } from "../credentials/job-worker.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
@@ -16,11 +16,11 @@ import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts
 
 const wirePath = (call: AuthorisedCall): string => call.params["path"] ?? "";
 
-/** The options of a mount; null for a KV mount without any, which is version 1. */
-const optionsOf = ({ type, options }: Pick<Mount, "type" | "options">): Mount["options"] | null =>
-  type === "kv" && Object.keys(options).length === 0 ? null : options;
+/** The options of a mount; null for a built-in one, and for a KV mount without any, which is version 1. */
+const optionsOf = ({ type, options }: Pick<ListedMount, "type" | "options">): ListedMount["options"] | null =>
+  type !== "cloud-b" && Object.keys(options).length === 0 ? null : options;
 
-const record = ({ dialect }: Call, mount: Mount) => ({
+const record = ({ dialect }: Call, mount: ListedMount) => ({
   type: wordMountType(dialect, mount.type),
   description: mount.description,
   accessor: mount.accessor,
@@ -36,7 +36,7 @@ const record = ({ dialect }: Call, mount: Mount) => ({
   config: mount.config,
 });
 
-function tuned(mount: Mount) {
+function tuned(mount: ListedMount) {
   const {
     description,
     config: { listing_visibility, ...config },
@@ -51,10 +51,10 @@ function tuned(mount: Mount) {
   };
 }
 
-const byPath = (call: Call, mounts: readonly Mount[]) =>
+const byPath = (call: Call, mounts: readonly ListedMount[]) =>
   Object.fromEntries(mounts.map((mount) => [mount.path, record(call, mount)]));
 
-const find = async (call: AuthorisedCall): Promise<Mount> =>
+const find = async (call: AuthorisedCall): Promise<ListedMount> =>
   unwrap(await accessControl(call.env).readMount(call.grant.namespace, wirePath(call).replace(/\/tune$/, "")));
 
 /** Mounts visible to a caller. Without a valid token: those with public `listing_visibility`, with fewer fields. */
@@ -65,7 +65,7 @@ async function listVisible(call: Call): Promise<Response> {
   if (!caller.ok && caller.reason !== "denied") throw refusalError(caller);
   const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
   const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);
-  const anonymous = ({ path, type, description, options }: Mount) =>
+  const anonymous = ({ path, type, description, options }: ListedMount) =>
     [path, { type: wordMountType(call.dialect, type), description, options: optionsOf({ type, options }) }] as const;
   const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map(anonymous));
   const methods = await accessControl(call.env).listAuthMounts(namespace);

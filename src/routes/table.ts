@@ -14,6 +14,7 @@ import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { clusterObjectRoutes } from "./cluster-objects.ts";
 import { csiSnapshotRoutes } from "./csi-snapshots.ts";
 import { csiVolumeRoutes } from "./csi-volumes.ts";
+import { cubbyholeRoutes } from "./cubbyhole.ts";
 import { deploymentRoutes } from "./deployments.ts";
 import { evaluationRoutes } from "./evaluations.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
@@ -54,6 +55,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...mountTableRoutes,
   ...authMountRoutes,
   ...leaseRoutes,
+  ...cubbyholeRoutes,
   ...namespaceRoutes,
   ...identityRoutes,
   ...syncConfigRoutes,

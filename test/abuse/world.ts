@@ -254,6 +254,7 @@ export class World {
     await this.must("DELETE", "/v1/kv/metadata/n");
     await this.must("PUT", "/v1/kv/data/n", { data: { value: secret } });
     await this.must("PUT", "/v1/kv-v1/n", { value: secret });
+    await this.must("PUT", "/v1/cubbyhole/n", { value: secret });
     await this.must("PUT", "/v1/kv/data/deep/er/n", { data: { value: deepSecret } });
     await this.must("PUT", "/v1/sys/policies/acl/n", { policy: 'path "kv/*" { capabilities = ["read"] }' });
     await this.must("PUT", "/v1/sys/namespaces/n", {});

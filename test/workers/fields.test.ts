@@ -183,9 +183,9 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
 
 /**
  * Bodies that a route judges itself: by the type of a destination, or by volume schemas that refuse what they do not know;
- * and secrets of version 1, where every field is stored.
+ * and secrets of version 1 and cubbyholes, where every field is stored.
  */
-const JUDGED = /sync\/destinations\/:type\/:name$|agent\/join|^(POST) \/volumes?(\/|$)|^POST \/\{kv-v1\}/;
+const JUDGED = /sync\/destinations\/:type\/:name$|agent\/join|^(POST) \/volumes?(\/|$)|^POST \/(\{kv-v1\}|cubbyhole)\//;
 
 const routes = [
   ...secretsRoutes.routes,

@@ -22,6 +22,21 @@ const RECORD = {
   config: { default_lease_ttl: 0, max_lease_ttl: 0, force_no_cache: false, listing_visibility: "" },
 };
 
+/** The rows of the built-in mounts, which every namespace has. */
+const builtIn = (type: string, description: string, local = false) => ({
+  ...RECORD,
+  type,
+  description,
+  local,
+  accessor: expect.stringMatching(new RegExp(`^${type}_[0-9a-f]{8}$`)),
+  options: null,
+});
+const BUILT_IN = {
+  "cubbyhole/": builtIn("cubbyhole", "per-token private secret storage", true),
+  "identity/": builtIn("identity", "identity store"),
+  "sys/": builtIn("system", "system endpoints used for control, policy and debugging"),
+};
+
 /** Rows of secrets and versions in the object of a mount. */
 const rowsOf = (uuid: string): Promise<number> =>
   runInDurableObject(
@@ -35,7 +50,7 @@ describe("sys/mounts", () => {
     const made = await put("/v1/sys/mounts/kv", kv);
     expect([made.status, made.text]).toEqual([204, ""]);
     const listed = await get("/v1/sys/mounts");
-    expect(listed.body.data).toEqual({ "kv/": RECORD });
+    expect(listed.body.data).toEqual({ ...BUILT_IN, "kv/": RECORD });
     expect(listed.body["kv/"]).toEqual(RECORD);
     expect(listed.body).toMatchObject({ lease_id: "", renewable: false, warnings: null, auth: null, wrap_info: null });
     const one = await get("/v1/sys/mounts/kv");
@@ -43,9 +58,26 @@ describe("sys/mounts", () => {
     expect(one.body.accessor).toBe(one.body.data.accessor);
   });
 
-  it("returns an empty map for an empty table", async () => {
+  it("returns only the built-in mounts for an empty table, and they cannot be changed", async () => {
     const listed = await get("/v1/sys/mounts");
-    expect([listed.status, listed.body.data]).toEqual([200, {}]);
+    expect([listed.status, listed.body.data]).toEqual([200, BUILT_IN]);
+    for (const at of ["cubbyhole", "identity", "sys"]) {
+      expect((await get(`/v1/sys/mounts/${at}`)).body.data).toEqual(listed.body.data[`${at}/`]);
+      expect((await get(`/v1/sys/mounts/${at}/tune`)).body.data.max_lease_ttl).toBe(2_764_800);
+      const refused = [await put(`/v1/sys/mounts/${at}/tune`, { description: "x" }), await del(`/v1/sys/mounts/${at}`)];
+      expect(refused.map(({ status, body }) => [status, body.errors])).toEqual([
+        [400, [`cannot tune "${at}/"`]],
+        [400, [`cannot unmount "${at}/"`]],
+      ]);
+    }
+    expect((await get("/v1/sys/mounts")).body.data).toEqual(listed.body.data);
+  });
+
+  it("gives the built-in mounts of each namespace accessors of their own", async () => {
+    await put("/v1/sys/namespaces/ns", {});
+    const [here, there] = [await get("/v1/sys/mounts"), await get("/v1/ns/sys/mounts")];
+    expect(there.body.data).toEqual(BUILT_IN);
+    expect(there.body.data["cubbyhole/"].accessor).not.toBe(here.body.data["cubbyhole/"].accessor);
   });
 
   it("accepts all fields of the command line client", async () => {
@@ -112,7 +144,7 @@ describe("sys/mounts", () => {
     const refused = await put(`/v1/sys/mounts/${at}`, body);
     expect(refused.status).toBe(400);
     expect(refused.body.errors.join()).toContain(because);
-    expect((await get("/v1/sys/mounts")).body.data).toEqual({});
+    expect((await get("/v1/sys/mounts")).body.data).toEqual(BUILT_IN);
   });
 
   it("returns 400 for a path in use, and for paths above and below it", async () => {
@@ -241,7 +273,7 @@ describe("sys/internal/ui/mounts", () => {
     const { client_token } = await issue({ policies: ["p"] }, inside);
     expect((await preflight("ns/kv/data/x", client_token)).status).toBe(403);
     const seen = await get("/v1/ns/sys/internal/ui/mounts", { token: client_token });
-    expect(Object.keys(seen.body.data.secret)).toEqual(["kv/"]);
+    expect(Object.keys(seen.body.data.secret)).toEqual(["cubbyhole/", "kv/", "sys/"]);
   });
 
   it("lists the mounts visible to the caller", async () => {
@@ -250,7 +282,8 @@ describe("sys/internal/ui/mounts", () => {
     const { client_token: token } = await holderOf(path("one/data/x", "read"));
     const seen = await get("/v1/sys/internal/ui/mounts", { token });
     expect(seen.body.data).toEqual({ secret: { "one/": RECORD }, auth: {} });
-    expect(Object.keys((await get("/v1/sys/internal/ui/mounts")).body.data.secret)).toEqual(["one/", "two/"]);
+    const all = await get("/v1/sys/internal/ui/mounts");
+    expect(Object.keys(all.body.data.secret)).toEqual(["cubbyhole/", "identity/", "one/", "sys/", "two/"]);
   });
 
   it("returns only mounts listed for everyone without a token, and no accessors", async () => {

@@ -78,6 +78,20 @@ it("auth methods", async () => {
   await ok("DELETE", "/v1/sys/auth/userpass");
 });
 
+it("cubbyholes", async () => {
+  const { ok, any } = bound(run);
+  await ok("POST", "/v1/cubbyhole/app/db", { user: "app", password: "p" });
+  await ok("GET", "/v1/cubbyhole/app/db");
+  await ok("LIST", "/v1/cubbyhole");
+  await ok("LIST", "/v1/cubbyhole/app");
+  await ok("GET", "/v1/sys/mounts/cubbyhole");
+  await ok("GET", "/v1/sys/internal/ui/mounts/cubbyhole/app");
+  await ok("DELETE", "/v1/cubbyhole/app/db");
+  await any("GET", "/v1/cubbyhole/app/db");
+  await any("LIST", "/v1/cubbyhole");
+  await any("POST", "/v1/cubbyhole/app/db", {});
+});
+
 it("tokens", async () => {
   const { ok, any } = bound(run);
   const { auth } = (

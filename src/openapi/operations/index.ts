@@ -3,6 +3,7 @@ import { authMethods } from "./auth-methods.ts";
 import { backup } from "./backup.ts";
 import { clusterAccess } from "./cluster-access.ts";
 import { credentials } from "./credentials.ts";
+import { cubbyhole } from "./cubbyhole.ts";
 import { events } from "./events.ts";
 import { leases } from "./leases.ts";
 import { nodes } from "./nodes.ts";
@@ -29,6 +30,7 @@ export const groups: readonly Group[] = [
   nodes,
   reported,
   secrets,
+  cubbyhole,
   tokens,
   authMethods,
   policies,

@@ -40,7 +40,7 @@ const kept = {
 };
 
 const mount = {
-  type: z.enum(["kv", "cloud-b"]),
+  type: z.enum(["kv", "cloud-b", "cubbyhole", "identity", "system"]),
   description: z.string(),
   accessor: z.string().describe("Names the mount for as long as it lives."),
   uuid: z.string(),

@@ -1,0 +1,58 @@
+import type { CubbyholeOwner } from "../contracts/cubbyhole.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { path, rights } from "./kv-shared.ts";
+import { SecretBody } from "./kv-v1.ts";
+import { envelope, noContent, rawEnvelope } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
+
+/** The private storage of the caller's token (https://developer.hashicorp.com/vault/api-docs/secret/cubbyhole). */
+
+const ownerOf = ({ grant }: AuthorisedCall): CubbyholeOwner => ({
+  accessor: grant.identity.accessor,
+  namespaceId: grant.namespaceId,
+});
+
+async function list(call: AuthorisedCall): Promise<Response> {
+  const text = call.params["path"] ?? "";
+  const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
+  const keys = await accessControl(call.env).listCubbyhole(ownerOf(call), folder);
+  if (keys.length === 0) throw notFound();
+  return envelope(call, { data: { keys }, mountType: "cubbyhole" });
+}
+
+export const cubbyholeRoutes = [
+  secrets({ verb: "LIST", path: "/cubbyhole", fresh: true, handle: list }),
+  secrets({ verb: "LIST", path: "/cubbyhole/:path+", fresh: true, handle: list }),
+  secrets({
+    verb: "GET",
+    path: "/cubbyhole/:path+",
+    fresh: true,
+    handle: async (call) => {
+      const text = unwrap(await accessControl(call.env).readCubbyhole(ownerOf(call), path(call)));
+      return rawEnvelope(call, text, "cubbyhole");
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/cubbyhole/:path+",
+    creates: true,
+    body: SecretBody,
+    exact: true,
+    whole: true,
+    handle: async (call, body) => {
+      const at = path(call);
+      if (Object.keys(body).length === 0) throw badRequest("missing data fields");
+      unwrap(await accessControl(call.env).writeCubbyhole(ownerOf(call), at, JSON.stringify(body), rights(call)));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "DELETE",
+    path: "/cubbyhole/:path+",
+    handle: async (call) => {
+      await accessControl(call.env).deleteCubbyhole(ownerOf(call), path(call));
+      return noContent();
+    },
+  }),
+];
