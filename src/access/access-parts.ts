@@ -32,6 +32,7 @@ import { PathEvaluator } from "./path-evaluator.ts";
 import { PolicyAdmin } from "./policy-admin.ts";
 import { type Grants, PolicyStore } from "./policy-store.ts";
 import { SecretsTokens } from "./secrets-tokens.ts";
+import { ServiceSettings } from "./service-settings.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 import { TokenRules } from "./token-rules.ts";
 import { TokenSecrets } from "./token-secrets.ts";
@@ -48,6 +49,7 @@ interface Dependencies {
 export class AccessParts {
   readonly keys: DataKeys;
   readonly deploymentState: DeploymentState;
+  readonly serviceSettings: ServiceSettings;
   readonly leaseHolders: LeaseHolders;
   readonly cubbyholes: Cubbyholes;
   readonly tokenStore: TokenStore;
@@ -78,6 +80,7 @@ export class AccessParts {
     this.#sql = sql;
     this.keys = new DataKeys(sql, "access-control", () => env.MASTER_KEY);
     this.deploymentState = new DeploymentState(sql);
+    this.serviceSettings = new ServiceSettings(this.deploymentState);
     this.leaseHolders = new LeaseHolders({
       sql,
       commit,

@@ -36,6 +36,11 @@ export class Entities {
     this.#sql = sql;
   }
 
+  /** The number of entities, of all namespaces. */
+  count(): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM entities").one().n;
+  }
+
   get(id: string): EntityRow | null {
     return this.#sql.exec<EntityRow>("SELECT * FROM entities WHERE id = ?", id).toArray()[0] ?? null;
   }

@@ -50,6 +50,11 @@ export class TokenStore {
     return createHmac("sha256", this.#hashKey()).update(token).digest("base64url");
   }
 
+  /** The number of tokens, of all namespaces; expired ones count until they are swept. */
+  count(): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM tokens").one().n;
+  }
+
   /**
    * The row of a live token.
    * @param spent accept a token whose last use is the current request

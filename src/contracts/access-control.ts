@@ -110,6 +110,21 @@ export interface ServiceStatus {
   readonly lost: ObjectName[];
 }
 
+/** Origins whose pages may read answers in a browser. */
+export interface CorsSettings {
+  /** Origins, or `*` alone for every one. */
+  readonly origins: readonly string[];
+  /** Request headers beside the service's own. */
+  readonly headers: readonly string[];
+}
+
+/** The compiled path rules of a token, in upstream's shape: globs without their final `*`. */
+export interface ResultantAcl {
+  readonly root: boolean;
+  readonly exact_paths: Readonly<Record<string, { readonly capabilities: readonly Capability[] }>>;
+  readonly glob_paths: Readonly<Record<string, { readonly capabilities: readonly Capability[] }>>;
+}
+
 /** The methods of `AccessControl` that other objects and Workers call. */
 export interface AccessControlApi extends StoredObjectApi, AuthApi {
   /** Resolves the namespace of a path that needs no token. */
@@ -230,6 +245,18 @@ export interface AccessControlApi extends StoredObjectApi, AuthApi {
     request: TokenBody,
     orphan: boolean,
   ): Promise<Result<Authed>>;
+  /** Returns the rules of a token; null when it is gone. */
+  resultantAcl(accessor: string): ResultantAcl | null;
+  /** Returns the children of a namespace in which a token has any capability. */
+  visibleNamespaces(accessor: string, parent: string): string[];
+  /** Returns the settings of cross-origin requests; null when there are none. */
+  cors(): CorsSettings | null;
+  /** @param settings null removes them */
+  setCors(settings: CorsSettings | null): void;
+  /** Counts the tokens of all namespaces. */
+  countTokens(): number;
+  /** Counts the entities of all namespaces. */
+  countEntities(): number;
   lookupToken(name: TokenName): Result<Record<string, unknown>>;
   renewToken(name: TokenName, increment: number): Promise<Result<Authed>>;
   /** Revokes a token with its descendants, or alone (`keepChildren`). Idempotent. */

@@ -5,6 +5,7 @@ import { INVENTORY } from "../access/inventory.ts";
 import type { MountRequest, TuneRequest } from "../access/mounts.ts";
 import { accessOutboxTopics } from "../access/outbox-topics.ts";
 import type { PolicyAdmin } from "../access/policy-admin.ts";
+import { resultantAcl, visibleNamespaces } from "../access/resultant-acl.ts";
 import { accessMigrations } from "../access/schema.ts";
 import type { SecretsTokens } from "../access/secrets-tokens.ts";
 import { StorageRegistry } from "../access/storage-registry.ts";
@@ -15,9 +16,11 @@ import type {
   AccessControlApi,
   AuthorizeRequest,
   ClusterNamespace,
+  CorsSettings,
   Grant,
   KeyHolder,
   Namespace,
+  ResultantAcl,
   ServiceStatus,
 } from "../contracts/access-control.ts";
 import type { AuthEntryName, AuthMount, AuthMountBody, AuthPlace, AuthTuneBody, Login } from "../contracts/auth.ts";
@@ -281,6 +284,32 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   createToken(...given: Parameters<SecretsTokens["create"]>): Promise<Result<Authed>> {
     return this.#published(() => this.#parts.tokens.create(...given));
+  }
+
+  resultantAcl(accessor: string): ResultantAcl | null {
+    const viewer = this.#parts.viewer(accessor);
+    return viewer && resultantAcl(viewer.grants);
+  }
+
+  visibleNamespaces(accessor: string, parent: string): string[] {
+    const viewer = this.#parts.viewer(accessor);
+    return viewer ? visibleNamespaces(viewer, this.#parts.namespaceTree.children(parent)) : [];
+  }
+
+  cors(): CorsSettings | null {
+    return this.#parts.serviceSettings.cors();
+  }
+
+  setCors(settings: CorsSettings | null): void {
+    this.commit(() => this.#parts.serviceSettings.setCors(settings));
+  }
+
+  countTokens(): number {
+    return this.#parts.tokenStore.count();
+  }
+
+  countEntities(): number {
+    return this.#parts.entities.count();
   }
 
   lookupToken(name: TokenName): Result<Record<string, unknown>> {

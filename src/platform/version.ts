@@ -3,3 +3,9 @@
  * higher minor version would promise fields that are not offered.
  */
 export const VERSION = "1.18.0+ent";
+
+/** When this release was made, RFC 3339. */
+export const BUILD_DATE = "2026-11-21T00:00:00Z";
+
+/** The cluster name that answers show. */
+export const CLUSTER_NAME = "sallyport";

@@ -49,10 +49,11 @@ async function showPage(call: Call): Promise<Response> {
 }
 
 export const documentRoutes = [
-  open({
-    verb: "GET",
-    path: "/openapi.json",
-    handle: async (call) => show(call, await asset(call, "openapi.json"), "application/json"),
-  }),
+  ...["/openapi.json", "/sys/internal/specs/openapi"].map((path) =>
+    open({
+      ...{ verb: "GET", path },
+      handle: async (call) => show(call, await asset(call, "openapi.json"), "application/json"),
+    }),
+  ),
   open({ verb: "GET", path: "/docs", handle: showPage }),
 ];

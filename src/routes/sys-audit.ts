@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { keyedHashes } from "../platform/crypto/keyed-hash.ts";
-import { notFound, RequestError } from "../platform/http/errors.ts";
+import { badRequest, notFound, RequestError } from "../platform/http/errors.ts";
 import { sinksOf } from "../platform/observability/audit/sinks.ts";
 import { settings } from "../platform/settings.ts";
 import { envelope } from "./server/respond.ts";
@@ -46,6 +46,16 @@ export const auditRoutes = [
       return envelope(call, { data: Object.fromEntries(outputs), flat: true });
     },
   }),
+  ...(["POST", "DELETE"] as const).map((verb) =>
+    secrets({
+      ...{ verb, path: "/sys/audit/:output", access: "sudo", refuses: true },
+      handle: async () => {
+        throw badRequest(
+          "audit: the outputs are those of the deployment; change AUDIT_LOG, or bind AUDIT_QUEUE or AUDIT_BUCKET (docs/operate/audit.md)",
+        );
+      },
+    }),
+  ),
   secrets<z.output<typeof Input>>({
     verb: "POST",
     path: "/sys/audit-hash",

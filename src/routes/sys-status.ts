@@ -1,13 +1,14 @@
 import { authorize } from "../access/authorize-cached.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
+import type { ServiceStatus } from "../contracts/access-control.ts";
 import { allowsAgent } from "../contracts/cluster-rights.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { timestamp } from "../kv/version.ts";
 import { accessStatus, type Health, health, PARTS, reached } from "../operations/health.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
-import { VERSION } from "../platform/version.ts";
+import { BUILD_DATE, CLUSTER_NAME, VERSION } from "../platform/version.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 
@@ -27,8 +28,6 @@ function code(call: Call, parameter: string, usual: number): number {
   const wanted = Number(call.query.get(parameter));
   return Number.isInteger(wanted) && wanted >= 200 && wanted <= 599 ? wanted : usual;
 }
-
-const CLUSTER_NAME = "sallyport";
 
 /** Deployment-wide information exists only in the root namespace. */
 function onlyInRoot(namespace: string): void {
@@ -90,6 +89,33 @@ export const agentHealthRoutes = [
   }),
 ];
 
+const sealStatusOf = (status: ServiceStatus) => ({
+  type: "keyring",
+  initialized: status.sealedBecause !== null || status.bootstrapped,
+  sealed: status.sealedBecause !== null,
+  t: 1,
+  n: 1,
+  progress: 0,
+  nonce: "",
+  version: VERSION,
+  build_date: BUILD_DATE,
+  migration: false,
+  cluster_name: CLUSTER_NAME,
+  cluster_id: status.clusterId,
+  recovery_seal: false,
+  storage_type: "durable-object",
+});
+
+/**
+ * The status of an unsealed service, as upstream; the body is not read. A sealed service needs its master key in the
+ * deployment.
+ */
+async function unseal(call: Call): Promise<Response> {
+  const status = await statusOf(call);
+  if (status.sealedBecause === null) return raw(sealStatusOf(status));
+  throw badRequest(`unseal: there are no key shares; set MASTER_KEY in the deployment (${status.sealedBecause})`);
+}
+
 export const statusRoutes = [
   open({
     verb: "GET",
@@ -130,29 +156,8 @@ export const statusRoutes = [
       return raw(body, access.bootstrapped ? code(call, "activecode", 200) : code(call, "uninitcode", 501));
     },
   }),
-  open({
-    verb: "GET",
-    path: "/sys/seal-status",
-    handle: async (call) => {
-      const status = await statusOf(call);
-      return raw({
-        type: "keyring",
-        initialized: status.sealedBecause !== null || status.bootstrapped,
-        sealed: status.sealedBecause !== null,
-        t: 1,
-        n: 1,
-        progress: 0,
-        nonce: "",
-        version: VERSION,
-        build_date: "2026-11-21T00:00:00Z",
-        migration: false,
-        cluster_name: CLUSTER_NAME,
-        cluster_id: status.clusterId,
-        recovery_seal: false,
-        storage_type: "durable-object",
-      });
-    },
-  }),
+  open({ verb: "GET", path: "/sys/seal-status", handle: async (call) => raw(sealStatusOf(await statusOf(call))) }),
+  open({ verb: "POST", path: "/sys/unseal", handle: unseal }),
   open({
     verb: "GET",
     path: "/sys/init",

@@ -36,15 +36,24 @@ import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
 import { auditRoutes } from "./sys-audit.ts";
 import { authMountRoutes } from "./sys-auth.ts";
+import { corsRoutes } from "./sys-cors.ts";
+import { infoRoutes } from "./sys-info.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { policyRoutes } from "./sys-policies.ts";
+import { sealRoutes } from "./sys-seal.ts";
 import { agentHealthRoutes, statusRoutes } from "./sys-status.ts";
+import { toolRoutes } from "./sys-tools.ts";
+import { uiRoutes } from "./sys-ui.ts";
 import { volumeRoutes } from "./volumes.ts";
 
 /** The route table: the secrets API at fixed paths, the routes of each mount type, and the cluster API. */
 export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...statusRoutes,
+  ...sealRoutes,
+  ...infoRoutes,
+  ...toolRoutes,
+  ...corsRoutes,
   ...documentRoutes,
   ...metricsRoutes,
   ...auditRoutes,
@@ -52,6 +61,8 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...backupRoutes,
   ...tokenRoutes,
   ...policyRoutes,
+  // Before the mounts, whose paths never equal these words.
+  ...uiRoutes,
   ...mountTableRoutes,
   ...authMountRoutes,
   ...leaseRoutes,

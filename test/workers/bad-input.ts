@@ -40,6 +40,9 @@ const parameters: Readonly<Record<string, string>> = {
   id: "cloud-b/creds/n/none",
   prefix: "cloud-b",
   accessor: "00000000-0000-4000-8000-000000000000",
+  source: "platform",
+  bytes: "16",
+  algorithm: "sha2-256",
   node: "00000000-0000-4000-8000-000000000001",
 };
 
@@ -88,6 +91,7 @@ const samples: Readonly<Record<string, unknown>> = {
   Name: "n",
   input: "some-value",
   password: "some-password",
+  allowed_origins: "https://app.example",
 };
 
 /** The least that a route's schema takes. */

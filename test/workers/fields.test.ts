@@ -26,6 +26,9 @@ const DRAIN = "nodes-drain › that ignores system jobs does not wait for those 
 const LOCKOUT = "auth-userpass › counts failures by the settings of the auth method";
 const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string])[] = [
   [/audit-hash/, "input", "audit › names equal tokens and addresses by equal hashes, as `audit-hash` does"],
+  [/config\/cors/, "allowed_origins allowed_headers", "cors › answers the preflight of an allowed origin"],
+  [/tools\/random/, "bytes format source", "system-info › returns %s of random bytes › 16 in hex"],
+  [/tools\/hash/, "input algorithm format", "system-info › hashes with %s › sha2-512, in base64"],
   [/token\/create/, "policies meta no_parent renewable ttl display_name num_uses explicit_max_ttl type", LIFE],
   [/token\/create/, "id", "tokens › accepts a chosen id once, and none in the format of a generated one"],
   [/token\/create/, "no_default_policy", "tokens › omits the default policy on request, also an inherited one"],

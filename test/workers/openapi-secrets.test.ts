@@ -182,6 +182,26 @@ it("the deployment, its mounts, namespaces and keys", async () => {
   for (const path of ["self", "members", "servers", "schedulers", "schedulers/config"])
     await ok("GET", `/v1/agent/${path}`);
   for (const path of ["/v1/status/leader", "/v1/status/peers", "/v1/regions"]) await ok("GET", path);
+  for (const path of [
+    ...["host-info", "ha-status", "config/state/sanitized", "rotate/config", "rekey/init", "generate-root/attempt"],
+    ...["requests", "tokens", "entities", "activity", "activity/monthly", "config"].map(
+      (name) => `internal/counters/${name}`,
+    ),
+    ...["plugins/catalog", "plugins/catalog/secret/kv"],
+  ])
+    await ok("GET", `/v1/sys/${path}`);
+  await ok("GET", "/v1/sys/config/cors");
+  await ok("POST", "/v1/sys/config/cors", { allowed_origins: "https://app.example", allowed_headers: "X-Mine" });
+  await ok("GET", "/v1/sys/config/cors");
+  await ok("DELETE", "/v1/sys/config/cors");
+  for (const path of ["ui/resultant-acl", "ui/namespaces", "specs/openapi"])
+    await ok("GET", `/v1/sys/internal/${path}`);
+  for (const path of ["version-history", "plugins/catalog/secret"]) await ok("LIST", `/v1/sys/${path}`);
+  for (const path of ["random", "random/12", "random/all/12"])
+    await ok("POST", `/v1/sys/tools/${path}`, { format: "hex" });
+  for (const path of ["hash", "hash/sha2-512"]) await ok("POST", `/v1/sys/tools/${path}`, { input: "YQ==" });
+  for (const path of ["unseal", "step-down"]) await ok("POST", `/v1/sys/${path}`);
+  for (const path of ["rekey/init", "generate-root/attempt"]) await ok("DELETE", `/v1/sys/${path}`);
   await ok("GET", "/v1/sys/audit");
   await ok("POST", "/v1/sys/audit-hash", { input: "a value" });
   await ok("POST", "/v1/sys/audit-hash/log", { input: "a value" });

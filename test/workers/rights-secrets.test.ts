@@ -66,6 +66,8 @@ beforeEach(async () => {
   await issue({ id: "somebody" });
 });
 
+const POWERLESS = "a token without rights";
+const OF_CLUSTER = "a client of the cluster";
 const ELSEWHERE = "a token of another namespace";
 /** Paths that apply to the namespace of a token, for any header: see token-namespaces.test.ts. */
 const FOLLOWS_TOKEN = /^\/auth\/token\/((lookup|renew|revoke)(-self)?|revoke-orphan)$/;
@@ -91,6 +93,13 @@ async function judge(row: Row, found: Findings, refused: Record<string, Record<s
       "a powerless token": presented.neutral(await tokenOf(onlyOn("/none", ["read"]))),
     });
   }
+  if (row.right === "any token") {
+    for (const [who, headers] of Object.entries(refused)) {
+      const isValid = who === POWERLESS || who === OF_CLUSTER;
+      await (isValid ? found.allowed(row, who, headers) : found.denied(row, who, headers));
+    }
+    return;
+  }
   for (const [who, headers] of Object.entries(refused)) {
     if (who === ELSEWHERE && FOLLOWS_TOKEN.test(row.path)) continue;
     await found.denied(row, who, headers);
@@ -115,11 +124,9 @@ async function judge(row: Row, found: Findings, refused: Record<string, Record<s
 async function judgeAll(rows: readonly Row[]): Promise<void> {
   const refused = {
     ...(await strangers()),
-    "a token without rights": presented.neutral(
-      (await issue({ policies: ["none"], no_default_policy: true })).client_token,
-    ),
+    [POWERLESS]: presented.neutral((await issue({ policies: ["none"], no_default_policy: true })).client_token),
     [ELSEWHERE]: presented.neutral(await tokenElsewhere()),
-    "a client of the cluster": presented.nomad(
+    [OF_CLUSTER]: presented.nomad(
       await tokenOf('namespace "*" { policy = "write" }\nnode { policy = "write" }\noperator { policy = "write" }\n'),
     ),
   };
@@ -207,7 +214,14 @@ async function tell(accessor: string, token: string): Promise<string[]> {
 /** Reads of content in namespaces of the secrets API, except mounts, which lie in one themselves. */
 const NAMESPACED = [
   ...[
-    ...["sys/internal/ui/mounts", "sys/leases/count", "sys/metrics", "sys/mounts", "sys/namespaces/:name"],
+    ...[
+      "sys/internal/ui/mounts",
+      "sys/internal/ui/namespaces",
+      "sys/leases/count",
+      "sys/metrics",
+      "sys/mounts",
+      "sys/namespaces/:name",
+    ],
     ...["sys/policies/acl/:name", "sys/policy", "sys/policy/:name", "sys/sync/associations/:path+"],
     ...["sys/sync/destinations/:type/:name", "sys/sync/destinations/:type/:name/associations"],
     ...["sys/sync/destinations/:type/:name/drift", "sys/sync/destinations/in-mem/:name/objects"],

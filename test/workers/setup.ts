@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
+import { clearCorsCache } from "../../src/access/cors-cached.ts";
 import { clearHealthCache } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
@@ -30,6 +31,7 @@ beforeEach(async () => {
   await emptyDeployment();
   made.clear();
   clearAuthorizeCache();
+  clearCorsCache();
   forgetGateLeases();
   clearHealthCache();
 });

@@ -14,6 +14,7 @@ import { secrets } from "./secrets.ts";
 import { sync } from "./sync.ts";
 import { associations } from "./sync-associations.ts";
 import { system } from "./system.ts";
+import { systemInfo } from "./system-info.ts";
 import { tokens } from "./tokens.ts";
 import { csiVolumes } from "./volumes-csi.ts";
 import { hostVolumes } from "./volumes-host.ts";
@@ -36,6 +37,7 @@ export const groups: readonly Group[] = [
   policies,
   clusterAccess,
   system,
+  systemInfo,
   operability,
   backup,
 ];

@@ -156,6 +156,11 @@ export const operability = group(
       summary: "Read the OpenAPI document",
       answers: page("application/json", "The API in OpenAPI 3.1."),
     },
+    "GET /sys/internal/specs/openapi": {
+      id: "readSpecification",
+      summary: "Read the OpenAPI document, at upstream's path",
+      answers: page("application/json", "The API in OpenAPI 3.1."),
+    },
     "GET /docs": {
       id: "readDocumentPage",
       summary: "Show the API documentation",

@@ -19,7 +19,7 @@ const Health = z
   })
   .meta({ id: "Health" });
 
-const SealStatus = z.object({
+export const SealStatus = z.object({
   ...{ type: z.string(), initialized: z.boolean(), sealed: z.boolean(), t: z.int(), n: z.int(), progress: z.int() },
   ...{ nonce: z.string(), version: z.string(), build_date: time, migration: z.boolean(), cluster_name: z.string() },
   ...{ cluster_id: z.string(), recovery_seal: z.boolean(), storage_type: z.string() },

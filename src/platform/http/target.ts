@@ -5,8 +5,8 @@ import { badRequest } from "./errors.ts";
 export type Verb = "GET" | "LIST" | "POST" | "PATCH" | "DELETE";
 
 export interface Target {
-  /** OTHER is a method without routes. */
-  readonly verb: Verb | "OPTIONS" | "OTHER";
+  /** HELP asks for a description of the path; OTHER is a method without routes. */
+  readonly verb: Verb | "OPTIONS" | "HELP" | "OTHER";
   /** Without `/v1`, each segment decoded and re-encoded, no empty segments; starts with `/`. Used to match routes. */
   readonly route: string;
   /** Decoded, without the leading slash; keeps a trailing one. Used to authorize. */
@@ -42,6 +42,7 @@ function verbOf(request: Request, url: URL, area: Area): Target["verb"] {
   const verb = VERBS.get(request.method) ?? "OTHER";
   // Lists of the cluster API are plain reads.
   if (verb !== "GET" || area === "cluster") return verb;
+  if (url.searchParams.get("help")) return "HELP";
   // Only a read can be overridden, and only by another kind of read.
   const override = request.headers.get("X-HTTP-Method-Override")?.toUpperCase() === "LIST";
   return override || /^(1|t|true)$/i.test(url.searchParams.get("list") ?? "") ? "LIST" : "GET";

@@ -29,8 +29,10 @@ import { admit, admitUnauthenticated, countRefusal } from "../../platform/limits
 import { auditAnswer, auditRequest } from "../../platform/observability/audit/requests.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { measureAnswer } from "../../platform/observability/metrics/requests.ts";
+import { helpOn } from "../help.ts";
 import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../table.ts";
 import { readBody } from "./body.ts";
+import { allowOrigin, type CrossOrigin, crossOrigin, preflight } from "./cors.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
 
@@ -57,12 +59,16 @@ async function respond(request: Request, env: Env, exec: ExecutionContext): Prom
   const exchange = beginExchange(request, url, token, env);
   const { requestId, area } = exchange;
   let response: Response;
+  let cross: CrossOrigin | null = null;
   try {
     await admit(exchange, env);
-    response = await answer({ request, env, exec, requestId, token }, url, exchange);
+    cross = await crossOrigin(request, url, env);
+    const early = cross && preflight(request, cross);
+    response = early ?? (await answer({ request, env, exec, requestId, token }, url, exchange));
   } catch (failure) {
     response = errorResponse(area, (await diskRefusal(failure, env)) ?? asRequestError(failure, requestId));
   }
+  if (cross && response.webSocket === null) allowOrigin(response.headers, cross);
   // Browsers must not guess the content type.
   if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
   tell(endExchange(exchange, response), env, exec);
@@ -95,6 +101,7 @@ async function answer(
   if (target.verb === "OPTIONS") return options(verbsAt(area, target));
 
   const place = await placeOf(base, target);
+  if (target.verb === "HELP") return help(base, place, target);
   const dialect = place.upstream ? "upstream" : base.dialect;
   const found = place.table.match(target.verb, place.path);
   if (!found) throw unmatched(area, target.path, place.table.verbs(place.path));
@@ -135,6 +142,16 @@ function refuseWrapping(headers: Headers): void {
   const wish = firstHeader(headers, requestHeader.wrapTtl);
   if (wish === undefined || parseDuration(wish) === 0) return;
   throw badRequest("X-Vault-Wrap-TTL: wrapped answers are not offered; leave the header out for an open one");
+}
+
+/** Help on a path. On one of the service it is public, as the API's document is; in a mount it needs a right. */
+async function help(base: Base, { grant, table, root, path }: Place, target: Target): Promise<Response> {
+  if (grant === null) await admitUnauthenticated(base.exchange, base.env);
+  else if (grant.capabilities.includes("deny")) throw denied();
+  await auditRequest(base.exchange, base.env, base.exec);
+  const found = await helpOn(base, table, root, path);
+  if (!found) throw unmatched("secrets", target.path, []);
+  return found;
 }
 
 /** Result of the route look-up. `grant` is set when the look-up had to authenticate the caller. */

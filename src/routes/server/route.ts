@@ -123,9 +123,13 @@ export class RouteTable<out R extends { verb: Verb; path: string }> {
     return null;
   }
 
+  /** The routes of a path, one for each of its verbs. */
+  at(path: string): R[] {
+    return this.#patterns.filter(({ pattern }) => pattern.test(path)).map(({ route }) => route);
+  }
+
   /** The verbs of a path; empty when it is unknown. */
   verbs(path: string): Verb[] {
-    const known = this.#patterns.filter(({ pattern }) => pattern.test(path)).map(({ route }) => route.verb);
-    return [...new Set(known)];
+    return [...new Set(this.at(path).map(({ verb }) => verb))];
   }
 }

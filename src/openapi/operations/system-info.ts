@@ -1,0 +1,243 @@
+import * as z from "zod";
+import { data, group, noContent, plain } from "../operation.ts";
+import { anything, keysOf, time } from "../shapes.ts";
+import { SealStatus } from "./system.ts";
+
+const flat = { flat: true } as const;
+
+const Host = z.object({
+  ...{ cpu: z.array(anything).max(0), cpu_times: z.array(anything).max(0), disk: z.array(anything).max(0) },
+  host: z.record(z.string(), z.union([z.string(), z.int()])),
+  memory: z.record(z.string(), z.number()),
+  timestamp: time,
+});
+
+const Node = z.object({
+  ...{ hostname: z.string(), api_address: z.string(), cluster_address: z.string(), active_node: z.boolean() },
+  ...{ last_echo: z.null(), version: z.string() },
+});
+
+const Rekey = z.object({
+  ...{ nonce: z.string(), started: z.literal(false), t: z.int(), n: z.int(), progress: z.int(), required: z.int() },
+  ...{ pgp_fingerprints: z.null(), backup: z.boolean(), verification_required: z.boolean() },
+});
+
+const RootGeneration = z.object({
+  ...{ nonce: z.string(), started: z.literal(false), progress: z.int(), required: z.int(), complete: z.boolean() },
+  ...{ encoded_token: z.string(), encoded_root_token: z.string(), pgp_fingerprint: z.string(), otp: z.string() },
+  otp_length: z.int(),
+});
+
+const plugin = {
+  ...{ name: z.string(), builtin: z.literal(true), version: z.string(), deprecation_status: z.string() },
+};
+const names = z.array(z.string());
+
+const Rules = z.record(z.string(), z.object({ capabilities: names }));
+
+const nothingToCancel = "Nothing is ever in progress.";
+
+const random = {
+  summary: "Generate random bytes",
+  body: {
+    fields: {
+      bytes: "How many, 1 to 131072; 32 by default. A number in the path wins.",
+      format: { type: "string", enum: ["base64", "hex"] },
+      source: { type: "string", enum: ["platform", "seal", "all"], description: "All are the platform's generator." },
+    },
+  },
+  answers: data("The bytes.", z.object({ random_bytes: z.string() }), flat),
+};
+
+const hash = {
+  summary: "Hash data",
+  body: {
+    fields: {
+      input: "Base64.",
+      algorithm: { type: "string", enum: ["sha2-224", "sha2-256", "sha2-384", "sha2-512"] },
+      format: { type: "string", enum: ["hex", "base64"] },
+    },
+  },
+  answers: data("The digest.", z.object({ sum: z.string() }), flat),
+};
+
+export const systemInfo = group(
+  "System",
+  {
+    source: "`platform`, `seal` or `all`, or the number of bytes.",
+    bytes: "How many bytes, 1 to 131072.",
+    algorithm: "As the field `algorithm`.",
+    type: "`auth`, `database` or `secret`.",
+    name: "The plugin's name.",
+  },
+  {
+    "GET /sys/host-info": {
+      id: "readHostInfo",
+      summary: "Read host information",
+      description: "The platform shows no host: figures are 0 and lists empty.",
+      answers: data("The host.", Host, flat),
+    },
+    "GET /sys/ha-status": {
+      id: "readHaStatus",
+      summary: "List servers (this service)",
+      answers: data("The one.", z.object({ nodes: z.array(Node) }), flat),
+    },
+    "GET /sys/config/state/sanitized": {
+      id: "readSanitizedConfig",
+      summary: "Read the configuration without secrets",
+      answers: data("The configuration.", z.record(z.string(), anything), flat),
+    },
+    "LIST /sys/version-history": {
+      id: "listVersions",
+      summary: "List installed versions (the current one)",
+      description: "No history is kept: `timestamp_installed` is the date of the build.",
+      answers: data(
+        "The versions.",
+        keysOf({
+          key_info: z.record(
+            z.string(),
+            z.object({ build_date: time, previous_version: z.null(), timestamp_installed: time }),
+          ),
+        }),
+      ),
+    },
+    "GET /sys/internal/counters/requests": {
+      id: "readRequestCounters",
+      summary: "Read request counters (none: see the metrics)",
+      answers: data("Empty.", z.object({ counters: z.array(anything).max(0) }), flat),
+    },
+    "GET /sys/internal/counters/tokens": {
+      id: "readTokenCounters",
+      summary: "Count service tokens",
+      answers: data(
+        "The count, over all namespaces.",
+        z.object({ counters: z.object({ service_tokens: z.object({ total: z.int() }) }) }),
+        flat,
+      ),
+    },
+    "GET /sys/internal/counters/entities": {
+      id: "readEntityCounters",
+      summary: "Count entities",
+      answers: data(
+        "The count, over all namespaces.",
+        z.object({ counters: z.object({ entities: z.object({ total: z.int() }) }) }),
+        flat,
+      ),
+    },
+    "GET /sys/internal/counters/activity": {
+      id: "readActivity",
+      summary: "Read client counts (not collected)",
+      answers: noContent,
+    },
+    "GET /sys/internal/counters/activity/monthly": {
+      id: "readMonthlyActivity",
+      summary: "Read client counts of the month (not collected)",
+      answers: noContent,
+    },
+    "GET /sys/internal/counters/config": {
+      id: "readActivityConfig",
+      summary: "Read the configuration of client counts (disabled)",
+      answers: data("The configuration.", z.record(z.string(), anything), flat),
+    },
+    "GET /sys/plugins/catalog": {
+      id: "readPluginCatalog",
+      summary: "List built-in plugins",
+      answers: data(
+        "Names by type, and the details of each.",
+        z.object({
+          ...{ auth: names, database: names, secret: names },
+          detailed: z.array(z.object({ type: z.string(), ...plugin })),
+        }),
+      ),
+    },
+    "LIST /sys/plugins/catalog/:type": {
+      id: "listPluginsOfType",
+      summary: "List built-in plugins of a type",
+      answers: data("Their names.", keysOf({})),
+    },
+    "GET /sys/plugins/catalog/:type/:name": {
+      id: "readPlugin",
+      summary: "Read a built-in plugin",
+      answers: data("The plugin.", z.object({ ...plugin, args: names, command: z.string(), sha256: z.string() }), flat),
+    },
+    "POST /sys/tools/random": { ...random, id: "randomBytes" },
+    "POST /sys/tools/random/:source": { ...random, id: "randomBytesFrom" },
+    "POST /sys/tools/random/:source/:bytes": { ...random, id: "randomBytesFromSized" },
+    "POST /sys/tools/hash": { ...hash, id: "hashData" },
+    "POST /sys/tools/hash/:algorithm": { ...hash, id: "hashDataWith" },
+    "POST /sys/unseal": {
+      id: "unseal",
+      summary: "Read the seal status, as upstream when nothing is sealed",
+      description: "There are no key shares: the body is not read. While sealed: 400.",
+      answers: plain("The status.", SealStatus),
+    },
+    "GET /sys/rekey/init": {
+      id: "readRekey",
+      summary: "Read the progress of a rekey (none)",
+      answers: plain("The progress.", Rekey),
+    },
+    "DELETE /sys/rekey/init": {
+      ...{ id: "cancelRekey", summary: "Cancel a rekey (none)", description: nothingToCancel },
+      answers: noContent,
+    },
+    "GET /sys/generate-root/attempt": {
+      id: "readRootGeneration",
+      summary: "Read the progress of a root token's generation (none)",
+      answers: plain("The progress.", RootGeneration),
+    },
+    "DELETE /sys/generate-root/attempt": {
+      ...{ id: "cancelRootGeneration", summary: "Cancel a root token's generation (none)" },
+      ...{ description: nothingToCancel, answers: noContent },
+    },
+    "POST /sys/step-down": { id: "stepDown", summary: "Step down (no other server)", answers: noContent },
+    "GET /sys/config/cors": {
+      id: "readCors",
+      summary: "Read the settings of cross-origin requests",
+      answers: data(
+        "The settings.",
+        z.object({ enabled: z.boolean(), allowed_origins: names.optional(), allowed_headers: names.optional() }),
+        flat,
+      ),
+    },
+    "POST /sys/config/cors": {
+      id: "writeCors",
+      summary: "Allow cross-origin requests",
+      description: "Once set, requests of browsers from other origins are refused with 403.",
+      body: {
+        fields: {
+          allowed_origins: "Origins such as `https://app.example.com`, or `*` alone.",
+          allowed_headers: "Names of request headers beside the service's own.",
+        },
+      },
+      answers: noContent,
+    },
+    "DELETE /sys/config/cors": {
+      id: "deleteCors",
+      summary: "Remove the settings of cross-origin requests",
+      answers: noContent,
+    },
+    "GET /sys/internal/ui/resultant-acl": {
+      id: "readResultantAcl",
+      summary: "Read the path rules of the caller's token",
+      answers: data(
+        "The rules by path; globs without their final `*`.",
+        z.object({ root: z.boolean(), exact_paths: Rules, glob_paths: Rules, chroot_namespace: z.literal("") }),
+        flat,
+      ),
+    },
+    "GET /sys/internal/ui/namespaces": {
+      id: "listVisibleNamespaces",
+      summary: "List child namespaces in which the caller has a capability",
+      answers: data("Their names.", keysOf({})),
+    },
+    "GET /sys/rotate/config": {
+      id: "readRotationConfig",
+      summary: "Read the configuration of automatic rotation (off)",
+      answers: data(
+        "The configuration.",
+        z.object({ enabled: z.literal(false), interval: z.int(), max_operations: z.int() }),
+        flat,
+      ),
+    },
+  },
+);

@@ -1,0 +1,70 @@
+import { badRequest } from "../platform/http/errors.ts";
+import { envelope, noContent } from "./server/respond.ts";
+import { open, secrets } from "./server/route.ts";
+
+/**
+ * Operations on the seal, the key shares and the servers of upstream
+ * (https://developer.hashicorp.com/vault/api-docs/system/seal). This service has none of them: reads answer that nothing
+ * is in progress, cancellations have nothing to cancel, and the others refuse with what to do instead.
+ */
+
+const REKEY =
+  "rekey: there are no key shares; replace MASTER_KEY in the deployment and rotate with sys/rotate (docs/operate/security.md)";
+const ROOT_TOKEN =
+  "generate-root: there are no key shares; the first token is made by /v1/acl/bootstrap, further ones by auth/token/create";
+
+/** Upstream's answer while no operation is in progress. */
+const NO_REKEY = {
+  ...{ nonce: "", started: false, t: 0, n: 0, progress: 0, required: 1 },
+  ...{ pgp_fingerprints: null, backup: false, verification_required: false },
+};
+const NO_GENERATION = {
+  ...{ nonce: "", started: false, progress: 0, required: 1, complete: false },
+  ...{ encoded_token: "", encoded_root_token: "", pgp_fingerprint: "", otp: "", otp_length: 0 },
+};
+
+const plain = (body: object): Response =>
+  new Response(JSON.stringify(body), {
+    headers: { "Content-Type": "application/json", "Cache-Control": "no-store" },
+  });
+
+const refused = (path: string, because: string) =>
+  open({
+    ...{ verb: "POST", path, refuses: true },
+    handle: async () => {
+      throw badRequest(because);
+    },
+  });
+
+const operation = (path: string, idle: object, because: string) => [
+  open({ verb: "GET", path, handle: async () => plain(idle) }),
+  refused(path, because),
+  open({ verb: "DELETE", path, handle: async () => noContent() }),
+];
+
+export const sealRoutes = [
+  secrets({
+    ...{ verb: "POST", path: "/sys/seal", access: "sudo", fresh: true, refuses: true },
+    handle: async () => {
+      throw badRequest("seal: the service is sealed by removing MASTER_KEY from the deployment");
+    },
+  }),
+  ...operation("/sys/rekey/init", NO_REKEY, REKEY),
+  refused("/sys/rekey/update", REKEY),
+  ...operation("/sys/generate-root/attempt", NO_GENERATION, ROOT_TOKEN),
+  refused("/sys/generate-root/update", ROOT_TOKEN),
+  // No other server could take over; upstream without a cluster answers the same.
+  secrets({ verb: "POST", path: "/sys/step-down", access: "sudo", fresh: true, handle: async () => noContent() }),
+  secrets({
+    verb: "GET",
+    path: "/sys/rotate/config",
+    access: "sudo",
+    handle: async (call) => envelope(call, { data: { enabled: false, interval: 0, max_operations: 0 }, flat: true }),
+  }),
+  secrets({
+    ...{ verb: "POST", path: "/sys/rotate/config", access: "sudo", refuses: true },
+    handle: async () => {
+      throw badRequest("rotate: there is no automatic rotation; call sys/rotate");
+    },
+  }),
+];

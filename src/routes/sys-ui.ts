@@ -1,0 +1,24 @@
+import { accessControl } from "../contracts/stubs.ts";
+import { denied } from "../platform/http/errors.ts";
+import { envelope } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
+
+/** What web interfaces of upstream read about their own token, with any valid one. */
+
+async function readAcl(call: AuthorisedCall): Promise<Response> {
+  const acl = await accessControl(call.env).resultantAcl(call.grant.identity.accessor);
+  // The token ended after it was authorized.
+  if (!acl) throw denied();
+  return envelope(call, { data: { ...acl, chroot_namespace: "" }, flat: true });
+}
+
+async function listNamespaces(call: AuthorisedCall): Promise<Response> {
+  const { identity, namespace } = call.grant;
+  const paths = await accessControl(call.env).visibleNamespaces(identity.accessor, namespace);
+  return envelope(call, { data: { keys: paths.map((path) => path.slice(namespace.length)) } });
+}
+
+export const uiRoutes = [
+  secrets({ verb: "GET", path: "/sys/internal/ui/resultant-acl", access: "token", fresh: true, handle: readAcl }),
+  secrets({ verb: "GET", path: "/sys/internal/ui/namespaces", access: "token", fresh: true, handle: listNamespaces }),
+];
