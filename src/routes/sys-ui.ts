@@ -3,7 +3,7 @@ import { denied } from "../platform/http/errors.ts";
 import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** What web interfaces of upstream read about their own token, with any valid one. */
+/** Reads of web interfaces about their own token; any valid token may use them. */
 
 async function readAcl(call: AuthorisedCall): Promise<Response> {
   const acl = await accessControl(call.env).resultantAcl(call.grant.identity.accessor);

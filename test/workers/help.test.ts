@@ -10,7 +10,7 @@ describe("?help=1", () => {
   it("describes the operations of a path, or the paths below it", async () => {
     const rows: readonly [path: string, says: RegExp][] = [
       ["/v1/sys/mounts/kv", /Path: sys\/mounts\/\{path\}\n\nGET: Read a mount\n {4}Needs: read on/],
-      ["/v1/sys/policies/acl", /LIST: List ACL policies/],
+      ["/v1/sys/policies/acl", /LIST: List the policies/],
       ["/v1/kv/data/app/db", /POST: .*\n/],
       ["/v1/kv/metadata", /LIST: /],
       ["/v1/kv/", /Paths:\n(?:.|\n)*data\/\{path\}/],

@@ -191,7 +191,7 @@ it("the deployment, its mounts, namespaces and keys", async () => {
   ])
     await ok("GET", `/v1/sys/${path}`);
   await ok("GET", "/v1/sys/config/cors");
-  await ok("POST", "/v1/sys/config/cors", { allowed_origins: "https://app.example", allowed_headers: "X-Mine" });
+  await ok("POST", "/v1/sys/config/cors", { allowed_origins: ["https://app.example"], allowed_headers: ["X-Mine"] });
   await ok("GET", "/v1/sys/config/cors");
   await ok("DELETE", "/v1/sys/config/cors");
   for (const path of ["ui/resultant-acl", "ui/namespaces", "specs/openapi"])
