@@ -13,8 +13,8 @@ describe("?help=1", () => {
       ["/v1/sys/policies/acl", /LIST: List the policies/],
       ["/v1/kv/data/app/db", /POST: .*\n/],
       ["/v1/kv/metadata", /LIST: /],
-      ["/v1/kv/", /Paths:\n(?:.|\n)*data\/\{path\}/],
-      ["/v1/sys/tools", /Paths:\n {4}sys\/tools\/hash\n/],
+      ["/v1/kv/", /Paths:\n\n(?:.|\n)*data\/\{path\}/],
+      ["/v1/sys/tools", /Paths:\n\n {4}sys\/tools\/hash\n/],
       ["/v1/auth/token", /auth\/token\/create\n/],
     ];
     for (const [path, says] of rows) {

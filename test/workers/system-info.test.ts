@@ -4,7 +4,7 @@ import { VERSION } from "../../src/platform/version.ts";
 import { issue } from "./access.ts";
 import { del, get, list, put } from "./client.ts";
 
-/* What clients read about the deployment, and the operations on it that this service does not have. */
+/* Descriptions of the deployment, and the operations on it that this service does not have. */
 
 describe("descriptions of the deployment", () => {
   const reads: readonly [path: string, expected: object][] = [
