@@ -31,6 +31,7 @@ import { NamespaceTree } from "./namespaces.ts";
 import { PathEvaluator } from "./path-evaluator.ts";
 import { PolicyAdmin } from "./policy-admin.ts";
 import { type Grants, PolicyStore } from "./policy-store.ts";
+import { Remounts } from "./remounts.ts";
 import { SecretsTokens } from "./secrets-tokens.ts";
 import { ServiceSettings } from "./service-settings.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
@@ -68,6 +69,7 @@ export class AccessParts {
   readonly clusterNamespaces: ClusterNamespaces;
   readonly deletions: NamespaceDeletions;
   readonly mounts: MountAdmin;
+  readonly remounts: Remounts;
   readonly deletedMounts: DeletedMounts;
   readonly authMounts: AuthMountTable;
   readonly entities: Entities;
@@ -161,7 +163,11 @@ export class AccessParts {
     });
     this.clusterNamespaces = new ClusterNamespaces(sql, this.publisher, this.deletions);
     this.deletedMounts = new DeletedMounts(sql);
+    const tellLater = ({ type, uuid, path }: Mount) =>
+      outbox.enlistLatest("moved", `${type} ${uuid}`, (seq: number) => ({ path, seq }));
+    this.remounts = new Remounts(this.mountTable, this.namespaceTree, { sql, commit, tellLater });
     const destroyLater = (mount: Mount) => {
+      this.remounts.forget(mount.uuid);
       this.leaseHolders.forget(mount.uuid);
       this.deletedMounts.add(mount, Date.now());
       outbox.enlist("unmount", `${mount.type} ${mount.uuid}`, null);

@@ -197,6 +197,13 @@ export class MountTable {
     this.#byNamespace = undefined;
   }
 
+  /** Moves a mount inside its namespace. Runs inside a transaction. @returns the mount at its new path */
+  move(mount: Mount, path: string): Mount {
+    this.#sql.exec("UPDATE mounts SET path = ? WHERE uuid = ?", path, mount.uuid);
+    this.#byNamespace = undefined;
+    return { ...mount, path };
+  }
+
   delete(uuid: string): void {
     this.#sql.exec("DELETE FROM mounts WHERE uuid = ?", uuid);
     this.#byNamespace = undefined;

@@ -28,6 +28,17 @@ export const accessOutboxTopics = (env: Env) =>
     upgrade: async (uuid) => {
       await kvStore(env, uuid).enableVersioning();
     },
+    /** Lane: type and uuid of a mount that moved. The last row holds its path, with a number that grows. */
+    moved: async (lane, rows) => {
+      const [type, uuid = ""] = lane.split(" ");
+      const [row] = rows.slice(-1);
+      const { path, seq } = JSON.parse(row?.body ?? "") as { path: string; seq: number };
+      const told =
+        type === "cloud-b"
+          ? await credentialEngine(env, uuid).moved(path, seq)
+          : await kvStore(env, uuid).moved(path, seq);
+      if (told && !told.ok) throw new Error(told.message);
+    },
     /** Lane: a mount. Rows: accessors of ended tokens. */
     leases: async (mount, rows) => {
       await credentialEngine(env, mount).tokensEnded(rows.map(({ body }) => JSON.parse(body) as string));

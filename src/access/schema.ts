@@ -147,4 +147,15 @@ export const accessMigrations: Migration[] = [
       token TEXT NOT NULL, namespace TEXT NOT NULL, path TEXT NOT NULL, value BLOB NOT NULL, bytes INTEGER NOT NULL,
       PRIMARY KEY (token, namespace, path)) STRICT`,
   },
+  {
+    because: "the paths that a mount had: ids of leases hold the path at which they were issued; moved in ms",
+    sql: `CREATE TABLE former_paths (
+      namespace TEXT NOT NULL, path TEXT NOT NULL, uuid TEXT NOT NULL, moved INTEGER NOT NULL,
+      PRIMARY KEY (namespace, path, uuid)) STRICT, WITHOUT ROWID`,
+  },
+  {
+    because: "the moves of mounts, whose results clients read; at in ms",
+    sql: `CREATE TABLE remounts (
+      id TEXT PRIMARY KEY, namespace TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL) STRICT`,
+  },
 ];

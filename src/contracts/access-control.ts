@@ -69,6 +69,19 @@ export interface Grant {
   readonly cacheable: boolean;
 }
 
+/** A path inside a namespace. */
+export interface Located {
+  readonly namespace: string;
+  readonly path: string;
+}
+
+/** The move of a mount. Paths from the root, with the namespace. */
+export interface Remount {
+  readonly source_mount: string;
+  readonly target_mount: string;
+  readonly status: "success";
+}
+
 /** Objects besides mounts that hold data keys. */
 export type KeyHolder = "sync-destination" | "sync-control" | "identity-issuer" | "node-session" | "cluster-registry";
 
@@ -128,13 +141,7 @@ export interface ResultantAcl {
 /** The methods of `AccessControl` that other objects and Workers call. */
 export interface AccessControlApi extends StoredObjectApi, AuthApi {
   /** Resolves the namespace of a path that needs no token. */
-  locate(
-    namespace: string,
-    path: string,
-  ): Result<{
-    namespace: string;
-    path: string;
-  }>;
+  locate(namespace: string, path: string): Result<Located>;
   /** Authorizes a request. Counts one use of a token with limited uses. */
   authorize(ask: AuthorizeRequest): Grant | Refusal;
   /** Returns seal state and cluster id; works while sealed. */
@@ -188,9 +195,16 @@ export interface AccessControlApi extends StoredObjectApi, AuthApi {
       }[];
     }
   >;
-  enableMount(namespace: string, path: string, request: MountBody): Result<Mount>;
+  /** Mounts an engine. Waits up to 2 s at a path that another mount left a moment ago. */
+  enableMount(namespace: string, path: string, request: MountBody): Promise<Result<Mount>>;
   /** Changes settings of a mount; may upgrade a KV mount to version 2. */
   tuneMount(namespace: string, path: string, request: TuneBody): Promise<Result<Mount>>;
+  /** Moves a mount inside its namespace, with its data, leases and associations. @returns an id for `remountStatus` */
+  remount(from: Located, to: Located): Promise<Result<string>>;
+  /** Returns the result of a move of this namespace; null for an unknown id. */
+  remountStatus(namespace: string, id: string): Remount | null;
+  /** Returns the mounts that may have issued a lease, each with the rest of its id; the most likely one first. */
+  mountsOfLease(namespace: string, id: string): { mount: Mount; id: string }[];
   /** Removes a mount at once and enqueues the destruction of its data. Idempotent. */
   disableMount(namespace: string, path: string): Promise<Result<null>>;
   listNamespaces(parent: string): Namespace[];

@@ -168,6 +168,8 @@ export interface Renewed {
 export interface CredentialEngineApi extends StoredObjectApi {
   config(): Result<Record<string, unknown>>;
   setConfig(body: ConfigFields, idsRequired: boolean, home: Home | null): Result<null>;
+  /** Records a move of the mount. @param seq grows with each move */
+  moved(path: string, seq: number): Result<null>;
   deleteConfig(): Result<null>;
   /** The identity of the engine at the cloud. */
   account(): Result<CloudAccount>;

@@ -121,6 +121,10 @@ export interface KvStoreApi extends StoredObjectApi {
   config(): KvConfig;
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void;
   rekey(term: number): void;
+  /** Records a move of the mount and notifies the watching destinations. @param seq grows with each move */
+  moved(path: string, seq: number): void;
+  /** Returns the mount's path after its last move; null for a mount that never moved. */
+  movedTo(): string | null;
   /** Deletes every secret of a removed mount and notifies its watchers. Idempotent. */
   destroy(): Promise<void>;
   /** Subscribes `destination` to changes of `path`. Idempotent. @returns the newest living version, or null */

@@ -177,9 +177,11 @@ export interface SyncDestinationApi extends StoredObjectApi {
   set(secret: SecretRef, keys?: readonly string[]): Promise<Result<AssociationsPage>>;
   remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<AssociationsPage>>;
   changed(mountUuid: string, secretNames: readonly string[]): Promise<void>;
+  /** A mount with associated secrets has moved to another path. */
+  mountMoved(mountUuid: string): void;
   /** The accessor of an association by the mount's path, for mounts that are gone. */
   accessorOf(mountPath: string, secretName: string): string | null;
-  /** The entries of a secret, by the path that its mount had when it was set. */
+  /** The entries of a secret, by the path of its mount. */
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[];
   /** Returns the associations in `ids`, or one page of all when `ids` is null. */
   associations(ids: readonly string[] | null, after?: string, limit?: number): Result<AssociationsPage>;

@@ -60,6 +60,15 @@ export class ConfigStore {
     if (!before || ROTATION.some((field) => before[field] !== config[field])) this.#schedule(nextRotation(config, now));
   }
 
+  /** Whether a move of the mount is later than the recorded one. */
+  isNewMove(seq: number): boolean {
+    return seq > Number(this.#state.get("moved") ?? 0);
+  }
+
+  recordMove(seq: number): void {
+    this.#state.set("moved", String(seq));
+  }
+
   delete(): void {
     this.#sql.exec("DELETE FROM config");
     this.#config.forget();

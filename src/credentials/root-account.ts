@@ -33,6 +33,17 @@ export class RootAccount {
     return ok(null);
   }
 
+  /** Changes the path of the mount in the claims of its identity tokens. @param seq grows with each move. @throws Sealed */
+  moved(path: string, seq: number): void {
+    const { config, commit } = this.#deps;
+    if (!config.isNewMove(seq)) return;
+    const before = config.find();
+    commit(() => {
+      config.recordMove(seq);
+      if (before?.home) config.put({ ...before, home: { ...before.home, mountPath: path } }, Date.now());
+    });
+  }
+
   /** Deletes the configuration; roles and leases stay. */
   forget(): void {
     this.#deps.commit(() => {

@@ -10,6 +10,8 @@ interface State {
   readonly gone: boolean;
   /** Undefined before the first write of the API of version 1, and in stores that never had one. */
   readonly engine: Engine | undefined;
+  /** Where the mount is since its last move; null for one that never moved. `seq` grows with each move. */
+  readonly moved: { readonly path: string; readonly seq: number } | null;
 }
 
 /** Settings of a KV mount, in `settings` of `KvStore`. Held in memory, because every write needs them. */
@@ -30,6 +32,7 @@ export class MountState {
         config: config === undefined ? DEFAULT_CONFIG : (JSON.parse(config) as KvConfig),
         gone: values.has("gone"),
         engine: values.get("engine") as Engine | undefined,
+        moved: JSON.parse(values.get("moved") ?? "null") as State["moved"],
       };
     }
     return this.#state;
@@ -41,7 +44,7 @@ export class MountState {
   }
 
   /** Changes a setting. Runs inside a transaction. */
-  set(name: "config" | "gone" | "engine", value: string): void {
+  set(name: "config" | "gone" | "engine" | "moved", value: string): void {
     this.#sql.exec(
       "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
       name,

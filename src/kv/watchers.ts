@@ -64,6 +64,12 @@ export class Watchers {
     return rows.map((row) => row.path);
   }
 
+  /** Every destination that watches a path. */
+  destinations(): string[] {
+    const rows = this.#sql.exec<{ destination: string }>("SELECT DISTINCT destination FROM watchers").toArray();
+    return rows.map(({ destination }) => destination);
+  }
+
   nextExpiry(): number | null {
     if (this.#nextExpiry === undefined) {
       this.#nextExpiry = this.#sql.exec<{ at: number | null }>("SELECT min(at) AS at FROM expiries").one().at;

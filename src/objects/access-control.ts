@@ -19,7 +19,9 @@ import type {
   CorsSettings,
   Grant,
   KeyHolder,
+  Located,
   Namespace,
+  Remount,
   ResultantAcl,
   ServiceStatus,
 } from "../contracts/access-control.ts";
@@ -137,7 +139,8 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return this.#parts.mounts.every(limit);
   }
 
-  enableMount(namespace: string, path: string, request: MountRequest): Result<Mount> {
+  async enableMount(namespace: string, path: string, request: MountRequest): Promise<Result<Mount>> {
+    await this.#vacated(namespace, path);
     return this.#parts.mounts.enable(namespace, path, request);
   }
 
@@ -145,6 +148,21 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     const tuned = this.#parts.mounts.tune(namespace, path, request);
     await this.outbox.drain("upgrade");
     return tuned;
+  }
+
+  async remount(from: Located, to: Located): Promise<Result<string>> {
+    await this.#vacated(to.namespace, to.path);
+    const moved = this.#parts.remounts.move(from, to);
+    if (moved.ok) await this.outbox.drain("moved");
+    return moved;
+  }
+
+  remountStatus(namespace: string, id: string): Remount | null {
+    return this.#parts.remounts.status(namespace, id);
+  }
+
+  mountsOfLease(namespace: string, id: string): { mount: Mount; id: string }[] {
+    return this.#parts.remounts.ofLease(namespace, id);
   }
 
   async disableMount(namespace: string, path: string): Promise<Result<null>> {
@@ -501,6 +519,12 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   protected override async onAlarm(now: number): Promise<void> {
     this.#parts.tokens.expire(now, EXPIRED_PER_ALARM);
     await Promise.all([this.#parts.publisher.published(), this.#sweep.run(now), this.#parts.deletions.resume(now)]);
+  }
+
+  /** Resolves once no isolate uses a cached grant for a mount that left this path. */
+  async #vacated(namespace: string, path: string): Promise<void> {
+    const until = this.#parts.remounts.vacatedUntil(namespace, path);
+    if (until > 0) await scheduler.wait(until - Date.now());
   }
 
   /** Resolves after one attempt to deliver the events of a change. */

@@ -109,6 +109,13 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return refuseIfSealed(() => this.#root.configure(body, idsRequired, home));
   }
 
+  moved(path: string, seq: number): Result<null> {
+    return refuseIfSealed(() => {
+      this.#root.moved(path, seq);
+      return ok(null);
+    });
+  }
+
   deleteConfig(): Result<null> {
     return refuseIfSealed(() => {
       this.#root.forget();

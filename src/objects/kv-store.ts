@@ -10,7 +10,6 @@ import type {
   WriteRights,
   Written,
 } from "../contracts/kv-store.ts";
-import { syncDestination } from "../contracts/stubs.ts";
 import { listFolder } from "../kv/listing.ts";
 import { MountState } from "../kv/mount-state.ts";
 import { kvMigrations } from "../kv/schema.ts";
@@ -18,19 +17,17 @@ import { Secrets } from "../kv/secrets.ts";
 import { changeConfig, changeSettings } from "../kv/settings.ts";
 import { UnversionedSecrets } from "../kv/unversioned.ts";
 import { deletionAt, emptySecret, keptVersions, lives, versionView } from "../kv/version.ts";
+import { WatchDelivery } from "../kv/watch-delivery.ts";
 import { Watchers } from "../kv/watchers.ts";
 import { mergePatch, parseLossless } from "../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
-import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 
 const WATCHERS_TOLD_INLINE = 8;
 const EXPIRED_PER_ALARM = 500;
-/** Maximum of paths per destination that are announced inline. */
-const MAX_INLINE_ANNOUNCEMENTS = 100;
 /** A patch may grow a secret; beyond this size its sealed form would not fit a row. */
 const MAX_DATA_BYTES = 1024 * 1024;
 
@@ -43,6 +40,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   readonly #mount: string;
   readonly #secrets: Secrets;
   readonly #watchers: Watchers;
+  readonly #delivery: WatchDelivery;
   readonly #state: MountState;
   readonly #unversioned: UnversionedSecrets;
 
@@ -55,11 +53,15 @@ export class KvStore extends StoredObject implements KvStoreApi {
       ctx,
       env,
       { data_keys: dataKeyMigrations, kv: kvMigrations },
-      { changed: (lane, rows) => this.#deliverChanged(lane, rows) },
+      {
+        changed: (lane, rows) => this.#delivery.changed(lane, rows),
+        moved: (destination) => this.#delivery.moved(destination),
+      },
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
     this.#secrets = new Secrets(this.sql);
     this.#watchers = new Watchers(this.sql);
+    this.#delivery = new WatchDelivery(this.env, this.#mount, this.#watchers, this.outbox);
     this.#keys = new DataKeys(this.sql, this.#mount, () => this.env.MASTER_KEY);
     this.#state = new MountState(this.sql);
     this.#unversioned = new UnversionedSecrets({
@@ -188,12 +190,25 @@ export class KvStore extends StoredObject implements KvStoreApi {
     if (!this.#state.get().gone) this.commit(() => this.#keys.rotate(term, Date.now()));
   }
 
+  moved(path: string, seq: number): void {
+    if (seq <= (this.#state.get().moved?.seq ?? 0)) return;
+    this.commit(() => {
+      this.#state.set("moved", JSON.stringify({ path, seq }));
+      for (const destination of this.#watchers.destinations()) this.#delivery.enlistMoved(destination);
+    });
+    this.ctx.waitUntil(this.outbox.drain("moved"));
+  }
+
+  movedTo(): string | null {
+    return this.#state.get().moved?.path ?? null;
+  }
+
   /** Destroys every secret of the mount and notifies its watchers. Idempotent. */
   async destroy(): Promise<void> {
     this.commit(() => {
       this.#state.set("gone", "1");
       this.#secrets.clear();
-      for (const path of this.#watchers.paths()) this.#enlistWatchers(path);
+      for (const path of this.#watchers.paths()) this.#delivery.enlist(path);
       this.sql.exec("DELETE FROM data_keys");
     });
     await this.outbox.drain("changed");
@@ -204,7 +219,13 @@ export class KvStore extends StoredObject implements KvStoreApi {
   /** Notifies `destination` of future changes of `path`. Idempotent. @returns the newest live version, or null */
   watch(path: string, destination: string): number | null {
     const now = Date.now();
-    this.commit(() => this.#watchers.add(path, destination, now));
+    const { moved } = this.#state.get();
+    this.commit(() => {
+      this.#watchers.add(path, destination, now);
+      // The destination may have recorded the path before the move.
+      if (moved) this.#delivery.enlistMoved(destination);
+    });
+    if (moved) this.ctx.waitUntil(this.outbox.drain("moved"));
     return this.#secrets.newestLiving(path, now)?.version ?? null;
   }
 
@@ -242,7 +263,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   protected override async onAlarm(now: number): Promise<void> {
     const { expired, told } = this.commit(() => {
       const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
-      return { expired, told: expired.flatMap((path) => this.#enlistWatchers(path)) };
+      return { expired, told: expired.flatMap((path) => this.#delivery.enlist(path)) };
     });
     for (const secret of expired) recordAction("version-expired", { mount: this.#mount, secret });
     if (told.length > 0) await this.outbox.drain("changed");
@@ -284,7 +305,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
         current_version: version,
         oldest_version: prunes ? version - kept + 1 : secret.oldest_version,
       });
-      return this.#enlistWatchers(path);
+      return this.#delivery.enlist(path);
     });
     return ok({ metadata: versionView(row, secret.custom_metadata), watchers: this.#announce(watchers) });
   }
@@ -299,7 +320,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       this.#state.markVersioned();
       if (!change(now)) return [];
       this.#secrets.touch(path, now);
-      return this.#enlistWatchers(path);
+      return this.#delivery.enlist(path);
     });
     return ok(this.#announce(watchers));
   }
@@ -313,30 +334,10 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return { ok: true, state: "lives", data, metadata };
   }
 
-  /** One pending row per destination, however many paths change: only the newest state matters. */
-  #enlistWatchers(path: string): string[] {
-    const watchers = this.#watchers.of(path, Date.now());
-    for (const destination of watchers) {
-      this.#watchers.mark(path, destination, this.outbox.enlistLatest("changed", destination, null));
-    }
-    return watchers;
-  }
-
   /** Starts delivery to the watchers without delaying the answer. @returns those worth trying at once */
   #announce(watchers: readonly string[]): readonly string[] {
     if (watchers.length > 0) this.ctx.waitUntil(this.outbox.drain("changed"));
     return watchers.slice(0, WATCHERS_TOLD_INLINE);
-  }
-
-  async #deliverChanged(lane: string, rows: readonly OutboxRow[]): Promise<() => void> {
-    // Rows of an earlier release also name the path.
-    const [destination = ""] = lane.split("\n");
-    const paths = this.#watchers.pending(destination, MAX_INLINE_ANNOUNCEMENTS);
-    if (paths.length > 0) await syncDestination(this.env, destination).changed(this.#mount, paths);
-    return () => {
-      this.#watchers.acknowledge(destination, paths, rows.at(-1)?.seq ?? 0);
-      if (paths.length === MAX_INLINE_ANNOUNCEMENTS) this.outbox.enlistLatest("changed", destination, null);
-    };
   }
 
   /** Sealing context of a version: it cannot be opened elsewhere. */

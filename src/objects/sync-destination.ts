@@ -42,6 +42,7 @@ import { Poll } from "../sync/poll.ts";
 import { copyRecords, plannedChanges, previewed } from "../sync/preview.ts";
 import { Purge } from "../sync/purge.ts";
 import { QueueQuota } from "../sync/queue-quota.ts";
+import { Relocation } from "../sync/relocation.ts";
 import { RemoteObjects } from "../sync/remote-objects.ts";
 import { Resync } from "../sync/resync.ts";
 import { type AssociationRow, destinationMigrations } from "../sync/schema.ts";
@@ -62,6 +63,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   readonly #desiredState: DesiredState;
   readonly #poll: Poll;
   readonly #announcements: AnnouncementDelivery;
+  readonly #relocation: Relocation;
 
   protected override get kind() {
     return "sync-destination" as const;
@@ -82,6 +84,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
         listing: () => this.#announcements.listing(),
         associations: (_lane, rows) => this.#announcements.associations(rows),
         relist: (_lane, rows) => this.#announcements.relist(rows),
+        moved: (mountUuid, rows) => this.#relocation.deliver(mountUuid, rows),
         "key-holder": () => this.#announcements.keyHolder(),
         app: () => this.#announcements.app(),
         targets: () => this.#announcements.targets(),
@@ -93,6 +96,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     this.#configuration = new Configuration(this.#parts);
     this.#desiredState = new DesiredState(this.#parts);
     this.#poll = new Poll(this.#parts);
+    this.#relocation = new Relocation(this.#parts);
     this.#announcements = new AnnouncementDelivery(this.#parts, this.#configuration, this.#keys);
   }
 
@@ -188,12 +192,16 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     return this.#desiredState.changed(mountUuid, secretNames);
   }
 
+  mountMoved(mountUuid: string): void {
+    this.#relocation.begin(mountUuid);
+  }
+
   /** The accessor of an association by the mount's path, for deleted mounts. */
   accessorOf(mountPath: string, secretName: string): string | null {
     return this.#parts.associations.ofPath(mountPath, secretName)?.mount_accessor ?? null;
   }
 
-  /** Entries of a secret, by the mount path at the time of association. */
+  /** Entries of a secret, by the mount's path. */
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[] {
     const { record, associations, breaker } = this.#parts;
     const row = record.row() ? associations.ofPath(mountPath, secretName) : null;

@@ -8,8 +8,8 @@ import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /**
- * Leases of all mounts (https://developer.hashicorp.com/vault/api-docs/system/leases). A lease's id begins with its
- * mount's path.
+ * Leases of all mounts (https://developer.hashicorp.com/vault/api-docs/system/leases). A lease's id begins with the path
+ * of its mount. Prefixes are compared with current paths only.
  */
 
 const REVOKE_MS = 60_000;
@@ -33,12 +33,19 @@ interface Place {
   readonly id: string;
 }
 
-/** The mount of a lease in path or body; null when it does not exist. */
+/**
+ * The mount of a lease in path or body; null when it does not exist. An id with the former path of a mount that moved
+ * stays valid; the mount that is there now comes first.
+ */
 async function placeOf(call: AuthorisedCall, body: { readonly lease_id?: string | undefined }): Promise<Place | null> {
   const id = call.params["id"] || body.lease_id;
   if (!id) throw badRequest("lease_id must be specified");
-  const mount = await accessControl(call.env).findMount(call.grant.namespace, id);
-  return mount?.type === "cloud-b" ? { mount, id: id.slice(mount.path.length) } : null;
+  const mounts = await accessControl(call.env).mountsOfLease(call.grant.namespace, id);
+  const places = mounts.filter(({ mount }) => mount.type === "cloud-b");
+  const [first, ...others] = places;
+  if (others.length === 0) return first ?? null;
+  for (const place of places) if ((await engineOf(call, place.mount).lookup(place.id)).ok) return place;
+  return first ?? null;
 }
 
 const engineOf = (call: AuthorisedCall, { uuid }: Mount) => credentialEngine(call.env, uuid);

@@ -41,6 +41,7 @@ import { infoRoutes } from "./sys-info.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { policyRoutes } from "./sys-policies.ts";
+import { remountRoutes } from "./sys-remount.ts";
 import { sealRoutes } from "./sys-seal.ts";
 import { agentHealthRoutes, statusRoutes } from "./sys-status.ts";
 import { toolRoutes } from "./sys-tools.ts";
@@ -65,6 +66,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...uiRoutes,
   ...mountTableRoutes,
   ...authMountRoutes,
+  ...remountRoutes,
   ...leaseRoutes,
   ...cubbyholeRoutes,
   ...namespaceRoutes,

@@ -63,10 +63,30 @@ export class Associations {
     return this.#where("mount_uuid = ? AND secret_name = ?", mountUuid, secretName);
   }
 
-  /** Finds by the path the mount had when the secret was set. Of several mounts at that path the newest wins. */
+  /** Finds by the mount's last known path. Of several mounts at that path the newest wins. */
   ofPath(mountPath: string, secretName: string): AssociationRow | null {
     const where = "mount_path = ? AND secret_name = ? ORDER BY rowid DESC LIMIT 1";
     return this.#where(where, mountPath, secretName)[0] ?? null;
+  }
+
+  /** One page of a mount's associations that record another path. */
+  elsewhere(mountUuid: string, path: string, after: string, limit: number): AssociationRow[] {
+    return this.#where(
+      "mount_uuid = ? AND secret_name > ? AND mount_path <> ? ORDER BY secret_name LIMIT ?",
+      mountUuid,
+      after,
+      path,
+      limit,
+    );
+  }
+
+  /** Records the new path of a mount. Names of remote objects keep the old one until the association is set again. */
+  relocate({ id }: AssociationRow, path: string): void {
+    this.#sql.exec(
+      "UPDATE associations SET named_path = ifnull(named_path, mount_path), mount_path = ? WHERE id = ?",
+      path,
+      id,
+    );
   }
 
   page(after: string, limit: number): AssociationRow[] {
@@ -97,7 +117,12 @@ export class Associations {
   set(secret: SecretRef, { naming, steps, place }: Planned, now: number): void {
     const id = associationId(secret);
     if (!this.find(id)) this.#insert(id, secret, now);
-    this.#sql.exec("UPDATE associations SET asked = 1, naming = ? WHERE id = ?", this.#namingId(naming), id);
+    this.#sql.exec(
+      "UPDATE associations SET asked = 1, naming = ?, mount_path = ?, named_path = NULL WHERE id = ?",
+      this.#namingId(naming),
+      secret.mountPath,
+      id,
+    );
     this.#remoteObjects.apply(id, steps, now, place);
     this.#remoteObjects.forgetFingerprints(id);
     this.#enqueue(id, "present", now, { queued: true, failed: false });
@@ -269,4 +294,10 @@ export const secretOf = (row: AssociationRow): SecretRef => ({
   mountAccessor: row.mount_accessor,
   mountPath: row.mount_path,
   secretName: row.secret_name,
+});
+
+/** The secret with the mount's path as names of its remote objects contain it. */
+export const namedSecretOf = (row: AssociationRow): SecretRef => ({
+  ...secretOf(row),
+  mountPath: row.named_path ?? row.mount_path,
 });

@@ -2,9 +2,9 @@ import type { AssociationsPage } from "../contracts/sync-destination.ts";
 import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
-import { announceAssociation, announceWatch, drainAssociation } from "./announcements.ts";
+import { announceAssociation, announceListing, announceWatch, drainAssociation } from "./announcements.ts";
 import { type AssociationCheck, checkAssociation, PURGING } from "./association-check.ts";
-import { associationId } from "./associations.ts";
+import { associationId, secretOf } from "./associations.ts";
 import { associationsPage } from "./associations-page.ts";
 import type { DestinationDependencies } from "./dependencies.ts";
 import { NONE_TAKEN, type TakenNames } from "./remote-objects.ts";
@@ -101,8 +101,14 @@ export class DesiredState {
     const { naming, steps, found } = admitted;
     const now = Date.now();
     commit(() => {
-      if (associations.find(associationId(secret))) announceWatch(outbox, secret);
-      else {
+      const before = associations.find(associationId(secret));
+      if (before) {
+        announceWatch(outbox, secret);
+        // The mount moved since the last set.
+        if (before.mount_path !== secret.mountPath) {
+          for (const listed of [secretOf(before), secret]) announceListing(outbox, listed);
+        }
+      } else {
         resync.begin(now);
         announceAssociation(outbox, secret);
       }

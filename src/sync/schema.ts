@@ -139,6 +139,11 @@ export const destinationMigrations: Migration[] = [
       ALTER TABLE copies ADD COLUMN claimed TEXT;
       CREATE TABLE neighbours (destination TEXT PRIMARY KEY) STRICT, WITHOUT ROWID`,
   },
+  {
+    because:
+      "mount_path follows a mount that moves; named_path = the path in names of remote objects until the association is set again, NULL: the same",
+    sql: "ALTER TABLE associations ADD COLUMN named_path TEXT",
+  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -165,6 +170,8 @@ export interface AssociationRow extends Record<string, SqlStorageValue> {
   mount_uuid: string;
   mount_accessor: string;
   mount_path: string;
+  /** The mount's path in names of remote objects, after a move; null: `mount_path`. */
+  named_path: string | null;
   secret_name: string;
   wish: "present" | "absent";
   intent: number;

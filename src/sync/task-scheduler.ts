@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { ObjectResult, ObjectTask, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
-import { type Associations, secretOf } from "./associations.ts";
+import { type Associations, namedSecretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import { type DesiredObject, desiredObjects } from "./external-name.ts";
@@ -119,7 +119,7 @@ export class TaskScheduler {
 
   #wanted(found: Found, row: AssociationRow, keys: readonly string[]): DesiredObject[] {
     const { associations, record } = this.#parts;
-    return desiredObjects(record.scope(found.row, associations.namingOf(row)), found.type, secretOf(row), keys);
+    return desiredObjects(record.scope(found.row, associations.namingOf(row)), found.type, namedSecretOf(row), keys);
   }
 
   /** Completes tasks with their results. @returns the associations that were deleted */

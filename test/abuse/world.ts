@@ -130,6 +130,7 @@ const parameters: Readonly<Record<string, string>> = {
   type: "in-mem",
   mount: "kv",
   prefix: "cloud-b/creds/n",
+  migration: "none",
   node: NODE,
 };
 

@@ -39,6 +39,7 @@ const parameters: Readonly<Record<string, string>> = {
   mount: "kv",
   id: "cloud-b/creds/n/none",
   prefix: "cloud-b",
+  migration: "none",
   accessor: "00000000-0000-4000-8000-000000000000",
   source: "platform",
   bytes: "16",

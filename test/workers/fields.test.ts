@@ -72,6 +72,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "identity_token_key plugin_version",
     "terraform › is refused what has no effect: vault_mount with %j › plugin_version",
   ],
+  [/sys\/remount/, "from to", "remount › returns the id of the move in data and at the top level, and its status"],
   [
     /renew|revoke|lookup/,
     "lease_id increment",

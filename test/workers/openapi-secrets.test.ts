@@ -52,6 +52,11 @@ it("KV secrets of version 1", async () => {
   await ok("LIST", "/v1/kv-v1");
   await ok("LIST", "/v1/kv-v1/app");
   await ok("DELETE", "/v1/kv-v1/app/db");
+  const { migration_id: move } = (await ok("POST", "/v1/sys/remount", { from: "kv-v1", to: "elsewhere" })).body.data;
+  await ok("GET", `/v1/sys/remount/status/${move}`);
+  await any("GET", "/v1/sys/remount/status/none");
+  await any("POST", "/v1/sys/remount", { from: "elsewhere", to: "secret" });
+  await ok("POST", "/v1/sys/remount", { from: "elsewhere", to: "kv-v1" });
   await any("GET", "/v1/kv-v1/app/db");
   await any("LIST", "/v1/kv-v1");
   await any("POST", "/v1/kv-v1/app/db", {});

@@ -108,6 +108,8 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "GET /v1/sys/mounts/:path+": "read",
   "POST /v1/sys/mounts/:path+": "update",
   "DELETE /v1/sys/mounts/:path+": "delete",
+  "POST /v1/sys/remount": "update sudo",
+  "GET /v1/sys/remount/status/:migration": "read",
   // Any capability in the mount suffices: see rights-secrets.test.ts.
   "GET /v1/sys/internal/ui/mounts/:path+": "in the mount",
   "GET /v1/sys/auth": "read",

@@ -56,6 +56,11 @@ const mount = {
 };
 const Mount = z.object(mount).meta({ id: "Mount" });
 const MountWithPath = z.object({ ...mount, path: z.string() });
+const Move = z.object({
+  migration_id: z.string(),
+  migration_info: z.object({ source_mount: z.string(), target_mount: z.string(), status: z.literal("success") }),
+});
+
 const Glimpse = z.object({ type: z.string(), description: z.string(), options: texts.nullable() });
 
 const Tuned = z.object({
@@ -173,6 +178,23 @@ export const system = group(
       description: "A mount of type `cloud-b` revokes its leases first.",
       answers: noContent,
       errors: [502, 504],
+    },
+    "POST /sys/remount": {
+      id: "moveMount",
+      summary: "Move a mount to another path",
+      description:
+        "The mount keeps its uuid, accessor, secrets, leases and associations. It is complete when it is answered. Leases stay valid under their earlier ids. A mount stays in its namespace.",
+      body: {
+        fields: { from: "The path of the mount.", to: "Its new path." },
+        required: ["from", "to"],
+      },
+      answers: data("The id of the move.", z.object({ migration_id: z.string() }), { flat: true }),
+    },
+    "GET /sys/remount/status/:migration": {
+      id: "readMove",
+      summary: "Read the result of a move",
+      path: { migration: "The `migration_id` of the move. It is kept for 30 days." },
+      answers: data("The move.", Move, { flat: true }),
     },
     "GET /sys/internal/ui/mounts": {
       id: "listVisibleMounts",

@@ -1,0 +1,47 @@
+import { kvStore } from "../contracts/stubs.ts";
+import type { OutboxRow } from "../platform/durable/outbox.ts";
+import { announceListing } from "./announcements.ts";
+import { secretOf } from "./associations.ts";
+import type { DestinationDependencies } from "./dependencies.ts";
+
+const PAGE = 500;
+
+/**
+ * Follows mounts that move: records the new path in associations and listings. Remote objects keep their names, and
+ * nothing is pushed. Owned by `SyncDestination`. Costs one outbox row per mount, and a transaction per 500 associations.
+ */
+export class Relocation {
+  readonly #parts: DestinationDependencies;
+
+  constructor(parts: DestinationDependencies) {
+    this.#parts = parts;
+  }
+
+  /** Enqueues the move of a mount. Its path is read at delivery, so late and repeated notices do no harm. */
+  begin(mountUuid: string): void {
+    const { outbox, commit, waitUntil } = this.#parts;
+    commit(() => outbox.enlistLatest("moved", mountUuid, ""));
+    waitUntil(outbox.drain("moved").then(() => outbox.drain("associations")));
+  }
+
+  /** Updates one page of a mount's associations. @param rows hold the secret before the page */
+  async deliver(mountUuid: string, rows: OutboxRow[]): Promise<() => void> {
+    const { env, outbox, associations } = this.#parts;
+    // One page at a time bounds the outbox to a page of rows.
+    await outbox.drain("associations");
+    if (outbox.holds("associations")) throw new Error("the listings are behind");
+    const path = await kvStore(env, mountUuid).movedTo();
+    return () => {
+      if (path === null) return;
+      const after = JSON.parse(rows.at(-1)?.body ?? '""') as string;
+      const page = associations.elsewhere(mountUuid, path, after, PAGE);
+      for (const row of page) {
+        const secret = secretOf(row);
+        associations.relocate(row, path);
+        for (const mountPath of [secret.mountPath, path]) announceListing(outbox, { ...secret, mountPath });
+      }
+      const last = page.at(-1);
+      if (last && page.length === PAGE) outbox.enlist("moved", mountUuid, last.secret_name);
+    };
+  }
+}
