@@ -314,7 +314,7 @@ describe("the playground", () => {
   it("shows the tours of the documents working, and begins anew at each start", async () => {
     const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
     const service = await npmStart(settings).ready();
-    const guides = ["policies-and-tokens", "namespaces", "secrets"];
+    const guides = ["policies-and-tokens", "logins", "namespaces", "secrets"];
     for (const page of ["events", "volumes", "sync", "credentials", ...guides]) {
       const shown = shownIn(join(dir, `docs/guides/${page}.md`), "Tour");
       const printed = await service.session(shown.map(({ command }) => command));
