@@ -35,6 +35,7 @@ import { Remounts } from "./remounts.ts";
 import { SecretsTokens } from "./secrets-tokens.ts";
 import { ServiceSettings } from "./service-settings.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
+import { TokenRoles } from "./token-roles.ts";
 import { TokenRules } from "./token-rules.ts";
 import { TokenSecrets } from "./token-secrets.ts";
 import { TokenStore } from "./token-store.ts";
@@ -56,6 +57,7 @@ export class AccessParts {
   readonly tokenStore: TokenStore;
   readonly tokenSecrets: TokenSecrets;
   readonly policyStore: PolicyStore;
+  readonly tokenRoles: TokenRoles;
   readonly namespaceTree: NamespaceTree;
   readonly mountTable: MountTable;
   readonly publisher: AccessPublisher;
@@ -101,6 +103,7 @@ export class AccessParts {
     this.policyStore = new PolicyStore(sql);
     this.namespaceTree = new NamespaceTree(sql);
     this.mountTable = new MountTable(sql);
+    this.tokenRoles = new TokenRoles({ sql, namespaces: this.namespaceTree, commit });
     this.publisher = new Journal({
       commit,
       enlist: (entry) => outbox.enlist("event", "log", entry),
@@ -126,7 +129,7 @@ export class AccessParts {
     this.bootstrap = new Bootstrap(this.deploymentState, this.tokenStore, this.tokenSecrets);
     const isUnchanged = (row: TokenRow) => this.logins.isUnchanged(row);
     this.tokens = new SecretsTokens(this.tokenStore, rules, this.namespaceTree, this.publisher, evaluator, {
-      ...{ grantsOf, isUnchanged },
+      ...{ grantsOf, isUnchanged, entities: this.entities, roles: this.tokenRoles },
     });
     this.authorizer = new Authorizer(this.tokenStore, this.tokens, this.namespaceTree, this.mountTable, evaluator, {
       grantsOf,
@@ -157,7 +160,7 @@ export class AccessParts {
     });
     this.namespaces = new NamespaceAdmin({
       ...{ tree: this.namespaceTree, mounts: this.mountTable, policies: this.policyStore, tokens: this.tokenStore },
-      ...{ authMounts: this.authMounts, entities: this.entities },
+      ...{ authMounts: this.authMounts, entities: this.entities, tokenRoles: this.tokenRoles },
       ...{ terms: this.terms, publisher: this.publisher, deletions: this.deletions },
       clear: (path) => syncControl(env).clearNamespace(path),
     });

@@ -115,6 +115,9 @@ const storedConfig = ({ config, local, seal_wrap }: AuthMount): string =>
 
 const SEGMENT = /^[A-Za-z0-9_.@-]{1,128}$/;
 
+/** The accessor of the built-in method of tokens, derived from the namespace's id, since there is one in each. */
+export const tokenMountAccessor = (namespaceId: string): string => `auth_token_${namespaceId}`;
+
 /** Normalizes the path of an auth mount to the stored form `a/b/`, or refuses it. */
 export function authPath(text: string): Result<string> {
   const segments = text.split("/").filter((segment) => segment !== "");

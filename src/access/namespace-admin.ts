@@ -10,6 +10,7 @@ import type { MountTable } from "./mounts.ts";
 import type { NamespaceDeletions } from "./namespace-deletions.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import type { PolicyStore } from "./policy-store.ts";
+import type { TokenRoles } from "./token-roles.ts";
 import type { TokenStore } from "./token-store.ts";
 
 interface Dependencies {
@@ -20,6 +21,7 @@ interface Dependencies {
   readonly terms: KeyRotation;
   readonly authMounts: AuthMountTable;
   readonly entities: Entities;
+  readonly tokenRoles: TokenRoles;
   readonly publisher: AccessPublisher;
   readonly deletions: NamespaceDeletions;
   /** Clears remains of an earlier namespace at a path, in all objects with content. Idempotent. */
@@ -82,11 +84,12 @@ export class NamespaceAdmin {
 
   /** Deletes the namespace's own rows inside the caller's transaction. */
   remove(path: string): void {
-    const { tree, policies, tokens, entities, publisher } = this.#deps;
+    const { tree, policies, tokens, tokenRoles, entities, publisher } = this.#deps;
     const accessors = tokens.ofNamespace(path);
     const stored = policies.stored(path);
     tokens.delete(accessors);
     for (const { name } of stored) policies.delete(path, name);
+    tokenRoles.deleteNamespace(path);
     entities.deleteNamespace(path);
     tree.delete(path);
     publisher.emit([...accessors.map(tokenDeleted), ...stored.map(policyDeleted)]);

@@ -158,4 +158,10 @@ export const accessMigrations: Migration[] = [
     sql: `CREATE TABLE remounts (
       id TEXT PRIMARY KEY, namespace TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL) STRICT`,
   },
+  {
+    because: "roles of auth/token, as JSON; role = the role that a token was made with, in the token's namespace",
+    sql: `CREATE TABLE token_roles (
+      namespace TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (namespace, name)) STRICT;
+      ALTER TABLE tokens ADD COLUMN role TEXT`,
+  },
 ];

@@ -1,13 +1,16 @@
 import type { Capability } from "../contracts/policies.ts";
-import type { Authed, RightsCheck, TokenName } from "../contracts/tokens.ts";
+import type { Authed, RightsCheck, TokenKind, TokenName } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
+import { tokenMountAccessor } from "./auth-mounts.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
+import type { Entities } from "./entities.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import { allows, type PathEvaluator } from "./path-evaluator.ts";
 import type { Grants } from "./policy-store.ts";
 import type { TokenRequest, TokenRow } from "./token.ts";
+import type { TokenRoles } from "./token-roles.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 
@@ -19,6 +22,8 @@ interface Holders {
   grantsOf(row: TokenRow): Grants;
   /** Whether the role or user that a token was issued for still exists; true for tokens without one. */
   isUnchanged(row: TokenRow): boolean;
+  readonly entities: Entities;
+  readonly roles: TokenRoles;
 }
 
 /** Creates, looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
@@ -52,20 +57,31 @@ export class SecretsTokens {
   }
 
   /** @throws Sealed */
-  create(caller: string, namespace: string, path: string, request: TokenRequest, orphan: boolean): Result<Authed> {
+  create(caller: string, namespace: string, path: string, request: TokenRequest, kind: TokenKind): Result<Authed> {
     const now = Date.now();
     const parent = this.#store.byAccessor(caller, now, true);
     if (!parent) return refuse("denied", "permission denied");
     if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
-    const draft = this.#rules.draft(parent, namespace, path, request, orphan, now);
+    const role = kind.role === null ? null : this.#holders.roles.get(namespace, kind.role);
+    if (kind.role !== null && !role) return refuse("invalid", `unknown role ${kind.role}`);
+    const draft = this.#rules.draft(parent, namespace, path, request, { orphan: kind.orphan, role }, now);
     if (!draft.ok) return draft;
     const { secret, token, warnings } = draft.value;
-    const row = this.#publisher.commit(() => {
-      const inserted = this.#store.insert(secret, token);
-      this.#publisher.emit([tokenUpserted(inserted)], [{ token: inserted.accessor }]);
-      return inserted;
+    return this.#publisher.commit(() => {
+      const entity = request.entity_alias
+        ? this.#entityOf(namespace, request.entity_alias, now)
+        : ok(token.entity_id as string);
+      if (!entity.ok) return entity;
+      const row = this.#store.insert(secret, { ...token, entity_id: entity.value });
+      this.#publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
+      return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
     });
-    return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
+  }
+
+  /** The entity of an alias at the token method of a namespace, created with it. Runs inside a transaction. */
+  #entityOf(namespace: string, alias: string, now: number): Result<string> {
+    const mount = tokenMountAccessor(this.#namespaces.idOf(namespace) ?? "");
+    return this.#holders.entities.signIn({ namespace, mount, name: alias, metadata: {}, groups: [] }, now);
   }
 
   /** @throws Sealed */
@@ -83,7 +99,12 @@ export class SecretsTokens {
     if (!this.#holders.isUnchanged(row.value)) {
       return refuse("invalid", "the role or user of this token is gone, not renewing");
     }
-    const renewed = this.#rules.renew(row.value, increment, now);
+    const { role } = row.value;
+    const current = role === null ? null : this.#holders.roles.get(row.value.namespace, role);
+    if (role !== null && !current) {
+      return refuse("invalid", `original token role ${JSON.stringify(role)} could not be found, not renewing`);
+    }
+    const renewed = this.#rules.renew(row.value, current, increment, now);
     if (!renewed.ok) return renewed;
     const { row: next, warnings } = renewed.value;
     this.#publisher.commit(() => {

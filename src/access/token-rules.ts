@@ -1,10 +1,11 @@
-import type { AuthBlock } from "../contracts/tokens.ts";
+import type { AuthBlock, TokenRole } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { expirationSeconds } from "./cluster-acl.ts";
 import type { Entities } from "./entities.ts";
 import type { PathEvaluator } from "./path-evaluator.ts";
 import type { PolicyStore } from "./policy-store.ts";
+import { boundNetworks, lesser, lesserOf, refusedAlias, rolePolicies, rulesPolicies } from "./role-rules.ts";
 import {
   type ClusterTokenRequest,
   dedupe,
@@ -36,6 +37,7 @@ export class TokenRules {
    * Checks a request for a child of `parent`.
    * @param namespace the token's namespace
    * @param path the request's path; `sudo` on it permits more
+   * @param kind whether the token is an orphan by its path, and its role
    * @returns the token to store
    */
   draft(
@@ -43,9 +45,10 @@ export class TokenRules {
     namespace: string,
     path: string,
     request: TokenRequest,
-    orphan: boolean,
+    kind: { readonly orphan: boolean; readonly role: TokenRole | null },
     now: number,
   ): Result<{ secret: string; token: NewToken; warnings: string[] }> {
+    const { role } = kind;
     const root = isRoot(parent);
     const grants = this.#policies.grants(parent.namespace, policiesOf(parent));
     const sudo = root || this.#evaluator.evaluate(grants, { namespace, path }, false).capabilities.includes("sudo");
@@ -63,18 +66,24 @@ export class TokenRules {
     }
     if (request.no_parent && !sudo) return refuse("denied", "root or sudo privileges required to create orphan token");
     if (request.period && !sudo) return refuse("denied", "root or sudo privileges required to create periodic token");
-    const policies = this.#draftPolicies(parent, namespace, request, sudo);
+    if (request.entity_alias) {
+      const refused = refusedAlias(request.entity_alias, role);
+      if (refused) return refused;
+    }
+    const policies = this.#draftPolicies(parent, namespace, request, sudo, role);
     if (!policies.ok) return policies;
     const makesRoot = policies.value.includes("root");
-    const explicitMaxTtl = request.explicit_max_ttl ?? 0;
-    const period = request.period ?? 0;
+    const warnings: string[] = [];
+    const explicitMaxTtl = lesser("Explicit max TTL", request.explicit_max_ttl, role?.token_explicit_max_ttl, warnings);
+    const period = lesser("Period", request.period, role?.token_period, warnings);
     const ttl = request.ttl || request.lease || 0;
     const limit = { created: now, ttl, explicitMaxTtl, period, root: makesRoot };
     const { expires, capped } = expiryFor(limit, ttl, now);
-    const isOrphan = orphan || request.no_parent === true;
-    const warnings = policies.value
-      .filter((name) => name !== "root" && !this.#policies.find(namespace, name))
-      .map((name) => `Policy "${name}" does not exist`);
+    const isOrphan = role ? role.orphan : kind.orphan || request.no_parent === true;
+    if (role && !role.orphan && request.no_parent) warnings.push("no_parent is ignored: the role decides");
+    for (const name of policies.value) {
+      if (name !== "root" && !this.#policies.find(namespace, name)) warnings.push(`Policy "${name}" does not exist`);
+    }
     if (capped && ttl > 0) warnings.push("TTL is capped at the effective maximum");
     return ok({
       secret: request.id || `hvs.${randomText(24)}`,
@@ -85,7 +94,7 @@ export class TokenRules {
         policies: JSON.stringify(policies.value),
         name: displayName(request.display_name),
         meta: request.meta && Object.keys(request.meta).length > 0 ? JSON.stringify(request.meta) : null,
-        path,
+        path: role?.path_suffix ? `${path}/${role.path_suffix}` : path,
         family: "secrets",
         global: 0,
         created: now,
@@ -94,11 +103,13 @@ export class TokenRules {
         ttl: expires === null ? 0 : Math.round((expires - now) / 1000),
         explicit_max_ttl: explicitMaxTtl,
         period,
-        uses: request.num_uses,
+        uses: lesserOf(request.num_uses, role?.token_num_uses ?? 0),
         orphan: isOrphan ? 1 : 0,
-        renewable: request.renewable && expires !== null ? 1 : 0,
+        renewable: request.renewable && role?.renewable !== false && expires !== null ? 1 : 0,
         ...NO_LOGIN,
         entity_id: isOrphan ? "" : parent.entity_id,
+        bound_cidrs: expires === null ? null : boundNetworks(role, isOrphan ? null : parent),
+        role: role?.name ?? null,
       },
     });
   }
@@ -153,15 +164,24 @@ export class TokenRules {
     return ok(named);
   }
 
-  /** Extends a token's expiry; `increment` in seconds, 0 = the token's own TTL. */
-  renew(row: TokenRow, increment: number, now: number): Result<{ row: TokenRow; warnings: string[] }> {
+  /**
+   * Extends a token's expiry.
+   * @param role the token's role as it is now, whose limits apply; null for none
+   * @param increment in seconds, 0 = the token's own TTL
+   */
+  renew(
+    row: TokenRow,
+    role: TokenRole | null,
+    increment: number,
+    now: number,
+  ): Result<{ row: TokenRow; warnings: string[] }> {
     if (row.renewable === 0 || row.uses < 0) return refuse("invalid", "lease is not renewable");
     const limit = {
       created: row.created,
       ttl: row.ttl,
       maxTtl: row.max_ttl,
-      explicitMaxTtl: row.explicit_max_ttl,
-      period: row.period,
+      explicitMaxTtl: role ? role.token_explicit_max_ttl : row.explicit_max_ttl,
+      period: role ? role.token_period : row.period,
       root: false,
     };
     const { expires, capped } = expiryFor(limit, increment, now);
@@ -215,6 +235,7 @@ export class TokenRules {
       path: row.path,
       ...(row.period > 0 && { period: row.period }),
       policies: policiesOf(row),
+      ...(row.role !== null && { role: row.role }),
       ...(identityPolicies.length > 0 && { identity_policies: identityPolicies }),
       ...(row.bound_cidrs !== null && { bound_cidrs: JSON.parse(row.bound_cidrs) }),
       renewable: row.renewable === 1,
@@ -227,23 +248,37 @@ export class TokenRules {
     return row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id);
   }
 
-  #draftPolicies(parent: TokenRow, namespace: string, request: TokenRequest, sudo: boolean): Result<string[]> {
+  #draftPolicies(
+    parent: TokenRow,
+    namespace: string,
+    request: TokenRequest,
+    sudo: boolean,
+    role: TokenRole | null,
+  ): Result<string[]> {
     const own = policiesOf(parent);
     const names = policyNames(request.policies ?? []);
     if (!names.ok) return names;
     const asked = names.value;
-    if (asked.includes("root") && (!own.includes("root") || namespace !== "")) {
-      return refuse("invalid", "root tokens may not be created without parent token being root");
+    const lacksRoot = (of: readonly string[]) => of.includes("root") && (!own.includes("root") || namespace !== "");
+    if (lacksRoot(asked)) return rootNeedsRoot();
+    const noDefault = request.no_default_policy === true || role?.token_no_default_policy === true;
+    const inheritable = own.filter((name) => name !== "root" || namespace === "");
+    if (role && rulesPolicies(role)) {
+      if (!sudo && parent.namespace !== namespace) return sudoForChildNamespace();
+      const ruled = rolePolicies(role, asked, inheritable, noDefault);
+      if (!ruled.ok) return ruled;
+      if (lacksRoot(ruled.value)) return rootNeedsRoot();
+      return noDefault ? ok(ruled.value.filter((name) => name !== "default")) : ruled;
     }
     // Without a list the child inherits its parent's policies; root only in the root namespace. A list of blanks names
     // none.
     const inherits = (request.policies ?? []).length === 0;
-    const policies = inherits ? own.filter((name) => name !== "root" || namespace === "") : asked;
+    const policies = inherits ? inheritable : asked;
     if (!sudo) {
       const foreign = policies.find((name) => !own.includes(name));
       if (foreign !== undefined || parent.namespace !== namespace) return childMustBeSubset();
     }
-    if (request.no_default_policy) return ok(dedupe(policies.filter((name) => name !== "default")).sort());
+    if (noDefault) return ok(dedupe(policies.filter((name) => name !== "default")).sort());
     const withDefault = !policies.includes("root") && (sudo || own.includes("default"));
     return ok(dedupe(withDefault ? [...policies, "default"] : policies).sort());
   }
@@ -252,6 +287,10 @@ export class TokenRules {
 /** Columns that only logins set. */
 const NO_LOGIN = { max_ttl: 0, entity_id: "", auth_mount: null, auth_entry: null, bound_cidrs: null } as const;
 
+const sudoForChildNamespace = (): Refusal =>
+  refuse("invalid", "root or sudo privileges required to directly generate a token in a child namespace");
+const rootNeedsRoot = (): Refusal =>
+  refuse("invalid", "root tokens may not be created without parent token being root");
 const childMustBeSubset = (): Refusal => refuse("invalid", "child policies must be subset of parent");
 const secondsLeft = (row: TokenRow, now: number): number =>
   row.expires === null ? 0 : Math.max(1, Math.round((row.expires - now) / 1000));

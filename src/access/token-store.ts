@@ -7,9 +7,10 @@ import type { TokenRow } from "./token.ts";
 export const newAccessor = (family: TokenRow["family"]): string =>
   family === "cluster" ? crypto.randomUUID() : randomText(24);
 
-export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "modify_index" | "secret"> & {
+export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "modify_index" | "secret" | "role"> & {
   accessor?: string;
   secret?: TokenRow["secret"];
+  role?: string | null;
 };
 
 /** Filter of a page: a namespace with its descendants, a prefix of the accessor, global tokens. */
@@ -85,6 +86,7 @@ export class TokenStore {
       create_index: null,
       modify_index: null,
       secret: token.secret ?? null,
+      role: token.role ?? null,
     } as TokenRow;
     const columns = Object.keys(row);
     this.#sql.exec(

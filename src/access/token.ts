@@ -51,6 +51,8 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
   auth_entry: string | null;
   /** Networks that the token may be used from, as JSON; null for all. */
   bound_cidrs: string | null;
+  /** The role of `auth/token/create/:role`, in the token's namespace; null for none. */
+  role: string | null;
 }
 
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
@@ -85,7 +87,7 @@ export const TokenRequest = z.object({
   type: z
     .enum(["", "service", "default-service", "default"], "type: only service tokens are issued")
     .default("service"),
-  entity_alias: z.literal("", "entity_alias: identity entities are not supported").optional(),
+  entity_alias: z.string().max(512).optional(),
 });
 export type TokenRequest = z.infer<typeof TokenRequest>;
 

@@ -15,7 +15,18 @@ import type {
 } from "./policies.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 import type { StreamAnswer, StreamQuestion } from "./stream-rights.ts";
-import type { AclToken, AclTokenPage, Authed, ClusterTokenBody, RightsCheck, TokenBody, TokenName } from "./tokens.ts";
+import type {
+  AclToken,
+  AclTokenPage,
+  Authed,
+  ClusterTokenBody,
+  RightsCheck,
+  TokenBody,
+  TokenKind,
+  TokenName,
+  TokenRole,
+  TokenRoleBody,
+} from "./tokens.ts";
 
 /** Settings of a mount, as a request names them. */
 type MountSettings = { readonly [Name in keyof MountConfig]?: MountConfig[Name] | undefined };
@@ -257,7 +268,7 @@ export interface AccessControlApi extends StoredObjectApi, AuthApi {
     namespace: string,
     path: string,
     request: TokenBody,
-    orphan: boolean,
+    kind: TokenKind,
   ): Promise<Result<Authed>>;
   /** Returns the rules of a token; null when it is gone. */
   resultantAcl(accessor: string): ResultantAcl | null;
@@ -271,6 +282,13 @@ export interface AccessControlApi extends StoredObjectApi, AuthApi {
   countTokens(): number;
   /** Counts the entities of all namespaces. */
   countEntities(): number;
+  /** Lists the names of token roles, sorted. */
+  tokenRoleNames(namespace: string): string[];
+  readTokenRole(namespace: string, name: string): TokenRole | null;
+  /** Creates a role, or changes the fields that the request names. @returns warnings */
+  putTokenRole(namespace: string, name: string, body: TokenRoleBody): Result<string[]>;
+  /** Idempotent. */
+  deleteTokenRole(namespace: string, name: string): void;
   lookupToken(name: TokenName): Result<Record<string, unknown>>;
   renewToken(name: TokenName, increment: number): Promise<Result<Authed>>;
   /** Revokes a token with its descendants, or alone (`keepChildren`). Idempotent. */

@@ -14,6 +14,41 @@ export interface TokenBody {
   readonly display_name: string;
   readonly num_uses: number;
   readonly type: "" | "service" | "default-service" | "default";
+  readonly entity_alias?: string | undefined;
+}
+
+/** A role of `auth/token`. Durations in seconds; `period`, `explicit_max_ttl` and `bound_cidrs` are older names. */
+export interface TokenRole {
+  readonly name: string;
+  readonly allowed_policies: readonly string[];
+  readonly allowed_policies_glob: readonly string[];
+  readonly disallowed_policies: readonly string[];
+  readonly disallowed_policies_glob: readonly string[];
+  readonly allowed_entity_aliases: readonly string[];
+  readonly orphan: boolean;
+  readonly renewable: boolean;
+  readonly path_suffix: string;
+  readonly token_type: "service" | "batch" | "default-service" | "default-batch";
+  readonly token_period: number;
+  readonly token_explicit_max_ttl: number;
+  readonly token_num_uses: number;
+  readonly token_no_default_policy: boolean;
+  readonly token_bound_cidrs: readonly string[];
+  readonly period: number;
+  readonly explicit_max_ttl: number;
+  readonly bound_cidrs: readonly string[];
+}
+
+/** The body of `auth/token/roles/:name`: only the fields that the request names. */
+export type TokenRoleBody = {
+  readonly [Field in keyof Omit<TokenRole, "name">]?: TokenRole[Field] | null | undefined;
+};
+
+/** How a token is created: by `create-orphan`, or by the role of a path. */
+export interface TokenKind {
+  readonly orphan: boolean;
+  /** The name of the role in the request's namespace; null for none. */
+  readonly role: string | null;
 }
 
 /** The body of `/v1/acl/token`, read and checked. */

@@ -31,7 +31,15 @@ import { destinationKeyOf } from "../contracts/destination.ts";
 import type { ListedMount, Mount, MountType } from "../contracts/mount.ts";
 import type { AclPolicy, GoverningRule, PolicyWritten } from "../contracts/policies.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
-import type { AclToken, AclTokenPage, Authed, RightsCheck, TokenName } from "../contracts/tokens.ts";
+import type {
+  AclToken,
+  AclTokenPage,
+  Authed,
+  RightsCheck,
+  TokenName,
+  TokenRole,
+  TokenRoleBody,
+} from "../contracts/tokens.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { recordBirth } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -328,6 +336,22 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   countEntities(): number {
     return this.#parts.entities.count();
+  }
+
+  tokenRoleNames(namespace: string): string[] {
+    return this.#parts.tokenRoles.names(namespace);
+  }
+
+  readTokenRole(namespace: string, name: string): TokenRole | null {
+    return this.#parts.tokenRoles.get(namespace, name);
+  }
+
+  putTokenRole(namespace: string, name: string, body: TokenRoleBody): Result<string[]> {
+    return this.#parts.tokenRoles.put(namespace, name, body);
+  }
+
+  deleteTokenRole(namespace: string, name: string): void {
+    this.#parts.tokenRoles.delete(namespace, name);
   }
 
   lookupToken(name: TokenName): Result<Record<string, unknown>> {

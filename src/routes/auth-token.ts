@@ -1,10 +1,12 @@
 import * as z from "zod";
 import { may } from "../access/authorize-cached.ts";
 import { TokenRequest } from "../access/token.ts";
+import { roleView } from "../access/token-roles.ts";
+import { TokenRoleRequest } from "../auth/token-role-body.ts";
 import type { Capability } from "../contracts/policies.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import type { TokenName } from "../contracts/tokens.ts";
-import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import type { TokenKind, TokenName } from "../contracts/tokens.ts";
+import { badRequest, denied, RequestError, unwrap } from "../platform/http/errors.ts";
 import { duration } from "../platform/http/fields.ts";
 import { formFields } from "./server/body.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
@@ -17,9 +19,12 @@ const Token = z.object({ token: z.string().optional() });
 const Accessor = z.object({ accessor: z.string("accessor: required").min(1, "accessor: required") });
 const Increment = z.object({ increment: duration().optional() });
 
-async function create(call: AuthorisedCall, request: TokenRequest, orphan: boolean): Promise<Response> {
+async function create(call: AuthorisedCall, request: TokenRequest, kind: Partial<TokenKind> = {}): Promise<Response> {
   const { identity, namespace, path } = call.grant;
-  const created = await accessControl(call.env).createToken(identity.accessor, namespace, path, request, orphan);
+  const created = await accessControl(call.env).createToken(identity.accessor, namespace, path, request, {
+    ...{ orphan: false, role: null },
+    ...kind,
+  });
   const { auth, warnings } = unwrap(created);
   return envelope(call, { auth, warnings, mountType: "token" });
 }
@@ -39,6 +44,11 @@ async function revoke(call: AuthorisedCall, target: TokenName, keepChildren = fa
   unwrap(await accessControl(call.env).revokeToken(target, keepChildren));
   return noContent();
 }
+
+const roleName = (call: AuthorisedCall): string => call.params["role"] ?? "";
+
+/** Expired tokens are deleted with their children by the object's alarm, in the transaction that ends them. */
+const TIDY = "Tidy operation completed: expired tokens are removed as they expire, so there was nothing to clean up.";
 
 /** The caller's own token; its header has been checked. */
 const own = (call: AuthorisedCall): TokenName => ({ own: call.token ?? "" });
@@ -74,14 +84,65 @@ export const tokenRoutes = [
     path: "/auth/token/create",
     fresh: true,
     body: TokenRequest,
-    handle: (call, body) => create(call, body, false),
+    handle: (call, body) => create(call, body),
   }),
   secrets({
     verb: "POST",
     path: "/auth/token/create-orphan",
     fresh: true,
     body: TokenRequest,
-    handle: (call, body) => create(call, body, true),
+    handle: (call, body) => create(call, body, { orphan: true }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/create/:role",
+    fresh: true,
+    body: TokenRequest,
+    handle: (call, body) => create(call, body, { role: roleName(call) }),
+  }),
+  secrets({
+    verb: "LIST",
+    path: "/auth/token/roles",
+    fresh: true,
+    handle: async (call) =>
+      keyList(call, await accessControl(call.env).tokenRoleNames(call.grant.namespace), {}, "token"),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/auth/token/roles/:role",
+    fresh: true,
+    handle: async (call) => {
+      const role = await accessControl(call.env).readTokenRole(call.grant.namespace, roleName(call));
+      if (!role) throw new RequestError(404, []);
+      return envelope(call, { data: roleView(role), mountType: "token" });
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/roles/:role",
+    fresh: true,
+    creates: true,
+    body: TokenRoleRequest,
+    handle: async (call, body) => {
+      const put = await accessControl(call.env).putTokenRole(call.grant.namespace, roleName(call), body);
+      const warnings = unwrap(put);
+      return warnings.length > 0 ? envelope(call, { warnings, mountType: "token" }) : noContent();
+    },
+  }),
+  secrets({
+    verb: "DELETE",
+    path: "/auth/token/roles/:role",
+    fresh: true,
+    handle: async (call) => {
+      await accessControl(call.env).deleteTokenRole(call.grant.namespace, roleName(call));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/tidy",
+    fresh: true,
+    handle: async (call) => envelope(call, { warnings: [TIDY], mountType: "token", status: 202 }),
   }),
   secrets({ verb: "GET", path: "/auth/token/lookup-self", fresh: true, handle: (call) => lookup(call, own(call)) }),
   secrets({ verb: "POST", path: "/auth/token/lookup-self", fresh: true, handle: (call) => lookup(call, own(call)) }),

@@ -1,4 +1,4 @@
-import { AuthMountRequest, AuthTuneRequest } from "../access/auth-mounts.ts";
+import { AuthMountRequest, AuthTuneRequest, tokenMountAccessor } from "../access/auth-mounts.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";
 import type { AuthMount } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
@@ -25,11 +25,11 @@ export const authRecord = (mount: AuthMount) => ({
   config: mount.config,
 });
 
-/** The built-in method of tokens. Its accessor is derived from the namespace, since there is one in each. */
+/** The built-in method of tokens. */
 const tokenRecord = (namespaceId: string) => ({
   type: "token",
   description: "token based credentials",
-  accessor: `auth_token_${namespaceId}`,
+  accessor: tokenMountAccessor(namespaceId),
   uuid: `token-${namespaceId}`,
   local: false,
   seal_wrap: false,

@@ -128,8 +128,8 @@ export const tokens: Mutation[] = [
   {
     file: "src/access/token-rules.ts",
     suites: [LIFE],
-    find: "period: row.period,\n",
-    replace: "period: 0,\n",
+    find: "role.token_period : row.period,",
+    replace: "role.token_period : 0,",
     promise: "A periodic token gets its whole period at each renewal",
   },
   {

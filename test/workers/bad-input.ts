@@ -40,6 +40,7 @@ const parameters: Readonly<Record<string, string>> = {
   id: "cloud-b/creds/n/none",
   prefix: "cloud-b",
   migration: "none",
+  role: "n",
   accessor: "00000000-0000-4000-8000-000000000000",
   source: "platform",
   bytes: "16",
@@ -171,6 +172,7 @@ export async function arrange(): Promise<void> {
     await put("/v1/auth/userpass/users/n", { password: CANARY }),
     await put("/v1/namespace/n", {}),
     await put("/v1/sys/sync/destinations/in-mem/n", {}),
+    await put("/v1/auth/token/roles/n", {}),
     await put("/v1/auth/token/create", { id: "spent", policies: ["root"], ttl: "1h" }),
     await put("/v1/auth/token/create", { id: "plain", policies: ["n"] }),
   ];

@@ -44,6 +44,37 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "token accessor",
     "tokens-life › finds another token by its text, and by its accessor without the text",
   ],
+  [
+    /token\/roles/,
+    "allowed_policies orphan token_num_uses token_bound_cidrs path_suffix token_type",
+    "token-roles › returns upstream's defaults, and keeps fields that a later request does not name",
+  ],
+  [/token\/roles/, "allowed_policies_glob", "token-roles › grants the role's policies to holders who lack them"],
+  [
+    /token\/roles/,
+    "disallowed_policies disallowed_policies_glob",
+    "token-roles › refuses disallowed policies, and adds no default policy that is one",
+  ],
+  [
+    /token\/roles/,
+    "renewable token_explicit_max_ttl token_no_default_policy",
+    "token-roles › applies parent, path, uses, times and networks of the role",
+  ],
+  [
+    /token\/roles/,
+    "token_period",
+    "token-roles › makes periodic tokens without sudo, and a renewal uses the role of that time",
+  ],
+  [
+    /token\/roles/,
+    "period explicit_max_ttl bound_cidrs",
+    "token-roles › shows older names as they were given, and warns when a request has both",
+  ],
+  [
+    /token\/(roles|create)/,
+    "allowed_entity_aliases entity_alias",
+    "token-roles › creates the entity of an alias that the role allows",
+  ],
   [/token\/renew/, "increment", "tokens-life › accepts an increment as a number or a text"],
   [/sys\/polic/, "policy", applied("vault_policy")],
   [

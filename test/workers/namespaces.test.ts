@@ -180,7 +180,10 @@ describe("namespaces", () => {
       await access.putPolicy("gone/", "p", ""),
       await access.putNamespace("gone/", "x", {}),
       await access.enableMount("gone/", "kv", MountRequest.parse({ type: "kv-v2" })),
-      await access.createToken(root, "gone/", "auth/token/create", TokenRequest.parse({}), false),
+      await access.createToken(root, "gone/", "auth/token/create", TokenRequest.parse({}), {
+        orphan: false,
+        role: null,
+      }),
     ];
     for (const result of late) expect(result).toMatchObject({ ok: false, reason: "missing" });
   });

@@ -114,6 +114,14 @@ it("tokens", async () => {
   await ok("GET", `/v1/auth/token/lookup?token=${token}`);
   await ok("POST", "/v1/auth/token/lookup-accessor", { accessor: auth.accessor });
   await ok("LIST", "/v1/auth/token/accessors");
+  await ok("POST", "/v1/auth/token/roles/app", { allowed_policies: ["app"], token_period: "1h", period: "2h" });
+  await ok("POST", "/v1/auth/token/roles/app", { token_num_uses: 5, token_bound_cidrs: ["10.0.0.0/8"] });
+  await ok("GET", "/v1/auth/token/roles/app");
+  await ok("LIST", "/v1/auth/token/roles");
+  await ok("GET", "/v1/auth/token/roles?list=true");
+  await ok("POST", "/v1/auth/token/create/app", { policies: ["app"] });
+  await ok("DELETE", "/v1/auth/token/roles/app");
+  await ok("POST", "/v1/auth/token/tidy");
   await ok("POST", "/v1/auth/token/revoke-orphan", { token: orphan.client_token });
   await ok("POST", "/v1/auth/token/revoke-self", undefined, own);
   await any("GET", "/v1/auth/token/lookup-self", undefined, own);

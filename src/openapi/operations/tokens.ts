@@ -40,6 +40,7 @@ const Token = z
     path: z.string(),
     period: seconds.optional(),
     policies: z.array(z.string()),
+    role: z.string().optional().describe("The role that it was made with."),
     identity_policies: z.array(z.string()).optional(),
     bound_cidrs: z.array(z.string()).optional(),
     renewable: z.boolean(),
@@ -47,6 +48,21 @@ const Token = z
     type: z.literal("service"),
   })
   .meta({ id: "Token" });
+
+const TokenRole = z
+  .object({
+    name: z.string(),
+    ...{ allowed_policies: z.array(z.string()), allowed_policies_glob: z.array(z.string()) },
+    ...{ disallowed_policies: z.array(z.string()), disallowed_policies_glob: z.array(z.string()) },
+    allowed_entity_aliases: z.array(z.string()),
+    ...{ orphan: z.boolean(), renewable: z.boolean(), path_suffix: z.string() },
+    token_type: z.enum(["service", "batch", "default-service", "default-batch"]),
+    ...{ token_period: seconds, token_explicit_max_ttl: seconds, period: seconds, explicit_max_ttl: seconds },
+    token_no_default_policy: z.boolean(),
+    token_num_uses: z.int().optional(),
+    ...{ token_bound_cidrs: z.array(z.string()).optional(), bound_cidrs: z.array(z.string()).optional() },
+  })
+  .meta({ id: "TokenRole" });
 
 const made = (description: string) => ({
   200: { kind: "envelope", description, parts: { auth: Auth } } as const,
@@ -60,6 +76,7 @@ const creation: Pick<Operation, "body" | "answers"> = {
       policies: "What it may; without them what its parent may.",
       no_parent: "It outlives the token that makes it. Needs `sudo`.",
       ttl: "Its life; 768 hours at most, and by default.",
+      entity_alias: "The alias of an entity that the token is made for. Needs a role that allows it.",
       lease: "An older name of `ttl`.",
       explicit_max_ttl: "The end of all renewals.",
       period: "Each renewal gives it this time, for ever. Needs `sudo`.",
@@ -74,10 +91,63 @@ const increment = "How long it shall last from now; 0 is its own time.";
 
 export const tokens = group(
   "Tokens",
-  {},
+  { role: "The name of a token role in the namespace." },
   {
     "POST /auth/token/create": { id: "createToken", summary: "Create a child token", ...creation },
     "POST /auth/token/create-orphan": { id: "createOrphanToken", summary: "Create an orphan token", ...creation },
+    "POST /auth/token/create/:role": {
+      id: "createTokenOfRole",
+      summary: "Create a token of a role",
+      description: "The role decides about policies, parent, path and networks, and limits times and uses.",
+      ...creation,
+    },
+    "LIST /auth/token/roles": { id: "listTokenRoles", summary: "List token roles", answers: data("Names.", keys) },
+    "GET /auth/token/roles/:role": {
+      id: "readTokenRole",
+      summary: "Read a token role",
+      answers: data("The role.", TokenRole),
+    },
+    "POST /auth/token/roles/:role": {
+      id: "putTokenRole",
+      summary: "Create or change a token role",
+      description: "Fields that the body does not name keep their values.",
+      body: {
+        fields: {
+          allowed_policies: "Policies that its tokens may have, whatever the caller has; all of them without a list.",
+          allowed_policies_glob: "Patterns of such policies; `*` stands for any text.",
+          disallowed_policies: "Policies that its tokens never have.",
+          disallowed_policies_glob: "Patterns of such policies.",
+          allowed_entity_aliases: "Aliases, or patterns of them, that a token may be made for with `entity_alias`.",
+          orphan: "Its tokens have no parent.",
+          renewable: "Whether its tokens can be renewed; true by default.",
+          path_suffix: "Added to the path of its tokens.",
+          token_period: "Period of its tokens. A renewal uses the value of that time.",
+          token_explicit_max_ttl: "End of all renewals. A renewal uses the value of that time.",
+          token_num_uses: "Maximum number of uses; 0 for any.",
+          token_no_default_policy: "Its tokens do not get `default` by themselves.",
+          token_bound_cidrs: "Networks that its tokens may be used from.",
+          period: "An older name of `token_period`.",
+          explicit_max_ttl: "An older name of `token_explicit_max_ttl`.",
+          bound_cidrs: "An older name of `token_bound_cidrs`.",
+        },
+      },
+      answers: {
+        ...{ 200: { kind: "envelope", description: "Changed, with warnings.", parts: {} } },
+        ...noContent,
+      },
+    },
+    "DELETE /auth/token/roles/:role": {
+      id: "deleteTokenRole",
+      summary: "Delete a token role",
+      description: "Its tokens live on, but are not renewed.",
+      answers: noContent,
+    },
+    "POST /auth/token/tidy": {
+      id: "tidyTokens",
+      summary: "Clean up the token store",
+      description: "Does nothing: expired tokens are removed as they expire.",
+      answers: { 202: { kind: "envelope", description: "A warning that there was nothing to do.", parts: {} } },
+    },
     "GET /auth/token/lookup-self": { id: "lookupOwnToken", summary: "Look up the caller's token", answers: shown },
     "POST /auth/token/lookup-self": {
       id: "lookupOwnTokenByPost",
