@@ -168,7 +168,7 @@ export class AccessParts {
     this.deletedMounts = new DeletedMounts(sql);
     const tellLater = ({ type, uuid, path }: Mount) =>
       outbox.enlistLatest("moved", `${type} ${uuid}`, (seq: number) => ({ path, seq }));
-    this.remounts = new Remounts(this.mountTable, this.namespaceTree, { sql, commit, tellLater });
+    this.remounts = new Remounts(this.mountTable, this.authMounts, this.namespaceTree, { sql, commit, tellLater });
     const destroyLater = (mount: Mount) => {
       this.remounts.forget(mount.uuid);
       this.leaseHolders.forget(mount.uuid);

@@ -65,9 +65,7 @@ export class AuthMethods {
     const config = newAuthConfig(body.config ?? {});
     const refused = refusedTtls(config);
     if (refused) return refused;
-    const taken = mounts
-      .list(namespace)
-      .find((mount) => mount.path.startsWith(named.value) || named.value.startsWith(mount.path));
+    const taken = mounts.overlapping(namespace, named.value);
     if (taken) return refuse("invalid", `path is already in use at auth/${taken.path}`);
     const { description, local, seal_wrap, options } = body;
     const mount = { namespace, path: named.value, type, description, local, seal_wrap, options: options ?? {}, config };

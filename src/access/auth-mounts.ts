@@ -205,6 +205,17 @@ export class AuthMountTable {
     this.#all = undefined;
   }
 
+  /** The mount at a path, above it or below it; null when the path is free. */
+  overlapping(namespace: string, path: string): AuthMount | null {
+    return this.list(namespace).find((mount) => mount.path.startsWith(path) || path.startsWith(mount.path)) ?? null;
+  }
+
+  /** Moves a mount inside its namespace. Runs inside a transaction. */
+  move({ uuid }: AuthMount, path: string): void {
+    this.#sql.exec("UPDATE auth_mounts SET path = ? WHERE uuid = ?", path, uuid);
+    this.#all = undefined;
+  }
+
   delete(uuid: string): void {
     this.#sql.exec("DELETE FROM auth_mounts WHERE uuid = ?", uuid);
     this.#all = undefined;

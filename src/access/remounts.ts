@@ -2,6 +2,7 @@ import type { Remount } from "../contracts/access-control.ts";
 import type { Mount } from "../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { SERVICE_ROOTS } from "../platform/http/areas.ts";
+import { type AuthMountTable, authPath } from "./auth-mounts.ts";
 import { type MountTable, mountPath } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 
@@ -28,16 +29,18 @@ const KEPT_MS = 30 * 86_400_000;
 
 /**
  * Moves mounts to other paths (https://developer.hashicorp.com/vault/api-docs/system/remount). A move changes one row:
- * the object with the mount's data is named by uuid. Former paths are kept as long as the mount, because ids of leases
- * contain the path at which they were issued.
+ * the object with the mount's data is named by uuid, as are the entries, aliases and tokens of an auth method. Former
+ * paths are kept as long as the mount, because ids of leases contain the path at which they were issued.
  */
 export class Remounts {
   readonly #deps: Dependencies;
   readonly #table: MountTable;
+  readonly #authMounts: AuthMountTable;
   readonly #namespaces: NamespaceTree;
 
-  constructor(table: MountTable, namespaces: NamespaceTree, deps: Dependencies) {
+  constructor(table: MountTable, authMounts: AuthMountTable, namespaces: NamespaceTree, deps: Dependencies) {
     this.#table = table;
+    this.#authMounts = authMounts;
     this.#namespaces = namespaces;
     this.#deps = deps;
   }
@@ -48,23 +51,26 @@ export class Remounts {
     if (refused) return refused;
     const admitted = this.#namespaces.admit(from.namespace);
     if (!admitted.ok) return admitted;
+    if (rootOf(from.path) === "auth") return this.#moveAuth(from, to);
     const target = mountPath(to.path);
     if (!target.ok) return refuse("invalid", `invalid destination mount: ${target.message}`);
     const source = mountPath(from.path);
     const mount = source.ok ? this.#table.get(from.namespace, source.value) : null;
     if (!mount) return refuse("invalid", `no matching mount at ${quoted(slashed(from.path))}`);
-    if (from.namespace !== to.namespace) {
-      return refuse(
-        "invalid",
-        "to: a mount cannot move to another namespace, because its leases, associations and identity tokens belong to its own",
-      );
-    }
+    if (from.namespace !== to.namespace) return elsewhere();
     const free = this.#table.conflict(to.namespace, target.value, (prefix) => this.#namespaces.has(prefix));
     if (!free.ok) return inUse(free);
     const now = Date.now();
     const id = crypto.randomUUID();
     this.#deps.commit(() => {
       this.#record(id, mount, target.value, now);
+      this.#deps.sql.exec(
+        "INSERT OR REPLACE INTO former_paths (namespace, path, uuid, moved) VALUES (?, ?, ?, ?)",
+        mount.namespace,
+        mount.path,
+        mount.uuid,
+        now,
+      );
       const moved = this.#table.move(mount, target.value);
       this.#deps.tellLater(moved);
     });
@@ -127,7 +133,24 @@ export class Remounts {
     this.#deps.sql.exec("DELETE FROM former_paths WHERE uuid = ?", uuid);
   }
 
-  #record(id: string, { namespace, path, uuid }: Mount, target: string, now: number): void {
+  /** Moves an auth method. Its tokens stay valid, and show the path of their login. */
+  #moveAuth(from: Place, to: Place): Result<string> {
+    const [source, target] = [from, to].map(({ path }) => authPath(slashed(path).slice("auth/".length)));
+    if (!target?.ok) return refuse("invalid", `invalid destination mount: ${target?.message}`);
+    const mount = source?.ok ? this.#authMounts.get(from.namespace, source.value) : null;
+    if (!mount) return refuse("invalid", `no matching mount at ${quoted(slashed(from.path))}`);
+    if (from.namespace !== to.namespace) return elsewhere();
+    const taken = this.#authMounts.overlapping(to.namespace, target.value);
+    if (taken) return refuse("invalid", `path already in use at ${quoted(`auth/${taken.path}`)}`);
+    const id = crypto.randomUUID();
+    this.#deps.commit(() => {
+      this.#record(id, { ...mount, path: `auth/${mount.path}` }, `auth/${target.value}`, Date.now());
+      this.#authMounts.move(mount, target.value);
+    });
+    return ok(id);
+  }
+
+  #record(id: string, { namespace, path }: Place, target: string, now: number): void {
     const { sql } = this.#deps;
     sql.exec("DELETE FROM remounts WHERE at < ?", now - KEPT_MS);
     sql.exec(
@@ -138,15 +161,14 @@ export class Remounts {
       target,
       now,
     );
-    sql.exec(
-      "INSERT OR REPLACE INTO former_paths (namespace, path, uuid, moved) VALUES (?, ?, ?, ?)",
-      namespace,
-      path,
-      uuid,
-      now,
-    );
   }
 }
+
+const elsewhere = (): Refusal =>
+  refuse(
+    "invalid",
+    "to: a mount cannot move to another namespace, because its leases, associations and identity tokens belong to its own",
+  );
 
 const slashed = (path: string): string => `${path.replace(/^\/+|\/+$/g, "")}/`;
 const quoted = (path: string): string => JSON.stringify(path.slice(0, 256));
@@ -165,7 +187,7 @@ function protectedPath(from: string, to: string): Refusal | null {
     ] as const) {
       if (slashed(path) === "auth/token/") return refuse("invalid", `${text} ${quoted(slashed(path))}`);
     }
-    return refuse("invalid", `no matching mount at ${quoted(slashed(from))}`);
+    return null;
   }
   if (SERVICE_ROOTS.has(source)) return refuse("invalid", `cannot remount ${quoted(slashed(from))}`);
   if (SERVICE_ROOTS.has(target)) return refuse("invalid", `cannot remount to destination ${slashed(to).slice(0, 256)}`);

@@ -164,6 +164,44 @@ describe("POST sys/remount", () => {
   });
 });
 
+describe("an auth method that moves", () => {
+  const login = (at: string) => put(`/v1/auth/${at}/login/ann`, { password: "long-password" }, { token: null });
+
+  beforeEach(async () => {
+    succeeded(await put("/v1/sys/auth/old", { type: "userpass", description: "people" }));
+    succeeded(await put("/v1/auth/old/users/ann", { password: "long-password", token_policies: "default" }));
+  });
+
+  it("keeps accessor, users, tokens and entities", async () => {
+    const before = (await get("/v1/sys/auth/old")).body.data;
+    const { client_token: token, entity_id: entity } = succeeded(await login("old")).body.auth;
+    const { migration_id: id } = (await moved("auth/old", "auth/team/new")).body.data;
+    expect((await get("/v1/sys/auth/team/new")).body.data).toEqual(before);
+    expect((await get(`/v1/sys/remount/status/${id}`)).body.data.migration_info).toEqual({
+      source_mount: "auth/old/",
+      target_mount: "auth/team/new/",
+      status: "success",
+    });
+    expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(200);
+    expect((await login("old")).status).not.toBe(200);
+    expect(succeeded(await login("team/new")).body.auth.entity_id).toBe(entity);
+  });
+
+  it.each([
+    ["auth/old", "auth/taken", 'path already in use at "auth/taken/"'],
+    ["auth/old", "auth/old/below", 'path already in use at "auth/old/"'],
+    ["auth/old", "kv", 'cannot remount auth mount to non-auth mount "kv/"'],
+    ["auth/old", "auth/a b", "invalid destination mount: auth path: segments must be"],
+    ["auth/old", "ns/auth/x", "to: a mount cannot move to another namespace"],
+  ])("returns 400 from %j to %j", async (from, to, because) => {
+    await put("/v1/sys/namespaces/ns", {});
+    succeeded(await put("/v1/sys/auth/taken", { type: "userpass" }));
+    const refused = await move(from, to);
+    expect([refused.status, refused.body.errors]).toEqual([400, [expect.stringContaining(because)]]);
+    expect((await get("/v1/sys/auth/old")).status).toBe(200);
+  });
+});
+
 describe("a mount that moves under load", () => {
   it("keeps every write that was answered with success, and every read finds a whole secret", async () => {
     await mountKv("a");
