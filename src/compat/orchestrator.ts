@@ -28,6 +28,12 @@ export function member({ host, port }: Reached) {
   return { Name: NAME, Addr: host, Port: port, Status: "alive", Tags, ...SERF };
 }
 
+/** The single server, as the operator API shows it. */
+export const serverOf = (reached: Reached) => ({
+  ...{ ID: NAME, Name: NAME, Address: leaderOf(reached), Leader: true, Voter: true },
+  ...{ Version: ORCHESTRATOR_VERSION, RaftProtocol: "3" },
+});
+
 export const members = (reached: Reached) => ({
   ServerName: "sallyport",
   ServerRegion: REGION,

@@ -15,7 +15,7 @@ const REGION = "global";
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 };
 
 /** The single server: the one that received the request. */
-function reached({ request }: Pick<Call, "request">): Reached {
+export function reached({ request }: Pick<Call, "request">): Reached {
   const { hostname, port, protocol } = new URL(request.url);
   return {
     host: hostname.replace(/^\[(.*)\]$/, "$1"),

@@ -31,6 +31,12 @@ async function namespaceAt(call: Call): Promise<string> {
   return unwrap(await accessControl(call.env).locate(namespaceOf(call.request.headers), path)).namespace;
 }
 
+async function publishKeys(call: Call): Promise<Response> {
+  const keys = unwrap(await identityIssuer(call.env).published());
+  // Randomized, so that cached copies do not expire simultaneously.
+  return published({ keys }, randomInt(1, KEYS_SECONDS));
+}
+
 const ConfigBody = z.object({
   issuer: z
     .string("issuer: must be a text")
@@ -51,6 +57,8 @@ const RotateBody = z.object({
 });
 
 export const identityRoutes = [
+  // The root namespace's keys, where clients of the cluster API look for them.
+  open({ verb: "GET", path: "/.well-known/jwks.json", handle: publishKeys }),
   open({
     verb: "GET",
     path: "/identity/oidc/plugins/.well-known/openid-configuration",
@@ -65,9 +73,7 @@ export const identityRoutes = [
     path: "/identity/oidc/plugins/.well-known/keys",
     handle: async (call) => {
       await namespaceAt(call);
-      const keys = unwrap(await identityIssuer(call.env).published());
-      // Randomized, so that cached copies do not expire simultaneously.
-      return published({ keys }, randomInt(1, KEYS_SECONDS));
+      return publishKeys(call);
     },
   }),
   secrets({

@@ -20,6 +20,7 @@ import { evaluationRoutes } from "./evaluations.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
 import { hostVolumeRoutes } from "./host-volumes.ts";
 import { identityRoutes } from "./identity.ts";
+import { jobWriteRoutes } from "./job-writes.ts";
 import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv.ts";
 import { kvV1Routes } from "./kv-v1.ts";
@@ -28,8 +29,10 @@ import { metricsClusterRoutes, metricsRoutes } from "./metrics.ts";
 import { nodePoolRoutes } from "./node-pools.ts";
 import { nodeRoutes } from "./nodes.ts";
 import { documentRoutes } from "./openapi.ts";
+import { operatorRoutes } from "./operator.ts";
 import { pluginRoutes } from "./plugins.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
+import { searchRoutes } from "./search.ts";
 import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "./server/route.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
@@ -99,6 +102,9 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...clusterNamespaceRoutes,
   ...clusterObjectRoutes,
   ...jobRoutes,
+  ...jobWriteRoutes,
+  ...operatorRoutes,
+  ...searchRoutes,
   ...nodePoolRoutes,
   ...nodeRoutes,
   ...allocationRoutes,

@@ -123,6 +123,19 @@ it("nodes and their pools", async () => {
   await any("GET", `/v1/node/${ID}`);
 });
 
+it("search and the operator API", async () => {
+  const { ok, any } = bound(run);
+  await ready(ID, fingerprint());
+  await ok("PUT", "/v1/cluster/objects", [job({ Name: "web" })]);
+  await ok("PUT", "/v1/search", { Prefix: "we", Context: "jobs" });
+  await ok("PUT", "/v1/search", { Prefix: "", Context: "all" });
+  await ok("PUT", "/v1/search/fuzzy", { Text: "we" });
+  await any("PUT", "/v1/search/fuzzy", { Text: "w" });
+  for (const path of ["raft/configuration", "autopilot/configuration", "autopilot/health", "scheduler/configuration"])
+    await ok("GET", `/v1/operator/${path}?pretty=true`);
+  for (const path of ["gc", "reconcile/summaries"]) await ok("PUT", `/v1/system/${path}`);
+});
+
 it("node agents", async () => {
   const { ok, any } = bound(run);
   const token = (await ok("POST", "/v1/agent/tokens", { Name: "node-1", TTL: "10m" })).body;

@@ -34,6 +34,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "POST /v1/sys/audit/:output": "update sudo",
   "DELETE /v1/sys/audit/:output": "delete sudo",
   "GET /v1/sys/internal/specs/openapi": "anybody",
+  "GET /v1/.well-known/jwks.json": "anybody",
   "GET /v1/sys/internal/ui/resultant-acl": "any token",
   "GET /v1/sys/internal/ui/namespaces": "any token",
   "GET /v1/sys/config/cors": "read sudo",
@@ -234,6 +235,9 @@ const HOST_READ =
   "namespace:host-volume-read | namespace:host-volume-create | namespace:host-volume-register | namespace:host-volume-write";
 const HOST_DELETE = "namespace:host-volume-delete | namespace:host-volume-write";
 
+/** Any right to list what a search finds. */
+const SEARCH = "namespace:* | node:read | node_pool:read | plugin:list";
+
 export const clusterRights: Readonly<Record<string, string>> = {
   "POST /v1/acl/bootstrap": "anybody",
   "POST /v1/agent/join": "anybody",
@@ -250,6 +254,32 @@ export const clusterRights: Readonly<Record<string, string>> = {
   "GET /v1/status/leader": "anybody",
   "GET /v1/status/peers": "anybody",
   "GET /v1/regions": "anybody",
+  "GET /v1/operator/raft/configuration": "management",
+  "DELETE /v1/operator/raft/peer": "management",
+  "GET /v1/operator/autopilot/configuration": "operator:read",
+  "POST /v1/operator/autopilot/configuration": "operator:write",
+  "GET /v1/operator/autopilot/health": "operator:read",
+  "GET /v1/operator/scheduler/configuration": "operator:read",
+  "POST /v1/operator/scheduler/configuration": "operator:write",
+  "GET /v1/operator/license": "operator:read",
+  "POST /v1/system/gc": "management",
+  "POST /v1/system/reconcile/summaries": "management",
+  "POST /v1/search": SEARCH,
+  "POST /v1/search/fuzzy": SEARCH,
+  "POST /v1/jobs": "namespace:submit-job",
+  "POST /v1/jobs/parse": "namespace:parse-job",
+  "POST /v1/validate/job": "namespace:read-job",
+  "POST /v1/job/:id": "namespace:submit-job",
+  "DELETE /v1/job/:id": "namespace:submit-job",
+  "POST /v1/job/:id/plan": "namespace:submit-job",
+  "POST /v1/job/:id/evaluate": "namespace:read-job",
+  "POST /v1/job/:id/dispatch": "namespace:dispatch-job",
+  "POST /v1/job/:id/periodic/force": "namespace:submit-job",
+  "POST /v1/job/:id/revert": "namespace:submit-job",
+  "POST /v1/job/:id/stable": "namespace:submit-job",
+  "POST /v1/job/:id/scale": "namespace:scale-job",
+  "POST /v1/allocation/:id/stop": "namespace:alloc-lifecycle",
+  "GET /v1/client/stats": "node:read",
   "GET /v1/acl/policies": "any token",
   "GET /v1/acl/policy/self": "any token",
   "GET /v1/acl/policy/:name": "management",
@@ -341,6 +371,10 @@ export const upstreamRights: Readonly<Record<string, string>> = {
 
 /** Reads of one object whose namespace only the object names: a right in any namespace authorizes the read. */
 export const anywhere: ReadonlySet<string> = new Set([
+  // Namespaces themselves are searched by any right in one.
+  "POST /v1/search",
+  "POST /v1/search/fuzzy",
+  "POST /v1/allocation/:id/stop",
   "GET /v1/allocation/:id",
   "GET /v1/evaluation/:id",
   "GET /v1/deployment/:id",

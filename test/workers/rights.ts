@@ -98,7 +98,8 @@ export class Findings {
 
   async allowed(row: Row, who: string, headers: Record<string, string>): Promise<void> {
     const { status, text } = await asked(row, headers);
-    if (isDenied(status) || status >= 500 || status === 405) this.#add(row, who, status, text, "let in");
+    if (isDenied(status) || (status >= 500 && status !== 501) || status === 405)
+      this.#add(row, who, status, text, "let in");
   }
 
   /** Public routes return the same to all callers. */

@@ -2,6 +2,7 @@ import type { Group } from "../operation.ts";
 import { authMethods } from "./auth-methods.ts";
 import { backup } from "./backup.ts";
 import { clusterAccess } from "./cluster-access.ts";
+import { clusterOperator } from "./cluster-operator.ts";
 import { credentials } from "./credentials.ts";
 import { cubbyhole } from "./cubbyhole.ts";
 import { events } from "./events.ts";
@@ -30,6 +31,7 @@ export const groups: readonly Group[] = [
   csiVolumes,
   nodes,
   reported,
+  clusterOperator,
   secrets,
   cubbyhole,
   tokens,

@@ -256,6 +256,12 @@ export const system = group(
       summary: "Read the identity issuer's public keys",
       answers: plain("A JSON Web Key Set.", z.object({ keys: z.array(JsonWebKey) })),
     },
+    "GET /.well-known/jwks.json": {
+      id: "readKeySet",
+      summary: "Read the identity issuer's public keys, at upstream's path",
+      description: "Also without `/v1`.",
+      answers: plain("A JSON Web Key Set.", z.object({ keys: z.array(JsonWebKey) })),
+    },
     "GET /identity/oidc/config": {
       id: "readIdentityConfig",
       summary: "Read the identity issuer's configuration",

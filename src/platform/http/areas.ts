@@ -17,7 +17,7 @@ export const CLUSTER_ROOTS: ReadonlySet<string> = new Set(
 
 /** First path segments of the service itself in the secrets API. */
 export const SERVICE_ROOTS: ReadonlySet<string> = new Set(
-  "sys auth identity cubbyhole v1 ui docs openapi.json".split(" "),
+  "sys auth identity cubbyhole v1 ui docs openapi.json .well-known".split(" "),
 );
 
 /**

@@ -1,0 +1,89 @@
+import { serverOf } from "../compat/orchestrator.ts";
+import { allowsOperator, type ClusterRights } from "../contracts/cluster-rights.ts";
+import { RequestError } from "../platform/http/errors.ts";
+import { reached } from "./agent-self.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
+
+/**
+ * The operator API of upstream (https://developer.hashicorp.com/nomad/api-docs/operator), for a service that has one
+ * server and no scheduler: reads describe it, and writes answer 501.
+ */
+
+const readsOperator = (rights: ClusterRights): boolean => allowsOperator(rights, "read");
+const writesOperator = (rights: ClusterRights): boolean => allowsOperator(rights, "write");
+
+const NO_RAFT = "there are no Raft servers: the platform replicates the state";
+const NO_SCHEDULER = "nothing is scheduled here: a scheduler reports its objects with PUT /v1/cluster/objects";
+/** Upstream's text. */
+const ENTERPRISE_ONLY = "Nomad Enterprise only endpoint";
+
+const read = (path: string, rights: ClusterRoute["rights"], answer: (call: AuthorisedCall) => unknown): ClusterRoute =>
+  cluster({ verb: "GET", path, rights, handle: async (call) => clusterJson(call, answer(call)) });
+
+const refused = (
+  verb: ClusterRoute["verb"],
+  path: string,
+  because: string,
+  rights: ClusterRoute["rights"] = writesOperator,
+): ClusterRoute =>
+  cluster({
+    ...{ verb, path, rights, refuses: true },
+    handle: async () => {
+      throw new RequestError(501, because);
+    },
+  });
+
+const DEFAULT_AUTOPILOT = {
+  ...{ CleanupDeadServers: false, LastContactThreshold: "200ms", MaxTrailingLogs: 250, MinQuorum: 0 },
+  ...{ ServerStabilizationTime: "10s", EnableRedundancyZones: false, DisableUpgradeMigration: false },
+  ...{ EnableCustomUpgrades: false, CreateIndex: 0, ModifyIndex: 0 },
+};
+
+const SCHEDULER = {
+  SchedulerConfig: {
+    ...{ SchedulerAlgorithm: "binpack", MemoryOversubscriptionEnabled: false, RejectJobRegistration: true },
+    PauseEvalBroker: true,
+    PreemptionConfig: {
+      ...{ SystemSchedulerEnabled: false, SysBatchSchedulerEnabled: false },
+      ...{ BatchSchedulerEnabled: false, ServiceSchedulerEnabled: false },
+    },
+    ...{ CreateIndex: 0, ModifyIndex: 0 },
+  },
+  ...{ Index: 0, LastContact: 0, KnownLeader: true, NextToken: "" },
+};
+
+const withoutProtocol = ({ RaftProtocol: _protocol, ...server }: ReturnType<typeof serverOf>) => server;
+
+const health = (call: AuthorisedCall) => ({
+  ...{ Healthy: true, FailureTolerance: 0, Leader: serverOf(reached(call)).ID, Voters: [serverOf(reached(call)).ID] },
+  Servers: [
+    {
+      ...withoutProtocol(serverOf(reached(call))),
+      ...{ SerfStatus: "alive", LastContact: "0s", LastTerm: 0, LastIndex: 0, Healthy: true },
+      StableSince: "0001-01-01T00:00:00Z",
+    },
+  ],
+});
+
+const raft = (call: AuthorisedCall) => {
+  const { ID, Name, Address, Leader, Voter, RaftProtocol } = serverOf(reached(call));
+  return { Index: 0, Servers: [{ ID, Node: Name, Address, Leader, Voter, RaftProtocol }] };
+};
+
+/** Garbage collection and summaries follow from each report: there is nothing to start. */
+const nothingToDo = (path: string): ClusterRoute =>
+  cluster({ verb: "POST", path, rights: "management", handle: async () => clusterEmpty() });
+
+export const operatorRoutes = [
+  read("/operator/raft/configuration", "management", raft),
+  refused("DELETE", "/operator/raft/peer", NO_RAFT, "management"),
+  read("/operator/autopilot/configuration", readsOperator, () => DEFAULT_AUTOPILOT),
+  refused("POST", "/operator/autopilot/configuration", NO_RAFT),
+  read("/operator/autopilot/health", readsOperator, health),
+  read("/operator/scheduler/configuration", readsOperator, () => SCHEDULER),
+  refused("POST", "/operator/scheduler/configuration", NO_SCHEDULER),
+  refused("GET", "/operator/license", ENTERPRISE_ONLY, readsOperator),
+  nothingToDo("/system/gc"),
+  nothingToDo("/system/reconcile/summaries"),
+];
