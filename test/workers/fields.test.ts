@@ -192,7 +192,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
     "auth-userpass › stores every token field, and takes the older names of some",
   ],
-  [/\/search/, "Prefix Text Context", "search › finds %s by %s › two nodes, the empty prefix"],
+  [/\/search/, "Prefix Text Context", "search › finds %s by %s › two nodes"],
   [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is created for a caller with the secret, and works in both APIs"],
   [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", applied("nomad_acl_policy")],
   [/acl\/token/, "AccessorID Name Type Policies Roles Global", ACL],
