@@ -39,6 +39,7 @@ import { TokenRoles } from "./token-roles.ts";
 import { TokenRules } from "./token-rules.ts";
 import { TokenSecrets } from "./token-secrets.ts";
 import { TokenStore } from "./token-store.ts";
+import { Wrappings } from "./wrappings.ts";
 
 interface Dependencies {
   readonly env: Env;
@@ -54,6 +55,7 @@ export class AccessParts {
   readonly serviceSettings: ServiceSettings;
   readonly leaseHolders: LeaseHolders;
   readonly cubbyholes: Cubbyholes;
+  readonly wrappings: Wrappings;
   readonly tokenStore: TokenStore;
   readonly tokenSecrets: TokenSecrets;
   readonly policyStore: PolicyStore;
@@ -91,12 +93,14 @@ export class AccessParts {
       enlist: (mount, accessor) => outbox.enlist("leases", mount, accessor),
     });
     this.cubbyholes = new Cubbyholes({ sql, keys: this.keys, commit });
+    this.wrappings = new Wrappings({ sql, keys: this.keys, tokens: () => this.tokenStore, commit });
     this.tokenStore = new TokenStore(
       sql,
       () => this.tokenHashKey(),
       (accessor) => {
         this.leaseHolders.ended(accessor);
         this.cubbyholes.ended(accessor);
+        this.wrappings.ended(accessor);
       },
     );
     this.tokenSecrets = new TokenSecrets(sql, this.keys, () => settings(env).ACL_TOKEN_SECRETS === "on");

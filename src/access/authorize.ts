@@ -10,6 +10,7 @@ import type { Grants } from "./policy-store.ts";
 import type { SecretsTokens } from "./secrets-tokens.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
+import { isWrapping } from "./wrappings.ts";
 
 /** The identity of a token, and the rights of its policies. */
 interface Caller {
@@ -19,6 +20,8 @@ interface Caller {
   readonly expires: number | null;
   /** Whether the token has limited uses, each of which is counted. */
   readonly counted: boolean;
+  /** Whether it is a wrapping token. */
+  readonly wrapping: boolean;
   /** Networks that the token may be used from; empty for all. */
   readonly networks: readonly string[];
 }
@@ -32,6 +35,9 @@ interface Holders {
 
 const MAX_CACHED = 1_000;
 const NO_CLUSTER_RIGHTS: ClusterRights = { ...NO_CLUSTER_RULES, management: false };
+
+/** The only path of a wrapping token that needs authorization; `sys/wrapping` authorizes it by possession. */
+const WRAPPED_PATH = "cubbyhole/response";
 
 /** Paths about the caller's own token. They always apply to the token's own namespace. */
 const OWN_TOKEN = /^auth\/token\/(?:lookup|renew|revoke)-self\/?$/;
@@ -93,6 +99,7 @@ export class Authorizer {
     const asked = namespacePath(ask.namespace);
     if (!asked.ok) return asked;
     const meant = this.#namespaces.split(asked.value, ask.path ?? "");
+    if (caller.wrapping && meant.path !== WRAPPED_PATH) return refuse("denied", "permission denied");
     const isWithin = meant.namespace.startsWith(identity.namespace);
     const goesHome = OWN_TOKEN.test(meant.path) || (!isWithin && NAMED_TOKEN.test(meant.path));
     // Checked first, so that a token reveals nothing about namespaces outside its own.
@@ -125,12 +132,14 @@ export class Authorizer {
     const row = this.#store.byHash(hash, now);
     if (!row || !this.#holders.isEntityActive(row)) return null;
     const counted = row.uses > 0;
-    if (counted) this.#tokens.spend(row, now);
+    const wrapping = isWrapping(row);
+    // Only opening the wrapped answer uses a wrapping token up.
+    if (counted && !wrapping) this.#tokens.spend(row, now);
     const grants = this.#holders.grantsOf(row);
     const { accessor, name, namespace, expires } = row;
     const identity = { accessor, name, policies: policiesOf(row), namespace, root: grants.root };
     const networks = row.bound_cidrs === null ? [] : (JSON.parse(row.bound_cidrs) as string[]);
-    const caller = { identity, grants, expires, counted, networks };
+    const caller = { identity, grants, expires, counted, networks, wrapping };
     if (!counted) this.#remember(hash, caller);
     return caller;
   }

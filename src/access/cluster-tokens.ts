@@ -6,6 +6,7 @@ import type { ClusterTokenRequest, TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
 import type { TokenStore } from "./token-store.ts";
+import { isWrapping } from "./wrappings.ts";
 
 /** Creates, changes and lists tokens for the cluster API, which shows the tokens of all APIs. */
 export class ClusterTokens {
@@ -67,7 +68,7 @@ export class ClusterTokens {
   /** One page of tokens, sorted by accessor. */
   list(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {
     const { rows, next } = this.#store.page(Date.now(), { from, limit, prefix, global: onlyGlobal ? 1 : null });
-    return { tokens: rows.map((row) => aclToken(row)), next };
+    return { tokens: rows.filter((row) => !isWrapping(row)).map((row) => aclToken(row)), next };
   }
 }
 

@@ -3,6 +3,7 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import { aclPolicy, policyDeleted, policyUpserted } from "./cluster-acl.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
+import { WRAPPING_POLICY_NAME } from "./policy-parser.ts";
 import type { PolicyStore } from "./policy-store.ts";
 
 /** Writes and reads policies for the secrets API and the cluster API. */
@@ -53,7 +54,8 @@ export class PolicyAdmin {
   }
 
   async delete(namespace: string, name: string): Promise<Result<PolicyWritten & { existed: boolean }>> {
-    if (name === "root" || name === "default") return refuse("invalid", `cannot delete "${name}" policy`);
+    if (name === "root" || name === "default" || name === WRAPPING_POLICY_NAME)
+      return refuse("invalid", `cannot delete "${name}" policy`);
     const row = this.#store.find(namespace, name);
     if (!row) return ok({ existed: false, index: null });
     const line = this.#publisher.commit(() => {

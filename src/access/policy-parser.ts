@@ -67,6 +67,16 @@ export function parsePolicy(text: string): PolicyResult {
 }
 
 /** Text of the built-in policy `default`: the rights of any token on itself. */
+/** The name of the policy of wrapping tokens. It cannot be written, listed or assigned. */
+export const WRAPPING_POLICY_NAME = "response-wrapping";
+
+export const WRAPPING_POLICY = `# A wrapping token opens what it wraps.
+path "cubbyhole/response" { capabilities = ["read"] }
+path "sys/wrapping/lookup" { capabilities = ["update"] }
+path "sys/wrapping/rewrap" { capabilities = ["update"] }
+path "sys/wrapping/unwrap" { capabilities = ["update"] }
+`;
+
 export const DEFAULT_POLICY = `# A token may look at itself, renew itself and give itself up,
 path "auth/token/lookup-self" { capabilities = ["read"] }
 path "auth/token/renew-self" { capabilities = ["update"] }

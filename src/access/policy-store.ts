@@ -2,7 +2,7 @@ import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "../contracts/
 import type { GoverningRule, Policy, PolicyAttributes, VolumeRule } from "../contracts/policies.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
-import { DEFAULT_POLICY, parsePolicy } from "./policy-parser.ts";
+import { DEFAULT_POLICY, parsePolicy, WRAPPING_POLICY, WRAPPING_POLICY_NAME } from "./policy-parser.ts";
 
 export interface PolicyRow extends Record<string, SqlStorageValue> {
   namespace: string;
@@ -22,6 +22,10 @@ export interface Grants {
   readonly paths: PathAcl;
   readonly cluster: ClusterRights;
 }
+
+const builtIn = (namespace: string, name: string, text: string): PolicyRow => ({
+  ...{ namespace, name, text, parsed: "", description: "", create_index: 1, modify_index: 1, job_acl: null },
+});
 
 const NAME = /^[a-z0-9._@ -]{1,128}$/;
 /** A row holds 2 MB: the text, its parsed form and its event must each fit. */
@@ -45,13 +49,11 @@ export class PolicyStore {
   }
 
   find(namespace: string, name: string): PolicyRow | null {
+    if (name === WRAPPING_POLICY_NAME) return builtIn(namespace, name, WRAPPING_POLICY);
     const [row] = this.#sql
       .exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ? AND name = ?", namespace, name)
       .toArray();
-    if (row) return row;
-    if (name !== "default") return null;
-    const builtIn = { text: DEFAULT_POLICY, parsed: "", description: "", create_index: 1, modify_index: 1 };
-    return { namespace, name, ...builtIn, job_acl: null };
+    return row ?? (name === "default" ? builtIn(namespace, name, DEFAULT_POLICY) : null);
   }
 
   /** Names in one namespace, sorted, including built-in ones. */
@@ -60,7 +62,9 @@ export class PolicyStore {
       .exec<{ name: string }>("SELECT name FROM policies WHERE namespace = ?", namespace)
       .toArray()
       .map(({ name }) => name);
-    return [...new Set([...stored, "default", ...(namespace === "" ? ["root"] : [])])].sort();
+    const names = new Set([...stored, "default", ...(namespace === "" ? ["root"] : [])]);
+    names.delete(WRAPPING_POLICY_NAME);
+    return [...names].sort();
   }
 
   /** The policies written in one namespace, without built-in ones. */
@@ -77,6 +81,7 @@ export class PolicyStore {
       );
     }
     if (name === "root") return refuse("invalid", "cannot update root policy");
+    if (name === WRAPPING_POLICY_NAME) return refuse("invalid", `cannot update ${JSON.stringify(name)} policy`);
     if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
       return refuse("invalid", `policy: the document may have at most ${MAX_TEXT_BYTES} bytes`);
     }

@@ -164,4 +164,10 @@ export const accessMigrations: Migration[] = [
       namespace TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (namespace, name)) STRICT;
       ALTER TABLE tokens ADD COLUMN role TEXT`,
   },
+  {
+    because:
+      "wrapped answers, sealed, by the accessor of their token; wrapped = the accessor of a token in it; bytes before the body, so that sums do not read bodies",
+    sql: `CREATE TABLE wrapped_answers (
+      token TEXT PRIMARY KEY, bytes INTEGER NOT NULL, wrapped TEXT NOT NULL, body BLOB NOT NULL) STRICT`,
+  },
 ];

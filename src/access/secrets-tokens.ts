@@ -13,6 +13,7 @@ import type { TokenRequest, TokenRow } from "./token.ts";
 import type { TokenRoles } from "./token-roles.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
+import { isWrapping } from "./wrappings.ts";
 
 /** A token outlives the start of its last request by this time, because the request may still query it. */
 const LAST_REQUEST_MS = 10_000;
@@ -177,7 +178,8 @@ export class SecretsTokens {
   #end(row: TokenRow): void {
     const gone = this.#store.family(row.hash);
     this.#store.delete(gone);
-    this.#publisher.emit(gone.map(tokenDeleted));
+    // Wrapping tokens send no events: they are part of an answer.
+    this.#publisher.emit(gone.filter((each) => !isWrapping(each)).map(tokenDeleted));
   }
 
   /** The token named by a request; null if no token has that text. */

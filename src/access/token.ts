@@ -11,6 +11,7 @@ import {
   stringList,
   stringMap,
 } from "../platform/http/fields.ts";
+import { WRAPPING_POLICY_NAME } from "./policy-parser.ts";
 
 /** Maximum TTL of a token or lease unless configured lower, in seconds (768 h). */
 export const SYSTEM_MAX_TTL = 768 * 3600;
@@ -147,6 +148,8 @@ export function displayName(requested: string): string {
 /** Normalizes names of policies: trimmed, in lower case, without duplicates. */
 export function policyNames(given: readonly string[]): Result<string[]> {
   const names = given.map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
+  if (names.includes(WRAPPING_POLICY_NAME))
+    return refuse("invalid", `cannot assign policy ${JSON.stringify(WRAPPING_POLICY_NAME)}`);
   return names.some((name) => name.length > 128 || /\p{Cc}/u.test(name))
     ? refuse("invalid", "policies: names must be at most 128 characters without control characters")
     : ok(dedupe(names));

@@ -27,6 +27,7 @@ import type {
   TokenRole,
   TokenRoleBody,
 } from "./tokens.ts";
+import type { Unwrapped, WrapInfo, WrapLookup, WrapRequest } from "./wrapping.ts";
 
 /** Settings of a mount, as a request names them. */
 type MountSettings = { readonly [Name in keyof MountConfig]?: MountConfig[Name] | undefined };
@@ -321,6 +322,13 @@ export interface AccessControlApi extends StoredObjectApi, AuthApi {
   deleteCubbyhole(owner: CubbyholeOwner, path: string): void;
   /** Returns the names in a folder, sorted; `folder` is empty or ends with a slash. */
   listCubbyhole(owner: CubbyholeOwner, folder: string): string[];
+  /** Stores an answer in wrapped form, sealed. Refused when too many wait. */
+  wrap(request: WrapRequest): Result<WrapInfo>;
+  lookupWrapping(token: string): Result<WrapLookup>;
+  /** Returns the wrapped answer of a token and deletes both; the second call is refused. */
+  unwrap(token: string): Result<Unwrapped>;
+  /** Moves a wrapped answer to a new token, with the original TTL. */
+  rewrap(token: string): Result<WrapInfo>;
   bootstrap(secret: string | null): Result<AclToken>;
   createClusterToken(request: ClusterTokenBody): Promise<Result<AclToken>>;
   /** @param reveal includes the stored secret in the response */

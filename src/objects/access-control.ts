@@ -40,6 +40,7 @@ import type {
   TokenRole,
   TokenRoleBody,
 } from "../contracts/tokens.ts";
+import type { Unwrapped, WrapInfo, WrapLookup, WrapRequest } from "../contracts/wrapping.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { recordBirth } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -384,8 +385,13 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   // ---- private storage of tokens ----
 
+  /** A wrapping token reads its answer at `response`, once. */
   readCubbyhole(owner: CubbyholeOwner, path: string): Result<string> {
-    return refuseIfSealed(() => this.#parts.cubbyholes.read(owner, path));
+    const { cubbyholes, wrappings } = this.#parts;
+    return refuseIfSealed(() => {
+      const unwrapped = path === "response" ? wrappings.unwrapByAccessor(owner.accessor, Date.now()) : null;
+      return unwrapped ? ok(JSON.stringify({ response: unwrapped.body })) : cubbyholes.read(owner, path);
+    });
   }
 
   writeCubbyhole(owner: CubbyholeOwner, path: string, text: string, rights: CubbyholeRights): Result<null> {
@@ -399,6 +405,24 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   listCubbyhole(owner: CubbyholeOwner, folder: string): string[] {
     return this.#parts.cubbyholes.list(owner, folder);
+  }
+
+  // ---- wrapped answers ----
+
+  wrap(request: WrapRequest): Result<WrapInfo> {
+    return refuseIfSealed(() => this.#parts.wrappings.wrap(request, Date.now()));
+  }
+
+  lookupWrapping(token: string): Result<WrapLookup> {
+    return refuseIfSealed(() => this.#parts.wrappings.lookup(token, Date.now()));
+  }
+
+  unwrap(token: string): Result<Unwrapped> {
+    return refuseIfSealed(() => this.#parts.wrappings.unwrap(token, Date.now()));
+  }
+
+  rewrap(token: string): Result<WrapInfo> {
+    return refuseIfSealed(() => this.#parts.wrappings.rewrap(token, Date.now()));
   }
 
   // ---- tokens, as cluster routes show them ----
@@ -520,6 +544,10 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     } finally {
       this.#parts.authorizer.forget();
     }
+  }
+
+  protected override onRollback(): void {
+    this.#parts.wrappings.forget();
   }
 
   protected override measured(): Series[] {

@@ -6,6 +6,20 @@ import type { Json, JsonSchema } from "./json-schema.ts";
 
 export const ref = (kind: string, name: string): JsonSchema => ({ $ref: `#/components/${kind}/${name}` });
 
+const WRAP_INFO: JsonSchema = {
+  type: "object",
+  description: "Of a wrapped answer, whose `data` and `auth` are null.",
+  properties: {
+    token: { type: "string", description: "The wrapping token; it is returned only here." },
+    accessor: { type: "string" },
+    ttl: { type: "integer", description: "Seconds." },
+    creation_time: { type: "string", format: "date-time" },
+    creation_path: { type: "string" },
+    wrapped_accessor: { type: "string", description: "Accessor of a token in the answer; empty without one." },
+  },
+  required: ["token", "accessor", "ttl", "creation_time", "creation_path", "wrapped_accessor"],
+};
+
 export const ENVELOPE: JsonSchema = {
   type: "object",
   description: "What the secrets API answers.",
@@ -15,7 +29,7 @@ export const ENVELOPE: JsonSchema = {
     renewable: { type: "boolean" },
     lease_duration: { type: "integer", description: "Seconds." },
     data: { description: "What was asked for." },
-    wrap_info: { type: "null" },
+    wrap_info: { anyOf: [WRAP_INFO, { type: "null" }] },
     warnings: { type: ["array", "null"], items: { type: "string" }, description: "Null when there are none." },
     auth: { description: "The token that was made or renewed." },
     mount_type: { type: "string", description: "Of the engine that answered." },

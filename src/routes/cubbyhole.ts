@@ -1,12 +1,17 @@
+import { WRAPPING_POLICY_NAME } from "../access/policy-parser.ts";
 import type { CubbyholeOwner } from "../contracts/cubbyhole.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { path, rights } from "./kv-shared.ts";
 import { SecretBody } from "./kv-v1.ts";
 import { envelope, noContent, rawEnvelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** The private storage of the caller's token (https://developer.hashicorp.com/vault/api-docs/secret/cubbyhole). */
+
+const DEPRECATED =
+  "Reading from 'cubbyhole/response' is deprecated. Please use sys/wrapping/unwrap to unwrap responses, as it provides additional security checks and other benefits.";
 
 const ownerOf = ({ grant }: AuthorisedCall): CubbyholeOwner => ({
   accessor: grant.identity.accessor,
@@ -30,7 +35,10 @@ export const cubbyholeRoutes = [
     fresh: true,
     handle: async (call) => {
       const text = unwrap(await accessControl(call.env).readCubbyhole(ownerOf(call), path(call)));
-      return rawEnvelope(call, text, "cubbyhole");
+      const { accessor, policies } = call.grant.identity;
+      const isWrapped = policies.includes(WRAPPING_POLICY_NAME);
+      if (isWrapped) recordAction("answer-unwrapped", { requestId: call.requestId, accessor });
+      return rawEnvelope(call, text, "cubbyhole", { warnings: isWrapped ? [DEPRECATED] : [] });
     },
   }),
   secrets({

@@ -49,6 +49,7 @@ import { sealRoutes } from "./sys-seal.ts";
 import { agentHealthRoutes, statusRoutes } from "./sys-status.ts";
 import { toolRoutes } from "./sys-tools.ts";
 import { uiRoutes } from "./sys-ui.ts";
+import { wrappingRoutes } from "./sys-wrapping.ts";
 import { volumeRoutes } from "./volumes.ts";
 
 /** The route table: the secrets API at fixed paths, the routes of each mount type, and the cluster API. */
@@ -72,6 +73,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...remountRoutes,
   ...leaseRoutes,
   ...cubbyholeRoutes,
+  ...wrappingRoutes,
   ...namespaceRoutes,
   ...identityRoutes,
   ...syncConfigRoutes,

@@ -174,8 +174,12 @@ describe("a length of time in a request", () => {
     }
   });
 
-  it("is wrapped-only however short: a part of a second is no open answer", async () => {
-    for (const ttl of ["500ms", "1ns", "-500ms", "-1", " 5"]) {
+  it("wraps an answer however short it is: a part of a second is no open answer", async () => {
+    for (const ttl of ["500ms", "1ns", " 1"]) {
+      const answer = await get("/v1/sys/mounts", { headers: { "X-Vault-Wrap-TTL": ttl } });
+      expect([answer.body.data, answer.body.wrap_info.ttl], ttl).toEqual([null, 1]);
+    }
+    for (const ttl of ["-500ms", "-1"]) {
       const answer = await get("/v1/sys/mounts", { headers: { "X-Vault-Wrap-TTL": ttl } });
       expect([answer.status, answer.text], ttl).toEqual([400, expect.stringContaining("X-Vault-Wrap-TTL")]);
     }

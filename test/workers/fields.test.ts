@@ -75,6 +75,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "allowed_entity_aliases entity_alias",
     "token-roles › creates the entity of an alias that the role allows",
   ],
+  [
+    /sys\/wrapping/,
+    "token",
+    "wrapping › may be named in the body, with the token of another caller, with itself or with none",
+  ],
   [/token\/renew/, "increment", "tokens-life › accepts an increment as a number or a text"],
   [/sys\/polic/, "policy", applied("vault_policy")],
   [
@@ -219,9 +224,10 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
 
 /**
  * Bodies that a route judges itself: by the type of a destination, or by volume schemas that refuse what they do not know;
- * and secrets of version 1 and cubbyholes, where every field is stored.
+ * and secrets of version 1 and cubbyholes, and wrapped bodies, where every field is stored.
  */
-const JUDGED = /sync\/destinations\/:type\/:name$|agent\/join|^(POST) \/volumes?(\/|$)|^POST \/(\{kv-v1\}|cubbyhole)\//;
+const JUDGED =
+  /sync\/destinations\/:type\/:name$|agent\/join|^(POST) \/volumes?(\/|$)|^POST \/(\{kv-v1\}|cubbyhole|sys\/wrapping\/wrap)(\/|$)/;
 
 const routes = [
   ...secretsRoutes.routes,

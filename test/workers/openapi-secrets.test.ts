@@ -97,6 +97,17 @@ it("cubbyholes", async () => {
   await any("POST", "/v1/cubbyhole/app/db", {});
 });
 
+it("wrapped answers", async () => {
+  const { ok, any } = bound(run);
+  const wrap = async () => (await ok("POST", "/v1/sys/wrapping/wrap", { password: "p" })).body.wrap_info.token;
+  const token = await wrap();
+  await ok("POST", "/v1/sys/wrapping/lookup", { token }, { token: null });
+  await ok("GET", "/v1/sys/wrapping/lookup", undefined, { token });
+  await ok("POST", "/v1/sys/wrapping/rewrap", { token });
+  await ok("POST", "/v1/sys/wrapping/unwrap", { token: await wrap() });
+  await any("POST", "/v1/sys/wrapping/unwrap", { token });
+});
+
 it("tokens", async () => {
   const { ok, any } = bound(run);
   const { auth } = (

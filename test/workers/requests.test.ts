@@ -119,34 +119,6 @@ describe("paths", () => {
   });
 });
 
-describe("a request for a wrapped answer", () => {
-  it("is refused and does nothing: an open answer would give away what its caller means to keep", async () => {
-    await mountKv();
-    await put("/v1/kv/data/a", { data: { k: "canary" } });
-    for (const [header, ttl] of [
-      ["X-Vault-Wrap-TTL", "60"],
-      ["X-Vault-Wrap-TTL", "5m0s"],
-      ["X-Orch-Wrap-TTL", "nonsense"],
-    ] as const) {
-      const asked = { headers: { [header]: ttl } };
-      const refused = await get("/v1/kv/data/a", asked);
-      expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("X-Vault-Wrap-TTL")]);
-      expect((await put("/v1/kv/data/a", { data: {} }, asked)).status).toBe(400);
-      expect((await send("POST", "/v1/auth/token/create", {}, asked)).status).toBe(400);
-    }
-    expect((await get("/v1/kv/data/a")).body.data).toMatchObject({ data: { k: "canary" }, metadata: { version: 1 } });
-  });
-
-  it("that names no time is one for an open answer, and health is told in the open", async () => {
-    await mountKv();
-    await put("/v1/kv/data/a", { data: {} });
-    for (const ttl of ["", "0", "0s"]) {
-      expect((await get("/v1/kv/data/a", { headers: { "X-Vault-Wrap-TTL": ttl } })).status).toBe(200);
-    }
-    expect((await get("/v1/sys/health", { headers: { "X-Vault-Wrap-TTL": "60" } })).status).toBe(200);
-  });
-});
-
 describe("methods", () => {
   it("PUT is POST in both areas", async () => {
     await mountKv();

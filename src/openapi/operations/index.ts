@@ -19,6 +19,7 @@ import { systemInfo } from "./system-info.ts";
 import { tokens } from "./tokens.ts";
 import { csiVolumes } from "./volumes-csi.ts";
 import { hostVolumes } from "./volumes-host.ts";
+import { wrapping } from "./wrapping.ts";
 
 /** Descriptions of all routes, in document order. */
 export const groups: readonly Group[] = [
@@ -34,6 +35,7 @@ export const groups: readonly Group[] = [
   clusterOperator,
   secrets,
   cubbyhole,
+  wrapping,
   tokens,
   authMethods,
   policies,

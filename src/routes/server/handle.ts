@@ -1,6 +1,6 @@
 import { authorize, clearAuthorizeCache } from "../../access/authorize-cached.ts";
 import { wordField } from "../../compat/cloud-b-names.ts";
-import { type Dialect, dialectOf, firstHeader, requestHeader } from "../../compat/dialect.ts";
+import { type Dialect, dialectOf } from "../../compat/dialect.ts";
 import { wordMessage } from "../../compat/sync-names.ts";
 import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
@@ -11,7 +11,7 @@ import { accessControl } from "../../contracts/stubs.ts";
 import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
 import { namespaceOf, tokenOf } from "../../platform/http/caller.ts";
 import { diskRefusal } from "../../platform/http/disk.ts";
-import { asRequestError, badRequest, denied, RequestError, refusalError } from "../../platform/http/errors.ts";
+import { asRequestError, denied, RequestError, refusalError } from "../../platform/http/errors.ts";
 import {
   type Answered,
   beginExchange,
@@ -20,7 +20,6 @@ import {
   namespaceNamed,
   recordTarget,
 } from "../../platform/http/exchange.ts";
-import { parseDuration } from "../../platform/http/fields.ts";
 import { options, unmatched } from "../../platform/http/methods.ts";
 import { encodePath, parseTarget, type Target, type Verb } from "../../platform/http/target.ts";
 import { ignored } from "../../platform/http/unknown-fields.ts";
@@ -35,8 +34,9 @@ import { readBody } from "./body.ts";
 import { allowOrigin, type CrossOrigin, crossOrigin, preflight } from "./cors.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
+import { requestedWrapTtl, wrapAnswer } from "./wrap-answer.ts";
 
-type Base = Omit<Call, "params" | "grant" | "authMount"> & { readonly exchange: Exchange };
+type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & { readonly exchange: Exchange };
 
 /** Observers of every answered request. They must be fast: the caller waits for them. */
 const LISTENERS: Readonly<Record<string, (exchange: Answered, env: Env, exec: ExecutionContext) => void>> = {
@@ -96,7 +96,8 @@ async function answer(
   const { area } = exchange;
   const target = parseTarget(incoming.request, url, area);
   const { query } = target;
-  const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), query };
+  const wrapTtl = area === "secrets" ? requestedWrapTtl(headers, target.path) : 0;
+  const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), query, wrapTtl };
   if (area === "cluster") exchange.namespace = namespaceNamed(query);
   if (target.verb === "OPTIONS") return options(verbsAt(area, target));
 
@@ -112,36 +113,30 @@ async function answer(
   if (route.access === "none") {
     await admitUnauthenticated(exchange, base.env);
     await auditRequest(exchange, base.env, base.exec);
-    const call = { ...base, dialect, params, grant: null, authMount };
+    const call = { ...base, dialect, params, grant: null, authMount, identify: () => ask(base, target, true) };
     const { body, unknown } = await readBody(route, call, area, null);
-    return withWarnings(call, await route.handle(call, body), ignored(unknown));
+    const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
+    return route.unwrapped ? answered : await wrapAnswer(call, target.path, answered);
   }
-  if (area === "secrets") refuseWrapping(headers);
   const mayBeOld = route.fresh === true && place.remembered;
   const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
   if (authMount) exchange.mount = `auth/${authMount.path}`;
-  const call = { ...base, dialect, params, grant, authMount, recheck: () => recheck(base, call, target, route) };
+  const call: AuthorisedCall & { grant: Grant } = {
+    ...{ ...base, dialect, params, grant, authMount },
+    identify: async () => grant,
+    recheck: () => recheck(base, call, target, route),
+  };
   checkRight(route, call);
   await auditRequest(exchange, base.env, base.exec);
   try {
     const { body, unknown } = await readBody(route, call, area, call.grant.constraints);
-    return await withWarnings(call, await route.handle(call, body), ignored(unknown));
+    const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
+    return route.unwrapped ? answered : await wrapAnswer(call, call.grant.path, answered);
   } catch (failure) {
     throw worded(failure, dialect);
   } finally {
     if (route.fresh && !READS.has(target.verb)) clearAuthorizeCache();
   }
-}
-
-/**
- * A client that requests response wrapping intends to forward a token instead of the secret: an unwrapped answer would
- * expose the secret.
- * @throws RequestError 400
- */
-function refuseWrapping(headers: Headers): void {
-  const wish = firstHeader(headers, requestHeader.wrapTtl);
-  if (wish === undefined || parseDuration(wish) === 0) return;
-  throw badRequest("X-Vault-Wrap-TTL: wrapped answers are not offered; leave the header out for an open one");
 }
 
 /** Help on a path. On one of the service it is public, as the API's document is; in a mount it needs a right. */
@@ -178,7 +173,7 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     if (at) return authPlace(at);
   }
   if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
-  // Verifiers of identity tokens have no token of ours, and may learn which namespaces exist.
+  // Verifiers of identity tokens and holders of wrapped answers may learn which namespaces exist.
   if (PUBLISHED.test(target.path)) {
     const at = await accessControl(base.env).locate(namespaceOf(base.request.headers), target.path);
     if (at.ok && isOwn(at.value.path)) return ownPlace(encodePath(at.value.path), null);
@@ -228,7 +223,7 @@ const LEADS_TO_AUTH = /(?:^|\/)auth\/(?!token(?:\/|$))[^/]/;
 const MAY_LEAD_HOME = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
 
 /** Unauthenticated paths inside a namespace prefix. */
-const PUBLISHED = /\/identity\/oidc\/plugins\/\.well-known\/[^/]+$/;
+const PUBLISHED = /\/(?:identity\/oidc\/plugins\/\.well-known\/[^/]+|sys\/wrapping\/(?:lookup|rewrap|unwrap))$/;
 
 const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
 

@@ -1,4 +1,5 @@
 import { clusterHeader } from "../../compat/dialect.ts";
+import type { WrapInfo } from "../../contracts/wrapping.ts";
 import { isPlainObject, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";
 import type { RequestError } from "../../platform/http/errors.ts";
@@ -38,6 +39,16 @@ export function envelope(
   };
   return new Response(JSON.stringify(body), { status: status ?? 200, headers: SECRETS_HEADERS });
 }
+
+/** The envelope of a wrapped answer: only `wrap_info`. */
+export function wrapEnvelope({ requestId }: Pick<Call, "requestId">, info: WrapInfo): Response {
+  const empty = { lease_id: "", renewable: false, lease_duration: 0, data: null };
+  const body = { request_id: requestId, ...empty, wrap_info: info, warnings: null, auth: null, mount_type: "" };
+  return new Response(JSON.stringify(body), { headers: SECRETS_HEADERS });
+}
+
+/** A stored answer, as its request got it. */
+export const storedAnswer = (body: string): Response => new Response(body, { headers: SECRETS_HEADERS });
 
 /** Adds warnings to a successful answer. An answer without a body gets one with the warnings, as upstream. */
 export async function withWarnings(

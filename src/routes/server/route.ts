@@ -21,6 +21,13 @@ export interface Call {
   readonly grant: Grant | null;
   /** The auth method of the path; null for other paths. */
   readonly authMount: AuthMount | null;
+  /** Seconds that a wrapped answer shall last; 0 = the answer is not wrapped. */
+  readonly wrapTtl: number;
+  /**
+   * Authorizes the caller of a route with `access: "none"` that presents a token.
+   * @throws RequestError 403
+   */
+  readonly identify: () => Promise<Grant>;
 }
 
 /** A call with an authenticated caller: the input of every route except the unauthenticated ones. */
@@ -53,6 +60,8 @@ interface Common<Body> {
   readonly refuses?: true;
   /** The handler reads the body as a stream, of any size. */
   readonly streams?: true;
+  /** The answer is never wrapped: it holds no secret, or is a wrapping token. */
+  readonly unwrapped?: true;
   /** Never uses a cached grant, so that a revocation applies immediately. */
   readonly fresh?: true;
 }

@@ -1,0 +1,53 @@
+import * as z from "zod";
+import { data, group, warned } from "../operation.ts";
+import { seconds, time } from "../shapes.ts";
+
+const Lookup = z.object({ creation_path: z.string(), creation_time: time, creation_ttl: seconds });
+const token = "The wrapping token, if it is not the caller's token.";
+const wrapped = warned("`wrap_info` of the new wrapping token; `data` is null.");
+
+export const wrapping = group(
+  "Wrapping",
+  {},
+  {
+    "POST /sys/wrapping/wrap": {
+      id: "wrap",
+      summary: "Wrap a JSON object",
+      description: "The whole body is wrapped, for 300 seconds unless `X-Orch-Wrap-TTL` says otherwise.",
+      body: { fields: {} },
+      answers: wrapped,
+    },
+    "POST /sys/wrapping/unwrap": {
+      id: "unwrap",
+      summary: "Exchange a wrapping token for its answer, once",
+      description:
+        "The answer is that of the wrapped request. The wrapping token is the right; another token in the header needs `update` on this path.",
+      body: { fields: { token } },
+      answers: {
+        200: {
+          kind: "json",
+          description: "The envelope of the wrapped request.",
+          schema: z.record(z.string(), z.unknown()),
+        },
+      },
+    },
+    "GET /sys/wrapping/lookup": {
+      id: "lookUpOwnWrapping",
+      summary: "Look up the wrapping token that the caller presents",
+      answers: data("What it wraps.", Lookup),
+    },
+    "POST /sys/wrapping/lookup": {
+      id: "lookUpWrapping",
+      summary: "Look up a wrapping token (it stays unused)",
+      body: { fields: { token } },
+      answers: data("What it wraps.", Lookup),
+    },
+    "POST /sys/wrapping/rewrap": {
+      id: "rewrap",
+      summary: "Move a wrapped answer to a new wrapping token",
+      description: "With the original TTL. The earlier wrapping token ends.",
+      body: { fields: { token } },
+      answers: wrapped,
+    },
+  },
+);

@@ -1,0 +1,81 @@
+import { firstHeader, requestHeader } from "../../compat/dialect.ts";
+import { accessControl } from "../../contracts/stubs.ts";
+import { isPlainObject } from "../../lib/json.ts";
+import { namespaceOf } from "../../platform/http/caller.ts";
+import { badRequest, unwrap } from "../../platform/http/errors.ts";
+import { parseDuration } from "../../platform/http/fields.ts";
+import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { wrapEnvelope } from "./respond.ts";
+import type { Call } from "./route.ts";
+
+/** Maximum TTL of a wrapped answer, in seconds (768 h): that of every token. */
+const MAX_WRAP_TTL = 768 * 3600;
+/** TTL of `sys/wrapping/wrap` without the header, in seconds. */
+const DEFAULT_WRAP_TTL = 300;
+/** A stored answer is one row, which holds 2 MB. */
+const MAX_WRAPPED_BYTES = 1_800_000;
+
+const WRAP = /(?:^|\/)sys\/wrapping\/wrap\/?$/;
+
+const UNWRAP = /(?:^|\/)sys\/wrapping\/unwrap\/?$/;
+
+/**
+ * The requested TTL of a wrapped answer in seconds, rounded up; 0 = the answer is not wrapped.
+ * @throws RequestError 400 for a text that is not a duration, or out of bounds: an open answer would expose the secret
+ */
+export function requestedWrapTtl(headers: Headers, path: string): number {
+  const given = firstHeader(headers, requestHeader.wrapTtl);
+  if (given === undefined) return WRAP.test(path) ? DEFAULT_WRAP_TTL : 0;
+  const seconds = parseDuration(given);
+  if (seconds === null) throw badRequest('X-Vault-Wrap-TTL: must be seconds or a duration such as "5m"');
+  if (seconds < 0) throw badRequest("X-Vault-Wrap-TTL: requested wrap ttl cannot be negative");
+  if (seconds > MAX_WRAP_TTL) throw badRequest(`X-Vault-Wrap-TTL: at most ${MAX_WRAP_TTL} seconds`);
+  return seconds;
+}
+
+/**
+ * Replaces a successful answer by a wrapping token, if the request asks for it; the answer is stored sealed. Refusals
+ * and answers without a body stay as they are, and so do answers of public routes, except logins and unwrapped answers.
+ * @param path the path of the request inside its namespace
+ * @throws RequestError when the answer cannot be stored: it is never returned in the open
+ */
+export async function wrapAnswer(call: Call, path: string, response: Response): Promise<Response> {
+  if (call.wrapTtl === 0 || !response.ok || response.body === null || call.request.method === "HEAD") return response;
+  if (response.headers.get("Content-Type") !== "application/json") return unwrappable(call, response);
+  const body = await textOf(response.body);
+  const parsed: unknown = JSON.parse(body);
+  if (!isPlainObject(parsed) || !("wrap_info" in parsed)) return unwrappable(call, new Response(body, response));
+  if (parsed["wrap_info"] !== null) return new Response(body, response);
+  const auth = isPlainObject(parsed["auth"]) ? parsed["auth"] : null;
+  // Strangers must not fill the store with public answers.
+  if (call.grant === null && auth === null && !UNWRAP.test(path)) return new Response(body, response);
+  const accessor = String(auth?.["accessor"] ?? "");
+  const namespace = call.grant?.namespace ?? call.authMount?.namespace ?? namespaceOf(call.request.headers);
+  const request = { namespace, path, ttl: call.wrapTtl, body, accessor };
+  const info = unwrap(await accessControl(call.env).wrap(request));
+  recordAction("answer-wrapped", { requestId: call.requestId, accessor: info.accessor });
+  return wrapEnvelope(call, info);
+}
+
+/** Public answers hold no secret. Others that are not an envelope are not sent. */
+function unwrappable(call: Call, response: Response): Response {
+  if (call.grant === null) return response;
+  void response.body?.cancel();
+  throw badRequest("X-Vault-Wrap-TTL: this answer cannot be wrapped; leave the header out for an open one");
+}
+
+/** @throws RequestError 400 above the size of a row */
+async function textOf(body: ReadableStream<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > MAX_WRAPPED_BYTES) {
+      throw badRequest(
+        `X-Vault-Wrap-TTL: the answer is larger than ${MAX_WRAPPED_BYTES} bytes; leave the header out for an open one`,
+      );
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}
