@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { holderOf, path } from "./access.ts";
+import { loseEverything, restore, snapshot } from "./backup-world.ts";
 import { type Answer, del, get, list, patch, put, send } from "./client.ts";
 import { dump } from "./dump.ts";
 
@@ -203,6 +204,20 @@ describe("a version 1 mount", () => {
     expect((await get("/v1/one/a")).body.data).toEqual({ k: "before" });
     await put("/v1/one/a", { k: "after" });
     expect((await get("/v1/one/a")).body.data).toEqual({ k: "after" });
+  });
+
+  it("is part of a snapshot with its secrets, its move and its results", async () => {
+    await put("/v1/one/app/db", { k: "kept", ttl: "5m" });
+    const { migration_id: id } = (await put("/v1/sys/remount", { from: "one", to: "moved" })).body.data;
+    const file = await snapshot();
+    expect(new TextDecoder().decode(file)).not.toContain("kept");
+    await loseEverything();
+    expect((await restore(file)).status).toBe(200);
+    expect((await get("/v1/moved/app/db")).body).toMatchObject({ lease_duration: 300, data: { k: "kept" } });
+    expect((await put("/v1/moved/app/db", { k: "new" })).status).toBe(204);
+    expect((await get(`/v1/sys/remount/status/${id}`)).body.data.migration_info.target_mount).toBe("moved/");
+    await put("/v1/sys/mounts/moved/tune", { options: { version: "2" } });
+    expect((await get("/v1/moved/data/app/db")).body.data.data).toEqual({ k: "new" });
   });
 
   it("destroys its secrets when it is disabled", async () => {
