@@ -90,6 +90,30 @@ describe("a login by name and password", () => {
     expect((await signIn(CANARY)).status).toBe(200);
   });
 
+  it("writes a line to the audit log, with mount and entity and without the password", async () => {
+    const lines: string[] = [];
+    for (const method of ["log", "info", "warn"] as const) {
+      vi.spyOn(console, method).mockImplementation((text: unknown) => void lines.push(String(text)));
+    }
+    const { auth } = (await signIn(CANARY)).body;
+    await signIn("wrong");
+    const { accessor, entity_id: entity } = auth;
+    await vi.waitFor(() => {
+      const parsed = lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
+      expect(parsed).toContainEqual(
+        expect.objectContaining({ event: "login", accessor, mount: "auth/userpass/", entity }),
+      );
+      const answers = parsed.filter(({ kind, path }) => kind === "answer" && path === "/v1/auth/userpass/login/ann");
+      expect(answers.map(({ status, mount, namespace }) => [status, mount, namespace])).toEqual([
+        [200, "auth/userpass/", ""],
+        [400, "auth/userpass/", ""],
+      ]);
+    });
+    expect(lines.join("\n")).not.toContain(CANARY);
+    expect(lines.join("\n")).not.toContain(auth.client_token);
+    vi.restoreAllMocks();
+  });
+
   it("keeps the password sealed", async () => {
     expect(await dump()).not.toContain(CANARY);
     expect((await get("/v1/auth/userpass/users/ann")).text).not.toMatch(/canary|password|scrypt/);

@@ -108,7 +108,7 @@ async function answer(
   if (!found) throw unmatched(area, target.path, place.table.verbs(place.path));
   const { route, params } = found;
   const { authMount } = place;
-  if (authMount) exchange.mount = `auth/${authMount.path}`;
+  if (authMount) recordAuthMount(exchange, authMount);
   exchange.route = `${route.verb} ${place.root}${route.path}`;
   if (route.access === "none") {
     await admitUnauthenticated(exchange, base.env);
@@ -120,7 +120,7 @@ async function answer(
   }
   const mayBeOld = route.fresh === true && place.remembered;
   const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
-  if (authMount) exchange.mount = `auth/${authMount.path}`;
+  if (authMount) recordAuthMount(exchange, authMount);
   const call: AuthorisedCall & { grant: Grant } = {
     ...{ ...base, dialect, params, grant, authMount },
     identify: async () => grant,
@@ -147,6 +147,12 @@ async function help(base: Base, { grant, table, root, path }: Place, target: Tar
   const found = await helpOn(base, table, root, path);
   if (!found) throw unmatched("secrets", target.path, []);
   return found;
+}
+
+/** Logins have no token that tells their namespace. */
+function recordAuthMount(exchange: Exchange, { namespace, path }: AuthMount): void {
+  exchange.namespace = namespace;
+  exchange.mount = `auth/${path}`;
 }
 
 /** Result of the route look-up. `grant` is set when the look-up had to authenticate the caller. */
