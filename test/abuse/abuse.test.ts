@@ -13,7 +13,7 @@ interface Report {
   readonly faults: readonly string[];
 }
 
-it("nothing but refusals and honest answers comes of requests that are wrong in every way", {
+it("malformed requests get 4xx or correct answers, and never 500, a stack or a secret", {
   timeout: 240_000,
 }, async () => {
   const dir = mkdtempSync(join(tmpdir(), "sallyport-abuse-report-"));

@@ -20,7 +20,7 @@ export interface Mutant {
   readonly wire: Wire;
   /** It can only be refused: with 4xx, or as a method that is none. */
   readonly refused: boolean;
-  /** What a success must hold. */
+  /** Pattern that the body of a success must match. */
   readonly told?: RegExp;
 }
 
@@ -97,7 +97,7 @@ export class Mutants {
     return { place: this.#place, kind, what, wire: this.#wire(draft), refused, ...(told && { told }) };
   }
 
-  /** What the route is for, so that what it changes is abused, too. */
+  /** The route's valid request, so that later mutants also hit the state that it changes. */
   plain(): Draft {
     return { what: "nothing wrong" };
   }

@@ -3,8 +3,8 @@ import type { Area } from "../../src/platform/http/areas.ts";
 import type { AnyRoute, RouteTable } from "../../src/routes/server/route.ts";
 
 /*
- * The route table of the service, read by plain Node: a route that is added there is abused from its first day. What only the
- * Workers runtime has stands empty, as nothing of it runs here.
+ * The route table of the service, read by plain Node: a route that is added there is abused from its first day. Modules that only
+ * the Workers runtime provides are stubbed by empty ones, because no handler runs here.
  */
 const EMPTY_RUNTIME = `data:text/javascript,${encodeURIComponent(`
   export class DurableObject {}
@@ -18,7 +18,7 @@ const EMPTY_TEXT = 'data:text/javascript,export default ""';
 registerHooks({
   resolve: (specifier, context, next) => {
     if (specifier.startsWith("cloudflare:")) return { url: EMPTY_RUNTIME, shortCircuit: true };
-    // What the service serves as it stands: a bundler reads it as text.
+    // Files that the service serves verbatim: the bundler imports them as text.
     if (/\.(html|json)$/.test(specifier) && context.importAttributes["type"] === undefined)
       return { url: EMPTY_TEXT, shortCircuit: true };
     return next(specifier, context);

@@ -27,7 +27,7 @@ const TOKEN_LISTS: ReadonlySet<string> = new Set([
   ...["GET /v1/acl/tokens", "LIST /v1/auth/token/accessors", "GET /v1/agent/tokens"],
 ]);
 
-/** So that slow requests take seconds; nobody is refused for asking too often, which would hide what else is wrong. */
+/** Shortens the body timeout to seconds, and turns rate limits off because a 429 would hide other faults. */
 const settings = { REQUEST_BODY_MS: "1500", RATE_LIMITS: "off" };
 
 const random = new Random(seed);
@@ -36,7 +36,7 @@ const faults: string[] = [];
 let sent = 0;
 let unsettled = 0;
 let slowestMs = 0;
-/** What can be seen now; null when something may have changed since the last look. */
+/** The last snapshot of the visible state; null when it may be stale. */
 let known: string | null = null;
 
 const service = await Service.start(settings);
@@ -46,7 +46,7 @@ try {
   await world.create();
   await run();
 } catch (failure) {
-  // What went wrong before says more than the request that could not be made in the end.
+  // An earlier fault is reported first: it explains the failed request better than its own error.
   fault(String(failure));
 } finally {
   wires.close();

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** What JSON Schema says about a value; as much of it as bodies here need. */
+/** The subset of JSON Schema that request bodies here use. */
 interface Shape {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, Shape>>;

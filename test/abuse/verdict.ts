@@ -3,13 +3,13 @@ import { deploymentSecrets } from "./service.ts";
 import type { Reply } from "./wire.ts";
 import { CANARY, stored, type World } from "./world.ts";
 
-/** What every answer must be, whatever was asked. */
+/** Rules that every answer satisfies, regardless of the request. */
 
 interface Promised {
   readonly statuses: readonly number[];
   /** Names of routes. */
   readonly at: RegExp;
-  /** What the answer says. */
+  /** Pattern that the error message matches. */
   readonly because: RegExp;
 }
 
@@ -51,11 +51,11 @@ const isOfTheWire = ({ kind }: Mutant, { status }: Reply): boolean =>
 /** Fields whose values are names, or words that must be one of a few. */
 const NAMES = /(^|\.)(Name|Eligibility|Type|type|environment): /;
 
-/** A stack, a query, or a value that nobody has put into words. */
+/** Signs of an unformatted error: a stack, an SQL query or a bare value. */
 const UNWORDED =
   /ZodError|"code":"|\bat .*\.(ts|js):\d+|SQLITE|TypeError|ReferenceError|SyntaxError|is not a function|of undefined|of null|\[object |received (undefined|NaN)/;
 
-/** What is wrong with an answer; null = nothing. */
+/** The fault of an answer, or null. */
 export function faultOf(mutant: Mutant, reply: Reply, world: World): string | null {
   const { status, headers, text, hung } = reply;
   if (hung) return "no answer in time";
@@ -143,7 +143,7 @@ function isEnvelope(type: string, text: string, status: number): boolean {
   );
 }
 
-/** What must not stand in the log; null = nothing does. */
+/** The forbidden text in the log, or null. */
 export function faultOfLog(log: string, { tokens, credentials }: World): string | null {
   const secrets = [
     ...Object.entries(tokens),
@@ -152,7 +152,7 @@ export function faultOfLog(log: string, { tokens, credentials }: World): string 
     ...Object.entries(deploymentSecrets),
     ["what was sent", CANARY] as const,
   ];
-  // The root token and the commands to try it are printed at the start, for whoever has started the service.
+  // The start banner prints the root token and example commands on purpose.
   const spoken = log.split("\n").filter((line) => !/^(Root token: |export )/.test(line));
   for (const [name, value] of secrets) {
     const line = value === "" ? undefined : spoken.find((each) => each.includes(value));

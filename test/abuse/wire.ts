@@ -4,7 +4,7 @@ import { brotliDecompressSync, constants, gunzipSync } from "node:zlib";
 
 /** HTTP over plain sockets: what no client library would send, and answers as they came. */
 
-/** What goes out. The head is written as it stands here, so it can be wrong in any way. */
+/** A raw request. The head is sent verbatim, so it can be malformed in any way. */
 export interface Wire {
   readonly method: string;
   readonly target: string;
@@ -115,7 +115,7 @@ async function write(socket: Socket, wire: Wire, over: () => boolean): Promise<v
   const { piece, pauseMs } = wire.slowly;
   for (let at = 0; at < wire.body.length && !over(); at += piece) {
     socket.write(wire.body.subarray(at, at + piece));
-    // Nobody waits for a body that was given up.
+    // The timer is unreferenced, so an abandoned body does not keep the process alive.
     await sleep(pauseMs, undefined, { ref: false });
   }
 }

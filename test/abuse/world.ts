@@ -368,7 +368,7 @@ const withoutTheVolatile = (text: string): string =>
     .replace(/"request_id":"[^"]*"/g, "")
     .replace(/"(LastSeen|UpdateTime|StatusUpdatedAt|LastHealthyTime|last_sync_time)":("[^"]*"|\d+)/g, '"$1":""');
 
-/** What a scheduler reports of a node and a job on it. */
+/** A scheduler's report of a node and a job on it. */
 const reported = [
   {
     Topic: "Node",

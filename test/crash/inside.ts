@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { type Deliver, Outbox } from "../../src/platform/durable/outbox.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 
-/** What tests reach of an object: its `commit`, and the outbox they may replace. */
+/** The internals of an object that tests use: `commit`, and the outbox, which they may replace. */
 export interface Inside extends Pick<StoredObject, "nextDue" | "alarm"> {
   commit<T>(change: () => T): T;
   outbox: Outbox;

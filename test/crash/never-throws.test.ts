@@ -29,7 +29,7 @@ const objects = () =>
   ] as unknown as DurableObjectStub<StoredObject>[];
 
 type Breakable = Record<string, (...parameters: unknown[]) => unknown>;
-/** What the objects lean on, each of which may fail. */
+/** The bindings and dependencies of the objects, each of which may fail. */
 const bindings = (): [Breakable, string][] => [
   [env.LISTINGS as unknown as Breakable, "prepare"],
   [env.SYNC_WORK as unknown as Breakable, "send"],

@@ -46,8 +46,8 @@ export class Client {
   }
 
   /**
-   * Null when nobody can say whether it was done: there was no answer, or one that came from the gateway.
-   * @param patienceMs of a client that goes when it likes; else it waits for longer than the service may take
+   * Resolves with null when the outcome is unknown: no answer arrived, or the gateway sent it.
+   * @param patienceMs timeout of an impatient client; by default longer than the service may take
    */
   async call(
     method: string,
@@ -63,7 +63,7 @@ export class Client {
     const begun = Date.now();
     const { answer, because } = await this.#ask(method, path, body, headers, patienceMs ?? PATIENCE_MS);
     if (answer === null && patienceMs === undefined) {
-      // Who kills says so a moment later than it shows; who is cut off may notice it a moment later.
+      // A kill is recorded slightly after it takes effect, and a cut connection fails slightly after the cut.
       if (this.#isCalmSince(begun)) await sleep(500);
       if (this.#isCalmSince(begun))
         this.wrong.push(

@@ -19,9 +19,9 @@ interface Lease {
 }
 
 const MOUNT = "cloud-b";
-/** Whoever is being killed ends a lease a little late. */
+/** Tolerance for leases that expire late because the service was being killed. */
 const LATE_MS = 20_000;
-/** Whoever waits for what a dead Worker has in its hands waits for a minute; these callers do not. */
+/** Timeout of these callers: less than the minute after which the work of a dead Worker is retried. */
 const PATIENCE_MS = 30_000;
 /** A role of each kind; how many applications, assignments and memberships one of its leases is. */
 const rolesFor = ({ scope, existingApplication }: Directory) => ({
@@ -47,7 +47,7 @@ const rolesFor = ({ scope, existingApplication }: Directory) => ({
   },
 });
 const reader = (scope: string) => [{ role_name: "Reader", scope }];
-/** What a role has whether or not it has leases: the application that persists. */
+/** Objects that a role with a persistent application has, with or without leases. */
 const PERSISTENT = { applications: 1, assignments: 1, memberships: 0 };
 
 /** Credentials are issued, renewed, revoked and expire: each that was answered has its lease, and nothing else stays at the cloud. */

@@ -75,7 +75,7 @@ export class CsiVolumes implements Workload {
     if (answer) fate.answered("gone");
   }
 
-  /** An allocation has the volume attached and published on its node, where nobody can delete it; then all of it is undone. */
+  /** An allocation attaches and publishes the volume on its node, where it cannot be deleted; then it ends. */
   async #used(random: Random): Promise<void> {
     const nodes = await this.#client.call("GET", "/v1/nodes");
     const [which, lasts] = [random(), random() * 4_000];

@@ -1,6 +1,6 @@
 import { type Client, isSuccess } from "./client.ts";
 
-/** What nothing is left of once all is at rest, by the service's own figures: those are kept beside the rows that they count. */
+/** Gauges that are 0 once the service is idle. The service keeps these counters beside the rows that they count. */
 const NONE_LEFT = [
   "sallyport_sync_pending",
   "sallyport_engine_jobs",
@@ -11,7 +11,7 @@ const NONE_LEFT = [
   "sallyport_scrape_errors",
 ];
 
-/** What the service says of itself that is not as it is when all is well. */
+/** Health values of the service that differ from those of a healthy one. */
 export async function unwell(client: Client): Promise<string[]> {
   const health = await client.call("GET", "/v1/sys/health");
   if (health?.status !== 200) return [`health is ${health?.status}: ${health?.text}`];

@@ -73,7 +73,7 @@ export class HostVolumes implements Workload {
   }
 
   async #remove({ id, path, fate }: HostVolume, tries?: number): Promise<void> {
-    // Nobody knows what becomes of it from now on.
+    // From here on, the outcome is unknown.
     fate.unanswered("gone");
     const answer = await this.#client.insist("DELETE", `/v1/volume/host/${id}/delete`, undefined, [200, 404], tries);
     this.#done.add(answer ? "deleted" : "not deleted");
@@ -82,7 +82,7 @@ export class HostVolumes implements Workload {
     if (existsSync(path)) this.wrong.push(`${id} was deleted, and ${path} is still there`);
   }
 
-  /** A job claims a volume, which nobody can delete as long as it runs; then all of it goes. */
+  /** A job claims a volume, which cannot be deleted while the job runs; then both are removed. */
   async #used(random: Random): Promise<void> {
     const volume = await this.#make(3);
     if (!volume) return;

@@ -20,12 +20,13 @@ export class Line {
   #server: Server | undefined;
   #port = 0;
   #delayMs = 0;
-  /** When it was disturbed last (ms since 1970): what was under way then owes nobody an answer. */
+  /** Time of the last disturbance (ms since 1970): requests in flight at that time may lose their answers. */
   disturbedAt = 0;
 
   /**
-   * @param target the port that is behind it, null while there is none
-   * @param waits what is opened meanwhile waits for it, so that nobody has to sit out a back-off; else it is reset
+   * @param target the port behind the line, null while there is none
+   * @param waits whether a connection opened while there is no target waits for one (which saves clients
+   * a back-off) instead of being reset
    */
   constructor(target: () => number | null, waits = false) {
     this.#target = target;
@@ -51,14 +52,14 @@ export class Line {
         this.#server = server;
         return this;
       } catch (failure) {
-        // Somebody else's connection may have this port for a moment.
+        // Another connection may occupy this port for a moment.
         if (tries === 300) throw failure;
         await sleep(100);
       }
     }
   }
 
-  /** Nobody listens any more, and everything open is reset. */
+  /** Stops listening, and resets all open connections. */
   close(): void {
     this.#server?.close();
     this.#server = undefined;
@@ -77,7 +78,7 @@ export class Line {
     this.#carried.clear();
   }
 
-  /** What is open stays open and carries nothing more, until it is cut; what is opened from now on works. */
+  /** Open connections stay open but carry no more bytes until they are cut; new connections work. */
   halfOpen(): void {
     this.disturbedAt = Date.now();
     for (const each of this.#carried) each.silent = true;

@@ -11,7 +11,7 @@ import type { Client } from "./client.ts";
 /** A process as `npm start` runs it beside the service, which ends when we do; it may be killed and started again. */
 class Process implements Mortal {
   readonly name: string;
-  /** Its ends that nobody brought about. */
+  /** Exits of the agent that no test caused. */
   readonly wrong: string[] = [];
   readonly #module: string;
   readonly #env: Record<string, string>;
@@ -112,7 +112,7 @@ export class Nodes {
     return this.all.flatMap(({ agent, driver }) => [...agent.wrong, ...driver.wrong]);
   }
 
-  /** What the drivers have, as they wrote it down, and where each is published. */
+  /** The volumes in the drivers' records, and the paths where each is published. */
   get csiVolumes(): { id: string; name: string; published: string[] }[] {
     const volumes = join(this.#root, "csi", "volumes");
     return directories(volumes).flatMap((id) => {
@@ -132,7 +132,7 @@ export class Nodes {
       if (Date.now() > until) throw new Error(`not ready: ${await this.unready()} ${this.wrong}`);
   }
 
-  /** What is not as it is when all are well. */
+  /** Nodes and plugins that are not ready. */
   async unready(): Promise<string[]> {
     const nodes: { Name: string; Status: string }[] = (await this.#client.call("GET", "/v1/nodes"))?.body ?? [];
     const plugin = (await this.#client.call("GET", "/v1/plugin/csi/dir"))?.body;

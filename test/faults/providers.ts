@@ -7,7 +7,7 @@ import { startDeployProject } from "../doubles/deploy-project-api.ts";
 import { startRepoHost } from "../doubles/repo-host-server.ts";
 import { Line } from "./line.ts";
 
-/** What happens to the next `count` requests of a provider; every double knows these. */
+/** A fault for the next `count` requests to a provider; every double implements these. */
 export type Fault = { count: number } & (
   | { fault: "raw"; status: number; body: string; headers?: Record<string, string> }
   | { fault: "delay"; ms: number }
@@ -29,7 +29,7 @@ export interface Store extends Provider {
   readonly body: Readonly<Record<string, unknown>>;
   /** How many requests have reached it that are about secrets. */
   calls(): number;
-  /** What is there: names and values. */
+  /** The stored objects: names and values. */
   objects(): Map<string, string>;
 }
 

@@ -27,7 +27,7 @@ export interface Usage {
   readonly isForgotten: readonly object[];
 }
 
-/** What a scheduler reports of a job that uses a volume for a while, by an allocation on a node. */
+/** A scheduler's reports of a job that uses a volume for a while, by an allocation on a node. */
 export function usage(name: string, nodeId: string, volume: object): Usage {
   const [jobId, allocId] = [`job-${name}`, `alloc-${name}`];
   const event = (topic: string, type: string, object: object, more: object = {}) => ({

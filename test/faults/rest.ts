@@ -60,7 +60,7 @@ interface Rows {
   readonly where: string;
 }
 
-/** Rows that somebody must act on before all is at rest. */
+/** Rows of pending work: none is left once the service is idle. */
 const WAITING: readonly Rows[] = [
   { table: "outbox", where: "1" },
   { table: "work", where: "1" },
@@ -93,7 +93,7 @@ export function withoutAlarm(dataDir: string): string[] {
   );
 }
 
-/** What still waits in any object: nothing, once all is settled. */
+/** Pending rows in all objects; empty once everything is settled. */
 export function leftOver(dataDir: string): string[] {
   return withObjects(dataDir, (object) =>
     counted(object, WAITING).map(({ table, n }) => `${object.name}: ${n} rows of ${table} still wait`),

@@ -33,9 +33,9 @@ export class Service {
   starts = 0;
   /** When it was there last time (ms since 1970). */
   startedAt = 0;
-  /** What the runtime said last on its error output. */
+  /** The latest error output of the runtime. */
   said = "";
-  /** Deaths of a part that nobody noticed. */
+  /** Deaths of a process that were not detected. */
   readonly wrong: string[] = [];
 
   constructor(bindings: Record<string, string>) {
@@ -65,7 +65,7 @@ export class Service {
     this.#spare = this.#fork();
   }
 
-  /** SIGKILL to every process of the runtime at once: nobody gets to say goodbye. */
+  /** Sends SIGKILL to every process of the runtime at once, so that none shuts down cleanly. */
   async kill(): Promise<void> {
     await this.#end((runtime) => runtime.kill());
   }

@@ -230,7 +230,7 @@ export class Streams implements Workload {
     return faults;
   }
 
-  /** What is in the log now is what was told. */
+  /** Compares the lines in the log with the lines that streams delivered. */
   async #compareWithStore(history: Map<number, SeenLine>): Promise<string[]> {
     const [whole] = this.#readers as [Reader];
     const again: Reader = { ...whole, lines: new Map(), reached: 0, visits: 0 };
@@ -263,7 +263,7 @@ export class Streams implements Workload {
     return faults;
   }
 
-  /** What was answered is there once, whole, at its index; what was not is there once or not at all. */
+  /** An acknowledged write is present once, whole, at its index; another write at most once. */
   #compareWrites(history: Map<number, SeenLine>): string[] {
     const faults: string[] = [];
     const at = new Map<string, number>();

@@ -26,7 +26,7 @@ interface Shown {
 }
 
 const AT = "/v1/sys/sync/destinations";
-/** What was allowed before a pause may still be under way for this long. */
+/** Calls that were allowed before a pause may still be in flight for this long. */
 const FENCE_MS = 6_000;
 
 /** Associations come and go, destinations are purged, syncing is paused: outside is what the associations say, and nothing else. */
@@ -140,7 +140,7 @@ export class Syncing implements Workload {
         this.wrong.push(`syncing was paused, and providers were called: ${before} requests, then ${calls()}`);
       this.#done.add("paused");
     }
-    // Nobody else would take it back.
+    // No other workload lifts this pause.
     for (let answer = await say(false); !isSuccess(answer); answer = await say(false)) {
       if (!going()) await sleep(100);
     }
@@ -161,7 +161,7 @@ export class Syncing implements Workload {
         faults.push(`${destination} cannot be read: ${answer?.status}`);
         continue;
       }
-      // A purge that nobody heard the answer of may have begun, and been given up.
+      // A purge whose answer was lost may have begun and failed.
       if (passing && (!passing.may("there") || (await this.#hasPurgeError(destination)))) {
         faults.push(`${destination} was purged, and is still there`);
         await this.#purgeAgain(destination);
@@ -209,7 +209,7 @@ export class Syncing implements Workload {
     return Boolean(answer?.body?.data?.purge_error);
   }
 
-  /** A purge that has failed too often ends and says so; whoever reads that repeats it. */
+  /** Repeats a purge that failed too often; the destination shows it as failed. */
   async #purgeAgain(destination: string): Promise<void> {
     const read = await this.#client.call("GET", `${AT}/${destination}`);
     if (!isSuccess(read) || !read.body.data.purge_error) return;

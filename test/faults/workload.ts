@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 export type Random = () => number;
-/** A stream of choices of its own for everybody who chooses, so that nobody's depend on who comes first. */
+/** A random generator per name, so that choices do not depend on the order of the callers. */
 export type RandomFor = (name: string) => Random;
 export const pick = <T>(random: Random, items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
 
@@ -12,11 +12,11 @@ export interface Workload {
   begin(): Promise<void>;
   /** Asks for things until it is told to stop, then lets what it has begun end. */
   run(going: () => boolean): Promise<void>;
-  /** What is wrong for good, found while it runs: told at once. */
+  /** Permanent faults found during the run; reported at once. */
   readonly wrong: readonly string[];
-  /** What is not yet as it must be, once nothing disturbs any more. Empty when all is well. */
+  /** Conditions that do not hold yet after the last disturbance. Empty when settled. */
   unsettled(): Promise<string[]>;
-  /** What must hold once all is settled. */
+  /** Checks the invariants once everything is settled; resolves with the violations. */
   verify(): Promise<string[]>;
   /** One line of figures. */
   told(): string;
@@ -35,7 +35,7 @@ export async function repeatedly(
   }
 }
 
-/** What two lists of ids of the same things differ in. */
+/** The differences between two lists of ids. */
 export function compared(what: string, known: readonly string[], there: readonly string[]): string[] {
   const twice = there.filter((id, at) => there.indexOf(id) !== at);
   return [
@@ -57,8 +57,8 @@ export async function mapFew<T, R>(items: readonly T[], atOnce: number, map: (it
 }
 
 /**
- * What may be true of a thing that is changed by requests whose answers may be lost: an answered change makes it so, one
- * without an answer may happen at any time from then on.
+ * The possible states of an object whose requests may lose their answers. An answered change sets the
+ * state; an unanswered one may take effect at any later time.
  */
 export class Doubt<State> {
   #is: Set<State>;

@@ -1,6 +1,6 @@
 import type { Mutation } from "./mutation.ts";
 
-/** What is taken away at the cloud, and the search for what went unanswered. */
+/** Removal of cloud resources, and the search for those whose creation was not answered. */
 export const removals: Mutation[] = [
   {
     file: "src/credentials/removal.ts",

@@ -15,7 +15,7 @@ export interface Exchange {
   /** The names of query parameters that the service has looked at, and of those that it looks at though they may change nothing. */
   readonly asked: readonly string[];
   readonly glanced: readonly string[];
-  /** What came over the WebSocket that was opened. */
+  /** Frames received over the WebSocket. */
   readonly frames?: readonly string[];
 }
 
@@ -99,7 +99,7 @@ export class Checker {
       .sort();
   }
 
-  /** Query parameters of operations with one of these tags that the document describes, and nobody has looked at. */
+  /** Query parameters that the document describes for operations with these tags, and no code has read. */
   unasked(tags: readonly string[]): string[] {
     const ofTags = this.#operations.filter(({ operation }) => tags.includes(operation.tags[0] ?? ""));
     return ofTags
@@ -124,7 +124,7 @@ export class Checker {
     return found?.operation ?? null;
   }
 
-  /** What of an exchange the document does not say; empty when it is as it should be. */
+  /** Parts of an exchange that the document does not describe; empty when it conforms. */
   check({ method, path, sent, status, type, text, headers, asked, glanced, frames = [] }: Exchange): string[] {
     const operation = this.operationOf(method, path);
     if (!operation) return [`${method} ${path}: is no operation`];
@@ -191,7 +191,7 @@ export class Checker {
     return all.filter((each) => each.in === "query").map(({ name = "" }) => name);
   }
 
-  /** What is written here, or under `components`. */
+  /** The inline object, or the one that its `$ref` names under `components`. */
   #shared<T extends { readonly $ref?: string }>(kind: string, given: T): T {
     const name = given.$ref?.split("/").at(-1);
     return name === undefined ? given : (this.#document.components[kind]?.[name] as T);

@@ -97,7 +97,7 @@ export class LocalService {
     return [...this.#output.matchAll(/^Node: +(\S+) /gm)].map(([, id = ""]) => id);
   }
 
-  /** What a shell prints that has the variables of the banner. */
+  /** The output of a shell command run with the banner's variables. */
   async shell(command: string): Promise<string> {
     const lines = [...this.#output.matchAll(/^export (.*)$/gm)].map(([, line = ""]) => line);
     const exported = lines.flatMap((line) =>
@@ -114,7 +114,7 @@ export class LocalService {
     return stdout;
   }
 
-  /** What each of a page's commands prints, one after another in one session: a later one finds the variables of an earlier. */
+  /** The output of each of a page's commands, run in one shell session, so that later ones see earlier variables. */
   async session(commands: readonly string[]): Promise<string[]> {
     const kept = join(this.#dir, "session");
     writeFileSync(kept, "");
@@ -212,7 +212,7 @@ async function accepts(port: number): Promise<boolean> {
   }
 }
 
-/** Empty when the process has ended meanwhile or belongs to somebody else. */
+/** Empty when the process has exited or belongs to another user. */
 function read(path: string): string {
   try {
     return readFileSync(path, "utf8");

@@ -311,7 +311,7 @@ describe("npm start, in a fresh clone", () => {
 });
 
 describe("the playground", () => {
-  it("shows the tours of the documents working, and begins anew at each start", async () => {
+  it("runs the tours of the documents, and starts with empty data each time", async () => {
     const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
     const service = await npmStart(settings).ready();
     const guides = ["policies-and-tokens", "logins", "namespaces", "secrets"];
