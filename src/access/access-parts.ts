@@ -31,6 +31,7 @@ import { NamespaceTree } from "./namespaces.ts";
 import { PathEvaluator } from "./path-evaluator.ts";
 import { PolicyAdmin } from "./policy-admin.ts";
 import { type Grants, PolicyStore } from "./policy-store.ts";
+import { RateLimits } from "./rate-limits.ts";
 import { Remounts } from "./remounts.ts";
 import { SecretsTokens } from "./secrets-tokens.ts";
 import { ServiceSettings } from "./service-settings.ts";
@@ -48,11 +49,15 @@ interface Dependencies {
   commit<T>(change: () => T): T;
 }
 
+/** Mounts that every namespace has. */
+const SERVICE_MOUNTS = /^(?:sys|identity|cubbyhole|auth\/token)\//;
+
 /** Assembles the parts of `AccessControl` over its rows. */
 export class AccessParts {
   readonly keys: DataKeys;
   readonly deploymentState: DeploymentState;
   readonly serviceSettings: ServiceSettings;
+  readonly rateLimits: RateLimits;
   readonly leaseHolders: LeaseHolders;
   readonly cubbyholes: Cubbyholes;
   readonly wrappings: Wrappings;
@@ -87,6 +92,10 @@ export class AccessParts {
     this.keys = new DataKeys(sql, "access-control", () => env.MASTER_KEY);
     this.deploymentState = new DeploymentState(sql);
     this.serviceSettings = new ServiceSettings(this.deploymentState);
+    this.rateLimits = new RateLimits({
+      ...{ state: this.deploymentState, commit },
+      placeOf: (path) => this.#placeOf(path),
+    });
     this.leaseHolders = new LeaseHolders({
       sql,
       commit,
@@ -184,6 +193,18 @@ export class AccessParts {
     this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, {
       ...{ commit, destroyLater, upgradeLater, deploymentId },
     });
+  }
+
+  /** The place of a path from the root, for a quota. */
+  #placeOf(path: string): "namespace" | "mount" | "inside" | null {
+    const folder = path.replace(/\/?$/, "/");
+    if (this.namespaceTree.has(folder)) return "namespace";
+    const at = this.namespaceTree.split("", folder);
+    const auth = this.authMounts.resolve(at.namespace, at.path);
+    if (auth) return auth.path === "" ? "mount" : "inside";
+    const mount = this.mountTable.resolve(at.namespace, at.path)?.path ?? SERVICE_MOUNTS.exec(at.path)?.[0];
+    if (mount === undefined) return null;
+    return mount === at.path ? "mount" : "inside";
   }
 
   /** Rights of a token's holder. */

@@ -1,3 +1,4 @@
+import type { RateLimit } from "../lib/rate-limit.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import type { KnownPage, ObjectName } from "../platform/durable/object-kinds.ts";
 import type { Identity } from "../platform/http/exchange.ts";
@@ -13,6 +14,7 @@ import type {
   PolicyAttributes,
   PolicyWritten,
 } from "./policies.ts";
+import type { QuotasApi } from "./quotas.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 import type { StreamAnswer, StreamQuestion } from "./stream-rights.ts";
 import type {
@@ -77,7 +79,9 @@ export interface Grant {
   readonly mount: Mount | null;
   /** Empty for requests with a path: only cluster routes use these rights. */
   readonly cluster: ClusterRights;
-  /** False for tokens with limited uses: each request must be authorized again. */
+  /** The caller's limit by a quota, if one counts the request. */
+  readonly rate?: RateLimit;
+  /** False for tokens with limited uses and for requests that a quota counts: each must be authorized again. */
   readonly cacheable: boolean;
 }
 
@@ -151,7 +155,7 @@ export interface ResultantAcl {
 }
 
 /** The methods of `AccessControl` that other objects and Workers call. */
-export interface AccessControlApi extends StoredObjectApi, AuthApi {
+export interface AccessControlApi extends StoredObjectApi, AuthApi, QuotasApi {
   /** Resolves the namespace of a path that needs no token. */
   locate(namespace: string, path: string): Result<Located>;
   /** Authorizes a request. Counts one use of a token with limited uses. */

@@ -70,6 +70,8 @@ export interface AuthTuneBody extends AuthSettings {
 
 /** An auth mount and the path of a request inside it. */
 export interface AuthPlace {
+  /** Whether requests are counted: see `QuotasApi.countRequest`. */
+  readonly counted?: boolean;
   readonly mount: AuthMount;
   /** Relative to the mount, without a leading slash. */
   readonly path: string;

@@ -1,3 +1,5 @@
+import type { RateLimit } from "./rate-limit.ts";
+
 /**
  * An expected refusal is a value with a reason, not an exception: objects return it over RPC, and
  * `src/platform/http/errors.ts` maps each reason to a status in one place.
@@ -17,6 +19,8 @@ export type Reason =
   | "timeout"
   /** A remote component has no capacity. */
   | "exhausted"
+  /** The caller has sent too many requests. */
+  | "limited"
   | "sealed";
 
 export interface Refusal {
@@ -24,6 +28,8 @@ export interface Refusal {
   readonly reason: Reason;
   /** Message for the caller. Empty for "not found". Never contains a secret. */
   readonly message: string;
+  /** The limit that a request exceeded. */
+  readonly rate?: RateLimit;
 }
 
 export type Result<T> = { readonly ok: true; readonly value: T } | Refusal;

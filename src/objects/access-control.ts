@@ -30,6 +30,7 @@ import type { CubbyholeOwner, CubbyholeRights } from "../contracts/cubbyhole.ts"
 import { destinationKeyOf } from "../contracts/destination.ts";
 import type { ListedMount, Mount, MountType } from "../contracts/mount.ts";
 import type { AclPolicy, GoverningRule, PolicyWritten } from "../contracts/policies.ts";
+import type { CountedRequest, QuotaBody, QuotasConfig, RateLimitQuota } from "../contracts/quotas.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import type {
   AclToken,
@@ -41,6 +42,7 @@ import type {
   TokenRoleBody,
 } from "../contracts/tokens.ts";
 import type { Unwrapped, WrapInfo, WrapLookup, WrapRequest } from "../contracts/wrapping.ts";
+import type { RateLimit } from "../lib/rate-limit.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { recordBirth } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -103,8 +105,46 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return refuseIfSealed(() => {
       // While sealed, no token can be verified, which must not look like an invalid token.
       this.#parts.tokenHashKey();
-      return this.#parts.authorizer.authorize(ask);
+      const answer = this.#parts.authorizer.authorize(ask);
+      return answer.ok && ask.path !== null && this.#parts.rateLimits.exist ? this.#counted(answer, ask) : answer;
     });
+  }
+
+  /** Counts a request with a token. It cannot be answered from a cache, so that every one is counted. */
+  #counted(grant: Grant, { address = null }: AuthorizeRequest): Grant | Refusal {
+    const taken = this.#parts.rateLimits.take({ ...grant, address }, Date.now());
+    if (!taken.ok) return taken;
+    return taken.value === null ? grant : { ...grant, rate: taken.value, cacheable: false };
+  }
+
+  // ---- quotas ----
+
+  rateLimitQuotas(): RateLimitQuota[] {
+    return this.#parts.rateLimits.list();
+  }
+
+  rateLimitQuota(name: string): Result<RateLimitQuota> {
+    return this.#parts.rateLimits.read(name);
+  }
+
+  putRateLimitQuota(name: string, body: QuotaBody): Result<null> {
+    return this.#parts.rateLimits.put(name, body);
+  }
+
+  deleteRateLimitQuota(name: string): void {
+    this.#parts.rateLimits.delete(name);
+  }
+
+  quotasConfig(): QuotasConfig {
+    return this.#parts.rateLimits.config();
+  }
+
+  setQuotasConfig(changes: Partial<QuotasConfig>): void {
+    this.#parts.rateLimits.setConfig(changes);
+  }
+
+  countRequest(request: CountedRequest): Result<RateLimit | null> {
+    return this.#parts.rateLimits.take(request, Date.now());
   }
 
   status(): ServiceStatus {
@@ -205,7 +245,8 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   }
 
   locateAuth(namespace: string, path: string): AuthPlace | null {
-    return this.#parts.authMethods.locate(namespace, path);
+    const place = this.#parts.authMethods.locate(namespace, path);
+    return place && { ...place, counted: this.#parts.rateLimits.exist };
   }
 
   authEntry(entry: AuthEntryName): Result<string | null> {
@@ -467,6 +508,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   override swap(restore: string): Result<null> {
     const swapped = super.swap(restore);
     this.#parts.authorizer.forget();
+    this.#parts.rateLimits.forget();
     return swapped;
   }
 

@@ -44,6 +44,7 @@ import { infoRoutes } from "./sys-info.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { policyRoutes } from "./sys-policies.ts";
+import { quotaRoutes } from "./sys-quotas.ts";
 import { remountRoutes } from "./sys-remount.ts";
 import { sealRoutes } from "./sys-seal.ts";
 import { agentHealthRoutes, statusRoutes } from "./sys-status.ts";
@@ -59,6 +60,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...infoRoutes,
   ...toolRoutes,
   ...corsRoutes,
+  ...quotaRoutes,
   ...documentRoutes,
   ...metricsRoutes,
   ...auditRoutes,

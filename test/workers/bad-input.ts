@@ -94,6 +94,7 @@ const samples: Readonly<Record<string, unknown>> = {
   input: "some-value",
   password: "some-password",
   allowed_origins: "https://app.example",
+  rate: 1_000_000,
 };
 
 /** The least that a route's schema takes. */

@@ -26,6 +26,16 @@ const DRAIN = "nodes-drain › that ignores system jobs does not wait for those 
 const LOCKOUT = "auth-userpass › counts failures by the settings of the auth method";
 const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string])[] = [
   [/audit-hash/, "input", "audit › names equal tokens and addresses by equal hashes, as `audit-hash` does"],
+  [
+    /quotas\/rate-limit/,
+    "path rate interval block_interval inheritable group_by type role secondary_rate",
+    "quotas › is stored and shown, with upstream's defaults",
+  ],
+  [
+    /quotas\/config/,
+    "enable_rate_limit_response_headers rate_limit_exempt_paths enable_rate_limit_audit_logging",
+    "quotas › exempts paths, and shows limits in headers on request",
+  ],
   [/config\/cors/, "allowed_origins allowed_headers", "cors › answers the preflight of an allowed origin"],
   [/tools\/random/, "bytes format source", "system-info › returns %s of random bytes › 16 in hex"],
   [/tools\/hash/, "input algorithm format", "system-info › hashes with %s › sha2-512, in base64"],

@@ -215,6 +215,12 @@ it("the deployment, its mounts, namespaces and keys", async () => {
     ...["plugins/catalog", "plugins/catalog/secret/kv"],
   ])
     await ok("GET", `/v1/sys/${path}`);
+  await ok("GET", "/v1/sys/quotas/config");
+  await ok("POST", "/v1/sys/quotas/config", { enable_rate_limit_response_headers: true });
+  await ok("POST", "/v1/sys/quotas/rate-limit/q", { rate: 1000, interval: "1m", path: "" });
+  await ok("GET", "/v1/sys/quotas/rate-limit/q");
+  await ok("LIST", "/v1/sys/quotas/rate-limit");
+  await ok("DELETE", "/v1/sys/quotas/rate-limit/q");
   await ok("GET", "/v1/sys/config/cors");
   await ok("POST", "/v1/sys/config/cors", { allowed_origins: ["https://app.example"], allowed_headers: ["X-Mine"] });
   await ok("GET", "/v1/sys/config/cors");

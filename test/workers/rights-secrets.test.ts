@@ -25,6 +25,8 @@ import { mountRights, secretsRights } from "./rights-table.ts";
  */
 
 const asks: Asks = {
+  // A quota that existed would count the requests of this test.
+  "POST /v1/sys/quotas/rate-limit/:name": { body: { rate: 1, path: "nowhere" } },
   "GET /v1/sys/internal/ui/mounts/:path+": { path: "/sys/internal/ui/mounts/kv" },
   "LIST /v1/sys/sync/destinations/:type": { path: "/sys/sync/destinations/in-mem" },
   "GET /v1/auth/token/lookup": { query: "token=somebody" },

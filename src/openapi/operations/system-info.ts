@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { data, group, noContent, plain } from "../operation.ts";
-import { anything, keysOf, time } from "../shapes.ts";
+import { anything, keysOf, seconds, time } from "../shapes.ts";
 import { SealStatus } from "./system.ts";
 
 const flat = { flat: true } as const;
@@ -34,6 +34,19 @@ const plugin = {
 const names = z.array(z.string());
 
 const Rules = z.record(z.string(), z.object({ capabilities: names }));
+
+const quotaPath = { name: "The quota's name." };
+
+const Quota = z.object({
+  ...{ name: z.string(), type: z.literal("rate-limit"), path: z.string(), role: z.literal(""), rate: z.number() },
+  ...{ interval: seconds, block_interval: seconds, inheritable: z.boolean(), group_by: z.enum(["ip", "none"]) },
+  secondary_rate: z.literal(0),
+});
+
+const QuotasSettings = z.object({
+  ...{ enable_rate_limit_response_headers: z.boolean(), enable_rate_limit_audit_logging: z.literal(false) },
+  ...{ rate_limit_exempt_paths: names, absolute_rate_limit_exempt_paths: names },
+});
 
 const nothingToCancel = "Nothing is ever in progress.";
 
@@ -214,6 +227,56 @@ export const systemInfo = group(
     "DELETE /sys/config/cors": {
       id: "deleteCors",
       summary: "Remove the settings of cross-origin requests",
+      answers: noContent,
+    },
+    "GET /sys/quotas/config": {
+      id: "readQuotasConfig",
+      summary: "Read the configuration of quotas",
+      answers: data("The configuration.", QuotasSettings, flat),
+    },
+    "POST /sys/quotas/config": {
+      id: "writeQuotasConfig",
+      summary: "Configure quotas",
+      body: {
+        fields: {
+          enable_rate_limit_response_headers: "Whether answers show the caller's limit (`X-Ratelimit-…`).",
+          rate_limit_exempt_paths: "Paths of the root namespace that no quota counts; a final `*` makes a prefix.",
+          enable_rate_limit_audit_logging: "Only false: metrics count refused requests.",
+        },
+      },
+      answers: noContent,
+    },
+    "LIST /sys/quotas/rate-limit": {
+      id: "listRateLimitQuotas",
+      summary: "List rate-limit quotas",
+      answers: data("Their names.", keysOf({})),
+    },
+    "GET /sys/quotas/rate-limit/:name": {
+      ...{ id: "readRateLimitQuota", summary: "Read a rate-limit quota", path: quotaPath },
+      answers: data("The quota.", Quota, flat),
+    },
+    "POST /sys/quotas/rate-limit/:name": {
+      id: "writeRateLimitQuota",
+      summary: "Create or replace a rate-limit quota",
+      description: "The most specific quota of a path counts: exact, prefix, mount, namespace, global.",
+      path: quotaPath,
+      body: {
+        fields: {
+          path: "Empty for every request, or a namespace, a mount, or a path in one; a final `*` makes a prefix.",
+          rate: "Requests in each interval, of each client; rounded, at least 1.",
+          interval: "1 second by default.",
+          block_interval: "How long a refused client stays refused; 0 is until its interval ends.",
+          inheritable: "Whether it counts in namespaces below; by default only for the empty path.",
+          group_by: "`ip` counts each address, `none` all clients together.",
+          type: "Only `rate-limit`.",
+          role: "Only empty.",
+          secondary_rate: "Only 0.",
+        },
+      },
+      answers: noContent,
+    },
+    "DELETE /sys/quotas/rate-limit/:name": {
+      ...{ id: "deleteRateLimitQuota", summary: "Delete a rate-limit quota", path: quotaPath },
       answers: noContent,
     },
     "GET /sys/internal/ui/resultant-acl": {

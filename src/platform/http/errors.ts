@@ -4,6 +4,7 @@ import type { Reason, Refusal, Result } from "../../lib/result.ts";
 import { isStorageLost } from "../durable/birth.ts";
 import { isNewerSchema } from "../durable/migrations.ts";
 import { isFrozen } from "../durable/snapshot/frozen.ts";
+import { rateHeaders } from "../limits/rate-headers.ts";
 import { textOf, warn } from "../observability/log.ts";
 
 /** The one error of the request layer: a status and a message for the caller. Any other exception is a defect. */
@@ -34,13 +35,17 @@ const statusOf = {
   faulty: 502,
   timeout: 504,
   exhausted: 507,
+  limited: 429,
   sealed: 503,
 } satisfies Record<Reason, number>;
 
 /** Converts an object's refusal into an HTTP error. */
 export function refusalError(refusal: Refusal): RequestError {
   const retry: Record<string, string> = refusal.reason === "unavailable" ? { "Retry-After": "1" } : {};
-  return new RequestError(statusOf[refusal.reason], refusal.message === "" ? [] : refusal.message, retry);
+  const { rate } = refusal;
+  const limit: Record<string, string> = rate ? { "Retry-After": String(rate.resetS), ...rateHeaders(rate) } : {};
+  const headers = { ...retry, ...limit };
+  return new RequestError(statusOf[refusal.reason], refusal.message === "" ? [] : refusal.message, headers);
 }
 
 /** The value of a result; throws a refusal as an HTTP error. */

@@ -1,3 +1,4 @@
+import type { RateLimit } from "../../lib/rate-limit.ts";
 import { keyedHash } from "../crypto/keyed-hash.ts";
 import { type Area, areaOf } from "./areas.ts";
 import { MAX_PATH } from "./target.ts";
@@ -39,6 +40,8 @@ export interface Exchange {
   namespaceId: string | null;
   /** The path of the mount. */
   mount: string | null;
+  /** The caller's limit by a quota, if one counts the request. */
+  rate: RateLimit | null;
 }
 
 /** A completed exchange, as of the start of its answer: a stream continues behind it. */
@@ -64,6 +67,7 @@ export function beginExchange(request: Request, url: URL, token: string | null, 
     namespace: null,
     namespaceId: null,
     mount: null,
+    rate: null,
   };
 }
 

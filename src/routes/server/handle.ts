@@ -11,7 +11,7 @@ import { accessControl } from "../../contracts/stubs.ts";
 import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
 import { namespaceOf, tokenOf } from "../../platform/http/caller.ts";
 import { diskRefusal } from "../../platform/http/disk.ts";
-import { asRequestError, denied, RequestError, refusalError } from "../../platform/http/errors.ts";
+import { asRequestError, denied, RequestError, refusalError, unwrap } from "../../platform/http/errors.ts";
 import {
   type Answered,
   beginExchange,
@@ -21,10 +21,11 @@ import {
   recordTarget,
 } from "../../platform/http/exchange.ts";
 import { options, unmatched } from "../../platform/http/methods.ts";
-import { encodePath, parseTarget, type Target, type Verb } from "../../platform/http/target.ts";
+import { decodePath, encodePath, parseTarget, type Target, type Verb } from "../../platform/http/target.ts";
 import { ignored } from "../../platform/http/unknown-fields.ts";
 import { readUnreadBody } from "../../platform/http/unread-body.ts";
 import { admit, admitUnauthenticated, countRefusal } from "../../platform/limits/limits.ts";
+import { rateHeaders } from "../../platform/limits/rate-headers.ts";
 import { auditAnswer, auditRequest } from "../../platform/observability/audit/requests.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { measureAnswer } from "../../platform/observability/metrics/requests.ts";
@@ -69,6 +70,8 @@ async function respond(request: Request, env: Env, exec: ExecutionContext): Prom
     response = errorResponse(area, (await diskRefusal(failure, env)) ?? asRequestError(failure, requestId));
   }
   if (cross && response.webSocket === null) allowOrigin(response.headers, cross);
+  for (const [name, value] of Object.entries(exchange.rate ? rateHeaders(exchange.rate) : {}))
+    response.headers.set(name, value);
   // Browsers must not guess the content type.
   if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
   tell(endExchange(exchange, response), env, exec);
@@ -112,6 +115,7 @@ async function answer(
   exchange.route = `${route.verb} ${place.root}${route.path}`;
   if (route.access === "none") {
     await admitUnauthenticated(exchange, base.env);
+    if (place.counted && authMount) await countLogin(base, authMount, place.path);
     await auditRequest(exchange, base.env, base.exec);
     const call = { ...base, dialect, params, grant: null, authMount, identify: () => ask(base, target, true) };
     const { body, unknown } = await readBody(route, call, area, null);
@@ -137,6 +141,16 @@ async function answer(
   } finally {
     if (route.fresh && !READS.has(target.verb)) clearAuthorizeCache();
   }
+}
+
+/** Counts a login against the quotas. @throws RequestError 429 */
+async function countLogin({ env, exchange }: Base, mount: AuthMount, path: string): Promise<void> {
+  const request = {
+    namespace: mount.namespace,
+    path: `auth/${mount.path}${decodePath(path.slice(1))}`,
+    address: exchange.address,
+  };
+  exchange.rate = unwrap(await accessControl(env).countRequest(request));
 }
 
 /** Help on a path. On one of the service it is public, as the API's document is; in a mount it needs a right. */
@@ -167,6 +181,8 @@ interface Place {
   /** Whether the path used an upstream name; `path` is normalized. */
   readonly upstream: boolean;
   readonly authMount: AuthMount | null;
+  /** Whether quotas may count a request without a token. */
+  readonly counted: boolean;
 }
 
 async function placeOf(base: Base, target: Target): Promise<Place> {
@@ -207,7 +223,7 @@ function ownPlace(written: string, grant: Grant | null): Place {
 }
 
 /** A path below an auth mount. Logins have no token yet, so the mount is found without one. */
-function authPlace({ mount, path }: AuthPlace): Place {
+function authPlace({ mount, path, counted = false }: AuthPlace): Place {
   const { type } = mount;
   return {
     ...NOWHERE,
@@ -215,10 +231,13 @@ function authPlace({ mount, path }: AuthPlace): Place {
     path: `/${encodePath(path)}`,
     root: `/v1/auth/{${type}}`,
     authMount: mount,
+    counted,
   };
 }
 
-const NOWHERE = { root: "/v1", grant: null, remembered: false, upstream: false, authMount: null } as const;
+const NOWHERE = {
+  ...{ root: "/v1", grant: null, remembered: false, upstream: false, authMount: null, counted: false },
+} as const;
 
 /** Paths below `auth/`, also inside a namespace; `auth/token` has fixed routes. */
 const LEADS_TO_AUTH = /(?:^|\/)auth\/(?!token(?:\/|$))[^/]/;
@@ -249,6 +268,7 @@ async function ask({ env, token, request, exchange }: Base, target: Target, fres
         };
   const answer = await authorize(env, question, fresh);
   if (!answer.ok) throw refusalError(answer);
+  exchange.rate = answer.rate ?? null;
   recordTarget(exchange, answer);
   return answer;
 }
