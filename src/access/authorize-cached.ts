@@ -47,7 +47,7 @@ function keep(key: string, cached: Cached, now: number): void {
  * that must see a revocation at once (`fresh`) and tokens with limited uses. A cache hit costs no call of the object.
  */
 export async function authorize(env: Env, ask: AuthorizeRequest, fresh: boolean): Promise<Grant | Refusal> {
-  const key = JSON.stringify([ask.token, ask.namespace, ask.path, ask.list ?? false]);
+  const key = JSON.stringify([ask.token, ask.namespace, ask.path, ask.list ?? false, ask.wrapTtl ?? 0]);
   const now = Date.now();
   const known = cache.get(key);
   if (known && known.until > now && !fresh) return known.answer;

@@ -5,7 +5,7 @@ import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Identity } from "../platform/http/exchange.ts";
 import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
-import { type PathEvaluator, refuseWrappedOnly } from "./path-evaluator.ts";
+import { type PathEvaluator, wrapTtlRefusal } from "./path-evaluator.ts";
 import type { Grants } from "./policy-store.ts";
 import type { SecretsTokens } from "./secrets-tokens.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
@@ -108,8 +108,9 @@ export class Authorizer {
     const at = goesHome ? { namespace: identity.namespace, path: meant.path } : meant;
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
     const namespaceId = this.#namespaces.idOf(at.namespace) ?? "";
-    const { capabilities, constraints, wrappedOnly } = this.#evaluator.evaluate(grants, at, ask.list === true);
-    if (wrappedOnly) return refuseWrappedOnly();
+    const { capabilities, constraints, wrapBounds } = this.#evaluator.evaluate(grants, at, ask.list === true);
+    const unwrapped = wrapTtlRefusal(wrapBounds, ask.wrapTtl ?? 0);
+    if (unwrapped) return unwrapped;
     return {
       ok: true,
       identity,

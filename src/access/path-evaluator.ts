@@ -1,7 +1,7 @@
 import type { Mount } from "../contracts/mount.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../contracts/policies.ts";
 import type { Place } from "../contracts/tokens.ts";
-import { ok, type Result, refuse } from "../lib/result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { inCanonicalNames } from "./aliases.ts";
 import type { MountTable } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
@@ -16,11 +16,14 @@ export interface PathDecision {
   readonly constraints: ParameterConstraints | null;
   /** Whether any rule matches the path. */
   readonly ruled: boolean;
-  /** The rule allows only wrapped responses, which this service does not offer. */
-  readonly wrappedOnly: boolean;
+  /** Bounds of the wrap TTL in seconds, if the rule allows only wrapped answers. */
+  readonly wrapBounds: WrapBounds | null;
 }
 
-const WRAPPED_ONLY = "permission denied: a policy allows only wrapped answers here, and wrapping is not offered";
+interface WrapBounds {
+  readonly least: number;
+  readonly most: number;
+}
 
 /**
  * Evaluates the rights on a path, for every request and every capability query. Rules are compared in one spelling of
@@ -37,19 +40,18 @@ export class PathEvaluator {
 
   /** @param list the path names a folder */
   evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
-    if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrappedOnly: false };
+    if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrapBounds: null };
     const caseless = caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path));
     const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
     const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
-    const wrappedOnly = Boolean(rule?.minWrappingTtl || rule?.maxWrappingTtl);
-    return { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined, wrappedOnly };
+    const decision = { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined };
+    return { ...decision, wrapBounds: boundsOf(rule) };
   }
 
-  /** Capabilities on the path of a request; `["deny"]` where only wrapped responses are allowed. */
+  /** Capabilities on the path of a request, with a wrap TTL that its rule allows. */
   capabilities(grants: Grants, namespace: string, path: string): readonly (Capability | "root")[] {
     const at = this.#namespaces.split(namespace, path);
-    const { capabilities, wrappedOnly } = this.evaluate(grants, at, path.endsWith("/"));
-    return wrappedOnly ? ["deny"] : capabilities;
+    return this.evaluate(grants, at, path.endsWith("/")).capabilities;
   }
 }
 
@@ -57,13 +59,16 @@ export class PathEvaluator {
  * Checks a request against the decision for its path.
  * @param needs required capabilities, all of them
  * @param given the request's parameters; reads are exempt from required parameters
+ * @param wrapTtl see `wrapTtlRefusal`
  */
 export function allows(
-  { capabilities, constraints, wrappedOnly }: PathDecision,
+  { capabilities, constraints, wrapBounds }: PathDecision,
   needs: readonly Capability[],
   given: Readonly<Record<string, unknown>>,
+  wrapTtl: number,
 ): Result<null> {
-  if (wrappedOnly) return refuseWrappedOnly();
+  const refused = wrapTtlRefusal(wrapBounds, wrapTtl);
+  if (refused) return refused;
   if (!capabilities.includes("root") && !needs.every((need) => capabilities.includes(need))) {
     return refuse("denied", "permission denied");
   }
@@ -73,7 +78,22 @@ export function allows(
   return checked.ok ? ok(null) : refuse("denied", `permission denied: ${checked.message}`);
 }
 
-export const refuseWrappedOnly = () => refuse("denied", WRAPPED_ONLY);
+/**
+ * The refusal of a request whose wrap TTL is out of a rule's bounds; null otherwise. A rule with bounds allows no open
+ * answer (https://developer.hashicorp.com/vault/docs/concepts/policies#required-response-wrapping-ttls).
+ * @param wrapTtl seconds; 0 = the answer is not wrapped
+ */
+export function wrapTtlRefusal(bounds: WrapBounds | null, wrapTtl: number): Refusal | null {
+  if (bounds === null || (wrapTtl > 0 && wrapTtl >= bounds.least && wrapTtl <= bounds.most)) return null;
+  const from = bounds.least > 0 ? ` from ${bounds.least} s` : "";
+  const to = Number.isFinite(bounds.most) ? ` to ${bounds.most} s` : "";
+  return refuse("denied", `permission denied: a policy allows only wrapped answers here, with a TTL${from}${to}`);
+}
+
+function boundsOf({ minWrappingTtl = 0, maxWrappingTtl = 0 }: Partial<PathRule> = {}): WrapBounds | null {
+  if (minWrappingTtl === 0 && maxWrappingTtl === 0) return null;
+  return { least: minWrappingTtl, most: maxWrappingTtl || Number.POSITIVE_INFINITY };
+}
 
 function constraintsOf(rule: PathRule | undefined): ParameterConstraints | null {
   const { allowedParameters, deniedParameters, requiredParameters } = rule ?? {};

@@ -171,7 +171,10 @@ export class SecretsTokens {
       return { result: refuse("denied", "permission denied"), ruled: true };
     }
     const decision = this.#evaluator.evaluate(this.#holders.grantsOf(caller), requested, false);
-    return { result: allows(decision, requested.needs, requested.given), ruled: decision.ruled };
+    return {
+      result: allows(decision, requested.needs, requested.given, requested.wrapTtl ?? 0),
+      ruled: decision.ruled,
+    };
   }
 
   /** Deletes a token with its descendants. Runs inside a transaction. */

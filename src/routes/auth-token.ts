@@ -63,7 +63,7 @@ function byToken(call: AuthorisedCall, given: Given, ...needs: [Capability, ...C
   const { identity, namespace, path } = call.grant;
   const { token } = given;
   if (typeof token === "string" && token !== "") {
-    return { token, by: { accessor: identity.accessor, namespace, path, needs, given } };
+    return { token, by: { accessor: identity.accessor, namespace, path, needs, given, wrapTtl: call.wrapTtl } };
   }
   if (!needs.every((need) => may(call.grant, need))) throw denied();
   throw badRequest("token: required");

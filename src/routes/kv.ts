@@ -92,7 +92,14 @@ async function withQueryOutOfPath(call: AuthorisedCall): Promise<AuthorisedCall>
   const query = new URLSearchParams(cut[1]);
   const { identity, namespace } = grant;
   const given = { ...formFields(call.query), ...formFields(query) };
-  const wish = { accessor: identity.accessor, namespace, path: asked, needs: ["read"], given } as const;
+  const wish = {
+    accessor: identity.accessor,
+    namespace,
+    path: asked,
+    needs: ["read"],
+    given,
+    wrapTtl: call.wrapTtl,
+  } as const;
   unwrap(await accessControl(call.env).mayAlso(wish));
   return { ...call, params: { ...call.params, path: real }, query };
 }

@@ -15,7 +15,7 @@ describe("a rule that allows only wrapped responses", () => {
   });
 
   it.each(['min_wrapping_ttl = "10s"', 'max_wrapping_ttl = "60s"', "min_wrapping_ttl = 1"])(
-    "(%s) returns 403 on every route",
+    "(%s) returns 403 for open answers on every route",
     async (wrapped) => {
       await makeDestination("in-mem", "m");
       const rules =
@@ -40,7 +40,7 @@ describe("a rule that allows only wrapped responses", () => {
         { paths: ["kv/data/app", "kv/subkeys/x"] },
         { token },
       );
-      expect(body.data).toEqual({ "kv/data/app": ["deny"], "kv/subkeys/x": ["read"] });
+      expect(body.data).toEqual({ "kv/data/app": ["read"], "kv/subkeys/x": ["read"] });
     },
   );
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { eventsOf, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 
@@ -318,15 +318,77 @@ describe("parameter constraints", () => {
 });
 
 describe("a rule that allows only wrapped responses", () => {
-  it.each(["min_wrapping_ttl", "max_wrapping_ttl"])("with %s returns 403 for unwrapped requests", async (field) => {
+  const CANARY = "canary";
+  const rule = (more: string) => `path "kv/data/a" { capabilities = ["read", "update"] ${more} }`;
+  /** The status of a read with a wrap TTL; 200 only for a wrapped answer. */
+  async function wrapped(token: string, ttl: string | null): Promise<number> {
+    const headers: Record<string, string> = ttl === null ? {} : { "X-Vault-Wrap-TTL": ttl };
+    const answer = await get("/v1/kv/data/a", { token, headers });
+    expect(answer.text).not.toContain(CANARY);
+    return answer.status;
+  }
+  beforeEach(async () => {
     await mountKv();
-    await put("/v1/kv/data/a", { data: { k: "canary" } });
-    const rule = (more: string) => `path "kv/data/a" { capabilities = ["read"]${more} }`;
-    const { client_token: token } = await holderOf(rule(`\n${field} = "1m"`));
-    const refused = await get("/v1/kv/data/a", { token });
-    expect([refused.status, refused.body.errors[0]]).toEqual([403, expect.stringContaining("wrapped answers")]);
+    await put("/v1/kv/data/a", { data: { k: CANARY } });
+  });
+
+  it.each([
+    ['min_wrapping_ttl = "1m"', [null, "0", "59", "1s"], ["60", "1m", "2h"]],
+    ['max_wrapping_ttl = "1m"', [null, "0", "61", "2h"], ["1", "60", "1m"]],
+    ['min_wrapping_ttl = "10s" max_wrapping_ttl = "1m"', [null, "9", "61"], ["10", "30s", "60"]],
+  ])("(%s) returns 403 for %j and a wrapped answer for %j", async (bounds, refused, allowed) => {
+    const { client_token: token } = await holderOf(rule(bounds.replace(" max", "\n max")));
+    for (const ttl of refused) expect(await wrapped(token, ttl), String(ttl)).toBe(403);
+    for (const ttl of allowed) expect(await wrapped(token, ttl), ttl).toBe(200);
+  });
+
+  it("names the bounds in the refusal, and does nothing", async () => {
+    const { client_token: token } = await holderOf(rule('min_wrapping_ttl = "10s"\n max_wrapping_ttl = "1m"'));
+    const refused = await put("/v1/kv/data/a", { data: {} }, { token });
+    expect([refused.status, refused.body.errors]).toEqual([
+      403,
+      ["permission denied: a policy allows only wrapped answers here, with a TTL from 10 s to 60 s"],
+    ]);
+    expect((await get("/v1/kv/data/a")).body.data.metadata.version).toBe(1);
     const { client_token: open } = await holderOf(rule(""));
     expect((await get("/v1/kv/data/a", { token: open })).status).toBe(200);
+  });
+
+  it("applies to cached grants of the same token and path: one TTL is no grant for another", async () => {
+    const { client_token: token } = await holderOf(rule('max_wrapping_ttl = "1m"'));
+    const write = async (ttl: string | null) => {
+      const headers: Record<string, string> = ttl === null ? {} : { "X-Vault-Wrap-TTL": ttl };
+      return (await put("/v1/kv/data/a", { data: { k: CANARY } }, { token, headers })).status;
+    };
+    expect([await write("60"), await write(null), await write("61"), await write("60")]).toEqual([200, 403, 403, 200]);
+    expect([await write(null), await write("60")]).toEqual([403, 200]);
+  });
+
+  it("combines the bounds of several policies, and allows nothing where they contradict each other", async () => {
+    await policies({ long: rule('min_wrapping_ttl = "2m"'), short: rule('max_wrapping_ttl = "1m"') });
+    const { client_token: token } = await issue({ policies: ["long", "short"], no_default_policy: true });
+    for (const ttl of [null, "30", "90", "180"]) expect(await wrapped(token, ttl), String(ttl)).toBe(403);
+  });
+
+  it("counts the 300 s of sys/wrapping/wrap without the header, and does not bind root", async () => {
+    const wrap = (bound: string) => `path "sys/wrapping/wrap" { capabilities = ["update"] ${bound} }`;
+    const status = async (bound: string) =>
+      (await put("/v1/sys/wrapping/wrap", { a: 1 }, { token: (await holderOf(wrap(bound))).client_token })).status;
+    expect(await status('min_wrapping_ttl = "300s"')).toBe(200);
+    expect(await status('min_wrapping_ttl = "301s"')).toBe(403);
+    expect((await get("/v1/kv/data/a")).status).toBe(200);
+  });
+
+  it("holds for a token that a request names, too", async () => {
+    const bound = (route: string) =>
+      `path "auth/token/${route}" { capabilities = ["update"] min_wrapping_ttl = "10s" }`;
+    const { client_token: token } = await holderOf(bound("lookup"));
+    const { client_token: other } = await issue();
+    const lookup = (headers: Record<string, string>) =>
+      put("/v1/auth/token/lookup", { token: other }, { token, headers });
+    expect((await lookup({})).status).toBe(403);
+    const answer = await lookup({ "X-Vault-Wrap-TTL": "10" });
+    expect([answer.status, answer.body.data, answer.body.wrap_info.ttl]).toEqual([200, null, 10]);
   });
 });
 

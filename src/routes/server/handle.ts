@@ -255,7 +255,7 @@ const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0]
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
-async function ask({ env, token, request, exchange }: Base, target: Target, fresh = false): Promise<Grant> {
+async function ask({ env, token, request, exchange, wrapTtl }: Base, target: Target, fresh = false): Promise<Grant> {
   const question =
     exchange.area === "cluster"
       ? { token, namespace: "", path: null, address: exchange.address }
@@ -264,6 +264,7 @@ async function ask({ env, token, request, exchange }: Base, target: Target, fres
           namespace: namespaceOf(request.headers),
           path: target.path,
           list: target.verb === "LIST",
+          wrapTtl,
           address: exchange.address,
         };
   const answer = await authorize(env, question, fresh);
