@@ -91,7 +91,7 @@ export class MountAdmin {
     if (!admitted.ok) return admitted;
     const named = mountPath(path);
     if (!named.ok) return named;
-    const type = neutralMountType(Object.hasOwn(KV_VERSIONS, request.type) ? "kv" : request.type);
+    const type = neutralMountType(KV_ALIASES.has(request.type) ? "kv" : request.type);
     const known = MOUNT_TYPES.find((name) => name === type);
     if (!known) return refuse("invalid", `plugin not found in the catalog: ${type.slice(0, 64)}`);
     const options = known === "kv" ? kvOptions(request.type, request.options ?? {}) : ok(request.options ?? {});
@@ -147,6 +147,9 @@ export class MountAdmin {
 
 /** Versions of the KV engine that a type names. Without a version, `kv` is version 1, as upstream. */
 const KV_VERSIONS: Readonly<Record<string, string>> = { "kv-v1": "1", "kv-v2": "2" };
+
+/** Other names of the KV engine; `generic` is its oldest one, which upstream still accepts. */
+const KV_ALIASES: ReadonlySet<string> = new Set(["generic", ...Object.keys(KV_VERSIONS)]);
 
 const badVersion = (): Refusal => refuse("invalid", 'options.version: must be "1" or "2"');
 

@@ -98,6 +98,7 @@ describe("sys/mounts", () => {
   it("mounts version 1 without a version, and returns null as its options", async () => {
     const rows = [
       ["plain", { type: "kv" }, null],
+      ["oldest", { type: "generic" }, null],
       ["empty", { type: "kv", options: { version: "" } }, null],
       ["one", { type: "kv", options: { version: "1" } }, { version: "1" }],
       ["short", { type: "kv-v1" }, { version: "1" }],
