@@ -1,6 +1,6 @@
 /**
- * A process that has the host volumes of a node and does what it is told, one operation after the other. Told to crash
- * after so many steps of an operation, it is gone in an instant: SIGKILL, which nobody can prepare for.
+ * A process that runs host volume operations of a node one after the other. On request it sends itself SIGKILL
+ * after a given number of steps of an operation.
  */
 import type { HostVolumeCreate, HostVolumeDelete, HostVolumeRegister } from "@sallyport/agent-protocol";
 import { type HostVolume, HostVolumes, type HostVolumesOptions } from "../../agent/src/dhv/index.ts";
@@ -18,7 +18,7 @@ export type ToAgent =
 export interface FromAgent {
   readonly result: { readonly ok: boolean; readonly message?: string };
   readonly volumes: readonly HostVolume[];
-  /** What the operation did, step by step. */
+  /** The steps of the operation, in order. */
   readonly steps: readonly string[];
 }
 

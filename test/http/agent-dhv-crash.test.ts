@@ -37,7 +37,7 @@ async function done(operation: Operation) {
   return answer;
 }
 
-/** What must hold at every moment, also with nobody alive: whatever a record calls ready is there. */
+/** Invariant at every moment, also while the agent is dead: a volume whose record says `ready` exists. */
 function nothingPromisedIsGone(): void {
   for (const [file, { state, request }] of Object.entries(node.records()))
     if (file.endsWith(".json") && state === "ready") expect(node.volumes()).toContain(request.id);

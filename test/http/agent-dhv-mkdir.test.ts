@@ -130,7 +130,7 @@ it.each(["", ".", "..", "../x", "a/b", "ABCDEF00-0000-4000-8000-000000000000", "
   },
 );
 
-it("a link or a file that somebody has put in the place of a volume is not taken for it, nor followed", async () => {
+it("a link or a file in the place of a volume is neither accepted as the volume nor followed", async () => {
   const elsewhere = join(node.dir, "elsewhere");
   const nowhere = join(node.dir, "nowhere");
   mkdirSync(elsewhere);
@@ -174,7 +174,7 @@ it("deleting removes the directory with all that is in it, but not what links in
   expect(existsSync(join(elsewhere, "file"))).toBe(true);
 });
 
-it("deleting a volume in whose place somebody has put a link removes the link alone", async () => {
+it("deleting a volume that was replaced by a link removes the link alone", async () => {
   const volumes = node.start();
   await volumes.create(volume);
   const elsewhere = join(node.dir, "elsewhere");

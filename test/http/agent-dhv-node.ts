@@ -16,7 +16,7 @@ import { type AllowedPlugin, HostVolumes, type HostVolumesOptions } from "../../
 
 const NODE_ID = "0f0e0d0c-0b0a-4908-8706-050403020100";
 
-/** The directories of one node that has host volumes, and whoever has started its agent. */
+/** The directories of one node that has host volumes, and the process that runs its agent. */
 export class TestNode {
   readonly dir = mkdtempSync(join(tmpdir(), "sallyport-dhv-"));
   readonly volumesDir = join(this.dir, "volumes");
@@ -81,7 +81,7 @@ export class TestNode {
     rmSync(join(this.pluginDir, name));
   }
 
-  /** What the plugins below were told: the operation, the volume's id, and the path of a deletion. */
+  /** The calls of the plugins below: the operation, the volume's id, and the path of a deletion. */
   calls(): string[] {
     const file = join(this.pluginDir, "calls");
     return existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n") : [];

@@ -295,7 +295,7 @@ it("a plugin cannot answer a path outside the volumes directory and the allowed 
   expect(await create()).toMatchObject({ ok: true });
 });
 
-it("only a regular file that nobody else can change, of an allowed name and content, is run", async () => {
+it("only a regular file that no other user can write, with an allowed name and content, is run", async () => {
   const ran = join(node.dir, "ran");
   const script = `#!/bin/sh\necho > ${ran}\n`;
   const refused = async (kind: string, reason: string) => {

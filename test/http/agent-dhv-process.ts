@@ -25,7 +25,7 @@ export class AgentProcess {
     this.moveTo(node);
   }
 
-  /** The same process, starting anew on another node: a process takes longer to start than all that it does here. */
+  /** Reuses the process for another node: starting one takes longer than a whole test. */
   moveTo(node: TestNode): void {
     this.#node = node;
     mkdirSync(join(node.pluginDir, "running"));

@@ -24,7 +24,7 @@ const ids = Array.from({ length: 6 }, () => randomUUID());
 const directories = ["a", "b"].map((name) => join(node.root, name));
 for (const dir of directories) mkdirSync(dir);
 
-/** What should be there, by id: the volume's name, and its plugin or the directory that was registered. */
+/** The expected volumes by id: the volume's name, and its plugin or its registered directory. */
 interface Held {
   readonly name: string;
   readonly pluginId: string;
@@ -55,7 +55,7 @@ function anyOperation(): Operation {
   return { restore: true };
 }
 
-/** What the disk says, in the form of the model. */
+/** The volumes on disk, in the form of the model. */
 function recorded(): Map<string, Held> {
   const records = Object.values(node.records());
   for (const { state } of records) expect(state, `seed ${seed}`).toBe("ready");
@@ -93,7 +93,7 @@ it(`after ${OPERATIONS} operations, many cut off by a crash, directories and rec
       if (random() < 0.7) answer = await agent.run(operation);
     }
     if (answer === undefined) {
-      // Nobody has asked again: it has happened wholly or not at all.
+      // The operation was not retried: it took effect wholly or not at all.
       const now = recorded();
       expect([model, wanted ?? model], `seed ${seed}`).toContainEqual(now);
       model = now;

@@ -93,7 +93,7 @@ it("after a start every volume is created again, and until then it is not called
   expect(statSync(join(node.volumesDir, lost.id)).mode & 0o777).toBe(0o751);
 });
 
-it("one volume that cannot be restored stands in nobody's way, says why, and may be tried again", async () => {
+it("one volume that cannot be restored blocks no other, reports the reason, and can be retried", async () => {
   node.plugin("fails", FAILING_PLUGIN);
   node.plugin("gone", DIRECTORY_PLUGIN);
   node.plugin("hangs", HOLDING_PLUGIN);
@@ -130,7 +130,7 @@ it("one volume that cannot be restored stands in nobody's way, says why, and may
   for (const { problem } of await again.volumes())
     if (problem !== undefined) expect(node.log).toContainEqual(expect.stringContaining(problem));
 
-  // What is not restored still holds its name, and is not removed for it.
+  // A volume that is not restored still holds its name, and is not removed.
   expect(await again.create(request({ name: fails.name }))).toEqual(NAME_TAKEN);
   expect(await again.delete(unreadable)).toMatchObject({ ok: false, kind: "internal" });
   expect(node.volumes()).toEqual([fails, gone, hangs, fine, unreadable].map(({ id }) => id).sort());

@@ -296,7 +296,7 @@ it("secrets are in no file of the state, no log and no frame of the agent", asyn
   );
   const found = files.filter((file) => {
     const content = readFileSync(join(file.parentPath, file.name), "utf8");
-    // What was given as a parameter is no secret to the agent.
+    // A parameter of the operation is not a secret to the agent.
     return content.replaceAll(`"pluginId":"${secrets.token}"`, "").includes("CANARY");
   });
   expect(found).toEqual([]);
@@ -338,7 +338,7 @@ it("killed at random moments, an agent ends with exactly the volumes that were a
     }
   };
 
-  /** What a service does that remembers everything. */
+  /** Reconnects like a service that kept all of its state. */
   const takeUp = async () => {
     const session = await service.session();
     const ops = (await session.hello()).journal.map(({ op }) => op);

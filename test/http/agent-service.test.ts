@@ -72,7 +72,7 @@ const statusIs = (way: string, id: string, status: string, agent?: AgentProcess)
     { timeout: 30_000, interval: 100 },
   );
 
-/** What the owner of an operation does, once it has written it down. */
+/** Starts an operation like its owner does after it stored the operation. */
 async function ask(id: string, wanted: Operation): Promise<unknown> {
   type Session = { start(operation: Operation): Promise<unknown> };
   const env = (await harness.getWorker().getEnv()) as { NODE_SESSION: { getByName(name: string): Session } };
@@ -90,7 +90,7 @@ describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (w
     });
     await agent.kill();
     await statusIs(way, id, "disconnected");
-    // What it needs to come back is on its disk, and the join token is not.
+    // The state needed to reconnect is on disk, and the join token is not.
     const again = startAgent(node.path, {});
     await statusIs(way, id, "ready", again);
     for (const file of readdirSync(node.at("state"), { recursive: true, withFileTypes: true })) {

@@ -252,7 +252,7 @@ it("volumes that the service does not know are told to the operator, and stay", 
   await eventually("a line in the log", () => agent.log.includes("volume_unknown_to_service") || undefined);
 });
 
-it("--check prints what would be reported, reaches for nobody and leaves nothing behind", async () => {
+it("--check prints the report that would be sent, opens no connection and leaves no files behind", async () => {
   const { path, root } = nodeDirectory("http://127.0.0.1:1");
   const before = readdirSync(root, { recursive: true });
   const agent = new AgentProcess(["--config", path, "--check"]);

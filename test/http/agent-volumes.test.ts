@@ -90,7 +90,7 @@ it("volumes drop deletes a volume that the service does not know, and what lies 
   await stop(again);
 });
 
-it("volumes drop refuses what the service knows, and asks it anew each time", async () => {
+it("volumes drop refuses a volume that the service knows, and asks the service each time", async () => {
   const { service, path, at, stop } = await nodeWithVolumes();
   await stop();
   const again = startAgent(path, {});

@@ -64,12 +64,12 @@ it("every request that is answered has its line in the bucket, however many come
   });
   const [stayed, left] = await Promise.all([Promise.all(staying), Promise.all(leaving)]);
   expect(left).toContain(null);
-  // What the service does by itself has its lines there, too.
+  // Actions of the service itself are audited, too.
   const made = await fetch(`${base}/v1/auth/token/create`, {
     ...{ method: "POST", headers: { "X-Orch-Token": "root" }, body: '{"ttl":"1s"}' },
   });
   const { accessor } = ((await made.json()) as { auth: { accessor: string } }).auth;
-  // The carriers of these requests are gone; whoever comes next does not wait for them.
+  // The requests that carried these batches are gone; the next ones do not wait for them.
   const next = await Promise.all(Array.from({ length: 20 }, () => ask()));
   const wanted = [...stayed, ...left, ...next].filter((id) => id !== null);
   // The token's second, and answers' lines may linger for another.

@@ -40,7 +40,7 @@ async function start(): Promise<void> {
   base = await child.serve(message, AbortSignal.timeout(120_000));
 }
 
-/** SIGKILL to every process of the runtime at once: nobody gets to say goodbye. */
+/** Sends SIGKILL to every process of the runtime at once, so that none shuts down cleanly. */
 async function kill(): Promise<void> {
   const runtime = child;
   child = undefined;
@@ -80,11 +80,11 @@ async function until(check: () => Promise<void>, ms: number): Promise<void> {
   }
 }
 
-/** What was written: every value that was sent, and what the answers promised. */
+/** The writes: every value that was sent, and the values that answers confirmed. */
 const sent = new Map<string, Set<string>>();
 const promised = new Map<string, Map<number, string>>();
 const associations = new Set<string>();
-/** Removals that were sent: until one is answered nobody knows. */
+/** Removals that were sent: the outcome of an unanswered one is unknown. */
 const removals = { sent: new Set<string>(), promised: new Set<string>() };
 const purges = { sent: new Set<string>(), promised: new Set<string>() };
 const policies = { sent: new Set<string>(), promised: new Set<string>() };
@@ -213,7 +213,7 @@ async function momentToDie(round: number): Promise<void> {
   await sleep(round % 4 === 0 ? (round / 4) * 25 + random() * 20 : random() * 15);
 }
 
-/** Outside is what the associations say: each with its newest value, none that was removed, nothing that is nobody's. */
+/** Remote objects match the associations: newest values, no removed one, and no orphans. */
 async function checkDestinations(): Promise<void> {
   const stored = (await must("GET", "/sys/sync/destinations/in-mem/m/objects")).data.objects;
   const outside: Record<string, [string, unknown][]> = {

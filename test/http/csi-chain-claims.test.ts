@@ -49,7 +49,7 @@ class Use {
     expect(Object.keys(this.#node.record(this.externalId).published)).toEqual([this.#node.name]);
   }
 
-  /** They say that nobody has it, and it can go. */
+  /** All parts agree that the volume is free, and it can be deleted. */
   async expectFree(): Promise<void> {
     await world.claimed(this.volume);
     expect(this.#node.mounts()).toEqual([]);

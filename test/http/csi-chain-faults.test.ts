@@ -5,7 +5,7 @@ import { type Answer, type CsiNode, World } from "./csi-chain-world.ts";
 import type { Faults } from "./csi-process.ts";
 import { PATIENT } from "./node-faults-world.ts";
 
-/* What may go wrong between the service, agents and plugins, with all three as they are: nothing is made twice, or lost. */
+/* Faults between the real service, agents and plugins: nothing is created twice or lost. */
 
 vi.setConfig({ testTimeout: 240_000 });
 const world = new World();
@@ -25,7 +25,7 @@ async function expectAgreement({ plugin, driver }: CsiNode, names: readonly stri
   }
 }
 
-/** What is done to a volume, by the call that the plugin gets. */
+/** Requests about a volume, by the call that the plugin receives. */
 const DEEDS = {
   CreateVolume: (id: string, plugin: string) => world.make({ ID: id, Name: id, PluginID: plugin }),
   DeleteVolume: (id: string) => world.ask("DELETE", `/v1/volume/csi/${id}/delete`),
@@ -111,7 +111,7 @@ describe("a plugin", () => {
     await clear(node);
   });
 
-  it("that answers what is no answer has done nobody knows what, and is asked again", async () => {
+  it("whose answer is malformed leaves the outcome unknown, and is called again", async () => {
     const node = await world.csiNode("nonsense");
     node.driver.misbehave({ contextBytes: 5_000 });
     const asked = DEEDS.CreateVolume("nonsense", "nonsense");
@@ -126,7 +126,7 @@ describe("a plugin", () => {
   });
 });
 
-/** Where somebody can be when he dies, by what the driver does with the call meanwhile. */
+/** Moments at which a process dies, and the driver's faults that hold the call there. */
 const MOMENTS: Record<string, (rpc: Rpc) => Faults> = {
   "while its plugin works": () => ({ stepMs: 250 }),
   "while its plugin never answers": (rpc) => ({ calls: { [rpc]: { hang: 1 } } }),
@@ -211,7 +211,7 @@ describe("a plugin with two controllers", () => {
   });
 });
 
-/** What a patient client does: the same again, until it is done. */
+/** Repeats a request until it succeeds, as a patient client does. */
 async function patiently(deed: () => Promise<Answer>): Promise<Answer> {
   for (const until = Date.now() + 60_000; ; await sleep(100)) {
     const answer = await deed().catch(() => null);
@@ -220,7 +220,7 @@ async function patiently(deed: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** Leaves neither volumes nor snapshots. Whoever has just come back may be refused for a moment. */
+/** Removes all volumes and snapshots. A part that has just restarted may be refused for a moment. */
 async function clear({ plugin, driver }: CsiNode): Promise<void> {
   const gone = (path: string) =>
     vi.waitFor(async () => expect((await world.ask("DELETE", path)).status).toBeOneOf([200, 404]), PATIENT);

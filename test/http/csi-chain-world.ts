@@ -41,7 +41,7 @@ export class World extends Cluster {
     return node;
   }
 
-  /** What the service knows of a plugin, in short. */
+  /** The service's counts of a plugin's controllers and nodes. */
   async plugin(id: string): Promise<{ controllers: number; nodes: number } | null> {
     const { body } = await this.ask("GET", `/v1/plugin/csi/${id}`);
     return body && { controllers: body.ControllersHealthy, nodes: body.NodesHealthy };
@@ -70,7 +70,7 @@ export class World extends Cluster {
     return body.map(({ ExternalID }: { ExternalID: string }) => ExternalID).sort();
   }
 
-  /** Who claims a volume, oldest first. */
+  /** The claims of a volume, oldest first. */
   claims = async (id: string): Promise<Claim[]> => (await this.ask("GET", `/v1/volume/csi/${id}/claims`)).body;
 
   /** Waits for claims of a volume in these states, oldest first. */
@@ -84,7 +84,7 @@ export class World extends Cluster {
       return claims;
     }, PATIENT);
 
-  /** What a scheduler reports. */
+  /** Sends a scheduler's report. */
   report = (...objects: object[]): Promise<Answer> => this.ask("PUT", "/v1/cluster/objects", objects);
 }
 
@@ -206,7 +206,7 @@ export class CsiNode {
           .filter((entry) => entry.isSymbolicLink())
           .map(({ parentPath, name }) => join(parentPath, name));
 
-  /** What the driver wrote down of a volume. */
+  /** The driver's record of a volume. */
   record = (externalId: string): { bytes: string; published: Record<string, unknown> } =>
     JSON.parse(readFileSync(join(this.driver.root, "volumes", externalId, "record.json"), "utf8"));
 }

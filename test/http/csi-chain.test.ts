@@ -94,7 +94,7 @@ describe("a volume of a plugin", () => {
     expect(node.driver.directories("volumes")).toEqual([ExternalID]);
   });
 
-  it("shows its secrets to its plugin and to nobody else: they are in no answer, log, or file", async () => {
+  it("passes its secrets to its plugin only: they are in no answer, log, or file", async () => {
     const [kept, given, flag] = ["CANARY-kept-5e1c", "CANARY-given-77b0", "FLAG-2a"];
     const node = await world.csiNode("secret");
     node.driver.misbehave({ leakSecrets: true, requireSecret: { name: "token", value: kept } });
@@ -241,7 +241,7 @@ describe("the list of volumes", () => {
 });
 
 describe("what the provider has", () => {
-  it("is listed in pages of the plugin's, by the plugin's own token, volumes that nobody registered included", async () => {
+  it("is listed in the plugin's pages by the plugin's own token, unregistered volumes included", async () => {
     const { driver } = await world.csiNode("outside");
     const client = new RawClient(driver.socket);
     const made: string[] = [];

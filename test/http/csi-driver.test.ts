@@ -236,7 +236,7 @@ it("a volume goes through its whole life on a node, and each step may be repeate
   await twice(() => client.call("ControllerUnpublishVolume", { volumeId, nodeId: "node-1" }));
   await twice(() => client.call("DeleteVolume", { volumeId }));
   expect(driver.directories("volumes")).toEqual([]);
-  // Whoever holds on to the old id does not get the new volume.
+  // The old id does not lead to the new volume.
   expect((await create("v")).volumeId).not.toBe(volumeId);
 });
 
@@ -344,7 +344,7 @@ it("a role that is not served is not there", async () => {
   expect((await client.call("NodeGetCapabilities")).capabilities.length).toBe(Object.keys(NODE_RPC).length - 1);
 });
 
-it("the bundle is the whole driver in one file; somebody who serves already is not pushed aside, a dead socket is", async () => {
+it("the bundle is the whole driver in one file; it replaces a dead socket, but not one that is served", async () => {
   execFileSync(process.execPath, ["packages/csi-dir/build.ts"], { stdio: "pipe" });
   const driver = await startDriver();
   const env = { CSI_ENDPOINT: `unix://${driver.socket}`, CSI_DIR_ROOT: driver.root };

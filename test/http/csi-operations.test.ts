@@ -131,7 +131,7 @@ it("a volume's whole life: created, expanded, snapshotted, listed, published, us
     () => run("csi.controller.delete", { externalId: restored.externalId }),
     () => run("csi.node.detach", { externalId, allocId: "alloc-1" }),
   ];
-  // What is gone already is success.
+  // Removing an object that is gone already succeeds.
   for (const removal of [...removals, ...removals]) expect(await removal()).toEqual({ ok: true });
   expect([driver.directories("volumes"), driver.directories("snapshots")]).toEqual([[], []]);
 });
@@ -269,9 +269,9 @@ it("a plugin killed in the middle of a call leaves its outcome in doubt; restart
   expect(await create("v")).toMatchObject({ ok: false, kind: "unavailable", outcome: "unknown" });
   expect(driver.isAlive).toBe(false);
   const [id] = driver.directories("volumes");
-  // Nobody is there to have done anything.
+  // No plugin was running that could have acted.
   expect(await create("w")).toMatchObject({ ok: false, kind: "unavailable", outcome: "failed" });
-  // Unless somebody was, when it was begun.
+  // A retried operation may have reached a plugin the first time.
   expect(await create("w", {}, { again: true })).toMatchObject({ ok: false, kind: "unavailable", outcome: "unknown" });
   await driver.start();
   await eventually("the plugin's return", () => driver.isAlive || undefined);
@@ -364,7 +364,7 @@ it("a plugin is reported as it is: not there, there, not ready, gone, back; what
   expect(controller()).toMatchObject({ Healthy: false, Provider: "" });
   expect(csi.reported.CSINodePlugins?.[PLUGIN]?.NodeInfo.ID).toBe("");
   await driver.start();
-  // By itself: nobody asks for a look.
+  // The health check runs without a request.
   await eventually("a healthy plugin", () => controller()?.Healthy || undefined, 20_000);
   const common = {
     PluginID: PLUGIN,

@@ -15,7 +15,7 @@ import { Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
 import { ACCESS_MODE, methodOf, type RequestDraft, type Response, type Rpc } from "@sallyport/csi-wire";
 import { afterTest, eventually } from "./agent-service.ts";
 
-/** What a test may write into the driver's file of faults. */
+/** The format of the driver's file of faults. */
 export interface Faults {
   calls?: Partial<
     Record<
@@ -102,7 +102,7 @@ export class Driver {
     this.#child?.kill(signal);
   }
 
-  /** From now on, counting calls anew. */
+  /** Sets the faults and resets the counts of calls. */
   misbehave(faults: Faults): void {
     rmSync(`${this.#faults}.calls`, { force: true });
     writeFileSync(this.#faults, JSON.stringify(faults));

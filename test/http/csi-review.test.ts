@@ -46,7 +46,7 @@ async function volumeFor(node: CsiNode) {
       await vi.waitFor(() => expect(node.mounts(), node.log).toEqual([claim?.Path]), PATIENT);
       expect(Object.keys(node.record(ExternalID).published)).toEqual([node.name]);
     },
-    /** Nobody has it, and it goes. */
+    /** The volume has no claims and is not mounted or published. */
     isFree: async () => {
       await world.claimed(id);
       expect([node.mounts(), node.record(ExternalID).published]).toEqual([[], {}]);
@@ -103,7 +103,7 @@ it("a claim is taken and given back once though its plugin is busy, in use, away
   await volume.goes();
 });
 
-it("a claim goes on though what was done for it was said to nobody", async () => {
+it("a claim proceeds when the results of its steps are lost on the line", async () => {
   const node = await world.csiNode("unheard");
   const volume = await volumeFor(node);
   for (const [rpc, status, isSo] of [

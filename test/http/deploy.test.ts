@@ -27,7 +27,7 @@ const commandsOf = (heading: string): string[] => {
   return commands.trim().split("\n");
 };
 
-/** What the commands say, one after the other; throws at the first that fails. */
+/** The output of the commands, run one after the other; throws at the first that fails. */
 async function sh(commands: readonly string[], env: Record<string, string>): Promise<string> {
   const script = commands.join("\n");
   const { stdout } = await promisify(execFile)("bash", ["-euo", "pipefail", "-c", script], {

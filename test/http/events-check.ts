@@ -2,12 +2,12 @@ import { isWanted, type SeenEvent } from "../events-reference.ts";
 import type { History } from "./events-history.ts";
 import { urlOf, type Visit } from "./events-visit.ts";
 
-/** What a check needs to know about writes. */
+/** Facts about writes that a check needs. */
 export interface Facts {
   readonly history: History;
   /** The newest index among the first so many writes of rights; 0 when none of them is on the stream. */
   newestOf(sent: number): number;
-  /** When the write of a line was sent; -Infinity when nobody sent it. */
+  /** When the write of a line was sent; -Infinity when no client sent it. */
   sentAt(index: number): number;
   /** How many lines the buffer holds. */
   readonly bufferLines: number;
@@ -17,7 +17,7 @@ export interface Facts {
 
 const text = (event: SeenEvent): string => JSON.stringify(event);
 
-/** What is wrong with what a reader got in one visit, in words. */
+/** Describes the faults in the lines that a reader received in one visit. */
 export function faultsOf(visit: Visit, facts: Facts): string[] {
   const { history } = facts;
   const { accessor, wish, begun, status } = visit;

@@ -128,7 +128,7 @@ function resumed(
   { accessor, secret, wish, format, errors, reached, first, from }: Visit,
   random: Random,
 ): Omit<Asked, "base"> {
-  // Who has heard nothing yet asks the same again.
+  // A reader without any line yet repeats its request.
   const seen = first === null && from < 0 ? from : reached + (random() < 0.8 || format !== "lines" ? 1 : 0);
   return { accessor, secret, wish, format, errors, from: seen };
 }
@@ -214,7 +214,7 @@ function writeFaults(world: World, history: History): string[] {
   return faults;
 }
 
-/** The same for writes of rights. What is told of each policy and token is what was written, in its order. */
+/** The same for writes of rights. The events of each policy and token match its writes, in order. */
 function rightsFaults(world: World, history: History): string[] {
   const faults: string[] = [];
   const told = new Map<string, { index: number; mark: string | null }[]>();

@@ -22,9 +22,9 @@ export class Service {
   #runtime: Runtime | undefined;
   /** Empty while there is no process. */
   base = "";
-  /** Requests that got no answer although nobody killed the process that owed it. */
+  /** Requests that got no answer although their process was not killed. */
   readonly hung: string[] = [];
-  /** What it has printed, if it is to be kept. */
+  /** The output of the service, if it is to be kept. */
   log = "";
 
   constructor(settings: Record<string, string>, { logs = false } = {}) {
@@ -55,7 +55,7 @@ export class Service {
     this.base = await runtime.serve(message, AbortSignal.timeout(120_000));
   }
 
-  /** SIGKILL to every process of the runtime at once: nobody gets to say goodbye. */
+  /** Sends SIGKILL to every process of the runtime at once, so that none shuts down cleanly. */
   async kill(): Promise<void> {
     await this.#end((runtime) => runtime.kill());
   }

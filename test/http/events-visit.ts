@@ -16,14 +16,14 @@ export interface Asked {
   readonly errors: boolean;
 }
 
-/** What the world knew at a moment. */
+/** The state of the test's knowledge at a moment. */
 export interface Moment {
   readonly time: number;
   /** Writes of rights that had been sent by then. */
   readonly sent: number;
-  /** The newest index that anybody had been answered. */
+  /** The newest index in any answer. */
   readonly known: number;
-  /** Where the service was; empty from when it was being ended. */
+  /** The service's base URL; empty once it is being stopped. */
   readonly base: string;
 }
 

@@ -8,7 +8,7 @@ export const NAMESPACES = ["default", "prod", "test"] as const;
 
 /** One write that was sent, and what its answer promised. */
 export interface Write {
-  /** What it is about; a mark of its own in each event that it makes. */
+  /** The marks of the objects that it changes; every event it causes has its own mark. */
   readonly marks: readonly string[];
   readonly sentAt: number;
   answered: boolean;
@@ -36,7 +36,7 @@ export interface LiveToken {
 
 const FIRST: LiveToken = { accessor: null, secret: "root", expires: Number.POSITIVE_INFINITY, management: true };
 
-/** What has been done to the service, and what it has answered. */
+/** The history of requests to the service and of its answers. */
 export class World {
   readonly service: Service;
   readonly writes: Write[] = [];

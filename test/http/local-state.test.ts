@@ -82,7 +82,7 @@ describe("agents and their volumes", () => {
     expect(left()).toEqual([true, true]);
   });
 
-  it("are nobody's when the data is gone: agents go, volumes stay", () => {
+  it("are orphaned when the data is gone: agents are removed, volumes stay", () => {
     const state = use();
     useThem(state);
     rmSync(state.dataDir, { recursive: true });

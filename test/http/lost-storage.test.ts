@@ -111,7 +111,7 @@ describe("a service with an emptied file", () => {
     await stop();
   });
 
-  it("of AccessControl lets nobody in, not with the development root token either", { timeout: 200_000 }, async () => {
+  it("of AccessControl refuses every token, the development root token included", { timeout: 200_000 }, async () => {
     const putBack = empty("AccessControl");
     for (const _again of [1, 2]) {
       await start();

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { Cluster, creation, PATIENT } from "./node-faults-world.ts";
 
-/* What may go wrong on the line between the service and a node: nothing is made twice, or lost. */
+/* Faults of the connection between the service and a node: nothing is created twice or lost. */
 
 vi.setConfig({ testTimeout: 240_000 });
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { alive } from "./alive.ts";
 import { Cluster, creation, type Node } from "./node-faults-world.ts";
 
-/* What a host volume plugin may do wrong, with the service and a node as they are. */
+/* Faults of a host volume plugin, with the real service and a real node. */
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -50,7 +50,7 @@ describe("a plugin that misbehaves", () => {
     const listed = async () => (await cluster.list("&node_pool=odd")).map(({ ID }: { ID: string }) => ID).sort();
     expect(await listed()).toEqual([good.body.Volume.ID]);
     writeFileSync(node.at("fixed"), "");
-    // With a new connection the service asks anew for what it does not know.
+    // After a reconnect, the service asks again for operations of unknown outcome.
     await node.restart();
     const made = await Promise.all(
       Object.keys(ways).map((name) => cluster.insist("PUT", "/v1/volume/host/create", request(name), [200])),

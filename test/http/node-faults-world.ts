@@ -15,9 +15,9 @@ export const PATIENT = { timeout: 90_000, interval: 100 };
 interface Connection {
   readonly agent: Socket;
   readonly service: Socket;
-  /** Both ends stay open, and hear nothing more. */
+  /** Both ends stay open, and receive no more bytes. */
   silent: boolean;
-  /** What the agent says is lost; what the service says arrives. */
+  /** Frames of the agent are lost; frames of the service arrive. */
   deaf: boolean;
 }
 
@@ -67,7 +67,7 @@ export class Line {
     agent.resume();
   }
 
-  /** What is open now stays open and carries nothing more; what is opened from now on works. */
+  /** Open connections stay open but carry no more bytes; new connections work. */
   silence(): void {
     for (const connection of this.#connections) connection.silent = true;
   }
@@ -165,7 +165,7 @@ export class Cluster {
     await this.service.start();
   }
 
-  /** The service begins anew, at the old address, and knows nothing. */
+  /** Starts an empty service at the old address. */
   async replaceService(): Promise<void> {
     await this.service.destroy();
     this.service = new Service(this.#settings);
@@ -247,7 +247,7 @@ export class Node {
     await this.agent.kill();
     for (const pid of this.#lines("pids").map(Number)) {
       try {
-        // What the plugin has started may outlive it; its number may be somebody else's by now.
+        // A child of the plugin may outlive it; its PID may belong to another process by now.
         const own = !alive(pid) || readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(this.at("plugins"));
         if (own) process.kill(-pid, "SIGKILL");
       } catch {

@@ -172,7 +172,7 @@ describe("an agent that has lost", () => {
   });
 });
 
-it("a service that has lost all of its state sends agents away, whose volumes stay; joined anew they are told of what nobody knows", async () => {
+it("a service without its state rejects agents, whose volumes stay; after a new join they show as unknown", async () => {
   const node = await cluster.node("before");
   const { ID } = (await cluster.create({ NodePool: "before", PluginID: "mkdir" })).body.Volume;
   writeFileSync(`${node.pathOf(ID)}/data`, "precious");

@@ -17,7 +17,7 @@ const operations = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.values(item).map((operation) => ({ path, ...operation })),
 );
 
-/** What a reference leads to. */
+/** The target of a reference. */
 const at = (ref: string): unknown =>
   ref
     .slice(2)
@@ -55,7 +55,7 @@ describe("docs/openapi.json", () => {
     }
   });
 
-  it("refers to nothing that is not there, and holds nothing that nobody refers to", () => {
+  it("has no dangling references and no unused components", () => {
     const refs = new Set([...text.matchAll(/"\$ref":"(#[^"]+)"/g)].map(([, ref = ""]) => ref));
     expect([...refs].filter((ref) => at(ref) === undefined)).toEqual([]);
     const kept = ["schemas", "parameters"].flatMap((kind) =>

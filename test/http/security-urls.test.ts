@@ -10,7 +10,7 @@ import { repoHost } from "../../src/sync/destinations/repo-host.ts";
 import { normalise } from "../../src/sync/naming.ts";
 import { wanted } from "../doubles/cloud-c-fixture.ts";
 
-/** Where requests go when whoever writes a destination, or names a secret, would have them go elsewhere. */
+/** Requests of a destination whose fields or secret names are crafted to redirect them elsewhere. */
 
 const HOSTILE = [
   ...["..", ".", "a/../..", "../../admin", "..%2f..", "%2e%2e", "a\\..\\..", "/etc", "//evil.example", "evil.example"],
@@ -127,7 +127,7 @@ async function useAll({ type }: Kind, given: Fields, rendered: string): Promise<
   return true;
 }
 
-/** What a request is of, however its fields are filled in. */
+/** The shape of a request, independent of the values of its fields. */
 const shape = ({ pathname, searchParams }: URL): string =>
   `${pathname.split("/").length} segments, asks ${[...searchParams.keys()].sort()}`;
 

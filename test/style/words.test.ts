@@ -7,9 +7,6 @@ import { type Text, textsOf } from "./texts.ts";
 const OPENER = /(?:^|[.:;!?]\s+)(What|Who|Whoever|Whom)\b/;
 const WORD = /\b(anew|came of|comes of|whoever|nobody|somebody)\b/i;
 
-/** Folders whose comments still have to be rewritten. */
-const NOT_YET: readonly string[] = ["test/http/", "test/workers/"];
-
 const files = execFileSync("git", ["ls-files", "*.ts", "*.mts", "*.mjs", "*.md"], { encoding: "utf8" })
   .split("\n")
   .filter((path) => path !== "" && existsSync(path) && !path.startsWith("test/style/"));
@@ -18,14 +15,12 @@ const faultOf = ({ kind, text }: Text): string | undefined =>
   (kind === "comment" ? OPENER.exec(text)?.[1] : undefined) ?? WORD.exec(text)?.[1];
 
 it("finds no word in comments, pages and test names that stands in for a noun of the field", () => {
-  const faults = files
-    .filter((path) => !NOT_YET.some((folder) => path.startsWith(folder)))
-    .flatMap((path) =>
-      textsOf(path).flatMap((text) => {
-        const word = faultOf(text);
-        return word === undefined ? [] : [`${path}:${text.line} ${word}: ${text.text.slice(0, 120)}`];
-      }),
-    );
+  const faults = files.flatMap((path) =>
+    textsOf(path).flatMap((text) => {
+      const word = faultOf(text);
+      return word === undefined ? [] : [`${path}:${text.line} ${word}: ${text.text.slice(0, 120)}`];
+    }),
+  );
   expect(faults).toEqual([]);
 });
 

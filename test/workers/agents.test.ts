@@ -60,7 +60,7 @@ describe("a join token", () => {
     expect((await get("/v1/agent/tokens")).body).toEqual([]);
   });
 
-  it("can be deleted, and then admits nobody", async () => {
+  it("can be deleted, and is then refused with 403", async () => {
     const { AccessorID, Token } = await joinToken();
     expect((await del(`/v1/agent/token/${AccessorID}`)).status).toBe(200);
     expect(await del(`/v1/agent/token/${AccessorID}`)).toMatchObject({ status: 404, text: "join token not found" });
@@ -253,7 +253,7 @@ describe("connecting", () => {
   });
 });
 
-it("a handshake that is refused makes nothing, whoever asks", async () => {
+it("a refused handshake creates no object and no row", async () => {
   const agent = await ScriptedAgent.joined();
   const stranger = new ScriptedAgent(crypto.randomUUID(), agent.service, agent.identity);
   const thief = new ScriptedAgent(agent.node, agent.service, await newIdentity());
@@ -269,7 +269,7 @@ it("a handshake that is refused makes nothing, whoever asks", async () => {
 });
 
 describe("removing an agent", () => {
-  it("ends what its node was asked for, which nobody will hear of any more", async () => {
+  it("fails its node's open operations with 503", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     const asked = put("/v1/volume/host/create", { Volume: { Name: "db", PluginID: "mkdir", NodeID: agent.node } });
@@ -315,7 +315,7 @@ describe("removing an agent", () => {
     expect(await new AgentSocket(late.webSocket).closed).toMatchObject({ code: CLOSE.revoked });
   });
 
-  it("lets its key join anew, as another node", async () => {
+  it("lets its key join again, as another node", async () => {
     const agent = await ScriptedAgent.joined();
     await del(`/v1/agent/${agent.node}`);
     const again = await join((await joinToken()).Token, agent.identity);

@@ -22,7 +22,7 @@ function everything(): { readonly texts: string[]; readonly bucket: R2Bucket } {
 
 const AT_ONCE = 25;
 
-/** What clients send where secrets may stand: everywhere but in the path. */
+/** Headers with canary secrets: clients may send secrets anywhere but in the path. */
 const headers = {
   "X-Orch-CSI-Secrets": `password=${CANARY}`,
   "X-Orch-Namespace": "",
@@ -37,7 +37,7 @@ const query = new URLSearchParams(
   ]),
 );
 
-it("no route writes down what a request holds besides its path, whoever asks", async () => {
+it("no route audits or logs a request's content besides its path", async () => {
   await arrange();
   const { texts, bucket } = everything();
   const ask = deployment({ AUDIT_BUCKET: bucket, AUDIT_ON_FAILURE: "closed" });

@@ -22,7 +22,7 @@ describe("lines on their way", () => {
     expect(sink.batches).toEqual([["a", "b", "c"]]);
   });
 
-  it("for which nobody waits go along with the next for which somebody does", async () => {
+  it("written without waiting are sent in the batch of the next awaited line", async () => {
     const sink = new Kept();
     const courier = new BatchWriter([sink]);
     courier.writeLater("later", keepAlive);
@@ -44,7 +44,7 @@ describe("lines on their way", () => {
     expect(sink.batches).toEqual([["left behind", "next"]]);
   });
 
-  it("for which somebody waits whose carrier is gone are carried by who waits, with all that was left behind", async () => {
+  it("of a request that has ended are sent by the next awaited write", async () => {
     const sink = new Kept();
     const courier = new BatchWriter([sink]);
     vi.spyOn(scheduler, "wait").mockImplementationOnce(() => new Promise(() => undefined));

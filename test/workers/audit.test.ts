@@ -101,7 +101,7 @@ describe("each request", () => {
     const body = JSON.stringify({ data: { password: "x" } });
     const init = { method: "PUT", headers: { "X-Orch-Token": "root" }, body };
     void handle(new Request("https://x/v1/kv/data/a", init), env, exec);
-    // All that the runtime waits for when nobody wants the answer any more.
+    // Waits for all promises passed to `waitUntil`.
     await waitOnExecutionContext(exec);
     expect(answers()).toContainEqual(expect.objectContaining({ path: "/v1/kv/data/a", status: 200 }));
   });
@@ -211,7 +211,7 @@ describe("a sink that fails", () => {
   };
   const body = { data: { password: "x" } };
 
-  /** What is tried again is tried at once. */
+  /** Retries happen at once. */
   beforeEach(() => void vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => void (ms > 5_000)));
 
   it("has requests of areas A and B refused with nothing done, and lets those of C and D go on", async () => {

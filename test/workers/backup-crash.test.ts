@@ -15,7 +15,7 @@ import { makeDestination, objects, setAssociation, write } from "./sync-helpers.
 clock.moves = true;
 afterEach(() => void vi.restoreAllMocks());
 
-/** Whoever dies while a snapshot is restored, and whenever: it is restored whole, or the deployment is as empty as before. */
+/** A crash at any point of a restore leaves the snapshot wholly restored, or the deployment as empty as before. */
 
 let file: Uint8Array | undefined;
 
@@ -93,7 +93,7 @@ describe("a restore under which an object dies", () => {
   );
 });
 
-/** A restore whose Worker dies when so many frames have come: nobody says that it will not go on. */
+/** A restore whose Worker dies after a number of frames, without an abort. */
 async function dieHalfWay(restoreId = "dead"): Promise<void> {
   const access = accessControl(env);
   await access.beginRestore(restoreId);

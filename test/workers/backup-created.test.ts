@@ -44,7 +44,7 @@ function creating(create: (number: number) => Promise<void>) {
   };
 }
 
-/** What KV stores tell destinations of. */
+/** The destinations that KV stores notify. */
 async function watchers(): Promise<string[]> {
   const found: string[] = [];
   for (const object of await allObjects()) {
@@ -85,7 +85,7 @@ it("everything whose creation was answered before a snapshot began is in it, and
     await Promise.all([destinations.stop(), mounts.stop()]);
   }
 
-  // What goes on behind answers must not reach into the new deployment.
+  // Background work of the old deployment must not reach into the new one.
   await scheduler.wait(1_000);
   await loseEverything();
   await loseEverything();

@@ -23,7 +23,7 @@ const TABLES = [
 ];
 const MINE = ["counted", "named", "numbered", "paired"];
 
-/** An object of nobody's, whose rows wait for nothing. */
+/** A scratch object without pending work. */
 const scratch = () => env.EVENT_LOG.getByName(`scratch ${crypto.randomUUID()}`);
 
 const inScratch = (work: (sql: SqlStorage, storage: DurableObjectStorage) => void) =>

@@ -126,7 +126,7 @@ const sorted = (rows: Row[]): Row[] => rows.sort((a, b) => (String(a["name"]) < 
 export const ownRows = (rows: Rows): Rows =>
   Object.fromEntries(Object.entries(rows).filter(([name]) => !name.includes(":")));
 
-/** What is listed, in order. */
+/** All listings, in order. */
 export async function listed(): Promise<Row[][]> {
   const tables = ["destinations", "associations"].map((table) => env.LISTINGS.prepare(`SELECT * FROM ${table}`));
   return (await env.LISTINGS.batch<Row>(tables)).map(({ results }) => results);
@@ -165,7 +165,7 @@ export async function snapshot(): Promise<Uint8Array> {
   return new Uint8Array(await response.arrayBuffer());
 }
 
-/** What restores a file; the answer. */
+/** Restores a file; resolves with the answer. */
 export async function restore(file: Uint8Array | ReadableStream<Uint8Array>, token = "root"): Promise<Answer> {
   const response = await exports.default.fetch("https://x/v1/sys/snapshot", {
     method: "POST",

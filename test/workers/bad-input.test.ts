@@ -36,7 +36,7 @@ afterEach(() => void vi.useRealTimers());
 
 const MIB = 1024 * 1024;
 
-/** A body whose length nobody announces. */
+/** A body without a Content-Length. */
 function oversized(): ReadableStream<Uint8Array> {
   let left = MIB + 1;
   return new ReadableStream({
@@ -67,7 +67,7 @@ const bodies: readonly [what: string, body: BodyInit, names: RegExp][] = [
 
 function* badBodies({ area, route, path }: Case): Iterable<Attempt> {
   if (route.verb === "GET" || route.verb === "LIST") return;
-  // What is read as it comes has no size that is too much.
+  // A streamed body has no size limit.
   if (route.streams) return;
   const large = `{"data":{"value":"${CANARY}${"x".repeat(MIB)}"}}`;
   const names = /body: larger than 1048576 bytes/;

@@ -12,8 +12,8 @@ import { mountKv, put } from "./client.ts";
 import { mountEngine } from "./engine-helpers.ts";
 
 /*
- * What the tests of bad input share: the whole route table with real paths, a world in which every path leads to something that
- * a request let through by mistake would change, and what a refusal must look like.
+ * Shared by the tests of bad input: the whole route table with real paths, a deployment in which every path leads
+ * to an object that a wrongly accepted request would change, and the rules for refusals.
  */
 
 /** Stands for a secret in every request; no answer and no log line may hold it. */
@@ -133,7 +133,7 @@ export async function request(method: string, path: string, init: RequestInit = 
 }
 export type Reply = Awaited<ReturnType<typeof request>>;
 
-/** What is wrong with a refusal, which must be 4xx, in the convention of its area, without the canary; null = nothing. */
+/** The fault of a refusal, which must be 4xx, in the convention of its area, without the canary; null = none. */
 function faultOf({ status, headers, text }: Reply, area: Area, wanted: number, names: RegExp): string | null {
   if (status !== wanted) return `is not ${wanted}`;
   if (text.includes(CANARY)) return "repeats what was submitted";
@@ -151,7 +151,7 @@ export interface Attempt {
   readonly what: string;
   readonly path: string;
   readonly status: number;
-  /** What the refusal says. */
+  /** Pattern that the refusal's message matches. */
   readonly names: RegExp;
   readonly method?: string;
   readonly init?: RequestInit;

@@ -2,7 +2,7 @@ import { type Answer, get } from "./client.ts";
 import { nodeId } from "./host-volumes.ts";
 import { allocation, job, type Reported } from "./reports.ts";
 
-/** What tests of sticky claims share. */
+/** Helpers for tests of sticky claims. */
 
 type Claim = Answer["body"];
 
@@ -33,6 +33,6 @@ export const listClaims = (query = "", options?: Parameters<typeof get>[1]): Pro
 
 export const claims = async (query = ""): Promise<Claim[]> => (await listClaims(query)).body.Claims;
 
-/** Who holds which volume. */
+/** The holder of each volume. */
 export const holders = async (query = ""): Promise<[volume: string, alloc: string][]> =>
   (await claims(query)).map(({ VolumeName, AllocID }) => [VolumeName, AllocID] as [string, string]).sort();

@@ -16,7 +16,7 @@ interface Allocation {
   readonly version: number;
   readonly node: number;
   live: boolean;
-  /** What it may still claim; null while its job does not say. */
+  /** The volumes it may still claim; null while its job is unknown. */
   wants: Set<string> | null;
   /** When it began to want: who came first is served first. */
   since: number;
@@ -30,7 +30,7 @@ interface Claim {
   id: string | null;
 }
 
-/** What claims there should be, told as simply as the rules are: what is wanted and there is claimed, after every change. */
+/** Model of the expected claims: after every change, each wanted volume that exists is claimed. */
 class Model {
   readonly volumes = new Map<string, { readonly node: number; readonly name: string }>();
   readonly jobs = new Map<string, { readonly version: number; readonly sources: readonly string[] }>();

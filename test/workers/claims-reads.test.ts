@@ -272,7 +272,7 @@ describe("rights to claims", () => {
     expect(await claims("&job_id=app")).toEqual([claim]);
   });
 
-  it("nobody has without a token", async () => {
+  it("are refused without a token", async () => {
     const [claim] = await claims();
     for (const token of [null, "no-such-token"]) {
       expect((await listClaims("", { token })).status).toBe(403);

@@ -178,7 +178,7 @@ describe("a claim", () => {
     expect(next.ID).not.toBe(claim.ID);
   });
 
-  it("of a holder that nobody knows any more is replaced by one with an id of its own", async () => {
+  it("of a holder that is no longer reported is replaced by one with a new id", async () => {
     await report(gone(ended("a1")));
     expect(await onlyClaim()).toEqual(claim);
     await report(placed("a2"));

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { del, get, put } from "./client.ts";
 
-/* What real clients send that the documents do not show: found by driving the service with them. */
+/* Undocumented requests of real clients, found by driving the service with them. */
 
 it("null in a body is a field left out, as some clients write every field they know", async () => {
   const mount = { type: "kv-v2", description: null, local: null, seal_wrap: null, options: null, config: null };
@@ -58,7 +58,7 @@ it("the index of a list never falls, also when the newest of it goes", async () 
   expect(await index("/v1/namespaces")).toBeGreaterThanOrEqual(before.namespaces);
 });
 
-it("an initialised deployment says so to whoever would initialise it", async () => {
+it("an initialised deployment refuses to be initialised again", async () => {
   const refused = await put("/v1/sys/init", { secret_shares: 1 }, { token: null });
   expect([refused.status, refused.body.errors[0]]).toEqual([400, "Vault is already initialized"]);
 });

@@ -136,7 +136,7 @@ describe("releasing a claim", () => {
     clean();
   });
 
-  it("asks anew when nobody knows what came of a step, and a late word of the first does not count", async () => {
+  it("repeats a step of unknown outcome, and ignores a late result of the first try", async () => {
     await published();
     csi.behave = ({ method }) => (method === "csi.controller.unpublish" ? "hold" : "work");
     await ends(NODE);

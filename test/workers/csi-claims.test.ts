@@ -193,8 +193,8 @@ describe("what becomes a claim", () => {
   });
 });
 
-describe("a claim on a node that somebody else manages", () => {
-  it("is kept, and nobody is asked for anything", async () => {
+describe("a claim on a node without an agent", () => {
+  it("is recorded without any operation", async () => {
     await create();
     const Node = { ...{ ID: nodeId(7), Name: "far", Datacenter: "dc1", Status: "ready" }, ...nodePlugins() };
     expect(

@@ -82,7 +82,7 @@ describe("an operation of a CSI plugin outlives the registry", () => {
     await csi.tell(node, operation.id, result);
     await killRegistry();
     await csi.tell(node, operation.id, result);
-    // Who asked hears of it, or, when the answer was cut off twice, that it is to be asked for again.
+    // The caller gets the result or, when the answer was cut off twice, a 503 that asks it to retry.
     expect([200, 503]).toContain((await making).status);
     await byItself(settled(["v1"]));
     expect(await eventsOf("CSIVolume")).toHaveLength(1);
@@ -171,7 +171,7 @@ describe("an operation whose node goes away", () => {
     },
   );
 
-  it("is asked for again at once when the plugin that nobody heard of is well again", async () => {
+  it("is asked for again at once when its silent plugin is healthy again", async () => {
     csi.behave = () => "hold";
     const making = create();
     await expect.poll(() => csi.holding).toBe(1);
@@ -232,7 +232,7 @@ describe("an operation whose node goes away", () => {
     expect([made.status, made.text.includes("stolen")]).toEqual([200, false]);
   });
 
-  describe("of which nobody will learn any more what came of it", () => {
+  describe("whose outcome was given up", () => {
     const givenUp = { state: "given-up", error: { kind: "timeout", message: "given up" } } as const;
 
     it("goes to another controller, and ends when there is none", async () => {

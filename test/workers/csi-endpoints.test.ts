@@ -49,11 +49,11 @@ const endpoints: Record<string, Endpoint> = {
 
 const withQuery = (path: string, query: string) => `${path}${path.includes("?") ? "&" : "?"}${query}`;
 const WORDS = ["csi-list-volume", "csi-read-volume", "csi-write-volume", "host-volume-write", "submit-job"];
-/** Who may read volumes may list them, too: the contract says so. */
+/** The right to read volumes includes the right to list them. */
 const enough = (right: string): string[] => (right === "csi-list-volume" ? ["csi-read-volume"] : []);
 
 describe.each(Object.entries(endpoints))("the %s", (_what, { method, path, body, right, blocks }) => {
-  it("is for who has the right that it names, and for nobody else, nor without a token", async () => {
+  it("returns 403 unless the token has the listed right", async () => {
     const may: string[] = [];
     for (const word of WORDS.filter((each) => each !== right)) {
       const { client_token: token } = await holderOf(`namespace "default" { capabilities = ["${word}"] }`);
@@ -99,12 +99,12 @@ describe("lists that only plugins know", () => {
     return waiting;
   };
 
-  it("are asked for anew when volumes change", async () => {
+  it("answer again when volumes change", async () => {
     const answer = await waits(EXTERNAL, () => create({ ID: "v2", Name: "two" }));
     expect(answer.body.Volumes.map(({ ExternalID }: { ExternalID: string }) => ExternalID)).toContain("ext-two");
   });
 
-  it("are asked for anew when snapshots are made or deleted", async () => {
+  it("answer again when snapshots are created or deleted", async () => {
     await send("POST", "/v1/volumes/snapshot", { Snapshots: [{ SourceVolumeID: "v1", Name: "s" }] });
     const answer = await waits(SNAPSHOTS, () => del(`/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=snap-s`));
     expect(answer.body.Snapshots).toEqual([]);

@@ -40,7 +40,7 @@ const use = async (more: Record<string, unknown> = {}) => {
   await runs(NODE);
 };
 
-it("an allocation that is reported as running again while its claim is given back gets it anew", async () => {
+it("an allocation that is running again while its claim is released gets a new claim", async () => {
   await use();
   await expect.poll(() => statesOf()).toEqual(["published"]);
   csi.behave = ({ method }) => (method === "csi.node.detach" ? "hold" : "work");
@@ -68,7 +68,7 @@ it("a file system grows to the size that the disk has got, which may be more tha
   });
 });
 
-it("a node whose name at the provider nobody knows is attached to by no controller: that would mean every node", async () => {
+it("no controller attaches to a node with an unknown provider id, which would mean every node", async () => {
   await addNode(2, nodePlugins({ NodeInfo: { ID: "", MaxVolumes: 5 } }));
   await use();
   await expect
@@ -84,7 +84,7 @@ const mode = (AccessMode: string) => ({ AccessMode, AttachmentMode: "file-system
 const [many, one] = [mode("multi-node-multi-writer"), mode("multi-node-single-writer")];
 const modeNow = async () => (await get("/v1/volume/csi/v1")).body.AccessMode;
 
-it("a volume keeps the mode of its first claim until nobody holds it, whoever goes first", async () => {
+it("a volume keeps the mode of its first claim until its last claim is released", async () => {
   expect((await create({ RequestedCapabilities: [many, one] })).status).toBe(200);
   await runs(NODE, { ...many });
   await runs(NODE, { alloc: "a2", ...one });
@@ -229,7 +229,7 @@ it("a claim that is given back owes no expansion any more", async () => {
   await expect.poll(() => statesOf()).toEqual([]);
 });
 
-it("a plugin goes on with others while nobody knows what came of one operation", async () => {
+it("a plugin continues with other operations while the outcome of one is unknown", async () => {
   for (const id of ["v1", "v2"]) expect((await create({ ID: id, Name: id })).status).toBe(200);
   csi.behave = () => "hold";
   const first = del("/v1/volume/csi/v1/delete");

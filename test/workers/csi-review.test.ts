@@ -9,7 +9,7 @@ import { addCsiNodes, claimsOf, create, ends, runs, ScriptedCsi, statesOf } from
 import { addNode, lose, nodeId } from "./host-volumes.ts";
 import { byItself, killRegistry } from "./host-volumes-world.ts";
 
-/* What becomes of mounts when nodes go away: with their machine, or for long. */
+/* Mounts of nodes that go away: with their machine, or for long. */
 
 clock.moves = true;
 
@@ -83,7 +83,7 @@ describe("a node whose machine has started again", () => {
     await expect.poll(() => statesOf()).toEqual(["published"]);
   });
 
-  it("has nothing published anew for allocations that have ended meanwhile", async () => {
+  it("does not publish again for allocations that have ended meanwhile", async () => {
     await lose(NODE);
     await ends(NODE);
     await expect.poll(() => statesOf()).toEqual(["unpublishing"]);

@@ -7,7 +7,7 @@ import { registryObject } from "./nodes-helpers.ts";
 
 /** One volume in so many is claimed, each by an allocation on the same node. */
 const ONE_IN = 5;
-/** Somebody else mounts there: what a claim costs is the registry's own work. */
+/** No agent mounts here: the cost of a claim is the registry's own work. */
 const NODE = nodeId(1);
 const volumeOf = (number: number): string => `vol[${String(number).padStart(8, "0")}]`;
 

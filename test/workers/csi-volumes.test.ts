@@ -49,12 +49,12 @@ describe("creating a CSI volume", () => {
     await put("/v1/namespace", { Name: "dev" });
     expect(refusal(await create({ Name: "same", Namespace: "dev" }))).toEqual([409, taken("another volume")]);
     expect(await listed()).toEqual(["v1"]);
-    // What nobody here has may be taken up again by its name.
+    // An orphaned external volume is adopted by its name.
     expect((await del("/v1/volume/csi/v1")).status).toBe(200);
     expect((await second()).body.Volumes[0].ExternalID).toBe(ExternalID);
   });
 
-  it("has its plugin make it, and shows what came of it with all of its fields", async () => {
+  it("has its plugin create the volume, and returns it with all of its fields", async () => {
     const made = await create({
       ...{ RequestedCapacityMin: 1000, RequestedCapacityMax: 2000, Parameters: { tier: "gold" } },
       RequestedTopologies: { Required: [{ Segments: { zone: "a" } }] },
@@ -123,7 +123,7 @@ describe("creating a CSI volume", () => {
     expect(csi.asked).toEqual(["create"]);
   });
 
-  it("keeps a volume that a plugin makes after nobody waits for it any more, and after its failure was told", async () => {
+  it("keeps a volume that a plugin creates after the request timed out or failed", async () => {
     csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "lost the way" } });
     expect(refusal(await create())).toEqual([502, "controller create volume: lost the way"]);
     expect(await listed()).toEqual([]);
@@ -144,7 +144,7 @@ describe("creating a CSI volume", () => {
     expect((await making).status).toBe(200);
   });
 
-  it("asks the next controller when one is not there, and when nobody knows what came of it", async () => {
+  it("asks the next controller when one is absent, or when its outcome is unknown", async () => {
     await addCsiNode(2);
     await addCsiNode(3);
     csi.behave = (_operation, node) => {
@@ -469,7 +469,7 @@ describe("a CSI volume that is removed", () => {
     expect([shown.WriteAllocs, shown.Allocations.map(({ ID }: { ID: string }) => ID)]).toEqual([{ a1: null }, ["a1"]]);
   });
 
-  it("is deregistered by force while allocations that have ended hold it still, and nobody is asked to release it", async () => {
+  it("is deregistered by force while ended allocations still hold it, without a release", async () => {
     await make();
     await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never]);
     await expect.poll(() => statesOf()).toEqual(["published"]);

@@ -8,7 +8,7 @@ import { NodeSession } from "../../src/objects/node-session.ts";
 import { type Answer, get, put, type send } from "./client.ts";
 import { addNode, run } from "./host-volumes.ts";
 
-/** What tests of CSI volumes share: nodes with a plugin whose part is played by the test. */
+/** Helpers for tests of CSI volumes: nodes whose plugin is played by the test. */
 
 export const PLUGIN = "disk";
 
@@ -35,7 +35,7 @@ export const nodePlugins = (more: Record<string, unknown> = {}) => ({
   CSINodePlugins: { [PLUGIN]: instance({ NodeInfo: { ID: "far-node", MaxVolumes: 5 }, ...more }) },
 });
 
-/** What the provider calls a node. */
+/** The provider's id of a node. */
 export const farNode = (number: number): string => (number === 1 ? "far-node" : `far-node-${number}`);
 
 /** A node with the plugin's controller and node service. */
@@ -48,7 +48,7 @@ export async function addCsiNodes(): Promise<void> {
   await addNode(2, nodePlugins({ NodeInfo: { ID: farNode(2), MaxVolumes: 5 } }));
 }
 
-/** What a node does with an operation: what a good plugin would, or as told; `hold` keeps it until `release`. */
+/** A node's reaction to an operation: `work` like a healthy plugin, a fixed result, or `hold` until `release`. */
 export type Behaviour = OperationResult | Refusal | "work" | "hold";
 
 interface Disk {
@@ -60,14 +60,14 @@ interface Disk {
 export class ScriptedCsi {
   /** Everything that was sent, in order. */
   readonly sent: { readonly node: string; readonly operation: Operation }[] = [];
-  /** What the provider has, by name. */
+  /** The provider's volumes, by name. */
   readonly disks = new Map<string, Disk>();
   readonly snapshots = new Map<string, string>();
   /** Which disks are attached to which of the provider's nodes. */
   readonly attached = new Set<string>();
   /** Which disks allocations have on nodes. */
   readonly published = new Set<string>();
-  /** What no plugin should be asked for. */
+  /** Requests that no plugin should receive. */
   readonly wrongs: string[] = [];
   readonly #known = new Set<string>();
   readonly #held = new Map<string, () => Promise<void>>();
@@ -184,7 +184,7 @@ export class ScriptedCsi {
     return this.#held.size;
   }
 
-  /** What was sent, by method, without its `csi.controller.` or `csi.`. */
+  /** The methods that were sent, without the prefix `csi.controller.` or `csi.`. */
   get asked(): string[] {
     return this.sent.map(({ operation }) => operation.method.replace("csi.controller.", "").replace("csi.", ""));
   }

@@ -9,7 +9,7 @@ import { LineStore, lineMigrations } from "../../src/events/line-store.ts";
 import { migrate } from "../../src/platform/durable/migrations.ts";
 import { event } from "./streams.ts";
 
-/* What the log's storage costs, counted in rows, and what it keeps. */
+/* The cost of the log's storage, counted in rows, and its retention. */
 
 /** Runs on the storage of an object of its own. */
 const inStorage = (run: (storage: DurableObjectStorage) => void | Promise<void>) =>
@@ -159,7 +159,7 @@ it.each([
   });
 });
 
-/** What the rows of a store's tables say, which its books must agree with. */
+/** Totals over the rows of a store's tables, which its counters must equal. */
 const counted = (sql: SqlStorage) => ({
   ...sql
     .exec<{ lines: number; bytes: number; oldest: number; newest: number }>(
@@ -218,7 +218,7 @@ describe("shares of the buffer", () => {
       expect(n["flood"]).toBeLessThanOrEqual(LIMIT_LINES - 600);
       expect(store.bytes).toBeLessThanOrEqual(LIMIT_BYTES);
       expect(booked(store, storage.sql)).toEqual(counted(storage.sql));
-      // What was told longest ago has lost its payload, or has left; the newest is whole, and all are found in order.
+      // The oldest lines have lost their payload or are gone; the newest is whole, and all are found in order.
       const found = everyLine(store);
       expect(found.map(({ index }) => index)).toEqual(
         storage.sql
@@ -350,7 +350,7 @@ it("lines that come together are all there in their order, each once, however ma
       expect(indexes).toEqual(Array.from({ length: count }, (_, n) => next + n));
       next += count;
     }
-    // What is repeated among them gets its first index, whether it is new or was here before.
+    // A repeated line keeps its first index, whether its first copy is new or was stored before.
     const { indexes, lines } = store.append("a", [
       entry(next),
       entry(next + 1),

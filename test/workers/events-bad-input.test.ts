@@ -6,7 +6,7 @@ import { dump } from "./dump.ts";
 import { allocation, deployment, evaluation, job, node, nodePool, send, service, uuid } from "./reports.ts";
 import { append, closeAll, event, noReaders, openStream, state } from "./streams.ts";
 
-/* What nobody would send: it is refused by name or understood, never a failure, and leaves nothing behind. */
+/* Malformed requests: each is refused with the field's name or understood, never fails, and leaves nothing behind. */
 
 afterEach(closeAll);
 
@@ -248,7 +248,7 @@ function mutated(value: Json): Json {
   return Object.fromEntries(entries);
 }
 
-/** What no object can hold: keys twice, numbers beyond all bounds, a prototype, depth, half a text. */
+/** Texts that no object produces: duplicate keys, huge numbers, a prototype, depth, a truncated text. */
 function textMutated(text: string): string {
   const at = below(text.length);
   return pick([

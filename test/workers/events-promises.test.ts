@@ -46,14 +46,14 @@ describe("event types", () => {
   it.each(TYPES)("%s is an event of topic %s", async (type, topic, make) => {
     await make();
     const events = await eventsOf(topic);
-    // What it tells of is under the object's name: a drain's is the node.
+    // The payload is under the object's name: that of a drain is the node.
     const object = topic === "NodeDrain" ? "Node" : topic;
     const told = events.find(({ Type }) => Type === type);
     expect(told, JSON.stringify(events)).toMatchObject({ Topic: topic, Payload: { [object]: expect.any(Object) } });
   });
 });
 
-it("one stream tells everything that happens in the cluster, whoever does it, under its eight topics", async () => {
+it("one stream carries every change of the cluster, by any caller, under its eight topics", async () => {
   const stream = await openStream("?namespace=*&index=-1");
   await stream.next();
   await policy();

@@ -18,7 +18,7 @@ const below = (most: number): number => Math.floor(random() * most);
 const pick = <T>(items: readonly T[]): T => items[below(items.length)] as T;
 
 const KEYS = ["a", "b", "c"];
-/** The last line before a look is for every filter, so that nobody has to wait for a sign of life. */
+/** The last line before a read matches every filter, so that no reader waits for a heartbeat. */
 const END = "end";
 
 /** Every line there has been, by index. */

@@ -190,7 +190,7 @@ it("asking again and again looks once a second, and everybody is answered", asyn
   expect(vitals.mock.calls.length).toBeLessThanOrEqual(2);
 });
 
-it("a look that takes long is shared by who asks meanwhile, and the next one looks anew", async () => {
+it("a slow health check is shared by concurrent callers, and the next call checks again", async () => {
   vi.spyOn(AccessControl.prototype, "status").mockImplementationOnce(() => new Promise<never>(() => {}) as never);
   clearHealthCache();
   const [first, second] = await Promise.all([get("/v1/sys/health", anyone), get("/v1/sys/health", anyone)]);

@@ -219,7 +219,7 @@ describe("a request that comes again", () => {
     ]);
   });
 
-  it("while somebody waits for the first one is another wish: two volumes on two nodes", async () => {
+  it("while the first request is still open is a second request: two volumes on two nodes", async () => {
     nodes.behave = () => "hold";
     const asked = [ask(), ask()];
     await holding(2);

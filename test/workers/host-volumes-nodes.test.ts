@@ -102,7 +102,7 @@ describe("a node that is purged", () => {
   });
 });
 
-it("tells a node which of its volumes nobody knows, and leaves them alone", async () => {
+it("reports a node's unknown volumes to it, and does not touch them", async () => {
   const { ID } = await make();
   await addNode(2);
   const ghost = "0199d1f0-0000-7000-8000-000000000000";
@@ -215,7 +215,7 @@ describe("a volume in use", () => {
     expect((await del(`/v1/volume/host/${ID}`)).text).toMatch(/\[b00 b01 .* b19 and 5 more\]$/);
   });
 
-  it("since its deletion was sent is kept, unavailable, until nobody uses it", async () => {
+  it("since its deletion was sent is kept, unavailable, until it is no longer used", async () => {
     const { ID } = await make();
     await nodes.report(nodeId(1));
     nodes.behave = () => "hold";

@@ -10,8 +10,8 @@ import { byItself, expectSettled, killRegistry } from "./host-volumes-world.ts";
 clock.moves = true;
 
 /*
- * Random histories of users, schedulers, nodes and deaths. Whatever happens: once everything has come to rest, the rows are what
- * is on the disks and what the stream has told, no name is on a node twice, and nothing was deleted that somebody used.
+ * Random histories of users, schedulers, nodes and crashes. Once everything is settled, the rows match the disks and
+ * the stream, no name is on a node twice, and no volume in use was deleted.
  */
 
 const STEPS = 60;
@@ -52,7 +52,7 @@ it.each(Array.from({ length: 8 }, (_, seed) => [seed + 1]))("history %i", async 
     return { ok: false, reason: "unavailable", message: "away" };
   };
 
-  /** A request that nobody waits for longer than a moment. */
+  /** A request that is abandoned after a moment. */
   const impatiently = (request: Promise<unknown>) => {
     const settled = request.catch(() => undefined);
     pending.push(settled);

@@ -204,7 +204,7 @@ describe("rights", () => {
     expect(await as("host-volume-register", "policy-override")).toBe(200);
   });
 
-  it("refuses who is nobody", async () => {
+  it("returns 403 without a valid token", async () => {
     for (const token of [null, "no-such-token"]) {
       expect((await list("", { token })).status).toBe(403);
       expect((await ask({}, { token })).status).toBe(403);

@@ -33,7 +33,7 @@ const running = () =>
     storage.sql.exec("SELECT id FROM volume_operations WHERE state = 'running'").toArray(),
   );
 
-/** What the registry knows of why nothing is known. */
+/** Waits until the registry has recorded why the outcome is unknown. */
 const doubted = (what: string) =>
   eventually(async () => {
     const rows = await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
@@ -105,7 +105,7 @@ describe("a request whose outcome the node does not know", () => {
     expect([(await first).status, (await again).status]).toEqual([200, 200]);
   });
 
-  it("to delete does not end because somebody uses the volume by now", async () => {
+  it("to delete does not end because the volume is in use by now", async () => {
     const ID = await made();
     const remove = () => del(`/v1/volume/host/${ID}`);
     const first = remove();
@@ -114,7 +114,7 @@ describe("a request whose outcome the node does not know", () => {
     const again = remove();
     await scheduler.wait(300);
     expect(await running()).toEqual([{ id: op }]);
-    // Nobody hurries what would take it away from its user.
+    // The deletion is not retried early, because it would remove a volume in use.
     expect(await socket.seen("req", 2)).toHaveLength(2);
     socket.send(done(op));
     for (const { status, text } of [await first, await again]) {
@@ -124,7 +124,7 @@ describe("a request whose outcome the node does not know", () => {
   });
 });
 
-describe("an outcome that nobody has learned in 30 days", () => {
+describe("an outcome that stays unknown for 30 days", () => {
   /** Time passes until the session gives up, and its word has reached the registry. */
   async function isGivenUp() {
     passed += 31 * DAY_MS;
@@ -188,7 +188,7 @@ describe("a deletion by force", () => {
     expect(await running()).toEqual([{ id: second }]);
     socket.send(done(second));
     expect((await removing).status).toBe(200);
-    // What comes of the first one after all concerns nobody.
+    // A late result of the first operation is ignored.
     socket.send(done(op, { path: "/v", bytes: 0 }));
     const again = put("/v1/volume/host/create", { Volume: { Name: "db", PluginID: "mkdir" } });
     const [, , third] = await socket.seen("req", 3);

@@ -4,7 +4,7 @@ import { expect, vi } from "vitest";
 import { eventsOf } from "./access.ts";
 import { listed, type ScriptedNodes, storedRows } from "./host-volumes.ts";
 
-/** What tests of dying objects share: the whole of host volumes, as it must be when everything has settled. */
+/** Helpers for crash tests: the invariants of host volumes once everything is settled. */
 
 const registry = () => env.CLUSTER_REGISTRY.getByName("main");
 
@@ -14,7 +14,7 @@ export const killRegistry = async (): Promise<void> => {
   await died.catch(() => undefined);
 };
 
-/** Lets alarms and back-offs pass until `check` holds: nobody asks for anything meanwhile. */
+/** Lets alarms and back-offs pass until `check` holds, without any request. */
 export async function byItself(check: () => Promise<void>): Promise<void> {
   const real = Date.now.bind(Date);
   let passed = 0;
@@ -35,7 +35,7 @@ export async function byItself(check: () => Promise<void>): Promise<void> {
   }
 }
 
-/** What the disks hold, by node and id. */
+/** The volumes on the disks, by node and id. */
 const onDisks = ({ disks }: ScriptedNodes): [node: string, id: string, name: string][] =>
   [...disks].flatMap(([node, held]) => [...held].map(([id, { name }]): [string, string, string] => [node, id, name]));
 
@@ -57,7 +57,7 @@ export async function expectSettled(nodes: ScriptedNodes, ghosts: ReadonlySet<st
   const volumes = (await listed()) as Shown[];
   const placesOf = (some: readonly Shown[]) => some.map(({ ID, Name, NodeID }) => [NodeID, ID, Name]).sort();
   const places = placesOf(volumes);
-  // One that somebody began to use while its node deleted it is kept, and says that it cannot be used.
+  // A volume that came into use while its node deleted it is kept as unavailable.
   expect(placesOf(volumes.filter(({ State }) => State !== "unavailable"))).toEqual(
     onDisks(nodes)
       .filter(([, id]) => !ghosts.has(id))

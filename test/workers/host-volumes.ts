@@ -7,7 +7,7 @@ import { ok, type Refusal } from "../../src/lib/result.ts";
 import { NodeSession } from "../../src/objects/node-session.ts";
 import { type Answer, put, send } from "./client.ts";
 
-/** What tests of host volumes share: nodes whose part is played by the test. */
+/** Helpers for tests of host volumes: nodes that are played by the test. */
 
 /** The id of a node by its number, in the order of numbers. */
 export const nodeId = (number: number): string => `0000000${number}-0000-4000-8000-000000000000`;
@@ -17,18 +17,18 @@ interface Held {
   readonly path: string;
 }
 
-/** What a node does with an operation: what it should, or as told; `hold` keeps it until `release`. */
+/** A node's reaction to an operation: `work` as it should, a fixed result, or `hold` until `release`. */
 export type Behaviour = OperationResult | Refusal | "work" | "hold" | "lose-answer";
 
 export class ScriptedNodes {
   /** Everything that was sent, in order. */
   readonly sent: { readonly node: string; readonly operation: Operation }[] = [];
-  /** What is on the nodes' disks. */
+  /** The volumes on the nodes' disks. */
   readonly disks = new Map<string, Map<string, Held>>();
   readonly #known = new Set<string>();
   readonly #held = new Map<string, () => Promise<void>>();
   readonly #fences = new Map<string, number>();
-  /** What is done by and by, by nobody whom a test kills. */
+  /** Background work that survives the crash of an object. */
   readonly #queue: (() => Promise<void>)[] = [];
   static #now: ScriptedNodes | null = null;
   behave: (operation: Operation, node: string) => Behaviour = () => "work";
@@ -111,7 +111,7 @@ export class ScriptedNodes {
     return this.#held.size;
   }
 
-  /** What a node has on its disk, as its fingerprint tells. */
+  /** A node's fingerprint of the volumes on its disk. */
   fingerprint(node: string) {
     return Object.fromEntries(
       [...(this.disks.get(node) ?? [])].map(([ID, { name, path }]) => [

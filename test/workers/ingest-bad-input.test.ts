@@ -283,7 +283,7 @@ describe("who may report", () => {
     expect((await request("PUT", "/v1/cluster/objects", [job({ ID: "before" })], { token })).status).toBe(status);
   });
 
-  it("is nobody without a token", async () => {
+  it("is refused without a token", async () => {
     const refused = await request("POST", "/v1/cluster/objects", [job()], { token: null });
     expect([refused.status, refused.text]).toEqual([403, "Permission denied"]);
     await nothingHappened();

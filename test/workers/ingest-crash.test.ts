@@ -15,7 +15,7 @@ afterEach(closeAll);
 
 const registryObject = () => env.CLUSTER_REGISTRY.getByName("main");
 
-/** Lets alarms and back-offs pass until `check` holds: nobody asks for anything meanwhile. */
+/** Lets alarms and back-offs pass until `check` holds, without any request. */
 async function byItself(check: () => Promise<void>): Promise<void> {
   const real = Date.now.bind(Date);
   let passed = 0;

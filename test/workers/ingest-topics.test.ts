@@ -137,12 +137,12 @@ describe("the end of an object", () => {
     await report({ ...service(), Type: "ServiceDeregistration" }, { ...nodePool(), Type: "NodePoolDeleted" });
     expect((await eventsOf("Service"))[1].Payload).toMatchObject({ Service: { Tags: ["a"] } });
     expect((await eventsOf("NodePool"))[1].Payload).toMatchObject({ NodePool: { Description: "big" } });
-    // Told again, they begin anew.
+    // A repeated report registers them again.
     const Index = await report(service(), nodePool());
     expect((await eventsOf("Service"))[2].Payload.Service).toMatchObject({ CreateIndex: Index });
   });
 
-  it("of what nobody knew is told as it was reported", async () => {
+  it("of an unknown object is published as it was reported", async () => {
     const Index = await report(gone(job({ Priority: 1 })));
     const [{ Payload }] = await eventsOf("Job");
     expect(Payload).toEqual({

@@ -26,7 +26,7 @@ describe("what a scheduler reports", () => {
     expect(read.headers.get("x-orch-index")).toBe(String(Index));
   });
 
-  it("keeps numbers beyond 2^53, and fields that nobody here knows, as they were written", async () => {
+  it("keeps numbers beyond 2^53 and unknown fields as they were written", async () => {
     const raw = '"SubmitTime":1736191993011000123,"Colour":{"Red":9007199254740993,"Share":1.50,"Tiny":1e-9}';
     await send(`[{"Topic":"Job","Type":"JobRegistered","Payload":{"Job":{"ID":"web",${raw}}}}]`);
     const stream = await openStream("?topic=Job");
@@ -52,7 +52,7 @@ describe("what a scheduler reports", () => {
     expect(await keys("Allocation")).toEqual([uuid(1)]);
   });
 
-  it("may be about a job that nobody knows", async () => {
+  it("may be about an unknown job", async () => {
     await report(evaluation({ JobID: "ghost" }), deployment({ JobID: "ghost" }));
     expect((await get("/v1/job/ghost/evaluations")).body).toHaveLength(1);
     expect((await get("/v1/job/ghost/deployments")).body).toHaveLength(1);
@@ -110,7 +110,7 @@ describe("a body", () => {
     const next = await report(...many);
     const told = (await eventsOf("Job")).filter((event) => event.Index === next);
     expect(told.map(({ Payload }) => Payload.Job.Padding.length)).toEqual(many.map(() => 10_000));
-    // What it was last may be more than fits a line, when only ids are told.
+    // The last payload may exceed the size of a line; the event then carries ids only.
     for (let at = 0; at < 3; at++) await report(job({ ID: `large-${at}`, Padding: large }));
     const last = await report(...[0, 1, 2].map((at) => gone(job({ ID: `large-${at}` }))));
     const ends = (await eventsOf("Job")).filter(({ Payload }) => Payload.Deleted);
@@ -124,7 +124,7 @@ describe("a body", () => {
 });
 
 describe("a source", () => {
-  it("leaves no index behind that nobody asks for", async () => {
+  it("leaves no unused index behind", async () => {
     await send([job({ ID: "a" })], "?source=eu&source_index=7");
     const names = await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
       storage.sql.exec<{ name: string }>("SELECT name FROM table_indexes").toArray(),

@@ -13,7 +13,7 @@ const entries = (count: number, value = "v"): Record<string, string> =>
   Object.fromEntries(numbered(count, (at) => [`k${at}`, value]));
 const nested = (levels: number): unknown => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
 
-/** What a caller reads of a refusal. */
+/** The message of a refusal. */
 const reason = ({ body, text }: Answer): string => (body?.errors ?? [text]).join();
 
 async function expectEdge(
@@ -34,7 +34,7 @@ describe("a request", () => {
   it("has a path of 4096 characters, and not of one more", () =>
     expectEdge(get(path(4_096)), get(path(4_097)), 400, /^path: longer than 4096 characters$/, [404]));
 
-  it("has a token of 256 characters that somebody chose; one that is longer is nobody's", async () => {
+  it("has a chosen token of 256 characters; a longer one is unknown", async () => {
     const { client_token: token } = await issue({ id: xs(256), policies: ["root"] });
     expect((await get("/v1/sys/mounts", { token })).status).toBe(200);
     for (const other of [`${token}x`, token + xs(256), token + xs(100_000)])

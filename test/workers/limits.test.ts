@@ -63,7 +63,7 @@ describe("a token that asks too often", () => {
   });
 });
 
-describe("callers whom nobody knows", () => {
+describe("unknown callers", () => {
   it("shut their address when there are too many of them: to strangers, not to known callers and other addresses", async () => {
     const ask = deployment({ LIMIT_REFUSED: new Counter(3) });
     const guess = (from: string) => ask("/v1/sys/mounts", { token: crypto.randomUUID(), from });
@@ -167,7 +167,7 @@ it.each(["/v1/sys/health", "/sys/health", "/v1/sys/seal-status", "/v1/sys/leader
 );
 
 describe("without limits", () => {
-  it("a deployment that binds none refuses nobody", async () => {
+  it("a deployment without rate limit bindings refuses no caller", async () => {
     const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const bare = deployment({ LIMIT_TOKEN: undefined, LIMIT_OPEN: undefined, LIMIT_REFUSED: undefined });
     for (let n = 0; n < 3; n++) expect((await bare("/v1/sys/mounts", { from: HERE })).status).toBe(200);

@@ -27,7 +27,7 @@ afterEach(async () => {
   throughRelays(0);
 });
 
-/** What is so now: the object that asks the others forgets what it has heard. */
+/** Current samples: drops the cached values of the object that scrapes the others. */
 async function scrape(): Promise<Sample[]> {
   await evictDurableObject(env.METRICS.getByName("main")).catch(() => undefined);
   const answer = await get("/v1/metrics");
@@ -41,7 +41,7 @@ async function values(name: string): Promise<Record<string, number>> {
   return Object.fromEntries(samples.map(({ labels, value }) => [Object.values(labels).join(" "), value]));
 }
 
-/** What was counted as rows changed is what there is when they are counted. */
+/** The counters kept as rows change equal a count of the rows. */
 async function expectExact(stub: unknown, measures: (typeof MEASURES)[keyof typeof MEASURES]): Promise<void> {
   const look = (_object: StoredObject, { storage }: DurableObjectState) => counts(storage, measures);
   const { counted, recounted } = await runInDurableObject(stub as DurableObjectStub<StoredObject>, look);

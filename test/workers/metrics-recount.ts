@@ -7,7 +7,7 @@ import {
 
 export const MEASURES = { clusterMeasures, destinationMeasures, engineMeasures };
 
-/** What an object has counted of its rows as they changed, and what comes out when the rows are counted. */
+/** An object's counters, kept as its rows change, and the same figures counted from the rows. */
 export function counts({ sql }: DurableObjectStorage, measures: readonly Migration[]) {
   const selects = measures.flatMap(({ sql: text }) => {
     const [, select] = /^INSERT INTO counted (SELECT .*?) ON CONFLICT/s.exec(text) ?? [];

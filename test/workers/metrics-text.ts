@@ -59,7 +59,7 @@ export function parseText(text: string): Sample[] {
   return samples;
 }
 
-/** What samples of a family may be called. */
+/** The sample names that a family may have. */
 const nameIn = (family: string, type: string, isOpen: boolean): RegExp =>
   new RegExp(
     `^${family}${type === "histogram" ? "_(bucket|sum|count)" : type === "counter" && isOpen ? "_total" : ""}$`,

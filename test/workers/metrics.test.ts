@@ -127,7 +127,7 @@ describe("who may read them", () => {
     expect((await get("/v1/metrics", { token: null, headers })).status).toBe(200);
   });
 
-  it("is nobody inside a namespace", async () => {
+  it("returns 400 inside a namespace", async () => {
     await put("/v1/sys/namespaces/team", {});
     const inside = await get("/v1/sys/metrics", { headers: { "X-Vault-Namespace": "team" } });
     expect([inside.status, inside.body.errors]).toEqual([400, ["operation unavailable in namespaces"]]);
@@ -167,7 +167,7 @@ describe("requests", () => {
     expect(values).toEqual(values.toSorted((a, b) => a - b));
   });
 
-  it("of a method that nobody knows are one series", async () => {
+  it("of unknown methods are one series", async () => {
     const answered = { route: null, area: "secrets", status: 405, durationMs: 1 } as const;
     for (const method of ["BREW", "CANARY"]) measureAnswer({ ...answered, method } as unknown as Answered);
     expect(valueIn(await scrape(), REQUESTS, { route: "none", method: "other", status: "405" })).toBe(2);
@@ -190,7 +190,7 @@ describe("counts of Workers", () => {
     await eventually(async () => expect((await read()).join()).toMatch(/sallyport_http_requests_total/));
   });
 
-  it("are added up whoever brings them, and a batch that comes twice counts once", async () => {
+  it("are added up over all senders, and a repeated batch counts once", async () => {
     await metrics(env).add("one", 1, [[key, 2]]);
     await metrics(env).add("one", 1, [[key, 2]]);
     await metrics(env).add("two", 1, [[key, 5]]);

@@ -30,7 +30,7 @@ const NAMESPACES = {
 };
 type Kind = keyof typeof NAMESPACES;
 
-/** An object that nobody else knows; a fresh stub each time. */
+/** An object of this test only; a fresh stub each time. */
 const scratch = (kind: Kind) =>
   NAMESPACES[kind].getByName("in-mem/scratch") as unknown as DurableObjectStub<StoredObject>;
 const schemaOf = (kind: Kind) => runInDurableObject(scratch(kind), (object) => object.schema);

@@ -37,7 +37,7 @@ describe("an operation", () => {
     socket.send({ t: "ack", op: wanted.id, state: "accepted" });
     socket.send(done(wanted.id, { path: "/v/1", bytes: 7 }));
     await socket.seen("done");
-    // On disk by then, whoever else is down.
+    // On disk by then, even if other objects are down.
     expect(await stateOf(agent, wanted.id)).toBe("done");
     await told(1, owner);
     expect(owner.told).toEqual([[agent.node, wanted.id, { state: "done", result: { path: "/v/1", bytes: 7 } }]]);
@@ -162,7 +162,7 @@ describe("an operation", () => {
 });
 
 describe("a result", () => {
-  it("of an operation that nobody asked for is told to nobody", async () => {
+  it("of an unknown operation is dropped", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const [other, elsewhere] = await ScriptedAgent.connected();
@@ -207,7 +207,7 @@ describe("a result", () => {
 });
 
 describe("a new connection", () => {
-  it("asks for results that the agent has, forgets what concerns nobody, and sends the rest again", async () => {
+  it("asks for results that the agent has, forgets unknown operations, and sends the rest again", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const [kept, lost, ended, foreign] = [operation(), operation(), operation(), operation()];
@@ -312,7 +312,7 @@ describe("secrets", () => {
       .join("\n");
   };
 
-  it("reach the agent and nobody else: no row, no log, no error; and nothing is left of them at the end", async () => {
+  it("reach the agent only: they are in no row, log or error, and are erased at the end", async () => {
     outcomes();
     const logged = (["log", "info", "warn", "error"] as const).map((name) => vi.spyOn(console, name));
     const [agent, socket] = await ScriptedAgent.connected();
@@ -367,7 +367,7 @@ describe("secrets", () => {
     );
     expect((await put("/v1/sys/rotate", {})).status).toBe(204);
     await eventually(async () => expect((await agent.rows("SELECT term FROM data_keys")).length).toBeGreaterThan(1));
-    // What was sealed before is still opened.
+    // Secrets sealed before the restart are still opened.
     const { next } = await reconnect(agent, socket);
     expect((await next.seen("req"))[0]?.secrets).toEqual(secrets);
     await del(`/v1/agent/${agent.node}`);
@@ -381,7 +381,7 @@ describe("secrets", () => {
   });
 });
 
-it("removing an agent ends its operations: what was not sent has failed, of the rest nobody knows", async () => {
+it("removing an agent ends its operations: unsent ones as failed, the others as unknown", async () => {
   const owner = outcomes();
   const [agent, socket] = await ScriptedAgent.connected();
   const wanted = Array.from({ length: 34 }, () => operation());

@@ -164,7 +164,7 @@ describe("an operation", () => {
     await eventually(() => expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]));
   });
 
-  it("whose agent does not know what came of it is tried again after a second, and then more and more rarely", async () => {
+  it("of unknown outcome at its agent is retried after a second, then with growing delays", async () => {
     outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -248,7 +248,7 @@ describe("an operation", () => {
   });
 });
 
-it("connect tokens are remembered only while somebody would still take them", async () => {
+it("connect tokens are remembered only while they are still valid", async () => {
   const agent = await ScriptedAgent.joined();
   for (const _ of [1, 2, 3]) await agent.connect();
   offset += 61_000;

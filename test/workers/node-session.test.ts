@@ -6,7 +6,7 @@ import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { get, put, send } from "./client.ts";
 import { eventually, hello, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 
-/** What there is of sockets at the service's end: how many are open, and which connection is in use. */
+/** The sockets at the service's end: how many are open, and which connection is in use. */
 const sockets = async (agent: ScriptedAgent) => (await agent.rows("SELECT live, opened FROM session"))[0];
 
 describe("hello", () => {
@@ -54,7 +54,7 @@ describe("hello", () => {
     expect((await socket.seen("welcome"))[0]?.proto).toBe(1);
   });
 
-  it("names volumes that nobody here knows, and they stay where they are", async () => {
+  it("lists unknown volumes, and they stay where they are", async () => {
     const [held, broken] = [crypto.randomUUID(), crypto.randomUUID()];
     const asked = vi.spyOn(ClusterRegistry.prototype, "unknownVolumes");
     const agent = await ScriptedAgent.joined();
@@ -69,7 +69,7 @@ describe("hello", () => {
     expect(socket.frames.filter(({ t }) => t === "req")).toEqual([]);
   });
 
-  it("is answered although nobody can say which volumes are known", async () => {
+  it("is answered while the known volumes cannot be looked up", async () => {
     vi.spyOn(ClusterRegistry.prototype, "unknownVolumes").mockRejectedValue(new Error("the registry is down"));
     const agent = await ScriptedAgent.joined();
     const welcome = await (await agent.connect()).welcome({
@@ -275,7 +275,7 @@ describe("an object that forgets", () => {
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     await agent.kill();
     await socket.closed;
-    // Whoever asks first wakes it; else its alarm does.
+    // The first request or its alarm wakes it.
     await agent.session.state();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
     await (await agent.connect()).welcome();

@@ -240,7 +240,7 @@ describe("purging a node", () => {
     expect((await send("POST", `/v1/node/${ID}/purge`, "{}")).status).toBe(200);
   });
 
-  it("lets one of the same id begin anew", async () => {
+  it("allows a new node with the same id", async () => {
     const first = await register();
     await put(`/v1/node/${ID}/purge?force=true`, "");
     const again = await register();

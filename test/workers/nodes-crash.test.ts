@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(closeAll);
 
-/** Lets time pass, and the registry's alarms ring in it, until `check` holds: nobody asks for anything meanwhile. */
+/** Advances the clock and runs the registry's alarms until `check` holds, without any request. */
 async function byItself(check: () => Promise<void>): Promise<void> {
   for (let round = 1; ; round++) {
     try {
@@ -48,7 +48,7 @@ interface Flow {
   readonly method: string;
   readonly prepare?: () => Promise<unknown>;
   readonly act: () => Promise<unknown>;
-  /** What the stream has before, and what the change adds, whole. */
+  /** The stream's lines before the change, and the whole lines that it adds. */
   readonly before: readonly string[];
   readonly adds: readonly string[];
 }

@@ -193,7 +193,7 @@ describe("a drain", () => {
     expect((await read()).LastDrain?.Status).toBe("complete");
   });
 
-  it("waits for system jobs unless it ignores them, and for jobs that nobody has told of", async () => {
+  it("waits for system jobs unless it ignores them, and for unreported jobs", async () => {
     await systemJob("system");
     await allocations({ s1: "running" }, { job: "logs" });
     await drain({ Deadline: 0 });
@@ -238,7 +238,7 @@ describe("a drain", () => {
       LastDrain: { Status: "canceled", Meta: { by: "me" } },
     });
     expect(node.Events.at(-1)?.Message).toBe("Node drain disabled");
-    // Its deadline concerns nobody any more.
+    // Its deadline has no effect any more.
     await pass(61_000);
     expect((await read()).ModifyIndex).toBe(node.ModifyIndex);
   });

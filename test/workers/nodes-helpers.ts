@@ -8,7 +8,7 @@ import type { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { type Answer, get, put } from "./client.ts";
 import { openStream } from "./streams.ts";
 
-/** What tests of nodes share. */
+/** Helpers for tests of nodes. */
 
 export const registry = () => clusterRegistry(env);
 export const registryObject = () => env.CLUSTER_REGISTRY.getByName("main") as DurableObjectStub<ClusterRegistry>;

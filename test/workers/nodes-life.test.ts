@@ -35,7 +35,7 @@ async function pass(ms: number): Promise<void> {
   await runDurableObjectAlarm(registryObject());
 }
 
-/** What happens to a node, by name. */
+/** Actions on a node, by name. */
 const acts = {
   register: () => registry().registerNode(ID, fingerprint()),
   connect: () => registry().nodeConnected(ID),
@@ -226,13 +226,13 @@ describe("what a session tells", () => {
     await registry().nodeConnected(ID, 13);
     await registry().registerNode(ID, fingerprint({ Name: "old" }), 13);
     expect(await read()).toMatchObject({ Status: "ready", Name: "node-1" });
-    // What changes nothing is heard, too.
+    // A message without changes also counts as a sign of life.
     await registry().nodeConnected(ID, 20);
     await registry().nodeLost(ID, 20);
     expect((await read()).Status).toBe("ready");
   });
 
-  it("counts anew for a node that was purged", async () => {
+  it("starts a new count for a node that was purged", async () => {
     await registry().registerNode(ID, fingerprint(), 50);
     await registry().purgeNode(ID, true);
     await registry().registerNode(ID, fingerprint(), 1);

@@ -70,7 +70,7 @@ describe("node pools", () => {
     }
   });
 
-  it("are shown to nobody without a token", async () => {
+  it("return 403 without a token", async () => {
     for (const path of ["/v1/node/pools", "/v1/node/pool/gpu", "/v1/node/pool/gpu/nodes"]) {
       expect((await get(path, { token: null })).status).toBe(403);
     }

@@ -2,11 +2,11 @@ import { inject } from "vitest";
 import type { Exchange } from "../openapi/checker.ts";
 import { type Answer, send } from "./client.ts";
 
-/** What tests of the API's document share: requests whose answers are held against it. */
+/** Helpers for tests of the OpenAPI document: requests whose answers are checked against it. */
 
 type Options = Parameters<typeof send>[3];
 
-/** Who looks at a query, or at what is read like one, for no operation: the audit log, who tells LIST from GET, forms, a session. */
+/** Callers that read query parameters for no operation: the audit log, LIST detection, forms, a node session. */
 const NOT_FOR_OPERATIONS = /namespaceNamed|verbOf|formFields|NodeSession/;
 
 interface Use {
@@ -104,7 +104,7 @@ export class Run {
     this.#looked.glanced.clear();
   }
 
-  /** What of all this the document does not say. */
+  /** The parts of the exchanges that the document does not describe. */
   async problems(): Promise<string[]> {
     looked = null;
     return (await ask("/check", this.#seen)) as string[];
@@ -115,7 +115,7 @@ export class Run {
 export const unproven = async (tags: readonly string[]): Promise<string[]> =>
   (await ask("/unproven", tags)) as string[];
 
-/** Query parameters that are described, and that nobody has looked at in this run. */
+/** Query parameters that are described, and that were not read in this run. */
 export const unasked = async (tags: readonly string[]): Promise<string[]> => (await ask("/unasked", tags)) as string[];
 
 /** The checker is a process of its own, as it makes code from schemas, which the Workers runtime does not allow. */

@@ -342,7 +342,7 @@ it("every operation of these areas has been seen to succeed", async () => {
   expect(await unproven(TAGS)).toEqual(NOT_YET);
 });
 
-it("every query parameter that is described is one that somebody looks at", async () => {
+it("every query parameter that is described is read by its route", async () => {
   // A service that works does not look at these: health.test.ts is about one that does not.
   expect(await unasked(TAGS)).toEqual(["readHealth: sealedcode", "readHealth: uninitcode"]);
 });

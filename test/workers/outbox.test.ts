@@ -73,7 +73,7 @@ describe("what an object promises in a commit", () => {
     });
   });
 
-  it("refuses a topic that nobody delivers", async () => {
+  it("refuses a topic without a delivery function", async () => {
     await withOutbox("unknown", { t: pass }, (object) => {
       expect(() => object.commit(() => object.outbox.enlist("other", "a", 1))).toThrow("no delivery");
     });
@@ -204,7 +204,7 @@ describe("a lane", () => {
     });
   });
 
-  it("that never empties keeps nobody waiting whose rows were delivered", async () => {
+  it("that never empties does not delay callers whose rows were delivered", async () => {
     let busy = true;
     const t = () => scheduler.wait(2);
     await withOutbox("busy", { t }, async (object, state) => {
@@ -461,7 +461,7 @@ it.each([1, 2, 3, 4, 5, 6])("survives random failures and power cuts (seed %i)",
     effects.set(lane, known);
     for (const { seq } of rows) {
       if (known.has(seq)) repeats++;
-      // What is new comes after everything the receiver has seen.
+      // New rows come after all rows that the receiver has seen.
       else expect(seq).toBeGreaterThan(Math.max(0, ...known));
       known.add(seq);
       if (random() < 0.05) throw new Error("broke off in the middle");

@@ -49,7 +49,7 @@ export class PassingTime {
   }
 }
 
-/** Lets time pass for all objects, leases and back-offs included, until `check` holds: nobody asks for anything meanwhile. */
+/** Advances the clock for all objects, leases and back-offs included, until `check` holds, without any request. */
 export async function byItself(
   alarmed: Alarmed,
   check: () => Promise<void>,

@@ -36,7 +36,7 @@ beforeEach(async () => {
   before = await listed();
 });
 
-describe("lists that are made anew", () => {
+describe("lists that are rebuilt", () => {
   it("hold what there is, when they were lost", async () => {
     await env.LISTINGS.batch(
       ["destinations", "associations"].map((table) => env.LISTINGS.prepare(`DELETE FROM ${table}`)),

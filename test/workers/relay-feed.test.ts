@@ -253,7 +253,7 @@ it("a reader goes on as long as the relay has its lines, though they have left t
 });
 
 describe("a feed that comes back after lines have left the log", () => {
-  it("ends the streams that lack them, and has everybody's rights asked about anew", async () => {
+  it("ends the streams that lack them, and checks the rights of all others again", async () => {
     const { append, open, trouble, evict, ask } = relayed();
     append(5);
     const [behind, beyond] = [await open(), await open({ from: 60, accessor: "b" })];
@@ -320,7 +320,7 @@ describe("the log", () => {
 });
 
 describe("a feed", () => {
-  it("that is silent is taken for dead and opened anew", async () => {
+  it("that is silent counts as dead and is reopened", async () => {
     const { append, open, trouble } = relayed();
     const opened = await open();
     let silent = true;

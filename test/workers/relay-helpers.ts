@@ -5,7 +5,7 @@ import { relayName } from "../../src/events/relay-place.ts";
 import { send } from "./client.ts";
 import { openStream, relays } from "./streams.ts";
 
-/** What tests of relays share. */
+/** Helpers for tests of relays. */
 
 /** Opens a stream through one of the relays: from an address whose readers it serves. */
 export async function openAt(relay: number, query = "", token = "root") {

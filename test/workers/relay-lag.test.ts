@@ -56,7 +56,7 @@ describe("a token that loses its rights", () => {
     const stream = await openAt(0, "?topic=Job", token.SecretID);
     await stream.next();
     await del(`/v1/acl/token/${token.AccessorID}`);
-    // What the runtime has taken already is on its way; the rest stays.
+    // Bytes that the runtime has read already are still delivered; the rest is dropped.
     expect((await toTheEnd(stream)).length).toBeLessThan(60);
   });
 });

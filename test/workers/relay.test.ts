@@ -17,7 +17,7 @@ import {
   withSettings,
 } from "./streams.ts";
 
-/* What is a relay's own: how streams are spread, and what becomes of them when the log, the feed or a relay fails. */
+/* Relays: the spread of streams over them, and failures of the log, the feed or a relay. */
 
 beforeEach(() => throughRelays(2));
 afterEach(closeAll);
@@ -46,7 +46,7 @@ describe("a relay", () => {
     expect(await logReaders()).toBe(2);
   });
 
-  it("lets the log go some time after its last reader, keeps nothing running, and begins anew", async () => {
+  it("closes its feed some time after its last reader, keeps nothing running, and can start again", async () => {
     const stream = await openAt(0);
     await stream.next();
     expect(await following()).toEqual([true, false]);
@@ -91,7 +91,7 @@ describe("a relay", () => {
 });
 
 describe("through a relay that lags", () => {
-  it("nobody finds less than the log has when a stream is opened", async () => {
+  it("a new stream contains every line that the log has when it is opened", async () => {
     const { feed, close, open } = gate();
     await between(0, { feed });
     const before = await openAt(0);

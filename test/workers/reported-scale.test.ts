@@ -30,7 +30,7 @@ const fill = (topics: readonly string[], rows: number, bytes = 0): Promise<void>
     }
   });
 
-/** What `work` gives, and the rows it looked at or wrote. */
+/** The result of `work`, and the rows it read or wrote. */
 const counted = <R>(work: (reported: Reported) => R) =>
   inRegistry((real) => {
     const cursors: { rowsRead: number; rowsWritten: number }[] = [];

@@ -178,7 +178,7 @@ describe.each(READS)("%s/:id", (path, missing, make) => {
     expect(await get(`${path}/${uuid(5)}`)).toMatchObject({ status: 404, text: missing });
   });
 
-  it("is for whoever may read jobs in the object's namespace", async () => {
+  it("requires the right to read jobs in the object's namespace", async () => {
     await report(make({ ID: uuid(5) }, { Namespace: "prod" }));
     const query = path === "/v1/job" ? "?namespace=prod" : "";
     for (const [rules, status] of [
@@ -259,7 +259,7 @@ describe.each([...LISTS, ...WITHIN])("%s (%s)", (path, topic, make) => {
     },
   );
 
-  it("filters by any field, also one that nobody here knows", async () => {
+  it("filters by any field, unknown fields included", async () => {
     await report(...order.map((ID, at) => make({ ID, Nr: at, Tags: { [`t${at}`]: "x" } })));
     const filtered = async (filter: string, more = "") =>
       ids(await get(`${path}${join}filter=${encodeURIComponent(filter)}${more}`));
@@ -408,7 +408,7 @@ describe("an allocation that is read", () => {
       expect(Object.keys(Payload.Allocation)).not.toContain("Job");
   });
 
-  it("has what it tells of a job that nobody has reported, or that no longer has its group", async () => {
+  it("takes its fields from the allocation when its job is not reported or has lost the group", async () => {
     const TaskStates = { redis: { State: "running" } };
     await report(allocation({ TaskStates, JobType: "batch" }));
     const group = { Name: "cache", Count: 1, Tasks: [{ Name: "redis" }] };

@@ -3,7 +3,7 @@ import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, put } from "./client.ts";
 
-/** What tests of reported objects share. */
+/** Helpers for tests of reported objects. */
 
 /** One id of each number, in order. */
 export const uuid = (number: number): string => `${number.toString(16).padStart(8, "0")}-0000-4000-8000-000000000000`;

@@ -8,7 +8,7 @@ import type { SyncDestination } from "../../src/objects/sync-destination.ts";
 import { del, get, mountKv, put } from "./client.ts";
 import { deployWithMasterKey, FIRST_KEY, inEveryObject, inStore, key } from "./sealing-helpers.ts";
 
-/** Rotation of keys (invariant 7): fresh data keys at once, older ones wrapped anew, reads and writes go on. */
+/** Rotation of keys: new data keys at once, older ones rewrapped, while reads and writes continue. */
 
 let kv: { accessor: string; uuid: string };
 const access = () => env.ACCESS_CONTROL.getByName("main") as DurableObjectStub<AccessControl>;
@@ -102,7 +102,7 @@ it("lets an operator replace the master key: add, rotate, drop the old one, and 
   ]);
 });
 
-it("wraps the keys of every object anew, time after time, so that the master key before can be dropped", async () => {
+it("rewraps the keys of every object at each rotation, so that the previous master key can be dropped", async () => {
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const pem = privateKey.export({ type: "pkcs1", format: "pem" });
   await put("/v1/kv/data/a", { data: { n: 1 } });

@@ -254,7 +254,7 @@ export const operation = (more: Partial<Operation> = {}): Operation => {
   };
 };
 
-/** What the owners of operations are told, in order: `[node, id, result]`. */
+/** The outcomes delivered to the owners of operations, in order: `[node, id, result]`. */
 export function outcomes() {
   const told: [string, string, { state: string }][] = [];
   const spy = vi.spyOn(ClusterRegistry.prototype, "operationDone").mockImplementation(async (node, id, result) => {

@@ -28,7 +28,7 @@ export async function inEveryObject(look: (object: StoredObject, state: DurableO
   }
 }
 
-/** What an operator does: sets another MASTER_KEY and deploys, which restarts every object. */
+/** Sets another MASTER_KEY and deploys, as an operator does; every object restarts. */
 export async function deployWithMasterKey(text: string | undefined): Promise<void> {
   // The runtime hands the same `env` to an object's next instance.
   await inEveryObject((object) => Object.assign((object as unknown as { env: Env }).env, { MASTER_KEY: text }));

@@ -7,7 +7,7 @@ import { get, list, mountKv, patch, put, send } from "./client.ts";
 import { joinToken, ScriptedAgent } from "./scripted-agent.ts";
 import { setAssociation } from "./sync-helpers.ts";
 
-/** Who may not do what, where docs/operate/security.md says so and the tests of a single area do not. */
+/** Refusals that docs/operate/security.md promises and the tests of no single area cover. */
 
 const ALL = path("*", "create", "read", "update", "patch", "delete", "list", "sudo");
 const EVERYWHERE = ["/v1/sys/mounts", "/v1/kv/data/a", "/v1/nodes", "/v1/event/stream", "/v1/sys/sync/config"];
@@ -146,7 +146,7 @@ describe("who may write a destination and not read a secret", () => {
   });
 });
 
-describe("a page of another origin in somebody's browser", () => {
+describe("a page of another origin in a user's browser", () => {
   it("may read no answer, and is set no cookie, in any area and whatever becomes of its request", async () => {
     await mountKv();
     await put("/v1/kv/data/a", { data: {} });

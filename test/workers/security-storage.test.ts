@@ -9,7 +9,7 @@ import { get, mountKv, put } from "./client.ts";
 import { FIRST_KEY, key } from "./sealing-helpers.ts";
 import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
-/** What nobody can do who writes to the disk, or holds a file that was taken from it, without the master key. */
+/** Attacks by a writer to the disk, or by the holder of a snapshot file, without the master key. */
 
 const inDestination = <T>(type: string, name: string, look: (sql: SqlStorage) => T): Promise<T> => {
   const object = env.SYNC_DESTINATION.getByName(destinationName({ namespace: "", type, name }));

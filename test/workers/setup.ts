@@ -36,7 +36,7 @@ beforeEach(async () => {
   clearHealthCache();
 });
 
-/** What an object waits for, and its alarm. One that just rings is not set until it has set itself again, so that is waited for. */
+/** An object's next due time and its alarm. A running alarm counts as unset until it is set again, so this waits for it. */
 async function lookAt(object: StoredObject, { id, storage }: DurableObjectState) {
   for (let tries = 25; ; tries--) {
     const seen = { name: id.name, due: object.nextDue(), alarm: await storage.getAlarm() };

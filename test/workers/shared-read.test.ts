@@ -6,7 +6,7 @@ import { SharedRead } from "../../src/platform/durable/blocking/shared-read.ts";
 const inObject = (work: (storage: DurableObjectStorage) => void): Promise<void> =>
   runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) => work(storage));
 
-it("the same question is read once, another one or one after a write anew", () =>
+it("concurrent equal reads share one query; a different one, or one after a write, runs its own", () =>
   inObject((storage) => {
     const { sql } = storage;
     sql.exec("CREATE TABLE numbers (n INTEGER)");

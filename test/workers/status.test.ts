@@ -95,7 +95,7 @@ describe("sys/health", () => {
     expect([health.status, health.text]).toEqual([wanted, ""]);
   });
 
-  it("says that nobody has set the service up", async () => {
+  it("reports an uninitialised service", async () => {
     await unbootstrapped();
     const health = await get("/v1/sys/health", anyone);
     expect([health.status, health.body]).toMatchObject([501, { initialized: false, sealed: false }]);

@@ -5,7 +5,7 @@ import { done } from "./scripted-agent.ts";
 /** An agent as it should be: it comes back whenever it is cut off, does each operation once, and keeps results until `done`. */
 export class SteadyAgent {
   readonly #agent: ScriptedAgent;
-  /** What it has done, in order; each id once. */
+  /** The ids of its executed operations, in order, each once. */
   readonly effects: string[] = [];
   readonly #journal = new Map<string, number>();
   #socket: AgentSocket | undefined;

@@ -6,7 +6,7 @@ import { Readers } from "../../src/events/readers.ts";
 import type { Subscription } from "../../src/events/subscription.ts";
 import { event } from "./streams.ts";
 
-/* What readers cost and how they are cut, on a log in memory: nothing between them and their consumers. */
+/* The cost of readers and how they are cut off, on a log in memory. */
 
 const ALLOWED: StreamAnswer = { allowed: true, scope: { namespaces: null, rules: null }, expires: null };
 const controllers: AbortController[] = [];

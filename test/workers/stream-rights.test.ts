@@ -6,7 +6,7 @@ import { AccessControl, EventLog } from "../../src/worker.ts";
 import { del, put, send } from "./client.ts";
 import { append, appendKeys, closeAll, event, kill, noReaders, openStream, state, withSettings } from "./streams.ts";
 
-/* What becomes of an open stream when the rights change that it was opened with. */
+/* Open streams whose token's rights change. */
 
 afterEach(closeAll);
 
@@ -103,7 +103,7 @@ describe("a token that loses its rights", () => {
     const stream = await jobs(token);
     await stream.next();
     await del(`/v1/acl/token/${token.AccessorID}`);
-    // What the runtime has taken already is on its way; the rest stays.
+    // Bytes that the runtime has read already are still delivered; the rest is dropped.
     expect((await toTheEnd(stream)).keys.length).toBeLessThan(60);
     await noReaders();
   });
@@ -254,7 +254,7 @@ describe("a token that runs out", () => {
     await noReaders();
   });
 
-  it("gets not even a sign of life after it, as long as nobody can say whether it was renewed", async () => {
+  it("gets no heartbeat after it while its renewal cannot be checked", async () => {
     const stream = await openStream("?topic=Job", { token: await shortLived(1) });
     const { letGo, asked } = held();
     const signs: number[] = [];

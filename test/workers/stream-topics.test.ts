@@ -5,7 +5,7 @@ import { eventLog } from "../../src/contracts/stubs.ts";
 import { put, send } from "./client.ts";
 import { append, closeAll, event, evict, noReaders, openStream } from "./streams.ts";
 
-/* Who may read which topic of which namespace, and what events look like in each dialect. */
+/* Rights to topics and namespaces, and the format of events in each dialect. */
 
 afterEach(closeAll);
 
@@ -204,7 +204,7 @@ it("a filter finds the same on disk as in memory, in either dialect", async () =
   expect(await seen()).toEqual(inMemory);
 });
 
-it("a line without events is told to nobody", async () => {
+it("a line without events is sent to no reader", async () => {
   const stream = await openStream("?index=-1", { headers: { "X-Nomad-Token": "root" } });
   await eventLog(env).append("quiet", [{ seq: 1, events: [] }]);
   await append([event({ Key: "end" })]);

@@ -5,7 +5,7 @@ import type { Append, NewEvent } from "../../src/contracts/event.ts";
 import { eventLog } from "../../src/contracts/stubs.ts";
 import { settings } from "../../src/platform/settings.ts";
 
-/** What tests of the event stream share. */
+/** Helpers for tests of the event stream. */
 
 export interface ReadLine {
   readonly Index: number;
@@ -62,7 +62,7 @@ export async function openStream(query = "", { token = "root", headers = {} }: O
         if (line === null || line.Events?.length > 0) return line;
       }
     },
-    /** What is read but not yet handed out. */
+    /** Text that was read but not yet returned. */
     rest: () => rest,
     read: () => reader?.read(),
     close: async () => {
@@ -101,7 +101,7 @@ export const relays = () =>
   Array.from({ length: settings(env).EVENT_RELAYS }, (_, number) => env.EVENT_RELAY.getByName(`anywhere-${number}`));
 const servers = () => [...relays(), log()] as DurableObjectStub[];
 
-/** What the log holds, and how many read it, be it through relays. */
+/** The log's state and its number of readers, relays included. */
 export async function state() {
   const held = await eventLog(env).state();
   let readers = 0;

@@ -138,7 +138,7 @@ const host = (intent: "create" | "register", configurations: readonly Fields[]):
     ],
     configurations,
     create: async (given) => (await write(given)).ID,
-    // What the provider has read of the fields that its schema computes is written again.
+    // The provider writes back the computed fields that it has read.
     update: async (id, given) => {
       const { NodeID, NodePool } = await read(id);
       await write({ NodeID, NodePool, ...given, ID: id });

@@ -241,7 +241,7 @@ const made: readonly Resource[] = [
       succeeded(await put(`${path}/set`, { mount, secret_name }, vault));
       return JSON.stringify({ path, mount, secret_name });
     },
-    // The provider looks the mount up and takes its secrets out of all of the destination's; without one, it would make it anew.
+    // The provider looks up the mount and selects its secrets among those of the destination; without one, it recreates it.
     read: async (id) => {
       const { path, mount, secret_name } = JSON.parse(id);
       const { accessor } = succeeded(await get(`/v1/sys/mounts/${mount}`, vault)).body.data;
@@ -317,7 +317,7 @@ describe("a resource of Terraform, applied and planned", () => {
       expect(typeof neutral.ttl, "a number in the neutral dialect").toBe("number");
       expect(neutral).not.toHaveProperty("written");
     }
-    // What an update leaves out stays, also as it was written.
+    // Fields that an update leaves out stay as they were written.
     succeeded(await put("/v1/azure/roles/r3", { ...always, explicit_max_ttl: "10800" }, vault));
     expect((await get("/v1/azure/roles/r3", vault)).body.data).toMatchObject({ ttl: "5m", explicit_max_ttl: 10_800 });
     expect((await get("/v1/azure/roles/r3")).body.data).toMatchObject({ ttl: 300, explicit_max_ttl: 10_800 });

@@ -3,7 +3,7 @@ import { type Answer, get, put } from "./client.ts";
 import { succeeded } from "./engine-helpers.ts";
 
 /*
- * What Terraform's providers do with a resource: they write the fields that a configuration names, read the object and
+ * Terraform's providers handle a resource so: they write the fields that a configuration names, read the object and
  * compare. A plan has no difference when every field that was given reads back equal, and one that was not is absent or has
  * its type's zero value, unless the provider's schema computes it. Field names: the functions Create and Read of each
  * resource of terraform-provider-vault and terraform-provider-nomad.
@@ -22,7 +22,7 @@ export interface Resource {
   /** Fields that the schema computes where they are not given. */
   readonly computed?: readonly string[];
   readonly configurations: readonly Fields[];
-  /** What the resource needs. */
+  /** Creates the objects that the resource requires. */
   readonly prepare?: () => Promise<unknown>;
   /** Answers what the object is read by. */
   readonly create: (given: Fields, at: number) => Promise<string>;

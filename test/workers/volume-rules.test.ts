@@ -29,7 +29,7 @@ const ASKS_ZFS = 'plugin must be "zfs"';
 describe("a volume that breaks a hard rule", () => {
   beforeEach(() => write(ZFS));
 
-  it("is not made, for nobody, and no node hears of it", async () => {
+  it("is not created for any caller, and no operation is sent to a node", async () => {
     const all = 'namespace "default" { capabilities = ["host-volume-write", "policy-override"] }';
     const { client_token: token } = await holderOf(all);
     for (const options of [undefined, { token }]) {
@@ -244,7 +244,7 @@ describe("a policy with volume rules", () => {
     expect((await ask()).status).toBe(403);
   });
 
-  it("may not bring all rules together beyond a bound; writing one anew does not count it twice", async () => {
+  it("may not push the total of all rules over its limit; replacing one does not count it twice", async () => {
     const many = (count: number) =>
       Array.from({ length: count }, (_, at) => rule(ZFS, "hard-mandatory", `r${at}`)).join("");
     await policies({ storage: many(150) });

@@ -33,7 +33,7 @@ const count = (stub: unknown): Promise<Cost> =>
     return cost;
   });
 
-/** What a good agent answers. */
+/** The answer of a healthy agent. */
 function resultOf({ method, params }: Req): Record<string, unknown> {
   switch (method) {
     case "dhv.create":
@@ -80,7 +80,7 @@ async function least(agent: ScriptedAgent, work: (time: number) => Promise<unkno
   for (let time = 0; time < TIMES; time++) {
     const before = costs.map((cost) => ({ ...cost }));
     await work(time);
-    // What the answer does not wait for; looking counts, too.
+    // Work behind the answer; the reads of this check count, too.
     const rests = async (stub: unknown) => {
       const waiting = await runInDurableObject(stub as DurableObjectStub, (_object, { storage }) =>
         storage.sql.exec("SELECT seq FROM outbox").toArray(),

@@ -62,7 +62,7 @@ const endpoints: Record<string, Endpoint> = {
 
 const withQuery = (path: string, query: string) => `${path}${path.includes("?") ? "&" : "?"}${query}`;
 
-/** An endpoint's path, on a volume that nobody uses when it is to be deleted. */
+/** An endpoint's path, on an unused volume for deletions. */
 async function targetOf({ path }: Endpoint, isUsed: boolean): Promise<string> {
   const { volume, claim } = await claimed();
   return path(isUsed ? volume.ID : (await make({ Name: "free" })).ID, claim.ID);
@@ -111,7 +111,7 @@ describe.each(entries)("the %s", (what, endpoint) => {
     }
   });
 
-  it("is for who has one of the rights that it names, and for nobody else", async () => {
+  it("returns 403 unless the token has one of the listed capabilities", async () => {
     const words = ["read-job", "host-volume-read", "host-volume-create", "host-volume-register", "host-volume-write"];
     const all = [...words, "host-volume-delete", "csi-write-volume", "policy-override"];
     // A wider right brings the narrower ones along, as upstream's does.

@@ -36,7 +36,7 @@ describe("a claim", () => {
       expect(work.nextReady()).toBeNull();
     }));
 
-  it("whose lease has run out settles nothing, even when nobody else has claimed", () =>
+  it("whose lease has expired settles nothing, even without another lease", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       const claim = only(work.lease(1, 0));
@@ -232,7 +232,7 @@ describe("the doorbell", () => {
     expect([one.due(null), one.due(50), one.due(999_999)]).toEqual([null, 100 + NOTIFY_AGAIN_MS, 999_999]);
   });
 
-  it("keeps quiet for whoever is about to claim anyway", () => {
+  it("sends no wake-up when the caller is about to lease anyway", () => {
     const one = bell();
     one.expectLeaseWithin(2_000, 0);
     expect([one.shouldNotify(1_999), one.shouldNotify(2_000)]).toEqual([false, true]);
