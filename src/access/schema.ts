@@ -170,4 +170,9 @@ export const accessMigrations: Migration[] = [
     sql: `CREATE TABLE wrapped_answers (
       token TEXT PRIMARY KEY, bytes INTEGER NOT NULL, wrapped TEXT NOT NULL, body BLOB NOT NULL) STRICT`,
   },
+  {
+    because: "the number of wrapped answers that one token may leave waiting is bounded; asker = its accessor",
+    sql: `ALTER TABLE wrapped_answers ADD COLUMN asker TEXT;
+      CREATE INDEX wrapped_answers_by_asker ON wrapped_answers (asker) WHERE asker IS NOT NULL`,
+  },
 ];

@@ -9,6 +9,8 @@ import type { TokenStore } from "./token-store.ts";
 /** Bounds of all wrapped answers of the deployment (docs/reference/limits.md). */
 const MAX_ANSWERS = 100_000;
 const MAX_BYTES = 1024 * 1024 * 1024;
+/** Bound of the wrapped answers of one token. */
+const MAX_OF_TOKEN = 5_000;
 
 const POLICIES = JSON.stringify([WRAPPING_POLICY_NAME]);
 const NOT_VALID = "wrapping token is not valid or does not exist";
@@ -51,7 +53,15 @@ export class Wrappings {
         `wrapped answers: at most ${MAX_ANSWERS} and ${MAX_BYTES} bytes wait at a time; unwrap or revoke some, or try later`,
       );
     }
+    if (request.asker !== null && this.#waitingOf(request.asker) >= MAX_OF_TOKEN) {
+      return refuse("exhausted", `wrapped answers: at most ${MAX_OF_TOKEN} of one token wait at a time`);
+    }
     return ok(this.#deps.commit(() => this.#insert(request, now)));
+  }
+
+  #waitingOf(asker: string): number {
+    return this.#deps.sql.exec<{ n: number }>("SELECT count(*) AS n FROM wrapped_answers WHERE asker = ?", asker).one()
+      .n;
   }
 
   /** Describes a wrapped answer without opening it. @throws Sealed */
@@ -71,7 +81,7 @@ export class Wrappings {
   /** Like `unwrap`, by accessor; null unless it is the accessor of a wrapping token. @throws Sealed */
   unwrapByAccessor(accessor: string, now: number): Unwrapped | null {
     const row = this.#deps.tokens().byAccessor(accessor, now);
-    return row && isWrapping(row) && this.#wrappedIn(accessor) !== null
+    return row && isWrapping(row) && this.#accessorsOf(accessor) !== null
       ? this.#deps.commit(() => this.#take(row))
       : null;
   }
@@ -83,9 +93,9 @@ export class Wrappings {
     const { namespace, path, ttl } = row;
     return ok(
       this.#deps.commit(() => {
-        const wrapped = this.#wrappedIn(row.accessor) ?? "";
+        const { wrapped = "", asker = null } = this.#accessorsOf(row.accessor) ?? {};
         const { body } = this.#take(row);
-        return this.#insert({ namespace, path, ttl, body, accessor: wrapped }, now);
+        return this.#insert({ namespace, path, ttl, body, accessor: wrapped, asker }, now);
       }),
     );
   }
@@ -102,18 +112,21 @@ export class Wrappings {
 
   #find(token: string, now: number): TokenRow | null {
     const row = this.#deps.tokens().find(token, now);
-    return row && isWrapping(row) && this.#wrappedIn(row.accessor) !== null ? row : null;
+    return row && isWrapping(row) && this.#accessorsOf(row.accessor) !== null ? row : null;
   }
 
-  /** The accessor of a token in the answer; null without an answer, as for a token that only has the policy's name. */
-  #wrappedIn(accessor: string): string | null {
+  /** Accessors of an answer's row; null without an answer, as for a token that only has the policy's name. */
+  #accessorsOf(accessor: string): { wrapped: string; asker: string | null } | null {
     const [row] = this.#deps.sql
-      .exec<{ wrapped: string }>("SELECT wrapped FROM wrapped_answers WHERE token = ?", accessor)
+      .exec<{ wrapped: string; asker: string | null }>(
+        "SELECT wrapped, asker FROM wrapped_answers WHERE token = ?",
+        accessor,
+      )
       .toArray();
-    return row?.wrapped ?? null;
+    return row ?? null;
   }
 
-  #insert({ namespace, path, ttl, body, accessor: wrapped }: WrapRequest, now: number): WrapInfo {
+  #insert({ namespace, path, ttl, body, accessor: wrapped, asker }: WrapRequest, now: number): WrapInfo {
     const token = `hvs.${randomText(24)}`;
     const row = this.#deps.tokens().insert(token, {
       ...{ namespace, path, ttl, policies: POLICIES, parent: null, orphan: 1, family: "secrets", global: 0 },
@@ -123,8 +136,8 @@ export class Wrappings {
     });
     const bytes = Buffer.byteLength(body);
     this.#deps.sql.exec(
-      "INSERT INTO wrapped_answers (token, bytes, wrapped, body) VALUES (?, ?, ?, ?)",
-      ...[row.accessor, bytes, wrapped, this.#deps.keys.seal(body, context(row))],
+      "INSERT INTO wrapped_answers (token, bytes, wrapped, body, asker) VALUES (?, ?, ?, ?, ?)",
+      ...[row.accessor, bytes, wrapped, this.#deps.keys.seal(body, context(row)), asker],
     );
     if (this.#held) this.#held = { n: this.#held.n + 1, bytes: this.#held.bytes + bytes };
     const creation_time = new Date(now).toISOString();

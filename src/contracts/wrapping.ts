@@ -9,6 +9,8 @@ export interface WrapRequest {
   readonly body: string;
   /** The accessor of a token in the answer; empty for none. */
   readonly accessor: string;
+  /** The accessor of the token that made the request; null for requests without one. */
+  readonly asker: string | null;
 }
 
 /** Stands for a wrapped answer (Vault API, `wrap_info`). */

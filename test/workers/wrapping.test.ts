@@ -421,6 +421,22 @@ describe("a wrapped answer", () => {
     vi.restoreAllMocks();
   });
 
+  it("is refused with 507 while 5000 of the same token wait, and not for another token", async () => {
+    const { accessor } = (await get("/v1/auth/token/lookup-self")).body.data;
+    await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
+      sql.exec(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+         INSERT INTO wrapped_answers (token, bytes, wrapped, body, asker) SELECT 't' || i, 1, '', x'00', ? FROM n`,
+        accessor,
+      );
+    });
+    const full = await get("/v1/kv/data/app", asked());
+    expect([full.status, full.body.errors[0]]).toEqual([507, expect.stringContaining("at most 5000 of one token")]);
+    expect(full.text).not.toContain(CANARY);
+    const { client_token: token } = await holderOf(path("kv/data/app", "read"));
+    infoOf(await get("/v1/kv/data/app", { token, ...asked() }));
+  });
+
   it("of more than 1800000 bytes is refused with 400", async () => {
     const long = "x".repeat(3_900);
     for (let n = 0; n < 480; n++) await put(`/v1/kv/data/${n}${long}`, { data: {} });

@@ -51,7 +51,8 @@ export async function wrapAnswer(call: Call, path: string, response: Response): 
   if (call.grant === null && auth === null && !UNWRAP.test(path)) return new Response(body, response);
   const accessor = String(auth?.["accessor"] ?? "");
   const namespace = call.grant?.namespace ?? call.authMount?.namespace ?? namespaceOf(call.request.headers);
-  const request = { namespace, path, ttl: call.wrapTtl, body, accessor };
+  const asker = call.grant?.identity.accessor ?? null;
+  const request = { namespace, path, ttl: call.wrapTtl, body, accessor, asker };
   const info = unwrap(await accessControl(call.env).wrap(request));
   recordAction("answer-wrapped", { requestId: call.requestId, accessor: info.accessor });
   return wrapEnvelope(call, info);
