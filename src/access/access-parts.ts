@@ -12,6 +12,7 @@ import { AuthEntries } from "./auth-entries.ts";
 import { AuthMethods } from "./auth-methods.ts";
 import { AuthMountTable } from "./auth-mounts.ts";
 import { Authorizer } from "./authorize.ts";
+import { BatchTokens } from "./batch-tokens.ts";
 import { Bootstrap } from "./bootstrap.ts";
 import { ClusterNamespaces } from "./cluster-namespaces.ts";
 import { ClusterTokens } from "./cluster-tokens.ts";
@@ -103,9 +104,12 @@ export class AccessParts {
     });
     this.cubbyholes = new Cubbyholes({ sql, keys: this.keys, commit });
     this.wrappings = new Wrappings({ sql, keys: this.keys, tokens: () => this.tokenStore, commit });
+    this.namespaceTree = new NamespaceTree(sql);
+    const hashKey = () => this.tokenHashKey();
     this.tokenStore = new TokenStore(
       sql,
-      () => this.tokenHashKey(),
+      hashKey,
+      new BatchTokens(this.keys, hashKey, this.namespaceTree),
       (accessor) => {
         this.leaseHolders.ended(accessor);
         this.cubbyholes.ended(accessor);
@@ -114,7 +118,6 @@ export class AccessParts {
     );
     this.tokenSecrets = new TokenSecrets(sql, this.keys, () => settings(env).ACL_TOKEN_SECRETS === "on");
     this.policyStore = new PolicyStore(sql);
-    this.namespaceTree = new NamespaceTree(sql);
     this.mountTable = new MountTable(sql);
     this.tokenRoles = new TokenRoles({ sql, namespaces: this.namespaceTree, commit });
     this.publisher = new Journal({

@@ -130,7 +130,7 @@ export class Authorizer {
     const hash = this.#store.hashOf(token);
     const known = this.#callers.get(hash);
     if (known) return known.expires === null || known.expires > now ? known : null;
-    const row = this.#store.byHash(hash, now);
+    const row = this.#store.find(token, now);
     if (!row || !this.#holders.isEntityActive(row)) return null;
     const counted = row.uses > 0;
     const wrapping = isWrapping(row);
@@ -138,7 +138,10 @@ export class Authorizer {
     if (counted && !wrapping) this.#tokens.spend(row, now);
     const grants = this.#holders.grantsOf(row);
     const { accessor, name, namespace, expires } = row;
-    const identity = { accessor, name, policies: policiesOf(row), namespace, root: grants.root };
+    const identity = {
+      ...{ accessor, name, policies: policiesOf(row), namespace, root: grants.root },
+      ...(row.family === "batch" && { batch: { parent: row.parent } }),
+    };
     const networks = row.bound_cidrs === null ? [] : (JSON.parse(row.bound_cidrs) as string[]);
     const caller = { identity, grants, expires, counted, networks, wrapping };
     if (!counted) this.#remember(hash, caller);

@@ -41,7 +41,7 @@ export class ClusterTokens {
    */
   async update(accessor: string, request: ClusterTokenRequest): Promise<Result<AclToken>> {
     const row = this.#store.byAccessor(accessor, Date.now());
-    if (!row) return refuse("invalid", `cannot find token ${accessor}`);
+    if (!row || row.family === "batch") return refuse("invalid", `cannot find token ${accessor}`);
     const fixed = fixedFieldChange(row, request);
     if (fixed !== null) return refuse("invalid", `token 0 invalid: ${fixed}`);
     const policies = this.#rules.clusterPolicies(request);

@@ -10,9 +10,9 @@ import { tokenUpserted } from "./cluster-acl.ts";
 import type { Entities } from "./entities.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import type { LoginLockouts } from "./login-lockouts.ts";
-import { dedupe, expiryFor, policyNames, type TokenRow } from "./token.ts";
+import { dedupe, expiryFor, type NewToken, policyNames, type TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
-import type { NewToken, TokenStore } from "./token-store.ts";
+import type { TokenStore } from "./token-store.ts";
 
 interface Dependencies {
   readonly mounts: AuthMountTable;

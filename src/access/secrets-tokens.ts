@@ -1,5 +1,5 @@
 import type { Capability } from "../contracts/policies.ts";
-import type { Authed, RightsCheck, TokenKind, TokenName } from "../contracts/tokens.ts";
+import { type Authed, MAX_BATCH_TOKEN, type RightsCheck, type TokenKind, type TokenName } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { tokenMountAccessor } from "./auth-mounts.ts";
@@ -17,6 +17,8 @@ import { isWrapping } from "./wrappings.ts";
 
 /** A token outlives the start of its last request by this time, because the request may still query it. */
 const LAST_REQUEST_MS = 10_000;
+
+const TOO_LONG = `batch token: policies, metadata and names must fit into ${MAX_BATCH_TOKEN} characters of its text; use a service token`;
 
 /** Facts about the holder of a token. */
 interface Holders {
@@ -62,6 +64,7 @@ export class SecretsTokens {
     const now = Date.now();
     const parent = this.#store.byAccessor(caller, now, true);
     if (!parent) return refuse("denied", "permission denied");
+    if (parent.family === "batch") return refuse("invalid", "batch tokens cannot create more tokens");
     if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
     const role = kind.role === null ? null : this.#holders.roles.get(namespace, kind.role);
     if (kind.role !== null && !role) return refuse("invalid", `unknown role ${kind.role}`);
@@ -73,7 +76,13 @@ export class SecretsTokens {
         ? this.#entityOf(namespace, request.entity_alias, now)
         : ok(token.entity_id as string);
       if (!entity.ok) return entity;
-      const row = this.#store.insert(secret, { ...token, entity_id: entity.value });
+      const drafted = { ...token, entity_id: entity.value };
+      if (token.family === "batch") {
+        const sealed = this.#store.seal(drafted, token.parent === null ? null : parent.accessor, now);
+        if (!sealed) return refuse("invalid", TOO_LONG);
+        return ok({ auth: this.#rules.authBlock(sealed.row, sealed.secret, now), warnings });
+      }
+      const row = this.#store.insert(secret, drafted);
       this.#publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
       return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
     });
@@ -97,6 +106,7 @@ export class SecretsTokens {
     const row = this.#named(name);
     if (!row.ok) return row;
     if (row.value === null) return refuse("invalid", "token not found");
+    if (row.value.family === "batch") return refuse("invalid", "batch tokens cannot be renewed");
     if (!this.#holders.isUnchanged(row.value)) {
       return refuse("invalid", "the role or user of this token is gone, not renewing");
     }
@@ -120,6 +130,7 @@ export class SecretsTokens {
     const named = this.#named(name);
     if (!named.ok || named.value === null) return named.ok ? ok(null) : named;
     const row = named.value;
+    if (row.family === "batch") return refuse("invalid", "batch tokens cannot be revoked");
     this.#publisher.commit(() => {
       if (keepChildren) this.#store.orphanChildren(row.hash);
       this.#end(row);
@@ -196,6 +207,8 @@ export class SecretsTokens {
       return ok(row?.namespace.startsWith(within) ? row : null);
     }
     const row = this.#store.byAccessor(name.accessor, now, name.within === undefined);
+    // Batch tokens have no accessor that requests could name.
+    if (row?.family === "batch" && name.within !== undefined) return refuse("invalid", "invalid accessor");
     return row?.namespace.startsWith(within) ? ok(row) : refuse("invalid", "invalid accessor");
   }
 

@@ -1,6 +1,7 @@
 import type { AuthBlock, TokenRole } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { batchProblem, isBatchRequest } from "./batch-tokens.ts";
 import { expirationSeconds } from "./cluster-acl.ts";
 import type { Entities } from "./entities.ts";
 import type { PathEvaluator } from "./path-evaluator.ts";
@@ -12,12 +13,13 @@ import {
   displayName,
   expiryFor,
   isRoot,
+  type NewToken,
   policiesOf,
   policyNames,
   type TokenRequest,
   type TokenRow,
 } from "./token.ts";
-import type { NewToken, TokenStore } from "./token-store.ts";
+import type { TokenStore } from "./token-store.ts";
 
 /** Rules for creating, renewing and showing tokens. Owns no state; used by `SecretsTokens` and `ClusterTokens`. */
 export class TokenRules {
@@ -72,6 +74,9 @@ export class TokenRules {
     }
     const policies = this.#draftPolicies(parent, namespace, request, sudo, role);
     if (!policies.ok) return policies;
+    const isBatch = isBatchRequest(request, role);
+    const problem = isBatch ? batchProblem(request, role, policies.value) : null;
+    if (problem !== null) return refuse("invalid", problem);
     const makesRoot = policies.value.includes("root");
     const warnings: string[] = [];
     const explicitMaxTtl = lesser("Explicit max TTL", request.explicit_max_ttl, role?.token_explicit_max_ttl, warnings);
@@ -95,7 +100,7 @@ export class TokenRules {
         name: displayName(request.display_name),
         meta: request.meta && Object.keys(request.meta).length > 0 ? JSON.stringify(request.meta) : null,
         path: role?.path_suffix ? `${path}/${role.path_suffix}` : path,
-        family: "secrets",
+        family: isBatch ? "batch" : "secrets",
         global: 0,
         created: now,
         expires,
@@ -105,7 +110,7 @@ export class TokenRules {
         period,
         uses: lesserOf(request.num_uses, role?.token_num_uses ?? 0),
         orphan: isOrphan ? 1 : 0,
-        renewable: request.renewable && role?.renewable !== false && expires !== null ? 1 : 0,
+        renewable: request.renewable && role?.renewable !== false && expires !== null && !isBatch ? 1 : 0,
         ...NO_LOGIN,
         entity_id: isOrphan ? "" : parent.entity_id,
         bound_cidrs: expires === null ? null : boundNetworks(role, isOrphan ? null : parent),
@@ -196,7 +201,7 @@ export class TokenRules {
     const identityPolicies = this.#identityPolicies(row);
     return {
       client_token: secret,
-      accessor: row.accessor,
+      accessor: accessorOf(row),
       policies: dedupe([...policies, ...identityPolicies]).sort(),
       token_policies: policies,
       identity_policies: identityPolicies.length > 0 ? identityPolicies : null,
@@ -207,7 +212,7 @@ export class TokenRules {
       renewable: row.renewable === 1,
       mfa_requirement: null,
       num_uses: Math.max(0, row.uses),
-      token_type: "service",
+      token_type: row.family === "batch" ? "batch" : "service",
     };
   }
 
@@ -215,7 +220,7 @@ export class TokenRules {
   view(row: TokenRow, secret: string, now: number): Record<string, unknown> {
     const identityPolicies = this.#identityPolicies(row);
     return {
-      accessor: row.accessor,
+      accessor: accessorOf(row),
       creation_time: Math.floor(row.created / 1000),
       creation_ttl: row.ttl,
       display_name: row.name,
@@ -240,7 +245,7 @@ export class TokenRules {
       ...(row.bound_cidrs !== null && { bound_cidrs: JSON.parse(row.bound_cidrs) }),
       renewable: row.renewable === 1,
       ttl: secondsLeft(row, now),
-      type: "service",
+      type: row.family === "batch" ? "batch" : "service",
     };
   }
 
@@ -286,6 +291,9 @@ export class TokenRules {
 
 /** Columns that only logins set. */
 const NO_LOGIN = { max_ttl: 0, entity_id: "", auth_mount: null, auth_entry: null, bound_cidrs: null } as const;
+
+/** The accessor as answers show it: batch tokens have none. */
+const accessorOf = (row: TokenRow): string => (row.family === "batch" ? "" : row.accessor);
 
 const sudoForChildNamespace = (): Refusal =>
   refuse("invalid", "root or sudo privileges required to directly generate a token in a child namespace");

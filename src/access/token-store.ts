@@ -1,17 +1,13 @@
 import { createHmac, type KeyObject } from "node:crypto";
+import { BATCH_ACCESSOR, BATCH_PREFIX } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { upperBound } from "../lib/text-range.ts";
-import type { TokenRow } from "./token.ts";
+import type { BatchTokens } from "./batch-tokens.ts";
+import type { NewToken, TokenRow } from "./token.ts";
 
 /** A new accessor, in the format of the token's API. */
 export const newAccessor = (family: TokenRow["family"]): string =>
   family === "cluster" ? crypto.randomUUID() : randomText(24);
-
-export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "modify_index" | "secret" | "role"> & {
-  accessor?: string;
-  secret?: TokenRow["secret"];
-  role?: string | null;
-};
 
 /** Filter of a page: a namespace with its descendants, a prefix of the accessor, global tokens. */
 interface TokenPage {
@@ -37,12 +33,14 @@ interface Page {
 export class TokenStore {
   readonly #sql: SqlStorage;
   readonly #hashKey: () => KeyObject;
+  readonly #batch: BatchTokens;
   readonly #ended: (accessor: string) => void;
 
   /** @param ended called for each deleted token, inside the deleting transaction */
-  constructor(sql: SqlStorage, hashKey: () => KeyObject, ended: (accessor: string) => void) {
+  constructor(sql: SqlStorage, hashKey: () => KeyObject, batch: BatchTokens, ended: (accessor: string) => void) {
     this.#sql = sql;
     this.#hashKey = hashKey;
+    this.#batch = batch;
     this.#ended = ended;
   }
 
@@ -57,11 +55,12 @@ export class TokenStore {
   }
 
   /**
-   * The row of a live token.
+   * The row of a live token, or the row that a batch token stands for.
    * @param spent accept a token whose last use is the current request
    */
   find(token: string, now: number, spent = false): TokenRow | null {
-    return this.byHash(this.hashOf(token), now, spent);
+    const batch = token.startsWith(BATCH_PREFIX) ? this.#batch.open(token) : null;
+    return batch ? this.#living(batch, now) : this.byHash(this.hashOf(token), now, spent);
   }
 
   byHash(hash: string, now: number, spent = false): TokenRow | null {
@@ -70,8 +69,32 @@ export class TokenStore {
   }
 
   byAccessor(accessor: string, now: number, spent = false): TokenRow | null {
+    if (accessor.startsWith(BATCH_ACCESSOR)) {
+      const batch = this.#batch.named(accessor);
+      return batch && this.#living(batch, now);
+    }
     const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE accessor = ?", accessor).toArray();
     return alive(rows, now, spent);
+  }
+
+  /**
+   * Seals a batch token instead of storing a row.
+   * @param parent the accessor of its parent; null for an orphan
+   * @returns null when the token would be longer than accepted. @throws Sealed
+   */
+  seal(token: NewToken, parent: string | null, now: number): { secret: string; row: TokenRow } | null {
+    const secret = this.#batch.seal(token, parent);
+    const row = secret === null ? null : this.find(secret, now);
+    return secret !== null && row ? { secret, row } : null;
+  }
+
+  /** A batch token while it and its parent live. It ends no later than its parent. */
+  #living(row: TokenRow, now: number): TokenRow | null {
+    if (row.parent === null) return alive([row], now, false);
+    const parent = this.byAccessor(row.parent, now);
+    if (!parent) return null;
+    const until = Math.min(row.expires ?? Number.POSITIVE_INFINITY, parent.expires ?? Number.POSITIVE_INFINITY);
+    return alive([{ ...row, expires: until }], now, false);
   }
 
   exists(hash: string): boolean {

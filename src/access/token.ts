@@ -20,14 +20,15 @@ export const SYSTEM_MAX_TTL = 768 * 3600;
 export interface TokenRow extends Record<string, SqlStorageValue> {
   hash: string;
   accessor: string;
+  /** The hash of the parent; for a batch token its accessor. */
   parent: string | null;
   namespace: string;
   policies: string;
   name: string;
   meta: string | null;
   path: string;
-  /** The API that created the token; it determines the format of the secret and of responses. */
-  family: "secrets" | "cluster";
+  /** The API that created the token, which determines formats; `batch` tokens are not stored. */
+  family: "secrets" | "cluster" | "batch";
   global: number;
   created: number;
   expires: number | null;
@@ -55,6 +56,13 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
   /** The role of `auth/token/create/:role`, in the token's namespace; null for none. */
   role: string | null;
 }
+
+/** A token to store, without the columns that storing it sets. */
+export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "modify_index" | "secret" | "role"> & {
+  accessor?: string;
+  secret?: TokenRow["secret"];
+  role?: string | null;
+};
 
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
 export const isRoot = (row: TokenRow): boolean => policiesOf(row).includes("root");
@@ -85,9 +93,7 @@ export const TokenRequest = z.object({
   period: duration().optional(),
   display_name: z.string().max(128).default("token"),
   num_uses: integer().min(0).default(0),
-  type: z
-    .enum(["", "service", "default-service", "default"], "type: only service tokens are issued")
-    .default("service"),
+  type: z.enum(["", "service", "batch", "default-service", "default"], "invalid 'type' value").default(""),
   entity_alias: z.string().max(512).optional(),
 });
 export type TokenRequest = z.infer<typeof TokenRequest>;

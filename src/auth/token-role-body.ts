@@ -20,9 +20,7 @@ export const TokenRoleRequest = z.object({
   orphan: flag().optional(),
   renewable: flag().optional(),
   path_suffix: z.string().max(128).optional(),
-  token_type: z
-    .enum(["service", "default-service"], "invalid 'token_type' value; only service tokens are issued")
-    .optional(),
+  token_type: z.enum(["service", "batch", "default-service", "default-batch"], "invalid 'token_type' value").optional(),
   ...{ token_period, token_explicit_max_ttl, token_num_uses, token_no_default_policy, token_bound_cidrs },
   period: legacyTokenFields.period,
   explicit_max_ttl: duration().optional(),

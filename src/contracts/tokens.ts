@@ -1,4 +1,15 @@
 import type { Capability } from "./policies.ts";
+/** The beginning of every batch token. */
+export const BATCH_PREFIX = "hvb.";
+/** Maximum length of a batch token, in characters. */
+export const MAX_BATCH_TOKEN = 2_048;
+/** The beginning of the accessors that name batch tokens inside the service, before the accessor of their parent. */
+export const BATCH_ACCESSOR = "batch.";
+
+/** Whether the end of the token of `ended` is the end of the token of `accessor`: its own, or its parent's. */
+export const endsWithToken = (accessor: string, ended: string): boolean =>
+  accessor === ended || accessor.startsWith(`${BATCH_ACCESSOR}${ended}.`);
+
 /** The body of `auth/token/create`, read and checked. Durations in seconds. */
 export interface TokenBody {
   readonly id?: string | undefined;
@@ -13,7 +24,7 @@ export interface TokenBody {
   readonly period?: number | undefined;
   readonly display_name: string;
   readonly num_uses: number;
-  readonly type: "" | "service" | "default-service" | "default";
+  readonly type: "" | "service" | "batch" | "default-service" | "default";
   readonly entity_alias?: string | undefined;
 }
 
@@ -79,7 +90,7 @@ export interface AuthBlock {
   readonly renewable: boolean;
   readonly mfa_requirement: null;
   readonly num_uses: number;
-  readonly token_type: "service";
+  readonly token_type: "service" | "batch";
 }
 
 /**

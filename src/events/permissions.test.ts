@@ -65,6 +65,19 @@ it("a permission is forgotten with its last reader", async () => {
   expect(permissions.nextAsk()).toBe(Number.POSITIVE_INFINITY);
 });
 
+it("the end of a token is that of batch tokens that it made", async () => {
+  vi.useFakeTimers();
+  const { asked, permissions } = byHand();
+  const opened = permissions.admit({ ...QUESTION, accessor: "batch.a.statement.hash" });
+  await vi.advanceTimersByTimeAsync(0);
+  asked[0]?.resolve([YES]);
+  const permission = await opened;
+  permissions.onHeaders([told("ACLToken", "statement"), told("ACLToken", "b")]);
+  expect(permission?.stateAt(Date.now())).toBe("open");
+  permissions.onHeaders([told("ACLToken", "a")]);
+  expect(permission?.stateAt(Date.now())).toBe("unsure");
+});
+
 it("an answer covers what was told before its question, and nothing that was told after", async () => {
   vi.useFakeTimers();
   const { asked, permissions } = byHand();

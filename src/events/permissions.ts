@@ -1,5 +1,6 @@
 import type { EventHeader } from "../contracts/event-headers.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
+import { endsWithToken } from "../contracts/tokens.ts";
 import { backoff } from "../lib/backoff.ts";
 import { within } from "../lib/timeout.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
@@ -146,7 +147,7 @@ export class Permissions {
     for (const { Topic, Key } of headers) {
       if (Topic !== "ACLToken" && Topic !== "ACLPolicy") continue;
       for (const permission of this.#all()) {
-        if (Topic === "ACLPolicy" || permission.question.accessor === Key) permission.invalidate();
+        if (Topic === "ACLPolicy" || endsWithToken(permission.question.accessor, Key)) permission.invalidate();
       }
     }
   }

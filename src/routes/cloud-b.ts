@@ -82,12 +82,18 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
   if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
   const began = Date.now();
   const { mount, identity } = call.grant;
+  const holder = identity.batch ? identity.batch.parent : identity.accessor;
+  if (holder === null) {
+    throw badRequest(
+      "leases are not issued to batch tokens without a parent: use a service token, or one with a parent",
+    );
+  }
   const ttls = mount?.config ?? { default_lease_ttl: 0, max_lease_ttl: 0 };
   const verified = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
   const key = repeatKey(call);
   // With a key, the caller will repeat the request.
   const caller = key === null ? call.request.signal : null;
-  const ask = { role: roleName(call), token: identity.accessor, key, mount: ttls, verified };
+  const ask = { role: roleName(call), token: holder, key, mount: ttls, verified };
   const end = await ended(call, unwrap(await engine(call).issue(ask)), REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;

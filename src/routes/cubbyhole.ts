@@ -13,10 +13,11 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 const DEPRECATED =
   "Reading from 'cubbyhole/response' is deprecated. Please use sys/wrapping/unwrap to unwrap responses, as it provides additional security checks and other benefits.";
 
-const ownerOf = ({ grant }: AuthorisedCall): CubbyholeOwner => ({
-  accessor: grant.identity.accessor,
-  namespaceId: grant.namespaceId,
-});
+/** @throws RequestError 400 for batch tokens, which have no private storage */
+function ownerOf({ grant }: AuthorisedCall): CubbyholeOwner {
+  if (grant.identity.batch) throw badRequest(`cubbyhole operations are only supported by "service" type tokens`);
+  return { accessor: grant.identity.accessor, namespaceId: grant.namespaceId };
+}
 
 async function list(call: AuthorisedCall): Promise<Response> {
   const text = call.params["path"] ?? "";

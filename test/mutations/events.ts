@@ -57,7 +57,7 @@ export const events: Mutation[] = [
   },
   {
     ...RIGHTS,
-    find: 'Topic === "ACLPolicy" || permission.question.accessor === Key',
+    find: 'Topic === "ACLPolicy" || endsWithToken(permission.question.accessor, Key)',
     replace: 'Topic === "ACLPolicy" || permission.question.accessor !== Key',
     promise: "A change of a token is asked about for its own streams",
   },

@@ -189,7 +189,7 @@ describe("creating a token", () => {
   });
 
   it.each([
-    [{ type: "batch" }, "type"],
+    [{ type: "bath" }, "type"],
     [{ ttl: "soon" }, "ttl"],
     [{ ttl: -5 }, "ttl"],
     [{ num_uses: -1 }, "num_uses"],

@@ -16,7 +16,7 @@ export const Auth = z
     entity_id: z.string().describe("The entity of the holder; empty for none."),
     ...{ lease_duration: seconds, renewable: z.boolean(), mfa_requirement: z.null() },
     num_uses: z.int().describe("0: as often as one likes."),
-    token_type: z.literal("service"),
+    token_type: z.enum(["service", "batch"]),
   })
   .meta({ id: "Auth" });
 
@@ -45,7 +45,7 @@ const Token = z
     bound_cidrs: z.array(z.string()).optional(),
     renewable: z.boolean(),
     ttl: seconds.describe("Seconds left; 0 for a token that does not expire."),
-    type: z.literal("service"),
+    type: z.enum(["service", "batch"]),
   })
   .meta({ id: "Token" });
 
@@ -76,6 +76,7 @@ const creation: Pick<Operation, "body" | "answers"> = {
       policies: "What it may; without them what its parent may.",
       no_parent: "It outlives the token that makes it. Needs `sudo`.",
       ttl: "Its life; 768 hours at most, and by default.",
+      type: "`batch`: a token that is not stored, cannot be renewed or revoked, and ends with its parent.",
       entity_alias: "The alias of an entity that the token is made for. Needs a role that allows it.",
       lease: "An older name of `ttl`.",
       explicit_max_ttl: "The end of all renewals.",
@@ -123,6 +124,7 @@ export const tokens = group(
           path_suffix: "Added to the path of its tokens.",
           token_period: "Period of its tokens. A renewal uses the value of that time.",
           token_explicit_max_ttl: "End of all renewals. A renewal uses the value of that time.",
+          token_type: "Type of its tokens; `default-service` and `default-batch` leave the choice to the request.",
           token_num_uses: "Maximum number of uses; 0 for any.",
           token_no_default_policy: "Its tokens do not get `default` by themselves.",
           token_bound_cidrs: "Networks that its tokens may be used from.",

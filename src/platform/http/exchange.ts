@@ -11,6 +11,8 @@ export interface Identity {
   /** The namespace the token belongs to. */
   readonly namespace: string;
   readonly root: boolean;
+  /** Only for batch tokens: the accessor of the parent, which holds leases issued to them; null for an orphan. */
+  readonly batch?: { readonly parent: string | null };
 }
 
 /** Facts of one request, filled in while it is handled. Holds no token, query, header value or body. */
