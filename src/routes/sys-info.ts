@@ -6,7 +6,7 @@ import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
 import { BUILD_DATE, CLUSTER_NAME, VERSION } from "../platform/version.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { type AuthorisedCall, open, secrets } from "./server/route.ts";
 
 /**
  * Descriptions of the deployment that operators' tools read
@@ -22,6 +22,8 @@ const HOST = {
   ...{ virtualizationSystem: "isolate", virtualizationRole: "guest", hostid: "" },
 };
 const MEMORY = { total: 0, available: 0, used: 0, usedPercent: 0, free: 0 };
+
+const NO_REPLICATION = { mode: "disabled" };
 
 const VERSIONS = {
   [VERSION]: { build_date: BUILD_DATE, previous_version: null, timestamp_installed: BUILD_DATE },
@@ -80,6 +82,14 @@ export const infoRoutes = [
   read("/sys/host-info", () => ({
     ...{ cpu: [], cpu_times: [], disk: [], host: HOST, memory: MEMORY, timestamp: new Date().toISOString() },
   })),
+  // No license is needed: the features are those of this service that upstream sells.
+  read("/sys/license/features", () => ({ features: ["Namespaces", "Secrets Sync"] })),
+  read("/sys/license/status", () => ({ autoloading_used: false, autoloaded: null, persisted_autoload: null })),
+  open({
+    verb: "GET",
+    path: "/sys/replication/status",
+    handle: async (call) => envelope(call, { data: { dr: NO_REPLICATION, performance: NO_REPLICATION } }),
+  }),
   read("/sys/ha-status", (call) => ({ nodes: [node(call)] })),
   read("/sys/config/state/sanitized", sanitized),
   secrets({

@@ -27,9 +27,7 @@ const number = () =>
 const QuotaRequest = z.object({
   path: z.string().max(MAX_PATH).default(""),
   rate: number().pipe(z.number().positive("'rate' is invalid: must be greater than 0").max(MAX_RATE)),
-  interval: duration()
-    .default(DEFAULT_INTERVAL_S)
-    .transform((seconds) => seconds || DEFAULT_INTERVAL_S),
+  interval: duration().default(DEFAULT_INTERVAL_S),
   block_interval: duration().default(0),
   inheritable: flag().optional(),
   group_by: z.enum(["ip", "none"], "must be ip or none").default("ip"),
@@ -94,7 +92,8 @@ export const quotaRoutes = [
   secrets<z.output<typeof QuotaRequest>>({
     ...{ verb: "POST", path: "/sys/quotas/rate-limit/:name", fresh: true, body: QuotaRequest },
     handle: async (call, { type: _type, role: _role, secondary_rate: _secondary, ...quota }) => {
-      unwrap(await accessControl(call.env).putRateLimitQuota(nameOf(call), quota));
+      const interval = quota.interval || DEFAULT_INTERVAL_S;
+      unwrap(await accessControl(call.env).putRateLimitQuota(nameOf(call), { ...quota, interval }));
       return noContent();
     },
   }),

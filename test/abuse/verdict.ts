@@ -19,6 +19,12 @@ const promised: readonly Promised[] = [
   { statuses: [501, 503, 599, 500, 504, 507], at: / \/v1\/sys\/health$/, because: /"initialized":true/ },
   // Work at the cloud that another request has overtaken or given up (docs/guides/credentials.md).
   { statuses: [503], at: / \/v1\/cloud-b\//, because: /interrupted|given up|under way/ },
+  // Nothing is scheduled here (docs/reference/compatibility.md).
+  {
+    statuses: [501],
+    at: / \/v1\/(jobs|job|validate|allocation|operator|client)\b/,
+    because: /scheduler|no Raft servers|not offered|Nomad Enterprise only/,
+  },
   // Nothing changes while a consistent copy of everything is made (docs/operate/backup.md).
   { statuses: [503], at: /^/, because: /a snapshot is being taken/ },
   // A node without an agent of ours cannot be asked (docs/guides/host-volumes.md).

@@ -61,6 +61,8 @@ const bodies: Readonly<Record<string, unknown>> = {
   "POST /v1/sys/capabilities": { paths: ["kv/data/n"], token: "abuse-plain-token" },
   "POST /v1/sys/mounts/:path+": { type: "kv", options: { version: "2" }, config: { max_lease_ttl: "1h" } },
   "POST /v1/sys/mounts/:path+/tune": { max_lease_ttl: "2h", description: "tuned" },
+  "POST /v1/sys/quotas/rate-limit/:name": { rate: 1_000_000, path: "kv/data/abused" },
+  "POST /v1/sys/config/cors": { allowed_origins: ["https://app.example"] },
   "POST /v1/sys/namespaces/:name": { custom_metadata: { team: "a" } },
   "PATCH /v1/sys/namespaces/:name": { custom_metadata: { team: "b" } },
   "POST /v1/identity/oidc/config": { issuer: "https://issuer.example" },

@@ -208,7 +208,17 @@ it("the deployment, its mounts, namespaces and keys", async () => {
     await ok("GET", `/v1/agent/${path}`);
   for (const path of ["/v1/status/leader", "/v1/status/peers", "/v1/regions"]) await ok("GET", path);
   for (const path of [
-    ...["host-info", "ha-status", "config/state/sanitized", "rotate/config", "rekey/init", "generate-root/attempt"],
+    ...[
+      "license/features",
+      "license/status",
+      "replication/status",
+      "host-info",
+      "ha-status",
+      "config/state/sanitized",
+      "rotate/config",
+      "rekey/init",
+      "generate-root/attempt",
+    ],
     ...["requests", "tokens", "entities", "activity", "activity/monthly", "config"].map(
       (name) => `internal/counters/${name}`,
     ),

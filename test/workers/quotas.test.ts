@@ -40,6 +40,8 @@ describe("sys/quotas/rate-limit", () => {
     await quota("kv", { path: "kv", ...settings, type: "rate-limit", role: "", secondary_rate: 0 });
     expect((await get(`${AT}/kv`)).body.data).toMatchObject({ ...settings, path: "kv/", interval: 60 });
     expect((await list(AT)).body.data.keys).toEqual(["all", "kv"]);
+    await quota("all", { rate: 1000, interval: 0 });
+    expect((await get(`${AT}/all`)).body.data.interval).toBe(1);
     expect((await del(`${AT}/kv`)).status).toBe(204);
     expect((await del(`${AT}/kv`)).status).toBe(204);
     expect((await get(`${AT}/kv`)).status).toBe(404);

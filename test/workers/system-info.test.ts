@@ -13,6 +13,8 @@ describe("descriptions of the deployment", () => {
     ["config/state/sanitized", { storage: { type: "durable-object" }, api_addr: "https://x" }],
     ["internal/counters/requests", { counters: [] }],
     ["internal/counters/entities", { counters: { entities: { total: 0 } } }],
+    ["license/features", { features: ["Namespaces", "Secrets Sync"] }],
+    ["license/status", { autoloading_used: false }],
     ["internal/counters/config", { enabled: "disable" }],
     ["rotate/config", { enabled: false }],
     ["plugins/catalog", { auth: expect.arrayContaining(["userpass"]), secret: ["cloud-b", "kv"] }],
@@ -31,6 +33,11 @@ describe("descriptions of the deployment", () => {
     });
     for (const path of ["activity", "activity/monthly"])
       expect((await get(`/v1/sys/internal/counters/${path}`)).status).toBe(204);
+  });
+
+  it("show that nothing is replicated, also without a token", async () => {
+    const { status, body } = await get("/v1/sys/replication/status", { token: null });
+    expect([status, body.data]).toEqual([200, { dr: { mode: "disabled" }, performance: { mode: "disabled" } }]);
   });
 
   it("list plugins by upstream's name for upstream's clients", async () => {

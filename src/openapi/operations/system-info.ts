@@ -48,6 +48,8 @@ const QuotasSettings = z.object({
   ...{ rate_limit_exempt_paths: names, absolute_rate_limit_exempt_paths: names },
 });
 
+const Replication = z.object({ mode: z.literal("disabled") });
+
 const nothingToCancel = "Nothing is ever in progress.";
 
 const random = {
@@ -89,6 +91,25 @@ export const systemInfo = group(
       summary: "Read host information",
       description: "The platform shows no host: figures are 0 and lists empty.",
       answers: data("The host.", Host, flat),
+    },
+    "GET /sys/license/features": {
+      id: "readLicenseFeatures",
+      summary: "List features that need a license upstream, and none here",
+      answers: data("The features.", z.object({ features: names }), flat),
+    },
+    "GET /sys/license/status": {
+      id: "readLicenseStatus",
+      summary: "Read the license (none)",
+      answers: data(
+        "No license.",
+        z.object({ autoloading_used: z.literal(false), autoloaded: z.null(), persisted_autoload: z.null() }),
+        flat,
+      ),
+    },
+    "GET /sys/replication/status": {
+      id: "readReplicationStatus",
+      summary: "Read the replication status (disabled)",
+      answers: data("The status.", z.object({ dr: Replication, performance: Replication })),
     },
     "GET /sys/ha-status": {
       id: "readHaStatus",
@@ -169,7 +190,7 @@ export const systemInfo = group(
       answers: data("Their names.", keysOf({})),
     },
     "GET /sys/plugins/catalog/:type/:name": {
-      id: "readPlugin",
+      id: "readBuiltInPlugin",
       summary: "Read a built-in plugin",
       answers: data("The plugin.", z.object({ ...plugin, args: names, command: z.string(), sha256: z.string() }), flat),
     },
