@@ -6,10 +6,10 @@ import { holdsDuration, schemaFields } from "../schema-walk.ts";
 import { edited, type Path, pathsIn, respelt, twice, withMany } from "./edits.ts";
 import { framings } from "./framings.ts";
 import type { Random } from "./random.ts";
+import type { Wire } from "./raw-http.ts";
 import type { Place } from "./routes.ts";
 import { fieldsOf } from "./sample.ts";
 import { emptyDocuments, jsonValues, oddHeaders, partsOfSeconds, queryNames, queryValues, segments } from "./values.ts";
-import type { Wire } from "./wire.ts";
 import { CANARY, type World } from "./world.ts";
 
 /** A request that is wrong, or odd, in one way. */

@@ -5,12 +5,12 @@
  */
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { faultOf, faultOfLog } from "./answer-rules.ts";
 import { type Mutant, Mutants } from "./mutants.ts";
 import { Random } from "./random.ts";
+import { type Reply, Wires } from "./raw-http.ts";
 import { places } from "./routes.ts";
 import { Service } from "./service.ts";
-import { faultOf, faultOfLog } from "./verdict.ts";
-import { type Reply, Wires } from "./wire.ts";
 import { World } from "./world.ts";
 
 const seed = Number(process.env["ABUSE_SEED"] || 1);

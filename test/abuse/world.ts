@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Reply, Wire, Wires } from "./raw-http.ts";
 import type { Place } from "./routes.ts";
 import { sampleOf } from "./sample.ts";
 import { deploymentSecrets, type Service } from "./service.ts";
-import type { Reply, Wire, Wires } from "./wire.ts";
 
 /*
  * Something behind every path of the route table, made through the public API, so that a request which is let through by mistake

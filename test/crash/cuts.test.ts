@@ -2,7 +2,7 @@ import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { get, lines, mountKv, put, send } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
-import { byItself as passing } from "../workers/passing-time.ts";
+import { byItself as passing } from "../workers/clock-and-alarms.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
 import {
   association,
@@ -12,7 +12,7 @@ import {
   setAssociation,
   write,
 } from "../workers/sync-helpers.ts";
-import { at, attempt, both, type ClassName, type Cut, cut, type Method, prototypeOf } from "./cut.ts";
+import { at, attempt, both, type ClassName, type Cut, cut, type Method, prototypeOf } from "./crash-point.ts";
 
 clock.moves = true;
 

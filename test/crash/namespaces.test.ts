@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { accessControl } from "../../src/contracts/stubs.ts";
 import { del, get, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
+import { byItself } from "../workers/clock-and-alarms.ts";
 import { addNode, ask, ScriptedNodes } from "../workers/host-volumes.ts";
-import { byItself } from "../workers/passing-time.ts";
-import { attempt, both, cut } from "./cut.ts";
+import { attempt, both, cut } from "./crash-point.ts";
 
 clock.moves = true;
 

@@ -5,7 +5,7 @@ import type { SyncResult } from "../../src/contracts/sync-tasks.ts";
 import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import { del, get, mountKv, patch, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
-import { byItself as passing } from "../workers/passing-time.ts";
+import { byItself as passing } from "../workers/clock-and-alarms.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
 import { openCloudC, openRepoHost } from "../workers/sync-doubles.ts";
 import {
@@ -16,7 +16,7 @@ import {
   setAssociation,
   write,
 } from "../workers/sync-helpers.ts";
-import { attempt, both, type Cut, cut, insist, type Method, prototypeOf } from "./cut.ts";
+import { attempt, both, type Cut, cut, insist, type Method, prototypeOf } from "./crash-point.ts";
 
 /** Secret sync recovers by itself when an object dies at one of its calls. */
 clock.moves = true;

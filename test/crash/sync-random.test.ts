@@ -4,8 +4,8 @@ import { beforeEach, expect, it, vi } from "vitest";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { del, get, mountKv, patch, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
-import { objectIds } from "../workers/made.ts";
-import { byItself } from "../workers/passing-time.ts";
+import { byItself } from "../workers/clock-and-alarms.ts";
+import { objectIds } from "../workers/created-objects.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
 import { openDeployProject, type ProviderAccount } from "../workers/sync-doubles.ts";
 import {
@@ -15,7 +15,7 @@ import {
   removeAssociation,
   setAssociation,
 } from "../workers/sync-helpers.ts";
-import { attempt, both, cut, insist } from "./cut.ts";
+import { attempt, both, cut, insist } from "./crash-point.ts";
 import { randomFrom } from "./random.ts";
 
 /** Whatever is done, in whatever order, and whatever fails and dies meanwhile: in the end the providers hold what the sources say. */

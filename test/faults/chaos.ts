@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Line } from "./line.ts";
+import { Tally } from "./counts.ts";
+import { withoutAlarm } from "./pending-rows.ts";
 import type { Fault, Provider } from "./providers.ts";
-import { withoutAlarm } from "./rest.ts";
+import type { Line } from "./proxy-line.ts";
 import { PARTS, type Service } from "./service.ts";
-import { Tally } from "./tally.ts";
 import { pick, type Random } from "./workload.ts";
 
 /** A process beside the service that dies and comes back. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Line } from "./line.ts";
+import { Tally } from "./counts.ts";
+import type { Line } from "./proxy-line.ts";
 import type { Service } from "./service.ts";
-import { Tally } from "./tally.ts";
 
 export interface Answer {
   readonly ok: boolean;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Everything } from "../doubles/cloud-b-azure-types.ts";
 import { type Client, isSuccess } from "./client.ts";
+import { Tally } from "./counts.ts";
 import type { Directory } from "./providers.ts";
-import { Tally } from "./tally.ts";
 import { Doubt, pick, type Random, type RandomFor, repeatedly, type Workload } from "./workload.ts";
 
 interface Lease {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, isSuccess } from "./client.ts";
+import { Tally } from "./counts.ts";
 import type { Nodes } from "./nodes.ts";
 import { Reporter, usage } from "./reporter.ts";
-import { Tally } from "./tally.ts";
 import { compared, Doubt, pick, type Random, type RandomFor, repeatedly, type Workload } from "./workload.ts";
 
 interface CsiVolume {

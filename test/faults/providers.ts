@@ -5,7 +5,7 @@ import { startCloudB } from "../doubles/cloud-b-kv.ts";
 import { startCloudC } from "../doubles/cloud-c-sm.ts";
 import { startDeployProject } from "../doubles/deploy-project-api.ts";
 import { startRepoHost } from "../doubles/repo-host-server.ts";
-import { Line } from "./line.ts";
+import { Line } from "./proxy-line.ts";
 
 /** A fault for the next `count` requests to a provider; every double implements these. */
 export type Fault = { count: number } & (

@@ -1,6 +1,6 @@
 import type { Client } from "./client.ts";
 import { isSuccess } from "./client.ts";
-import { Tally } from "./tally.ts";
+import { Tally } from "./counts.ts";
 import { Doubt, mapFew, pick, type Random, type RandomFor, repeatedly, type Workload } from "./workload.ts";
 
 type Fate = "lives" | "deleted" | "destroyed";

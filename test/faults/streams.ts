@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isWanted, type SeenEvent, type SeenLine, type Wish } from "../events-reference.ts";
 import { type Asked, type Moment, read } from "../http/events-visit.ts";
 import { type Client, isSuccess } from "./client.ts";
-import { Tally } from "./tally.ts";
+import { Tally } from "./counts.ts";
 import { pick, type Random, type RandomFor, repeatedly, type Workload } from "./workload.ts";
 
 /** A write that makes one line. */

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, isSuccess } from "./client.ts";
+import { Tally } from "./counts.ts";
 import type { Providers } from "./providers.ts";
 import type { Secrets } from "./secrets.ts";
-import { Tally } from "./tally.ts";
 import { Doubt, mapFew, pick, type Random, type RandomFor, repeatedly, type Workload } from "./workload.ts";
 
 type Wish = "set" | "removed";

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { DIRECTORY_PLUGIN, request, TestNode } from "./agent-dhv-node.ts";
-import { alive } from "./alive.ts";
+import { alive } from "./process-alive.ts";
 
 let node: TestNode;
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { connectionsFor } from "../../scripts/gateway.ts";
-import { throughHttp, throughRecorder } from "./wire.ts";
+import { throughHttp, throughRecorder } from "./gateway-sockets.ts";
 
 describe("malformed requests are refused and never reach the service", () => {
   it.each([

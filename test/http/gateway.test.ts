@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { clientOf, listen, throughHttp, throughRecorder } from "./wire.ts";
+import { clientOf, listen, throughHttp, throughRecorder } from "./gateway-sockets.ts";
 
 describe("LIST", () => {
   it.each([

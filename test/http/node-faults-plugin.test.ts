@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { alive } from "./alive.ts";
 import { Cluster, creation, type Node } from "./node-faults-world.ts";
+import { alive } from "./process-alive.ts";
 
 /* Faults of a host volume plugin, with the real service and a real node. */
 

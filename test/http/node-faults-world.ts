@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, vi } from "vitest";
 import { type AgentProcess, nodeDirectory, startAgent, writePlugin } from "./agent-service.ts";
-import { alive } from "./alive.ts";
 import { Service } from "./events-service.ts";
+import { alive } from "./process-alive.ts";
 
 /* The service as a process that can be killed, a line to it that can be disturbed, and nodes with the agent as it is. */
 

@@ -428,7 +428,7 @@ export const judgements: Mutation[] = [
   },
   {
     file: "src/access/authorize.ts",
-    suites: ["test/workers/known-callers.test.ts"],
+    suites: ["test/workers/caller-cache.test.ts"],
     find: "return known.expires === null || known.expires > now ? known : null;",
     replace: "return known;",
     promise: "A caller who is known ends with its token",
@@ -540,7 +540,7 @@ export const judgements: Mutation[] = [
   },
   {
     file: "src/objects/access-control.ts",
-    suites: ["test/workers/known-callers.test.ts"],
+    suites: ["test/workers/caller-cache.test.ts"],
     find: "} finally {\n      this.#parts.authorizer.forget();",
     replace: "} finally {",
     promise: "Callers are looked up anew after each change",

@@ -2,7 +2,7 @@ import type { Mutation } from "./mutation.ts";
 
 const OPERATIONS = {
   file: "src/volumes/csi/operations.ts",
-  suites: ["test/workers/csi-review-claims.test.ts", "test/workers/csi-review.test.ts"],
+  suites: ["test/workers/csi-claims-rules.test.ts", "test/workers/csi-node-restarts.test.ts"],
 };
 const WORK = {
   file: "src/volumes/csi/dispatcher.ts",

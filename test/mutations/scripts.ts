@@ -367,14 +367,14 @@ export const reports: Mutation[] = [
   },
   {
     file: "src/access/authorize-cached.ts",
-    suites: ["test/workers/known-callers.test.ts"],
+    suites: ["test/workers/caller-cache.test.ts"],
     find: "if (until > now && cache.size",
     replace: "if (cache.size",
     promise: "Answers that are over leave the memory",
   },
   {
     file: "src/access/authorize-cached.ts",
-    suites: ["test/workers/known-callers.test.ts"],
+    suites: ["test/workers/caller-cache.test.ts"],
     find: "cache.size <= MAX_CACHED && characters <= MAX_CACHED_CHARACTERS",
     replace: "cache.size <= MAX_CACHED",
     promise: "What is remembered of strangers is bounded",

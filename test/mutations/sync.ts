@@ -8,7 +8,7 @@ const GATE_LEASE = UNIT("gate-lease");
 const QUOTA = UNIT("queue-quota");
 const PACING = UNIT("pacing");
 const NAMING = UNIT("naming");
-const NEIGHBOURS = { file: "src/sync/neighbours.ts", suites: ["test/workers/sync-neighbours.test.ts"] };
+const NEIGHBOURS = { file: "src/sync/neighbours.ts", suites: ["test/workers/sync-name-conflicts.test.ts"] };
 const RESYNC = {
   file: "src/sync/resync.ts",
   suites: ["test/workers/sync-scan.test.ts", "test/workers/sync-breaker.test.ts"],
@@ -325,7 +325,7 @@ export const sync: Mutation[] = [
   },
   {
     file: "src/sync/neighbours.ts",
-    suites: ["test/workers/sync-neighbours.test.ts"],
+    suites: ["test/workers/sync-name-conflicts.test.ts"],
     find: "if (row) associations.setDesired(row, row.wish, Date.now());",
     replace: "",
     promise: "A destination whose name went to another one says so at once",

@@ -5,7 +5,7 @@ import { AccessControl } from "../../src/objects/access-control.ts";
 import { accessObject, issue } from "./access.ts";
 import { get, put, send } from "./client.ts";
 import { deployment } from "./deployment.ts";
-import { dump } from "./dump.ts";
+import { dump } from "./stored-rows.ts";
 
 /* Secrets of tokens made under /v1/acl, which Terraform reads back. */
 

@@ -4,7 +4,7 @@ import { CLOSE } from "@sallyport/agent-protocol";
 import { describe, expect, it } from "vitest";
 import { holderOf } from "./access.ts";
 import { del, get, put, send } from "./client.ts";
-import { objectIds } from "./made.ts";
+import { objectIds } from "./created-objects.ts";
 import {
   AgentSocket,
   eventually,

@@ -6,7 +6,7 @@ import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../../src/contracts/st
 import { accessControl } from "../../src/contracts/stubs.ts";
 import { bornWith } from "../../src/platform/durable/object-kinds.ts";
 import { AccessControl, ClusterRegistry, EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
-import { type Cut, cut } from "../crash/cut.ts";
+import { type Cut, cut } from "../crash/crash-point.ts";
 import { loseEverything, restore, rowsOf, snapshot } from "./backup-world.ts";
 import { get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";

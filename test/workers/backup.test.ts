@@ -15,9 +15,9 @@ import {
   snapshot,
 } from "./backup-world.ts";
 import { get, put } from "./client.ts";
+import { objectIds } from "./created-objects.ts";
 import { lookup, revoke } from "./engine-helpers.ts";
 import { nodeId } from "./host-volumes.ts";
-import { objectIds } from "./made.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { eventually, objects } from "./sync-helpers.ts";
 

@@ -13,7 +13,7 @@ import {
   request,
 } from "./bad-input.ts";
 import { clock } from "./clock.ts";
-import { dump } from "./dump.ts";
+import { dump } from "./stored-rows.ts";
 
 clock.moves = true;
 

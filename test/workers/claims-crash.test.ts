@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { attempt, both, type Cut, cut, insist } from "../crash/cut.ts";
+import { attempt, both, type Cut, cut, insist } from "../crash/crash-point.ts";
 import { claims, ended, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { type Answer, del, get } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -2,8 +2,8 @@ import { env, exports } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
 import { eventLog } from "../../src/contracts/stubs.ts";
 import { randomFrom } from "../crash/random.ts";
-import { dump } from "./dump.ts";
 import { allocation, deployment, evaluation, job, node, nodePool, send, service, uuid } from "./reports.ts";
+import { dump } from "./stored-rows.ts";
 import { append, closeAll, event, noReaders, openStream, state } from "./streams.ts";
 
 /* Malformed requests: each is refused with the field's name or understood, never fails, and leaves nothing behind. */

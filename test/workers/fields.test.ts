@@ -142,7 +142,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "sync-config-api › changes the fields of a patch, keeps the rest, and returns the configuration",
   ],
   [/sync\/destinations/, "purge force_delete", "destinations › returns 400 on deletion while it has associations"],
-  [/sync\/destinations/, "dry_run", "sync-look › is requested in the query or in the body, of a write and of a set"],
+  [
+    /sync\/destinations/,
+    "dry_run",
+    "sync-preview-and-drift › is requested in the query or in the body, of a write and of a set",
+  ],
   [
     /associations\/(set|remove)/,
     "mount secret_name",

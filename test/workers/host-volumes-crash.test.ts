@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { attempt, both, type Cut, cut, type Method, prototypeOf } from "../crash/cut.ts";
+import { attempt, both, type Cut, cut, type Method, prototypeOf } from "../crash/crash-point.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { addNode, ask, finish, listed, make, nodeId, run, ScriptedNodes, volume } from "./host-volumes.ts";

@@ -2,7 +2,7 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/worker.ts";
-import { attempt, both, cut, insist, type Method, prototypeOf } from "../crash/cut.ts";
+import { attempt, both, cut, insist, type Method, prototypeOf } from "../crash/crash-point.ts";
 import { randomFrom } from "../crash/random.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";

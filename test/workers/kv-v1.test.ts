@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { holderOf, path } from "./access.ts";
 import { loseEverything, restore, snapshot } from "./backup-world.ts";
 import { type Answer, del, get, list, patch, put, send } from "./client.ts";
-import { dump } from "./dump.ts";
+import { dump } from "./stored-rows.ts";
 
 /** KV version 1: one value a path, stored whole (docs/guides/secrets.md). */
 

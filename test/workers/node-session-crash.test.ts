@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Operation } from "../../src/contracts/node-operation.ts";
 import { nodeSession } from "../../src/contracts/stubs.ts";
-import { both, type Cut, cut } from "../crash/cut.ts";
+import { both, type Cut, cut } from "../crash/crash-point.ts";
 import { del, get } from "./client.ts";
 import { eventually, operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 import { SteadyAgent } from "./steady-agent.ts";

@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { attempt, both, type Cut, cut, prototypeOf } from "../crash/cut.ts";
+import { attempt, both, type Cut, cut, prototypeOf } from "../crash/crash-point.ts";
 import { get, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { allLines, allocations, fingerprint, ID, id, read, ready, registry, registryObject } from "./nodes-helpers.ts";

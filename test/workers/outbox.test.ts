@@ -2,7 +2,7 @@ import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { OutboxRow } from "../../src/platform/durable/outbox.ts";
-import { type Inside, waiting, withOutbox } from "../crash/inside.ts";
+import { type Inside, waiting, withOutbox } from "../crash/object-internals.ts";
 import { randomFrom } from "../crash/random.ts";
 import { clock } from "./clock.ts";
 

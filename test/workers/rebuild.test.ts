@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { SyncDestination } from "../../src/worker.ts";
-import { cut } from "../crash/cut.ts";
+import { cut } from "../crash/crash-point.ts";
 import { holderOf, path } from "./access.ts";
 import { listed } from "./backup-world.ts";
 import { list, mountKv, put, send } from "./client.ts";

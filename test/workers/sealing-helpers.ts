@@ -4,7 +4,7 @@ import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
 import type { KvStore } from "../../src/objects/kv-store.ts";
 import { clearHealthCache } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
-import { objectIds } from "./made.ts";
+import { objectIds } from "./created-objects.ts";
 
 export const key = (name: string): string => Buffer.from(name.padEnd(32, ".").slice(0, 32)).toString("base64");
 /** As in vitest.config.ts. */

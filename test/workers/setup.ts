@@ -7,8 +7,8 @@ import { clearHealthCache } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
 import { clock } from "./clock.ts";
+import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
-import { made, noteWhatIsMade } from "./made.ts";
 
 // The runtime is shared with the files before this one.
 clock.moves = false;

@@ -6,7 +6,7 @@ import { performWork } from "../../src/sync/perform.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { get, mountKv } from "./client.ts";
 import { clock } from "./clock.ts";
-import { byItself, PassingTime } from "./passing-time.ts";
+import { byItself, PassingTime } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 import { counts, destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";

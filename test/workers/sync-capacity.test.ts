@@ -5,7 +5,7 @@ import { SyncControl, type SyncDestination } from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
-import { byItself } from "./passing-time.ts";
+import { byItself } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
   association,

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import { byItself, PassingTime } from "./passing-time.ts";
+import { byItself, PassingTime } from "./clock-and-alarms.ts";
 import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 

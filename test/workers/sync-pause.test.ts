@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { type SyncControl, SyncDestination } from "../../src/worker.ts";
 import { type Answer, del, get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import { byItself } from "./passing-time.ts";
+import { byItself } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
   association,

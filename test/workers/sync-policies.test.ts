@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { del, get, mountKv, patch } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { type ProviderAccount, providers } from "./sync-doubles.ts";
+import { foreign, tagsOf } from "./sync-foreign-writer.ts";
 import {
   association,
   cloudABody,
@@ -12,7 +13,6 @@ import {
   setAssociation,
   write,
 } from "./sync-helpers.ts";
-import { foreign, tagsOf } from "./sync-somebody.ts";
 
 const NOTE = "an object was there already, and update_policy if-not-exists leaves it";
 

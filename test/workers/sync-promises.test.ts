@@ -7,6 +7,7 @@ import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-a
 import { type Answer, del, get, list, mountKv, put, send } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
+import { tagsOf } from "./sync-foreign-writer.ts";
 import {
   association,
   cloudABody,
@@ -16,7 +17,6 @@ import {
   setAssociation,
   write,
 } from "./sync-helpers.ts";
-import { tagsOf } from "./sync-somebody.ts";
 
 /** Promises about secret sync in docs/internals/coverage.md that no other file proves. */
 

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { KvStore, SyncDestination } from "../../src/worker.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import { byItself } from "./passing-time.ts";
+import { byItself } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 import { destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { del, get, mountKv, patch, put, send } from "./client.ts";
-import { dump } from "./dump.ts";
-import { type Shared, shared } from "./sync-elsewhere.ts";
+import { dump } from "./stored-rows.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { type Shared, shared } from "./sync-shared-accounts.ts";
 
 /** Looking ahead (`dry_run`), looking again (`drift`), and trying a connection (`verify`). */
 

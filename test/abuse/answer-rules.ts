@@ -1,6 +1,6 @@
 import type { Mutant } from "./mutants.ts";
+import type { Reply } from "./raw-http.ts";
 import { deploymentSecrets } from "./service.ts";
-import type { Reply } from "./wire.ts";
 import { CANARY, stored, type World } from "./world.ts";
 
 /** Rules that every answer satisfies, regardless of the request. */

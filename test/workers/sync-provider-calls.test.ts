@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { syncDestination } from "../../src/contracts/stubs.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { get, list, mountKv, put } from "./client.ts";
-import { objectIds } from "./made.ts";
+import { objectIds } from "./created-objects.ts";
 import { dump, inEveryObject, spellings } from "./sealing-helpers.ts";
 import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
 import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { objectIds } from "./made.ts";
+import { objectIds } from "./created-objects.ts";
 
 const OWN_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' ORDER BY name";
 /** Bookkeeping of SQLite, of D1 and of `migrate`: there from the first touch, whatever the touch was. */
