@@ -65,7 +65,8 @@ export class Remounts {
     this.#deps.commit(() => {
       this.#record(id, mount, target.value, now);
       this.#deps.sql.exec(
-        "INSERT OR REPLACE INTO former_paths (namespace, path, uuid, moved) VALUES (?, ?, ?, ?)",
+        `INSERT INTO former_paths (namespace, path, uuid, moved) VALUES (?, ?, ?, ?)
+         ON CONFLICT (namespace, path, uuid) DO UPDATE SET moved = excluded.moved`,
         mount.namespace,
         mount.path,
         mount.uuid,
