@@ -53,7 +53,7 @@ describe("setting an association", () => {
     },
   );
 
-  it("finds a version that was written before the mount knew whom to tell", async () => {
+  it("finds a version that was written before the mount knew its destination", async () => {
     const watch = vi.spyOn(prototypeOf("KvStore"), "watch").mockRejectedValue(new Error("mount is down"));
     expect((await setAssociation("in-mem/m", "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
     await write("app", { v: 2 });

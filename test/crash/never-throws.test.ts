@@ -42,50 +42,53 @@ const bindings = (): [Breakable, string][] => [
 ];
 
 describe("with everything failing at random", () => {
-  it.each([21, 22, 23, 24])("no alarm throws, rows keep their alarm, and all is well after (seed %i)", async (seed) => {
-    const random = randomFrom(seed);
-    let failures = 0;
-    const broken = bindings().map(([owner, name]) => {
-      const original = owner[name] as (...parameters: unknown[]) => unknown;
-      return vi.spyOn(owner, name).mockImplementation(function (this: unknown, ...parameters) {
-        if (random() < 0.6) {
-          failures++;
-          throw new Error(`${name} is down`);
-        }
-        return original.apply(this, parameters);
+  it.each([21, 22, 23, 24])(
+    "no alarm throws, rows keep their alarm, and all work completes afterwards (seed %i)",
+    async (seed) => {
+      const random = randomFrom(seed);
+      let failures = 0;
+      const broken = bindings().map(([owner, name]) => {
+        const original = owner[name] as (...parameters: unknown[]) => unknown;
+        return vi.spyOn(owner, name).mockImplementation(function (this: unknown, ...parameters) {
+          if (random() < 0.6) {
+            failures++;
+            throw new Error(`${name} is down`);
+          }
+          return original.apply(this, parameters);
+        });
       });
-    });
-    for (let step = 0; step < 12; step++) {
-      const act = [
-        () => setAssociation("cloud-a-sm/d", "app"),
-        () => setAssociation("in-mem/m", "app"),
-        () => put("/v1/kv/data/app", { data: { v: step } }),
-        () => put(`/v1/sys/policies/acl/p${step}`, { policy: 'path "a" {}' }),
-        () => put("/sys/sync/destinations/in-mem/m", {}),
-      ][Math.floor(random() * 5)];
-      await act?.().catch(() => undefined);
-      for (const stub of objects()) {
-        await runInDurableObject(stub, async (object, state) => {
-          await expect(object.alarm()).resolves.toBeUndefined();
-          if (object.nextDue() !== null) expect(await state.storage.getAlarm()).not.toBeNull();
-        });
+      for (let step = 0; step < 12; step++) {
+        const act = [
+          () => setAssociation("cloud-a-sm/d", "app"),
+          () => setAssociation("in-mem/m", "app"),
+          () => put("/v1/kv/data/app", { data: { v: step } }),
+          () => put(`/v1/sys/policies/acl/p${step}`, { policy: 'path "a" {}' }),
+          () => put("/sys/sync/destinations/in-mem/m", {}),
+        ][Math.floor(random() * 5)];
+        await act?.().catch(() => undefined);
+        for (const stub of objects()) {
+          await runInDurableObject(stub, async (object, state) => {
+            await expect(object.alarm()).resolves.toBeUndefined();
+            if (object.nextDue() !== null) expect(await state.storage.getAlarm()).not.toBeNull();
+          });
+        }
       }
-    }
-    expect(failures).toBeGreaterThan(10);
-    for (const spy of broken) spy.mockRestore();
-    await write("app", { v: "last" });
-    for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
-      expect((await setAssociation(at, "app")).status).toBe(200);
-    }
-    await eventually(async () => {
-      for (const stub of objects().slice(0, 2)) {
-        await runInDurableObject(stub, async (object) => {
-          await object.alarm();
-          expect(object.nextDue()).toBeNull();
-        });
+      expect(failures).toBeGreaterThan(10);
+      for (const spy of broken) spy.mockRestore();
+      await write("app", { v: "last" });
+      for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
+        expect((await setAssociation(at, "app")).status).toBe(200);
       }
-    });
-  });
+      await eventually(async () => {
+        for (const stub of objects().slice(0, 2)) {
+          await runInDurableObject(stub, async (object) => {
+            await object.alarm();
+            expect(object.nextDue()).toBeNull();
+          });
+        }
+      });
+    },
+  );
 });
 
 /** As if another Worker had everything. */

@@ -230,7 +230,7 @@ it("a create that comes after its volume's delete is refused, also by an agent t
   expect(volumesIn(node)).toEqual([]);
 });
 
-it("what the service has no use for is neither run again nor told", async () => {
+it("operations that the service forgot are neither run again nor reported", async () => {
   const node = await slowNode();
   const first = startAgent(node.path);
   const before = await node.service.session();
@@ -249,7 +249,7 @@ it("what the service has no use for is neither run again nor told", async () => 
   expect((await (await node.service.session()).welcome()).journal).toEqual([]);
 });
 
-it("an agent told to stop lets what runs end, and its result is there at the next start", async () => {
+it("a stopped agent finishes running operations, and keeps their results for its next start", async () => {
   const node = await slowNode();
   const first = startAgent(node.path);
   const before = await node.service.session();

@@ -73,7 +73,7 @@ describe("a plugin", () => {
     await clear(node);
   });
 
-  it("that is frozen is waited for, and does it once when it goes on", async () => {
+  it("that is frozen is waited for, and acts once after it resumes", async () => {
     const node = await world.csiNode("frozen");
     await world.made({ ID: "frozen-1", Name: "frozen-1", PluginID: "frozen" });
     node.driver.signal("SIGSTOP");
@@ -152,7 +152,7 @@ describe("an agent", () => {
     },
   );
 
-  it("whose word is lost on its way is asked for it again", async () => {
+  it("whose result frame is lost is asked for the result again", async () => {
     const node = await world.csiNode("deaf");
     for (const deed of ["CreateVolume", "CreateSnapshot"] as const) {
       await prepare(deed, "deaf", "deaf");
@@ -170,7 +170,7 @@ describe("an agent", () => {
 });
 
 describe("the service", () => {
-  it("that dies while a plugin works knows when it is back what was done: once", async () => {
+  it("that is killed during a plugin's call learns the outcome after its restart, without a second effect", async () => {
     const node = await world.csiNode("service");
     for (const deed of Object.keys(DEEDS) as Deed[]) {
       await prepare(deed, "service", "service");

@@ -25,7 +25,7 @@ describe("a plugin that misbehaves", () => {
     hangs: (at) => `/bin/sleep 600 & echo $! >> ${at("forked")}; wait`,
   };
 
-  it("fails its own requests and no others, escapes nowhere, and once it behaves has made each volume once", async () => {
+  it("fails its own requests only, writes nowhere else, and has created each volume once after it recovers", async () => {
     const script = (at: Node["at"]) =>
       [
         `volume="$DHV_VOLUMES_DIR/$DHV_VOLUME_ID"`,

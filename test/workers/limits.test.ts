@@ -29,7 +29,7 @@ const HERE = "203.0.113.7";
 const THERE = "203.0.113.8";
 
 describe("a token that asks too often", () => {
-  it("is refused in the words of each area before anything is done, and is told when to come again", async () => {
+  it("is refused in each area's format before any effect, with Retry-After", async () => {
     await mountKv();
     const LIMIT_TOKEN = new Counter(2);
     const ask = deployment({ LIMIT_TOKEN });
@@ -46,12 +46,12 @@ describe("a token that asks too often", () => {
     expect((await get("/v1/kv/data/a")).body.data.data.password).toBe("2");
   });
 
-  it("is refused before anybody looks who it is", async () => {
+  it("is refused before its token is looked up", async () => {
     const ask = deployment({ LIMIT_TOKEN: new Counter(0) });
     expect((await ask("/v1/sys/mounts", { token: "nobody's", from: HERE })).status).toBe(429);
   });
 
-  it("leaves others what is theirs, and is counted under no name that would tell it", async () => {
+  it("does not reduce the limits of others, and is counted under a name that does not reveal it", async () => {
     const LIMIT_TOKEN = new Counter(1);
     const ask = deployment({ LIMIT_TOKEN });
     const { client_token: token } = (await put("/v1/auth/token/create", { policies: ["root"] })).body.auth;
@@ -78,7 +78,7 @@ describe("unknown callers", () => {
     expect((await guess(THERE)).status).toBe(403);
   });
 
-  it("are not asked about while their address is shut", async () => {
+  it("are not looked up while their address is blocked", async () => {
     const LIMIT_TOKEN = new Counter(100);
     const ask = deployment({ LIMIT_TOKEN, LIMIT_REFUSED: new Counter(0) });
     await ask("/v1/sys/mounts", { token: "x", from: HERE });
@@ -86,7 +86,7 @@ describe("unknown callers", () => {
     expect(LIMIT_TOKEN.counts.size).toBe(1);
   });
 
-  it("are heard again after a minute", async () => {
+  it("are accepted again after a minute", async () => {
     const ask = deployment({ LIMIT_REFUSED: new Counter(0) });
     const guess = () => ask("/v1/sys/mounts", { token: "x", from: HERE });
     await guess();
@@ -104,7 +104,7 @@ describe("unknown callers", () => {
     expect((await guess("2001:db8:0:2::1")).status).toBe(403);
   });
 
-  it("are not those who are known and lack a right", async () => {
+  it("do not include known callers without a right", async () => {
     const LIMIT_REFUSED = new Counter(0);
     const ask = deployment({ LIMIT_REFUSED });
     const { client_token: token } = (await put("/v1/auth/token/create", { policies: ["default"] })).body.auth;
@@ -113,7 +113,7 @@ describe("unknown callers", () => {
     expect(LIMIT_REFUSED.counts.size).toBe(0);
   });
 
-  it("are those who guess what an open route asks for, too", async () => {
+  it("include callers that guess the secrets of open routes", async () => {
     const ask = deployment({ LIMIT_REFUSED: new Counter(1) });
     const { publicKey } = await newIdentity();
     const body = { Token: "a guess", PublicKey: publicKey, Name: "n" };
@@ -137,7 +137,7 @@ describe("unknown callers", () => {
   });
 });
 
-describe("routes that are open to everybody", () => {
+describe("routes without authentication", () => {
   it.each([
     ["GET", "/v1/sys/init"],
     ["PUT", "/v1/sys/init"],
@@ -197,7 +197,7 @@ describe("without limits", () => {
   });
 });
 
-it("the platform's own counters do what ours are told to do here", async () => {
+it("the platform's rate limiters behave like those of this test", async () => {
   const ask = deployment({});
   expect((await ask("/v1/sys/mounts", { from: "198.51.100.9" })).status).toBe(200);
   const statuses = new Map<number, number>();

@@ -62,7 +62,7 @@ async function later<T>(seconds: number, run: () => Promise<T>): Promise<T> {
 }
 
 describe("secret sync", () => {
-  it("tells of each destination what is pending, how its associations are, and what pushes came to", async () => {
+  it("exports each destination's pending work, states of associations and outcomes of pushes", async () => {
     await mountKv();
     await makeDestination("in-mem", "d");
     await write("a", { k: "v" });
@@ -92,7 +92,7 @@ describe("secret sync", () => {
 });
 
 describe("the credentials engine", () => {
-  it("tells of each mount how many leases there are, and how its work at the cloud ends", async () => {
+  it("exports each mount's number of leases and outcomes of cloud operations", async () => {
     const tenant = await openTenant();
     const uuid = await mountEngine(tenant);
     await writeRole("app", dynamicRole(tenant));
@@ -116,7 +116,7 @@ describe("the credentials engine", () => {
 });
 
 describe("the event stream", () => {
-  it("tells of its buffer, its streams and what they were given", async () => {
+  it("exports its buffer, its streams and the lines sent to them", async () => {
     await put("/v1/sys/policies/acl/p", { policy: 'path "a" {}' });
     const first = await openStream("?topic=*");
     await first.nextLine();
@@ -138,7 +138,7 @@ describe("the event stream", () => {
     expect(ages[""]).toBeLessThan(150);
   });
 
-  it("tells why streams were cut", async () => {
+  it("exports the reasons for which streams were cut", async () => {
     const made = await put("/v1/acl/token", { Type: "management", Name: "reader" });
     const stream = await openStream("?topic=*", { token: made.body.SecretID });
     await stream.next();
@@ -149,7 +149,7 @@ describe("the event stream", () => {
     });
   });
 
-  it("tells of streams that relays serve, each once, and of no relay as if it were a client", async () => {
+  it("counts each stream of a relay once, and no relay as a client", async () => {
     throughRelays(2);
     await put("/v1/sys/policies/acl/p", { policy: 'path "a" {}' });
     const streams = [await openAt(0), await openAt(0), await openAt(1)];
@@ -179,7 +179,7 @@ describe("the event stream", () => {
 });
 
 describe("the cluster", () => {
-  it("tells of nodes, host volumes, their claims and what nodes were asked for", async () => {
+  it("exports nodes, host volumes, their claims and operations of nodes", async () => {
     const nodes = new ScriptedNodes();
     await addNode(1);
     await addNode(2);
@@ -207,7 +207,7 @@ describe("the cluster", () => {
     await expectExact(registry(), MEASURES.clusterMeasures);
   });
 
-  it("tells of CSI plugins, volumes, their claims and what was asked of plugins", async () => {
+  it("exports CSI plugins, volumes, their claims and operations of plugins", async () => {
     const csi = new ScriptedCsi();
     await addCsiNodes();
     expect(await values("sallyport_csi_plugin_instances")).toMatchObject({ "disk controller healthy": 1 });
@@ -229,7 +229,7 @@ describe("the cluster", () => {
     await expectExact(registry(), MEASURES.clusterMeasures);
   });
 
-  it("names a hundred plugins, and tells of the rest together", async () => {
+  it("names a hundred plugins, and exports the rest as one series", async () => {
     await addNode(1);
     await runInDurableObject(registry(), (_registry, { storage }) => {
       for (let n = 0; n < 130; n++)
@@ -241,7 +241,7 @@ describe("the cluster", () => {
     expect(await values("sallyport_nodes")).toEqual({ ready: 1 });
   });
 
-  it("has counted, too, what was there before anything was counted", async () => {
+  it("counts rows that are older than the counters", async () => {
     const nodes = new ScriptedNodes();
     await addNode(1);
     await addNode(2);
@@ -267,7 +267,7 @@ describe("the cluster", () => {
 });
 
 describe("every object", () => {
-  it("tells how large it is, by the name that people know it by", async () => {
+  it("exports its size under its public name", async () => {
     const { uuid } = await mountKv("team/kv");
     const before = await values("sallyport_object_size_bytes");
     expect(before["KvStore team/kv/"]).toBeGreaterThan(0);
@@ -277,7 +277,7 @@ describe("every object", () => {
     expect(JSON.stringify(after)).not.toContain(uuid);
   });
 
-  it("tells how much waits in its outbox, and since when", async () => {
+  it("exports the number and age of the rows in its outbox", async () => {
     await get("/v1/metrics");
     const down = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("down"));
     const line = put("/v1/acl/policy/p", { Name: "p", Rules: 'path "a" {}' });
@@ -292,7 +292,7 @@ describe("every object", () => {
     expect((await values("sallyport_outbox_oldest_age_seconds"))["AccessControl main"]).toBe(0);
   });
 
-  it("tells how late it is with what is due", async () => {
+  it("exports the delay of its due work", async () => {
     await issue({ ttl: "60s" });
     expect((await values("sallyport_alarm_lag_seconds"))["AccessControl main"]).toBeLessThan(10);
     const late = await later(400, () => values("sallyport_alarm_lag_seconds"));
@@ -300,7 +300,9 @@ describe("every object", () => {
     expect(late["AccessControl main"]).toBeLessThan(400);
   });
 
-  it("beyond the hundredth mount of a type is left out, and that is told", { timeout: 60_000 }, async () => {
+  it("beyond the hundredth mount of a type is left out, and the omission is exported", {
+    timeout: 60_000,
+  }, async () => {
     const names = Array.from({ length: 105 }, (_, n) => `m${100 + n}`);
     await Promise.all(names.map((name) => put(`/v1/sys/mounts/${name}`, { type: "kv", options: { version: "2" } })));
     const samples = await scrape();

@@ -25,7 +25,7 @@ async function reconnect(agent: ScriptedAgent, socket: AgentSocket, journal: str
 }
 
 describe("an operation", () => {
-  it("is sent and done, and its owner is told before the agent may forget it", async () => {
+  it("is sent and done, and its owner has the result before the agent may forget it", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation({ method: "dhv.create", gen: 3, deadlineMs: 1_234, params: { a: [1, { b: "ü" }] } });
@@ -71,7 +71,7 @@ describe("an operation", () => {
     expect(owner.told[0]?.[2]).toEqual({ state: "failed", error: { kind: "stale", message: "it broke" } });
   });
 
-  it("whose result is repeated is told once, and acknowledged each time", async () => {
+  it("whose result is repeated is delivered once, and acknowledged each time", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -86,7 +86,7 @@ describe("an operation", () => {
     expect(owner.told).toEqual([[agent.node, wanted.id, { state: "done", result: {} }]]);
   });
 
-  it("whose result is none that the method has is of unknown outcome", async () => {
+  it("whose result does not match its method has an unknown outcome", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation({ method: "dhv.create" });
@@ -118,7 +118,7 @@ describe("an operation", () => {
     expect((await back.seen("req"))[0]?.op).toBe(wanted.id);
   });
 
-  it("that waits for an agent in vain is refused, and nothing is kept", async () => {
+  it("whose agent does not return in time is refused, and nothing is stored", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     socket.close();
     await eventually(async () => expect((await get("/v1/agents")).body[0].Connected).toBe(false));
@@ -189,7 +189,7 @@ describe("a result", () => {
     expect(owner.told).toEqual([]);
   });
 
-  it("that comes while its owner is down is told once that is back, in order for each key", async () => {
+  it("that arrives while its owner is down is delivered after its return, in order for each key", async () => {
     const owner = outcomes();
     const down = owner.spy.getMockImplementation();
     owner.spy.mockRejectedValue(new Error("the registry is down"));
@@ -228,7 +228,7 @@ describe("a new connection", () => {
     );
   });
 
-  it("makes room again for what was in the hands of the old one", async () => {
+  it("frees the slots of operations on the old connection", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = Array.from({ length: 33 }, () => operation());
     for (const each of wanted) await agent.session.start(each);
@@ -240,7 +240,7 @@ describe("a new connection", () => {
 });
 
 describe("an unknown outcome", () => {
-  it("is told, then tried again by the next connection, and told when it is known", async () => {
+  it("is delivered, retried on the next connection, and delivered again once it is known", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -263,7 +263,7 @@ describe("an unknown outcome", () => {
     expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]);
   });
 
-  it("of an agent that is at it still does not end what the agent has to tell", async () => {
+  it("of an operation that still runs leaves its later result deliverable", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();

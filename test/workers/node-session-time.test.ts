@@ -37,7 +37,7 @@ const stateOf = async (agent: ScriptedAgent, id: string): Promise<unknown> =>
 const ready = (agent: ScriptedAgent) => eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
 
 describe("a socket", () => {
-  it("that looks open while nothing is heard over it is closed, and its node is lost", async () => {
+  it("without pings is closed, and its node is lost", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await ready(agent);
     await pass(agent, 61_000);
@@ -49,7 +49,7 @@ describe("a socket", () => {
     expect((await agent.rows("SELECT check_due FROM session"))[0]).toEqual({ check_due: null });
   });
 
-  it("that comes to life again after that is not listened to", async () => {
+  it("that sends again after that is ignored", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -66,7 +66,7 @@ describe("a socket", () => {
     expect(await stateOf(agent, wanted.id)).toBe("sent");
   });
 
-  it("whose agent pings stays, for as long as it likes", async () => {
+  it("whose agent pings stays open without a limit", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await ready(agent);
     for (let round = 0; round < 3; round++) {
@@ -78,7 +78,7 @@ describe("a socket", () => {
     expect(await statusOf(agent.node)).toBe("ready");
   });
 
-  it("is held to the pings that the deployment sets, of which its agent is told", async () => {
+  it("uses the deployment's ping interval, which its agent receives", async () => {
     const agent = await ScriptedAgent.joined();
     await runInDurableObject(agent.stub, (session: NodeSession) => {
       const held = session as unknown as { env: object };
@@ -90,7 +90,7 @@ describe("a socket", () => {
     expect(await Promise.race([socket.closed, scheduler.wait(3_000)])).toMatchObject({ code: 1001 });
   });
 
-  it("over which no hello comes is closed", async () => {
+  it("without a hello is closed", async () => {
     const agent = await ScriptedAgent.joined();
     const socket = await agent.connect();
     await pass(agent, 61_000);
@@ -98,7 +98,7 @@ describe("a socket", () => {
     expect(await statusOf(agent.node)).toBeUndefined();
   });
 
-  it("over which pings come, but no hello, is closed, too", async () => {
+  it("with pings but without a hello is closed", async () => {
     const agent = await ScriptedAgent.joined();
     const socket = await agent.connect();
     offset += 61_000;
@@ -110,7 +110,7 @@ describe("a socket", () => {
 });
 
 describe("an operation", () => {
-  it("whose deadline passes is of unknown outcome, and a late result is told all the same", async () => {
+  it("whose deadline passes has an unknown outcome, and a late result is still delivered", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation({ deadlineMs: 5_000 });
@@ -141,7 +141,7 @@ describe("an operation", () => {
     expect(await socket.seen("req")).toHaveLength(32);
   });
 
-  it("of unknown outcome is tried again by itself, while its agent is connected", async () => {
+  it("of unknown outcome is retried automatically while its agent is connected", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -186,7 +186,7 @@ describe("an operation", () => {
     await socket.seen("req", 5);
   });
 
-  it("of unknown outcome tells its owner what its agent says of it, each thing once", async () => {
+  it("of unknown outcome delivers each report of its agent to its owner once", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -220,7 +220,7 @@ describe("an operation", () => {
     expect(await stateOf(agent, wanted.id)).toBeUndefined();
   });
 
-  it("of unknown outcome is given up after 30 days, which its owner is told, and later forgotten", async () => {
+  it("of unknown outcome is given up after 30 days, reported to its owner, and later forgotten", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -258,7 +258,7 @@ it("connect tokens are remembered only while they are still valid", async () => 
   await socket.welcome();
 });
 
-it("an agent that reports too many things at once is welcome again later", async () => {
+it("an agent whose report is too large may connect again later", async () => {
   const [agent, socket] = await ScriptedAgent.connected();
   const large = `{"t":"novelty","pad":"${"x".repeat(1_000_000)}"}`;
   for (let count = 0; count < 40; count++) socket.send(large);
