@@ -20,6 +20,8 @@ import { Cubbyholes } from "./cubbyholes.ts";
 import { DeletedMounts } from "./deleted-mounts.ts";
 import { Entities } from "./entities.ts";
 import type { AccessPublisher, IndexBackfill } from "./event-publisher.ts";
+import { IdentityAdmin } from "./identity-admin.ts";
+import { IdentityAliases } from "./identity-aliases.ts";
 import { KeyRotation } from "./key-rotation.ts";
 import { LeaseHolders } from "./lease-holders.ts";
 import { LoginLockouts } from "./login-lockouts.ts";
@@ -83,6 +85,8 @@ export class AccessParts {
   readonly deletedMounts: DeletedMounts;
   readonly authMounts: AuthMountTable;
   readonly entities: Entities;
+  readonly identityAliases: IdentityAliases;
+  readonly identities: IdentityAdmin;
   readonly authMethods: AuthMethods;
   readonly logins: Logins;
   readonly #sql: SqlStorage;
@@ -130,6 +134,10 @@ export class AccessParts {
     const evaluator = new PathEvaluator(this.namespaceTree, this.mountTable);
     this.entities = new Entities(sql);
     this.authMounts = new AuthMountTable(sql);
+    this.identityAliases = new IdentityAliases({ sql, mounts: this.authMounts, commit });
+    this.identities = new IdentityAdmin({
+      ...{ sql, entities: this.entities, aliases: this.identityAliases, namespaces: this.namespaceTree, commit },
+    });
     const rules = new TokenRules(this.tokenStore, this.policyStore, evaluator, this.entities);
     const authEntries = new AuthEntries(sql, this.keys);
     const lockouts = new LoginLockouts();

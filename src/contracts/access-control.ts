@@ -5,6 +5,7 @@ import type { Identity } from "../platform/http/exchange.ts";
 import type { AuthApi } from "./auth.ts";
 import type { ClusterRights } from "./cluster-rights.ts";
 import type { CubbyholeOwner, CubbyholeRights } from "./cubbyhole.ts";
+import type { IdentityApi } from "./identity.ts";
 import type { ListedMount, Mount, MountConfig, MountType } from "./mount.ts";
 import type {
   AclPolicy,
@@ -157,7 +158,7 @@ export interface ResultantAcl {
 }
 
 /** The methods of `AccessControl` that other objects and Workers call. */
-export interface AccessControlApi extends StoredObjectApi, AuthApi, QuotasApi {
+export interface AccessControlApi extends StoredObjectApi, AuthApi, IdentityApi, QuotasApi {
   /** Resolves the namespace of a path that needs no token. */
   locate(namespace: string, path: string): Result<Located>;
   /** Authorizes a request. Counts one use of a token with limited uses. */

@@ -28,6 +28,17 @@ import type {
 import type { AuthEntryName, AuthMount, AuthMountBody, AuthPlace, AuthTuneBody, Login } from "../contracts/auth.ts";
 import type { CubbyholeOwner, CubbyholeRights } from "../contracts/cubbyhole.ts";
 import { destinationKeyOf } from "../contracts/destination.ts";
+import type {
+  AliasChange,
+  AliasRecord,
+  EntityChange,
+  EntityRecord,
+  GroupChange,
+  GroupRecord,
+  IdentityKey,
+  IdentityKind,
+  IdentityWritten,
+} from "../contracts/identity.ts";
 import type { ListedMount, Mount, MountType } from "../contracts/mount.ts";
 import type { AclPolicy, GoverningRule, PolicyWritten } from "../contracts/policies.ts";
 import type { CountedRequest, QuotaBody, QuotasConfig, RateLimitQuota } from "../contracts/quotas.ts";
@@ -275,6 +286,50 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   login(login: Login): Promise<Result<Authed>> {
     return this.#published(() => this.#parts.logins.login(login));
+  }
+
+  // ---- identity ----
+
+  writeEntity(namespace: string, key: IdentityKey | null, change: EntityChange): Result<IdentityWritten> {
+    return this.#parts.identities.writeEntity(namespace, key, change);
+  }
+
+  writeGroup(namespace: string, key: IdentityKey | null, change: GroupChange): Result<IdentityWritten> {
+    return this.#parts.identities.writeGroup(namespace, key, change);
+  }
+
+  readEntity(namespace: string, key: IdentityKey): EntityRecord | null {
+    return this.#parts.identities.readEntity(namespace, key);
+  }
+
+  readGroup(namespace: string, key: IdentityKey): GroupRecord | null {
+    return this.#parts.identities.readGroup(namespace, key);
+  }
+
+  listIdentities(namespace: string, kind: IdentityKind): { id: string; name: string }[] {
+    return this.#parts.identities.list(namespace, kind);
+  }
+
+  deleteIdentity(namespace: string, kind: IdentityKind, key: IdentityKey): Result<null> {
+    this.#parts.identities.delete(namespace, kind, key);
+    return ok(null);
+  }
+
+  writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<string> {
+    return this.#parts.identityAliases.write(namespace, kind, change);
+  }
+
+  readIdentityAlias(namespace: string, kind: IdentityKind, id: string): AliasRecord | null {
+    return this.#parts.identityAliases.read(namespace, kind, id);
+  }
+
+  listIdentityAliases(namespace: string, kind: IdentityKind): AliasRecord[] {
+    return this.#parts.identityAliases.list(namespace, kind);
+  }
+
+  deleteIdentityAlias(namespace: string, kind: IdentityKind, id: string): Result<null> {
+    this.#parts.identityAliases.delete(namespace, kind, id);
+    return ok(null);
   }
 
   // ---- namespaces ----

@@ -20,6 +20,7 @@ import { evaluationRoutes } from "./evaluations.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
 import { hostVolumeRoutes } from "./host-volumes.ts";
 import { identityRoutes } from "./identity.ts";
+import { identityEntityRoutes } from "./identity-entities.ts";
 import { jobWriteRoutes } from "./job-writes.ts";
 import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv.ts";
@@ -78,6 +79,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...wrappingRoutes,
   ...namespaceRoutes,
   ...identityRoutes,
+  ...identityEntityRoutes,
   ...syncConfigRoutes,
   ...destinationRoutes,
   ...associationRoutes,

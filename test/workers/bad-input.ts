@@ -41,6 +41,7 @@ const parameters: Readonly<Record<string, string>> = {
   prefix: "cloud-b",
   migration: "none",
   role: "n",
+  identity: "00000000-0000-4000-8000-000000000003",
   accessor: "00000000-0000-4000-8000-000000000000",
   source: "platform",
   bytes: "16",
@@ -95,6 +96,9 @@ const samples: Readonly<Record<string, unknown>> = {
   password: "some-password",
   allowed_origins: "https://app.example",
   rate: 1_000_000,
+  name: "n",
+  mount_accessor: "auth_userpass_00000000",
+  canonical_id: "00000000-0000-4000-8000-000000000003",
 };
 
 /** The least that a route's schema takes. */
@@ -171,6 +175,8 @@ export async function arrange(): Promise<void> {
     await put("/v1/sys/namespaces/n", {}),
     ...(await Promise.all(Object.keys(authRoutes).map((type) => put(`/v1/sys/auth/${type}`, { type })))),
     await put("/v1/auth/userpass/users/n", { password: CANARY }),
+    await put("/v1/identity/entity/name/n", {}),
+    await put("/v1/identity/group/name/n", {}),
     await put("/v1/namespace/n", {}),
     await put("/v1/sys/sync/destinations/in-mem/n", {}),
     await put("/v1/auth/token/roles/n", {}),

@@ -20,6 +20,7 @@ const ROLES = "engine-roles › is resolved on write, and returned with the prov
 const CONFIG = "engine-config › changes only the fields of a write, and reads durations as seconds";
 const KV = "kv-metadata › accepts every field in a command line's spelling";
 const ACL = "acl › return every field, and the secret only on creation";
+const ALIASED = "identity-entities › receives the logins of its alias";
 const DRAIN = "nodes-drain › that ignores system jobs does not wait for those of type %s › sysbatch";
 
 /** Routes, fields, and the test that shows their effect: file, title, and the row if the title has a placeholder. */
@@ -212,6 +213,14 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "auth-userpass › stores every token field, and takes the older names of some",
   ],
   [/\/search/, "Prefix Text Context", "search › finds %s by %s › two nodes"],
+  [/identity\/entity/, "id name policies metadata disabled", "identity-entities › keeps what a request sets"],
+  [/identity\/entity-alias/, "mount_accessor canonical_id custom_metadata", ALIASED],
+  [
+    /identity\/group$|identity\/group\/(id|name)\/:/,
+    "id name type policies metadata member_entity_ids member_group_ids",
+    "identity-entities › gives its policies to members, also of groups inside it",
+  ],
+  [/identity\/group-alias/, "name mount_accessor canonical_id", "identity-entities › has an alias when it is external"],
   [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is created for a caller with the secret, and works in both APIs"],
   [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", applied("nomad_acl_policy")],
   [/acl\/token/, "AccessorID Name Type Policies Roles Global", ACL],

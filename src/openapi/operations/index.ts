@@ -6,6 +6,7 @@ import { clusterOperator } from "./cluster-operator.ts";
 import { credentials } from "./credentials.ts";
 import { cubbyhole } from "./cubbyhole.ts";
 import { events } from "./events.ts";
+import { identityEntities } from "./identity-entities.ts";
 import { leases } from "./leases.ts";
 import { nodes } from "./nodes.ts";
 import { operability } from "./operability.ts";
@@ -38,6 +39,7 @@ export const groups: readonly Group[] = [
   wrapping,
   tokens,
   authMethods,
+  identityEntities,
   policies,
   clusterAccess,
   system,

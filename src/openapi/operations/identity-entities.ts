@@ -1,0 +1,113 @@
+import * as z from "zod";
+import { data, group, noContent, type Operation } from "../operation.ts";
+import { keysOf, texts, time } from "../shapes.ts";
+
+const ids = z.array(z.string());
+
+const Alias = z
+  .object({
+    ...{ id: z.string(), canonical_id: z.string(), name: z.string(), mount_accessor: z.string() },
+    ...{ mount_path: z.string(), mount_type: z.string(), metadata: texts.nullable(), custom_metadata: texts },
+    ...{ local: z.boolean(), merged_from_canonical_ids: z.null(), creation_time: time, last_update_time: time },
+  })
+  .meta({ id: "IdentityAlias" });
+
+const shared = {
+  ...{ id: z.string(), name: z.string(), policies: ids, metadata: texts.nullable(), creation_time: time },
+  ...{ last_update_time: time, namespace_id: z.string() },
+};
+
+const Entity = z
+  .object({
+    ...{ ...shared, aliases: z.array(Alias), disabled: z.boolean(), direct_group_ids: ids },
+    ...{ inherited_group_ids: ids, group_ids: ids, merged_entity_ids: z.null() },
+  })
+  .meta({ id: "Entity" });
+
+const IdentityGroup = z
+  .object({
+    ...{ ...shared, type: z.string(), alias: z.union([Alias, z.object({})]), member_entity_ids: ids },
+    ...{ member_group_ids: ids, parent_group_ids: ids },
+  })
+  .meta({ id: "IdentityGroup" });
+
+const entityFields = {
+  policies: "Policies of the entity's tokens, beside the tokens' own; never `root`.",
+  metadata: "Text by name: at most 64.",
+  disabled: "The tokens of a disabled entity are refused, and it cannot log in.",
+};
+const groupFields = {
+  type: "`internal`: the members are set here; `external`: they follow the logins of the group's alias.",
+  policies: "Policies of the members' tokens; never `root`.",
+  metadata: "Text by name: at most 64.",
+  member_entity_ids: "Entities in an internal group.",
+  member_group_ids: "Groups in an internal group. A group cannot contain itself.",
+};
+const selected = { id: "Changes the one with this id.", name: "The name; unique in its namespace." };
+const aliasFields = {
+  name: "The name that the auth method gives: a user, or an external group.",
+  mount_accessor: "The accessor of the auth method.",
+  canonical_id: "The entity, or the external group.",
+};
+
+/** Operations of one kind. @param noun for ids of operations: `Entity` */
+function operations(kind: "entity" | "group", noun: string): Record<string, Operation> {
+  const a = kind === "entity" ? "an entity" : "a group";
+  const many = kind === "entity" ? "entities" : "groups";
+  const fields = kind === "entity" ? entityFields : groupFields;
+  const record = kind === "entity" ? Entity : IdentityGroup;
+  const made = z.object({ id: z.string(), name: z.string(), ...(kind === "entity" && { aliases: z.null() }) });
+  const written = { ...data("Created.", made), ...noContent };
+  const result: Record<string, Operation> = {
+    [`POST /identity/${kind}`]: {
+      ...{ id: `write${noun}`, summary: `Create or change ${a}`, body: { fields: { ...selected, ...fields } } },
+      answers: written,
+    },
+    [`POST /identity/${kind}-alias`]: {
+      ...{ id: `write${noun}Alias`, summary: `Create an alias of ${a}, or move it` },
+      body: {
+        fields: { ...aliasFields, ...(kind === "entity" && { custom_metadata: "Text by name: at most 64." }) },
+      },
+      answers: data("The alias.", z.object({ id: z.string(), canonical_id: z.string() })),
+    },
+    [`LIST /identity/${kind}-alias/id`]: {
+      ...{ id: `list${noun}Aliases`, summary: `List the aliases of ${many}` },
+      answers: data("Their ids.", keysOf({ key_info: z.record(z.string(), Alias) })),
+    },
+    [`GET /identity/${kind}-alias/id/:identity`]: {
+      ...{ id: `read${noun}Alias`, summary: `Read an alias of ${a}`, answers: data("The alias.", Alias) },
+    },
+    [`DELETE /identity/${kind}-alias/id/:identity`]: {
+      ...{ id: `delete${noun}Alias`, summary: `Delete an alias of ${a}`, answers: noContent },
+    },
+  };
+  for (const [by, name] of [
+    ["id", "identity"],
+    ["name", "name"],
+  ] as const) {
+    const By = by === "id" ? "ById" : "ByName";
+    const path = `/identity/${kind}/${by}`;
+    const info = by === "id" ? { key_info: z.record(z.string(), z.object({ name: z.string() })) } : {};
+    const settable = by === "id" ? { name: selected.name, ...fields } : fields;
+    result[`LIST ${path}`] = {
+      ...{ id: `list${noun}s${By}`, summary: `List ${many} by ${by}`, answers: data("The list.", keysOf(info)) },
+    };
+    result[`GET ${path}/:${name}`] = {
+      ...{ id: `read${noun}${By}`, summary: `Read ${a} by ${by}`, answers: data("The record.", record) },
+    };
+    result[`POST ${path}/:${name}`] = {
+      ...{ id: `write${noun}${By}`, summary: `Change ${a} by ${by}`, body: { fields: settable } },
+      answers: by === "id" ? noContent : written,
+    };
+    result[`DELETE ${path}/:${name}`] = {
+      ...{ id: `delete${noun}${By}`, summary: `Delete ${a} by ${by}`, answers: noContent },
+    };
+  }
+  return result;
+}
+
+export const identityEntities = group(
+  "Identity",
+  { identity: "The id.", name: "The name." },
+  { ...operations("entity", "Entity"), ...operations("group", "Group") },
+);

@@ -1,0 +1,219 @@
+import * as z from "zod";
+import type {
+  AliasChange,
+  AliasRecord,
+  EntityRecord,
+  GroupRecord,
+  IdentityKey,
+  IdentityKind,
+} from "../contracts/identity.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { RequestError, unwrap } from "../platform/http/errors.ts";
+import { flag, stringList, stringMap } from "../platform/http/fields.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.ts";
+
+/** Entities, groups and their aliases (https://openbao.org/api-docs/secret/identity/). */
+
+const MAX_PAIRS = 64;
+const MAX_LISTED = 1_000;
+
+const PRINTABLE = /^[^\p{Cc}]+$/u;
+const name = () => z.string().max(512).regex(PRINTABLE, "must not be empty or hold control characters");
+const id = () => z.uuid("must be an id");
+const pairs = () =>
+  stringMap()
+    .pipe(z.record(z.string().min(1).max(128), z.string().max(512)))
+    .refine((map) => Object.keys(map).length <= MAX_PAIRS, `at most ${MAX_PAIRS} keys`)
+    .nullish();
+const policies = () =>
+  stringList()
+    .pipe(z.array(z.string().min(1).max(128)).max(256))
+    .refine((names) => !names.includes("root"), "must not contain root")
+    .nullish();
+const ids = () => stringList().pipe(z.array(id()).max(MAX_LISTED)).nullish();
+
+const entityFields = { policies: policies(), metadata: pairs(), disabled: flag().optional() };
+const groupFields = {
+  type: z.enum(["internal", "external"]).optional(),
+  policies: policies(),
+  metadata: pairs(),
+  member_entity_ids: ids(),
+  member_group_ids: ids(),
+};
+
+/** Bodies by the path of the request: a path with the name takes no other name. */
+const BODIES = {
+  entity: {
+    any: z.object({ id: id().optional(), name: name().optional(), ...entityFields }),
+    id: z.object({ name: name().optional(), ...entityFields }),
+    name: z.object(entityFields),
+  },
+  group: {
+    any: z.object({ id: id().optional(), name: name().optional(), ...groupFields }),
+    id: z.object({ name: name().optional(), ...groupFields }),
+    name: z.object(groupFields),
+  },
+} as const;
+const aliasFields = {
+  name: name(),
+  mount_accessor: z.string("mount_accessor: required").min(1).max(128),
+  canonical_id: id(),
+};
+const ALIAS_BODIES = {
+  entity: z.object({ ...aliasFields, custom_metadata: pairs() }),
+  group: z.object(aliasFields),
+} as const;
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+const orNull = (map: Readonly<Record<string, string>>) => (Object.keys(map).length > 0 ? map : null);
+
+const aliasData = (alias: AliasRecord) => ({
+  id: alias.id,
+  canonical_id: alias.canonical,
+  name: alias.name,
+  mount_accessor: alias.accessor,
+  mount_path: alias.mountPath,
+  mount_type: alias.mountType,
+  metadata: orNull(alias.metadata),
+  custom_metadata: alias.customMetadata,
+  local: false,
+  merged_from_canonical_ids: null,
+  creation_time: iso(alias.created),
+  last_update_time: iso(alias.updated),
+});
+
+const shared = (record: EntityRecord | GroupRecord, namespaceId: string) => ({
+  id: record.id,
+  name: record.name,
+  policies: record.policies,
+  metadata: orNull(record.metadata),
+  creation_time: iso(record.created),
+  last_update_time: iso(record.updated),
+  namespace_id: namespaceId,
+});
+
+const entityData = (entity: EntityRecord, namespaceId: string) => ({
+  ...shared(entity, namespaceId),
+  aliases: entity.aliases.map(aliasData),
+  disabled: entity.disabled,
+  direct_group_ids: entity.directGroups,
+  inherited_group_ids: entity.inheritedGroups,
+  group_ids: [...entity.directGroups, ...entity.inheritedGroups],
+  merged_entity_ids: null,
+});
+
+const groupData = (group: GroupRecord, namespaceId: string) => ({
+  ...shared(group, namespaceId),
+  type: group.type,
+  alias: group.aliases[0] ? aliasData(group.aliases[0]) : {},
+  member_entity_ids: group.entities,
+  member_group_ids: group.groups,
+  parent_group_ids: group.parents,
+});
+
+/** The key in the path. @throws RequestError 400 for a name that no entity or group may have */
+function keyIn(call: AuthorisedCall, by: IdentityKey["by"]): IdentityKey {
+  const value = call.params[by === "id" ? "identity" : "name"] ?? "";
+  if (by === "name" && !name().safeParse(value).success) {
+    throw new RequestError(400, ["name: must be 1 to 512 characters without control characters"]);
+  }
+  return { by, value };
+}
+
+async function read(call: AuthorisedCall, kind: IdentityKind, key: IdentityKey): Promise<Response> {
+  const { namespace, namespaceId } = call.grant;
+  const access = accessControl(call.env);
+  if (kind === "entity") {
+    const entity = await access.readEntity(namespace, key);
+    if (entity) return envelope(call, { data: entityData(entity, namespaceId), mountType: "identity" });
+  } else {
+    const group = await access.readGroup(namespace, key);
+    if (group) return envelope(call, { data: groupData(group, namespaceId), mountType: "identity" });
+  }
+  throw new RequestError(404, []);
+}
+
+async function write(call: AuthorisedCall, kind: IdentityKind, key: IdentityKey | null, body: object) {
+  const { namespace } = call.grant;
+  const access = accessControl(call.env);
+  const written = unwrap(
+    kind === "entity" ? await access.writeEntity(namespace, key, body) : await access.writeGroup(namespace, key, body),
+  );
+  if (!written.created) return noContent();
+  const made = { id: written.id, name: written.name };
+  return envelope(call, { data: kind === "entity" ? { ...made, aliases: null } : made, mountType: "identity" });
+}
+
+async function listed(call: AuthorisedCall, kind: IdentityKind, by: IdentityKey["by"]): Promise<Response> {
+  const all = await accessControl(call.env).listIdentities(call.grant.namespace, kind);
+  const info = Object.fromEntries(all.map((one) => [one.id, { name: one.name }]));
+  const keys = all.map((one) => one[by]);
+  return keyList(call, keys, by === "id" ? { key_info: info } : {}, "identity");
+}
+
+const keyed = (kind: IdentityKind, by: IdentityKey["by"]): SecretsRoute[] => {
+  const path = `/identity/${kind}/${by}/:${by === "id" ? "identity" : "name"}`;
+  return [
+    secrets({ verb: "LIST", path: `/identity/${kind}/${by}`, fresh: true, handle: (call) => listed(call, kind, by) }),
+    secrets({ verb: "GET", path, fresh: true, handle: (call) => read(call, kind, keyIn(call, by)) }),
+    secrets<object>({
+      ...{ verb: "POST", path, fresh: true, body: BODIES[kind][by] },
+      handle: (call, body) => write(call, kind, keyIn(call, by), body),
+    }),
+    secrets({
+      ...{ verb: "DELETE", path, fresh: true },
+      handle: async (call) => {
+        unwrap(await accessControl(call.env).deleteIdentity(call.grant.namespace, kind, keyIn(call, by)));
+        return noContent();
+      },
+    }),
+  ];
+};
+
+const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
+  secrets<AliasChange>({
+    ...{ verb: "POST", path: `/identity/${kind}-alias`, fresh: true, body: ALIAS_BODIES[kind] },
+    handle: async (call, body) => {
+      const made = unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, body));
+      return envelope(call, { data: { id: made, canonical_id: body.canonical_id }, mountType: "identity" });
+    },
+  }),
+  secrets({
+    ...{ verb: "LIST", path: `/identity/${kind}-alias/id`, fresh: true },
+    handle: async (call) => {
+      const all = await accessControl(call.env).listIdentityAliases(call.grant.namespace, kind);
+      const info = Object.fromEntries(all.map((alias) => [alias.id, aliasData(alias)]));
+      return keyList(call, Object.keys(info), { key_info: info }, "identity");
+    },
+  }),
+  secrets({
+    ...{ verb: "GET", path: `/identity/${kind}-alias/id/:identity`, fresh: true },
+    handle: async (call) => {
+      const { value } = keyIn(call, "id");
+      const alias = await accessControl(call.env).readIdentityAlias(call.grant.namespace, kind, value);
+      if (!alias) throw new RequestError(404, []);
+      return envelope(call, { data: aliasData(alias), mountType: "identity" });
+    },
+  }),
+  secrets({
+    ...{ verb: "DELETE", path: `/identity/${kind}-alias/id/:identity`, fresh: true },
+    handle: async (call) => {
+      const { value } = keyIn(call, "id");
+      unwrap(await accessControl(call.env).deleteIdentityAlias(call.grant.namespace, kind, value));
+      return noContent();
+    },
+  }),
+];
+
+const KINDS = ["entity", "group"] as const;
+
+export const identityEntityRoutes = KINDS.flatMap((kind) => [
+  secrets<object>({
+    ...{ verb: "POST", path: `/identity/${kind}`, fresh: true, body: BODIES[kind].any },
+    handle: (call, body) => write(call, kind, null, body),
+  }),
+  ...keyed(kind, "id"),
+  ...keyed(kind, "name"),
+  ...aliasRoutes(kind),
+]);
