@@ -5,6 +5,7 @@ import { activationRoutes } from "./activation.ts";
 import { agentSelfRoutes } from "./agent-self.ts";
 import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
+import { jwtRoutes } from "./auth-jwt.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { userpassRoutes } from "./auth-userpass.ts";
 import { backupRoutes } from "./backup.ts";
@@ -95,6 +96,7 @@ export const mountRoutes: Readonly<Record<MountRoutes, RouteTable<SecretsRoute>>
 /** Routes of each type of auth method, relative to its mount. */
 export const authRoutes: Readonly<Record<AuthType, RouteTable<SecretsRoute | OpenRoute>>> = {
   userpass: new RouteTable(userpassRoutes),
+  jwt: new RouteTable(jwtRoutes),
 };
 
 /** The tables of mounts and auth methods, each by a path at which it can be mounted. */

@@ -4,6 +4,7 @@ import { startAzure } from "./cloud-b-azure.ts";
 import { startCloudB } from "./cloud-b-kv.ts";
 import { startCloudC } from "./cloud-c-sm.ts";
 import { startDeployProject } from "./deploy-project-api.ts";
+import { startIssuer } from "./issuer.ts";
 import { startRepoHost } from "./repo-host-server.ts";
 
 /** Where the doubles listen. Each test opens an account of its own there (`POST /_double/accounts`). */
@@ -17,6 +18,7 @@ export type DoubleUrls = {
   cloudCToken: string;
   repoHost: string;
   deployProject: string;
+  issuer: string;
 };
 
 declare module "vitest" {
@@ -29,12 +31,13 @@ declare module "vitest" {
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
-  const [cloudA, cloudB, cloudC, repoHost, deployProject] = await Promise.all([
+  const [cloudA, cloudB, cloudC, repoHost, deployProject, issuer] = await Promise.all([
     startCloudA({ regions: ["eu-west-1"] }),
     startCloudB({ otherTenants: azure.otherTenants }),
     startCloudC(),
     startRepoHost(),
     startDeployProject(),
+    startIssuer(),
   ]);
   project.provide("cloudA", { url: cloudA.url, ...defaultKey });
   project.provide("doubles", {
@@ -45,8 +48,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
     cloudCToken: cloudC.tokenUrl,
     repoHost: repoHost.url,
     deployProject: deployProject.url,
+    issuer: issuer.url,
   });
   return async () => {
-    await Promise.all([cloudA, azure, cloudB, cloudC, repoHost, deployProject].map((double) => double.close()));
+    await Promise.all([cloudA, azure, cloudB, cloudC, repoHost, deployProject, issuer].map((double) => double.close()));
   };
 }

@@ -99,6 +99,7 @@ const samples: Readonly<Record<string, unknown>> = {
   name: "n",
   mount_accessor: "auth_userpass_00000000",
   canonical_id: "00000000-0000-4000-8000-000000000003",
+  role_type: "jwt",
 };
 
 /** The least that a route's schema takes. */
@@ -177,6 +178,7 @@ export async function arrange(): Promise<void> {
     await put("/v1/auth/userpass/users/n", { password: CANARY }),
     await put("/v1/identity/entity/name/n", {}),
     await put("/v1/identity/group/name/n", {}),
+    await put("/v1/auth/jwt/role/n", { role_type: "jwt", user_claim: "sub", bound_subject: "n" }),
     await put("/v1/namespace/n", {}),
     await put("/v1/sys/sync/destinations/in-mem/n", {}),
     await put("/v1/auth/token/roles/n", {}),

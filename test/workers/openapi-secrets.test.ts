@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { issue } from "./access.ts";
 import { loseEverything, restore } from "./backup-world.ts";
 import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-helpers.ts";
+import { newIssuer } from "./issuers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
 
 /** Real answers of areas A and B, KV, tokens, policies and `sys`, held against the document of the API. */
@@ -81,6 +82,21 @@ it("auth methods", async () => {
   await any("POST", "/v1/auth/userpass/login/ann", { password: "wrong" });
   await ok("DELETE", "/v1/auth/userpass/users/ann");
   await ok("DELETE", "/v1/sys/auth/userpass");
+});
+
+it("logins by signed tokens", async () => {
+  const { ok, any } = bound(run);
+  const issuer = await newIssuer("openapi");
+  await ok("POST", "/v1/sys/auth/jwt", { type: "jwt" });
+  await ok("POST", "/v1/auth/jwt/config", { oidc_discovery_url: issuer.url });
+  await ok("GET", "/v1/auth/jwt/config");
+  const role = { role_type: "jwt", user_claim: "sub", bound_claims: { ref: "main" }, token_policies: ["app"] };
+  await ok("POST", "/v1/auth/jwt/role/ci", role);
+  await ok("GET", "/v1/auth/jwt/role/ci");
+  await ok("LIST", "/v1/auth/jwt/role");
+  await ok("POST", "/v1/auth/jwt/login", { role: "ci", jwt: await issuer.sign({ sub: "job", ref: "main" }) });
+  await any("POST", "/v1/auth/jwt/login", { role: "ci", jwt: "wrong" });
+  await ok("DELETE", "/v1/auth/jwt/role/ci");
 });
 
 it("cubbyholes", async () => {

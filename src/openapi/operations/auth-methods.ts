@@ -75,6 +75,83 @@ const legacy = {
 
 const user: Operation["body"] = { fields: { password: "The user's password.", ...tokenFieldTexts, ...legacy } };
 
+const texts = z.array(z.string());
+const JwtConfig = z.object({
+  ...{ oidc_discovery_url: z.string(), jwks_url: z.string(), jwt_validation_pubkeys: texts, bound_issuer: z.string() },
+  ...{ jwt_supported_algs: texts, default_role: z.string(), namespace_in_state: z.boolean() },
+});
+const JwtRole = z.object({
+  ...TokenSettings.shape,
+  ...{ role_type: z.string(), bound_audiences: texts, bound_subject: z.string() },
+  ...{ bound_claims: z.record(z.string(), z.unknown()), bound_claims_type: z.string(), groups_claim: z.string() },
+  ...{ user_claim: z.string(), user_claim_json_pointer: z.boolean(), claim_mappings: z.record(z.string(), z.string()) },
+  ...{ expiration_leeway: seconds, not_before_leeway: seconds, clock_skew_leeway: seconds, max_age: seconds },
+  ...{ verbose_oidc_logging: z.boolean(), allowed_redirect_uris: texts, oidc_scopes: texts },
+});
+
+const jwtConfigTexts = {
+  oidc_discovery_url: "The issuer's URL, without `.well-known`. Its discovery document names the keys.",
+  jwks_url: "The URL of a JSON Web Key Set.",
+  jwt_validation_pubkeys: "Public keys or certificates as PEM texts.",
+  bound_issuer: "The `iss` claim that tokens must have. Default: the issuer of the discovery document.",
+  jwt_supported_algs: "Accepted signature algorithms. Default: RS, ES and PS with SHA-2, and EdDSA.",
+  default_role: "The role of logins that name none.",
+};
+const jwtRoleTexts = {
+  role_type: "`jwt`.",
+  bound_audiences: "Audiences (`aud`), one of which a token must have.",
+  bound_subject: "The `sub` claim that a token must have.",
+  bound_claims: "Claims and their required values; a list of values means any of them.",
+  bound_claims_type: "`string` (default), or `glob`: `*` in values matches any text.",
+  user_claim: "The claim that names the caller.",
+  user_claim_json_pointer: "Whether `user_claim` is a JSON pointer.",
+  claim_mappings: "Claims to copy, and the metadata keys that they get.",
+  groups_claim: "The claim with the caller's groups; a JSON pointer when it begins with `/`.",
+  expiration_leeway: "Lifetime of tokens without `exp`. Default: 150 s; negative: none.",
+  not_before_leeway: "Start of tokens without `nbf`, before `exp`. Default: 150 s; negative: none.",
+  clock_skew_leeway: "Accepted difference of clocks. Default: 60 s; negative: none.",
+};
+
+const jwt: Readonly<Record<string, Operation>> = {
+  "GET /auth/jwt/config": {
+    id: "readJwtConfig",
+    summary: "Read the configuration of logins by signed tokens",
+    answers: data("The configuration.", JwtConfig),
+  },
+  "POST /auth/jwt/config": {
+    id: "writeJwtConfig",
+    summary: "Configure logins by signed tokens; exactly one source of keys",
+    body: { fields: jwtConfigTexts },
+    answers: noContent,
+  },
+  "LIST /auth/jwt/role": { id: "listJwtRoles", summary: "List the roles", answers: data("Their names.", keys) },
+  "GET /auth/jwt/role/:name": {
+    id: "readJwtRole",
+    summary: "Read a role",
+    path: { name: "The role's name, in any letter case." },
+    answers: data("The role.", JwtRole),
+  },
+  "POST /auth/jwt/role/:name": {
+    id: "writeJwtRole",
+    summary: "Create or update a role",
+    path: { name: "The role's name, in any letter case." },
+    body: { fields: { ...jwtRoleTexts, ...tokenFieldTexts, ...legacy } },
+    answers: noContent,
+  },
+  "DELETE /auth/jwt/role/:name": {
+    id: "deleteJwtRole",
+    summary: "Delete a role",
+    path: { name: "The role's name, in any letter case." },
+    answers: noContent,
+  },
+  "POST /auth/jwt/login": {
+    id: "loginWithJwt",
+    summary: "Log in by a signed token",
+    body: { fields: { role: "Default: the configuration's.", jwt: "Default: `Cf-Access-Jwt-Assertion`." } },
+    answers: loggedIn,
+  },
+};
+
 export const authMethods = group(
   "Logins",
   { path: "The path of the auth method, below `auth/`.", name: "The user's name, in any letter case." },
@@ -92,7 +169,7 @@ export const authMethods = group(
     "POST /sys/auth/:path+": {
       id: "enableAuthMethod",
       summary: "Enable an auth method",
-      body: { fields: { type: "The type: `userpass`." } },
+      body: { fields: { type: "The type: `userpass` or `jwt`." } },
       answers: noContent,
     },
     "DELETE /sys/auth/:path+": {
@@ -139,5 +216,6 @@ export const authMethods = group(
       summary: "Log in by name and password",
       answers: loggedIn,
     },
+    ...jwt,
   },
 );

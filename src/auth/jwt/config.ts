@@ -1,0 +1,83 @@
+import * as z from "zod";
+import { flag, stringList } from "../../platform/http/fields.ts";
+import { fetchKeys, type KeySource } from "./key-sources.ts";
+import { ALGORITHMS, isPublicKey, type Keys } from "./verify.ts";
+
+const text = (most = 1024) => z.string().max(most).default("");
+const empty = (rule: string) => z.union([z.literal(""), z.null()], rule).optional();
+const NO_CA = "must be empty: this service trusts public certificate authorities only";
+const NO_FLOW = "must be empty: logins in the browser are not supported";
+
+/** Body of `POST auth/:mount/config` (https://developer.hashicorp.com/vault/api-docs/auth/jwt#configure). */
+export const JwtConfigBody = z.object({
+  oidc_discovery_url: text(),
+  oidc_discovery_ca_pem: empty(NO_CA),
+  oidc_client_id: empty(NO_FLOW),
+  oidc_client_secret: empty(NO_FLOW),
+  jwks_url: text(),
+  jwks_ca_pem: empty(NO_CA),
+  jwt_validation_pubkeys: stringList()
+    .pipe(z.array(z.string().max(16_384)).max(16))
+    .default([]),
+  bound_issuer: text(),
+  jwt_supported_algs: stringList().pipe(z.array(z.string()).max(ALGORITHMS.length)).default([]),
+  default_role: text(128),
+  namespace_in_state: flag().default(true),
+});
+
+/** The configuration of a `jwt` method, as it is stored and read. */
+export interface JwtConfig {
+  readonly oidc_discovery_url: string;
+  readonly jwks_url: string;
+  readonly jwt_validation_pubkeys: readonly string[];
+  readonly bound_issuer: string;
+  readonly jwt_supported_algs: readonly string[];
+  readonly default_role: string;
+  readonly namespace_in_state: boolean;
+}
+
+export const jwtConfigOf = (body: z.infer<typeof JwtConfigBody>): JwtConfig => ({
+  oidc_discovery_url: body.oidc_discovery_url,
+  jwks_url: body.jwks_url,
+  jwt_validation_pubkeys: body.jwt_validation_pubkeys,
+  bound_issuer: body.bound_issuer,
+  jwt_supported_algs: body.jwt_supported_algs,
+  default_role: body.default_role.toLowerCase(),
+  namespace_in_state: body.namespace_in_state,
+});
+
+/** The keys of a configuration. */
+export function keysOfConfig(config: JwtConfig): Keys {
+  if (config.jwt_validation_pubkeys.length > 0) return config.jwt_validation_pubkeys;
+  return sourceOf(config) ?? [];
+}
+
+function sourceOf({ oidc_discovery_url: discovery, jwks_url: jwks }: JwtConfig): KeySource | null {
+  if (discovery !== "") return { kind: "discovery", url: discovery };
+  return jwks === "" ? null : { kind: "jwks", url: jwks };
+}
+
+/**
+ * Why a configuration cannot be stored; null when it can. Fetches the keys of an issuer, so that a wrong URL is an
+ * error of the configuration. Wording of upstream (https://github.com/hashicorp/vault-plugin-auth-jwt).
+ */
+export async function jwtConfigProblem(config: JwtConfig): Promise<string | null> {
+  const { oidc_discovery_url: discovery, jwks_url: jwks, jwt_validation_pubkeys: pems } = config;
+  if ([discovery !== "", jwks !== "", pems.length > 0].filter(Boolean).length !== 1) {
+    return "exactly one of 'jwt_validation_pubkeys', 'jwks_url' or 'oidc_discovery_url' must be set";
+  }
+  const known: readonly string[] = ALGORITHMS;
+  if (!config.jwt_supported_algs.every((name) => known.includes(name))) {
+    return `jwt_supported_algs: invalid supported algorithm; the supported ones are ${ALGORITHMS.join(", ")}`;
+  }
+  for (const pem of pems) {
+    if (!(await isPublicKey(pem))) return "jwt_validation_pubkeys: error parsing public key";
+  }
+  const source = sourceOf(config);
+  if (source === null) return null;
+  const keys = await fetchKeys(source);
+  if (keys.ok) return null;
+  return source.kind === "jwks"
+    ? `jwks_url: error checking jwks URL: ${keys.message}`
+    : `oidc_discovery_url: error checking oidc discovery URL: ${keys.message}`;
+}

@@ -1,0 +1,135 @@
+import { createLocalJWKSet, type JSONWebKeySet, type JWTVerifyGetKey } from "jose";
+import * as z from "zod";
+import { isLoopback } from "../../lib/hosts.ts";
+import { isWithinNetworks } from "../../lib/networks.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { callProvider } from "../../providers/outcome.ts";
+
+/*
+ * Public keys of token issuers, cached per isolate. A source is fetched at most once per `RETRY_MS`, however many
+ * unknown key ids callers present; keys older than `KEEP_MS` are not used.
+ */
+
+/** Where public keys are fetched: an issuer with a discovery document, or a key set. */
+export interface KeySource {
+  readonly kind: "discovery" | "jwks";
+  readonly url: string;
+}
+
+/** Keys of a source, and the issuer that its discovery document states. */
+export interface SourceKeys {
+  readonly issuer: string | null;
+  readonly keyOf: JWTVerifyGetKey;
+}
+
+interface Cached {
+  keys: SourceKeys | null;
+  fetchedAt: number;
+  attemptedAt: number;
+}
+
+const KEEP_MS = 10 * 60_000;
+const RETRY_MS = 10_000;
+const DEADLINE_MS = 10_000;
+const MAX_CHARACTERS = 256 * 1024;
+const MAX_SOURCES = 256;
+
+/** Networks that no public issuer has: private, link-local, shared and unique local addresses. */
+const PRIVATE = [
+  ...["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"],
+  ...["fc00::/7", "fe80::/10", "::/96", "::ffff:0:0/96"],
+];
+
+const Discovery = z.object({ issuer: z.string(), jwks_uri: z.string() });
+const KeySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).max(256) });
+
+const cache = new Map<string, Cached>();
+
+/** The refusal of a URL that this service must not call, without the field's name; null when it is allowed. */
+export function refusedUrl(text: string): string | null {
+  const url = URL.parse(text);
+  if (url === null || url.username !== "" || url.password !== "") return "must be a URL without credentials";
+  if (url.protocol !== "https:" && !(url.protocol === "http:" && isLoopback(url.hostname))) {
+    return "must begin with https://";
+  }
+  const address = url.hostname.replace(/^\[|\]$/g, "");
+  const isPrivate = !isLoopback(url.hostname) && isWithinNetworks(address, PRIVATE);
+  return isPrivate ? "must not be a private address" : null;
+}
+
+/**
+ * Fetches a JSON document of an issuer. Redirects, private addresses and bodies above 256 KiB are refused.
+ * @param init for requests other than a plain GET
+ */
+export async function fetchJson(url: string, init: RequestInit = {}): Promise<Result<unknown>> {
+  const refused = refusedUrl(url);
+  if (refused !== null) return refuse("invalid", `the URL ${refused}`);
+  const call = await callProvider([url, init], { deadlineMs: DEADLINE_MS });
+  if (!call.ok) return refuse("invalid", call.outcome.message);
+  if (!call.response.ok) return refuse("invalid", `the issuer answered with status ${call.response.status}`);
+  if (call.text.length > MAX_CHARACTERS) return refuse("invalid", "the issuer's answer is too large");
+  try {
+    return ok(JSON.parse(call.text));
+  } catch {
+    return refuse("invalid", "the issuer's answer is not JSON");
+  }
+}
+
+/** The keys of a source as they are now. Does not use the cache, but fills it. */
+export async function fetchKeys(source: KeySource): Promise<Result<SourceKeys>> {
+  const entry = entryOf(source);
+  entry.attemptedAt = Date.now();
+  const keys = await (source.kind === "jwks" ? fromKeySet(source.url, null) : fromDiscovery(source.url));
+  if (keys.ok) {
+    entry.keys = keys.value;
+    entry.fetchedAt = Date.now();
+  }
+  return keys;
+}
+
+/**
+ * The keys of a source, from the cache unless they are too old.
+ * @param renewed fetch again, because the cached keys lack the wanted one; ignored within 10 s of the last attempt
+ */
+export async function keysOf(source: KeySource, renewed = false): Promise<Result<SourceKeys>> {
+  const { keys, fetchedAt, attemptedAt } = entryOf(source);
+  const now = Date.now();
+  const isFresh = keys !== null && now - fetchedAt < KEEP_MS;
+  if (isFresh && (!renewed || now - attemptedAt < RETRY_MS)) return ok(keys);
+  // After a failure, callers are refused without another request.
+  if (!isFresh && attemptedAt > fetchedAt && now - attemptedAt < RETRY_MS) {
+    return refuse("invalid", "the issuer's keys could not be fetched");
+  }
+  const fetched = await fetchKeys(source);
+  return !fetched.ok && isFresh ? ok(keys) : fetched;
+}
+
+function entryOf({ kind, url }: KeySource): Cached {
+  const id = `${kind} ${url}`;
+  const known = cache.get(id);
+  if (known) return known;
+  const [oldest] = cache.keys();
+  if (cache.size >= MAX_SOURCES && oldest !== undefined) cache.delete(oldest);
+  const entry = { keys: null, fetchedAt: 0, attemptedAt: 0 };
+  cache.set(id, entry);
+  return entry;
+}
+
+async function fromDiscovery(url: string): Promise<Result<SourceKeys>> {
+  const answer = await fetchJson(`${url.replace(/\/+$/, "")}/.well-known/openid-configuration`);
+  if (!answer.ok) return answer;
+  const document = Discovery.safeParse(answer.value);
+  if (!document.success) return refuse("invalid", "the discovery document lacks issuer or jwks_uri");
+  const { issuer, jwks_uri } = document.data;
+  // OpenID Connect Discovery 1.0, 4.3: the issuer is the URL that the document was fetched for.
+  if (issuer !== url) return refuse("invalid", "the discovery document names another issuer");
+  return fromKeySet(jwks_uri, issuer);
+}
+
+async function fromKeySet(url: string, issuer: string | null): Promise<Result<SourceKeys>> {
+  const answer = await fetchJson(url);
+  if (!answer.ok) return answer;
+  const set = KeySet.safeParse(answer.value);
+  if (!set.success) return refuse("invalid", "the issuer's keys are not a JSON Web Key Set");
+  return ok({ issuer, keyOf: createLocalJWKSet(set.data as JSONWebKeySet) });
+}

@@ -1,0 +1,137 @@
+import * as z from "zod";
+import { boundClaimsProblem, callerOf } from "../auth/jwt/claims.ts";
+import { type JwtConfig, JwtConfigBody, jwtConfigOf, jwtConfigProblem, keysOfConfig } from "../auth/jwt/config.ts";
+import { type JwtRole, JwtRoleBody, jwtRoleProblem, jwtRoleWith } from "../auth/jwt/roles.ts";
+import { audiencesOf, type Claims, verifyToken } from "../auth/jwt/verify.ts";
+import { tokenSettingsOf } from "../auth/token-settings.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { isWithinNetworks } from "../lib/networks.ts";
+import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
+import { addressOf, authMountOf, deleteEntry, entryNames, readEntry, writeEntry } from "./server/auth-call.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
+
+/** Logins by signed tokens of other systems (https://developer.hashicorp.com/vault/api-docs/auth/jwt). */
+
+const CONFIG = "config";
+const ROLE = "role";
+const TYPE = "jwt";
+const NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
+/** The header in which Cloudflare Access states the caller of a request that passed it. */
+const ACCESS_HEADER = "Cf-Access-Jwt-Assertion";
+
+const LoginBody = z.object({
+  role: z.string().max(128).optional(),
+  jwt: z.string().max(32_768).optional(),
+});
+
+const nameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
+
+async function configure(call: AuthorisedCall, body: z.infer<typeof JwtConfigBody>): Promise<Response> {
+  const config = jwtConfigOf(body);
+  const problem = await jwtConfigProblem(config);
+  if (problem !== null) throw badRequest(problem);
+  await writeEntry(call, CONFIG, CONFIG, config);
+  return noContent();
+}
+
+async function putRole(call: AuthorisedCall, body: z.infer<typeof JwtRoleBody>): Promise<Response> {
+  const name = nameOf(call);
+  if (!NAME.test(name)) throw badRequest("name: must be 1 to 128 of A-Z a-z 0-9 _ . -, not ending in . or -");
+  const role = jwtRoleWith(await readEntry<JwtRole>(call, ROLE, name), body);
+  const problem = jwtRoleProblem(role);
+  if (problem !== null) throw badRequest(problem);
+  await writeEntry(call, ROLE, name, role);
+  return noContent();
+}
+
+/** The verified claims of a login's token. @throws RequestError 400 */
+async function claimsOf(token: string, config: JwtConfig, role: JwtRole): Promise<Claims> {
+  const verified = await verifyToken(token, keysOfConfig(config), {
+    issuer: config.bound_issuer,
+    subject: role.bound_subject,
+    audiences: role.bound_audiences,
+    algorithms: config.jwt_supported_algs,
+    expirationLeeway: role.expiration_leeway,
+    notBeforeLeeway: role.not_before_leeway,
+    clockSkewLeeway: role.clock_skew_leeway,
+  });
+  if (!verified.ok) throw badRequest(`error validating token: ${verified.message}`);
+  if (role.bound_audiences.length === 0 && audiencesOf(verified.value).length > 0) {
+    throw badRequest("audience claim found in JWT but no audiences bound to the role");
+  }
+  return verified.value;
+}
+
+async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {
+  const config = await readEntry<JwtConfig>(call, CONFIG, CONFIG);
+  if (!config) throw badRequest("could not load configuration");
+  const name = (body.role || config.default_role).toLowerCase();
+  if (name === "") throw badRequest("missing role");
+  const role = await readEntry<JwtRole>(call, ROLE, name);
+  if (!role) throw badRequest(NAME.test(name) ? `role "${name}" could not be found` : "role could not be found");
+  const token = body.jwt || call.request.headers.get(ACCESS_HEADER) || "";
+  if (token === "") throw badRequest("missing token");
+  // Before the keys are fetched: a caller from elsewhere costs no request to the issuer.
+  if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
+  const claims = await claimsOf(token, config, role);
+  const caller = callerOf(claims, role, name);
+  if (!caller.ok) throw badRequest(caller.message);
+  const problem = boundClaimsProblem(claims, role);
+  if (problem !== null) throw badRequest(`error validating claims: ${problem}`);
+  const mount = authMountOf(call);
+  const { name: alias, metadata, groups } = caller.value;
+  const { auth, warnings } = unwrap(
+    await accessControl(call.env).login({
+      entry: { mount: mount.uuid, kind: ROLE, name },
+      alias: { name: alias, metadata },
+      groups,
+      displayName: alias,
+      metadata,
+      settings: tokenSettingsOf(role),
+      address: addressOf(call),
+      path: `auth/${mount.path}login`,
+    }),
+  );
+  return envelope(call, { auth, warnings, mountType: TYPE });
+}
+
+/** @throws RequestError 404 */
+async function found(call: AuthorisedCall, kind: string, name: string): Promise<object> {
+  const entry = await readEntry<object>(call, kind, name);
+  if (!entry) throw notFound();
+  return entry;
+}
+
+export const jwtRoutes = [
+  secrets({
+    verb: "GET",
+    path: "/config",
+    fresh: true,
+    handle: async (call) => envelope(call, { data: await found(call, CONFIG, CONFIG), mountType: TYPE }),
+  }),
+  secrets({ verb: "POST", path: "/config", fresh: true, body: JwtConfigBody, handle: configure }),
+  secrets({
+    verb: "LIST",
+    path: "/role",
+    fresh: true,
+    handle: async (call) => keyList(call, await entryNames(call, ROLE), {}, TYPE),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/role/:name",
+    fresh: true,
+    handle: async (call) => envelope(call, { data: await found(call, ROLE, nameOf(call)), mountType: TYPE }),
+  }),
+  secrets({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: JwtRoleBody, handle: putRole }),
+  secrets({
+    verb: "DELETE",
+    path: "/role/:name",
+    fresh: true,
+    handle: async (call) => {
+      await deleteEntry(call, ROLE, nameOf(call));
+      return noContent();
+    },
+  }),
+  open({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
+];
