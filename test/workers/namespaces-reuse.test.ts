@@ -74,6 +74,13 @@ describe("DELETE sys/namespaces/:name", () => {
     await done(put("/sys/sync/destinations/in-mem/d/associations/set", { mount: "kv", secret_name: "app" }, there));
     const repo = { app_name: "bot", installation_id: 7, repository_owner: "acme", repository_name: "web" };
     await done(put("/sys/sync/destinations/repo-host/r", repo, there));
+    await done(put("/v1/sys/auth/userpass", { type: "userpass" }, there));
+    const { accessor } = (await get("/v1/sys/auth/userpass", there)).body.data;
+    for (const [kind, type] of Object.entries({ entity: {}, group: { type: "external" } })) {
+      const { id } = (await put(`/v1/identity/${kind}`, { name: "n", ...type }, there)).body.data;
+      const alias = { name: "n", mount_accessor: accessor, canonical_id: id };
+      await done(put(`/v1/identity/${kind}-alias`, alias, there));
+    }
     const full = await shown(TEAM);
     expect(Object.keys(full).filter((route) => full[route] === empty[route])).toEqual([
       // The same in every namespace, or nothing that this test makes.
@@ -81,6 +88,8 @@ describe("DELETE sys/namespaces/:name", () => {
       "LIST /sys/leases/lookup",
     ]);
 
+    // Entities and groups stay, and do not keep the namespace.
+    await done(del("/v1/sys/auth/userpass", there));
     const refusal = async () => {
       const { status, body } = await del("/v1/sys/namespaces/team");
       return [status, body.errors[0]];
