@@ -1,0 +1,17 @@
+import { afterAll, expect, inject, it } from "vitest";
+import { PythonClients } from "./python.ts";
+
+const python = new PythonClients();
+const missing = python.install();
+if (missing !== null) console.warn(`hvac and python-nomad are not tried: ${missing}.`);
+afterAll(() => python.remove());
+
+it.runIf(missing === null).each([
+  ["hvac", "hvac_flow.py", 15],
+  ["python-nomad", "nomad_flow.py", 8],
+])("every step of the flow of %s succeeds", (_client, flow, steps) => {
+  const { address, token } = inject("service");
+  const ran = python.run(flow, address, token);
+  expect(ran.filter(({ outcome }) => outcome !== "ok")).toEqual([]);
+  expect(ran).toHaveLength(steps);
+});
