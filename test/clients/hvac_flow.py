@@ -170,26 +170,6 @@ def _():
     client.sys.disable_auth_method("hvac-people")
 
 
-@step("approle")
-def _():
-    client.sys.enable_auth_method("approle", path="hvac-apps")
-    roles = client.auth.approle
-    at = {"mount_point": "hvac-apps"}
-    roles.create_or_update_approle("ci", token_policies=["hvac-reader"], token_ttl="10m", **at)
-    role_id = roles.read_role_id("ci", **at)["data"]["role_id"]
-    secret_id = roles.generate_secret_id("ci", metadata={"job": "1"}, **at)["data"]["secret_id"]
-    assert roles.read_secret_id("ci", secret_id, **at)["data"]["metadata"] == {"job": "1"}
-    auth = hvac.Client(url=address).auth.approle.login(role_id, secret_id, **at)["auth"]
-    assert auth["metadata"]["role_name"] == "ci" and auth["lease_duration"] == 600
-    roles.destroy_secret_id("ci", secret_id, **at)
-    refused(
-        hvac.exceptions.InvalidRequest,
-        lambda: hvac.Client(url=address).auth.approle.login(role_id, secret_id, **at),
-    )
-    roles.delete_role("ci", **at)
-    client.sys.disable_auth_method("hvac-apps")
-
-
 @step("identity")
 def _():
     identity = client.secrets.identity

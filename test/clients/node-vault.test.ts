@@ -69,17 +69,6 @@ it("enables an auth method and logs in by name and password", async () => {
   await expect(fresh.tokenLookupSelf()).rejects.toMatchObject({ response: { statusCode: 403 } });
 });
 
-it("logs in with a role id and a secret id", async () => {
-  await admin().enableAuth({ mount_point: "node-apps", type: "approle" });
-  await admin().write("auth/node-apps/role/ci", { token_policies: "node-reader" });
-  const { data: role } = await admin().read("auth/node-apps/role/ci/role-id");
-  const { data: secret } = await admin().write("auth/node-apps/role/ci/secret-id", {});
-  const fresh = clientOf();
-  const credentials = { role_id: role.role_id, secret_id: secret.secret_id };
-  await fresh.approleLogin({ ...credentials, mount_point: "node-apps" });
-  expect((await fresh.read("node-v2/data/app/db")).data.data).toMatchObject({ user: "app" });
-});
-
 it("unwraps a wrapped answer once", async () => {
   const wrapped = await admin().tokenCreate({ policies: ["node-reader"], wrap_ttl: "60s" });
   expect(wrapped.auth ?? wrapped.wrap_info).not.toBeNull();

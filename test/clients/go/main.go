@@ -169,20 +169,6 @@ func vaultSteps(address, root string) []step {
 				refused("unwrapped twice", failure)
 			})
 		}},
-		{"vault: AppRole", func() error {
-			return try(func() {
-				check(client.Sys().EnableAuthWithOptions("go-apps", &vault.EnableAuthOptions{Type: "approle"}))
-				must(client.Logical().Write("auth/go-apps/role/ci", map[string]any{"token_policies": "go-reader", "token_ttl": "10m"}))
-				role := must(client.Logical().Read("auth/go-apps/role/ci/role-id"))
-				secret := must(client.Logical().Write("auth/go-apps/role/ci/secret-id", nil))
-				fresh := vaultClient(address, "")
-				login := must(fresh.Logical().Write("auth/go-apps/login", map[string]any{
-					"role_id": role.Data["role_id"], "secret_id": secret.Data["secret_id"],
-				}))
-				equal("ttl", login.Auth.LeaseDuration, 600)
-				check(client.Sys().DisableAuth("go-apps"))
-			})
-		}},
 		{"vault: remount", func() error {
 			return try(func() {
 				check(client.Sys().Remount("go-v1", "go-moved"))
@@ -236,19 +222,6 @@ func nomadSteps(address, root string) []step {
 				check(failure)
 				equal("policies", found.Policies, []string{"go-reader"})
 				_, failure = client.ACLTokens().Delete(made.AccessorID, nil)
-				check(failure)
-			})
-		}},
-		{"nomad: roles", func() error {
-			return try(func() {
-				role, _, failure := client.ACLRoles().Create(&nomad.ACLRole{
-					Name: "go", Policies: []*nomad.ACLRolePolicyLink{{Name: "go-reader"}},
-				}, nil)
-				check(failure)
-				found, _, failure := client.ACLRoles().GetByName("go", nil)
-				check(failure)
-				equal("role", found.ID, role.ID)
-				_, failure = client.ACLRoles().Delete(role.ID, nil)
 				check(failure)
 			})
 		}},
