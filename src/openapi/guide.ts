@@ -29,6 +29,7 @@ export const TAGS = [
   { name: "Wrapping", description: "Answers that a single-use token opens." },
   { name: "Tokens", description: "Tokens of the secrets API." },
   { name: "Logins", description: "Auth methods, and logins with them." },
+  { name: "Identity", description: "Entities, groups and their aliases: who is behind the tokens of logins." },
   { name: "Policies", description: "Policies of the secrets API, and capabilities." },
   { name: "Cluster access", description: "Tokens, policies and namespaces of the cluster API." },
   {

@@ -124,6 +124,45 @@ it("wrapped answers", async () => {
   await any("POST", "/v1/sys/wrapping/unwrap", { token });
 });
 
+it("entities and groups", async () => {
+  const { ok, any } = bound(run);
+  await ok("POST", "/v1/sys/auth/userpass", { type: "userpass" });
+  const accessor = (await ok("GET", "/v1/sys/auth/userpass")).body.data.accessor;
+  const entity = { name: "ann", policies: ["app"], metadata: { team: "a" } };
+  const { id } = (await ok("POST", "/v1/identity/entity", entity)).body.data;
+  await ok("POST", "/v1/identity/entity", entity);
+  await ok("POST", `/v1/identity/entity/id/${id}`, { metadata: { team: "b" } });
+  await ok("POST", "/v1/identity/entity/name/ann", { disabled: false });
+  const alias = { name: "ann", canonical_id: id, mount_accessor: accessor };
+  const aliasId = (await ok("POST", "/v1/identity/entity-alias", alias)).body.data.id;
+  await ok("GET", `/v1/identity/entity-alias/id/${aliasId}`);
+  await ok("LIST", "/v1/identity/entity-alias/id");
+  await ok("GET", `/v1/identity/entity/id/${id}`);
+  await ok("GET", "/v1/identity/entity/name/ann");
+  await ok("LIST", "/v1/identity/entity/id");
+  await ok("LIST", "/v1/identity/entity/name");
+  const inner = { name: "team", policies: ["app"], member_entity_ids: [id] };
+  const team = (await ok("POST", "/v1/identity/group", inner)).body.data.id;
+  await ok("POST", `/v1/identity/group/id/${team}`, { metadata: { a: "b" } });
+  await ok("POST", "/v1/identity/group/name/team", { policies: ["app", "ops"] });
+  await ok("GET", `/v1/identity/group/id/${team}`);
+  await ok("GET", "/v1/identity/group/name/team");
+  await ok("LIST", "/v1/identity/group/id");
+  await ok("LIST", "/v1/identity/group/name");
+  const outer = (await ok("POST", "/v1/identity/group", { name: "ext", type: "external" })).body.data.id;
+  const groupAlias = { name: "ops", canonical_id: outer, mount_accessor: accessor };
+  const groupAliasId = (await ok("POST", "/v1/identity/group-alias", groupAlias)).body.data.id;
+  await ok("GET", `/v1/identity/group-alias/id/${groupAliasId}`);
+  await ok("LIST", "/v1/identity/group-alias/id");
+  await ok("DELETE", `/v1/identity/group-alias/id/${groupAliasId}`);
+  await ok("DELETE", `/v1/identity/group/id/${team}`);
+  await ok("DELETE", "/v1/identity/group/name/ext");
+  await ok("DELETE", `/v1/identity/entity-alias/id/${aliasId}`);
+  await ok("DELETE", `/v1/identity/entity/id/${id}`);
+  await ok("DELETE", "/v1/identity/entity/name/ann");
+  await any("GET", "/v1/identity/entity/name/ann");
+});
+
 it("tokens", async () => {
   const { ok, any } = bound(run);
   const { auth } = (
@@ -362,7 +401,7 @@ it("snapshots, and the lists", async () => {
 /** Operations of which no real answer is held against the document yet. This list may only shrink. */
 const NOT_YET: readonly string[] = [];
 
-const TAGS = ["Credentials", "Leases", "Sync", "Secrets", "Tokens", "Policies", "System"];
+const TAGS = ["Credentials", "Leases", "Sync", "Secrets", "Tokens", "Logins", "Identity", "Policies", "System"];
 
 it("every operation of these areas has been seen to succeed", async () => {
   expect(await unproven(TAGS)).toEqual(NOT_YET);
