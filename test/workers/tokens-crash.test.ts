@@ -110,7 +110,7 @@ it("keeps all acknowledged writes over restarts between requests", async () => {
   await restart();
   await put("/v1/a/sys/mounts/kv", { type: "kv-v2" });
   await restart();
-  expect(Object.keys((await get("/v1/a/sys/mounts")).body.data)).toEqual(["kv/"]);
+  expect((await get("/v1/a/sys/mounts")).body.data).toHaveProperty("kv/");
   expect((await get("/v1/auth/token/lookup-self")).status).toBe(200);
 });
 
