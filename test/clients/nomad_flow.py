@@ -46,7 +46,7 @@ def _():
         time.sleep(0.2)
     node = client.node.get_node(nodes[0]["ID"])
     assert node["ID"] == nodes[0]["ID"] and not node.get("SecretID")
-    assert client.node.get_allocations(nodes[0]["ID"]) == []
+    assert isinstance(client.node.get_allocations(nodes[0]["ID"]), list)
     assert "EvalIDs" in client.node.eligible_node(nodes[0]["ID"], eligible=True)
 
 
