@@ -11,6 +11,9 @@ declare module "*.md?raw" {
   export default text;
 }
 
+/** A suite that runs again through relays: Vite takes another query for another module. */
+declare module "*?through-relays";
+
 /** Vite's import of files by pattern, as texts. */
 interface ImportMeta {
   glob<T>(pattern: string, options: { query: string; import: string; eager: true }): Record<string, T>;

@@ -6,4 +6,5 @@ import { throughRelays } from "./streams.ts";
 beforeEach(() => throughRelays(1));
 afterAll(() => throughRelays(0));
 
-import "./stream.test.ts";
+// Another module than the one that ran before in the same runtime.
+import "./stream.test.ts?through-relays";

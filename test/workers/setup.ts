@@ -59,3 +59,6 @@ afterEach(async () => {
     if (!clock.moves) expect(seen.alarm, what).toBeLessThanOrEqual(Math.max(seen.due, Date.now()) + 6_000);
   }
 });
+
+// The next file runs in the same runtime: a clock that a test has stopped would stand still there, too.
+afterEach(() => void vi.useRealTimers());
