@@ -15,6 +15,7 @@ import { Authorizer } from "./authorize.ts";
 import { BatchTokens } from "./batch-tokens.ts";
 import { Bootstrap } from "./bootstrap.ts";
 import { ClusterNamespaces } from "./cluster-namespaces.ts";
+import { ClusterRoles } from "./cluster-roles.ts";
 import { ClusterTokens } from "./cluster-tokens.ts";
 import { Cubbyholes } from "./cubbyholes.ts";
 import { DeletedMounts } from "./deleted-mounts.ts";
@@ -75,6 +76,7 @@ export class AccessParts {
   readonly terms: KeyRotation;
   readonly authorizer: Authorizer;
   readonly tokens: SecretsTokens;
+  readonly clusterRoles: ClusterRoles;
   readonly clusterTokens: ClusterTokens;
   readonly policies: PolicyAdmin;
   readonly namespaces: NamespaceAdmin;
@@ -131,6 +133,7 @@ export class AccessParts {
       append: (entries) => eventLog(env).append("access-control", entries),
       stamp: (stamp, index) => this.#backfillIndex(stamp, index),
     });
+    this.clusterRoles = new ClusterRoles(sql, this.policyStore, this.publisher);
     const evaluator = new PathEvaluator(this.namespaceTree, this.mountTable);
     this.entities = new Entities(sql);
     this.authMounts = new AuthMountTable(sql);
@@ -157,9 +160,11 @@ export class AccessParts {
     });
     this.authorizer = new Authorizer(this.tokenStore, this.tokens, this.namespaceTree, this.mountTable, evaluator, {
       grantsOf,
+      rolesOf: (row) => this.clusterRoles.of(row),
       isEntityActive: (row) => row.entity_id === "" || this.entities.isActive(row.entity_id),
     });
-    this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.tokenSecrets, this.publisher);
+    const { tokenSecrets, publisher, clusterRoles } = this;
+    this.clusterTokens = new ClusterTokens(this.tokenStore, rules, tokenSecrets, publisher, clusterRoles);
     this.policies = new PolicyAdmin(this.policyStore, this.namespaceTree, this.publisher);
     const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);
     this.terms = new KeyRotation({ sql, commit, enlist: enlistTerm }, this.deploymentState, this.keys, this.mountTable);
@@ -221,7 +226,8 @@ export class AccessParts {
   /** Rights of a token's holder. */
   grantsOf(row: TokenRow): Grants {
     const identityPolicies = row.entity_id === "" ? [] : this.entities.policiesOf(row.entity_id);
-    return this.policyStore.grants(row.namespace, [...policiesOf(row), ...identityPolicies]);
+    const rolePolicies = this.clusterRoles.of(row).policies;
+    return this.policyStore.grants(row.namespace, [...policiesOf(row), ...identityPolicies, ...rolePolicies]);
   }
 
   /** The viewer of mount listings; null when the token is gone. */
@@ -265,6 +271,7 @@ export class AccessParts {
   #backfillIndex(stamp: IndexBackfill, index: number): void {
     if ("token" in stamp) this.tokenStore.backfillIndex(stamp.token, index);
     else if ("policy" in stamp) this.policyStore.backfillIndex(...stamp.policy, index);
+    else if ("clusterRole" in stamp) this.clusterRoles.backfillIndex(stamp.clusterRole, index);
     else this.clusterNamespaces.backfillIndex(stamp.clusterNamespace, index);
   }
 }

@@ -3,6 +3,7 @@ import { type ClusterRights, NO_CLUSTER_RULES } from "../contracts/cluster-right
 import { isWithinNetworks } from "../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Identity } from "../platform/http/exchange.ts";
+import type { HeldRoles } from "./cluster-roles.ts";
 import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
 import { type PathEvaluator, wrapTtlRefusal } from "./path-evaluator.ts";
@@ -29,6 +30,8 @@ interface Caller {
 /** Facts about the holder of a token. */
 interface Holders {
   grantsOf(row: TokenRow): Grants;
+  /** The roles of the cluster API that the token names. */
+  rolesOf(row: TokenRow): HeldRoles;
   /** False while the holder's entity is disabled or deleted; true for tokens without an entity. */
   isEntityActive(row: TokenRow): boolean;
 }
@@ -138,8 +141,10 @@ export class Authorizer {
     if (counted && !wrapping) this.#tokens.spend(row, now);
     const grants = this.#holders.grantsOf(row);
     const { accessor, name, namespace, expires } = row;
+    const roles = this.#holders.rolesOf(row);
     const identity = {
-      ...{ accessor, name, policies: policiesOf(row), namespace, root: grants.root },
+      ...{ accessor, name, policies: [...policiesOf(row), ...roles.policies], namespace, root: grants.root },
+      ...(roles.links.length > 0 && { roles: roles.links }),
       ...(row.family === "batch" && { batch: { parent: row.parent } }),
     };
     const networks = row.bound_cidrs === null ? [] : (JSON.parse(row.bound_cidrs) as string[]);

@@ -127,6 +127,7 @@ export class BatchTokens {
       auth_entry: null,
       bound_cidrs: networks,
       role,
+      roles: null,
     };
   }
 

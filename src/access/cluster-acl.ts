@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { AclRoleLink } from "../contracts/cluster-acl.ts";
 import type { NewEvent } from "../contracts/event.ts";
 import { accessAccount } from "../contracts/event-accounts.ts";
 import type { AclPolicy, AclRules, JobAcl, NamedRules, Policy } from "../contracts/policies.ts";
@@ -18,9 +19,11 @@ const goDuration = (seconds: number): string => {
   return `${h > 0 ? `${h}h` : ""}${h > 0 || m > 0 ? `${m}m` : ""}${s}s`;
 };
 
-const digest = (...parts: string[]): string => createHash("sha256").update(parts.join("\0")).digest("base64");
+/** The `Hash` of an object: it changes with any of the parts. */
+export const digest = (...parts: string[]): string => createHash("sha256").update(parts.join("\0")).digest("base64");
 
-export function aclToken(row: TokenRow, secret = ""): AclToken {
+/** @param roles the roles of the token that exist; by default their ids as stored */
+export function aclToken(row: TokenRow, secret = "", roles: readonly AclRoleLink[] = storedRoles(row)): AclToken {
   const policies = policiesOf(row);
   const management = policies.includes("root");
   return {
@@ -30,15 +33,18 @@ export function aclToken(row: TokenRow, secret = ""): AclToken {
     ExpirationTTL: goDuration(row.ttl),
     ExpirationTime: row.expires === null ? null : new Date(row.expires).toISOString(),
     Global: row.global === 1,
-    Hash: digest(row.name, row.policies, String(row.global)),
+    Hash: digest(row.name, row.policies, String(row.global), ...(row.roles === null ? [] : [row.roles])),
     ModifyIndex: row.modify_index,
     Name: row.name,
     Policies: management ? null : policies,
-    Roles: [],
+    Roles: roles,
     SecretID: secret,
     Type: management ? "management" : "client",
   };
 }
+
+const storedRoles = ({ roles }: TokenRow): AclRoleLink[] =>
+  roles === null ? [] : (JSON.parse(roles) as string[]).map((ID) => ({ ID, Name: "" }));
 
 /** Null for an empty list, as upstream writes it. */
 const some = <T>(list: readonly T[]): readonly T[] | null => (list.length > 0 ? list : null);
@@ -87,7 +93,14 @@ export const aclPolicy = (row: PolicyRow): AclPolicy => ({
   RulesJSON: aclRules(row),
 });
 
-const event = (Topic: string, Type: string, Key: string, namespace: string, object: object): NewEvent => ({
+/** An event of the cluster API, whose payload is named like its topic. */
+export const clusterEvent = (
+  Topic: string,
+  Type: string,
+  Key: string,
+  namespace: string,
+  object: object,
+): NewEvent => ({
   Topic,
   Type,
   Key,
@@ -97,10 +110,13 @@ const event = (Topic: string, Type: string, Key: string, namespace: string, obje
   Payload: { [Topic]: object },
 });
 
-export const tokenUpserted = (row: TokenRow): NewEvent =>
-  event("ACLToken", "ACLTokenUpserted", row.accessor, row.namespace, { ...aclToken(row), ModifyIndex: null });
+export const tokenUpserted = (row: TokenRow, roles?: readonly AclRoleLink[]): NewEvent =>
+  clusterEvent("ACLToken", "ACLTokenUpserted", row.accessor, row.namespace, {
+    ...aclToken(row, "", roles),
+    ModifyIndex: null,
+  });
 export const tokenDeleted = (row: TokenRow): NewEvent =>
-  event("ACLToken", "ACLTokenDeleted", row.accessor, row.namespace, aclToken(row));
+  clusterEvent("ACLToken", "ACLTokenDeleted", row.accessor, row.namespace, aclToken(row));
 
 const policyKey = (row: PolicyRow): string => row.namespace + row.name;
 /**
@@ -114,9 +130,12 @@ const eventPolicy = (row: PolicyRow): AclPolicy => ({
   Name: policyKey(row),
 });
 export const policyUpserted = (row: PolicyRow): NewEvent =>
-  event("ACLPolicy", "ACLPolicyUpserted", policyKey(row), row.namespace, { ...eventPolicy(row), ModifyIndex: null });
+  clusterEvent("ACLPolicy", "ACLPolicyUpserted", policyKey(row), row.namespace, {
+    ...eventPolicy(row),
+    ModifyIndex: null,
+  });
 export const policyDeleted = (row: PolicyRow): NewEvent =>
-  event("ACLPolicy", "ACLPolicyDeleted", policyKey(row), row.namespace, eventPolicy(row));
+  clusterEvent("ACLPolicy", "ACLPolicyDeleted", policyKey(row), row.namespace, eventPolicy(row));
 
 /**
  * TTL of a new token in seconds; 0 for none, null if `time` is not in the future. As upstream, a time overrides a TTL.

@@ -1,9 +1,10 @@
 import type { AclToken, AclTokenPage } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { aclToken, tokenUpserted } from "./cluster-acl.ts";
+import type { ClusterRoles } from "./cluster-roles.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import type { ClusterTokenRequest, TokenRow } from "./token.ts";
-import type { TokenRules } from "./token-rules.ts";
+import { roleColumn, type TokenRules } from "./token-rules.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
 import type { TokenStore } from "./token-store.ts";
 import { isWrapping } from "./wrappings.ts";
@@ -14,46 +15,59 @@ export class ClusterTokens {
   readonly #rules: TokenRules;
   readonly #secrets: TokenSecrets;
   readonly #publisher: AccessPublisher;
+  readonly #roles: ClusterRoles;
 
-  constructor(store: TokenStore, rules: TokenRules, secrets: TokenSecrets, publisher: AccessPublisher) {
+  constructor(
+    store: TokenStore,
+    rules: TokenRules,
+    secrets: TokenSecrets,
+    publisher: AccessPublisher,
+    roles: ClusterRoles,
+  ) {
     this.#store = store;
     this.#rules = rules;
     this.#secrets = secrets;
     this.#publisher = publisher;
+    this.#roles = roles;
   }
 
   /** @throws Sealed */
   create(request: ClusterTokenRequest): Result<{ accessor: string; secret: string }> {
-    const draft = this.#rules.draftCluster(request, "v1/acl/token", Date.now());
+    const roles = this.#roles.resolve(request.Roles ?? []);
+    if (!roles.ok) return roles;
+    const draft = this.#rules.draftCluster(request, roles.value, "v1/acl/token", Date.now());
     if (!draft.ok) return draft;
     const secret = crypto.randomUUID();
     const accessor = crypto.randomUUID();
     const token = { ...draft.value, accessor, secret: this.#secrets.seal(accessor, secret) };
     this.#publisher.commit(() => {
       const row = this.#store.insert(secret, token);
-      this.#publisher.emit([tokenUpserted(row)], [{ token: accessor }]);
+      this.#publisher.emit([tokenUpserted(row, this.#roles.of(row).links)], [{ token: accessor }]);
     });
     return ok({ accessor, secret });
   }
 
   /**
-   * Changes name, type and policies. Expiry and `Global` are fixed at creation: as upstream, another value is refused.
+   * Changes name, type, policies and roles. Expiry and `Global` are fixed at creation: as upstream, another value is refused.
    */
   async update(accessor: string, request: ClusterTokenRequest): Promise<Result<AclToken>> {
     const row = this.#store.byAccessor(accessor, Date.now());
     if (!row || row.family === "batch") return refuse("invalid", `cannot find token ${accessor}`);
     const fixed = fixedFieldChange(row, request);
     if (fixed !== null) return refuse("invalid", `token 0 invalid: ${fixed}`);
-    const policies = this.#rules.clusterPolicies(request);
+    const roles = this.#roles.resolve(request.Roles ?? []);
+    if (!roles.ok) return roles;
+    const policies = this.#rules.clusterPolicies(request, roles.value);
     if (!policies.ok) return policies;
     const next = {
       ...row,
       name: request.Name,
       policies: JSON.stringify(policies.value),
+      roles: roleColumn(roles.value),
     };
     this.#publisher.commit(() => {
       this.#store.update(next);
-      this.#publisher.emit([tokenUpserted(next)], [{ token: accessor }]);
+      this.#publisher.emit([tokenUpserted(next, this.#roles.of(next).links)], [{ token: accessor }]);
     });
     await this.#publisher.published();
     return this.read(accessor);
@@ -62,13 +76,15 @@ export class ClusterTokens {
   /** @param reveal include the token's secret if one is stored. @throws Sealed */
   read(accessor: string, reveal = false): Result<AclToken> {
     const row = this.#store.byAccessor(accessor, Date.now(), true);
-    return row ? ok(aclToken(row, reveal ? this.#secrets.reveal(row) : "")) : refuse("missing", "ACL token not found");
+    if (!row) return refuse("missing", "ACL token not found");
+    return ok(aclToken(row, reveal ? this.#secrets.reveal(row) : "", this.#roles.of(row).links));
   }
 
   /** One page of tokens, sorted by accessor. */
   list(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {
     const { rows, next } = this.#store.page(Date.now(), { from, limit, prefix, global: onlyGlobal ? 1 : null });
-    return { tokens: rows.filter((row) => !isWrapping(row)).map((row) => aclToken(row)), next };
+    const shown = rows.filter((row) => !isWrapping(row));
+    return { tokens: shown.map((row) => aclToken(row, "", this.#roles.of(row).links)), next };
   }
 }
 

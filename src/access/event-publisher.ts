@@ -4,6 +4,7 @@ import type { Journal } from "../contracts/event-publisher.ts";
 export type IndexBackfill =
   | { token: string }
   | { policy: [namespace: string, name: string] }
+  | { clusterRole: string }
   | { clusterNamespace: string };
 
 export type AccessPublisher = Journal<IndexBackfill>;

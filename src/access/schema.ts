@@ -175,4 +175,11 @@ export const accessMigrations: Migration[] = [
     sql: `ALTER TABLE wrapped_answers ADD COLUMN asker TEXT;
       CREATE INDEX wrapped_answers_by_asker ON wrapped_answers (asker) WHERE asker IS NOT NULL`,
   },
+  {
+    because: "roles of the cluster API, policies as JSON; tokens.roles = the ids that a token names, NULL = none",
+    sql: `CREATE TABLE cluster_roles (
+      id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, description TEXT NOT NULL, policies TEXT NOT NULL,
+      create_index INTEGER, modify_index INTEGER) STRICT;
+      ALTER TABLE tokens ADD COLUMN roles TEXT`,
+  },
 ];

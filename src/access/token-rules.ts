@@ -119,9 +119,9 @@ export class TokenRules {
     });
   }
 
-  /** Checks a token of the cluster API. @returns the token to store */
-  draftCluster(request: ClusterTokenRequest, path: string, now: number): Result<NewToken> {
-    const policies = this.clusterPolicies(request);
+  /** Checks a token of the cluster API. @param roles ids of its roles @returns the token to store */
+  draftCluster(request: ClusterTokenRequest, roles: readonly string[], path: string, now: number): Result<NewToken> {
+    const policies = this.clusterPolicies(request, roles);
     if (!policies.ok) return policies;
     const seconds = expirationSeconds(request.ExpirationTTL, request.ExpirationTime, now);
     if (seconds === null) {
@@ -134,6 +134,7 @@ export class TokenRules {
       parent: null,
       namespace: "",
       policies: JSON.stringify(policies.value),
+      roles: roleColumn(roles),
       name: request.Name,
       meta: null,
       path,
@@ -152,7 +153,8 @@ export class TokenRules {
     });
   }
 
-  clusterPolicies(request: ClusterTokenRequest): Result<string[]> {
+  /** The policies of a token of the cluster API, checked together with the ids of its roles. */
+  clusterPolicies(request: ClusterTokenRequest, roles: readonly string[]): Result<string[]> {
     const names = policyNames(request.Policies ?? []);
     if (!names.ok) return refuse("invalid", `token 0 invalid: ${names.message}`);
     const named = names.value;
@@ -160,11 +162,12 @@ export class TokenRules {
       return refuse("invalid", "token 0 invalid: token type must be client or management");
     }
     if (request.Type === "management") {
-      return named.length > 0
+      return named.length > 0 || roles.length > 0
         ? refuse("invalid", "token 0 invalid: management token cannot be associated with policies or roles")
         : ok(["root"]);
     }
-    if (named.length === 0) return refuse("invalid", "token 0 invalid: client token missing policies or roles");
+    if (named.length === 0 && roles.length === 0)
+      return refuse("invalid", "token 0 invalid: client token missing policies or roles");
     if (named.includes("root")) return refuse("invalid", "token 0 invalid: policy root belongs to management tokens");
     return ok(named);
   }
@@ -288,6 +291,9 @@ export class TokenRules {
     return ok(dedupe(withDefault ? [...policies, "default"] : policies).sort());
   }
 }
+
+/** The column of a token's roles. */
+export const roleColumn = (ids: readonly string[]): string | null => (ids.length > 0 ? JSON.stringify(ids) : null);
 
 /** Columns that only logins set. */
 const NO_LOGIN = { max_ttl: 0, entity_id: "", auth_mount: null, auth_entry: null, bound_cidrs: null } as const;

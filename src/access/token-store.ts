@@ -110,6 +110,7 @@ export class TokenStore {
       modify_index: null,
       secret: token.secret ?? null,
       role: token.role ?? null,
+      roles: token.roles ?? null,
     } as TokenRow;
     const columns = Object.keys(row);
     this.#sql.exec(
@@ -122,7 +123,7 @@ export class TokenStore {
   /** Stores the changes of a renewal or an update. */
   update(row: TokenRow): void {
     this.#sql.exec(
-      `UPDATE tokens SET policies = ?, name = ?, expires = ?, renewed = ?, uses = ?, orphan = ?, parent = ?, global = ?,
+      `UPDATE tokens SET policies = ?, name = ?, expires = ?, renewed = ?, uses = ?, orphan = ?, parent = ?, global = ?, roles = ?,
        modify_index = NULL WHERE hash = ?`,
       row.policies,
       row.name,
@@ -132,6 +133,7 @@ export class TokenStore {
       row.orphan,
       row.parent,
       row.global,
+      row.roles,
       row.hash,
     );
   }

@@ -1,13 +1,12 @@
 import * as z from "zod";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import {
-  asDuration,
+  caseless,
   duration,
   echoed,
   flag,
   integer,
-  LONGEST_DURATION,
-  parseDuration,
+  nanoseconds,
   stringList,
   stringMap,
 } from "../platform/http/fields.ts";
@@ -53,15 +52,21 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
   auth_entry: string | null;
   /** Networks that the token may be used from, as JSON; null for all. */
   bound_cidrs: string | null;
+  /** Ids of roles of the cluster API, as JSON; null for none. */
+  roles: string | null;
   /** The role of `auth/token/create/:role`, in the token's namespace; null for none. */
   role: string | null;
 }
 
 /** A token to store, without the columns that storing it sets. */
-export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "modify_index" | "secret" | "role"> & {
+export type NewToken = Omit<
+  TokenRow,
+  "hash" | "accessor" | "create_index" | "modify_index" | "secret" | "role" | "roles"
+> & {
   accessor?: string;
   secret?: TokenRow["secret"];
   role?: string | null;
+  roles?: string | null;
 };
 
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
@@ -98,18 +103,8 @@ export const TokenRequest = z.object({
 });
 export type TokenRequest = z.infer<typeof TokenRequest>;
 
-/** `ExpirationTTL` in seconds, rounded up, from nanoseconds or a duration text. Empty and 0 mean no TTL. */
-const expirationTtl = () =>
-  asDuration(
-    z.union([z.string(), z.number()]).transform((given, context) => {
-      const seconds = typeof given === "number" ? Math.ceil(given / 1e9) : parseDuration(given);
-      const isLess = typeof given === "number" ? given < 0 : seconds !== null && seconds < 0;
-      if (seconds !== null && !isLess && seconds <= LONGEST_DURATION) return seconds;
-      const message = isLess ? "should not be negative" : 'must be nanoseconds or a duration such as "1h30m"';
-      context.addIssue({ code: "custom", message });
-      return z.NEVER;
-    }),
-  );
+const MAX_ROLES = 64;
+const RoleLink = caseless(z.object({ ID: z.string().max(128).default(""), Name: z.string().max(128).default("") }));
 
 /** Body of `/v1/acl/token`; keys are normalized by the decoder of `src/routes/server/body.ts`. */
 export const ClusterTokenRequest = z.object({
@@ -117,9 +112,9 @@ export const ClusterTokenRequest = z.object({
   Name: z.string().max(256).default(""),
   Type: z.string().default("client"),
   Policies: z.array(z.string()).refine(notTooMany, TOO_MANY).nullish(),
-  Roles: z.array(z.unknown()).max(0, "Roles: roles are not supported").nullish(),
+  Roles: z.array(RoleLink).max(MAX_ROLES, `at most ${MAX_ROLES} roles`).nullish(),
   Global: z.boolean().nullish(),
-  ExpirationTTL: expirationTtl().nullish(),
+  ExpirationTTL: nanoseconds().nullish(),
   ExpirationTime: z.string().nullish(),
   ...echoed("SecretID", "Hash", "CreateTime", "CreateIndex", "ModifyIndex"),
 });

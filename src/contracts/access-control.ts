@@ -3,6 +3,7 @@ import type { Refusal, Result } from "../lib/result.ts";
 import type { KnownPage, ObjectName } from "../platform/durable/object-kinds.ts";
 import type { Identity } from "../platform/http/exchange.ts";
 import type { AuthApi } from "./auth.ts";
+import type { ClusterAclApi } from "./cluster-acl.ts";
 import type { ClusterRights } from "./cluster-rights.ts";
 import type { CubbyholeOwner, CubbyholeRights } from "./cubbyhole.ts";
 import type { IdentityApi } from "./identity.ts";
@@ -158,7 +159,7 @@ export interface ResultantAcl {
 }
 
 /** The methods of `AccessControl` that other objects and Workers call. */
-export interface AccessControlApi extends StoredObjectApi, AuthApi, IdentityApi, QuotasApi {
+export interface AccessControlApi extends StoredObjectApi, AuthApi, ClusterAclApi, IdentityApi, QuotasApi {
   /** Resolves the namespace of a path that needs no token. */
   locate(namespace: string, path: string): Result<Located>;
   /** Authorizes a request. Counts one use of a token with limited uses. */

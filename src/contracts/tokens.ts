@@ -1,4 +1,6 @@
+import type { AclRoleLink } from "./cluster-acl.ts";
 import type { Capability } from "./policies.ts";
+
 /** The beginning of every batch token. */
 export const BATCH_PREFIX = "hvb.";
 /** Maximum length of a batch token, in characters. */
@@ -68,6 +70,8 @@ export interface ClusterTokenBody {
   readonly Name: string;
   readonly Type: string;
   readonly Policies?: readonly string[] | null | undefined;
+  /** Roles by id or, where the id is empty, by name. */
+  readonly Roles?: readonly AclRoleLink[] | null | undefined;
   readonly Global?: boolean | null | undefined;
   /** Seconds, rounded up. */
   readonly ExpirationTTL?: number | null | undefined;
@@ -127,8 +131,8 @@ export interface AclToken {
   ModifyIndex: number | null;
   Name: string;
   Policies: string[] | null;
-  /** Always empty; clients count the entries. */
-  Roles: [];
+  /** The roles of the token that exist. */
+  Roles: readonly AclRoleLink[];
   /** Set on creation and for readers with the right (docs/reference/compatibility.md); empty otherwise. */
   SecretID: string;
   Type: "client" | "management";

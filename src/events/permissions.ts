@@ -142,12 +142,12 @@ export class Permissions {
     if (permission.readers === 0) this.#held.delete(keyOf(permission.question));
   }
 
-  /** Marks permissions as unsure after changes of tokens or policies. */
+  /** Marks permissions as unsure after changes of tokens, policies or roles. */
   onHeaders(headers: readonly EventHeader[]): void {
     for (const { Topic, Key } of headers) {
-      if (Topic !== "ACLToken" && Topic !== "ACLPolicy") continue;
+      if (Topic !== "ACLToken" && Topic !== "ACLPolicy" && Topic !== "ACLRole") continue;
       for (const permission of this.#all()) {
-        if (Topic === "ACLPolicy" || endsWithToken(permission.question.accessor, Key)) permission.invalidate();
+        if (Topic !== "ACLToken" || endsWithToken(permission.question.accessor, Key)) permission.invalidate();
       }
     }
   }

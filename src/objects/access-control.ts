@@ -26,6 +26,7 @@ import type {
   ServiceStatus,
 } from "../contracts/access-control.ts";
 import type { AuthEntryName, AuthMount, AuthMountBody, AuthPlace, AuthTuneBody, Login } from "../contracts/auth.ts";
+import type { AclRole, AclRoleBody } from "../contracts/cluster-acl.ts";
 import type { CubbyholeOwner, CubbyholeRights } from "../contracts/cubbyhole.ts";
 import { destinationKeyOf } from "../contracts/destination.ts";
 import type {
@@ -551,6 +552,24 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   async deleteClusterToken(accessor: string): Promise<Result<null>> {
     const revoked = await this.revokeToken({ accessor, within: "" });
     return revoked.ok ? revoked : refuse("invalid", `Cannot delete nonexistent tokens: ${accessor}`);
+  }
+
+  // ---- roles of the cluster routes ----
+
+  listClusterRoles(prefix: string): AclRole[] {
+    return this.#parts.clusterRoles.list(prefix);
+  }
+
+  readClusterRole(key: { readonly id: string } | { readonly name: string }): AclRole | null {
+    return this.#parts.clusterRoles.read(key);
+  }
+
+  putClusterRole(id: string | null, body: AclRoleBody): Promise<Result<AclRole>> {
+    return this.#parts.clusterRoles.put(id, body);
+  }
+
+  deleteClusterRole(id: string): Promise<Result<{ index: number | null }>> {
+    return this.#parts.clusterRoles.delete(id);
   }
 
   // ---- snapshots and restores ----

@@ -1,6 +1,7 @@
 import type { AuthType } from "../contracts/auth.ts";
 import type { MountRoutes } from "../contracts/mount.ts";
 import { aclRoutes } from "./acl.ts";
+import { aclRoleRoutes } from "./acl-roles.ts";
 import { activationRoutes } from "./activation.ts";
 import { agentSelfRoutes } from "./agent-self.ts";
 import { agentRoutes } from "./agents.ts";
@@ -107,6 +108,7 @@ export const mountedRoutes: Readonly<Record<string, RouteTable<SecretsRoute | Op
 
 export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...aclRoutes,
+  ...aclRoleRoutes,
   ...clusterNamespaceRoutes,
   ...clusterObjectRoutes,
   ...jobRoutes,

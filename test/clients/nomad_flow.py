@@ -63,6 +63,13 @@ def _():
     client.acl.update_token(made["AccessorID"], made)
     assert any(token["Name"] == "renamed" for token in client.acl.get_tokens())
     client.acl.delete_token(made["AccessorID"])
+    role = client.acl.request("role", json={"Name": "py-role", "Policies": [{"Name": "py-reader"}]}, method="post").json()
+    held = client.acl.create_token({"Name": "py", "Type": "client", "Roles": [{"Name": "py-role"}]})
+    assert held["Roles"] == [{"ID": role["ID"], "Name": "py-role"}], held
+    own = nomad.Nomad(host=url.hostname, port=url.port, token=held["SecretID"], timeout=15)
+    assert isinstance(own.jobs.get_jobs(), list)
+    client.acl.request("role", role["ID"], method="delete")
+    client.acl.delete_token(held["AccessorID"])
     client.acl.delete_policy("py-reader")
 
 

@@ -51,14 +51,14 @@ export const events: Mutation[] = [
   },
   {
     ...RIGHTS,
-    find: 'if (Topic !== "ACLToken" && Topic !== "ACLPolicy") continue;',
+    find: 'if (Topic !== "ACLToken" && Topic !== "ACLPolicy" && Topic !== "ACLRole") continue;',
     replace: 'if (Topic !== "ACLToken") continue;',
     promise: "A change of policies is asked about before anything more is shown",
   },
   {
     ...RIGHTS,
-    find: 'Topic === "ACLPolicy" || endsWithToken(permission.question.accessor, Key)',
-    replace: 'Topic === "ACLPolicy" || permission.question.accessor !== Key',
+    find: 'Topic !== "ACLToken" || endsWithToken(permission.question.accessor, Key)',
+    replace: 'Topic !== "ACLToken" || permission.question.accessor !== Key',
     promise: "A change of a token is asked about for its own streams",
   },
   {

@@ -87,7 +87,7 @@ describe("tokens of the cluster API", () => {
     [{ Type: "management", ExpirationTTL: "soon" }, "ExpirationTTL"],
     [{ Type: "management", ExpirationTTL: -1 }, "ExpirationTTL"],
     [{ Type: "management", ExpirationTime: "2001-01-01T00:00:00Z" }, "ExpirationTime"],
-    [{ Type: "client", Policies: ["p"], Roles: [{ ID: "r" }] }, "Roles"],
+    [{ Type: "client", Policies: ["p"], Roles: [{ ID: "r" }] }, "cannot find role r"],
     [{ Type: "management", AccessorID: crypto.randomUUID() }, "AccessorID"],
     [{ Type: "client", Policies: "p" }, "Policies"],
   ])("return 400 in plain text for %j", async (body, because) => {

@@ -235,6 +235,8 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is created for a caller with the secret, and works in both APIs"],
   [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", applied("nomad_acl_policy")],
   [/acl\/token/, "AccessorID Name Type Policies Roles Global", ACL],
+  [/acl\/role/, "ID Name Description Policies", "acl-roles › return every field, by id and by name, and send events"],
+  [/acl\/token/, "Roles ID", "acl-roles › names them by id or by name, and returns both"],
   [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › accept an expiry in nanoseconds, as a duration or as a time"],
   [
     /^POST \/namespace/,

@@ -49,6 +49,21 @@ it("tokens, policies and namespaces of areas C and D", async () => {
   await any("GET", "/v1/namespace/dev");
 });
 
+it("roles of areas C and D", async () => {
+  const { ok, any } = bound(run);
+  await ok("POST", "/v1/acl/policy/reader", { Rules: 'node { policy = "read" }' });
+  const { body: role } = await ok("POST", "/v1/acl/role", { Name: "ops", Policies: [{ Name: "reader" }] });
+  await ok("GET", "/v1/acl/roles?prefix=");
+  await ok("GET", "/v1/acl/role/name/ops");
+  await ok("GET", `/v1/acl/role/${role.ID}`);
+  await ok("POST", `/v1/acl/role/${role.ID}`, { ...role, Description: "operators" });
+  await ok("POST", "/v1/acl/token", { Name: "ci", Type: "client", Roles: [{ Name: "ops" }] });
+  await ok("GET", "/v1/acl/tokens");
+  await ok("DELETE", `/v1/acl/role/${role.ID}`);
+  await any("GET", `/v1/acl/role/${role.ID}`);
+  await any("POST", "/v1/acl/role", { Name: "ops" });
+});
+
 it("the first token of a deployment", async () => {
   await runInDurableObject(accessObject(), (object, { storage: { sql } }) => {
     sql.exec("DELETE FROM tokens");

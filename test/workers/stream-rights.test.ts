@@ -96,6 +96,24 @@ describe("a token that loses its rights", () => {
     await noReaders();
   });
 
+  it.each([
+    [
+      "when its role loses the policy",
+      (role: object & { ID: string }) => put(`/v1/acl/role/${role.ID}`, { ...role, Policies: [{ Name: "default" }] }),
+    ],
+    ["when its role is deleted", ({ ID }: { ID: string }) => del(`/v1/acl/role/${ID}`)],
+  ])("ends its streams, %s", async (_when, lose) => {
+    const role = (await put("/v1/acl/role", { Name: "readers", Policies: [{ Name: "read" }] })).body;
+    const made = await put("/v1/acl/token", { Name: "reader", Type: "client", Roles: [{ Name: "readers" }] });
+    const stream = await jobs(made.body);
+    await appendKeys("before");
+    expect(await keysUntil(stream, "before")).toEqual(["before"]);
+    expect((await lose(role)).status).toBe(200);
+    await appendKeys("after");
+    expect(await toTheEnd(stream)).toEqual({ keys: [], error: undefined });
+    await noReaders();
+  });
+
   it("gets nothing more of its backlog, either", async () => {
     const token = await tokenOf(["read"]);
     const payload = { Job: { ID: "x".repeat(100_000) } };

@@ -23,7 +23,7 @@ const token = {
   ExpirationTime: timeOrNull,
   ...{ Global: z.boolean(), Hash: z.string(), Name: z.string() },
   Policies: z.array(z.string()).nullable().describe("Null for a management token."),
-  Roles: z.array(z.never()).describe("There are none."),
+  Roles: z.array(z.object({ ID: z.string(), Name: z.string() })).describe("Those that exist."),
   Type: z.enum(["client", "management"]),
 };
 const Token = z
@@ -59,6 +59,7 @@ const written = {
     AccessorID: "Of the token in the path.",
     Type: { type: "string", enum: ["client", "management"], default: "client" },
     Policies: "Names of policies; none for a management token.",
+    Roles: "Roles, each by its ID or Name; none for a management token.",
     ExpirationTTL: 'How long it lives, such as "8h"; or `ExpirationTime`.',
     ExpirationTime: "When it ends, in RFC 3339.",
   },

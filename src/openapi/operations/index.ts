@@ -2,6 +2,7 @@ import type { Group } from "../operation.ts";
 import { authMethods } from "./auth-methods.ts";
 import { backup } from "./backup.ts";
 import { clusterAccess } from "./cluster-access.ts";
+import { clusterAcl } from "./cluster-acl.ts";
 import { clusterOperator } from "./cluster-operator.ts";
 import { credentials } from "./credentials.ts";
 import { cubbyhole } from "./cubbyhole.ts";
@@ -42,6 +43,7 @@ export const groups: readonly Group[] = [
   identityEntities,
   policies,
   clusterAccess,
+  clusterAcl,
   system,
   systemInfo,
   operability,

@@ -7,7 +7,10 @@ import { MAX_PATH } from "./target.ts";
 export interface Identity {
   readonly accessor: string;
   readonly name: string;
+  /** Names of policies, also of those that the token holds by roles. */
   readonly policies: readonly string[];
+  /** Roles of the cluster API; absent for none. */
+  readonly roles?: readonly { readonly ID: string; readonly Name: string }[];
   /** The namespace the token belongs to. */
   readonly namespace: string;
   readonly root: boolean;

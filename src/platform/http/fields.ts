@@ -106,6 +106,24 @@ export const signedDuration = () =>
       .meta({ type: ["integer", "string"] }),
   );
 
+/**
+ * Seconds, as clients of the cluster API write durations: an integer is nanoseconds, a text a duration such as "1h30m".
+ * A fraction of a second rounds away from zero. @param least negative values have a meaning when it is below 0
+ */
+export const nanoseconds = ({ least = 0 } = {}) =>
+  asDuration(
+    z.union([z.string(), z.number()]).transform((given, context) => {
+      const seconds = typeof given === "number" ? awayFromZero(given / 1e9) : parseDuration(given);
+      if (seconds !== null && seconds >= least && seconds <= LONGEST_DURATION) return seconds;
+      const isLess = seconds !== null && seconds < least;
+      const message = isLess ? "should not be negative" : 'must be nanoseconds or a duration such as "1h30m"';
+      context.addIssue({ code: "custom", message });
+      return z.NEVER;
+    }),
+  );
+
+const awayFromZero = (value: number): number => (value < 0 ? 0 - Math.ceil(-value) : Math.ceil(value)) + 0;
+
 const echoedSchemas = new WeakSet<z.core.$ZodType>();
 
 /** Whether a field is accepted only because clients send it back. */

@@ -223,6 +223,26 @@ func nomadSteps(address, root string) []step {
 				equal("policies", found.Policies, []string{"go-reader"})
 				_, failure = client.ACLTokens().Delete(made.AccessorID, nil)
 				check(failure)
+				policies := []*nomad.ACLRolePolicyLink{{Name: "go-reader"}}
+				role, _, failure := client.ACLRoles().Create(&nomad.ACLRole{Name: "go-role", Policies: policies}, nil)
+				check(failure)
+				links := []*nomad.ACLTokenRoleLink{{Name: "go-role"}}
+				held, _, failure := client.ACLTokens().Create(&nomad.ACLToken{Name: "go", Type: "client", Roles: links}, nil)
+				check(failure)
+				equal("role", *held.Roles[0], nomad.ACLTokenRoleLink{ID: role.ID, Name: "go-role"})
+				role.Description = "by Go"
+				_, _, failure = client.ACLRoles().Update(role, nil)
+				check(failure)
+				named, _, failure := client.ACLRoles().GetByName("go-role", nil)
+				check(failure)
+				equal("description", named.Description, "by Go")
+				listed, _, failure := client.ACLRoles().List(nil)
+				check(failure)
+				equal("roles", len(listed), 1)
+				_, failure = client.ACLRoles().Delete(role.ID, nil)
+				check(failure)
+				_, failure = client.ACLTokens().Delete(held.AccessorID, nil)
+				check(failure)
 			})
 		}},
 		{"nomad: namespaces", func() error {

@@ -1,0 +1,77 @@
+import * as z from "zod";
+import type { AclRole } from "../contracts/cluster-acl.ts";
+import { accessControl, eventLog } from "../contracts/stubs.ts";
+import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { caseless, echoed } from "../platform/http/fields.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
+
+/** Roles of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/roles). */
+
+const MAX_POLICIES = 256;
+
+const RoleBody = caseless(
+  z.object({
+    ID: z.string().max(128).default(""),
+    Name: z.string().default(""),
+    Description: z.string().default(""),
+    Policies: z
+      .array(caseless(z.object({ Name: z.string() })))
+      .max(MAX_POLICIES, `at most ${MAX_POLICIES} policies`)
+      .nullish(),
+    ...echoed("Hash", "CreateIndex", "ModifyIndex"),
+  }),
+);
+
+const param = (call: AuthorisedCall, name: string): string => call.params[name] ?? "";
+const holds = (call: AuthorisedCall, is: (role: { readonly ID: string; readonly Name: string }) => boolean): boolean =>
+  call.grant.cluster.management || (call.grant.identity.roles ?? []).some(is);
+
+async function list(call: AuthorisedCall): Promise<Response> {
+  const roles = await accessControl(call.env).listClusterRoles(call.query.get("prefix") ?? "");
+  const visible = roles.filter((role) => holds(call, ({ ID }) => ID === role.ID));
+  return clusterJson(call, visible, { index: await eventLog(call.env).newest() });
+}
+
+async function write(call: AuthorisedCall, body: z.output<typeof RoleBody>): Promise<Response> {
+  const { ID, Name, Description, Policies } = body;
+  const at = call.params["id"];
+  if (at !== undefined && ID !== "" && ID !== at) throw badRequest("ACL role ID does not match request path");
+  const role = { Name, Description, Policies: Policies ?? [] };
+  return answer(call, unwrap(await accessControl(call.env).putClusterRole(at ?? (ID || null), role)));
+}
+
+function answer(call: AuthorisedCall, role: AclRole | null): Response {
+  if (!role) throw notFound("ACL role not found");
+  return clusterJson(call, role, { index: role.ModifyIndex });
+}
+
+const writes = { rights: "management", fresh: true, body: RoleBody, handle: write } as const;
+
+export const aclRoleRoutes = [
+  cluster({ verb: "GET", path: "/acl/roles", rights: "any", fresh: true, handle: list }),
+  cluster({ verb: "POST", path: "/acl/role", ...writes }),
+  cluster({
+    verb: "GET",
+    path: "/acl/role/name/:name",
+    rights: (_rights, call) => holds(call, ({ Name }) => Name === param(call, "name")),
+    fresh: true,
+    handle: async (call) => answer(call, await accessControl(call.env).readClusterRole({ name: param(call, "name") })),
+  }),
+  cluster({
+    verb: "GET",
+    path: "/acl/role/:id",
+    rights: (_rights, call) => holds(call, ({ ID }) => ID === param(call, "id")),
+    fresh: true,
+    handle: async (call) => answer(call, await accessControl(call.env).readClusterRole({ id: param(call, "id") })),
+  }),
+  cluster({ verb: "POST", path: "/acl/role/:id", ...writes }),
+  cluster({
+    verb: "DELETE",
+    path: "/acl/role/:id",
+    rights: "management",
+    fresh: true,
+    handle: async (call) =>
+      clusterEmpty({ index: unwrap(await accessControl(call.env).deleteClusterRole(param(call, "id"))).index }),
+  }),
+];
