@@ -13,7 +13,10 @@ import { AuthMethods } from "./auth-methods.ts";
 import { AuthMountTable } from "./auth-mounts.ts";
 import { Authorizer } from "./authorize.ts";
 import { BatchTokens } from "./batch-tokens.ts";
+import { BindingRules } from "./binding-rules.ts";
 import { Bootstrap } from "./bootstrap.ts";
+import { ClusterAuthMethods } from "./cluster-auth-methods.ts";
+import { ClusterLogins } from "./cluster-logins.ts";
 import { ClusterNamespaces } from "./cluster-namespaces.ts";
 import { ClusterRoles } from "./cluster-roles.ts";
 import { ClusterTokens } from "./cluster-tokens.ts";
@@ -78,6 +81,9 @@ export class AccessParts {
   readonly tokens: SecretsTokens;
   readonly clusterRoles: ClusterRoles;
   readonly clusterTokens: ClusterTokens;
+  readonly clusterAuthMethods: ClusterAuthMethods;
+  readonly bindingRules: BindingRules;
+  readonly clusterLogins: ClusterLogins;
   readonly policies: PolicyAdmin;
   readonly namespaces: NamespaceAdmin;
   readonly clusterNamespaces: ClusterNamespaces;
@@ -165,6 +171,12 @@ export class AccessParts {
     });
     const { tokenSecrets, publisher, clusterRoles } = this;
     this.clusterTokens = new ClusterTokens(this.tokenStore, rules, tokenSecrets, publisher, clusterRoles);
+    this.clusterAuthMethods = new ClusterAuthMethods(sql, this.keys, publisher);
+    this.bindingRules = new BindingRules(sql, this.clusterAuthMethods, publisher);
+    this.clusterLogins = new ClusterLogins({
+      ...{ methods: this.clusterAuthMethods, rules: this.bindingRules, roles: clusterRoles },
+      ...{ policies: this.policyStore, tokens: this.clusterTokens },
+    });
     this.policies = new PolicyAdmin(this.policyStore, this.namespaceTree, this.publisher);
     const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);
     this.terms = new KeyRotation({ sql, commit, enlist: enlistTerm }, this.deploymentState, this.keys, this.mountTable);
@@ -271,6 +283,8 @@ export class AccessParts {
   #backfillIndex(stamp: IndexBackfill, index: number): void {
     if ("token" in stamp) this.tokenStore.backfillIndex(stamp.token, index);
     else if ("policy" in stamp) this.policyStore.backfillIndex(...stamp.policy, index);
+    else if ("clusterAuthMethod" in stamp) this.clusterAuthMethods.backfillIndex(stamp.clusterAuthMethod, index);
+    else if ("bindingRule" in stamp) this.bindingRules.backfillIndex(stamp.bindingRule, index);
     else if ("clusterRole" in stamp) this.clusterRoles.backfillIndex(stamp.clusterRole, index);
     else this.clusterNamespaces.backfillIndex(stamp.clusterNamespace, index);
   }

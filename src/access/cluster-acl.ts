@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import type { AclRoleLink } from "../contracts/cluster-acl.ts";
 import type { NewEvent } from "../contracts/event.ts";
 import { accessAccount } from "../contracts/event-accounts.ts";
 import type { AclPolicy, AclRules, JobAcl, NamedRules, Policy } from "../contracts/policies.ts";
-import type { AclToken } from "../contracts/tokens.ts";
+import type { AclRoleLink, AclToken } from "../contracts/tokens.ts";
 import type { PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 

@@ -1,5 +1,6 @@
-import type { AclRole, AclRoleBody, AclRoleLink } from "../contracts/cluster-acl.ts";
+import type { AclRole, AclRoleBody } from "../contracts/cluster-acl.ts";
 import type { NewEvent } from "../contracts/event.ts";
+import type { AclRoleLink } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { upperBound } from "../lib/text-range.ts";
 import { clusterEvent, digest } from "./cluster-acl.ts";

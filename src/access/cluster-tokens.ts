@@ -1,13 +1,20 @@
-import type { AclToken, AclTokenPage } from "../contracts/tokens.ts";
+import type { AclToken, AclTokenPage, ClusterTokenBody } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { aclToken, tokenUpserted } from "./cluster-acl.ts";
 import type { ClusterRoles } from "./cluster-roles.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
-import type { ClusterTokenRequest, TokenRow } from "./token.ts";
+import type { TokenRow } from "./token.ts";
 import { roleColumn, type TokenRules } from "./token-rules.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
 import type { TokenStore } from "./token-store.ts";
 import { isWrapping } from "./wrappings.ts";
+
+interface Origin {
+  readonly path: string;
+  readonly readable: boolean;
+}
+
+const BY_REQUEST: Origin = { path: "v1/acl/token", readable: true };
 
 /** Creates, changes and lists tokens for the cluster API, which shows the tokens of all APIs. */
 export class ClusterTokens {
@@ -31,15 +38,18 @@ export class ClusterTokens {
     this.#roles = roles;
   }
 
-  /** @throws Sealed */
-  create(request: ClusterTokenRequest): Result<{ accessor: string; secret: string }> {
+  /**
+   * @param origin the path that the token shows, and whether management may read its secret
+   * @throws Sealed
+   */
+  create(request: ClusterTokenBody, origin: Origin = BY_REQUEST): Result<{ accessor: string; secret: string }> {
     const roles = this.#roles.resolve(request.Roles ?? []);
     if (!roles.ok) return roles;
-    const draft = this.#rules.draftCluster(request, roles.value, "v1/acl/token", Date.now());
+    const draft = this.#rules.draftCluster(request, roles.value, origin.path, Date.now());
     if (!draft.ok) return draft;
     const secret = crypto.randomUUID();
     const accessor = crypto.randomUUID();
-    const token = { ...draft.value, accessor, secret: this.#secrets.seal(accessor, secret) };
+    const token = { ...draft.value, accessor, secret: origin.readable ? this.#secrets.seal(accessor, secret) : null };
     this.#publisher.commit(() => {
       const row = this.#store.insert(secret, token);
       this.#publisher.emit([tokenUpserted(row, this.#roles.of(row).links)], [{ token: accessor }]);
@@ -50,7 +60,7 @@ export class ClusterTokens {
   /**
    * Changes name, type, policies and roles. Expiry and `Global` are fixed at creation: as upstream, another value is refused.
    */
-  async update(accessor: string, request: ClusterTokenRequest): Promise<Result<AclToken>> {
+  async update(accessor: string, request: ClusterTokenBody): Promise<Result<AclToken>> {
     const row = this.#store.byAccessor(accessor, Date.now());
     if (!row || row.family === "batch") return refuse("invalid", `cannot find token ${accessor}`);
     const fixed = fixedFieldChange(row, request);
@@ -89,10 +99,7 @@ export class ClusterTokens {
 }
 
 /** The refusal of a change to a field that is fixed at creation; null for none. */
-function fixedFieldChange(
-  row: TokenRow,
-  { Global, ExpirationTTL, ExpirationTime }: ClusterTokenRequest,
-): string | null {
+function fixedFieldChange(row: TokenRow, { Global, ExpirationTTL, ExpirationTime }: ClusterTokenBody): string | null {
   if (typeof Global === "boolean" && Global !== (row.global === 1)) return "cannot toggle global mode";
   // Go clients send the zero value for an omitted field.
   const ttl = ExpirationTTL ?? 0;

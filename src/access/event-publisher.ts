@@ -5,6 +5,8 @@ export type IndexBackfill =
   | { token: string }
   | { policy: [namespace: string, name: string] }
   | { clusterRole: string }
+  | { clusterAuthMethod: string }
+  | { bindingRule: string }
   | { clusterNamespace: string };
 
 export type AccessPublisher = Journal<IndexBackfill>;

@@ -182,4 +182,14 @@ export const accessMigrations: Migration[] = [
       create_index INTEGER, modify_index INTEGER) STRICT;
       ALTER TABLE tokens ADD COLUMN roles TEXT`,
   },
+  {
+    because: "auth methods of the cluster API, settings sealed, and their binding rules as JSON",
+    sql: `CREATE TABLE cluster_auth_methods (
+      name TEXT PRIMARY KEY, type TEXT NOT NULL, is_default INTEGER NOT NULL, hash TEXT NOT NULL, value BLOB NOT NULL,
+      create_index INTEGER, modify_index INTEGER) STRICT;
+      CREATE TABLE binding_rules (
+      id TEXT PRIMARY KEY, auth_method TEXT NOT NULL, value TEXT NOT NULL,
+      create_index INTEGER, modify_index INTEGER) STRICT;
+      CREATE INDEX binding_rules_by_method ON binding_rules (auth_method)`,
+  },
 ];

@@ -1,4 +1,4 @@
-import type { AuthBlock, TokenRole } from "../contracts/tokens.ts";
+import type { AuthBlock, ClusterTokenBody, TokenRole } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { batchProblem, isBatchRequest } from "./batch-tokens.ts";
@@ -8,7 +8,6 @@ import type { PathEvaluator } from "./path-evaluator.ts";
 import type { PolicyStore } from "./policy-store.ts";
 import { boundNetworks, lesser, lesserOf, refusedAlias, rolePolicies, rulesPolicies } from "./role-rules.ts";
 import {
-  type ClusterTokenRequest,
   dedupe,
   displayName,
   expiryFor,
@@ -120,7 +119,7 @@ export class TokenRules {
   }
 
   /** Checks a token of the cluster API. @param roles ids of its roles @returns the token to store */
-  draftCluster(request: ClusterTokenRequest, roles: readonly string[], path: string, now: number): Result<NewToken> {
+  draftCluster(request: ClusterTokenBody, roles: readonly string[], path: string, now: number): Result<NewToken> {
     const policies = this.clusterPolicies(request, roles);
     if (!policies.ok) return policies;
     const seconds = expirationSeconds(request.ExpirationTTL, request.ExpirationTime, now);
@@ -154,7 +153,7 @@ export class TokenRules {
   }
 
   /** The policies of a token of the cluster API, checked together with the ids of its roles. */
-  clusterPolicies(request: ClusterTokenRequest, roles: readonly string[]): Result<string[]> {
+  clusterPolicies(request: ClusterTokenBody, roles: readonly string[]): Result<string[]> {
     const names = policyNames(request.Policies ?? []);
     if (!names.ok) return refuse("invalid", `token 0 invalid: ${names.message}`);
     const named = names.value;

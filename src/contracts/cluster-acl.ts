@@ -1,10 +1,6 @@
 import type { Result } from "../lib/result.ts";
-
-/** A role as a token names it. The id decides; the name is the role's name at the time of the answer. */
-export interface AclRoleLink {
-  readonly ID: string;
-  readonly Name: string;
-}
+import type { AuthMethod, AuthMethodSettings, AuthMethodStub } from "./cluster-auth-method.ts";
+import type { AclToken } from "./tokens.ts";
 
 /** A role of the cluster API: tokens that name it hold its policies. */
 export interface AclRole {
@@ -24,7 +20,44 @@ export interface AclRoleBody {
   readonly Policies: readonly { readonly Name: string }[];
 }
 
-/** The methods of `AccessControl` about roles of the cluster API. */
+/** A binding rule: what the callers of an auth method get whose claims its selector selects. */
+export interface BindingRule extends BindingRuleBody {
+  readonly ID: string;
+  readonly Hash: string;
+  /** RFC 3339. */
+  readonly CreateTime: string;
+  readonly ModifyTime: string;
+  readonly CreateIndex: number | null;
+  readonly ModifyIndex: number | null;
+}
+
+/** The body of `PUT acl/binding-rule`, read. */
+export interface BindingRuleBody {
+  readonly Description: string;
+  readonly AuthMethod: string;
+  /** A filter expression over `value` and `list`; empty selects everybody. */
+  readonly Selector: string;
+  readonly BindType: string;
+  readonly BindName: string;
+}
+
+export type BindingRuleStub = Omit<BindingRule, "Selector" | "BindType" | "BindName" | "CreateTime" | "ModifyTime">;
+
+/** Verified claims of a caller, by the names that the auth method's mappings give them. */
+export interface LoginClaims {
+  readonly value: Readonly<Record<string, string>>;
+  readonly list: Readonly<Record<string, readonly string[]>>;
+}
+
+/** A login whose credentials are verified. */
+export interface ClusterLogin {
+  readonly method: string;
+  /** The version of the auth method that verified it. */
+  readonly version: string;
+  readonly claims: LoginClaims;
+}
+
+/** The methods of `AccessControl` about roles and logins of the cluster API. */
 export interface ClusterAclApi {
   /** Roles sorted by id. @param prefix of the id; empty for all */
   listClusterRoles(prefix: string): AclRole[];
@@ -33,4 +66,23 @@ export interface ClusterAclApi {
   putClusterRole(id: string | null, body: AclRoleBody): Promise<Result<AclRole>>;
   /** Deletes a role: tokens that name it lose its policies. @returns the index of the event */
   deleteClusterRole(id: string): Promise<Result<{ index: number | null }>>;
+  /** Auth methods sorted by name. */
+  listAuthMethods(): AuthMethodStub[];
+  readAuthMethod(name: string): Result<AuthMethod | null>;
+  /**
+   * Writes a checked auth method.
+   * @param replaces the version that it was merged with; null for a new one. Refused when there is another by now
+   */
+  putAuthMethod(settings: AuthMethodSettings, replaces: string | null): Promise<Result<AuthMethod>>;
+  /** @returns the index of the event */
+  deleteAuthMethod(name: string): Promise<Result<{ index: number | null }>>;
+  /** Binding rules sorted by id. */
+  listBindingRules(): BindingRuleStub[];
+  readBindingRule(id: string): BindingRule | null;
+  /** Creates a rule, or changes the one with this id. @param id null creates a rule */
+  putBindingRule(id: string | null, body: BindingRuleBody): Promise<Result<BindingRule>>;
+  /** @returns the index of the event */
+  deleteBindingRule(id: string): Promise<Result<{ index: number | null }>>;
+  /** Creates the token of a verified login, with what the binding rules give to its claims. */
+  clusterLogin(login: ClusterLogin): Promise<Result<AclToken>>;
 }

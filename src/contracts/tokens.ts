@@ -1,4 +1,3 @@
-import type { AclRoleLink } from "./cluster-acl.ts";
 import type { Capability } from "./policies.ts";
 
 /** The beginning of every batch token. */
@@ -118,6 +117,12 @@ export interface RightsCheck extends Place {
   readonly given: Readonly<Record<string, unknown>>;
   /** Seconds that a wrapped answer shall last; absent or 0 = the answer is not wrapped. */
   readonly wrapTtl?: number;
+}
+
+/** A role as a token names it. The id decides; the name is the role's name at the time of the answer. */
+export interface AclRoleLink {
+  readonly ID: string;
+  readonly Name: string;
 }
 
 export interface AclToken {

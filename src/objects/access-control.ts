@@ -26,7 +26,15 @@ import type {
   ServiceStatus,
 } from "../contracts/access-control.ts";
 import type { AuthEntryName, AuthMount, AuthMountBody, AuthPlace, AuthTuneBody, Login } from "../contracts/auth.ts";
-import type { AclRole, AclRoleBody } from "../contracts/cluster-acl.ts";
+import type {
+  AclRole,
+  AclRoleBody,
+  BindingRule,
+  BindingRuleBody,
+  BindingRuleStub,
+  ClusterLogin,
+} from "../contracts/cluster-acl.ts";
+import type { AuthMethod, AuthMethodSettings, AuthMethodStub } from "../contracts/cluster-auth-method.ts";
 import type { CubbyholeOwner, CubbyholeRights } from "../contracts/cubbyhole.ts";
 import { destinationKeyOf } from "../contracts/destination.ts";
 import type {
@@ -530,7 +538,12 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   }
 
   async createClusterToken(request: ClusterTokenRequest): Promise<Result<AclToken>> {
-    const made = await this.#published(() => this.#parts.clusterTokens.create(request));
+    return this.#issued(() => this.#parts.clusterTokens.create(request));
+  }
+
+  /** Resolves with a new token and its secret. */
+  async #issued(create: () => Result<{ accessor: string; secret: string }>): Promise<Result<AclToken>> {
+    const made = await this.#published(create);
     if (!made.ok) return made;
     const token = this.#parts.clusterTokens.read(made.value.accessor);
     return token.ok ? ok({ ...token.value, SecretID: made.value.secret }) : token;
@@ -554,7 +567,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return revoked.ok ? revoked : refuse("invalid", `Cannot delete nonexistent tokens: ${accessor}`);
   }
 
-  // ---- roles of the cluster routes ----
+  // ---- roles and logins of the cluster routes ----
 
   listClusterRoles(prefix: string): AclRole[] {
     return this.#parts.clusterRoles.list(prefix);
@@ -570,6 +583,49 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   deleteClusterRole(id: string): Promise<Result<{ index: number | null }>> {
     return this.#parts.clusterRoles.delete(id);
+  }
+
+  listAuthMethods(): AuthMethodStub[] {
+    return this.#parts.clusterAuthMethods.list();
+  }
+
+  readAuthMethod(name: string): Result<AuthMethod | null> {
+    return refuseIfSealed(() => ok(this.#parts.clusterAuthMethods.read(name)));
+  }
+
+  async putAuthMethod(settings: AuthMethodSettings, replaces: string | null): Promise<Result<AuthMethod>> {
+    const { clusterAuthMethods } = this.#parts;
+    const put = await this.#published(() => clusterAuthMethods.put(settings, replaces));
+    if (!put.ok) return put;
+    const written = this.readAuthMethod(settings.Name);
+    if (!written.ok) return written;
+    return written.value ? ok(written.value) : refuse("missing", "ACL auth-method not found");
+  }
+
+  async deleteAuthMethod(name: string): Promise<Result<{ index: number | null }>> {
+    const method = this.readAuthMethod(name);
+    if (!method.ok) return method;
+    return this.#parts.clusterAuthMethods.delete(name);
+  }
+
+  listBindingRules(): BindingRuleStub[] {
+    return this.#parts.bindingRules.list();
+  }
+
+  readBindingRule(id: string): BindingRule | null {
+    return this.#parts.bindingRules.read(id);
+  }
+
+  putBindingRule(id: string | null, body: BindingRuleBody): Promise<Result<BindingRule>> {
+    return this.#parts.bindingRules.put(id, body);
+  }
+
+  deleteBindingRule(id: string): Promise<Result<{ index: number | null }>> {
+    return this.#parts.bindingRules.delete(id);
+  }
+
+  clusterLogin(login: ClusterLogin): Promise<Result<AclToken>> {
+    return this.#issued(() => this.#parts.clusterLogins.login(login));
   }
 
   // ---- snapshots and restores ----

@@ -1,6 +1,9 @@
 import type { AuthType } from "../contracts/auth.ts";
 import type { MountRoutes } from "../contracts/mount.ts";
 import { aclRoutes } from "./acl.ts";
+import { aclAuthMethodRoutes } from "./acl-auth-methods.ts";
+import { aclBindingRuleRoutes } from "./acl-binding-rules.ts";
+import { aclLoginRoutes } from "./acl-logins.ts";
 import { aclRoleRoutes } from "./acl-roles.ts";
 import { activationRoutes } from "./activation.ts";
 import { agentSelfRoutes } from "./agent-self.ts";
@@ -109,6 +112,9 @@ export const mountedRoutes: Readonly<Record<string, RouteTable<SecretsRoute | Op
 export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...aclRoutes,
   ...aclRoleRoutes,
+  ...aclAuthMethodRoutes,
+  ...aclBindingRuleRoutes,
+  ...aclLoginRoutes,
   ...clusterNamespaceRoutes,
   ...clusterObjectRoutes,
   ...jobRoutes,

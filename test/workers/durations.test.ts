@@ -49,7 +49,7 @@ describe("every field of the API that holds a length of time", () => {
       for (const value of NEGATIVE) {
         const { success, data } = parsed(schema, value);
         // A negative leeway of a login turns the leeway off.
-        const isMeant = at === "POST /{kv}/config delete_version_after" || at.endsWith("_leeway");
+        const isMeant = at === "POST /{kv}/config delete_version_after" || /_leeway|Leeway$/.test(at);
         if (isMeant) expect(data, `${at} = ${value}`).toBeLessThanOrEqual(-1);
         else expect(success, `${at} = ${value}`).toBe(false);
       }
@@ -60,7 +60,7 @@ describe("every field of the API that holds a length of time", () => {
     for (const { at, schema } of durations) {
       for (const value of [...HUGE, ...NONSENSE]) {
         // Nanoseconds of areas C and D: what is too long for a token is refused by its own bounds.
-        if (at.endsWith("ExpirationTTL") && typeof value === "number") continue;
+        if (/(TTL|Leeway)$/.test(at) && /^POST \/acl\//.test(at) && typeof value === "number") continue;
         expect(parsed(schema, value).success, `${at} = ${JSON.stringify(value)}`).toBe(false);
       }
     }

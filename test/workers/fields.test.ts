@@ -236,6 +236,21 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", applied("nomad_acl_policy")],
   [/acl\/token/, "AccessorID Name Type Policies Roles Global", ACL],
   [/acl\/role/, "ID Name Description Policies", "acl-roles › return every field, by id and by name, and send events"],
+  [
+    /acl\/auth-method/,
+    "Name Type TokenLocality TokenNameFormat MaxTokenTTL Default Config JWTValidationPubKeys JWKSURL JWKSCACert OIDCDiscoveryURL OIDCClientID OIDCClientSecret OIDCClientAssertion OIDCEnablePKCE OIDCDisableUserInfo OIDCScopes BoundAudiences BoundIssuer AllowedRedirectURIs DiscoveryCaPem SigningAlgs ExpirationLeeway NotBeforeLeeway ClockSkewLeeway ClaimMappings ListClaimMappings VerboseLogging",
+    "acl-logins › return every field, lists of them without a token, and send events",
+  ],
+  [
+    /acl\/binding-rule/,
+    "ID Description AuthMethod Selector BindType BindName",
+    "acl-logins › return every field, lists of them without selectors, and send events",
+  ],
+  [
+    /acl\/login/,
+    "AuthMethodName LoginToken",
+    "acl-logins › returns a token with the roles and policies of the rules that select the caller",
+  ],
   [/acl\/token/, "Roles ID", "acl-roles › names them by id or by name, and returns both"],
   [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › accept an expiry in nanoseconds, as a duration or as a time"],
   [

@@ -5,6 +5,7 @@ import { placed, stickyJob } from "./claims-helpers.ts";
 import type { Answer } from "./client.ts";
 import { addCsiNode, definition, runs, ScriptedCsi } from "./csi-world.ts";
 import { addNode, nodeId, ScriptedNodes, volume } from "./host-volumes.ts";
+import { newIssuer } from "./issuers.ts";
 import { fingerprint, ID, ready } from "./nodes-helpers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
 import { allocation, deployment, evaluation, job, nodePool, uuid } from "./reports.ts";
@@ -62,6 +63,30 @@ it("roles of areas C and D", async () => {
   await ok("DELETE", `/v1/acl/role/${role.ID}`);
   await any("GET", `/v1/acl/role/${role.ID}`);
   await any("POST", "/v1/acl/role", { Name: "ops" });
+});
+
+it("auth methods, binding rules and logins of areas C and D", async () => {
+  const { ok, any } = bound(run);
+  const issuer = await newIssuer("document");
+  const Config = { OIDCDiscoveryURL: issuer.url, BoundAudiences: ["a"], ClaimMappings: { sub: "name" } };
+  const method = { Name: "ci", Type: "JWT", TokenLocality: "local", MaxTokenTTL: "1h", Config };
+  await ok("POST", "/v1/acl/policy/reader", { Rules: 'node { policy = "read" }' });
+  await ok("POST", "/v1/acl/auth-method", method);
+  await ok("POST", "/v1/acl/auth-method/ci", { ...method, Default: true });
+  await ok("GET", "/v1/acl/auth-methods", undefined, { token: null });
+  await ok("GET", "/v1/acl/auth-method/ci");
+  await any("POST", "/v1/acl/auth-method", { ...method, MaxTokenTTL: "1s" });
+  const rule = { AuthMethod: "ci", BindType: "policy", BindName: "reader", Selector: 'value.name == "app"' };
+  const { body: made } = await ok("POST", "/v1/acl/binding-rule", rule);
+  await ok("POST", `/v1/acl/binding-rule/${made.ID}`, { ...rule, Description: "apps" });
+  await ok("GET", "/v1/acl/binding-rules");
+  await ok("GET", `/v1/acl/binding-rule/${made.ID}`);
+  const LoginToken = await issuer.sign({ sub: "app", aud: "a" });
+  await ok("POST", "/v1/acl/login", { AuthMethodName: "ci", LoginToken }, { token: null });
+  await any("POST", "/v1/acl/login", { AuthMethodName: "ci", LoginToken: "x" }, { token: null });
+  await ok("DELETE", `/v1/acl/binding-rule/${made.ID}`);
+  await ok("DELETE", "/v1/acl/auth-method/ci");
+  await any("GET", "/v1/acl/auth-method/ci");
 });
 
 it("the first token of a deployment", async () => {

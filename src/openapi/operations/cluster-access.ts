@@ -26,7 +26,7 @@ const token = {
   Roles: z.array(z.object({ ID: z.string(), Name: z.string() })).describe("Those that exist."),
   Type: z.enum(["client", "management"]),
 };
-const Token = z
+export const Token = z
   .object({
     ...token,
     ExpirationTTL: z.string().describe("A Go duration; empty for never."),

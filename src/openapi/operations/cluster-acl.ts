@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { bare, group, nothing } from "../operation.ts";
 import { prefix, pretty } from "../parameters.ts";
-import { index } from "../shapes.ts";
+import { index, texts, time } from "../shapes.ts";
+import { Token } from "./cluster-access.ts";
 
 const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };
 
@@ -21,6 +22,58 @@ const roleBody = {
     Policies: 'At least one policy that exists, as `[{"Name": "…"}]`.',
   },
 };
+
+const list = z.array(z.string()).nullable();
+const leeway = z.string().describe("A Go duration; empty for upstream's default.");
+const methodStub = { Name: z.string(), Type: z.enum(["OIDC", "JWT"]), Default: z.boolean(), Hash: z.string() };
+const Method = z
+  .object({
+    ...methodStub,
+    ...{ TokenLocality: z.enum(["local", "global"]), TokenNameFormat: z.string(), MaxTokenTTL: z.string() },
+    Config: z.object({
+      ...{ JWTValidationPubKeys: list, JWKSURL: z.string(), JWKSCACert: z.string(), OIDCDiscoveryURL: z.string() },
+      ...{ OIDCClientID: z.string(), OIDCClientSecret: z.string().describe("`redacted` when there is one.") },
+      ...{ OIDCClientAssertion: z.null(), OIDCEnablePKCE: z.boolean(), OIDCDisableUserInfo: z.boolean() },
+      ...{ OIDCScopes: list, BoundAudiences: list, BoundIssuer: list, AllowedRedirectURIs: list },
+      ...{ DiscoveryCaPem: z.null(), SigningAlgs: list, ExpirationLeeway: leeway, NotBeforeLeeway: leeway },
+      ...{ ClockSkewLeeway: leeway, ClaimMappings: texts.nullable(), ListClaimMappings: texts.nullable() },
+      VerboseLogging: z.boolean(),
+    }),
+    ...{ CreateTime: time, ModifyTime: time, ...indexes },
+  })
+  .meta({ id: "AclAuthMethod", description: "How callers of `acl/login` prove who they are." });
+
+const methodBody = {
+  fields: {
+    Name: "1 to 128 of A-Z a-z 0-9 and -.",
+    Type: "JWT.",
+    TokenLocality: "`local` or `global`: whether tokens are shown as global.",
+    TokenNameFormat: "Names of tokens; auth_method_type, auth_method_name and value.<name> can be interpolated.",
+    MaxTokenTTL: "Lifetime of tokens: nanoseconds, or a duration between 1m and 24h.",
+    Default: "Whether clients use it when they name none.",
+    Config: "Keys, and what a caller's token must hold.",
+  },
+};
+
+const ruleStub = { ID: z.string(), Description: z.string(), AuthMethod: z.string(), Hash: z.string() };
+const Rule = z
+  .object({
+    ...ruleStub,
+    Selector: z.string().describe("A filter over `value` and `list`; empty selects everybody."),
+    ...{ BindType: z.enum(["role", "policy", "management"]), BindName: z.string(), CreateTime: time, ModifyTime: time },
+    ...indexes,
+  })
+  .meta({ id: "AclBindingRule", description: "What callers of an auth method get." });
+
+const ruleBody = {
+  fields: {
+    ID: "Of an existing rule; absent to create one.",
+    AuthMethod: "The name of an auth method; it cannot be changed.",
+    Selector: 'A filter over the caller\'s claims, such as `value.team == "ops"`; empty selects everybody.',
+    BindType: { type: "string", enum: ["", "role", "policy", "management"] },
+    BindName: "The name of a role or policy, in which `value.<name>` can be interpolated.",
+  },
+} as const;
 
 export const clusterAcl = group(
   "Cluster logins",
@@ -66,6 +119,84 @@ export const clusterAcl = group(
       summary: "Delete an ACL role",
       description: "Tokens that name it lose its policies.",
       answers: nothing,
+    },
+    "GET /acl/auth-methods": {
+      id: "listAclAuthMethods",
+      summary: "List auth methods",
+      query: pretty,
+      answers: bare("Methods without their configuration.", z.array(z.object({ ...methodStub, ...indexes }))),
+    },
+    "POST /acl/auth-method": {
+      id: "createAclAuthMethod",
+      summary: "Create or update an auth method",
+      query: pretty,
+      body: methodBody,
+      answers: bare("The method.", Method),
+      errors: [409],
+    },
+    "GET /acl/auth-method/:name": {
+      id: "readAclAuthMethod",
+      summary: "Read an auth method",
+      query: pretty,
+      answers: bare("The method.", Method),
+    },
+    "POST /acl/auth-method/:name": {
+      id: "updateAclAuthMethod",
+      summary: "Create or update an auth method",
+      description: "An update keeps what the body leaves empty, except `Default`.",
+      query: pretty,
+      body: methodBody,
+      answers: bare("The method.", Method),
+      errors: [409],
+    },
+    "DELETE /acl/auth-method/:name": {
+      id: "deleteAclAuthMethod",
+      summary: "Delete an auth method",
+      description: "Its binding rules and the tokens of its logins stay.",
+      answers: nothing,
+    },
+    "GET /acl/binding-rules": {
+      id: "listAclBindingRules",
+      summary: "List binding rules",
+      query: pretty,
+      answers: bare("Rules without their selectors.", z.array(z.object({ ...ruleStub, ...indexes }))),
+    },
+    "POST /acl/binding-rule": {
+      id: "createAclBindingRule",
+      summary: "Create a binding rule",
+      query: pretty,
+      body: ruleBody,
+      answers: bare("The rule.", Rule),
+    },
+    "GET /acl/binding-rule/:id": {
+      id: "readAclBindingRule",
+      summary: "Read a binding rule",
+      query: pretty,
+      answers: bare("The rule.", Rule),
+    },
+    "POST /acl/binding-rule/:id": {
+      id: "updateAclBindingRule",
+      summary: "Update a binding rule",
+      query: pretty,
+      body: ruleBody,
+      answers: bare("The rule.", Rule),
+    },
+    "DELETE /acl/binding-rule/:id": {
+      id: "deleteAclBindingRule",
+      summary: "Delete a binding rule",
+      answers: nothing,
+    },
+    "POST /acl/login": {
+      id: "loginToCluster",
+      summary: "Exchange a signed token for a token of the service",
+      description: "401 when the signed token is not valid; 400 when no binding rule gives its caller anything.",
+      query: pretty,
+      body: {
+        fields: { AuthMethodName: "The auth method.", LoginToken: "A JSON Web Token." },
+        required: ["AuthMethodName", "LoginToken"],
+      },
+      answers: bare("The token, with its secret.", Token),
+      errors: [401, 403],
     },
   },
 );

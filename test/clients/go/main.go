@@ -5,7 +5,14 @@ package main
 
 import (
 	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"reflect"
@@ -39,6 +46,14 @@ func equal(name string, got, want any) {
 	if !reflect.DeepEqual(got, want) {
 		panic(fmt.Errorf("%s: got %v, want %v", name, got, want))
 	}
+}
+
+// signed is a JSON Web Token of the claims, by RS256.
+func signed(key *rsa.PrivateKey, claims map[string]any) string {
+	encode := base64.RawURLEncoding.EncodeToString
+	text := encode([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + encode(must(json.Marshal(claims)))
+	digest := sha256.Sum256([]byte(text))
+	return text + "." + encode(must(rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])))
 }
 
 func refused(name string, failure error) {
@@ -242,6 +257,53 @@ func nomadSteps(address, root string) []step {
 				_, failure = client.ACLRoles().Delete(role.ID, nil)
 				check(failure)
 				_, failure = client.ACLTokens().Delete(held.AccessorID, nil)
+				check(failure)
+			})
+		}},
+		{"nomad: logins", func() error {
+			return try(func() {
+				_, failure := client.ACLPolicies().Upsert(&nomad.ACLPolicy{Name: "go-login", Rules: `node { policy = "read" }`}, nil)
+				check(failure)
+				key := must(rsa.GenerateKey(rand.Reader, 2048))
+				public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(&key.PublicKey))})
+				method, _, failure := client.ACLAuthMethods().Create(&nomad.ACLAuthMethod{
+					Name: "go", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour,
+					Config: &nomad.ACLAuthMethodConfig{
+						JWTValidationPubKeys: []string{string(public)},
+						BoundAudiences:       []string{"sallyport"},
+						ClaimMappings:        map[string]string{"team": "team"},
+						ClockSkewLeeway:      time.Minute,
+					},
+				}, nil)
+				check(failure)
+				equal("lifetime", method.MaxTokenTTL, time.Hour)
+				method.Default = true
+				_, _, failure = client.ACLAuthMethods().Update(method, nil)
+				check(failure)
+				listed, _, failure := client.ACLAuthMethods().List(nil)
+				check(failure)
+				equal("default", listed[0].Default, true)
+				rule, _, failure := client.ACLBindingRules().Create(&nomad.ACLBindingRule{
+					AuthMethod: "go", BindType: "policy", BindName: "go-${value.team}", Selector: `value.team == "login"`,
+				}, nil)
+				check(failure)
+				rule.Description = "by Go"
+				_, _, failure = client.ACLBindingRules().Update(rule, nil)
+				check(failure)
+				found, _, failure := client.ACLBindingRules().Get(rule.ID, nil)
+				check(failure)
+				equal("description", found.Description, "by Go")
+				made, _, failure := client.ACLAuth().Login(&nomad.ACLLoginRequest{
+					AuthMethodName: "go",
+					LoginToken:     signed(key, map[string]any{"aud": "sallyport", "team": "login", "exp": time.Now().Add(time.Minute).Unix()}),
+				}, nil)
+				check(failure)
+				equal("policies", made.Policies, []string{"go-login"})
+				_, _, failure = client.ACLAuth().Login(&nomad.ACLLoginRequest{AuthMethodName: "go", LoginToken: "x.y.z"}, nil)
+				refused("a forged token", failure)
+				_, failure = client.ACLBindingRules().Delete(rule.ID, nil)
+				check(failure)
+				_, failure = client.ACLAuthMethods().Delete("go", nil)
 				check(failure)
 			})
 		}},

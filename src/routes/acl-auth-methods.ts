@@ -1,0 +1,55 @@
+import { AuthMethodBody, authMethodOf } from "../auth/cluster-method.ts";
+import { type AuthMethod, authMethodView } from "../contracts/cluster-auth-method.ts";
+import { accessControl, eventLog } from "../contracts/stubs.ts";
+import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster, open } from "./server/route.ts";
+
+/** Auth methods of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/auth-methods). */
+
+const nameOf = (call: AuthorisedCall): string => call.params["name"] ?? "";
+
+async function write(call: AuthorisedCall, body: AuthMethodBody): Promise<Response> {
+  const name = call.params["name"] ?? body.Name;
+  if (body.Name !== "" && body.Name !== name) throw badRequest("ACL auth-method name does not match request path");
+  const access = accessControl(call.env);
+  const before = unwrap(await access.readAuthMethod(name));
+  const settings = unwrap(await authMethodOf({ ...body, Name: name }, before));
+  return answer(call, unwrap(await access.putAuthMethod(settings, before?.version ?? null)));
+}
+
+const answer = (call: AuthorisedCall, method: AuthMethod): Response =>
+  clusterJson(call, authMethodView(method), { index: method.ModifyIndex });
+
+const writes = { rights: "management", fresh: true, body: AuthMethodBody, handle: write } as const;
+
+export const aclAuthMethodRoutes = [
+  // As upstream without a token: a person who logs in chooses a method by its name.
+  open({
+    verb: "GET",
+    path: "/acl/auth-methods",
+    handle: async (call) =>
+      clusterJson(call, await accessControl(call.env).listAuthMethods(), { index: await eventLog(call.env).newest() }),
+  }),
+  cluster({ verb: "POST", path: "/acl/auth-method", ...writes }),
+  cluster({
+    verb: "GET",
+    path: "/acl/auth-method/:name",
+    rights: "management",
+    fresh: true,
+    handle: async (call) => {
+      const method = unwrap(await accessControl(call.env).readAuthMethod(nameOf(call)));
+      if (!method) throw notFound("ACL auth-method not found");
+      return answer(call, method);
+    },
+  }),
+  cluster({ verb: "POST", path: "/acl/auth-method/:name", ...writes }),
+  cluster({
+    verb: "DELETE",
+    path: "/acl/auth-method/:name",
+    rights: "management",
+    fresh: true,
+    handle: async (call) =>
+      clusterEmpty({ index: unwrap(await accessControl(call.env).deleteAuthMethod(nameOf(call))).index }),
+  }),
+];

@@ -1,0 +1,62 @@
+import * as z from "zod";
+import { accessControl, eventLog } from "../contracts/stubs.ts";
+import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { caseless, echoed } from "../platform/http/fields.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
+
+/** Binding rules of auth methods (https://developer.hashicorp.com/nomad/api-docs/acl/binding-rules). */
+
+const text = () => z.string().max(4_096).default("");
+
+const RuleBody = caseless(
+  z.object({
+    ...{ ID: text(), Description: text(), AuthMethod: text(), Selector: text(), BindType: text(), BindName: text() },
+    ...echoed("Hash", "CreateTime", "ModifyTime", "CreateIndex", "ModifyIndex"),
+  }),
+);
+
+const idOf = (call: AuthorisedCall): string => call.params["id"] ?? "";
+
+async function write(call: AuthorisedCall, body: z.output<typeof RuleBody>): Promise<Response> {
+  const { ID, Description, AuthMethod, Selector, BindType, BindName } = body;
+  const at = call.params["id"];
+  if (at !== undefined && ID !== "" && ID !== at) throw badRequest("ACL binding rule ID does not match request path");
+  const rule = { Description, AuthMethod, Selector, BindType, BindName };
+  const written = unwrap(await accessControl(call.env).putBindingRule(at ?? (ID || null), rule));
+  return clusterJson(call, written, { index: written.ModifyIndex });
+}
+
+const writes = { rights: "management", fresh: true, body: RuleBody, handle: write } as const;
+
+export const aclBindingRuleRoutes = [
+  cluster({
+    verb: "GET",
+    path: "/acl/binding-rules",
+    rights: "management",
+    fresh: true,
+    handle: async (call) =>
+      clusterJson(call, await accessControl(call.env).listBindingRules(), { index: await eventLog(call.env).newest() }),
+  }),
+  cluster({ verb: "POST", path: "/acl/binding-rule", ...writes }),
+  cluster({
+    verb: "GET",
+    path: "/acl/binding-rule/:id",
+    rights: "management",
+    fresh: true,
+    handle: async (call) => {
+      const rule = await accessControl(call.env).readBindingRule(idOf(call));
+      if (!rule) throw notFound("ACL binding rule not found");
+      return clusterJson(call, rule, { index: rule.ModifyIndex });
+    },
+  }),
+  cluster({ verb: "POST", path: "/acl/binding-rule/:id", ...writes }),
+  cluster({
+    verb: "DELETE",
+    path: "/acl/binding-rule/:id",
+    rights: "management",
+    fresh: true,
+    handle: async (call) =>
+      clusterEmpty({ index: unwrap(await accessControl(call.env).deleteBindingRule(idOf(call))).index }),
+  }),
+];
