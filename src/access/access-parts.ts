@@ -35,6 +35,7 @@ import { MountTable } from "./mounts.ts";
 import { NamespaceAdmin } from "./namespace-admin.ts";
 import { NamespaceDeletions } from "./namespace-deletions.ts";
 import { NamespaceTree } from "./namespaces.ts";
+import { OneTimeTokens } from "./one-time-tokens.ts";
 import { PathEvaluator } from "./path-evaluator.ts";
 import { PolicyAdmin } from "./policy-admin.ts";
 import { type Grants, PolicyStore } from "./policy-store.ts";
@@ -68,6 +69,7 @@ export class AccessParts {
   readonly leaseHolders: LeaseHolders;
   readonly cubbyholes: Cubbyholes;
   readonly wrappings: Wrappings;
+  readonly oneTimeTokens: OneTimeTokens;
   readonly tokenStore: TokenStore;
   readonly tokenSecrets: TokenSecrets;
   readonly policyStore: PolicyStore;
@@ -116,6 +118,7 @@ export class AccessParts {
     });
     this.cubbyholes = new Cubbyholes({ sql, keys: this.keys, commit });
     this.wrappings = new Wrappings({ sql, keys: this.keys, tokens: () => this.tokenStore, commit });
+    this.oneTimeTokens = new OneTimeTokens({ sql, keys: this.keys, tokens: () => this.tokenStore, commit });
     this.namespaceTree = new NamespaceTree(sql);
     const hashKey = () => this.tokenHashKey();
     this.tokenStore = new TokenStore(
@@ -126,6 +129,7 @@ export class AccessParts {
         this.leaseHolders.ended(accessor);
         this.cubbyholes.ended(accessor);
         this.wrappings.ended(accessor);
+        this.oneTimeTokens.ended(accessor);
       },
     );
     this.tokenSecrets = new TokenSecrets(sql, this.keys, () => settings(env).ACL_TOKEN_SECRETS === "on");

@@ -192,4 +192,11 @@ export const accessMigrations: Migration[] = [
       create_index INTEGER, modify_index INTEGER) STRICT;
       CREATE INDEX binding_rules_by_method ON binding_rules (auth_method)`,
   },
+  {
+    because:
+      "one-time tokens: the keyed hash of the secret, and the token that it is exchanged for, sealed; expires in ms",
+    sql: `CREATE TABLE one_time_tokens (
+      accessor TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, expires INTEGER NOT NULL, token BLOB NOT NULL) STRICT;
+      CREATE INDEX one_time_tokens_by_expiry ON one_time_tokens (expires)`,
+  },
 ];

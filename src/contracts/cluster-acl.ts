@@ -57,6 +57,14 @@ export interface ClusterLogin {
   readonly claims: LoginClaims;
 }
 
+/** A one-time token, as its creator gets it. */
+export interface OneTimeToken {
+  readonly OneTimeSecretID: string;
+  readonly AccessorID: string;
+  /** RFC 3339. */
+  readonly ExpiresAt: string;
+}
+
 /** The methods of `AccessControl` about roles and logins of the cluster API. */
 export interface ClusterAclApi {
   /** Roles sorted by id. @param prefix of the id; empty for all */
@@ -85,4 +93,8 @@ export interface ClusterAclApi {
   deleteBindingRule(id: string): Promise<Result<{ index: number | null }>>;
   /** Creates the token of a verified login, with what the binding rules give to its claims. */
   clusterLogin(login: ClusterLogin): Promise<Result<AclToken>>;
+  /** Creates the one-time token of a token, in place of an earlier one. @param token its text */
+  createOneTimeToken(token: string): Result<OneTimeToken>;
+  /** The token, with its text, that a one-time secret stands for. The secret is used up. */
+  exchangeOneTimeToken(secret: string): Result<AclToken>;
 }

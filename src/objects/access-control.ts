@@ -33,6 +33,7 @@ import type {
   BindingRuleBody,
   BindingRuleStub,
   ClusterLogin,
+  OneTimeToken,
 } from "../contracts/cluster-acl.ts";
 import type { AuthMethod, AuthMethodSettings, AuthMethodStub } from "../contracts/cluster-auth-method.ts";
 import type { CubbyholeOwner, CubbyholeRights } from "../contracts/cubbyhole.ts";
@@ -628,6 +629,19 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return this.#issued(() => this.#parts.clusterLogins.login(login));
   }
 
+  createOneTimeToken(token: string): Result<OneTimeToken> {
+    return refuseIfSealed(() => this.#parts.oneTimeTokens.create(token, Date.now()));
+  }
+
+  exchangeOneTimeToken(secret: string): Result<AclToken> {
+    return refuseIfSealed(() => {
+      const exchanged = this.#parts.oneTimeTokens.exchange(secret, Date.now());
+      if (!exchanged.ok) return exchanged;
+      const token = this.#parts.clusterTokens.read(exchanged.value.accessor);
+      return token.ok ? ok({ ...token.value, SecretID: exchanged.value.secret }) : token;
+    });
+  }
+
   // ---- snapshots and restores ----
 
   /** Objects of mounts, including deleted ones, and other objects that hold data keys. */
@@ -735,13 +749,19 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   }
 
   protected override ownDeadline(): number | null {
-    const { tokenStore, deletedMounts, deletions } = this.#parts;
-    const due = [tokenStore.nextExpiry(), deletedMounts.nextCheck(), deletions.nextDue()].filter((at) => at !== null);
+    const { tokenStore, oneTimeTokens, deletedMounts, deletions } = this.#parts;
+    const due = [
+      tokenStore.nextExpiry(),
+      oneTimeTokens.nextExpiry(),
+      deletedMounts.nextCheck(),
+      deletions.nextDue(),
+    ].filter((at) => at !== null);
     return due.length === 0 ? null : Math.min(...due);
   }
 
   protected override async onAlarm(now: number): Promise<void> {
     this.#parts.tokens.expire(now, EXPIRED_PER_ALARM);
+    this.#parts.oneTimeTokens.expire(now);
     await Promise.all([this.#parts.publisher.published(), this.#sweep.run(now), this.#parts.deletions.resume(now)]);
   }
 

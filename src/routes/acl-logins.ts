@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { verifiedClaims } from "../auth/cluster-method.ts";
-import { accessControl } from "../contracts/stubs.ts";
+import { accessControl, eventLog } from "../contracts/stubs.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { caseless } from "../platform/http/fields.ts";
 import { clusterJson } from "./server/respond.ts";
-import { type Call, open } from "./server/route.ts";
+import { type AuthorisedCall, type Call, cluster, open } from "./server/route.ts";
 
 /** Logins of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/login). */
 
@@ -28,4 +28,24 @@ async function login(call: Call, { AuthMethodName: name, LoginToken }: z.output<
   return clusterJson(call, token, { index: token.ModifyIndex });
 }
 
-export const aclLoginRoutes = [open({ verb: "POST", path: "/acl/login", body: LoginBody, handle: login })];
+/** One-time tokens leave no event; their index is that of the newest one. */
+async function createOneTime(call: AuthorisedCall): Promise<Response> {
+  const made = unwrap(await accessControl(call.env).createOneTimeToken(call.token ?? ""));
+  const index = await eventLog(call.env).newest();
+  const OneTimeToken = { ...made, CreateIndex: index, ModifyIndex: index };
+  return clusterJson(call, { OneTimeToken, Index: index }, { index });
+}
+
+const ExchangeBody = caseless(z.object({ OneTimeSecretID: z.string().max(128).default("") }));
+
+async function exchangeOneTime(call: Call, body: z.output<typeof ExchangeBody>): Promise<Response> {
+  const token = unwrap(await accessControl(call.env).exchangeOneTimeToken(body.OneTimeSecretID));
+  const index = await eventLog(call.env).newest();
+  return clusterJson(call, { Token: token, Index: index }, { index });
+}
+
+export const aclLoginRoutes = [
+  open({ verb: "POST", path: "/acl/login", body: LoginBody, handle: login }),
+  cluster({ verb: "POST", path: "/acl/token/onetime", rights: "any", fresh: true, handle: createOneTime }),
+  open({ verb: "POST", path: "/acl/token/onetime/exchange", body: ExchangeBody, handle: exchangeOneTime }),
+];

@@ -110,11 +110,12 @@ export const mountedRoutes: Readonly<Record<string, RouteTable<SecretsRoute | Op
 };
 
 export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
+  // Before the tokens, one of whose accessors could be `onetime`.
+  ...aclLoginRoutes,
   ...aclRoutes,
   ...aclRoleRoutes,
   ...aclAuthMethodRoutes,
   ...aclBindingRuleRoutes,
-  ...aclLoginRoutes,
   ...clusterNamespaceRoutes,
   ...clusterObjectRoutes,
   ...jobRoutes,

@@ -89,6 +89,14 @@ it("auth methods, binding rules and logins of areas C and D", async () => {
   await any("GET", "/v1/acl/auth-method/ci");
 });
 
+it("one-time tokens of areas C and D", async () => {
+  const { ok, any } = bound(run);
+  const { body } = await ok("POST", "/v1/acl/token/onetime");
+  const { OneTimeSecretID } = body.OneTimeToken;
+  await ok("POST", "/v1/acl/token/onetime/exchange", { OneTimeSecretID }, { token: null });
+  await any("POST", "/v1/acl/token/onetime/exchange", { OneTimeSecretID }, { token: null });
+});
+
 it("the first token of a deployment", async () => {
   await runInDurableObject(accessObject(), (object, { storage: { sql } }) => {
     sql.exec("DELETE FROM tokens");

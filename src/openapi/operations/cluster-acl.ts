@@ -75,6 +75,10 @@ const ruleBody = {
   },
 } as const;
 
+const OneTimeToken = z.object({
+  ...{ OneTimeSecretID: z.string(), AccessorID: z.string(), ExpiresAt: time, CreateIndex: index, ModifyIndex: index },
+});
+
 export const clusterAcl = group(
   "Cluster logins",
   { id: "The ID.", name: "The name." },
@@ -185,6 +189,21 @@ export const clusterAcl = group(
       id: "deleteAclBindingRule",
       summary: "Delete a binding rule",
       answers: nothing,
+    },
+    "POST /acl/token/onetime": {
+      id: "createOneTimeToken",
+      summary: "Create a one-time token for the caller's token",
+      description: "Valid for ten minutes, in place of an earlier one of the same token.",
+      query: pretty,
+      answers: bare("The one-time token.", z.object({ OneTimeToken, Index: index })),
+    },
+    "POST /acl/token/onetime/exchange": {
+      id: "exchangeOneTimeToken",
+      summary: "Exchange a one-time token for its token",
+      query: pretty,
+      body: { fields: { OneTimeSecretID: "The one-time secret." }, required: ["OneTimeSecretID"] },
+      answers: bare("The token, with its secret.", z.object({ Token, Index: index })),
+      errors: [403],
     },
     "POST /acl/login": {
       id: "loginToCluster",
