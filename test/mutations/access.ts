@@ -11,6 +11,70 @@ const ACL = "test/workers/acl.test.ts";
 const PATHS = "src/access/path-rules.test.ts";
 const PARAMETERS = "src/access/path-rules.parameters.test.ts";
 
+const LOGINS = "test/workers/acl-logins.test.ts";
+const ROLES = "test/workers/acl-roles.test.ts";
+
+/** Roles and logins of the cluster API. */
+export const clusterLogins: Mutation[] = [
+  {
+    file: "src/access/binding-rules.ts",
+    suites: [LOGINS],
+    find: "const fits = names.every((claim) => NAME_PART.test(claimOf(claim)));",
+    replace: "const fits = true;",
+    promise: "A claim is never more than a part of a name",
+  },
+  {
+    file: "src/access/binding-rules.ts",
+    suites: [LOGINS],
+    find: "if (!isSelected(rule.Selector, claims)) continue;",
+    replace: "",
+    promise: "A rule gives nothing to callers that its selector does not select",
+  },
+  {
+    file: "src/access/cluster-logins.ts",
+    suites: [LOGINS],
+    find: "if (!method || method.version !== version) return",
+    replace: "if (!method) return",
+    promise: "A login is refused when its auth method was changed meanwhile",
+  },
+  {
+    file: "src/access/cluster-logins.ts",
+    suites: [LOGINS],
+    find: "readable: false",
+    replace: "readable: true",
+    promise: "The secret of a login's token is stored nowhere",
+  },
+  {
+    file: "src/auth/cluster-method.ts",
+    suites: [LOGINS],
+    find: 'if (issuer === null) return refuse("invalid", "invalid JWT issuer");',
+    replace: "",
+    promise: "Tokens of issuers that are not bound are refused",
+  },
+  {
+    file: "src/access/cluster-roles.ts",
+    suites: [ROLES],
+    find: 'name === "root" || ',
+    replace: "",
+    promise: "No role holds the policy root",
+    equivalent: "the store has no policy of that name, so it is unknown already",
+  },
+  {
+    file: "src/access/access-parts.ts",
+    suites: [ROLES],
+    find: "...identityPolicies, ...rolePolicies]",
+    replace: "...identityPolicies]",
+    promise: "A token holds the policies of its roles",
+  },
+  {
+    file: "src/access/one-time-tokens.ts",
+    suites: ["test/workers/acl-onetime.test.ts"],
+    find: "row.expires <= now ||",
+    replace: "",
+    promise: "A one-time token ends after ten minutes",
+  },
+];
+
 /** Tokens: made, renewed, counted, ended. */
 export const tokens: Mutation[] = [
   {

@@ -152,7 +152,88 @@ const token = (given: Fields) => ({
   ...given,
 });
 
+/** A resource that is created at one path, and read and updated by an id below it. */
+const byId = (
+  rest: Omit<Resource, "create" | "update" | "read">,
+  path: string,
+  body: (given: Fields) => Fields,
+): Resource => ({
+  ...rest,
+  create: async (given) => succeeded(await put(path, body({ ID: "", ...given }), nomad)).body.ID,
+  update: async (id, given) => succeeded(await put(`${path}/${id}`, body({ ...given, ID: id }), nomad)),
+  read: async (id) => succeeded(await get(`${path}/${id}`, nomad)).body,
+});
+const policy = () => put("/v1/acl/policy/dev", { Rules: 'node { policy = "read" }' });
+
+/** The configuration of an auth method as Go's client writes it. */
+const config = (given: Fields) => ({
+  ...{ JWTValidationPubKeys: [], JWKSURL: "", JWKSCACert: "", OIDCDiscoveryURL: "", OIDCClientID: "" },
+  ...{ OIDCClientSecret: "", OIDCClientAssertion: null, OIDCEnablePKCE: false, OIDCDisableUserInfo: false },
+  ...{ OIDCScopes: [], BoundAudiences: [], BoundIssuer: [], AllowedRedirectURIs: [], DiscoveryCaPem: [] },
+  ...{ SigningAlgs: [], ExpirationLeeway: "", NotBeforeLeeway: "", ClockSkewLeeway: "", VerboseLogging: false },
+  ...{ ClaimMappings: {}, ListClaimMappings: {}, ...given },
+});
+const authMethod = (given: Fields) => ({
+  ...{ TokenNameFormat: "", Default: false, Hash: null, CreateTime: NEVER, ModifyTime: NEVER, ...UNSET, ...given },
+  Config: config(given["Config"] as Fields),
+});
+const putMethod = async (given: Fields): Promise<string> => {
+  const { Name } = succeeded(await put("/v1/acl/auth-method", authMethod(given), nomad)).body;
+  return Name;
+};
+const JWT = { Type: "JWT", TokenLocality: "local", MaxTokenTTL: "10m0s" };
+
 const made: readonly Resource[] = [
+  byId(
+    {
+      name: "nomad_acl_role",
+      prepare: policy,
+      fields: ["Name", "Description", "Policies"],
+      configurations: [
+        { Name: "plain", Policies: [{ Name: "dev" }] },
+        { Name: "described", Description: "d", Policies: [{ Name: "default" }, { Name: "dev" }] },
+      ],
+    },
+    "/v1/acl/role",
+    (given) => ({ Name: "", Description: "", Policies: [], ...UNSET, ...given }),
+  ),
+  {
+    name: "nomad_acl_auth_method",
+    fields: ["Name", "Type", "TokenLocality", "MaxTokenTTL", "Default"],
+    computed: ["TokenNameFormat", "Config"],
+    configurations: [
+      { ...JWT, Name: "a", Config: { JWKSURL: "https://issuer.example/keys" } },
+      {
+        ...{ ...JWT, Name: "b", TokenLocality: "global", Default: true, TokenNameFormat: "ci" },
+        Config: { OIDCDiscoveryURL: "https://issuer.example", ClaimMappings: { sub: "subject" } },
+      },
+    ],
+    create: putMethod,
+    update: async (Name, given) =>
+      succeeded(await put(`/v1/acl/auth-method/${Name}`, authMethod({ ...given, Name }), nomad)),
+    read: async (name) => {
+      const { body } = succeeded(await get(`/v1/acl/auth-method/${name}`, nomad));
+      // The state has the fields that are set.
+      const set = Object.entries(body.Config as Fields).filter(([, value]) => value !== null && value !== "" && value);
+      return { ...body, Config: Object.fromEntries(set) };
+    },
+  },
+  byId(
+    {
+      name: "nomad_acl_binding_rule",
+      prepare: () => putMethod({ ...JWT, Name: "a", Config: { JWKSURL: "https://issuer.example/keys" } }),
+      fields: ["Description", "AuthMethod", "Selector", "BindType", "BindName"],
+      configurations: [
+        { AuthMethod: "a", BindType: "management" },
+        { AuthMethod: "a", BindType: "role", BindName: "dev", Description: "d", Selector: 'value.team == "dev"' },
+      ],
+    },
+    "/v1/acl/binding-rule",
+    (given) => ({
+      ...{ Description: "", AuthMethod: "", Selector: "", BindType: "", BindName: "", CreateTime: NEVER },
+      ...{ ModifyTime: NEVER, ...UNSET, ...given },
+    }),
+  ),
   {
     name: "nomad_acl_token",
     fields: ["Name", "Type", "Policies", "Roles", "Global"],
