@@ -35,6 +35,7 @@ import { MountTable } from "./mounts.ts";
 import { NamespaceAdmin } from "./namespace-admin.ts";
 import { NamespaceDeletions } from "./namespace-deletions.ts";
 import { NamespaceTree } from "./namespaces.ts";
+import { OidcRequests } from "./oidc-requests.ts";
 import { OneTimeTokens } from "./one-time-tokens.ts";
 import { PathEvaluator } from "./path-evaluator.ts";
 import { PolicyAdmin } from "./policy-admin.ts";
@@ -86,6 +87,7 @@ export class AccessParts {
   readonly clusterAuthMethods: ClusterAuthMethods;
   readonly bindingRules: BindingRules;
   readonly clusterLogins: ClusterLogins;
+  readonly oidcRequests: OidcRequests;
   readonly policies: PolicyAdmin;
   readonly namespaces: NamespaceAdmin;
   readonly clusterNamespaces: ClusterNamespaces;
@@ -177,6 +179,7 @@ export class AccessParts {
     this.clusterTokens = new ClusterTokens(this.tokenStore, rules, tokenSecrets, publisher, clusterRoles);
     this.clusterAuthMethods = new ClusterAuthMethods(sql, this.keys, publisher);
     this.bindingRules = new BindingRules(sql, this.clusterAuthMethods, publisher);
+    this.oidcRequests = new OidcRequests(hashKey);
     this.clusterLogins = new ClusterLogins({
       ...{ methods: this.clusterAuthMethods, rules: this.bindingRules, roles: clusterRoles },
       ...{ policies: this.policyStore, tokens: this.clusterTokens },

@@ -14,6 +14,7 @@ import { caseless, echoed, flag, LONGEST_DURATION, nanoseconds } from "../platfo
 import { mappedClaims } from "./jwt/claim-mappings.ts";
 import { refusedUrl } from "./jwt/key-sources.ts";
 import { ALGORITHMS, isPublicKey, type Keys, verifyToken } from "./jwt/verify.ts";
+import { isRedirectUri } from "./oidc/redirects.ts";
 
 /** Auth methods of the cluster API: their bodies, and the verification of their callers. */
 
@@ -138,35 +139,49 @@ function settingsProblem({ Name, Type, TokenLocality, TokenNameFormat, MaxTokenT
   return null;
 }
 
-/** Why the configuration of a method has no effect, or cannot have one; null when it is good. */
+/** Why the configuration of a method cannot be stored, or would have no effect; null when it is good. */
 async function configProblem({ Type, Config: config }: AuthMethodSettings): Promise<string | null> {
-  if (Type === "OIDC") return "invalid config: Type OIDC is not supported; a method of Type JWT verifies signed tokens";
-  const sources = [config.JWTValidationPubKeys.length > 0, config.JWKSURL !== "", config.OIDCDiscoveryURL !== ""];
-  if (sources.filter(Boolean).length !== 1) {
-    return "invalid config: exactly one of JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL must be set";
-  }
+  const problem = Type === "OIDC" ? oidcProblem(config) : await jwtProblem(config);
+  if (problem !== null) return `invalid config: ${problem}`;
   for (const field of ["JWKSURL", "OIDCDiscoveryURL"] as const) {
     const refused = config[field] === "" ? null : refusedUrl(config[field]);
     if (refused !== null) return `invalid config: ${field}: ${refused}`;
   }
   const known: readonly string[] = ALGORITHMS;
-  if (!config.SigningAlgs.every((name) => known.includes(name))) {
-    return `invalid config: SigningAlgs: the supported ones are ${ALGORITHMS.join(", ")}`;
-  }
-  for (const pem of config.JWTValidationPubKeys) {
-    if (!(await isPublicKey(pem))) return "invalid config: JWTValidationPubKeys: error parsing public key";
-  }
-  const unused = unusedFields(config);
-  return unused.length > 0 ? `invalid config: ${unused[0]}: only methods of Type OIDC use it` : null;
+  const isKnown = config.SigningAlgs.every((name) => known.includes(name));
+  return isKnown ? null : `invalid config: SigningAlgs: the supported ones are ${ALGORITHMS.join(", ")}`;
 }
 
-/** Set fields that methods of type JWT do not use. */
-const unusedFields = (config: AuthMethodConfig): string[] => [
-  ...(["OIDCClientID", "OIDCClientSecret", "OIDCScopes", "AllowedRedirectURIs"] as const).filter(
+async function jwtProblem(config: AuthMethodConfig): Promise<string | null> {
+  const sources = [config.JWTValidationPubKeys.length > 0, config.JWKSURL !== "", config.OIDCDiscoveryURL !== ""];
+  if (sources.filter(Boolean).length !== 1) {
+    return "exactly one of JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL must be set";
+  }
+  for (const pem of config.JWTValidationPubKeys) {
+    if (!(await isPublicKey(pem))) return "JWTValidationPubKeys: error parsing public key";
+  }
+  const unused = [
+    ...(["OIDCClientID", "OIDCClientSecret", "OIDCScopes", "AllowedRedirectURIs"] as const).filter(
+      (field) => config[field].length > 0,
+    ),
+    ...(["OIDCEnablePKCE", "OIDCDisableUserInfo"] as const).filter((field) => config[field]),
+  ];
+  return unused.length > 0 ? `${unused[0]}: only methods of Type OIDC use it` : null;
+}
+
+function oidcProblem(config: AuthMethodConfig): string | null {
+  const missing = (["OIDCDiscoveryURL", "OIDCClientID", "AllowedRedirectURIs"] as const).find(
+    (field) => config[field].length === 0,
+  );
+  if (missing !== undefined) return `${missing} must be set`;
+  if (!config.AllowedRedirectURIs.every(isRedirectUri)) {
+    return "AllowedRedirectURIs: must be URLs that begin with https://, or with http:// on the caller's own machine";
+  }
+  const unused = (["JWTValidationPubKeys", "JWKSURL", "BoundIssuer"] as const).find(
     (field) => config[field].length > 0,
-  ),
-  ...(["OIDCEnablePKCE", "OIDCDisableUserInfo"] as const).filter((field) => config[field]),
-];
+  );
+  return unused === undefined ? null : `${unused}: only methods of Type JWT use it`;
+}
 
 const keysOf = ({ JWTValidationPubKeys: pems, JWKSURL: jwks, OIDCDiscoveryURL: discovery }: AuthMethodConfig): Keys => {
   if (pems.length > 0) return pems;

@@ -57,6 +57,15 @@ export interface ClusterLogin {
   readonly claims: LoginClaims;
 }
 
+/** A login in a browser, as both of its requests name it. */
+export interface OidcRequest {
+  readonly method: string;
+  /** The version of the auth method at the beginning. */
+  readonly version: string;
+  readonly nonce: string;
+  readonly redirectUri: string;
+}
+
 /** A one-time token, as its creator gets it. */
 export interface OneTimeToken {
   readonly OneTimeSecretID: string;
@@ -93,6 +102,10 @@ export interface ClusterAclApi {
   deleteBindingRule(id: string): Promise<Result<{ index: number | null }>>;
   /** Creates the token of a verified login, with what the binding rules give to its claims. */
   clusterLogin(login: ClusterLogin): Promise<Result<AclToken>>;
+  /** The state and the secret of PKCE for a login in a browser. */
+  beginOidc(request: OidcRequest): Result<{ state: string; verifier: string }>;
+  /** The secret of PKCE of a login. Its state is used up. */
+  completeOidc(request: OidcRequest, state: string): Result<string>;
   /** Creates the one-time token of a token, in place of an earlier one. @param token its text */
   createOneTimeToken(token: string): Result<OneTimeToken>;
   /** The token, with its text, that a one-time secret stands for. The secret is used up. */

@@ -33,6 +33,7 @@ import type {
   BindingRuleBody,
   BindingRuleStub,
   ClusterLogin,
+  OidcRequest,
   OneTimeToken,
 } from "../contracts/cluster-acl.ts";
 import type { AuthMethod, AuthMethodSettings, AuthMethodStub } from "../contracts/cluster-auth-method.ts";
@@ -627,6 +628,14 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   clusterLogin(login: ClusterLogin): Promise<Result<AclToken>> {
     return this.#issued(() => this.#parts.clusterLogins.login(login));
+  }
+
+  beginOidc(request: OidcRequest): Result<{ state: string; verifier: string }> {
+    return refuseIfSealed(() => ok(this.#parts.oidcRequests.begin(request, Date.now())));
+  }
+
+  completeOidc(request: OidcRequest, state: string): Result<string> {
+    return refuseIfSealed(() => this.#parts.oidcRequests.complete(request, state, Date.now()));
   }
 
   createOneTimeToken(token: string): Result<OneTimeToken> {

@@ -4,6 +4,7 @@ import { aclRoutes } from "./acl.ts";
 import { aclAuthMethodRoutes } from "./acl-auth-methods.ts";
 import { aclBindingRuleRoutes } from "./acl-binding-rules.ts";
 import { aclLoginRoutes } from "./acl-logins.ts";
+import { aclOidcRoutes } from "./acl-oidc.ts";
 import { aclRoleRoutes } from "./acl-roles.ts";
 import { activationRoutes } from "./activation.ts";
 import { agentSelfRoutes } from "./agent-self.ts";
@@ -112,6 +113,7 @@ export const mountedRoutes: Readonly<Record<string, RouteTable<SecretsRoute | Op
 export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   // Before the tokens, one of whose accessors could be `onetime`.
   ...aclLoginRoutes,
+  ...aclOidcRoutes,
   ...aclRoutes,
   ...aclRoleRoutes,
   ...aclAuthMethodRoutes,

@@ -17,6 +17,8 @@ const method = (Config: object = {}, more: object = {}) => ({
   Config: { OIDCDiscoveryURL: issuer.url, BoundAudiences: [AUDIENCE], ...MAPPINGS, ...Config },
   ...more,
 });
+const oidc = (Config: object) =>
+  method({ OIDCClientID: "sallyport", AllowedRedirectURIs: ["https://a.example/cb"], ...Config }, { Type: "OIDC" });
 const putMethod = async (Config: object = {}, more: object = {}) => {
   const written = await put("/v1/acl/auth-method", method(Config, more));
   expect(written.status, written.text).toBe(200);
@@ -121,6 +123,11 @@ describe("auth methods of the cluster API", () => {
     ["SigningAlgs, symmetric", () => method({ SigningAlgs: ["HS256"] }), "SigningAlgs"],
     ["no key", () => method({ OIDCDiscoveryURL: "", JWTValidationPubKeys: ["x"] }), "error parsing public key"],
     ["OIDCClientID", () => method({ OIDCClientID: "id" }), "OIDCClientID: only methods of Type OIDC use it"],
+    ["a JWT field of OIDC", () => oidc({ BoundIssuer: ["a"] }), "BoundIssuer: only methods of Type JWT use it"],
+    ["no client", () => oidc({ OIDCClientID: "" }), "OIDCClientID must be set"],
+    ["no issuer", () => oidc({ OIDCDiscoveryURL: "" }), "OIDCDiscoveryURL must be set"],
+    ["no redirects", () => oidc({ AllowedRedirectURIs: [] }), "AllowedRedirectURIs must be set"],
+    ["a redirect", () => oidc({ AllowedRedirectURIs: ["javascript:alert(1)"] }), "AllowedRedirectURIs: must be URLs"],
     ["OIDCClientAssertion", () => method({ OIDCClientAssertion: { KeySource: "nomad" } }), "OIDCClientAssertion"],
     ["ClaimMappings", () => method({ ClaimMappings: { a: "" } }), "ClaimMappings"],
     ["Configs", () => method({ Audiences: [] }), "Config.Audiences"],
@@ -235,7 +242,8 @@ describe("a login of the cluster API", () => {
     expect((await get("/v1/nodes", { token: body.SecretID })).status).toBe(200);
     expect((await get("/v1/acl/tokens", { token: body.SecretID })).status).toBe(403);
     // Only the caller has the secret.
-    expect((await get(`/v1/acl/token/${body.AccessorID}`)).body.SecretID).toBe("");
+    const upstream = { token: null, headers: { "X-Nomad-Token": "root" } };
+    expect((await get(`/v1/acl/token/${body.AccessorID}`, upstream)).body.SecretID).toBe("");
     expect(await dump()).not.toContain(body.SecretID);
     expect((await eventsOf(`ACLToken:${body.AccessorID}`)).map(({ Type }) => Type)).toEqual(["ACLTokenUpserted"]);
   });

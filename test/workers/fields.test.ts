@@ -251,6 +251,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "AuthMethodName LoginToken",
     "acl-logins › returns a token with the roles and policies of the rules that select the caller",
   ],
+  [
+    /acl\/oidc/,
+    "AuthMethodName RedirectURI ClientNonce State Code",
+    "acl-oidc › goes to the issuer with PKCE, and returns a token for the code",
+  ],
   [/acl\/token\/onetime/, "OneTimeSecretID", "acl-onetime › is exchanged for the token that created it"],
   [/acl\/token/, "Roles ID", "acl-roles › names them by id or by name, and returns both"],
   [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › accept an expiry in nanoseconds, as a duration or as a time"],

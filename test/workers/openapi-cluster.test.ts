@@ -89,6 +89,26 @@ it("auth methods, binding rules and logins of areas C and D", async () => {
   await any("GET", "/v1/acl/auth-method/ci");
 });
 
+it("logins in a browser of areas C and D", async () => {
+  const { ok, any } = bound(run);
+  const issuer = await newIssuer("browser");
+  const endpoints = { authorization_endpoint: `${issuer.url}/authorize`, token_endpoint: `${issuer.url}/token` };
+  const document = { issuer: issuer.url, jwks_uri: `${issuer.url}/keys`, ...endpoints };
+  await issuer.put("/.well-known/openid-configuration", { body: JSON.stringify(document) });
+  const RedirectURI = "https://a.example/cb";
+  const Config = { OIDCDiscoveryURL: issuer.url, OIDCClientID: "c", AllowedRedirectURIs: [RedirectURI] };
+  const method = { Name: "sso", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: "1h", Config };
+  await ok("POST", "/v1/acl/auth-method", method);
+  await ok("POST", "/v1/acl/binding-rule", { AuthMethod: "sso", BindType: "management" });
+  const request = { AuthMethodName: "sso", RedirectURI, ClientNonce: "n" };
+  const { body } = await ok("POST", "/v1/acl/oidc/auth-url", request, { token: null });
+  const State = new URL(body.AuthURL).searchParams.get("state");
+  const id_token = await issuer.sign({ sub: "ann", aud: "c", nonce: "n" });
+  await issuer.put("/token", { body: JSON.stringify({ id_token }) });
+  await ok("POST", "/v1/acl/oidc/complete-auth", { ...request, State, Code: "c" }, { token: null });
+  await any("POST", "/v1/acl/oidc/complete-auth", { ...request, State, Code: "c" }, { token: null });
+});
+
 it("one-time tokens of areas C and D", async () => {
   const { ok, any } = bound(run);
   const { body } = await ok("POST", "/v1/acl/token/onetime");

@@ -355,6 +355,8 @@ export const clusterRights: Readonly<Record<string, string>> = {
   "POST /v1/acl/binding-rule/:id": "management",
   "DELETE /v1/acl/binding-rule/:id": "management",
   "POST /v1/acl/login": "anybody",
+  "POST /v1/acl/oidc/auth-url": "anybody",
+  "POST /v1/acl/oidc/complete-auth": "anybody",
   "POST /v1/acl/token/onetime": "any token",
   "POST /v1/acl/token/onetime/exchange": "anybody",
   "GET /v1/namespaces": "any token",

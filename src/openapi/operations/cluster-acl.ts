@@ -46,7 +46,7 @@ const Method = z
 const methodBody = {
   fields: {
     Name: "1 to 128 of A-Z a-z 0-9 and -.",
-    Type: "JWT.",
+    Type: { type: "string", enum: ["JWT", "OIDC"], description: "Signed tokens, or logins in a browser." },
     TokenLocality: "`local` or `global`: whether tokens are shown as global.",
     TokenNameFormat: "Names of tokens; auth_method_type, auth_method_name and value.<name> can be interpolated.",
     MaxTokenTTL: "Lifetime of tokens: nanoseconds, or a duration between 1m and 24h.",
@@ -204,6 +204,39 @@ export const clusterAcl = group(
       body: { fields: { OneTimeSecretID: "The one-time secret." }, required: ["OneTimeSecretID"] },
       answers: bare("The token, with its secret.", z.object({ Token, Index: index })),
       errors: [403],
+    },
+    "POST /acl/oidc/auth-url": {
+      id: "beginOidcLogin",
+      summary: "Begin a login in a browser",
+      query: pretty,
+      body: {
+        fields: {
+          AuthMethodName: "An auth method of type OIDC.",
+          RedirectURI: "Where the issuer sends the browser afterwards; one that the method allows.",
+          ClientNonce: "A random text that the client keeps.",
+        },
+        required: ["AuthMethodName", "RedirectURI", "ClientNonce"],
+      },
+      answers: bare("Where the person logs in.", z.object({ AuthURL: z.string() })),
+      errors: [502],
+    },
+    "POST /acl/oidc/complete-auth": {
+      id: "completeOidcLogin",
+      summary: "Complete a login in a browser",
+      description: "Each state is used once, within ten minutes.",
+      query: pretty,
+      body: {
+        fields: {
+          AuthMethodName: "As at the beginning.",
+          RedirectURI: "As at the beginning.",
+          ClientNonce: "As at the beginning.",
+          State: "From the redirect.",
+          Code: "From the redirect.",
+        },
+        required: ["AuthMethodName", "RedirectURI", "ClientNonce", "State", "Code"],
+      },
+      answers: bare("The token, with its secret.", Token),
+      errors: [401, 403],
     },
     "POST /acl/login": {
       id: "loginToCluster",
