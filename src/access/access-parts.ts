@@ -8,6 +8,9 @@ import { Sealed } from "../platform/crypto/keyring.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import { settings } from "../platform/settings.ts";
+import { ApproleLogins } from "./approle-logins.ts";
+import { ApproleStore } from "./approle-store.ts";
+import { Approles } from "./approles.ts";
 import { AuthEntries } from "./auth-entries.ts";
 import { AuthMethods } from "./auth-methods.ts";
 import { AuthMountTable } from "./auth-mounts.ts";
@@ -101,6 +104,8 @@ export class AccessParts {
   readonly identities: IdentityAdmin;
   readonly authMethods: AuthMethods;
   readonly logins: Logins;
+  readonly approles: Approles;
+  readonly approleLogins: ApproleLogins;
   readonly #sql: SqlStorage;
   #hashKey: KeyObject | undefined;
 
@@ -156,13 +161,18 @@ export class AccessParts {
     const rules = new TokenRules(this.tokenStore, this.policyStore, evaluator, this.entities);
     const authEntries = new AuthEntries(sql, this.keys);
     const lockouts = new LoginLockouts();
+    const approles = new ApproleStore({ sql, keys: this.keys, hash: (text) => this.tokenStore.hashOf(text) });
     this.authMethods = new AuthMethods({
       ...{ mounts: this.authMounts, entries: authEntries, entities: this.entities, lockouts, commit },
-      ...{ namespaces: this.namespaceTree, tokens: this.tokenStore },
+      ...{ namespaces: this.namespaceTree, tokens: this.tokenStore, approles },
     });
     this.logins = new Logins({
       ...{ mounts: this.authMounts, entries: authEntries, entities: this.entities, lockouts, rules },
       ...{ tokens: this.tokenStore, publisher: this.publisher },
+    });
+    this.approles = new Approles({ store: approles, methods: this.authMethods, commit });
+    this.approleLogins = new ApproleLogins({
+      ...{ store: approles, mounts: this.authMounts, methods: this.authMethods, logins: this.logins },
     });
     const grantsOf = (row: TokenRow): Grants => this.grantsOf(row);
     this.bootstrap = new Bootstrap(this.deploymentState, this.tokenStore, this.tokenSecrets);

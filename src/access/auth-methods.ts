@@ -1,3 +1,4 @@
+import type { LockedNames } from "../contracts/approle.ts";
 import type {
   AuthEntryName,
   AuthMount,
@@ -7,6 +8,7 @@ import type {
   LockoutConfig,
 } from "../contracts/auth.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import type { ApproleStore } from "./approle-store.ts";
 import type { AuthEntries } from "./auth-entries.ts";
 import {
   type AuthMountTable,
@@ -25,6 +27,7 @@ import type { TokenStore } from "./token-store.ts";
 interface Dependencies {
   readonly mounts: AuthMountTable;
   readonly entries: AuthEntries;
+  readonly approles: ApproleStore;
   readonly entities: Entities;
   readonly lockouts: LoginLockouts;
   readonly namespaces: NamespaceTree;
@@ -89,13 +92,14 @@ export class AuthMethods {
 
   /** Removes a mount with its entries and aliases, and ends the tokens of its logins. */
   disable(namespace: string, path: string): void {
-    const { mounts, entries, entities, tokens, commit } = this.#deps;
+    const { mounts, entries, approles, entities, tokens, commit } = this.#deps;
     const mount = this.read(namespace, path);
     if (!mount.ok) return;
     const { uuid, accessor } = mount.value;
     commit(() => {
       mounts.delete(uuid);
       entries.deleteMount(uuid);
+      approles.deleteMount(uuid);
       entities.deleteAliasesOf(accessor);
       tokens.endLogins(uuid, Date.now());
     });
@@ -140,14 +144,40 @@ export class AuthMethods {
 
   /** @throws Sealed */
   attempt(name: AuthEntryName, alias: string): Result<string | null> {
-    const lockout = this.#lockoutOf(name.mount);
-    return this.#deps.lockouts.isLocked(name.mount, alias, lockout, Date.now())
+    return this.isLocked(name.mount, alias, Date.now())
       ? refuse("denied", "permission denied")
       : ok(this.#deps.entries.get(name));
   }
 
+  /** Whether a name is locked after repeated failures. */
+  isLocked(mount: string, alias: string, now: number): boolean {
+    return this.#deps.lockouts.isLocked(mount, alias, this.#lockoutOf(mount), now);
+  }
+
   failed(mount: string, alias: string): void {
     this.#deps.lockouts.failed(mount, alias, this.#lockoutOf(mount), Date.now());
+  }
+
+  /** Locked names of the auth mounts of a namespace and its descendants. */
+  locked(namespace: string, now: number): LockedNames[] {
+    const { mounts, namespaces, lockouts } = this.#deps;
+    return mounts
+      .every()
+      .filter((mount) => mount.namespace.startsWith(namespace))
+      .map(({ uuid, accessor, namespace: at }) => ({
+        ...{ namespace: at, namespaceId: namespaces.idOf(at) ?? "", accessor },
+        names: lockouts.locked(uuid, this.#lockoutOf(uuid), now),
+      }))
+      .filter(({ names }) => names.length > 0)
+      .sort((a, b) => (a.namespace + a.accessor < b.namespace + b.accessor ? -1 : 1));
+  }
+
+  unlock(namespace: string, accessor: string, name: string): Result<null> {
+    const mount = this.#deps.mounts.byAccessor(accessor);
+    if (mount?.namespace !== namespace)
+      return refuse("invalid", "mount_accessor: no such auth method in this namespace");
+    this.#deps.lockouts.clear(mount.uuid, name);
+    return ok(null);
   }
 
   #lockoutOf(mount: string): LockoutConfig {

@@ -32,8 +32,12 @@ export class Logins {
     this.#deps = deps;
   }
 
-  /** @throws Sealed */
-  login(login: Login): Result<Authed> {
+  /**
+   * Issues the token of a login.
+   * @param also changes of the same transaction
+   * @throws Sealed
+   */
+  login(login: Login, also: () => void = () => {}): Result<Authed> {
     const { mounts, entries, entities, lockouts, tokens, rules, publisher } = this.#deps;
     const now = Date.now();
     const mount = mounts.byUuid(login.entry.mount);
@@ -54,6 +58,7 @@ export class Logins {
       if (entity && !entity.ok) return entity;
       const token = newToken(mount, login, policies.value, entity?.value ?? "", now);
       const row = tokens.insert(secret, token);
+      also();
       publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
       recordAction("login", { accessor: row.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
       return ok({ auth: rules.authBlock(row, secret, now), warnings: [] });

@@ -199,4 +199,16 @@ export const accessMigrations: Migration[] = [
       accessor TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, expires INTEGER NOT NULL, token BLOB NOT NULL) STRICT;
       CREATE INDEX one_time_tokens_by_expiry ON one_time_tokens (expires)`,
   },
+  {
+    because:
+      "roles of approle: role_id = the keyed hash of the role id, bound = whether logins need a secret id; secret ids as keyed hashes, what is known of each sealed, uses left (0 = any number), times in ms (expires NULL = never)",
+    sql: `CREATE TABLE approles (
+      mount TEXT NOT NULL, role TEXT NOT NULL, role_id TEXT NOT NULL, bound INTEGER NOT NULL,
+      PRIMARY KEY (mount, role), UNIQUE (mount, role_id)) STRICT;
+      CREATE TABLE approle_secret_ids (
+      mount TEXT NOT NULL, role TEXT NOT NULL, hash TEXT NOT NULL, accessor TEXT NOT NULL, uses INTEGER NOT NULL,
+      expires INTEGER, updated INTEGER NOT NULL, value BLOB NOT NULL, PRIMARY KEY (mount, role, hash)) STRICT;
+      CREATE UNIQUE INDEX approle_secret_ids_by_accessor ON approle_secret_ids (mount, role, accessor);
+      CREATE INDEX approle_secret_ids_by_expiry ON approle_secret_ids (expires) WHERE expires IS NOT NULL`,
+  },
 ];

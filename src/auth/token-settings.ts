@@ -5,12 +5,14 @@ import { duration, flag, integer, stringList } from "../platform/http/fields.ts"
 
 const MAX_NAMES = 256;
 
-const policyNames = () =>
+/** A list of names of policies. */
+export const policyNames = () =>
   stringList()
     .pipe(z.array(z.string().max(128)).max(MAX_NAMES))
     .nullish();
 
-const networks = () =>
+/** A list of networks or single addresses. */
+export const networks = () =>
   stringList()
     .pipe(
       z

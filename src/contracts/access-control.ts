@@ -2,6 +2,7 @@ import type { RateLimit } from "../lib/rate-limit.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import type { KnownPage, ObjectName } from "../platform/durable/object-kinds.ts";
 import type { Identity } from "../platform/http/exchange.ts";
+import type { ApproleApi } from "./approle.ts";
 import type { AuthApi } from "./auth.ts";
 import type { ClusterAclApi } from "./cluster-acl.ts";
 import type { ClusterRights } from "./cluster-rights.ts";
@@ -159,7 +160,7 @@ export interface ResultantAcl {
 }
 
 /** The methods of `AccessControl` that other objects and Workers call. */
-export interface AccessControlApi extends StoredObjectApi, AuthApi, ClusterAclApi, IdentityApi, QuotasApi {
+export interface AccessControlApi extends StoredObjectApi, AuthApi, ApproleApi, ClusterAclApi, IdentityApi, QuotasApi {
   /** Resolves the namespace of a path that needs no token. */
   locate(namespace: string, path: string): Result<Located>;
   /** Authorizes a request. Counts one use of a token with limited uses. */

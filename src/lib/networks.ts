@@ -27,3 +27,36 @@ export function isWithinNetworks(address: string | null, networks: readonly stri
   }
   return list.check(address, version === 4 ? "ipv4" : "ipv6");
 }
+
+/** The first address of a network, as one number of 32 or 128 bits. */
+function bitsOf(address: string, version: "ipv4" | "ipv6"): bigint {
+  if (version === "ipv4") return address.split(".").reduce((sum, part) => (sum << 8n) | BigInt(part), 0n);
+  const text = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_all, ...parts: string[]) => {
+    const [a = 0, b = 0, c = 0, d = 0] = parts.slice(0, 4).map(Number);
+    return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+  });
+  const [head = "", tail] = text.split("::");
+  const groups = (part: string): string[] => (part === "" ? [] : part.split(":"));
+  const [first, last] = [groups(head), groups(tail ?? "")];
+  const zeros = Array.from({ length: 8 - first.length - last.length }, () => "0");
+  return [...first, ...zeros, ...last].reduce((sum, part) => (sum << 16n) | BigInt(`0x${part}`), 0n);
+}
+
+/**
+ * Whether each network lies inside one of the outer networks.
+ * @param networks texts that `parseNetwork` accepts, as are the outer ones
+ */
+export function areWithinNetworks(networks: readonly string[], outer: readonly string[]): boolean {
+  return networks.every((text) => {
+    const inner = parseNetwork(text);
+    return inner !== null && outer.some((other) => isSubnet(inner, parseNetwork(other)));
+  });
+}
+
+type Network = NonNullable<ReturnType<typeof parseNetwork>>;
+
+function isSubnet(inner: Network, outer: Network | null): boolean {
+  if (outer === null || inner.family !== outer.family || inner.prefix < outer.prefix) return false;
+  const shift = BigInt((outer.family === "ipv4" ? 32 : 128) - outer.prefix);
+  return bitsOf(inner.address, inner.family) >> shift === bitsOf(outer.address, outer.family) >> shift;
+}

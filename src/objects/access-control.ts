@@ -25,6 +25,16 @@ import type {
   ResultantAcl,
   ServiceStatus,
 } from "../contracts/access-control.ts";
+import type {
+  Approle,
+  ApproleLogin,
+  ApproleName,
+  IssuedSecretId,
+  LockedNames,
+  SecretIdName,
+  SecretIdRecord,
+  SecretIdRequest,
+} from "../contracts/approle.ts";
 import type { AuthEntryName, AuthMount, AuthMountBody, AuthPlace, AuthTuneBody, Login } from "../contracts/auth.ts";
 import type {
   AclRole,
@@ -297,6 +307,52 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   login(login: Login): Promise<Result<Authed>> {
     return this.#published(() => this.#parts.logins.login(login));
+  }
+
+  lockedNames(namespace: string): LockedNames[] {
+    return this.#parts.authMethods.locked(namespace, Date.now());
+  }
+
+  unlockName(namespace: string, accessor: string, name: string): Result<null> {
+    return this.#parts.authMethods.unlock(namespace, accessor, name);
+  }
+
+  // ---- roles and secret ids ----
+
+  readApprole(name: ApproleName): Result<string | null> {
+    return refuseIfSealed(() => this.#parts.approles.read(name));
+  }
+
+  putApprole(name: ApproleName, role: Approle, before: string | null): Result<null> {
+    return refuseIfSealed(() => this.#parts.approles.put(name, role, before));
+  }
+
+  deleteApprole(name: ApproleName): Result<null> {
+    return this.#parts.approles.delete(name);
+  }
+
+  issueSecretId(name: ApproleName, request: SecretIdRequest): Result<IssuedSecretId> {
+    return refuseIfSealed(() => this.#parts.approles.issue(name, request, Date.now()));
+  }
+
+  secretIdAccessors(name: ApproleName): Result<string[]> {
+    return refuseIfSealed(() => this.#parts.approles.accessors(name, Date.now()));
+  }
+
+  lookupSecretId(name: ApproleName, secretId: SecretIdName): Result<SecretIdRecord | null> {
+    return refuseIfSealed(() => this.#parts.approles.lookup(name, secretId, Date.now()));
+  }
+
+  destroySecretId(name: ApproleName, secretId: SecretIdName): Result<boolean> {
+    return refuseIfSealed(() => this.#parts.approles.destroy(name, secretId, Date.now()));
+  }
+
+  tidySecretIds(mount: string): void {
+    this.#parts.approles.tidy(mount, Date.now());
+  }
+
+  approleLogin(login: ApproleLogin): Promise<Result<Authed>> {
+    return this.#published(() => this.#parts.approleLogins.login(login, Date.now()));
   }
 
   // ---- identity ----
@@ -758,10 +814,11 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   }
 
   protected override ownDeadline(): number | null {
-    const { tokenStore, oneTimeTokens, deletedMounts, deletions } = this.#parts;
+    const { tokenStore, oneTimeTokens, approles, deletedMounts, deletions } = this.#parts;
     const due = [
       tokenStore.nextExpiry(),
       oneTimeTokens.nextExpiry(),
+      approles.nextExpiry(),
       deletedMounts.nextCheck(),
       deletions.nextDue(),
     ].filter((at) => at !== null);
@@ -771,6 +828,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   protected override async onAlarm(now: number): Promise<void> {
     this.#parts.tokens.expire(now, EXPIRED_PER_ALARM);
     this.#parts.oneTimeTokens.expire(now);
+    this.#parts.approles.expire(now, EXPIRED_PER_ALARM);
     await Promise.all([this.#parts.publisher.published(), this.#sweep.run(now), this.#parts.deletions.resume(now)]);
   }
 

@@ -10,6 +10,7 @@ import { activationRoutes } from "./activation.ts";
 import { agentSelfRoutes } from "./agent-self.ts";
 import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
+import { approleRoutes } from "./auth-approle.ts";
 import { jwtRoutes } from "./auth-jwt.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { userpassRoutes } from "./auth-userpass.ts";
@@ -48,6 +49,7 @@ import { auditRoutes } from "./sys-audit.ts";
 import { authMountRoutes } from "./sys-auth.ts";
 import { corsRoutes } from "./sys-cors.ts";
 import { infoRoutes } from "./sys-info.ts";
+import { lockedUserRoutes } from "./sys-locked-users.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { policyRoutes } from "./sys-policies.ts";
@@ -79,6 +81,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...uiRoutes,
   ...mountTableRoutes,
   ...authMountRoutes,
+  ...lockedUserRoutes,
   ...remountRoutes,
   ...leaseRoutes,
   ...cubbyholeRoutes,
@@ -102,6 +105,7 @@ export const mountRoutes: Readonly<Record<MountRoutes, RouteTable<SecretsRoute>>
 export const authRoutes: Readonly<Record<AuthType, RouteTable<SecretsRoute | OpenRoute>>> = {
   userpass: new RouteTable(userpassRoutes),
   jwt: new RouteTable(jwtRoutes),
+  approle: new RouteTable(approleRoutes),
 };
 
 /** The tables of mounts and auth methods, each by a path at which it can be mounted. */

@@ -43,6 +43,7 @@ const parameters: Readonly<Record<string, string>> = {
   role: "n",
   identity: "00000000-0000-4000-8000-000000000003",
   accessor: "00000000-0000-4000-8000-000000000000",
+  alias: "n",
   source: "platform",
   bytes: "16",
   algorithm: "sha2-256",
@@ -100,6 +101,9 @@ const samples: Readonly<Record<string, unknown>> = {
   mount_accessor: "auth_userpass_00000000",
   canonical_id: "00000000-0000-4000-8000-000000000003",
   role_type: "jwt",
+  role_id: "some-role-id",
+  secret_id: "some-secret-id",
+  secret_id_accessor: "00000000-0000-4000-8000-000000000004",
 };
 
 /** The least that a route's schema takes. */
@@ -179,6 +183,7 @@ export async function arrange(): Promise<void> {
     await put("/v1/identity/entity/name/n", {}),
     await put("/v1/identity/group/name/n", {}),
     await put("/v1/auth/jwt/role/n", { role_type: "jwt", user_claim: "sub", bound_subject: "n" }),
+    await put("/v1/auth/approle/role/n", {}),
     await put("/v1/namespace/n", {}),
     await put("/v1/sys/sync/destinations/in-mem/n", {}),
     await put("/v1/auth/token/roles/n", {}),

@@ -223,6 +223,33 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "auth-jwt › stores every field, and keeps those that an update does not name",
   ],
   [/\{auth\/jwt\}\/login/, "role jwt", "auth-jwt › returns a token with the role's policies, metadata and groups"],
+  [
+    /\{auth\/approle\}\/role\/:name$/,
+    "local_secret_ids bind_secret_id secret_id_bound_cidrs bound_cidr_list secret_id_num_uses secret_id_ttl token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type policies period",
+    "auth-approle › stores every field, and takes the older names of some",
+  ],
+  [
+    /\{auth\/approle\}\/role\/:name\/(?!(custom-)?secret-id$)/,
+    "token_policies bind_secret_id secret_id_bound_cidrs bound_cidr_list secret_id_num_uses secret_id_ttl token_period token_ttl token_max_ttl token_num_uses token_bound_cidrs policies period",
+    "auth-approle › has a path for its field %s, with %j, then %j › token_num_uses",
+  ],
+  [/\{auth\/approle\}\/role/, "role_id", "auth-approle › has a role id that can be set, and is unique in its mount"],
+  [
+    /\{auth\/approle\}\/role\/:name\/(custom-)?secret-id$/,
+    "metadata cidr_list token_bound_cidrs num_uses ttl",
+    "auth-approle › does not exceed the limits of its role",
+  ],
+  [/\{auth\/approle\}\/role\/:name\/custom-secret-id/, "secret_id", "auth-approle › can be chosen by the caller, once"],
+  [
+    /\{auth\/approle\}\/role\/:name\/secret-id/,
+    "secret_id secret_id_accessor",
+    "auth-approle › is shown once, and looked up and destroyed by itself and by its accessor",
+  ],
+  [
+    /\{auth\/approle\}\/login/,
+    "role_id secret_id",
+    "auth-approle › returns a token with the role's policies, and metadata of role and secret id",
+  ],
   [/\/search/, "Prefix Text Context", "search › finds %s by %s › two nodes"],
   [/identity\/entity/, "id name policies metadata disabled", "identity-entities › keeps what a request sets"],
   [/identity\/entity-alias/, "mount_accessor canonical_id custom_metadata", ALIASED],

@@ -63,6 +63,55 @@ it("KV secrets of version 1", async () => {
   await any("POST", "/v1/kv-v1/app/db", {});
 });
 
+it("logins by role id and secret id, and locked names", async () => {
+  const { ok, any } = bound(run);
+  const role = "/v1/auth/approle/role/web";
+  await ok("POST", "/v1/sys/auth/approle", { type: "approle" });
+  await ok("POST", role, { token_policies: ["app"], secret_id_bound_cidrs: ["10.0.0.0/8"] });
+  await ok("GET", role);
+  await ok("LIST", "/v1/auth/approle/role");
+  await ok("POST", `${role}/role-id`, { role_id: "web" });
+  await ok("GET", `${role}/role-id`);
+  await ok("GET", `${role}/local-secret-ids`);
+  const fields: Readonly<Record<string, object>> = {
+    policies: { token_policies: ["app"] },
+    "bind-secret-id": { bind_secret_id: true },
+    "secret-id-bound-cidrs": { secret_id_bound_cidrs: ["10.0.0.0/8"] },
+    "bound-cidr-list": { bound_cidr_list: ["10.0.0.0/8"] },
+    "secret-id-num-uses": { secret_id_num_uses: 9 },
+    "secret-id-ttl": { secret_id_ttl: 900 },
+    period: { token_period: 60 },
+    "token-ttl": { token_ttl: 60 },
+    "token-max-ttl": { token_max_ttl: 90 },
+    "token-num-uses": { token_num_uses: 9 },
+    "token-bound-cidrs": { token_bound_cidrs: ["10.0.0.0/8"] },
+  };
+  for (const [field, body] of Object.entries(fields)) {
+    await ok("POST", `${role}/${field}`, body);
+    await ok("GET", `${role}/${field}`);
+    await ok("DELETE", `${role}/${field}`);
+  }
+  const { secret_id, secret_id_accessor } = (await ok("POST", `${role}/secret-id`, { metadata: { a: "b" } })).body.data;
+  await ok("POST", `${role}/custom-secret-id`, { secret_id: "chosen", ttl: 60, num_uses: 2 });
+  await ok("LIST", `${role}/secret-id`);
+  await ok("POST", `${role}/secret-id/lookup`, { secret_id });
+  await ok("POST", `${role}/secret-id-accessor/lookup`, { secret_id_accessor });
+  await ok("POST", "/v1/auth/approle/login", { role_id: "web", secret_id });
+  for (let failure = 0; failure < 5; failure += 1) {
+    await any("POST", "/v1/auth/approle/login", { role_id: "web", secret_id: "wrong" });
+  }
+  const [group] = (await ok("GET", "/v1/sys/locked-users")).body.data.by_namespace;
+  await ok("POST", `/v1/sys/locked-users/${group.mount_accessors[0].mount_accessor}/unlock/web`);
+  await ok("POST", `${role}/secret-id-accessor/destroy`, { secret_id_accessor });
+  await ok("DELETE", `${role}/secret-id/destroy`, { secret_id });
+  await ok("POST", `${role}/secret-id/destroy`, { secret_id });
+  await any("DELETE", `${role}/secret-id-accessor/destroy`, { secret_id_accessor });
+  const second = (await ok("POST", `${role}/secret-id`, {})).body.data;
+  await ok("DELETE", `${role}/secret-id-accessor/destroy`, { secret_id_accessor: second.secret_id_accessor });
+  await ok("POST", "/v1/auth/approle/tidy/secret-id");
+  await ok("DELETE", role);
+});
+
 it("auth methods", async () => {
   const { ok, any } = bound(run);
   await ok("POST", "/v1/sys/auth/userpass", { type: "userpass", description: "people" });

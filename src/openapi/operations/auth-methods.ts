@@ -67,13 +67,16 @@ export const tokenFieldTexts = {
   token_num_uses: "Number of requests that the token may be used for; 0 = any number.",
 };
 
-const legacy = {
+/** Older names of some of these fields. */
+export const legacyTokenFieldTexts = {
   ...{ ttl: "Older name of `token_ttl`.", max_ttl: "Older name of `token_max_ttl`." },
   ...{ period: "Older name of `token_period`.", policies: "Older name of `token_policies`." },
   bound_cidrs: "Older name of `token_bound_cidrs`.",
 };
 
-const user: Operation["body"] = { fields: { password: "The user's password.", ...tokenFieldTexts, ...legacy } };
+const user: Operation["body"] = {
+  fields: { password: "The user's password.", ...tokenFieldTexts, ...legacyTokenFieldTexts },
+};
 
 const texts = z.array(z.string());
 const JwtConfig = z.object({
@@ -135,7 +138,7 @@ const jwt: Readonly<Record<string, Operation>> = {
     id: "writeJwtRole",
     summary: "Create or update a role",
     path: { name: "The role's name, in any letter case." },
-    body: { fields: { ...jwtRoleTexts, ...tokenFieldTexts, ...legacy } },
+    body: { fields: { ...jwtRoleTexts, ...tokenFieldTexts, ...legacyTokenFieldTexts } },
     answers: noContent,
   },
   "DELETE /auth/jwt/role/:name": {
@@ -169,7 +172,7 @@ export const authMethods = group(
     "POST /sys/auth/:path+": {
       id: "enableAuthMethod",
       summary: "Enable an auth method",
-      body: { fields: { type: "The type: `userpass` or `jwt`." } },
+      body: { fields: { type: "The type: `userpass`, `jwt` or `approle`." } },
       answers: noContent,
     },
     "DELETE /sys/auth/:path+": {

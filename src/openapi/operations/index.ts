@@ -1,4 +1,5 @@
 import type { Group } from "../operation.ts";
+import { approle } from "./auth-approle.ts";
 import { authMethods } from "./auth-methods.ts";
 import { backup } from "./backup.ts";
 import { clusterAccess } from "./cluster-access.ts";
@@ -40,6 +41,7 @@ export const groups: readonly Group[] = [
   wrapping,
   tokens,
   authMethods,
+  approle,
   identityEntities,
   policies,
   clusterAccess,

@@ -1,0 +1,114 @@
+import type * as z from "zod";
+import { AccessorBody, CustomSecretIdBody, SecretIdBody, SecretIdRequestBody } from "../auth/approle/secret-ids.ts";
+import { APPROLE, type ApproleName, type SecretIdName } from "../contracts/approle.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { notFound, unwrap } from "../platform/http/errors.ts";
+import { authMountOf } from "./server/auth-call.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
+
+/** Secret ids of roles (https://developer.hashicorp.com/vault/api-docs/auth/approle#generate-new-secret-id). */
+
+/** Names are compared in lower case, as upstream does. */
+export const roleOf = (call: Call): ApproleName => ({
+  mount: authMountOf(call).uuid,
+  role: (call.params["name"] ?? "").toLowerCase(),
+});
+
+async function issue(
+  call: AuthorisedCall,
+  body: z.infer<typeof SecretIdRequestBody>,
+  secretId: string | null,
+): Promise<Response> {
+  const request = {
+    secretId,
+    metadata: body.metadata ?? {},
+    cidrList: body.cidr_list ?? [],
+    tokenBoundCidrs: body.token_bound_cidrs ?? [],
+    numUses: body.num_uses,
+    ttl: body.ttl,
+  };
+  const data = unwrap(await accessControl(call.env).issueSecretId(roleOf(call), request));
+  return envelope(call, { data, mountType: APPROLE });
+}
+
+async function lookup(call: AuthorisedCall, name: SecretIdName): Promise<Response> {
+  const data = unwrap(await accessControl(call.env).lookupSecretId(roleOf(call), name));
+  if (data) return envelope(call, { data, mountType: APPROLE });
+  // Of upstream: only accessors are reported as unknown.
+  if ("secretId" in name) return noContent();
+  throw notFound("failed to find accessor entry for secret_id_accessor");
+}
+
+async function destroy(call: AuthorisedCall, name: SecretIdName): Promise<Response> {
+  const existed = unwrap(await accessControl(call.env).destroySecretId(roleOf(call), name));
+  if (existed || "secretId" in name) return noContent();
+  throw notFound("failed to find accessor entry for secret_id_accessor");
+}
+
+const destroyRoutes = (verb: "POST" | "DELETE") => [
+  secrets({
+    verb,
+    path: "/role/:name/secret-id/destroy",
+    fresh: true,
+    body: SecretIdBody,
+    handle: (call, body) => destroy(call, { secretId: body.secret_id }),
+  }),
+  secrets({
+    verb,
+    path: "/role/:name/secret-id-accessor/destroy",
+    fresh: true,
+    body: AccessorBody,
+    handle: (call, body) => destroy(call, { accessor: body.secret_id_accessor }),
+  }),
+];
+
+export const secretIdRoutes = [
+  secrets({
+    verb: "LIST",
+    path: "/role/:name/secret-id",
+    fresh: true,
+    handle: async (call) =>
+      keyList(call, unwrap(await accessControl(call.env).secretIdAccessors(roleOf(call))), {}, APPROLE),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/role/:name/secret-id",
+    fresh: true,
+    body: SecretIdRequestBody,
+    handle: (call, body) => issue(call, body, null),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/role/:name/custom-secret-id",
+    fresh: true,
+    body: CustomSecretIdBody,
+    handle: (call, body) => issue(call, body, body.secret_id),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/role/:name/secret-id/lookup",
+    fresh: true,
+    body: SecretIdBody,
+    handle: (call, body) => lookup(call, { secretId: body.secret_id }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/role/:name/secret-id-accessor/lookup",
+    fresh: true,
+    body: AccessorBody,
+    handle: (call, body) => lookup(call, { accessor: body.secret_id_accessor }),
+  }),
+  ...destroyRoutes("POST"),
+  ...destroyRoutes("DELETE"),
+  secrets({
+    verb: "POST",
+    path: "/tidy/secret-id",
+    fresh: true,
+    handle: async (call) => {
+      await accessControl(call.env).tidySecretIds(authMountOf(call).uuid);
+      const warnings = ["Tidy operation successfully started. Expired secret ids are removed."];
+      return envelope(call, { warnings, mountType: APPROLE, status: 202 });
+    },
+  }),
+];
