@@ -32,15 +32,19 @@ export async function loginUrl(method: AuthMethod, login: BegunLogin): Promise<R
 /**
  * The claims of a person, by the names of the method's mappings: those of the ID token, and those of the user info unless
  * the method turns it off. Issuer and subject are those of the ID token.
+ * @param redirect parameters of the redirect; the issuer (RFC 9207) is empty where the client does not pass it on
  */
 export async function redeemedClaims(
   method: AuthMethod,
-  code: string,
+  { code, issuer }: { readonly code: string; readonly issuer: string },
   { redirectUri, nonce, verifier }: Omit<BegunLogin, "state">,
 ): Promise<Result<LoginClaims>> {
   const { Config: config } = method;
   const metadata = await metadataOf(config.OIDCDiscoveryURL);
   if (!metadata.ok) return metadata;
+  // Before the code is sent: that of another issuer must not reach this one.
+  if (issuer !== "" && issuer !== metadata.value.issuer)
+    return refuse("invalid", "the redirect is from another issuer");
   const redeemed = await redeemedCode(metadata.value, clientOf(method), {
     ...{ code, redirectUri, nonce, verifier, audiences: config.BoundAudiences },
     leeways: {

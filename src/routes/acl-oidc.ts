@@ -13,7 +13,7 @@ import { type Call, open } from "./server/route.ts";
 const text = (most = 256) => z.string().max(most).default("");
 const begin = { AuthMethodName: text(), RedirectURI: text(1_024), ClientNonce: text() };
 const AuthUrlBody = caseless(z.object(begin));
-const CompleteBody = caseless(z.object({ ...begin, State: text(), Code: text(4_096) }));
+const CompleteBody = caseless(z.object({ ...begin, State: text(), Code: text(4_096), Iss: text(1_024) }));
 
 /** Fields in the order in which upstream misses them. */
 const MISSING: readonly (readonly [keyof z.output<typeof CompleteBody>, string])[] = [
@@ -60,7 +60,8 @@ async function completeAuth(call: Call, body: z.output<typeof CompleteBody>): Pr
   const method = await methodOf(call, body.AuthMethodName, redirectUri);
   const access = accessControl(call.env);
   const verifier = unwrap(await access.completeOidc(requestOf(method, nonce, redirectUri), body.State));
-  const claims = await redeemedClaims(method, body.Code, { redirectUri, nonce, verifier });
+  const redirect = { code: body.Code, issuer: body.Iss };
+  const claims = await redeemedClaims(method, redirect, { redirectUri, nonce, verifier });
   if (!claims.ok) throw new RequestError(401, `failed to exchange token with provider: ${claims.message}`);
   const login = { method: method.Name, version: method.version, claims: claims.value };
   const token = unwrap(await access.clusterLogin(login));

@@ -26,5 +26,5 @@ it.runIf(missing === null)("every step of the flows of the Go clients succeeds",
   expect(ran.status, ran.stderr).toBe(0);
   const steps: Step[] = stepsIn(ran.stdout);
   expect(steps.filter(({ outcome }) => outcome !== "ok")).toEqual([]);
-  expect(steps).toHaveLength(15);
+  expect(steps).toHaveLength(16);
 });

@@ -88,7 +88,7 @@ describe("a login in a browser", () => {
       ...{ nonce: NONCE, code_challenge_method: "S256" },
     });
     await answerWith(await idToken());
-    const { status, body, text } = await complete(state);
+    const { status, body, text } = await complete(state, { Iss: issuer.url });
     expect(status, text).toBe(200);
     expect(body).toMatchObject({ Name: "OIDC-sso", Type: "client", Policies: ["ops"], ExpirationTTL: "1h0m0s" });
     expect((await get("/v1/nodes", { token: body.SecretID })).status).toBe(200);
@@ -192,6 +192,13 @@ describe("a login in a browser", () => {
       expect([status, text], what).toEqual([401, expect.stringContaining(because)]);
       expect(text, what).toMatch(/^failed to exchange token with provider: /);
     }
+  });
+
+  it("sends no code to the issuer that another issuer gave", async () => {
+    await answerWith(await idToken());
+    const refused = await complete(stateOf(await begun()), { Iss: "https://evil.example" });
+    expect([refused.status, refused.text]).toEqual([401, expect.stringContaining("from another issuer")]);
+    expect((await issuer.requests("/token")).count ?? 0).toBe(0);
   });
 
   it("is refused when the issuer does not redeem the code", async () => {

@@ -280,7 +280,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /acl\/oidc/,
-    "AuthMethodName RedirectURI ClientNonce State Code",
+    "AuthMethodName RedirectURI ClientNonce State Code Iss",
     "acl-oidc › goes to the issuer with PKCE, and returns a token for the code",
   ],
   [/acl\/token\/onetime/, "OneTimeSecretID", "acl-onetime › is exchanged for the token that created it"],

@@ -232,6 +232,7 @@ export const clusterAcl = group(
           ClientNonce: "As at the beginning.",
           State: "From the redirect.",
           Code: "From the redirect.",
+          Iss: "From the redirect, if it has one; it must be the issuer of the method.",
         },
         required: ["AuthMethodName", "RedirectURI", "ClientNonce", "State", "Code"],
       },

@@ -14,6 +14,10 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"reflect"
 	"time"
@@ -54,6 +58,34 @@ func signed(key *rsa.PrivateKey, claims map[string]any) string {
 	text := encode([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + encode(must(json.Marshal(claims)))
 	digest := sha256.Sum256([]byte(text))
 	return text + "." + encode(must(rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])))
+}
+
+// startIssuer serves a discovery document, the public key, and an ID token of the claims for any code.
+func startIssuer(key *rsa.PrivateKey, claims map[string]any) *httptest.Server {
+	encode := base64.RawURLEncoding.EncodeToString
+	var server *httptest.Server
+	answer := func(response http.ResponseWriter, body any) { check(json.NewEncoder(response).Encode(body)) }
+	routes := http.NewServeMux()
+	routes.HandleFunc("/.well-known/openid-configuration", func(response http.ResponseWriter, _ *http.Request) {
+		answer(response, map[string]string{
+			"issuer": server.URL, "jwks_uri": server.URL + "/keys",
+			"authorization_endpoint": server.URL + "/authorize", "token_endpoint": server.URL + "/token",
+		})
+	})
+	routes.HandleFunc("/keys", func(response http.ResponseWriter, _ *http.Request) {
+		exponent := big.NewInt(int64(key.E)).Bytes()
+		public := map[string]string{"kty": "RSA", "n": encode(key.N.Bytes()), "e": encode(exponent)}
+		answer(response, map[string]any{"keys": []any{public}})
+	})
+	routes.HandleFunc("/token", func(response http.ResponseWriter, _ *http.Request) {
+		all := map[string]any{"iss": server.URL, "exp": time.Now().Add(time.Minute).Unix()}
+		for name, value := range claims {
+			all[name] = value
+		}
+		answer(response, map[string]string{"id_token": signed(key, all), "access_token": "a"})
+	})
+	server = httptest.NewServer(routes)
+	return server
 }
 
 func refused(name string, failure error) {
@@ -305,6 +337,47 @@ func nomadSteps(address, root string) []step {
 				check(failure)
 				_, failure = client.ACLAuthMethods().Delete("go", nil)
 				check(failure)
+				once, _, failure := client.ACLTokens().UpsertOneTimeToken(nil)
+				check(failure)
+				exchanged, _, failure := client.ACLTokens().ExchangeOneTimeToken(once.OneTimeSecretID, nil)
+				check(failure)
+				equal("accessor", exchanged.AccessorID, once.AccessorID)
+				_, _, failure = client.ACLTokens().ExchangeOneTimeToken(once.OneTimeSecretID, nil)
+				refused("a used one-time token", failure)
+			})
+		}},
+		{"nomad: login in a browser", func() error {
+			return try(func() {
+				key := must(rsa.GenerateKey(rand.Reader, 2048))
+				nonce := "nonce-of-go"
+				issuer := startIssuer(key, map[string]any{"sub": "ann", "aud": "go", "nonce": nonce})
+				defer issuer.Close()
+				redirect := "http://localhost:4649/oidc/callback"
+				_, _, failure := client.ACLAuthMethods().Create(&nomad.ACLAuthMethod{
+					Name: "go-sso", Type: "OIDC", TokenLocality: "global", MaxTokenTTL: time.Hour,
+					Config: &nomad.ACLAuthMethodConfig{
+						OIDCDiscoveryURL: issuer.URL, OIDCClientID: "go", OIDCClientSecret: "s", OIDCDisableUserInfo: true,
+						AllowedRedirectURIs: []string{redirect}, ClaimMappings: map[string]string{"sub": "name"},
+					},
+				}, nil)
+				check(failure)
+				_, _, failure = client.ACLBindingRules().Create(&nomad.ACLBindingRule{
+					AuthMethod: "go-sso", BindType: "management", Selector: `value.name == "ann"`,
+				}, nil)
+				check(failure)
+				begun, _, failure := client.ACLAuth().GetAuthURL(&nomad.ACLOIDCAuthURLRequest{
+					AuthMethodName: "go-sso", RedirectURI: redirect, ClientNonce: nonce,
+				}, nil)
+				check(failure)
+				sent := must(url.Parse(begun.AuthURL)).Query()
+				equal("nonce", sent.Get("nonce"), nonce)
+				made, _, failure := client.ACLAuth().CompleteAuth(&nomad.ACLOIDCCompleteAuthRequest{
+					AuthMethodName: "go-sso", RedirectURI: redirect, ClientNonce: nonce,
+					State: sent.Get("state"), Code: "code", Iss: issuer.URL,
+				}, nil)
+				check(failure)
+				equal("type", made.Type, "management")
+				equal("global", made.Global, true)
 			})
 		}},
 		{"nomad: namespaces", func() error {
