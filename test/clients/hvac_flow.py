@@ -170,6 +170,35 @@ def _():
     client.sys.disable_auth_method("hvac-people")
 
 
+@step("approle")
+def _():
+    client.sys.enable_auth_method("approle", path="hvac-machines")
+    at = {"mount_point": "hvac-machines"}
+    approle = client.auth.approle
+    approle.create_or_update_approle("web", token_policies=["hvac-reader"], secret_id_num_uses=2, **at)
+    assert approle.list_roles(**at)["data"]["keys"] == ["web"]
+    assert approle.read_role("web", **at)["data"]["token_policies"] == ["hvac-reader"]
+    approle.update_role_id("web", "hvac-web", **at)
+    assert approle.read_role_id("web", **at)["data"]["role_id"] == "hvac-web"
+    made = approle.generate_secret_id("web", metadata={"host": "a"}, **at)["data"]
+    fresh = hvac.Client(url=address)
+    auth = fresh.auth.approle.login("hvac-web", made["secret_id"], **at)["auth"]
+    assert auth["policies"] == ["default", "hvac-reader"] and auth["metadata"] == {"host": "a", "role_name": "web"}
+    assert fresh.token == auth["client_token"]
+    assert approle.read_secret_id("web", made["secret_id"], **at)["data"]["secret_id_num_uses"] == 1
+    assert approle.list_secret_id_accessors("web", **at)["data"]["keys"] == [made["secret_id_accessor"]]
+    assert approle.read_secret_id_accessor("web", made["secret_id_accessor"], **at)["data"]["metadata"] == {"host": "a"}
+    approle.destroy_secret_id_accessor("web", made["secret_id_accessor"], **at)
+    approle.create_custom_secret_id("web", "hvac-custom", **at)
+    approle.destroy_secret_id("web", "hvac-custom", **at)
+    refused(
+        hvac.exceptions.InvalidRequest,
+        lambda: hvac.Client(url=address).auth.approle.login("hvac-web", made["secret_id"], **at),
+    )
+    approle.delete_role("web", **at)
+    client.sys.disable_auth_method("hvac-machines")
+
+
 @step("identity")
 def _():
     identity = client.secrets.identity

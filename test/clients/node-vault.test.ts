@@ -69,6 +69,30 @@ it("enables an auth method and logs in by name and password", async () => {
   await expect(fresh.tokenLookupSelf()).rejects.toMatchObject({ response: { statusCode: 403 } });
 });
 
+it("logs in by role id and secret id, and manages both", async () => {
+  const at = { mount_point: "node-machines", role_name: "web" };
+  await admin().enableAuth({ mount_point: "node-machines", type: "approle" });
+  await admin().addApproleRole({ ...at, policies: "node-reader" });
+  expect((await admin().approleRoles({ mount_point: "node-machines" })).data.keys).toEqual(["web"]);
+  expect((await admin().getApproleRole(at)).data.token_policies).toEqual(["node-reader"]);
+  await admin().updateApproleRoleId({ ...at, role_id: "node-web" });
+  expect((await admin().getApproleRoleId(at)).data.role_id).toBe("node-web");
+  const { secret_id, secret_id_accessor } = (await admin().getApproleRoleSecret({ ...at })).data;
+  const fresh = clientOf();
+  const credentials = { role_id: "node-web", secret_id, mount_point: "node-machines" };
+  expect((await fresh.approleLogin(credentials)).auth.policies).toEqual(["default", "node-reader"]);
+  expect((await fresh.read("node-v2/data/app/db")).data.data).toMatchObject({ user: "app" });
+  expect((await admin().approleSecretAccessors(at)).data.keys).toEqual([secret_id_accessor]);
+  expect((await admin().approleSecretLookup({ ...at, secret_id })).data).toMatchObject({ secret_id_accessor });
+  const named = { ...at, secret_id_accessor };
+  expect((await admin().approleSecretAccessorLookup(named)).data).toMatchObject({ secret_id_accessor });
+  await admin().approleSecretAccessorDestroy(named);
+  await admin().approleSecretDestroy({ ...at, secret_id });
+  await expect(clientOf().approleLogin(credentials)).rejects.toThrow("invalid role or secret ID");
+  await admin().deleteApproleRole(at);
+  await admin().disableAuth({ mount_point: "node-machines" });
+});
+
 it("unwraps a wrapped answer once", async () => {
   const wrapped = await admin().tokenCreate({ policies: ["node-reader"], wrap_ttl: "60s" });
   expect(wrapped.auth ?? wrapped.wrap_info).not.toBeNull();

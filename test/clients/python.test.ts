@@ -7,7 +7,7 @@ if (missing !== null) console.warn(`hvac and python-nomad are not tried: ${missi
 afterAll(() => python.remove());
 
 it.runIf(missing === null).each([
-  ["hvac", "hvac_flow.py", 14],
+  ["hvac", "hvac_flow.py", 15],
   ["python-nomad", "nomad_flow.py", 8],
 ])("every step of the flow of %s succeeds", (_client, flow, steps) => {
   const { address, token } = inject("service");

@@ -202,6 +202,25 @@ func vaultSteps(address, root string) []step {
 				equal("orphan", made.Auth.Orphan, true)
 			})
 		}},
+		{"vault: logins by role id and secret id", func() error {
+			return try(func() {
+				check(client.Sys().EnableAuthWithOptions("go-machines", &vault.EnableAuthOptions{Type: "approle"}))
+				logical := client.Logical()
+				role := "auth/go-machines/role/web"
+				must(logical.Write(role, map[string]any{"token_policies": "go-reader", "secret_id_num_uses": 1}))
+				credentials := map[string]any{
+					"role_id":   must(logical.Read(role + "/role-id")).Data["role_id"],
+					"secret_id": must(logical.Write(role+"/secret-id", nil)).Data["secret_id"],
+				}
+				login := must(vaultClient(address, "").Logical().Write("auth/go-machines/login", credentials))
+				equal("policies", login.Auth.Policies, []string{"default", "go-reader"})
+				equal("metadata", login.Auth.Metadata, map[string]string{"role_name": "web"})
+				_, failure := vaultClient(address, "").Logical().Write("auth/go-machines/login", credentials)
+				refused("used up", failure)
+				must(logical.Delete(role))
+				check(client.Sys().DisableAuth("go-machines"))
+			})
+		}},
 		{"vault: wrapping", func() error {
 			return try(func() {
 				must(client.KVv2("go-v2").Put(ctx, "app/w", map[string]any{"k": "wrapped"}))
