@@ -52,6 +52,7 @@ import { TokenRoles } from "./token-roles.ts";
 import { TokenRules } from "./token-rules.ts";
 import { TokenSecrets } from "./token-secrets.ts";
 import { TokenStore } from "./token-store.ts";
+import { UsedLoginStates } from "./used-login-states.ts";
 import { Wrappings } from "./wrappings.ts";
 
 interface Dependencies {
@@ -168,7 +169,7 @@ export class AccessParts {
     });
     this.logins = new Logins({
       ...{ mounts: this.authMounts, entries: authEntries, entities: this.entities, lockouts, rules },
-      ...{ tokens: this.tokenStore, publisher: this.publisher },
+      ...{ tokens: this.tokenStore, publisher: this.publisher, usedStates: new UsedLoginStates(sql) },
     });
     this.approles = new Approles({ store: approles, methods: this.authMethods, commit });
     this.approleLogins = new ApproleLogins({

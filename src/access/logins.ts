@@ -13,6 +13,7 @@ import type { LoginLockouts } from "./login-lockouts.ts";
 import { dedupe, expiryFor, type NewToken, policyNames, type TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
+import type { UsedLoginStates } from "./used-login-states.ts";
 
 interface Dependencies {
   readonly mounts: AuthMountTable;
@@ -21,6 +22,7 @@ interface Dependencies {
   readonly lockouts: LoginLockouts;
   readonly tokens: TokenStore;
   readonly rules: TokenRules;
+  readonly usedStates: UsedLoginStates;
   readonly publisher: AccessPublisher;
 }
 
@@ -38,12 +40,15 @@ export class Logins {
    * @throws Sealed
    */
   login(login: Login, also: () => void = () => {}): Result<Authed> {
-    const { mounts, entries, entities, lockouts, tokens, rules, publisher } = this.#deps;
+    const { mounts, entries, entities, lockouts, tokens, rules, usedStates, publisher } = this.#deps;
     const now = Date.now();
     const mount = mounts.byUuid(login.entry.mount);
     // Either may have been removed since the credentials were verified.
     if (!mount || !entries.has(login.entry)) return refuse("denied", "permission denied");
-    const { settings, alias } = login;
+    const { settings, alias, once } = login;
+    if (once && !usedStates.isUnused(mount.uuid, once.id, once.expires, now)) {
+      return refuse("invalid", "Vault login failed. Expired or missing OAuth state.");
+    }
     if (!isWithinNetworks(login.address, settings.token_bound_cidrs)) {
       return refuse("denied", "permission denied: the address is outside the bound networks");
     }
@@ -56,6 +61,7 @@ export class Logins {
       const entity =
         alias && entities.signIn({ namespace, mount: mount.accessor, ...alias, groups: login.groups }, now);
       if (entity && !entity.ok) return entity;
+      if (once) usedStates.add(mount.uuid, once.id, once.expires, now);
       const token = newToken(mount, login, policies.value, entity?.value ?? "", now);
       const row = tokens.insert(secret, token);
       also();

@@ -211,4 +211,10 @@ export const accessMigrations: Migration[] = [
       CREATE UNIQUE INDEX approle_secret_ids_by_accessor ON approle_secret_ids (mount, role, accessor);
       CREATE INDEX approle_secret_ids_by_expiry ON approle_secret_ids (expires) WHERE expires IS NOT NULL`,
   },
+  {
+    because: "states of logins in a browser that succeeded, so that none is used twice; expires in ms",
+    sql: `CREATE TABLE used_login_states (
+      mount TEXT NOT NULL, id TEXT NOT NULL, expires INTEGER NOT NULL, PRIMARY KEY (mount, id)) STRICT;
+      CREATE INDEX used_login_states_by_expiry ON used_login_states (expires)`,
+  },
 ];

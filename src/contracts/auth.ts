@@ -2,7 +2,7 @@ import type { Result } from "../lib/result.ts";
 import type { Authed } from "./tokens.ts";
 
 /** Types of auth methods that can be enabled. */
-export const AUTH_TYPES = ["userpass", "jwt", "approle"] as const;
+export const AUTH_TYPES = ["userpass", "jwt", "oidc", "approle"] as const;
 export type AuthType = (typeof AUTH_TYPES)[number];
 
 /** When repeated failures of one name block its logins; durations in seconds. */
@@ -114,6 +114,8 @@ export interface Login {
   readonly address: string | null;
   /** The path of the login, from the namespace. */
   readonly path: string;
+  /** The login is refused when this id was used before at its mount. Remembered until `expires`, ms since 1970. */
+  readonly once?: { readonly id: string; readonly expires: number };
 }
 
 /** The methods of `AccessControl` about auth methods. */

@@ -1,9 +1,18 @@
 import * as z from "zod";
 import { boundClaimsProblem, callerOf } from "../auth/jwt/claims.ts";
-import { type JwtConfig, JwtConfigBody, jwtConfigOf, jwtConfigProblem, keysOfConfig } from "../auth/jwt/config.ts";
+import {
+  type JwtConfig,
+  JwtConfigBody,
+  jwtConfigOf,
+  jwtConfigProblem,
+  keysOfConfig,
+  shownConfig,
+  storedConfig,
+} from "../auth/jwt/config.ts";
 import { type JwtRole, JwtRoleBody, jwtRoleProblem, jwtRoleWith } from "../auth/jwt/roles.ts";
 import { audiencesOf, type Claims, verifyToken } from "../auth/jwt/verify.ts";
 import { tokenSettingsOf } from "../auth/token-settings.ts";
+import type { Login } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
@@ -15,7 +24,6 @@ import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts
 
 const CONFIG = "config";
 const ROLE = "role";
-const TYPE = "jwt";
 const NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
 /** The header in which Cloudflare Access states the caller of a request that passed it. */
 const ACCESS_HEADER = "Cf-Access-Jwt-Assertion";
@@ -25,6 +33,7 @@ const LoginBody = z.object({
   jwt: z.string().max(32_768).optional(),
 });
 
+const mountType = (call: Call) => authMountOf(call).type;
 const nameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
 
 async function configure(call: AuthorisedCall, body: z.infer<typeof JwtConfigBody>): Promise<Response> {
@@ -63,18 +72,48 @@ async function claimsOf(token: string, config: JwtConfig, role: JwtRole): Promis
   return verified.value;
 }
 
-async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {
+/** The configuration of the request's auth method. @throws RequestError 400 */
+export async function configOf(call: Call): Promise<JwtConfig> {
   const config = await readEntry<JwtConfig>(call, CONFIG, CONFIG);
   if (!config) throw badRequest("could not load configuration");
-  const name = (body.role || config.default_role).toLowerCase();
+  return storedConfig(config);
+}
+
+/** The role that a login names, or the default one. @throws RequestError 400 */
+export async function roleOf(
+  call: Call,
+  named: string | undefined,
+  config: JwtConfig,
+): Promise<{ name: string; role: JwtRole }> {
+  const name = (named || config.default_role).toLowerCase();
   if (name === "") throw badRequest("missing role");
   const role = await readEntry<JwtRole>(call, ROLE, name);
   if (!role) throw badRequest(NAME.test(name) ? `role "${name}" could not be found` : "role could not be found");
+  return { name, role };
+}
+
+async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {
+  const config = await configOf(call);
+  const { name, role } = await roleOf(call, body.role, config);
+  if (role.role_type === "oidc") throw badRequest("role with oidc role_type is not allowed");
   const token = body.jwt || call.request.headers.get(ACCESS_HEADER) || "";
   if (token === "") throw badRequest("missing token");
   // Before the keys are fetched: a caller from elsewhere costs no request to the issuer.
   if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
-  const claims = await claimsOf(token, config, role);
+  return issued(call, await claimsOf(token, config, role), { name, role, path: "login" });
+}
+
+/** A login of a role by claims that were verified. */
+export interface VerifiedRole {
+  readonly name: string;
+  readonly role: JwtRole;
+  /** The path of the login, from the mount. */
+  readonly path: string;
+  readonly once?: NonNullable<Login["once"]>;
+}
+
+/** Issues the token of a login. @throws RequestError 400 when the claims do not have the values that the role requires */
+export async function issued(call: Call, claims: Claims, { name, role, path, once }: VerifiedRole): Promise<Response> {
   const caller = callerOf(claims, role, name);
   if (!caller.ok) throw badRequest(caller.message);
   const problem = boundClaimsProblem(claims, role);
@@ -90,10 +129,11 @@ async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Respo
       metadata,
       settings: tokenSettingsOf(role),
       address: addressOf(call),
-      path: `auth/${mount.path}login`,
+      path: `auth/${mount.path}${path}`,
+      ...(once && { once }),
     }),
   );
-  return envelope(call, { auth, warnings, mountType: TYPE });
+  return envelope(call, { auth, warnings, mountType: mount.type });
 }
 
 /** @throws RequestError 404 */
@@ -108,20 +148,23 @@ export const jwtRoutes = [
     verb: "GET",
     path: "/config",
     fresh: true,
-    handle: async (call) => envelope(call, { data: await found(call, CONFIG, CONFIG), mountType: TYPE }),
+    handle: async (call) => {
+      const config = (await found(call, CONFIG, CONFIG)) as JwtConfig;
+      return envelope(call, { data: shownConfig(config), mountType: mountType(call) });
+    },
   }),
   secrets({ verb: "POST", path: "/config", fresh: true, body: JwtConfigBody, handle: configure }),
   secrets({
     verb: "LIST",
     path: "/role",
     fresh: true,
-    handle: async (call) => keyList(call, await entryNames(call, ROLE), {}, TYPE),
+    handle: async (call) => keyList(call, await entryNames(call, ROLE), {}, mountType(call)),
   }),
   secrets({
     verb: "GET",
     path: "/role/:name",
     fresh: true,
-    handle: async (call) => envelope(call, { data: await found(call, ROLE, nameOf(call)), mountType: TYPE }),
+    handle: async (call) => envelope(call, { data: await found(call, ROLE, nameOf(call)), mountType: mountType(call) }),
   }),
   secrets({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: JwtRoleBody, handle: putRole }),
   secrets({

@@ -12,6 +12,7 @@ import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
 import { approleRoutes } from "./auth-approle.ts";
 import { jwtRoutes } from "./auth-jwt.ts";
+import { oidcRoutes } from "./auth-oidc.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { userpassRoutes } from "./auth-userpass.ts";
 import { backupRoutes } from "./backup.ts";
@@ -104,7 +105,8 @@ export const mountRoutes: Readonly<Record<MountRoutes, RouteTable<SecretsRoute>>
 /** Routes of each type of auth method, relative to its mount. */
 export const authRoutes: Readonly<Record<AuthType, RouteTable<SecretsRoute | OpenRoute>>> = {
   userpass: new RouteTable(userpassRoutes),
-  jwt: new RouteTable(jwtRoutes),
+  jwt: new RouteTable([...jwtRoutes, ...oidcRoutes]),
+  oidc: new RouteTable([...jwtRoutes, ...oidcRoutes]),
   approle: new RouteTable(approleRoutes),
 };
 

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { OidcProvider } from "./oidc-provider.ts";
 
 interface Document {
   readonly status: number;
@@ -7,10 +8,15 @@ interface Document {
   readonly body: string;
 }
 
-/** A token issuer: it serves the documents that tests put at its paths, and counts the requests for each. */
+/**
+ * A token issuer: it serves the documents that tests put at its paths, and counts the requests for each. Below paths that
+ * a test makes a provider (`PUT /_double/oidc/…`), people log in.
+ */
 export async function startIssuer(): Promise<{ url: string; close: () => Promise<void> }> {
   const documents = new Map<string, Document>();
   const requests = new Map<string, { count: number; body: string; authorization: string }>();
+
+  const providers = new Map<string, OidcProvider>();
 
   /** The answer to one request. `PUT` sets a document, `GET /_double/requests/…` reads its requests. */
   async function answer(request: IncomingMessage): Promise<Document> {
@@ -19,6 +25,14 @@ export async function startIssuer(): Promise<{ url: string; close: () => Promise
     for await (const part of request) parts.push(part as Buffer);
     const body = Buffer.concat(parts).toString();
     const headers = { "content-type": "application/json" };
+    const made = path.replace(/^\/_double\/oidc/, "");
+    if (made !== path) {
+      const known = providers.get(made);
+      const settings = { ...known?.settings, ...JSON.parse(body) };
+      if (known) known.settings = settings;
+      else providers.set(made, new OidcProvider(settings));
+      return { status: 204, headers, body: "" };
+    }
     if (request.method === "PUT") {
       documents.set(path, { status: 200, headers, ...JSON.parse(body) });
       return { status: 204, headers, body: "" };
@@ -29,6 +43,11 @@ export async function startIssuer(): Promise<{ url: string; close: () => Promise
     }
     const { authorization = "" } = request.headers;
     requests.set(path, { count: (requests.get(path)?.count ?? 0) + 1, body, authorization });
+    const url = new URL(path, "http://issuer");
+    const [, below = "", endpoint = ""] = /^(.*)(\/\w+)$/.exec(url.pathname) ?? [];
+    const asked = { method: request.method ?? "GET", url, body, authorization };
+    const answered = await providers.get(below)?.answer(endpoint, asked);
+    if (answered) return answered;
     return documents.get(path) ?? { status: 404, headers, body: "{}" };
   }
 

@@ -208,10 +208,11 @@ describe("the issuer's keys", () => {
 describe("the configuration", () => {
   it("is stored and read back, and refuses what has no effect", async () => {
     const config = { bound_issuer: "i", jwt_supported_algs: ["RS256"], default_role: "ci", namespace_in_state: false };
-    const unused = { oidc_discovery_ca_pem: "", jwks_ca_pem: "", oidc_client_id: "", oidc_client_secret: "" };
+    const unused = { oidc_discovery_ca_pem: "", jwks_ca_pem: "" };
     await configure({ oidc_discovery_url: issuer.url, ...config, ...unused });
     expect((await get("/v1/auth/jwt/config")).body.data).toEqual({
       ...{ oidc_discovery_url: issuer.url, jwks_url: "", jwt_validation_pubkeys: [] },
+      ...{ oidc_client_id: "", oidc_response_mode: "", oidc_response_types: [], provider_config: {} },
       ...config,
     });
     for (const name of Object.keys(unused)) {
@@ -292,8 +293,8 @@ describe("a role", () => {
   });
 
   it.each<[object, RegExp]>([
-    [{ user_claim: "sub", bound_subject: "s" }, /role_type/],
-    [{ role_type: "oidc", user_claim: "sub", bound_subject: "s" }, /role_type/],
+    [{ user_claim: "sub", bound_subject: "s" }, /allowed_redirect_uris/],
+    [{ role_type: "saml", user_claim: "sub", bound_subject: "s" }, /role_type/],
     [{ role_type: "jwt", bound_subject: "s" }, /a user claim must be defined/],
     [{ role_type: "jwt", user_claim: "sub" }, /at least one bound constraint/],
     [{ ...ROLE, claim_mappings: { a: "role" } }, /reserved/],

@@ -213,16 +213,27 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "auth-userpass › stores every token field, and takes the older names of some",
   ],
   [
-    /\{auth\/jwt\}\/config/,
-    "oidc_discovery_url oidc_discovery_ca_pem jwks_url jwks_ca_pem jwt_validation_pubkeys bound_issuer jwt_supported_algs default_role namespace_in_state oidc_client_id oidc_client_secret",
+    /\{auth\/(jwt|oidc)\}\/config/,
+    "oidc_client_id oidc_client_secret oidc_response_mode oidc_response_types provider_config",
+    "auth-oidc › is read back without the client's secret",
+  ],
+  [
+    /\{auth\/(jwt|oidc)\}\/config/,
+    "oidc_discovery_url oidc_discovery_ca_pem jwks_url jwks_ca_pem jwt_validation_pubkeys bound_issuer jwt_supported_algs default_role namespace_in_state",
     "auth-jwt › is stored and read back, and refuses what has no effect",
   ],
   [
-    /\{auth\/jwt\}\/role/,
+    /\{auth\/(jwt|oidc)\}\/role/,
     "role_type bound_audiences bound_subject bound_claims bound_claims_type user_claim user_claim_json_pointer claim_mappings groups_claim expiration_leeway not_before_leeway clock_skew_leeway max_age verbose_oidc_logging allowed_redirect_uris oidc_scopes token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
     "auth-jwt › stores every field, and keeps those that an update does not name",
   ],
-  [/\{auth\/jwt\}\/login/, "role jwt", "auth-jwt › returns a token with the role's policies, metadata and groups"],
+  [
+    /\{auth\/(jwt|oidc)\}\/login/,
+    "role jwt",
+    "auth-jwt › returns a token with the role's policies, metadata and groups",
+  ],
+  [/oidc\/auth_url/, "role redirect_uri", "auth-oidc › sends what OpenID Connect and PKCE require"],
+  [/oidc\/auth_url/, "client_nonce", "auth-oidc › is refused without the client's nonce, which prevents login CSRF"],
   [
     /\{auth\/approle\}\/role\/:name$/,
     "local_secret_ids bind_secret_id secret_id_bound_cidrs bound_cidr_list secret_id_num_uses secret_id_ttl token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type policies period",

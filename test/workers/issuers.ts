@@ -1,10 +1,13 @@
 import { env } from "cloudflare:workers";
-import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
+import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
+import type { ProviderSettings } from "../doubles/oidc-provider.ts";
 
 /** A token issuer at the double, with keys of its own. */
 export interface Issuer {
   readonly url: string;
   readonly publicKey: CryptoKey;
+  /** The current private key, with its key id. */
+  privateKey(): Promise<JWK>;
   /** Signs claims; `iss`, `iat` and `exp` have usual values unless given. */
   sign(claims: JWTPayload, kid?: string): Promise<string>;
   /** Replaces the keys by a new pair with another key id. */
@@ -38,6 +41,7 @@ export async function newIssuer(name: string, algorithm = "RS256"): Promise<Issu
   return {
     url,
     publicKey: pair.publicKey,
+    privateKey: async () => ({ ...(await exportJWK(pair.privateKey)), kid: current }),
     put,
     sign: (claims, kid = current) => {
       const now = Math.floor(Date.now() / 1000);
@@ -51,5 +55,48 @@ export async function newIssuer(name: string, algorithm = "RS256"): Promise<Issu
       await publish();
     },
     requests: async (below) => (await fetch(`${base()}/_double/requests${path}${below}`)).json(),
+  };
+}
+
+/** An OpenID provider at the double. */
+export interface Provider extends Issuer {
+  /** Changes what the provider does from now on. */
+  change(settings: Partial<ProviderSettings>): Promise<void>;
+  /** Follows a person's browser: the parameters that the provider returns it with. */
+  visit(authUrl: string): Promise<Record<string, string>>;
+}
+
+export const CLIENT = { oidc_client_id: "sallyport", oidc_client_secret: "s3cret:with%signs&" };
+
+/** @param redirectUris those registered for the client */
+export async function newProvider(name: string, redirectUris: readonly string[]): Promise<Provider> {
+  const issuer = await newIssuer(name);
+  const { url } = issuer;
+  const change: Provider["change"] = async (settings) => {
+    const at = url.replace(base(), `${base()}/_double/oidc`);
+    await (await fetch(at, { method: "PUT", body: JSON.stringify(settings) })).text();
+  };
+  await change({
+    ...{ issuer: url, redirectUris, clientId: CLIENT.oidc_client_id, clientSecret: CLIENT.oidc_client_secret },
+    ...{ key: await issuer.privateKey(), algorithm: "RS256", claims: { sub: "ann", email: "ann@example.com" } },
+  });
+  const endpoints = {
+    authorization_endpoint: `${url}/authorize`,
+    token_endpoint: `${url}/token`,
+    userinfo_endpoint: `${url}/userinfo`,
+  };
+  const discovery = { issuer: url, jwks_uri: `${url}/keys`, ...endpoints };
+  await issuer.put("/.well-known/openid-configuration", { body: JSON.stringify(discovery) });
+  return {
+    ...issuer,
+    change,
+    visit: async (authUrl) => {
+      const response = await fetch(authUrl, { redirect: "manual" });
+      const text = await response.text();
+      const location = response.headers.get("location");
+      if (response.status !== 302 || location === null)
+        throw new Error(`the provider answered ${response.status} ${text}`);
+      return Object.fromEntries(new URL(location).searchParams);
+    },
   };
 }

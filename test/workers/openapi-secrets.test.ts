@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { issue } from "./access.ts";
 import { loseEverything, restore } from "./backup-world.ts";
 import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-helpers.ts";
-import { newIssuer } from "./issuers.ts";
+import { CLIENT, newIssuer, newProvider } from "./issuers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
 
 /** Real answers of areas A and B, KV, tokens, policies and `sys`, held against the document of the API. */
@@ -146,6 +146,34 @@ it("logins by signed tokens", async () => {
   await ok("POST", "/v1/auth/jwt/login", { role: "ci", jwt: await issuer.sign({ sub: "job", ref: "main" }) });
   await any("POST", "/v1/auth/jwt/login", { role: "ci", jwt: "wrong" });
   await ok("DELETE", "/v1/auth/jwt/role/ci");
+});
+
+it("logins in a browser", async () => {
+  const { ok, any } = bound(run);
+  const redirect = "http://localhost:8250/oidc/callback";
+  const provider = await newProvider("openapi", [redirect]);
+  for (const type of ["oidc", "jwt"]) {
+    await ok("POST", `/v1/sys/auth/${type}`, { type });
+    await ok("POST", `/v1/auth/${type}/config`, { oidc_discovery_url: provider.url, ...CLIENT });
+    await ok("GET", `/v1/auth/${type}/config`);
+    const role = { user_claim: "sub", allowed_redirect_uris: [redirect], token_policies: ["app"] };
+    await ok("POST", `/v1/auth/${type}/role/people`, role);
+    await ok("GET", `/v1/auth/${type}/role/people`);
+    await ok("LIST", `/v1/auth/${type}/role`);
+    const asked = { role: "people", redirect_uri: redirect, client_nonce: "n" };
+    const { body } = await ok("POST", `/v1/auth/${type}/oidc/auth_url`, asked);
+    const returned = await provider.visit(body.data.auth_url);
+    const query = new URLSearchParams({ ...returned, client_nonce: "n" });
+    await ok("GET", `/v1/auth/${type}/oidc/callback?${query}`);
+    await any("GET", `/v1/auth/${type}/oidc/callback?state=x&code=y`);
+    await any("POST", `/v1/auth/${type}/login`, { role: "people", jwt: "wrong" });
+    const signed = { role_type: "jwt", user_claim: "sub", bound_audiences: ["app"] };
+    await ok("POST", `/v1/auth/${type}/role/ci`, signed);
+    const jwt = await provider.sign({ sub: "job", aud: "app" });
+    await ok("POST", `/v1/auth/${type}/login`, { role: "ci", jwt });
+    await ok("DELETE", `/v1/auth/${type}/role/people`);
+    await ok("DELETE", `/v1/sys/auth/${type}`);
+  }
 });
 
 it("cubbyholes", async () => {

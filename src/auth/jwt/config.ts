@@ -1,19 +1,29 @@
+import { randomBytes } from "node:crypto";
 import * as z from "zod";
-import { flag, stringList } from "../../platform/http/fields.ts";
+import { asMap, flag, stringList } from "../../platform/http/fields.ts";
 import { fetchKeys, type KeySource } from "./key-sources.ts";
 import { ALGORITHMS, isPublicKey, type Keys } from "./verify.ts";
 
 const text = (most = 1024) => z.string().max(most).default("");
 const empty = (rule: string) => z.union([z.literal(""), z.null()], rule).optional();
 const NO_CA = "must be empty: this service trusts public certificate authorities only";
-const NO_FLOW = "must be empty: logins in the browser are not supported";
+const NO_PROVIDER = "must be empty: claims that need a provider's own API are not fetched";
+const NO_ID_TOKEN = 'must be "code": tokens in the browser\'s address are not accepted';
 
 /** Body of `POST auth/:mount/config` (https://developer.hashicorp.com/vault/api-docs/auth/jwt#configure). */
 export const JwtConfigBody = z.object({
   oidc_discovery_url: text(),
   oidc_discovery_ca_pem: empty(NO_CA),
-  oidc_client_id: empty(NO_FLOW),
-  oidc_client_secret: empty(NO_FLOW),
+  oidc_client_id: text(),
+  oidc_client_secret: text(),
+  oidc_response_mode: z.enum(["", "query"], 'must be "query"').default(""),
+  oidc_response_types: stringList()
+    .pipe(z.array(z.literal("code", NO_ID_TOKEN)).max(1))
+    .default([]),
+  provider_config: z
+    .preprocess(asMap, z.record(z.string(), z.unknown(), NO_PROVIDER))
+    .refine((given) => Object.keys(given).length === 0, NO_PROVIDER)
+    .default({}),
   jwks_url: text(),
   jwks_ca_pem: empty(NO_CA),
   jwt_validation_pubkeys: stringList()
@@ -25,8 +35,8 @@ export const JwtConfigBody = z.object({
   namespace_in_state: flag().default(true),
 });
 
-/** The configuration of a `jwt` method, as it is stored and read. */
-export interface JwtConfig {
+/** The configuration of a `jwt` or `oidc` method, as it is stored. */
+export interface JwtConfig extends BrowserFlow {
   readonly oidc_discovery_url: string;
   readonly jwks_url: string;
   readonly jwt_validation_pubkeys: readonly string[];
@@ -36,7 +46,43 @@ export interface JwtConfig {
   readonly namespace_in_state: boolean;
 }
 
+/** Settings of logins in a browser. */
+interface BrowserFlow {
+  /** Empty: the method has no logins in a browser. */
+  readonly oidc_client_id: string;
+  readonly oidc_client_secret: string;
+  readonly oidc_response_mode: string;
+  readonly oidc_response_types: readonly string[];
+  readonly provider_config: Readonly<Record<string, never>>;
+  /** Seals the states of pending logins; base64. A new configuration ends them, because it gets another key. */
+  readonly state_key: string;
+}
+
+const NO_FLOW: BrowserFlow = {
+  oidc_client_id: "",
+  oidc_client_secret: "",
+  oidc_response_mode: "",
+  oidc_response_types: [],
+  provider_config: {},
+  state_key: "",
+};
+
+/** A stored configuration; those written before logins in a browser lack their settings. */
+export const storedConfig = (stored: JwtConfig): JwtConfig => ({ ...NO_FLOW, ...stored });
+
+/** A configuration as it is read: without its secrets. */
+export function shownConfig(stored: JwtConfig): object {
+  const { oidc_client_secret: _secret, state_key: _key, ...shown } = storedConfig(stored);
+  return shown;
+}
+
 export const jwtConfigOf = (body: z.infer<typeof JwtConfigBody>): JwtConfig => ({
+  oidc_client_id: body.oidc_client_id,
+  oidc_client_secret: body.oidc_client_secret,
+  oidc_response_mode: body.oidc_response_mode,
+  oidc_response_types: body.oidc_response_types,
+  provider_config: {},
+  state_key: body.oidc_client_id === "" ? "" : randomBytes(32).toString("base64"),
   oidc_discovery_url: body.oidc_discovery_url,
   jwks_url: body.jwks_url,
   jwt_validation_pubkeys: body.jwt_validation_pubkeys,
@@ -52,7 +98,7 @@ export function keysOfConfig(config: JwtConfig): Keys {
   return sourceOf(config) ?? [];
 }
 
-function sourceOf({ oidc_discovery_url: discovery, jwks_url: jwks }: JwtConfig): KeySource | null {
+export function sourceOf({ oidc_discovery_url: discovery, jwks_url: jwks }: JwtConfig): KeySource | null {
   if (discovery !== "") return { kind: "discovery", url: discovery };
   return jwks === "" ? null : { kind: "jwks", url: jwks };
 }
@@ -66,6 +112,10 @@ export async function jwtConfigProblem(config: JwtConfig): Promise<string | null
   if ([discovery !== "", jwks !== "", pems.length > 0].filter(Boolean).length !== 1) {
     return "exactly one of 'jwt_validation_pubkeys', 'jwks_url' or 'oidc_discovery_url' must be set";
   }
+  if ((config.oidc_client_id === "") !== (config.oidc_client_secret === "")) {
+    return "both 'oidc_client_id' and 'oidc_client_secret' must be set for OIDC";
+  }
+  if (config.oidc_client_id !== "" && discovery === "") return "'oidc_discovery_url' must be set for OIDC";
   const known: readonly string[] = ALGORITHMS;
   if (!config.jwt_supported_algs.every((name) => known.includes(name))) {
     return `jwt_supported_algs: invalid supported algorithm; the supported ones are ${ALGORITHMS.join(", ")}`;

@@ -16,10 +16,20 @@ export interface KeySource {
   readonly url: string;
 }
 
-/** Keys of a source, and the issuer that its discovery document states. */
+/** Keys of a source, and what its discovery document states. */
 export interface SourceKeys {
   readonly issuer: string | null;
+  readonly endpoints: Endpoints | null;
   readonly keyOf: JWTVerifyGetKey;
+}
+
+/** Where people log in; an empty text = the issuer has no such endpoint. */
+export interface Endpoints {
+  readonly authorization: string;
+  readonly token: string;
+  readonly userinfo: string;
+  /** The client's secret is sent in the body, because the token endpoint does not accept it in a header. */
+  readonly secretInBody: boolean;
 }
 
 interface Cached {
@@ -40,7 +50,14 @@ const PRIVATE = [
   ...["fc00::/7", "fe80::/10", "::/96", "::ffff:0:0/96"],
 ];
 
-const Discovery = z.object({ issuer: z.string(), jwks_uri: z.string() });
+const Discovery = z.object({
+  issuer: z.string(),
+  jwks_uri: z.string(),
+  authorization_endpoint: z.string().default(""),
+  token_endpoint: z.string().default(""),
+  userinfo_endpoint: z.string().default(""),
+  token_endpoint_auth_methods_supported: z.array(z.string()).default(["client_secret_basic"]),
+});
 const KeySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).max(256) });
 
 const cache = new Map<string, Cached>();
@@ -79,7 +96,7 @@ export async function fetchJson(url: string, init: RequestInit = {}): Promise<Re
 export async function fetchKeys(source: KeySource): Promise<Result<SourceKeys>> {
   const entry = entryOf(source);
   entry.attemptedAt = Date.now();
-  const keys = await (source.kind === "jwks" ? fromKeySet(source.url, null) : fromDiscovery(source.url));
+  const keys = await (source.kind === "jwks" ? fromKeySet(source.url) : fromDiscovery(source.url));
   if (keys.ok) {
     entry.keys = keys.value;
     entry.fetchedAt = Date.now();
@@ -123,13 +140,23 @@ async function fromDiscovery(url: string): Promise<Result<SourceKeys>> {
   const { issuer, jwks_uri } = document.data;
   // OpenID Connect Discovery 1.0, 4.3: the issuer is the URL that the document was fetched for.
   if (issuer !== url) return refuse("invalid", "the discovery document names another issuer");
-  return fromKeySet(jwks_uri, issuer);
+  const { token_endpoint_auth_methods_supported: methods } = document.data;
+  return fromKeySet(jwks_uri, issuer, {
+    authorization: document.data.authorization_endpoint,
+    token: document.data.token_endpoint,
+    userinfo: document.data.userinfo_endpoint,
+    secretInBody: methods.includes("client_secret_post") && !methods.includes("client_secret_basic"),
+  });
 }
 
-async function fromKeySet(url: string, issuer: string | null): Promise<Result<SourceKeys>> {
+async function fromKeySet(
+  url: string,
+  issuer: string | null = null,
+  endpoints: Endpoints | null = null,
+): Promise<Result<SourceKeys>> {
   const answer = await fetchJson(url);
   if (!answer.ok) return answer;
   const set = KeySet.safeParse(answer.value);
   if (!set.success) return refuse("invalid", "the issuer's keys are not a JSON Web Key Set");
-  return ok({ issuer, keyOf: createLocalJWKSet(set.data as JSONWebKeySet) });
+  return ok({ issuer, endpoints, keyOf: createLocalJWKSet(set.data as JSONWebKeySet) });
 }

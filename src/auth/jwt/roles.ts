@@ -22,7 +22,7 @@ const BoundClaims = z.preprocess(
 
 /** Body of `POST auth/:mount/role/:name` (https://developer.hashicorp.com/vault/api-docs/auth/jwt#create-update-role). */
 export const JwtRoleBody = z.object({
-  role_type: z.literal("jwt", 'must be "jwt": logins in the browser ("oidc") are not supported'),
+  role_type: z.enum(["oidc", "jwt"], 'must be "oidc" or "jwt"').default("oidc"),
   bound_audiences: texts().optional(),
   bound_subject: z.string().max(1024).optional(),
   bound_claims: BoundClaims.optional(),
@@ -44,7 +44,7 @@ export const JwtRoleBody = z.object({
 
 /** A role as it is stored and read. Leeways are seconds: 0 = the default, negative = none. */
 export interface JwtRole extends TokenSettings, ClaimRules {
-  readonly role_type: "jwt";
+  readonly role_type: "oidc" | "jwt";
   readonly bound_audiences: readonly string[];
   readonly bound_subject: string;
   readonly expiration_leeway: number;
@@ -109,6 +109,11 @@ export function jwtRoleProblem(role: JwtRole): string | null {
   const claims = Object.values(role.bound_claims).flat();
   if (role.bound_claims_type === "glob" && !claims.every((value) => typeof value === "string")) {
     return "bound_claims: claim is not a string; globs match strings only";
+  }
+  if (role.role_type === "oidc") {
+    return role.allowed_redirect_uris.length === 0
+      ? "allowed_redirect_uris: 'allowed_redirect_uris' must be set if 'role_type' is 'oidc' or unspecified."
+      : settingsProblem(role);
   }
   const isBound =
     [role.bound_audiences, role.token_bound_cidrs, claims].some((list) => list.length > 0) || role.bound_subject !== "";

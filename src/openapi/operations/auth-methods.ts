@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { data, group, noContent, type Operation } from "../operation.ts";
+import { data, group, noContent, type Operation, text } from "../operation.ts";
 import { keys, seconds } from "../shapes.ts";
 import { Auth } from "./tokens.ts";
 
@@ -82,6 +82,8 @@ const texts = z.array(z.string());
 const JwtConfig = z.object({
   ...{ oidc_discovery_url: z.string(), jwks_url: z.string(), jwt_validation_pubkeys: texts, bound_issuer: z.string() },
   ...{ jwt_supported_algs: texts, default_role: z.string(), namespace_in_state: z.boolean() },
+  ...{ oidc_client_id: z.string(), oidc_response_mode: z.string(), oidc_response_types: texts },
+  provider_config: z.object({}),
 });
 const JwtRole = z.object({
   ...TokenSettings.shape,
@@ -99,9 +101,17 @@ const jwtConfigTexts = {
   bound_issuer: "The `iss` claim that tokens must have. Default: the issuer of the discovery document.",
   jwt_supported_algs: "Accepted signature algorithms. Default: RS, ES and PS with SHA-2, and EdDSA.",
   default_role: "The role of logins that name none.",
+  oidc_client_id: "This service's client at the provider, for logins in a browser.",
+  oidc_client_secret: "The client's secret. It is stored sealed and never returned.",
+  oidc_response_mode: "`query`.",
+  oidc_response_types: "`code`.",
+  provider_config: "Must be empty.",
 };
 const jwtRoleTexts = {
-  role_type: "`jwt`.",
+  role_type: "`oidc` (default): logins in a browser; `jwt`: logins by a signed token.",
+  allowed_redirect_uris: "Addresses to which a browser may return; loopback addresses match with any port.",
+  oidc_scopes: "Scopes to request beside `openid`.",
+  max_age: "How long ago the person may have logged in at the provider; 0 = any time.",
   bound_audiences: "Audiences (`aud`), one of which a token must have.",
   bound_subject: "The `sub` claim that a token must have.",
   bound_claims: "Claims and their required values; a list of values means any of them.",
@@ -153,7 +163,41 @@ const jwt: Readonly<Record<string, Operation>> = {
     body: { fields: { role: "Default: the configuration's.", jwt: "Default: `Cf-Access-Jwt-Assertion`." } },
     answers: loggedIn,
   },
+  "POST /auth/jwt/oidc/auth_url": {
+    id: "beginJwtBrowserLogin",
+    summary: "Begin a login in a browser",
+    body: {
+      fields: {
+        role: "Default: the configuration's.",
+        redirect_uri: "Where the browser returns; one of the role's.",
+        client_nonce: "Binds the login to this client: the callback needs the same value.",
+      },
+    },
+    answers: data(
+      "The provider's address for the browser; empty when the redirect URI is not one of the role's.",
+      z.object({ auth_url: z.string() }),
+    ),
+  },
+  "GET /auth/jwt/oidc/callback": {
+    id: "completeJwtBrowserLogin",
+    summary: "Complete a login in a browser, with what the provider returned it with",
+    query: {
+      state: text("The login's state. It is used once, within ten minutes."),
+      code: text("The provider's code."),
+      client_nonce: text("The nonce that the login began with, if any."),
+      error: text("The provider's error, instead of a code."),
+    },
+    answers: loggedIn,
+  },
 };
+
+/** The type `oidc` has the operations of `jwt`. */
+const oidc = Object.fromEntries(
+  Object.entries(jwt).map(([key, operation]) => [
+    key.replace("/auth/jwt/", "/auth/oidc/"),
+    { ...operation, id: operation.id.replace("Jwt", "Oidc") },
+  ]),
+);
 
 export const authMethods = group(
   "Logins",
@@ -172,7 +216,7 @@ export const authMethods = group(
     "POST /sys/auth/:path+": {
       id: "enableAuthMethod",
       summary: "Enable an auth method",
-      body: { fields: { type: "The type: `userpass`, `jwt` or `approle`." } },
+      body: { fields: { type: "The type: `userpass`, `jwt`, `oidc` or `approle`." } },
       answers: noContent,
     },
     "DELETE /sys/auth/:path+": {
@@ -220,5 +264,6 @@ export const authMethods = group(
       answers: loggedIn,
     },
     ...jwt,
+    ...oidc,
   },
 );

@@ -1,0 +1,79 @@
+import * as z from "zod";
+import { authUrl, endpointsOf, exchange, idClaims, isAllowedRedirect } from "../auth/jwt/oidc-flow.ts";
+import { hashed, newState, openState, sealState } from "../auth/jwt/oidc-state.ts";
+import { isWithinNetworks } from "../lib/networks.ts";
+import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { configOf, issued, roleOf } from "./auth-jwt.ts";
+import { addressOf, authMountOf } from "./server/auth-call.ts";
+import { envelope } from "./server/respond.ts";
+import { type Call, open } from "./server/route.ts";
+
+/**
+ * Logins of people in a browser, at an OpenID provider (https://developer.hashicorp.com/vault/api-docs/auth/jwt).
+ *
+ *     auth_url ──person logs in at the provider──► callback ──code and verifier──► token
+ */
+
+const MAX_CODE_CHARACTERS = 8_192;
+/** Errors that a provider may report (RFC 6749, 4.1.2.1; OpenID Connect Core 1.0, 3.1.2.6). */
+const REPORTED = new Set([
+  ...["invalid_request", "unauthorized_client", "access_denied", "unsupported_response_type", "invalid_scope"],
+  ...["server_error", "temporarily_unavailable", "interaction_required", "login_required", "consent_required"],
+]);
+
+const AuthUrlBody = z.object({
+  role: z.string().max(128).optional(),
+  redirect_uri: z.string().max(2048).optional(),
+  client_nonce: z.string().max(1024).optional(),
+});
+
+/** The address for the browser. Empty, without a reason, when the redirect URI is not one of the role's. */
+async function begin(call: Call, body: z.infer<typeof AuthUrlBody>): Promise<Response> {
+  const mount = authMountOf(call);
+  const answer = (url: string) => envelope(call, { data: { auth_url: url }, mountType: mount.type });
+  const config = await configOf(call);
+  if (config.oidc_client_id === "") throw badRequest("OIDC login is not configured for this mount");
+  const { redirect_uri: redirectUri = "", client_nonce: clientNonce = "" } = body;
+  if (!body.role && config.default_role === "") throw badRequest("missing role");
+  if (redirectUri === "") throw badRequest("missing redirect_uri");
+  const { name, role } = await roleOf(call, body.role, config);
+  if (role.role_type !== "oidc" || !isAllowedRedirect(redirectUri, role.allowed_redirect_uris)) return answer("");
+  const endpoints = await endpointsOf(config);
+  if (!endpoints.ok) return answer("");
+  const state = newState(name, redirectUri, clientNonce, Date.now());
+  const sealed = sealState(state, config.state_key, mount.uuid);
+  return answer(authUrl(endpoints.value, config, role, state, sealed) ?? "");
+}
+
+/** Exchanges the code of a login at the provider, and issues the token. */
+async function complete(call: Call): Promise<Response> {
+  const given = (name: string) => call.query.get(name) ?? "";
+  const config = await configOf(call);
+  const state = openState(given("state"), config.state_key, authMountOf(call).uuid, Date.now());
+  if (state === null) throw badRequest("Vault login failed. Expired or missing OAuth state.");
+  const clientNonce = given("client_nonce");
+  if (state.client !== "" && hashed(clientNonce) !== state.client) throw badRequest("invalid client_nonce");
+  const error = given("error");
+  if (error !== "") {
+    const known = REPORTED.has(error) ? `: ${error}` : "";
+    throw badRequest(`Vault login failed. The provider reported an error${known}.`);
+  }
+  const code = given("code");
+  if (code === "" || code.length > MAX_CODE_CHARACTERS) throw badRequest("Vault login failed. No code received.");
+  const { name, role } = await roleOf(call, state.role, config);
+  if (role.role_type !== "oidc" || !isAllowedRedirect(state.redirectUri, role.allowed_redirect_uris)) {
+    throw badRequest("Vault login failed. The role no longer allows this login.");
+  }
+  // Before the exchange: a caller from elsewhere costs no request to the provider.
+  if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
+  const endpoints = unwrap(await endpointsOf(config));
+  const tokens = unwrap(await exchange(code, endpoints, config, state));
+  const claims = unwrap(await idClaims(tokens, endpoints, config, role, state));
+  const { id, expires } = state;
+  return issued(call, claims, { name, role, path: "oidc/callback", once: { id, expires } });
+}
+
+export const oidcRoutes = [
+  open({ verb: "POST", path: "/oidc/auth_url", body: AuthUrlBody, handle: begin }),
+  open({ verb: "GET", path: "/oidc/callback", handle: complete }),
+];
