@@ -14,6 +14,69 @@ const PARAMETERS = "src/access/path-rules.parameters.test.ts";
 const LOGINS = "test/workers/acl-logins.test.ts";
 const ROLES = "test/workers/acl-roles.test.ts";
 
+const APPROLE = "test/workers/auth-approle.test.ts";
+const APPROLE_LIFE = "test/workers/auth-approle-life.test.ts";
+
+/** Logins by role id and secret id. */
+export const approleLogins: Mutation[] = [
+  {
+    file: "src/access/logins.ts",
+    suites: [APPROLE],
+    find: "      also();",
+    replace: "",
+    promise: "A login uses its secret id",
+  },
+  {
+    file: "src/access/approle-store.ts",
+    suites: [APPROLE],
+    find: "if (uses === 1) this.delete(secretId);",
+    replace: "",
+    promise: "The last use ends a secret id",
+  },
+  {
+    file: "src/access/approle-store.ts",
+    suites: [APPROLE],
+    find: "WHERE mount = ? AND role = ? AND ${column} = ? AND (expires IS NULL OR expires > ?)`",
+    replace: "WHERE mount = ? AND role = ? AND ${column} = ? AND ? > 0`",
+    promise: "An expired secret id is refused",
+  },
+  {
+    file: "src/access/approle-store.ts",
+    suites: [APPROLE],
+    find: '"DELETE FROM approle_secret_ids WHERE mount = ? AND role = ?"',
+    replace: '"DELETE FROM approle_secret_ids WHERE mount = ? AND role = ? AND uses < 0"',
+    promise: "Secret ids end with their role",
+  },
+  {
+    file: "src/access/approles.ts",
+    suites: [APPROLE],
+    find: "if (current.value !== before) return",
+    replace: "if (false) return",
+    promise: "Changes of a role at the same time are both kept",
+  },
+  {
+    file: "src/access/approles.ts",
+    suites: [APPROLE],
+    find: "if (taken && taken.role !== name.role) return",
+    replace: "if (false) return",
+    promise: "A role id is unique in its mount",
+  },
+  {
+    file: "src/access/approle-logins.ts",
+    suites: [APPROLE],
+    find: "if (!isSubset(cidrs, bound)) {",
+    replace: "if (false) {",
+    promise: "The networks of a role hold for secret ids issued before",
+  },
+  {
+    file: "src/access/auth-methods.ts",
+    suites: [APPROLE_LIFE],
+    find: "if (mount?.namespace !== namespace)",
+    replace: "if (!mount)",
+    promise: "Names are unlocked in their own namespace only",
+  },
+];
+
 /** Roles and logins of the cluster API. */
 export const clusterLogins: Mutation[] = [
   {
