@@ -5,7 +5,7 @@ import { loseEverything, restore, snapshot } from "./backup-world.ts";
 import { del, get, list, put } from "./client.ts";
 import { clock } from "./clock.ts";
 
-/** What roles and secret ids of `approle` outlast, and the lists of locked names. */
+/** Roles and secret ids of `approle` over restarts, restores and moves; the lists of locked names. */
 
 clock.moves = true;
 
