@@ -33,6 +33,10 @@ export const TAGS = [
   { name: "Policies", description: "Policies of the secrets API, and capabilities." },
   { name: "Cluster access", description: "Tokens, policies and namespaces of the cluster API." },
   {
+    name: "Cluster logins",
+    description: "Roles, auth methods, binding rules, logins and one-time tokens of the cluster API.",
+  },
+  {
     name: "System",
     description: "Health, keys, mounts, namespaces of the secrets API, the issuer of identity tokens, this document.",
   },
