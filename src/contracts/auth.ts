@@ -2,7 +2,7 @@ import type { Result } from "../lib/result.ts";
 import type { Authed } from "./tokens.ts";
 
 /** Types of auth methods that can be enabled. */
-export const AUTH_TYPES = ["userpass", "jwt", "oidc", "approle"] as const;
+export const AUTH_TYPES = ["userpass", "jwt", "oidc", "kubernetes", "approle"] as const;
 export type AuthType = (typeof AUTH_TYPES)[number];
 
 /** When repeated failures of one name block its logins; durations in seconds. */

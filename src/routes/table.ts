@@ -12,6 +12,7 @@ import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
 import { approleRoutes } from "./auth-approle.ts";
 import { jwtRoutes } from "./auth-jwt.ts";
+import { kubernetesRoutes } from "./auth-kubernetes.ts";
 import { oidcRoutes } from "./auth-oidc.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { userpassRoutes } from "./auth-userpass.ts";
@@ -107,6 +108,7 @@ export const authRoutes: Readonly<Record<AuthType, RouteTable<SecretsRoute | Ope
   userpass: new RouteTable(userpassRoutes),
   jwt: new RouteTable([...jwtRoutes, ...oidcRoutes]),
   oidc: new RouteTable([...jwtRoutes, ...oidcRoutes]),
+  kubernetes: new RouteTable(kubernetesRoutes),
   approle: new RouteTable(approleRoutes),
 };
 

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { OidcProvider } from "./oidc-provider.ts";
+import { TokenReviews } from "./token-reviews.ts";
 
 interface Document {
   readonly status: number;
@@ -17,6 +18,7 @@ export async function startIssuer(): Promise<{ url: string; close: () => Promise
   const requests = new Map<string, { count: number; body: string; authorization: string }>();
 
   const providers = new Map<string, OidcProvider>();
+  const clusters = new Map<string, TokenReviews>();
 
   /** The answer to one request. `PUT` sets a document, `GET /_double/requests/…` reads its requests. */
   async function answer(request: IncomingMessage): Promise<Document> {
@@ -33,6 +35,11 @@ export async function startIssuer(): Promise<{ url: string; close: () => Promise
       else providers.set(made, new OidcProvider(settings));
       return { status: 204, headers, body: "" };
     }
+    const cluster = path.replace(/^\/_double\/cluster/, "");
+    if (cluster !== path) {
+      clusters.set(cluster, new TokenReviews(JSON.parse(body)));
+      return { status: 204, headers, body: "" };
+    }
     if (request.method === "PUT") {
       documents.set(path, { status: 200, headers, ...JSON.parse(body) });
       return { status: 204, headers, body: "" };
@@ -43,6 +50,12 @@ export async function startIssuer(): Promise<{ url: string; close: () => Promise
     }
     const { authorization = "" } = request.headers;
     requests.set(path, { count: (requests.get(path)?.count ?? 0) + 1, body, authorization });
+    const [reviewed, ...rest] = path.split("/apis/authentication.k8s.io/v1/tokenreviews");
+    const reviews = rest.length > 0 && request.method === "POST" ? clusters.get(reviewed ?? "") : undefined;
+    if (reviews) {
+      const review = await reviews.answer(body, authorization);
+      return { status: review.status, headers, body: JSON.stringify(review.body) };
+    }
     const url = new URL(path, "http://issuer");
     const [, below = "", endpoint = ""] = /^(.*)(\/\w+)$/.exec(url.pathname) ?? [];
     const asked = { method: request.method ?? "GET", url, body, authorization };

@@ -232,6 +232,21 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "role jwt",
     "auth-jwt › returns a token with the role's policies, metadata and groups",
   ],
+  [
+    /\{auth\/kubernetes\}\/config/,
+    "kubernetes_host kubernetes_ca_cert token_reviewer_jwt pem_keys issuer disable_iss_validation disable_local_ca_jwt use_annotations_as_alias_metadata",
+    "auth-kubernetes › is read back without the reviewer's token",
+  ],
+  [
+    /\{auth\/kubernetes\}\/role/,
+    "bound_service_account_names bound_service_account_namespaces bound_service_account_namespace_selector audience alias_name_source token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
+    "auth-kubernetes › stores every field, and keeps those that an update does not name",
+  ],
+  [
+    /\{auth\/kubernetes\}\/login/,
+    "role jwt",
+    "auth-kubernetes › returns a token with the role's policies, metadata and an entity",
+  ],
   [/oidc\/auth_url/, "role redirect_uri", "auth-oidc › sends what OpenID Connect and PKCE require"],
   [/oidc\/auth_url/, "client_nonce", "auth-oidc › is refused without the client's nonce, which prevents login CSRF"],
   [

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
 import type { ProviderSettings } from "../doubles/oidc-provider.ts";
+import type { ClusterSettings } from "../doubles/token-reviews.ts";
 
 /** A token issuer at the double, with keys of its own. */
 export interface Issuer {
@@ -100,3 +101,27 @@ export async function newProvider(name: string, redirectUris: readonly string[])
     },
   };
 }
+
+/** A cluster whose API at the double reviews tokens. */
+export interface Cluster extends Issuer {
+  change(settings: Partial<ClusterSettings>): Promise<void>;
+}
+
+export async function newCluster(name: string, reviewers: readonly string[]): Promise<Cluster> {
+  const issuer = await newIssuer(name);
+  let settings: ClusterSettings = { key: await exportJWK(issuer.publicKey), algorithm: "RS256", reviewers };
+  const change: Cluster["change"] = async (changed) => {
+    settings = { ...settings, ...changed };
+    const at = issuer.url.replace(base(), `${base()}/_double/cluster`);
+    await (await fetch(at, { method: "PUT", body: JSON.stringify(settings) })).text();
+  };
+  await change({});
+  return { ...issuer, change };
+}
+
+/** Claims of a pod's service-account token. */
+export const podClaims = (name = "app", namespace = "prod", uid = "0b1f7c3e-uid") => ({
+  sub: `system:serviceaccount:${namespace}:${name}`,
+  aud: ["sallyport"],
+  "kubernetes.io": { namespace, serviceaccount: { name, uid }, pod: { name: `${name}-0`, uid: "pod" } },
+});

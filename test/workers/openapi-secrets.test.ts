@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { issue } from "./access.ts";
 import { loseEverything, restore } from "./backup-world.ts";
 import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-helpers.ts";
-import { CLIENT, newIssuer, newProvider } from "./issuers.ts";
+import { CLIENT, newCluster, newIssuer, newProvider, podClaims } from "./issuers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
 
 /** Real answers of areas A and B, KV, tokens, policies and `sys`, held against the document of the API. */
@@ -146,6 +146,23 @@ it("logins by signed tokens", async () => {
   await ok("POST", "/v1/auth/jwt/login", { role: "ci", jwt: await issuer.sign({ sub: "job", ref: "main" }) });
   await any("POST", "/v1/auth/jwt/login", { role: "ci", jwt: "wrong" });
   await ok("DELETE", "/v1/auth/jwt/role/ci");
+});
+
+it("logins of service accounts", async () => {
+  const { ok, any } = bound(run);
+  const cluster = await newCluster("openapi", ["a.b.c"]);
+  await ok("POST", "/v1/sys/auth/kubernetes", { type: "kubernetes" });
+  const config = { kubernetes_host: cluster.url, token_reviewer_jwt: "a.b.c" };
+  await ok("POST", "/v1/auth/kubernetes/config", config);
+  await ok("GET", "/v1/auth/kubernetes/config");
+  const role = { bound_service_account_names: ["app"], bound_service_account_namespaces: ["prod"] };
+  await ok("POST", "/v1/auth/kubernetes/role/app", role);
+  await ok("POST", "/v1/auth/kubernetes/role/app", { audience: "sallyport" });
+  await ok("GET", "/v1/auth/kubernetes/role/app");
+  await ok("LIST", "/v1/auth/kubernetes/role");
+  await ok("POST", "/v1/auth/kubernetes/login", { role: "app", jwt: await cluster.sign(podClaims()) });
+  await any("POST", "/v1/auth/kubernetes/login", { role: "app", jwt: "wrong" });
+  await ok("DELETE", "/v1/auth/kubernetes/role/app");
 });
 
 it("logins in a browser", async () => {

@@ -162,6 +162,7 @@ const jwt: Readonly<Record<string, Operation>> = {
     summary: "Log in by a signed token",
     body: { fields: { role: "Default: the configuration's.", jwt: "Default: `Cf-Access-Jwt-Assertion`." } },
     answers: loggedIn,
+    errors: [403],
   },
   "POST /auth/jwt/oidc/auth_url": {
     id: "beginJwtBrowserLogin",
@@ -188,6 +189,7 @@ const jwt: Readonly<Record<string, Operation>> = {
       error: text("The provider's error, instead of a code."),
     },
     answers: loggedIn,
+    errors: [403],
   },
 };
 
@@ -216,7 +218,7 @@ export const authMethods = group(
     "POST /sys/auth/:path+": {
       id: "enableAuthMethod",
       summary: "Enable an auth method",
-      body: { fields: { type: "The type: `userpass`, `jwt`, `oidc` or `approle`." } },
+      body: { fields: { type: "The type: `userpass`, `jwt`, `oidc`, `kubernetes` or `approle`." } },
       answers: noContent,
     },
     "DELETE /sys/auth/:path+": {

@@ -1,5 +1,6 @@
 import type { Group } from "../operation.ts";
 import { approle } from "./auth-approle.ts";
+import { authKubernetes } from "./auth-kubernetes.ts";
 import { authMethods } from "./auth-methods.ts";
 import { backup } from "./backup.ts";
 import { clusterAccess } from "./cluster-access.ts";
@@ -42,6 +43,7 @@ export const groups: readonly Group[] = [
   tokens,
   authMethods,
   approle,
+  authKubernetes,
   identityEntities,
   policies,
   clusterAccess,

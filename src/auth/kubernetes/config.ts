@@ -1,0 +1,76 @@
+import * as z from "zod";
+import { flag, stringList } from "../../platform/http/fields.ts";
+import { refusedUrl } from "../jwt/key-sources.ts";
+import { isPublicKey } from "../jwt/verify.ts";
+
+const NO_CA = "must be empty: this service trusts public certificate authorities only; use pem_keys instead";
+const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+/** Body of `POST auth/:mount/config` (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes#configure-method). */
+export const KubernetesConfigBody = z.object({
+  kubernetes_host: z.string("kubernetes_host: required, the URL of the cluster's API").min(1).max(1024),
+  kubernetes_ca_cert: z.union([z.literal(""), z.null()], NO_CA).optional(),
+  token_reviewer_jwt: z
+    .string()
+    .max(32_768)
+    .refine((text) => text === "" || COMPACT.test(text), "must be a JSON Web Token")
+    .default(""),
+  pem_keys: stringList()
+    .pipe(z.array(z.string().max(16_384)).max(16))
+    .default([]),
+  issuer: z.string().max(1024).default(""),
+  disable_iss_validation: flag().default(true),
+  disable_local_ca_jwt: flag().default(false),
+  use_annotations_as_alias_metadata: flag()
+    .refine((wanted) => !wanted, "must be false: annotations of service accounts are not read")
+    .default(false),
+});
+
+/** The configuration of a `kubernetes` method, as it is stored. */
+export interface KubernetesConfig {
+  readonly kubernetes_host: string;
+  /** Empty: the API is asked with the token of the login. */
+  readonly token_reviewer_jwt: string;
+  readonly pem_keys: readonly string[];
+  readonly issuer: string;
+  readonly disable_iss_validation: boolean;
+  readonly disable_local_ca_jwt: boolean;
+  readonly use_annotations_as_alias_metadata: boolean;
+}
+
+export const kubernetesConfigOf = (body: z.infer<typeof KubernetesConfigBody>): KubernetesConfig => ({
+  kubernetes_host: body.kubernetes_host,
+  token_reviewer_jwt: body.token_reviewer_jwt,
+  pem_keys: body.pem_keys,
+  issuer: body.issuer,
+  disable_iss_validation: body.disable_iss_validation,
+  disable_local_ca_jwt: body.disable_local_ca_jwt,
+  use_annotations_as_alias_metadata: body.use_annotations_as_alias_metadata,
+});
+
+/** A configuration as it is read: without the reviewer's token. */
+export function shownKubernetesConfig({ token_reviewer_jwt: reviewer, ...shown }: KubernetesConfig): object {
+  return { ...shown, kubernetes_ca_cert: "", token_reviewer_jwt_set: reviewer !== "" };
+}
+
+/** Whether the cluster's API reviews the tokens of logins; otherwise their signature decides. */
+export const isReviewed = (config: KubernetesConfig): boolean =>
+  config.pem_keys.length === 0 || config.token_reviewer_jwt !== "";
+
+/** The URL of an API path. A host without a scheme is called by https. */
+export function apiUrl({ kubernetes_host: host }: KubernetesConfig, path: string): string {
+  return `${(host.includes("://") ? host : `https://${host}`).replace(/\/+$/, "")}${path}`;
+}
+
+/** Why a configuration cannot be stored; null when it can. */
+export async function kubernetesConfigProblem(config: KubernetesConfig): Promise<string | null> {
+  for (const pem of config.pem_keys) {
+    if (!(await isPublicKey(pem))) return "pem_keys: data does not contain any valid RSA or ECDSA public keys";
+  }
+  const url = apiUrl(config, "");
+  if (URL.parse(url) === null) return "kubernetes_host: must be a URL, a host, or a host and a port";
+  const refused = isReviewed(config) ? refusedUrl(url) : null;
+  return refused === null
+    ? null
+    : `kubernetes_host: ${refused}, because token reviews are sent there; for a private cluster give pem_keys only`;
+}

@@ -1,0 +1,130 @@
+import * as z from "zod";
+import {
+  type KubernetesConfig,
+  KubernetesConfigBody,
+  kubernetesConfigOf,
+  kubernetesConfigProblem,
+  shownKubernetesConfig,
+} from "../auth/kubernetes/config.ts";
+import {
+  type KubernetesRole,
+  KubernetesRoleBody,
+  kubernetesRoleProblem,
+  kubernetesRoleWith,
+} from "../auth/kubernetes/roles.ts";
+import { serviceAccountOf } from "../auth/kubernetes/service-account.ts";
+import { tokenSettingsOf } from "../auth/token-settings.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { isWithinNetworks } from "../lib/networks.ts";
+import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
+import { addressOf, authMountOf, deleteEntry, entryNames, readEntry, writeEntry } from "./server/auth-call.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
+
+/** Logins of service accounts (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes). */
+
+const CONFIG = "config";
+const ROLE = "role";
+const TYPE = "kubernetes";
+const NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
+const NO_AUDIENCE = "This role does not specify an audience, so it accepts tokens that were made for other services.";
+
+const LoginBody = z.object({
+  role: z.string().max(128).optional(),
+  jwt: z.string().max(32_768).optional(),
+});
+
+const nameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
+
+async function configure(call: AuthorisedCall, body: z.infer<typeof KubernetesConfigBody>): Promise<Response> {
+  const config = kubernetesConfigOf(body);
+  const problem = await kubernetesConfigProblem(config);
+  if (problem !== null) throw badRequest(problem);
+  await writeEntry(call, CONFIG, CONFIG, config);
+  return noContent();
+}
+
+async function putRole(call: AuthorisedCall, body: z.infer<typeof KubernetesRoleBody>): Promise<Response> {
+  const name = nameOf(call);
+  if (!NAME.test(name)) throw badRequest("name: must be 1 to 128 of A-Z a-z 0-9 _ . -, not ending in . or -");
+  const role = kubernetesRoleWith(await readEntry<KubernetesRole>(call, ROLE, name), body);
+  const problem = kubernetesRoleProblem(role);
+  if (problem !== null) throw badRequest(problem);
+  await writeEntry(call, ROLE, name, role);
+  return role.audience === "" ? envelope(call, { warnings: [NO_AUDIENCE], mountType: TYPE }) : noContent();
+}
+
+async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {
+  const { role: named = "", jwt = "" } = body;
+  if (named === "") throw badRequest("missing role");
+  if (jwt === "") throw badRequest("missing jwt");
+  const name = named.toLowerCase();
+  const role = NAME.test(name) ? await readEntry<KubernetesRole>(call, ROLE, name) : null;
+  if (!role) throw badRequest(NAME.test(name) ? `invalid role name "${name}"` : "invalid role name");
+  // Before the API is asked: a caller from elsewhere costs the cluster no request.
+  if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
+  const config = await readEntry<KubernetesConfig>(call, CONFIG, CONFIG);
+  if (!config) throw badRequest("could not load backend configuration");
+  const { uid, name: account, namespace, secret } = unwrap(await serviceAccountOf(jwt, config, role));
+  const mount = authMountOf(call);
+  const metadata = {
+    service_account_uid: uid,
+    service_account_name: account,
+    service_account_namespace: namespace,
+    service_account_secret_name: secret,
+  };
+  const { auth, warnings } = unwrap(
+    await accessControl(call.env).login({
+      entry: { mount: mount.uuid, kind: ROLE, name },
+      alias: { name: role.alias_name_source === "serviceaccount_uid" ? uid : `${namespace}/${account}`, metadata },
+      groups: [],
+      displayName: `${namespace}-${account}`,
+      metadata: { ...metadata, role: name },
+      settings: tokenSettingsOf(role),
+      address: addressOf(call),
+      path: `auth/${mount.path}login`,
+    }),
+  );
+  return envelope(call, { auth, warnings, mountType: TYPE });
+}
+
+export const kubernetesRoutes = [
+  secrets({
+    verb: "GET",
+    path: "/config",
+    fresh: true,
+    handle: async (call) => {
+      const config = await readEntry<KubernetesConfig>(call, CONFIG, CONFIG);
+      if (!config) throw notFound();
+      return envelope(call, { data: shownKubernetesConfig(config), mountType: TYPE });
+    },
+  }),
+  secrets({ verb: "POST", path: "/config", fresh: true, body: KubernetesConfigBody, handle: configure }),
+  secrets({
+    verb: "LIST",
+    path: "/role",
+    fresh: true,
+    handle: async (call) => keyList(call, await entryNames(call, ROLE), {}, TYPE),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/role/:name",
+    fresh: true,
+    handle: async (call) => {
+      const role = await readEntry<KubernetesRole>(call, ROLE, nameOf(call));
+      if (!role) throw notFound();
+      return envelope(call, { data: role, mountType: TYPE });
+    },
+  }),
+  secrets({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: KubernetesRoleBody, handle: putRole }),
+  secrets({
+    verb: "DELETE",
+    path: "/role/:name",
+    fresh: true,
+    handle: async (call) => {
+      await deleteEntry(call, ROLE, nameOf(call));
+      return noContent();
+    },
+  }),
+  open({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
+];
