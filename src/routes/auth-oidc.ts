@@ -45,6 +45,38 @@ async function begin(call: Call, body: z.infer<typeof AuthUrlBody>): Promise<Res
   return answer(authUrl(endpoints.value, config, role, state, sealed) ?? "");
 }
 
+/** Fields of a provider in a form (https://openid.net/specs/oauth-v2-form-post-response-mode-1_0.html). */
+const FormBody = z.object({
+  state: z.string().max(8_192).default(""),
+  code: z.string().max(MAX_CODE_CHARACTERS).default(""),
+  error: z.string().max(256).default(""),
+});
+
+const PAGE_HEADERS = {
+  ...{ "Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer" },
+  ...{ "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY" },
+  "Content-Security-Policy": "default-src 'none'; form-action 'self'; frame-ancestors 'none'",
+};
+
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+
+/**
+ * A page with which the person completes a login whose code came in a form. The form alone completes nothing: command
+ * line clients post it too, and then ask for the token with their nonce.
+ */
+async function receiveForm(call: Call, body: z.infer<typeof FormBody>): Promise<Response> {
+  const config = await configOf(call);
+  if (config.oidc_response_mode !== "form_post") throw badRequest("oidc_response_mode is not form_post");
+  if (openState(body.state, config.state_key, authMountOf(call).uuid, Date.now()) === null) {
+    throw badRequest("Vault login failed. Expired or missing OAuth state.");
+  }
+  const fields = Object.entries(body).filter(([, value]) => value !== "");
+  const inputs = fields.map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`);
+  const form = `<form method="get">${inputs.join("")}<button>Continue</button></form>`;
+  const page = `<!doctype html><html lang="en"><title>Log in</title><body>${form}</body></html>`;
+  return new Response(page, { headers: PAGE_HEADERS });
+}
+
 /** Exchanges the code of a login at the provider, and issues the token. */
 async function complete(call: Call): Promise<Response> {
   const given = (name: string) => call.query.get(name) ?? "";
@@ -76,4 +108,5 @@ async function complete(call: Call): Promise<Response> {
 export const oidcRoutes = [
   open({ verb: "POST", path: "/oidc/auth_url", body: AuthUrlBody, handle: begin }),
   open({ verb: "GET", path: "/oidc/callback", handle: complete }),
+  open({ verb: "POST", path: "/oidc/callback", body: FormBody, handle: receiveForm }),
 ];

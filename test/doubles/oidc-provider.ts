@@ -86,6 +86,10 @@ export class OidcProvider {
       this.#codes.set(code, { redirectUri, challenge, nonce: query.get("nonce") ?? "" });
       back.searchParams.set("code", code);
     }
+    if (query.get("response_mode") === "form_post") {
+      const fields = JSON.stringify(Object.fromEntries(back.searchParams));
+      return { status: 200, headers: { "content-type": "application/json" }, body: fields };
+    }
     return { status: 302, headers: { location: back.href }, body: "" };
   }
 

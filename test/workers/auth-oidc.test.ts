@@ -1,6 +1,6 @@
 import { SignJWT } from "jose";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { get, put } from "./client.ts";
+import { get, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { CLIENT, newProvider, type Provider } from "./issuers.ts";
 
@@ -108,6 +108,40 @@ describe("a login in a browser", () => {
     expect(Object.fromEntries(new URLSearchParams(body))).toMatchObject({
       ...{ client_id: CLIENT.oidc_client_id, client_secret: CLIENT.oidc_client_secret, code: returned["code"] },
     });
+  });
+});
+
+describe("a login whose code comes in a form", () => {
+  const post = (fields: Record<string, string>) =>
+    send("POST", "/v1/auth/oidc/oidc/callback", new URLSearchParams(fields).toString(), {
+      ...NOBODY,
+      headers: { "Content-Type": "application/x-www-form-urlencoded" },
+    });
+
+  it("is completed by the person, or by the command line client with its nonce", async () => {
+    const config = { oidc_discovery_url: provider.url, ...CLIENT, default_role: "people" };
+    await put("/v1/auth/oidc/config", { ...config, oidc_response_mode: "form_post" });
+    const fields = await provider.visit(await begin({ client_nonce: "n" }));
+    const { code = "", state = "" } = fields;
+    const page = await post({ ...fields, session_state: "x" });
+    expect([page.status, page.headers.get("Content-Type")]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(page.headers.get("Content-Security-Policy")).toContain("default-src 'none'; form-action 'self'");
+    expect(page.text).toContain(`<input type="hidden" name="code" value="${code}">`);
+    expect(page.text).toContain(`<input type="hidden" name="state" value="${state}">`);
+    expect((await complete(fields)).status).toBe(400);
+    expect((await complete({ ...fields, client_nonce: "n" })).status).toBe(200);
+  });
+
+  it("is refused with a foreign state, and unless it is configured; the page escapes what it shows", async () => {
+    const { state = "" } = await provider.visit(await begin());
+    expect((await post({ state, code: "c" })).body.errors).toEqual(["oidc_response_mode is not form_post"]);
+    const config = { oidc_discovery_url: provider.url, ...CLIENT, default_role: "people" };
+    await put("/v1/auth/oidc/config", { ...config, oidc_response_mode: "form_post" });
+    expect((await post({ state, code: "c" })).body.errors[0]).toContain("Expired or missing OAuth state");
+    const own = await provider.visit(await begin());
+    const page = await post({ state: own["state"] ?? "", code: '"><script>', error: "'&" });
+    expect(page.text).toContain('value="&#34;&#62;&#60;script&#62;"');
+    expect(page.text).not.toContain("<script");
   });
 });
 
@@ -287,7 +321,7 @@ describe("the configuration of logins in a browser", () => {
     [{ oidc_client_secret: "" }, /both 'oidc_client_id' and 'oidc_client_secret'/],
     [{ oidc_client_id: "" }, /both 'oidc_client_id' and 'oidc_client_secret'/],
     [{ oidc_discovery_url: "", jwks_url: "https://x.example" }, /'oidc_discovery_url' must be set for OIDC/],
-    [{ oidc_response_mode: "form_post" }, /oidc_response_mode/],
+    [{ oidc_response_mode: "fragment" }, /oidc_response_mode/],
     [{ oidc_response_types: "id_token" }, /oidc_response_types/],
     [{ provider_config: { provider: "azure" } }, /provider_config/],
   ])("refuses %j", async (settings, message) => {

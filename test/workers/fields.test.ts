@@ -247,6 +247,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "role jwt",
     "auth-kubernetes › returns a token with the role's policies, metadata and an entity",
   ],
+  [
+    /oidc\/callback/,
+    "state code error",
+    "auth-oidc › is refused with a foreign state, and unless it is configured; the page escapes what it shows",
+  ],
   [/oidc\/auth_url/, "role redirect_uri", "auth-oidc › sends what OpenID Connect and PKCE require"],
   [/oidc\/auth_url/, "client_nonce", "auth-oidc › is refused without the client's nonce, which prevents login CSRF"],
   [

@@ -94,6 +94,8 @@ export async function newProvider(name: string, redirectUris: readonly string[])
     visit: async (authUrl) => {
       const response = await fetch(authUrl, { redirect: "manual" });
       const text = await response.text();
+      // The fields that a browser would post.
+      if (new URL(authUrl).searchParams.has("response_mode")) return JSON.parse(text);
       const location = response.headers.get("location");
       if (response.status !== 302 || location === null)
         throw new Error(`the provider answered ${response.status} ${text}`);

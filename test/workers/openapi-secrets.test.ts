@@ -183,6 +183,10 @@ it("logins in a browser", async () => {
     const query = new URLSearchParams({ ...returned, client_nonce: "n" });
     await ok("GET", `/v1/auth/${type}/oidc/callback?${query}`);
     await any("GET", `/v1/auth/${type}/oidc/callback?state=x&code=y`);
+    const inForms = { oidc_discovery_url: provider.url, ...CLIENT, oidc_response_mode: "form_post" };
+    await ok("POST", `/v1/auth/${type}/config`, inForms);
+    const second = await ok("POST", `/v1/auth/${type}/oidc/auth_url`, asked);
+    await ok("POST", `/v1/auth/${type}/oidc/callback`, await provider.visit(second.body.data.auth_url));
     await any("POST", `/v1/auth/${type}/login`, { role: "people", jwt: "wrong" });
     const signed = { role_type: "jwt", user_claim: "sub", bound_audiences: ["app"] };
     await ok("POST", `/v1/auth/${type}/role/ci`, signed);

@@ -16,7 +16,7 @@ export const JwtConfigBody = z.object({
   oidc_discovery_ca_pem: empty(NO_CA),
   oidc_client_id: text(),
   oidc_client_secret: text(),
-  oidc_response_mode: z.enum(["", "query"], 'must be "query"').default(""),
+  oidc_response_mode: z.enum(["", "query", "form_post"], 'must be "query" or "form_post"').default(""),
   oidc_response_types: stringList()
     .pipe(z.array(z.literal("code", NO_ID_TOKEN)).max(1))
     .default([]),

@@ -52,6 +52,7 @@ export function authUrl(endpoints: Endpoints, config: JwtConfig, role: JwtRole, 
     ...{ response_type: "code", client_id: config.oidc_client_id, redirect_uri: state.redirectUri },
     ...{ scope: scopes.join(" "), state: sealed, nonce: state.nonce },
     ...{ code_challenge: hashed(state.verifier), code_challenge_method: "S256" },
+    ...(config.oidc_response_mode === "form_post" && { response_mode: "form_post" }),
     ...(role.max_age > 0 && { max_age: String(role.max_age) }),
   };
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);

@@ -103,7 +103,7 @@ const jwtConfigTexts = {
   default_role: "The role of logins that name none.",
   oidc_client_id: "This service's client at the provider, for logins in a browser.",
   oidc_client_secret: "The client's secret. It is stored sealed and never returned.",
-  oidc_response_mode: "`query`.",
+  oidc_response_mode: "`query` (default) or `form_post`.",
   oidc_response_types: "`code`.",
   provider_config: "Must be empty.",
 };
@@ -190,6 +190,12 @@ const jwt: Readonly<Record<string, Operation>> = {
     },
     answers: loggedIn,
     errors: [403],
+  },
+  "POST /auth/jwt/oidc/callback": {
+    id: "receiveJwtBrowserLogin",
+    summary: "Receive a provider's answer as a form; the login is completed with GET",
+    body: { types: ["application/x-www-form-urlencoded"], fields: { state: "The login's state.", code: "The code." } },
+    answers: { 200: { kind: "text", description: "A page with a button.", type: "text/html" } },
   },
 };
 
