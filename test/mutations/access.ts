@@ -11,6 +11,8 @@ const ACL = "test/workers/acl.test.ts";
 const PATHS = "src/access/path-rules.test.ts";
 const PARAMETERS = "src/access/path-rules.parameters.test.ts";
 
+const OIDC = "test/workers/auth-oidc.test.ts";
+const KUBERNETES = "test/workers/auth-kubernetes.test.ts";
 const LOGINS = "test/workers/acl-logins.test.ts";
 const ROLES = "test/workers/acl-roles.test.ts";
 
@@ -1024,5 +1026,68 @@ export const namespaces: Mutation[] = [
     find: 'if (tokens.byAccessor(owner.accessor, now, true) === null) return refuse("denied", "permission denied");',
     replace: "",
     promise: "A revoked token leaves nothing behind",
+  },
+  {
+    file: "src/auth/jwt/oidc-flow.ts",
+    suites: [OIDC],
+    find: 'if (claims["nonce"] !== state.nonce) return "Invalid ID token nonce.";',
+    replace: "",
+    promise: "An ID token answers the login that its nonce names",
+  },
+  {
+    file: "src/auth/jwt/oidc-flow.ts",
+    suites: [OIDC],
+    find: "audiences: [config.oidc_client_id],",
+    replace: "audiences: [],",
+    promise: "An ID token for another client is refused",
+  },
+  {
+    file: "src/auth/jwt/oidc-flow.ts",
+    suites: [OIDC],
+    find: "if (!LOOPBACK.has(url.hostname)) return allowed.includes(uri);",
+    replace: "if (!LOOPBACK.has(url.hostname)) return true;",
+    promise: "No browser is sent to an address that is not registered",
+  },
+  {
+    file: "src/auth/jwt/oidc-flow.ts",
+    suites: [OIDC],
+    find: 'answer.value["sub"] !== claims["sub"]',
+    replace: "false",
+    promise: "Userinfo of another subject is not used",
+  },
+  {
+    file: "src/access/logins.ts",
+    suites: [OIDC],
+    find: "if (once) usedStates.add(mount.uuid, once.id, once.expires, now);",
+    replace: "",
+    promise: "The state of a login is used once",
+  },
+  {
+    file: "src/routes/auth-oidc.ts",
+    suites: [OIDC],
+    find: 'if (state.client !== "" && hashed(clientNonce) !== state.client)',
+    replace: "if (false)",
+    promise: "A login is completed by the client that began it",
+  },
+  {
+    file: "src/auth/kubernetes/service-account.ts",
+    suites: [KUBERNETES],
+    find: "if (!authenticated || user === undefined) return",
+    replace: "if (user === undefined) return",
+    promise: "A service account that the cluster does not authenticate is refused",
+  },
+  {
+    file: "src/auth/kubernetes/service-account.ts",
+    suites: [KUBERNETES],
+    find: "return isSame ? null :",
+    replace: "return true ? null :",
+    promise: "A review is about the service account that the token names",
+  },
+  {
+    file: "src/auth/kubernetes/service-account.ts",
+    suites: [KUBERNETES],
+    find: 'return isReviewed(config) || typeof verified.value["exp"] === "number"',
+    replace: "return true",
+    promise: "A token that only its signature verifies expires",
   },
 ];
