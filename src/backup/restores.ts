@@ -42,6 +42,8 @@ const STEP_MS = 1_000;
  */
 export class Restores {
   readonly #host: Host;
+  /** Whether the tables of the host were replaced under the state that it holds in memory. */
+  #isStale = false;
 
   constructor(host: Host) {
     this.#host = host;
@@ -105,6 +107,8 @@ export class Restores {
   async step(): Promise<boolean> {
     const state = this.state();
     if (!state || state.phase === "loading") return false;
+    // In a call of its own: the swap has been answered and is durable, and no request is served before the restart.
+    if (this.#isStale) this.#host.restart();
     const { restore, phase } = state;
     if (phase === "swapping") {
       const page = this.#page("WHERE swapped = 0");
@@ -113,8 +117,7 @@ export class Restores {
       const swapped = this.#host.swap(restore);
       if (!swapped.ok) throw new Error(swapped.message);
       this.#move(restore, "releasing");
-      // After the answer: cached state of this object is stale.
-      setTimeout(() => this.#host.restart(), 0);
+      this.#isStale = true;
       return true;
     }
     const page = this.#page("");
