@@ -108,14 +108,17 @@ export class ApproleStore {
     return JSON.parse(this.#deps.keys.openText(value, context(mount, role, accessor))) as SecretIdFacts;
   }
 
-  /** Inserts a secret id. @param uses 0 = any number @throws Sealed */
+  /** Inserts a secret id, in place of an expired one of the same text. @param uses 0 = any number @throws Sealed */
   insert(name: ApproleName, secretId: string, accessor: string, uses: number, facts: SecretIdFacts): void {
+    const hash = this.#secretIdHash(name, secretId);
     this.#deps.sql.exec(
-      `INSERT OR REPLACE INTO approle_secret_ids (mount, role, hash, accessor, uses, expires, updated, value)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO approle_secret_ids (mount, role, hash, accessor, uses, expires, updated, value)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (mount, role, hash) DO UPDATE SET accessor = excluded.accessor, uses = excluded.uses,
+         expires = excluded.expires, updated = excluded.updated, value = excluded.value`,
       name.mount,
       name.role,
-      this.#secretIdHash(name, secretId),
+      hash,
       accessor,
       uses,
       facts.ttl === 0 ? null : facts.created + facts.ttl * 1000,

@@ -44,7 +44,8 @@ export class OneTimeTokens {
     const sealed = keys.seal(token, context(accessor));
     commit(() => {
       sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now);
-      sql.exec("INSERT OR REPLACE INTO one_time_tokens VALUES (?, ?, ?, ?)", accessor, hash, expires, sealed);
+      sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
+      sql.exec("INSERT INTO one_time_tokens VALUES (?, ?, ?, ?)", accessor, hash, expires, sealed);
     });
     return ok({ OneTimeSecretID: secret, AccessorID: accessor, ExpiresAt: new Date(expires).toISOString() });
   }

@@ -98,6 +98,15 @@ describe("time writes down what it ends", () => {
 });
 
 describe("what the service does behind a request is written down", () => {
+  it("the exchange of a one-time token", async () => {
+    const { AccessorID, SecretID } = (await put("/v1/acl/token", { Name: "m", Type: "management" })).body;
+    const { OneTimeToken } = (await put("/v1/acl/token/onetime", {}, { token: SecretID })).body;
+    const { OneTimeSecretID } = OneTimeToken;
+    expect((await put("/v1/acl/token/onetime/exchange", { OneTimeSecretID }, { token: null })).status).toBe(200);
+    await written("one-time-token-exchanged", { accessor: AccessorID });
+    for (const secret of [OneTimeSecretID, SecretID]) expect(JSON.stringify(lines)).not.toContain(secret);
+  });
+
   it("credentials: roles, leases and the root secret", async () => {
     const tenant = await openTenant();
     const uuid = await mountEngine(tenant);
