@@ -1,16 +1,21 @@
 import type { LoginClaims } from "../contracts/cluster-acl.ts";
 import type { AuthMethod } from "../contracts/cluster-auth-method.ts";
-import { type Result, refuse } from "../lib/result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { mappedClaims } from "./jwt/claim-mappings.ts";
-import { authorizationUrl, metadataOf, type OidcClient, redeemedCode, userInfo } from "./oidc/provider.ts";
+import {
+  authorizationUrl,
+  type OidcClient,
+  providerOf,
+  redeemedCode,
+  userInfo,
+  verifiedIdToken,
+} from "./oidc/provider.ts";
 
 /** Logins in a browser by auth methods of type OIDC. */
 
 const clientOf = ({ Config: config }: AuthMethod): OidcClient => ({
-  issuer: config.OIDCDiscoveryURL,
   clientId: config.OIDCClientID,
   clientSecret: config.OIDCClientSecret,
-  algorithms: config.SigningAlgs,
 });
 
 /** A login that has begun. `verifier` is the secret of PKCE, which every login uses. */
@@ -23,10 +28,10 @@ export interface BegunLogin {
 
 /** The URL at the issuer where a person logs in. */
 export async function loginUrl(method: AuthMethod, login: BegunLogin): Promise<Result<string>> {
-  const metadata = await metadataOf(method.Config.OIDCDiscoveryURL);
-  if (!metadata.ok) return metadata;
+  const provider = await providerOf(method.Config.OIDCDiscoveryURL);
+  if (!provider.ok) return provider;
   const scopes = method.Config.OIDCScopes;
-  return { ok: true, value: await authorizationUrl(metadata.value, clientOf(method), { ...login, scopes }) };
+  return ok(authorizationUrl(provider.value, clientOf(method), { ...login, scopes }));
 }
 
 /**
@@ -40,22 +45,26 @@ export async function redeemedClaims(
   { redirectUri, nonce, verifier }: Omit<BegunLogin, "state">,
 ): Promise<Result<LoginClaims>> {
   const { Config: config } = method;
-  const metadata = await metadataOf(config.OIDCDiscoveryURL);
-  if (!metadata.ok) return metadata;
+  const provider = await providerOf(config.OIDCDiscoveryURL);
+  if (!provider.ok) return provider;
   // Before the code is sent: that of another issuer must not reach this one.
-  if (issuer !== "" && issuer !== metadata.value.issuer)
+  if (issuer !== "" && issuer !== provider.value.issuer)
     return refuse("invalid", "the redirect is from another issuer");
-  const redeemed = await redeemedCode(metadata.value, clientOf(method), {
-    ...{ code, redirectUri, nonce, verifier, audiences: config.BoundAudiences },
-    leeways: {
-      expiration: config.ExpirationLeeway,
-      notBefore: config.NotBeforeLeeway,
-      clockSkew: config.ClockSkewLeeway,
-    },
+  const client = clientOf(method);
+  const tokens = await redeemedCode(provider.value, client, { code, redirectUri, verifier });
+  if (!tokens.ok) return tokens;
+  const verified = await verifiedIdToken(tokens.value, client, config.OIDCDiscoveryURL, {
+    ...{ issuer: "", subject: "", nonce, maxAge: 0 },
+    audiences: config.BoundAudiences.length > 0 ? config.BoundAudiences : [client.clientId],
+    algorithms: config.SigningAlgs.length > 0 ? config.SigningAlgs : ["RS256"],
+    expirationLeeway: config.ExpirationLeeway,
+    notBeforeLeeway: config.NotBeforeLeeway,
+    clockSkewLeeway: config.ClockSkewLeeway,
   });
-  if (!redeemed.ok) return redeemed;
-  const { claims, accessToken } = redeemed.value;
-  const info = config.OIDCDisableUserInfo ? null : await userInfo(metadata.value, accessToken, claims["sub"]);
+  if (!verified.ok) return verified;
+  const claims = verified.value;
+  const accessToken = tokens.value.access_token;
+  const info = config.OIDCDisableUserInfo ? null : await userInfo(provider.value, accessToken, claims["sub"]);
   if (info && !info.ok) return refuse("invalid", `failed to retrieve the user info claims: ${info.message}`);
   const all = { ...claims, ...info?.value, iss: claims["iss"], sub: claims["sub"] };
   return mappedClaims(all, config.ClaimMappings, config.ListClaimMappings);

@@ -1,6 +1,7 @@
 import * as z from "zod";
-import { authUrl, endpointsOf, exchange, idClaims, isAllowedRedirect } from "../auth/jwt/oidc-flow.ts";
+import { claimsOfCode, loginUrl, providerOfConfig } from "../auth/jwt/oidc-flow.ts";
 import { hashed, newState, openState, sealState } from "../auth/jwt/oidc-state.ts";
+import { isAllowedRedirect } from "../auth/oidc/redirects.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { configOf, issued, roleOf } from "./auth-jwt.ts";
@@ -38,11 +39,11 @@ async function begin(call: Call, body: z.infer<typeof AuthUrlBody>): Promise<Res
   if (redirectUri === "") throw badRequest("missing redirect_uri");
   const { name, role } = await roleOf(call, body.role, config);
   if (role.role_type !== "oidc" || !isAllowedRedirect(redirectUri, role.allowed_redirect_uris)) return answer("");
-  const endpoints = await endpointsOf(config);
-  if (!endpoints.ok) return answer("");
+  const provider = await providerOfConfig(config);
+  if (!provider.ok) return answer("");
   const state = newState(name, redirectUri, clientNonce, Date.now());
   const sealed = sealState(state, config.state_key, mount.uuid);
-  return answer(authUrl(endpoints.value, config, role, state, sealed) ?? "");
+  return answer(loginUrl(provider.value, config, role, state, sealed));
 }
 
 /** Fields of a provider in a form (https://openid.net/specs/oauth-v2-form-post-response-mode-1_0.html). */
@@ -98,9 +99,8 @@ async function complete(call: Call): Promise<Response> {
   }
   // Before the exchange: a caller from elsewhere costs no request to the provider.
   if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
-  const endpoints = unwrap(await endpointsOf(config));
-  const tokens = unwrap(await exchange(code, endpoints, config, state));
-  const claims = unwrap(await idClaims(tokens, endpoints, config, role, state));
+  const provider = unwrap(await providerOfConfig(config));
+  const claims = unwrap(await claimsOfCode(code, provider, config, role, state));
   const { id, expires } = state;
   return issued(call, claims, { name, role, path: "oidc/callback", once: { id, expires } });
 }

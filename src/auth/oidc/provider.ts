@@ -1,69 +1,45 @@
+import { createHash } from "node:crypto";
+import { decodeProtectedHeader } from "jose";
 import * as z from "zod";
 import { isPlainObject } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { fetchJson, refusedUrl } from "../jwt/key-sources.ts";
-import { audiencesOf, type Claims, verifyToken } from "../jwt/verify.ts";
+import { type Endpoints, fetchJson, keysOf, refusedUrl } from "../jwt/key-sources.ts";
+import { audiencesOf, type Claims, type Expected, verifyToken } from "../jwt/verify.ts";
 
 /*
- * The authorization code flow of OpenID Connect with PKCE, as a confidential or public client of one issuer
- * (https://openid.net/specs/openid-connect-core-1_0.html#CodeFlowAuth, RFC 7636). Documents of issuers are cached per
- * isolate; an issuer is asked at most once per `RETRY_MS` while it fails.
+ * The authorization code flow of OpenID Connect with PKCE, as a confidential or public client of one provider
+ * (https://openid.net/specs/openid-connect-core-1_0.html#CodeFlowAuth, RFC 7636).
  */
 
-/** This service as a client of an issuer. */
-export interface OidcClient {
-  /** The issuer, which is also where its discovery document is. */
+/** A provider by its discovery document. */
+export interface Provider extends Endpoints {
   readonly issuer: string;
+}
+
+/** This service as a client of a provider. */
+export interface OidcClient {
   readonly clientId: string;
   /** Empty for a public client. */
   readonly clientSecret: string;
-  /** Empty: RS256. */
-  readonly algorithms: readonly string[];
 }
 
-const Metadata = z.object({
-  issuer: z.string(),
-  authorization_endpoint: z.string(),
-  token_endpoint: z.string(),
-  userinfo_endpoint: z.string().optional(),
-  token_endpoint_auth_methods_supported: z.array(z.string()).optional(),
+const Tokens = z.object({
+  id_token: z.string().max(65_536).default(""),
+  access_token: z.string().max(65_536).default(""),
 });
-/** The discovery document of an issuer. */
-export type Metadata = z.infer<typeof Metadata>;
+/** The answer to a code. Empty texts for tokens that it lacks. */
+export type Tokens = z.infer<typeof Tokens>;
 
-const Tokens = z.object({ id_token: z.string(), access_token: z.string().optional() });
-type Tokens = z.infer<typeof Tokens>;
-
-interface Cached {
-  metadata: Result<Metadata>;
-  at: number;
-}
-
-const KEEP_MS = 10 * 60_000;
-const RETRY_MS = 10_000;
-const MAX_ISSUERS = 256;
-const cache = new Map<string, Cached>();
-
-/** The discovery document of an issuer, from the cache while it is fresh. */
-export async function metadataOf(issuer: string): Promise<Result<Metadata>> {
-  const known = cache.get(issuer);
-  const now = Date.now();
-  if (known && now - known.at < (known.metadata.ok ? KEEP_MS : RETRY_MS)) return known.metadata;
-  const metadata = await fetchMetadata(issuer);
-  const [oldest] = cache.keys();
-  if (!known && cache.size >= MAX_ISSUERS && oldest !== undefined) cache.delete(oldest);
-  cache.set(issuer, { metadata, at: now });
-  return metadata;
-}
-
-async function fetchMetadata(issuer: string): Promise<Result<Metadata>> {
-  const answer = await fetchJson(`${issuer.replace(/\/+$/, "")}/.well-known/openid-configuration`);
-  if (!answer.ok) return answer;
-  const document = Metadata.safeParse(answer.value);
-  if (!document.success) return refuse("invalid", "the discovery document lacks endpoints of the code flow");
-  if (document.data.issuer !== issuer) return refuse("invalid", "the discovery document names another issuer");
-  const refused = refusedUrl(document.data.authorization_endpoint);
-  return refused === null ? ok(document.data) : refuse("invalid", `authorization_endpoint ${refused}`);
+/** The provider at a discovery URL, which is its issuer. Cached with its keys. */
+export async function providerOf(url: string): Promise<Result<Provider>> {
+  const keys = await keysOf({ kind: "discovery", url });
+  if (!keys.ok) return keys;
+  const { issuer, endpoints } = keys.value;
+  if (issuer === null || !endpoints || endpoints.authorization === "" || endpoints.token === "") {
+    return refuse("invalid", "the discovery document lacks authorization_endpoint or token_endpoint");
+  }
+  const refused = refusedUrl(endpoints.authorization);
+  return refused === null ? ok({ issuer, ...endpoints }) : refuse("invalid", `authorization_endpoint ${refused}`);
 }
 
 /** A login that is about to begin. `verifier` is the secret of PKCE; only its digest is in the URL. */
@@ -73,121 +49,129 @@ export interface Authorization {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
+  /** `form_post`: the provider answers with a form. Empty: with the query of the redirect. */
+  readonly responseMode?: string;
+  /** Seconds since the person last logged in at the provider; 0 = any. */
+  readonly maxAge?: number;
 }
 
-/** The URL at the issuer where a person logs in. */
-export async function authorizationUrl(
-  { authorization_endpoint: endpoint }: Metadata,
-  { clientId }: OidcClient,
-  { redirectUri, scopes, state, nonce, verifier }: Authorization,
-): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
-  const url = new URL(endpoint);
+/** The URL at the provider where a person logs in. */
+export function authorizationUrl({ authorization }: Provider, { clientId }: OidcClient, login: Authorization): string {
+  const { redirectUri, scopes, state, nonce, verifier, responseMode = "", maxAge = 0 } = login;
+  const url = new URL(authorization);
   const parameters = {
-    response_type: "code",
-    client_id: clientId,
-    redirect_uri: redirectUri,
-    scope: [...new Set(["openid", ...scopes])].join(" "),
-    state,
-    nonce,
-    code_challenge: Buffer.from(digest).toString("base64url"),
+    ...{ response_type: "code", client_id: clientId, redirect_uri: redirectUri },
+    ...{ scope: [...new Set(["openid", ...scopes])].join(" "), state, nonce },
+    code_challenge: createHash("sha256").update(verifier).digest("base64url"),
     code_challenge_method: "S256",
+    ...(responseMode !== "" && { response_mode: responseMode }),
+    ...(maxAge > 0 && { max_age: String(maxAge) }),
   };
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
-  return url.toString();
+  return url.href;
 }
 
-/** A code that the issuer gave to the browser, and what the login began with. */
+/** A code that the provider gave to the browser, and what the login began with. */
 export interface Redemption {
   readonly code: string;
   readonly redirectUri: string;
-  readonly nonce: string;
   readonly verifier: string;
-  /** Accepted audiences; empty: the client. */
-  readonly audiences: readonly string[];
-  /** Seconds: 0 = upstream's default, negative = none. */
-  readonly leeways: { readonly expiration: number; readonly notBefore: number; readonly clockSkew: number };
 }
 
-/** The verified claims of the ID token that a code is redeemed for, and the access token. */
+/** The tokens that a code is redeemed for. */
 export async function redeemedCode(
-  metadata: Metadata,
-  client: OidcClient,
-  redemption: Redemption,
-): Promise<Result<{ claims: Claims; accessToken: string }>> {
-  const tokens = await redeem(metadata, client, redemption);
-  if (!tokens.ok) return tokens;
-  const { leeways } = redemption;
-  const audiences = redemption.audiences.length > 0 ? redemption.audiences : [client.clientId];
-  const verified = await verifyToken(
-    tokens.value.id_token,
-    { kind: "discovery", url: client.issuer },
-    {
-      issuer: metadata.issuer,
-      subject: "",
-      audiences,
-      algorithms: client.algorithms.length > 0 ? client.algorithms : ["RS256"],
-      expirationLeeway: leeways.expiration,
-      notBeforeLeeway: leeways.notBefore,
-      clockSkewLeeway: leeways.clockSkew,
-    },
-  );
-  if (!verified.ok) return verified;
-  const problem = idTokenProblem(verified.value, client, redemption);
-  if (problem !== null) return refuse("invalid", problem);
-  return ok({ claims: verified.value, accessToken: tokens.value.access_token ?? "" });
-}
-
-/** Rules of ID tokens beyond those of every signed token (OpenID Connect Core 1.0, 3.1.3.7). */
-function idTokenProblem(claims: Claims, { clientId }: OidcClient, { nonce }: Redemption): string | null {
-  const { azp, exp, sub } = claims;
-  if (typeof sub !== "string" || sub === "") return "the ID token has no subject (sub) claim";
-  if (typeof exp !== "number") return "the ID token has no expiration time (exp) claim";
-  if (claims["nonce"] !== nonce) return "invalid nonce claim";
-  if (azp !== undefined && azp !== clientId) return "invalid authorized party (azp) claim";
-  return audiencesOf(claims).length > 1 && azp === undefined
-    ? "the ID token has no authorized party (azp) claim"
-    : null;
-}
-
-async function redeem(metadata: Metadata, client: OidcClient, redemption: Redemption): Promise<Result<Tokens>> {
-  const { clientId, clientSecret } = client;
-  const methods = metadata.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
-  const isBasic = clientSecret !== "" && (methods.includes("client_secret_basic") || methods.length === 0);
-  const body = new URLSearchParams({
-    grant_type: "authorization_code",
-    code: redemption.code,
-    redirect_uri: redemption.redirectUri,
-    code_verifier: redemption.verifier,
-    ...(!isBasic && { client_id: clientId }),
-    ...(!isBasic && clientSecret !== "" && { client_secret: clientSecret }),
+  { token, secretInBody }: Provider,
+  { clientId, clientSecret }: OidcClient,
+  { code, redirectUri, verifier }: Redemption,
+): Promise<Result<Tokens>> {
+  const isPublic = clientSecret === "";
+  const form = new URLSearchParams({
+    ...{ grant_type: "authorization_code", code, redirect_uri: redirectUri, code_verifier: verifier },
+    ...((isPublic || secretInBody) && { client_id: clientId }),
+    ...(!isPublic && secretInBody && { client_secret: clientSecret }),
   });
-  const secret = Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString("base64");
-  const answer = await fetchJson(metadata.token_endpoint, {
-    method: "POST",
-    body: body.toString(),
-    headers: {
-      "Content-Type": "application/x-www-form-urlencoded",
-      Accept: "application/json",
-      ...(isBasic && { Authorization: `Basic ${secret}` }),
-    },
-  });
+  // RFC 6749, 2.3.1: both parts are encoded before they are joined.
+  const basic = Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString("base64");
+  const headers: Record<string, string> = {
+    ...{ "Content-Type": "application/x-www-form-urlencoded", Accept: "application/json" },
+    ...(!isPublic && !secretInBody && { Authorization: `Basic ${basic}` }),
+  };
+  const answer = await fetchJson(token, { method: "POST", headers, body: form.toString() });
   if (!answer.ok) return answer;
   const tokens = Tokens.safeParse(answer.value);
-  return tokens.success ? ok(tokens.data) : refuse("invalid", "the issuer's answer has no ID token");
+  return tokens.success ? ok(tokens.data) : refuse("invalid", "the issuer's answer has no tokens");
 }
 
-/** RFC 6749, 2.3.1. */
 const formEncoded = (text: string): string => new URLSearchParams({ "": text }).toString().slice(1);
 
+/** Requirements of the ID token of a login. */
+export interface ExpectedIdToken extends Expected {
+  readonly nonce: string;
+  /** Seconds since the person last logged in at the provider; 0 = any. */
+  readonly maxAge: number;
+}
+
 /**
- * The claims of the user info endpoint, which must be about the subject of the ID token; none when the issuer has no such
- * endpoint or gave no access token.
+ * The verified claims of the ID token of a login (OpenID Connect Core 1.0, 3.1.3.7).
+ * @param issuerUrl of the provider, whose keys have signed the token
  */
-export async function userInfo(metadata: Metadata, accessToken: string, subject: unknown): Promise<Result<Claims>> {
-  const { userinfo_endpoint: endpoint } = metadata;
-  if (endpoint === undefined || accessToken === "") return ok({});
-  const answer = await fetchJson(endpoint, { headers: { Authorization: `Bearer ${accessToken}` } });
+export async function verifiedIdToken(
+  { id_token: idToken, access_token: accessToken }: Tokens,
+  { clientId }: OidcClient,
+  issuerUrl: string,
+  expected: ExpectedIdToken,
+): Promise<Result<Claims>> {
+  if (idToken === "") return refuse("invalid", "the issuer's answer has no ID token");
+  const verified = await verifyToken(idToken, { kind: "discovery", url: issuerUrl }, expected);
+  if (!verified.ok) return verified;
+  const claims = verified.value;
+  const problem =
+    idTokenProblem(claims, clientId, expected) ??
+    ageProblem(claims, expected) ??
+    accessTokenProblem(claims, idToken, accessToken);
+  return problem === null ? ok(claims) : refuse("invalid", problem);
+}
+
+/** Why an ID token does not answer a login, beyond the rules of every signed token; null when it does. */
+function idTokenProblem(claims: Claims, clientId: string, { nonce }: ExpectedIdToken): string | null {
+  const { azp, exp, iat, sub } = claims;
+  if (claims["nonce"] !== nonce) return "Invalid ID token nonce.";
+  if (typeof sub !== "string" || sub === "") return "the ID token has no sub claim";
+  if (typeof exp !== "number" || typeof iat !== "number") return "the ID token has no exp or iat claim";
+  const isForeign = audiencesOf(claims).length > 1 || azp !== undefined;
+  return isForeign && azp !== clientId ? "invalid authorized party (azp) claim" : null;
+}
+
+/** Why a login at the provider is too old; null when it is not. */
+function ageProblem({ auth_time: loggedIn }: Claims, { maxAge, clockSkewLeeway }: ExpectedIdToken): string | null {
+  if (maxAge === 0) return null;
+  if (typeof loggedIn !== "number") return "the ID token has no auth_time claim, which max_age requires";
+  const skew = clockSkewLeeway < 0 ? 0 : clockSkewLeeway || 60;
+  return Date.now() / 1000 > loggedIn + maxAge + skew ? "the login at the provider is older than max_age" : null;
+}
+
+/** Why an access token is not the one that an ID token was issued with; null when it may be (3.1.3.6). */
+function accessTokenProblem({ at_hash: expected }: Claims, idToken: string, accessToken: string): string | null {
+  if (expected === undefined || accessToken === "") return null;
+  const { alg = "" } = decodeProtectedHeader(idToken);
+  const bits = /\d{3}$/.exec(alg)?.[0] ?? "512";
+  const hash = createHash(`sha${bits}`).update(accessToken).digest();
+  return hash.subarray(0, hash.length / 2).toString("base64url") === expected ? null : "invalid at_hash claim";
+}
+
+/**
+ * The claims of the user info endpoint, which must be about the subject of the ID token; none when the provider has no
+ * such endpoint or gave no access token.
+ */
+export async function userInfo(
+  { userinfo: endpoint }: Provider,
+  accessToken: string,
+  subject: unknown,
+): Promise<Result<Claims>> {
+  if (endpoint === "" || accessToken === "") return ok({});
+  const answer = await fetchJson(endpoint, {
+    headers: { Authorization: `Bearer ${accessToken}`, Accept: "application/json" },
+  });
   if (!answer.ok) return answer;
   if (!isPlainObject(answer.value)) return refuse("invalid", "the user info is no object");
   return answer.value["sub"] === subject

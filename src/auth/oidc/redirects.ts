@@ -8,19 +8,19 @@ export function isRedirectUri(text: string): boolean {
 }
 
 /**
- * Whether a redirect goes to one of the allowed addresses. They are compared as texts; on the caller's own machine any
- * port will do (RFC 8252, 7.3).
+ * Whether a redirect goes to one of the allowed addresses, compared as texts. On the caller's own machine any port will
+ * do, because command line clients listen at a free one (RFC 8252, 7.3).
  */
 export function isAllowedRedirect(text: string, allowed: readonly string[]): boolean {
-  if (allowed.includes(text)) return isRedirectUri(text);
-  const wanted = onLoopback(text);
-  return wanted !== null && allowed.some((each) => onLoopback(each) === wanted);
+  const url = URL.parse(text);
+  if (url === null || text.includes("#") || url.username !== "" || url.password !== "") return false;
+  if (!isLoopback(url.hostname)) return allowed.includes(text);
+  return allowed.some((one) => withoutPort(one) === withoutPort(text));
 }
 
-/** A URL on the caller's own machine without its port; null for others. */
-function onLoopback(text: string): string | null {
+function withoutPort(text: string): string | null {
   const url = URL.parse(text);
-  if (url === null || !isRedirectUri(text) || !isLoopback(url.hostname)) return null;
+  if (url === null) return null;
   url.port = "";
-  return url.toString();
+  return url.href;
 }
