@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
-it("never replaces a row by conflict: the triggers of a cut do not hear of a row that goes that way", () => {
+it("no statement replaces a row by conflict, because the triggers of a snapshot do not see that row", () => {
   const root = join(import.meta.dirname, "..");
   const sources = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((path) =>
     /(?<!\.test)\.ts$/.test(path),
