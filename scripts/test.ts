@@ -1,12 +1,12 @@
 /**
  * `npm test`: types, lint, every suite, and a check that docs/internals/coverage.md names only tests that ran. Stops at
- * the first failure. `npm test -- kv` passes the words to vitest and runs nothing else. The last line is the verdict
- * with the duration.
+ * the first failure. `npm test -- kv` passes the words to vitest and runs nothing else. The last lines name the failed
+ * tests, and give the verdict with the duration.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { QUIET_WRANGLER } from "./runtime.ts";
 
 /** The part of vitest's JSON report that is counted here. */
@@ -15,7 +15,13 @@ interface Report {
   numFailedTests: number;
   numPendingTests: number;
   numTodoTests: number;
-  testResults: Array<{ status: string; assertionResults: unknown[] }>;
+  testResults: Array<{
+    /** The file. */
+    name: string;
+    status: string;
+    message: string;
+    assertionResults: Array<{ fullName: string; status: string; failureMessages: string[] }>;
+  }>;
 }
 
 interface Outcome {
@@ -37,7 +43,9 @@ function suites(): Outcome {
   try {
     const vitest = stage("Tests", process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...words]);
     if (!existsSync(report)) return { passed: false, because: "vitest left no report, above is why" };
-    const counts = count(JSON.parse(readFileSync(report, "utf8")) as Report);
+    const result = JSON.parse(readFileSync(report, "utf8")) as Report;
+    const counts = count(result);
+    listFailures(result);
     // The coverage page may name only tests that exist and ran.
     const coverage = isWhole && !vitest ? stage("Coverage", process.execPath, ["scripts/coverage.ts", report]) : null;
     const outside = vitest && counts.failed === 0 ? "; something outside of the tests failed, above is what" : "";
@@ -56,6 +64,19 @@ function count(report: Report): { passed: number; failed: number; skipped: numbe
     failed: report.numFailedTests + broken.length,
     skipped: report.numPendingTests + report.numTodoTests,
   };
+}
+
+/** Prints the failed tests, a line each with the first line of its message: vitest's own report is far above. */
+function listFailures(report: Report): void {
+  const firstLine = (message = ""): string => message.split("\n", 1)[0]?.slice(0, 300) ?? "";
+  for (const { name, status, message, assertionResults } of report.testResults) {
+    const file = relative(process.cwd(), name);
+    const failures = assertionResults.filter((test) => test.status === "failed");
+    for (const test of failures) {
+      console.log(`\n× ${file}: ${test.fullName}\n  ${firstLine(test.failureMessages[0])}`);
+    }
+    if (status === "failed" && failures.length === 0) console.log(`\n× ${file}\n  ${firstLine(message)}`);
+  }
 }
 
 /** Null when it has passed. */
