@@ -14,13 +14,12 @@ import { APPROLE, type Approle } from "../contracts/approle.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { roleOf, secretIdRoutes } from "./auth-approle-secret-ids.ts";
-import { addressOf, authMountOf, entryNames } from "./server/auth-call.ts";
+import { addressOf, authMountOf, checkRoleName, entryNames } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
 
 /** Logins of machines by role id and secret id (https://developer.hashicorp.com/vault/api-docs/auth/approle). */
 
-const NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
 /** A change of a role begins again this often when another one comes between. */
 const ATTEMPTS = 5;
 
@@ -56,9 +55,7 @@ async function change(call: Call, body: ApproleBody, creates = false): Promise<R
 }
 
 async function put(call: AuthorisedCall, body: ApproleBody): Promise<Response> {
-  if (!NAME.test(call.params["name"] ?? "")) {
-    throw badRequest("role_name: must be 1 to 128 of A-Z a-z 0-9 _ . -, not ending in . or -");
-  }
+  checkRoleName(call.params["name"] ?? "", "role_name");
   return change(call, body, true);
 }
 

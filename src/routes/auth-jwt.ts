@@ -15,16 +15,23 @@ import { tokenSettingsOf } from "../auth/token-settings.ts";
 import type { Login } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
-import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
-import { addressOf, authMountOf, deleteEntry, entryNames, readEntry, writeEntry } from "./server/auth-call.ts";
-import { envelope, keyList, noContent } from "./server/respond.ts";
+import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
+import {
+  addressOf,
+  authMountOf,
+  checkRoleName,
+  foundEntry,
+  isRoleName,
+  readEntry,
+  writeEntry,
+} from "./server/auth-call.ts";
+import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
 
 /** Logins by signed tokens of other systems (https://developer.hashicorp.com/vault/api-docs/auth/jwt). */
 
 const CONFIG = "config";
-const ROLE = "role";
-const NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
 /** The header in which Cloudflare Access states the caller of a request that passed it. */
 const ACCESS_HEADER = "Cf-Access-Jwt-Assertion";
 
@@ -32,9 +39,6 @@ const LoginBody = z.object({
   role: z.string().max(128).optional(),
   jwt: z.string().max(32_768).optional(),
 });
-
-const mountType = (call: Call) => authMountOf(call).type;
-const nameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
 
 async function configure(call: AuthorisedCall, body: z.infer<typeof JwtConfigBody>): Promise<Response> {
   const config = jwtConfigOf(body);
@@ -45,8 +49,8 @@ async function configure(call: AuthorisedCall, body: z.infer<typeof JwtConfigBod
 }
 
 async function putRole(call: AuthorisedCall, body: z.infer<typeof JwtRoleBody>): Promise<Response> {
-  const name = nameOf(call);
-  if (!NAME.test(name)) throw badRequest("name: must be 1 to 128 of A-Z a-z 0-9 _ . -, not ending in . or -");
+  const name = roleNameOf(call);
+  checkRoleName(name);
   const role = jwtRoleWith(await readEntry<JwtRole>(call, ROLE, name), body);
   const problem = jwtRoleProblem(role);
   if (problem !== null) throw badRequest(problem);
@@ -88,7 +92,7 @@ export async function roleOf(
   const name = (named || config.default_role).toLowerCase();
   if (name === "") throw badRequest("missing role");
   const role = await readEntry<JwtRole>(call, ROLE, name);
-  if (!role) throw badRequest(NAME.test(name) ? `role "${name}" could not be found` : "role could not be found");
+  if (!role) throw badRequest(isRoleName(name) ? `role "${name}" could not be found` : "role could not be found");
   return { name, role };
 }
 
@@ -136,45 +140,18 @@ export async function issued(call: Call, claims: Claims, { name, role, path, onc
   return envelope(call, { auth, warnings, mountType: mount.type });
 }
 
-/** @throws RequestError 404 */
-async function found(call: AuthorisedCall, kind: string, name: string): Promise<object> {
-  const entry = await readEntry<object>(call, kind, name);
-  if (!entry) throw notFound();
-  return entry;
-}
-
 export const jwtRoutes = [
   secrets({
     verb: "GET",
     path: "/config",
     fresh: true,
     handle: async (call) => {
-      const config = (await found(call, CONFIG, CONFIG)) as JwtConfig;
-      return envelope(call, { data: shownConfig(config), mountType: mountType(call) });
+      const config = await foundEntry<JwtConfig>(call, CONFIG, CONFIG);
+      return envelope(call, { data: shownConfig(config), mountType: authMountOf(call).type });
     },
   }),
   secrets({ verb: "POST", path: "/config", fresh: true, body: JwtConfigBody, handle: configure }),
-  secrets({
-    verb: "LIST",
-    path: "/role",
-    fresh: true,
-    handle: async (call) => keyList(call, await entryNames(call, ROLE), {}, mountType(call)),
-  }),
-  secrets({
-    verb: "GET",
-    path: "/role/:name",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: await found(call, ROLE, nameOf(call)), mountType: mountType(call) }),
-  }),
+  ...roleRoutes,
   secrets({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: JwtRoleBody, handle: putRole }),
-  secrets({
-    verb: "DELETE",
-    path: "/role/:name",
-    fresh: true,
-    handle: async (call) => {
-      await deleteEntry(call, ROLE, nameOf(call));
-      return noContent();
-    },
-  }),
   open({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
 ];

@@ -16,25 +16,30 @@ import { serviceAccountOf } from "../auth/kubernetes/service-account.ts";
 import { tokenSettingsOf } from "../auth/token-settings.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
-import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
-import { addressOf, authMountOf, deleteEntry, entryNames, readEntry, writeEntry } from "./server/auth-call.ts";
-import { envelope, keyList, noContent } from "./server/respond.ts";
+import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
+import {
+  addressOf,
+  authMountOf,
+  checkRoleName,
+  foundEntry,
+  isRoleName,
+  readEntry,
+  writeEntry,
+} from "./server/auth-call.ts";
+import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
 
 /** Logins of service accounts (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes). */
 
 const CONFIG = "config";
-const ROLE = "role";
 const TYPE = "kubernetes";
-const NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
 const NO_AUDIENCE = "This role does not specify an audience, so it accepts tokens that were made for other services.";
 
 const LoginBody = z.object({
   role: z.string().max(128).optional(),
   jwt: z.string().max(32_768).optional(),
 });
-
-const nameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
 
 async function configure(call: AuthorisedCall, body: z.infer<typeof KubernetesConfigBody>): Promise<Response> {
   const config = kubernetesConfigOf(body);
@@ -45,8 +50,8 @@ async function configure(call: AuthorisedCall, body: z.infer<typeof KubernetesCo
 }
 
 async function putRole(call: AuthorisedCall, body: z.infer<typeof KubernetesRoleBody>): Promise<Response> {
-  const name = nameOf(call);
-  if (!NAME.test(name)) throw badRequest("name: must be 1 to 128 of A-Z a-z 0-9 _ . -, not ending in . or -");
+  const name = roleNameOf(call);
+  checkRoleName(name);
   const role = kubernetesRoleWith(await readEntry<KubernetesRole>(call, ROLE, name), body);
   const problem = kubernetesRoleProblem(role);
   if (problem !== null) throw badRequest(problem);
@@ -59,8 +64,8 @@ async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Respo
   if (named === "") throw badRequest("missing role");
   if (jwt === "") throw badRequest("missing jwt");
   const name = named.toLowerCase();
-  const role = NAME.test(name) ? await readEntry<KubernetesRole>(call, ROLE, name) : null;
-  if (!role) throw badRequest(NAME.test(name) ? `invalid role name "${name}"` : "invalid role name");
+  const role = isRoleName(name) ? await readEntry<KubernetesRole>(call, ROLE, name) : null;
+  if (!role) throw badRequest(isRoleName(name) ? `invalid role name "${name}"` : "invalid role name");
   // Before the API is asked: a caller from elsewhere costs the cluster no request.
   if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
   const config = await readEntry<KubernetesConfig>(call, CONFIG, CONFIG);
@@ -94,37 +99,12 @@ export const kubernetesRoutes = [
     path: "/config",
     fresh: true,
     handle: async (call) => {
-      const config = await readEntry<KubernetesConfig>(call, CONFIG, CONFIG);
-      if (!config) throw notFound();
+      const config = await foundEntry<KubernetesConfig>(call, CONFIG, CONFIG);
       return envelope(call, { data: shownKubernetesConfig(config), mountType: TYPE });
     },
   }),
   secrets({ verb: "POST", path: "/config", fresh: true, body: KubernetesConfigBody, handle: configure }),
-  secrets({
-    verb: "LIST",
-    path: "/role",
-    fresh: true,
-    handle: async (call) => keyList(call, await entryNames(call, ROLE), {}, TYPE),
-  }),
-  secrets({
-    verb: "GET",
-    path: "/role/:name",
-    fresh: true,
-    handle: async (call) => {
-      const role = await readEntry<KubernetesRole>(call, ROLE, nameOf(call));
-      if (!role) throw notFound();
-      return envelope(call, { data: role, mountType: TYPE });
-    },
-  }),
+  ...roleRoutes,
   secrets({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: KubernetesRoleBody, handle: putRole }),
-  secrets({
-    verb: "DELETE",
-    path: "/role/:name",
-    fresh: true,
-    handle: async (call) => {
-      await deleteEntry(call, ROLE, nameOf(call));
-      return noContent();
-    },
-  }),
   open({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
 ];

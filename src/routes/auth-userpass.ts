@@ -10,8 +10,16 @@ import {
 } from "../auth/token-settings.ts";
 import type { TokenSettings } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import { badRequest, denied, RequestError, unwrap } from "../platform/http/errors.ts";
-import { addressOf, authMountOf, deleteEntry, entryNames, readEntry, writeEntry } from "./server/auth-call.ts";
+import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import {
+  addressOf,
+  authMountOf,
+  deleteEntry,
+  entryNames,
+  foundEntry,
+  readEntry,
+  writeEntry,
+} from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
 
@@ -40,12 +48,7 @@ const NAME = /^[A-Za-z0-9_.@-]{1,128}$/;
 /** Names are compared in lower case, as upstream does. */
 const nameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
 
-/** @throws RequestError 404 when there is no such user */
-async function found(call: AuthorisedCall): Promise<User> {
-  const user = await readEntry<User>(call, USER, nameOf(call));
-  if (!user) throw new RequestError(404, []);
-  return user;
-}
+const found = (call: AuthorisedCall): Promise<User> => foundEntry(call, USER, nameOf(call));
 
 function checked(user: User): User {
   const problem = settingsProblem(user);

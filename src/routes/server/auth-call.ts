@@ -1,6 +1,6 @@
 import type { AuthMount } from "../../contracts/auth.ts";
 import { accessControl } from "../../contracts/stubs.ts";
-import { unwrap } from "../../platform/http/errors.ts";
+import { badRequest, notFound, unwrap } from "../../platform/http/errors.ts";
 import type { Call } from "./route.ts";
 
 /** The auth mount of a request to a route of an auth method. */
@@ -13,6 +13,13 @@ export function authMountOf(call: Call): AuthMount {
 export async function readEntry<Entry>(call: Call, kind: string, name: string): Promise<Entry | null> {
   const text = unwrap(await accessControl(call.env).authEntry({ mount: authMountOf(call).uuid, kind, name }));
   return text === null ? null : (JSON.parse(text) as Entry);
+}
+
+/** Reads an entry of the request's auth mount. @throws RequestError 404 when there is none */
+export async function foundEntry<Entry>(call: Call, kind: string, name: string): Promise<Entry> {
+  const entry = await readEntry<Entry>(call, kind, name);
+  if (entry === null) throw notFound();
+  return entry;
 }
 
 export async function writeEntry(call: Call, kind: string, name: string, entry: object): Promise<void> {
@@ -29,3 +36,13 @@ export const entryNames = (call: Call, kind: string): Promise<string[]> =>
 
 /** The client's address, as the platform states it. */
 export const addressOf = (call: Call): string | null => call.request.headers.get("CF-Connecting-IP");
+
+const ROLE_NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
+
+/** Whether a role may have a name. Names of roles are compared in lower case, as upstream does. */
+export const isRoleName = (name: string): boolean => ROLE_NAME.test(name);
+
+/** @param field the name of the field in messages @throws RequestError 400 */
+export function checkRoleName(name: string, field = "name"): void {
+  if (!isRoleName(name)) throw badRequest(`${field}: must be 1 to 128 of A-Z a-z 0-9 _ . -, not ending in . or -`);
+}
