@@ -191,13 +191,15 @@ describe("with room for five operations", () => {
     }
     await cloudA.fault({ fault: "delay", ms: 200, operation: "UpdateSecret", count: MANY });
     await configure({ disabled: true, queue_capacity: 4 });
-    await writeMany(mount, names);
+    await writeMany(mount, names, "second");
     await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ PENDING: MANY }));
     await eventually(async () => expect(await counts("in-mem/two")).toEqual({ PENDING: 4 }));
     await resume();
     await eventually(async () => expect(await counts("in-mem/two")).toEqual({ SYNCED: 4 }), 40_000);
     expect((await counts("cloud-a-sm/slow"))["PENDING"]).toBeGreaterThan(0);
     await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ SYNCED: MANY }), 40_000);
+    const updates = (await cloudA.requests()).filter(({ operation }) => operation === "UpdateSecret");
+    expect(updates).toHaveLength(MANY);
   }, 90_000);
 });
 

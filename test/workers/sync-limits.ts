@@ -36,10 +36,11 @@ export function watchCalls(): { readonly started: string[]; readonly most: numbe
 export async function writeMany(
   mount: { uuid: string; accessor: string },
   names: readonly string[],
+  value = "first",
 ): Promise<SecretRef[]> {
   const store = env.KV_STORE.getByName(mount.uuid);
   for (const name of names) {
-    const written = await store.put(name, JSON.stringify({ v: name }), null, { create: true, update: true });
+    const written = await store.put(name, JSON.stringify({ v: `${value} of ${name}` }), null, { create: true, update: true });
     expect(written.ok).toBe(true);
   }
   return names.map((secretName) => ({
