@@ -40,7 +40,10 @@ export async function writeMany(
 ): Promise<SecretRef[]> {
   const store = env.KV_STORE.getByName(mount.uuid);
   for (const name of names) {
-    const written = await store.put(name, JSON.stringify({ v: `${value} of ${name}` }), null, { create: true, update: true });
+    const written = await store.put(name, JSON.stringify({ v: `${value} of ${name}` }), null, {
+      create: true,
+      update: true,
+    });
     expect(written.ok).toBe(true);
   }
   return names.map((secretName) => ({
