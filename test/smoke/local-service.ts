@@ -2,16 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import {
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, delimiter, join, resolve } from "node:path";
@@ -114,16 +105,11 @@ export class LocalService {
     return stdout;
   }
 
-  /** The output of each of a page's commands, run in one shell session, so that later ones see earlier variables. */
+  /** The output of each of a page's commands, in one shell as a reader would paste them. Stops at the first failure. */
   async session(commands: readonly string[]): Promise<string[]> {
-    const kept = join(this.#dir, "session");
-    writeFileSync(kept, "");
-    const printed: string[] = [];
-    for (const command of commands)
-      printed.push(
-        await this.shell(`. ${kept}; set -a; cd ${this.#dir}\n${command}\ncode=$?; export -p > ${kept}; exit $code`),
-      );
-    return printed;
+    const script = commands.map((command) => `${command}\ncode=$?; printf '\\036'; [ $code = 0 ] || exit $code`);
+    const printed = await this.shell([`cd ${this.#dir}`, ...script].join("\n"));
+    return printed.split("\x1e").slice(0, -1);
   }
 
   /** The commands of `seeds/tour.json`, one after another: what each prints. */

@@ -54,7 +54,10 @@ it("the guide of logins by signed tokens leads to a token", async () => {
 
 it("the guide of logins from Kubernetes leads to a token", async () => {
   const cluster = await newCluster("guide", []);
-  const values = { "@issuer.pem": `'${await exportSPKI(cluster.publicKey)}'`, $TOKEN: await cluster.sign(podClaims()) };
+  const values = {
+    "@issuer-0.pem": `'${await exportSPKI(cluster.publicKey)}'`,
+    $TOKEN: await cluster.sign(podClaims()),
+  };
   expect(policiesOf(await runAll(commandsOf("log-in-from-kubernetes", values)))).toEqual(["app-readers", "default"]);
 });
 
