@@ -29,7 +29,6 @@ noteWhatIsMade();
 
 beforeEach(async () => {
   await emptyDeployment();
-  made.clear();
   clearAuthorizeCache();
   clearCorsCache();
   forgetGateLeases();
