@@ -9,6 +9,7 @@ import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
 import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
+import { keepLoadedWorker } from "./loaded-worker.ts";
 
 // The runtime is shared with the files before this one.
 clock.moves = false;
@@ -25,6 +26,7 @@ const namespaces: Readonly<Record<string, unknown>> = {
   SyncDestination: env.SYNC_DESTINATION,
 };
 
+keepLoadedWorker();
 noteWhatIsMade();
 
 beforeEach(async () => {
