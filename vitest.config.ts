@@ -16,6 +16,9 @@ const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 1, Math.
 /** Polling ends as soon as the condition holds; a busy machine may need much longer than an idle one. */
 const PATIENT = { poll: { timeout: 30_000 } };
 
+/** `npm run test:long` sets it: all rows and rounds, see test/support/long.ts. */
+const LONG_TESTS = String(process.env["LONG_TESTS"] === "1");
+
 export default defineConfig({
   test: {
     teardownTimeout: 60_000,
@@ -27,6 +30,7 @@ export default defineConfig({
     silent: "passed-only",
     projects: [
       {
+        define: { LONG_TESTS },
         plugins: [
           cloudflareTest(async ({ inject }) => ({
             wrangler: { configPath: "./wrangler.toml" },
@@ -83,6 +87,7 @@ export default defineConfig({
         },
       },
       {
+        define: { LONG_TESTS },
         test: {
           name: "http",
           include: ["test/http/**/*.test.ts"],
@@ -92,6 +97,7 @@ export default defineConfig({
         },
       },
       {
+        define: { LONG_TESTS },
         test: {
           name: "smoke",
           include: ["test/smoke/**/*.test.ts", "test/abuse/**/*.test.ts"],

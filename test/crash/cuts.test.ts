@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { part } from "../support/long.ts";
 import { get, lines, mountKv, put, send } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
 import { byItself as passing } from "../workers/clock-and-alarms.ts";
@@ -35,7 +36,7 @@ beforeEach(async () => {
 });
 
 describe("setting an association", () => {
-  it.each(everywhere([...both("SyncDestination", "set", "turn"), ...both("KvStore", "watch", "newest")]))(
+  it.each(part(everywhere([...both("SyncDestination", "set", "turn"), ...both("KvStore", "watch", "newest")])))(
     "at %s, cut at %s.%s (%s)",
     async (destination, ...where) => {
       const happened = cut(where);
@@ -64,33 +65,32 @@ describe("setting an association", () => {
 });
 
 describe("a write of a secret", () => {
-  it.each(everywhere([...both("KvStore", "put", "flush", "newest"), ...both("SyncDestination", "changed", "turn")]))(
-    "that goes to %s, cut at %s.%s (%s)",
-    async (destination, ...where) => {
-      await setAssociation(destination, "app");
-      const happened = cut(where);
-      const first = await attempt(put("/v1/kv/data/app", { data: { v: 2 } }));
-      if (where[1] === "put") expect(first).toBeNull();
-      // Unacknowledged, it is there whole or not at all.
-      // A store that is being restarted answers 503: try again.
-      const { version } = await vi.waitFor(async () => {
-        const read = await get("/v1/kv/data/app");
-        expect(read.status).toBe(200);
-        return read.body.data.metadata;
-      });
-      if (first) expect(version).toBe(2);
-      else expect(version).toBe(where[2] === "after" ? 2 : 1);
-      await byItself(async () => {
-        expect(await valueAt(destination)).toBe(`{"v":${version}}`);
-        expect(await association(destination, "app")).toMatchObject({ sync_status: "SYNCED", synced_version: version });
-      });
-      expect(happened()).toBe(true);
-    },
-  );
+  it.each(
+    part(everywhere([...both("KvStore", "put", "flush", "newest"), ...both("SyncDestination", "changed", "turn")])),
+  )("that goes to %s, cut at %s.%s (%s)", async (destination, ...where) => {
+    await setAssociation(destination, "app");
+    const happened = cut(where);
+    const first = await attempt(put("/v1/kv/data/app", { data: { v: 2 } }));
+    if (where[1] === "put") expect(first).toBeNull();
+    // Unacknowledged, it is there whole or not at all.
+    // A store that is being restarted answers 503: try again.
+    const { version } = await vi.waitFor(async () => {
+      const read = await get("/v1/kv/data/app");
+      expect(read.status).toBe(200);
+      return read.body.data.metadata;
+    });
+    if (first) expect(version).toBe(2);
+    else expect(version).toBe(where[2] === "after" ? 2 : 1);
+    await byItself(async () => {
+      expect(await valueAt(destination)).toBe(`{"v":${version}}`);
+      expect(await association(destination, "app")).toMatchObject({ sync_status: "SYNCED", synced_version: version });
+    });
+    expect(happened()).toBe(true);
+  });
 });
 
 describe("removing an association", () => {
-  it.each(everywhere([...both("SyncDestination", "remove", "turn"), ...both("KvStore", "unwatch")]))(
+  it.each(part(everywhere([...both("SyncDestination", "remove", "turn"), ...both("KvStore", "unwatch")])))(
     "from %s, cut at %s.%s (%s)",
     async (destination, ...where) => {
       await setAssociation(destination, "app");

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncResult } from "../../src/contracts/sync-tasks.ts";
 import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
+import { part } from "../support/long.ts";
 import { del, get, mountKv, patch, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
 import { byItself as passing } from "../workers/clock-and-alarms.ts";
@@ -60,7 +61,7 @@ const PUSH: Cut[] = [
 ];
 
 describe("a secret that gets other keys", () => {
-  it.each([...PUSH, ...both("SyncDestination", "changed"), ...both("KvStore", "put", "flush")])(
+  it.each(part([...PUSH, ...both("SyncDestination", "changed"), ...both("KvStore", "put", "flush")]))(
     "cut at %s.%s (%s), has exactly the objects of its keys",
     async (...where) => {
       await setAssociation(SPREAD, "app");
@@ -75,7 +76,7 @@ describe("a secret that gets other keys", () => {
     },
   );
 
-  it.each(both("SyncDestination", "set", "turn", "remove"))(
+  it.each(part(both("SyncDestination", "set", "turn", "remove")))(
     "that is removed at once, cut at %s.%s (%s), leaves nothing",
     async (...where) => {
       const happened = cut(where);
@@ -167,7 +168,7 @@ describe("a push to a provider that keeps versions", () => {
 });
 
 describe("setting an association", () => {
-  it.each(both("SyncControl", "share", "mayRun"))(
+  it.each(part(both("SyncControl", "share", "mayRun")))(
     "cut at %s.%s (%s), is recorded or refused, and pushed once",
     async (...where) => {
       await makeDestination("cloud-a-sm", "d");
@@ -219,7 +220,7 @@ describe("a pause", () => {
     },
   );
 
-  it.each([...both("SyncControl", "setConfig", "mayRun", "share"), ...both("SyncDestination", "turn")])(
+  it.each(part([...both("SyncControl", "setConfig", "mayRun", "share"), ...both("SyncDestination", "turn")]))(
     "cut at its end, at %s.%s (%s), lets all go on that waits",
     async (...where) => {
       await setAssociation(SPREAD, "app");
@@ -259,7 +260,7 @@ describe("a purge", () => {
 });
 
 describe("a new configuration", () => {
-  it.each([...both("SyncDestination", "configure", "turn"), ...both("KvStore", "newestVersions")])(
+  it.each(part([...both("SyncDestination", "configure", "turn"), ...both("KvStore", "newestVersions")]))(
     "cut at %s.%s (%s), repairs what was refused",
     async (...where) => {
       await makeDestination("cloud-a-sm", "d", cloudABody({ secret_access_key: "not-the-key" }));
@@ -341,7 +342,7 @@ describe("with a queue whose messages", () => {
     ["come late", () => send().mockImplementation((bell) => original(bell as WakeUpMessage, { delaySeconds: 2 }))],
   ];
 
-  it.each(fates)("%s, every secret arrives once", async (_what, befall) => {
+  it.each(part(fates))("%s, every secret arrives once", async (_what, befall) => {
     befall();
     await makeDestination("cloud-a-sm", "d");
     for (const at of names) await setAssociation(at, "app");

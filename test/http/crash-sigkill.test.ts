@@ -7,9 +7,10 @@ import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
 import { randomFrom } from "../crash/random.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
 import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project-api.ts";
+import { amount } from "../support/long.ts";
 
 /** The whole runtime, a tree of processes on state that outlives it, is killed again and again in the middle of writes. */
-const KILLS = 12;
+const KILLS = amount(3, 12);
 const DESTINATIONS = ["cloud-a-sm/d", "deploy-project/p", "in-mem/m"];
 /** A lease that a dead Worker holds runs out after a minute; everything else is a matter of seconds. */
 const CONVERGE_MS = 90_000;

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { randomFrom } from "../crash/random.ts";
 import type { Rules, SeenLine, Wish } from "../events-reference.ts";
+import { amount } from "../support/long.ts";
 import { type Facts, faultsOf } from "./events-check.ts";
 import { History } from "./events-history.ts";
 import { Service } from "./events-service.ts";
@@ -17,7 +18,7 @@ import { type LiveToken, NAMESPACES, type RightsWrite, World, Writer } from "./e
 
 const seconds = Number(process.env["EVENTS_SECONDS"] ?? 0);
 const firstSeed = Number(process.env["EVENTS_SEED"] ?? Date.now() % 1_000_000);
-const ENDS = 3;
+const ENDS = amount(1, 3);
 const WRITERS = 3;
 const READERS = 9;
 const SETTLE_MS = 60_000;

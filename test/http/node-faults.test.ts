@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { part } from "../support/long.ts";
 import { Cluster, creation, type Node, PATIENT } from "./node-faults-world.ts";
 
 /* The service and its nodes, as they are, die and forget: nothing is made twice, lost, or deleted in use. */
@@ -54,7 +55,7 @@ describe("a request whose node or service dies", () => {
       step,
     ]),
   );
-  it.each(cases)(
+  it.each(part(cases))(
     "has happened once when it is repeated, when %s is killed at step %s of the plugin",
     async (who, step) => {
       const pool = `${who} ${step}`.replaceAll(" ", "-");

@@ -7,6 +7,7 @@ import { accessControl } from "../../src/contracts/stubs.ts";
 import { bornWith } from "../../src/platform/durable/object-kinds.ts";
 import { AccessControl, ClusterRegistry, EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
 import { type Cut, cut } from "../crash/crash-point.ts";
+import { part } from "../support/long.ts";
 import { loseEverything, restore, rowsOf, snapshot } from "./backup-world.ts";
 import { get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -68,7 +69,7 @@ const ACCESS_STEPS = ["beginRestore", "joinRestore", "beginStaging", "stage", "c
 const OTHER_STEPS = ["holdForRestore", "beginStaging", "stage", "swap", "release"];
 
 describe("a restore under which an object dies", () => {
-  it.each(ALONE)("%s, in %s, %s it is done: comes to its end when it is asked for again", async (...step) => {
+  it.each(part(ALONE))("%s, in %s, %s it is done: comes to its end when it is asked for again", async (...step) => {
     const bytes = await begin();
     const happened = cut(step);
     await insist(bytes);

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { mountedRoutes } from "../../src/routes/table.ts";
+import { part } from "../support/long.ts";
 import {
   type Attempt,
   arrange,
@@ -213,7 +214,10 @@ describe("refuses whatever is wrong with a request, says why, and stores nothing
     const before = await dump();
     const found: string[] = [];
     for (const one of members) {
-      for (const attempts of Object.values(catalogue)) found.push(...(await faults(one, attempts(one))));
+      // Each route starts elsewhere in the catalogue, so every kind of bad input meets a third of the routes.
+      for (const attempts of Object.values(catalogue)) {
+        found.push(...(await faults(one, part([...attempts(one)], cases.indexOf(one)))));
+      }
     }
     expect(found.join("\n")).toBe("");
     expect(await dump()).toEqual(before);
@@ -226,7 +230,7 @@ describe("takes names that JavaScript knows for names", () => {
     for (const one of members.filter(hasName)) {
       const reads = ["GET", "LIST"].includes(one.route.verb);
       const body = one.route.body ? JSON.stringify(leastBody(one.route.body)) : null;
-      for (const name of ["__proto__", "constructor", "hasOwnProperty", "toString"]) {
+      for (const name of part(["__proto__", "constructor", "hasOwnProperty", "toString"], cases.indexOf(one))) {
         const reply = await request(one.route.verb, named(one, name), reads ? {} : { body });
         // 501 is the answer of routes that only refuse.
         if (reply.status !== 501) expect(reply.status, `${one.name} ${name}: ${reply.text}`).toBeLessThan(500);

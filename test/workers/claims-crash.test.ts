@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { attempt, both, type Cut, cut, insist } from "../crash/crash-point.ts";
+import { part } from "../support/long.ts";
 import { claims, ended, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { type Answer, del, get } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -32,7 +33,7 @@ const expectWhole = (alloc: string, volume: string) =>
   });
 
 describe("a claim is there once and whole when the power goes out", () => {
-  it.each(INGEST)("while an allocation is reported (%s.%s, %s)", async (...place) => {
+  it.each(part(INGEST))("while an allocation is reported (%s.%s, %s)", async (...place) => {
     const { ID } = await make();
     await report(stickyJob());
     const happened = cut(place);
@@ -41,7 +42,7 @@ describe("a claim is there once and whole when the power goes out", () => {
     await expectWhole("a1", ID);
   });
 
-  it.each(INGEST)("while its job is reported (%s.%s, %s)", async (...place) => {
+  it.each(part(INGEST))("while its job is reported (%s.%s, %s)", async (...place) => {
     const { ID } = await make();
     await report(placed("a1"));
     const happened = cut(place);
@@ -59,7 +60,7 @@ describe("a claim is there once and whole when the power goes out", () => {
     });
   });
 
-  it.each([...both("ClusterRegistry", "createHostVolume", "operationDone"), ...both("EventLog", "append")])(
+  it.each(part([...both("ClusterRegistry", "createHostVolume", "operationDone"), ...both("EventLog", "append")]))(
     "while its volume is made (%s.%s, %s)",
     async (...place) => {
       await report(stickyJob());
@@ -80,7 +81,7 @@ describe("a claim is there once and whole when the power goes out", () => {
     },
   );
 
-  it.each(INGEST)("while it moves (%s.%s, %s)", async (...place) => {
+  it.each(part(INGEST))("while it moves (%s.%s, %s)", async (...place) => {
     const { ID } = await make();
     await report(stickyJob(), placed("a1"));
     const [claim] = await claims();
@@ -100,7 +101,7 @@ describe("a claim is gone for good, and its list has moved, when the power goes 
       expect(Number(headers.get("X-Orch-Index"))).toBeGreaterThan(index);
     });
 
-  it.each(DELETE)("while it is deleted (%s.%s, %s)", async (...place) => {
+  it.each(part(DELETE))("while it is deleted (%s.%s, %s)", async (...place) => {
     await make();
     await report(stickyJob(), placed("a1"));
     const [claim] = await claims();
@@ -116,7 +117,7 @@ describe("a claim is gone for good, and its list has moved, when the power goes 
     expect(await claims()).toEqual([]);
   });
 
-  it.each(INGEST)("while its job is purged (%s.%s, %s)", async (...place) => {
+  it.each(part(INGEST))("while its job is purged (%s.%s, %s)", async (...place) => {
     await make();
     await report(stickyJob(), placed("a1"));
     const [claim] = await claims();
@@ -128,7 +129,7 @@ describe("a claim is gone for good, and its list has moved, when the power goes 
     await gone(claim.ModifyIndex);
   });
 
-  it.each([...both("ClusterRegistry", "deleteHostVolume", "operationDone"), ...both("EventLog", "append")])(
+  it.each(part([...both("ClusterRegistry", "deleteHostVolume", "operationDone"), ...both("EventLog", "append")]))(
     "while its volume is deleted (%s.%s, %s)",
     async (...place) => {
       const { ID } = await make();

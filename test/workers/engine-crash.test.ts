@@ -14,6 +14,7 @@ import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import type { Everything, Fault, OperationName } from "../doubles/cloud-b-azure-types.ts";
+import { part } from "../support/long.ts";
 import { del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
@@ -91,7 +92,7 @@ const TURNS_OF_AN_ISSUE: Readonly<Record<number, number>> = { [ONE_BY_ONE]: 5, [
 const everyTurn = [...deaths(5, ONE_BY_ONE), ...deaths(3, TOGETHER)];
 
 describe("issuing credentials while the Worker dies", () => {
-  it.each(everyTurn)(
+  it.each(part(everyTurn))(
     "at poll %i (%s the report; %i calls) leaves no resource and no lease",
     async (nth, when, calls) => {
       await writeRole("web", dynamicRole(tenant));
@@ -109,7 +110,7 @@ describe("issuing credentials while the Worker dies", () => {
     },
   );
 
-  it.each(deaths(1, TOGETHER))("for an existing application at poll %i (%s)", async (nth, when, calls) => {
+  it.each(part(deaths(1, TOGETHER)))("for an existing application at poll %i (%s)", async (nth, when, calls) => {
     await writeRole("app", { application_object_id: tenant.existing_application.object_id });
     const died = dieAt(nth, when, calls);
     await creds("app");
@@ -124,22 +125,25 @@ describe("a role with its own application", () => {
   const changes = [...deaths(4, ONE_BY_ONE), ...deaths(2, TOGETHER)];
   const settled = async () => expect(await rows(uuid, "jobs")).toEqual([]);
 
-  it.each(writes)("is complete or absent after its Worker dies at poll %i (%s; %i calls)", async (nth, when, calls) => {
-    const died = dieAt(nth, when, calls);
-    await put("/v1/cloud-b/roles/r", kept());
-    expect(died()).toBe(true);
-    await byItself(uuid, settled);
-    const role = await get("/v1/cloud-b/roles/r");
-    if (role.status === 200) {
-      const made = await tenant.everything();
-      expect(made.applications.at(-1)?.id).toBe(role.body.data.application_object_id);
-      expect(made.memberships).toHaveLength(1);
-      expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
-    }
-    await byItself(uuid, nothingIsLeft);
-  });
+  it.each(part(writes))(
+    "is complete or absent after its Worker dies at poll %i (%s; %i calls)",
+    async (nth, when, calls) => {
+      const died = dieAt(nth, when, calls);
+      await put("/v1/cloud-b/roles/r", kept());
+      expect(died()).toBe(true);
+      await byItself(uuid, settled);
+      const role = await get("/v1/cloud-b/roles/r");
+      if (role.status === 200) {
+        const made = await tenant.everything();
+        expect(made.applications.at(-1)?.id).toBe(role.body.data.application_object_id);
+        expect(made.memberships).toHaveLength(1);
+        expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
+      }
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
 
-  it.each(changes)(
+  it.each(part(changes))(
     "keeps a record of its resources after a change dies at poll %i (%s; %i calls)",
     async (nth, when, calls) => {
       await writeRole("r", kept());
@@ -153,13 +157,16 @@ describe("a role with its own application", () => {
     },
   );
 
-  it.each([1, 2, 3, 4, 5, 6])("is removed completely after its Worker dies at poll %i of the deletion", async (nth) => {
-    await writeRole("r", kept());
-    dieAt(nth, "before", ONE_BY_ONE);
-    await del("/v1/cloud-b/roles/r");
-    expect((await get("/v1/cloud-b/roles/r")).status).toBe(404);
-    await byItself(uuid, nothingIsLeft);
-  });
+  it.each(part([1, 2, 3, 4, 5, 6]))(
+    "is removed completely after its Worker dies at poll %i of the deletion",
+    async (nth) => {
+      await writeRole("r", kept());
+      dieAt(nth, "before", ONE_BY_ONE);
+      await del("/v1/cloud-b/roles/r");
+      expect((await get("/v1/cloud-b/roles/r")).status).toBe(404);
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
 });
 
 describe("a lost response of the provider", () => {
@@ -174,7 +181,7 @@ describe("a lost response of the provider", () => {
     [operation, "apply-then-drop"],
     [operation, "drop"],
   ]);
-  it.each(lost)(
+  it.each(part(lost))(
     "to %s (%s) does not fail the request, and leaves no resource after revocation",
     async (operation, fault) => {
       await writeRole("web", dynamicRole(tenant));
@@ -247,7 +254,7 @@ describe("issuing credentials with a refused call", () => {
 });
 
 describe("random deaths", () => {
-  it.each([1, 2, 3, 4, 5, 6])("leave no resources after all leases are revoked (seed %i)", async (seed) => {
+  it.each(part([1, 2, 3, 4, 5, 6]))("leave no resources after all leases are revoked (seed %i)", async (seed) => {
     const random = randomFrom(seed);
     await writeRole("web", dynamicRole(tenant));
     const original = CredentialEngine.prototype.turn as unknown as Method;

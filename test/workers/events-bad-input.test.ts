@@ -2,6 +2,7 @@ import { env, exports } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
 import { eventLog } from "../../src/contracts/stubs.ts";
 import { randomFrom } from "../crash/random.ts";
+import { amount } from "../support/long.ts";
 import { allocation, deployment, evaluation, job, node, nodePool, send, service, uuid } from "./reports.ts";
 import { dump } from "./stored-rows.ts";
 import { append, closeAll, event, noReaders, openStream, state } from "./streams.ts";
@@ -11,8 +12,8 @@ import { append, closeAll, event, noReaders, openStream, state } from "./streams
 afterEach(closeAll);
 
 const SEED = Date.now() % 1_000_000;
-const QUERIES = 10_000;
-const BODIES = 3_000;
+const QUERIES = amount(600, 10_000);
+const BODIES = amount(300, 3_000);
 const AT_ONCE = 25;
 const RESENT = 300;
 

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { attempt, both, type Cut, cut, type Method, prototypeOf } from "../crash/crash-point.ts";
+import { part } from "../support/long.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { addNode, ask, finish, listed, make, nodeId, run, ScriptedNodes, volume } from "./host-volumes.ts";
@@ -66,7 +67,7 @@ async function insist(request: () => Promise<Answer>): Promise<Answer> {
 }
 
 describe("a volume that is created", () => {
-  it.each(everywhere("createHostVolume"))("is there once when %s.%s is cut (%s %s)", async (...death) => {
+  it.each(part(everywhere("createHostVolume")))("is there once when %s.%s is cut (%s %s)", async (...death) => {
     const happened = die(death as unknown as Death);
     const made = await insist(() => create());
     expect(happened()).toBe(true);
@@ -77,7 +78,7 @@ describe("a volume that is created", () => {
     });
   });
 
-  it.each(everywhere("createHostVolume"))(
+  it.each(part(everywhere("createHostVolume")))(
     "is there or not when %s.%s is cut (%s %s) and nobody asks again",
     async (...death) => {
       die(death as unknown as Death);
@@ -87,7 +88,7 @@ describe("a volume that is created", () => {
     },
   );
 
-  it.each([...both("ClusterRegistry", "operationDone"), ...during("NodeSession", "start")])(
+  it.each(part([...both("ClusterRegistry", "operationDone"), ...during("NodeSession", "start")]))(
     "and fails on its node leaves nothing when %s.%s is cut (%s %s)",
     async (...death) => {
       nodes.behave = () => ({ state: "failed", error: { kind: "plugin", message: "no" } });
@@ -102,7 +103,7 @@ describe("a volume that is created", () => {
 });
 
 describe("a volume that is updated", () => {
-  it.each(everywhere("updateHostVolume"))("has changed once when %s.%s is cut (%s %s)", async (...death) => {
+  it.each(part(everywhere("updateHostVolume")))("has changed once when %s.%s is cut (%s %s)", async (...death) => {
     const { ID } = await make();
     const happened = die(death as unknown as Death);
     const updated = await insist(() => ask({ ID, Name: "renamed" }));
@@ -117,7 +118,7 @@ describe("a volume that is updated", () => {
 });
 
 describe("a volume that is deleted", () => {
-  it.each(everywhere("deleteHostVolume"))("is gone when %s.%s is cut (%s %s)", async (...death) => {
+  it.each(part(everywhere("deleteHostVolume")))("is gone when %s.%s is cut (%s %s)", async (...death) => {
     const { ID } = await make();
     const happened = die(death as unknown as Death);
     const deleted = await insist(() => del(`/v1/volume/host/${ID}`));

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/worker.ts";
 import { attempt, both, cut, insist, type Method, prototypeOf } from "../crash/crash-point.ts";
 import { randomFrom } from "../crash/random.ts";
+import { part } from "../support/long.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -83,7 +84,7 @@ const CUTS: [where: string, place: Place][] = [
 ];
 
 describe("a report", () => {
-  it.each(CUTS)(
+  it.each(part(CUTS))(
     "of a source, cut at %s, is told once, whole, and answered with its index when it is repeated",
     async (_where, place) => {
       await send([job({ ID: "first" })], "?source=eu&source_index=1");
@@ -116,22 +117,25 @@ describe("a report", () => {
     },
   );
 
-  it.each(CUTS)("without a source, cut at %s, is told whole once for each time it was taken", async (_where, place) => {
-    const happened = await place();
-    const first = await attempt(send(told));
-    expect(happened()).toBe(true);
-    const taken = (await insist(() => get("/v1/job/app"))).status === 200;
-    if (first) expect(taken).toBe(true);
-    if (!first) await insist(() => send(told));
-    const times = taken && !first ? 2 : 1;
-    await byItself(async () => {
-      const seen = await lines();
-      expect(seen.map(([index, events]) => [index, events.map(([key]) => key)])).toEqual(
-        Array.from({ length: times }, (_, at) => [at + 1, ["app", uuid(1)]]),
-      );
-      expect((await get("/v1/job/app")).body).toMatchObject({ CreateIndex: 1, ModifyIndex: times });
-    });
-  });
+  it.each(part(CUTS))(
+    "without a source, cut at %s, is told whole once for each time it was taken",
+    async (_where, place) => {
+      const happened = await place();
+      const first = await attempt(send(told));
+      expect(happened()).toBe(true);
+      const taken = (await insist(() => get("/v1/job/app"))).status === 200;
+      if (first) expect(taken).toBe(true);
+      if (!first) await insist(() => send(told));
+      const times = taken && !first ? 2 : 1;
+      await byItself(async () => {
+        const seen = await lines();
+        expect(seen.map(([index, events]) => [index, events.map(([key]) => key)])).toEqual(
+          Array.from({ length: times }, (_, at) => [at + 1, ["app", uuid(1)]]),
+        );
+        expect((await get("/v1/job/app")).body).toMatchObject({ CreateIndex: 1, ModifyIndex: times });
+      });
+    },
+  );
 });
 
 it("the log that is called twice for every line tells each once", async () => {

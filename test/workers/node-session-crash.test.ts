@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Operation } from "../../src/contracts/node-operation.ts";
 import { nodeSession } from "../../src/contracts/stubs.ts";
 import { both, type Cut, cut } from "../crash/crash-point.ts";
+import { part } from "../support/long.ts";
 import { del, get } from "./client.ts";
 import { eventually, operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 import { SteadyAgent } from "./steady-agent.ts";
@@ -62,7 +63,7 @@ const CUTS: Cut[] = [
 ];
 
 describe("a node's way to ready and an operation's way to its end", () => {
-  it.each(CUTS)("cut at %s.%s (%s) from the beginning", { timeout: 60_000 }, async (...where) => {
+  it.each(part(CUTS))("cut at %s.%s (%s) from the beginning", { timeout: 60_000 }, async (...where) => {
     const owner = outcomes();
     const happened = cut(where);
     const [agent, live] = await steady();

@@ -1,6 +1,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { attempt, both, type Cut, cut, prototypeOf } from "../crash/crash-point.ts";
+import { part } from "../support/long.ts";
 import { get, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { allLines, allocations, fingerprint, ID, id, read, ready, registry, registryObject } from "./nodes-helpers.ts";
@@ -135,7 +136,7 @@ const cuts = Object.entries(flows).flatMap(([name, { method }]) =>
 );
 
 describe("a change of a node is there whole or not at all, and told once", () => {
-  it.each(cuts)("%s, cut at %s.%s (%s)", async (name, ...where) => {
+  it.each(part(cuts))("%s, cut at %s.%s (%s)", async (name, ...where) => {
     const flow = flows[name] as Flow;
     await ready();
     await flow.prepare?.();

@@ -26,7 +26,7 @@ type Feed = ReadableStream<Uint8Array>;
 /** Puts something between a relay and the log, until the relay restarts. */
 export function between(
   number: number,
-  way: { feed?: (open: () => Promise<Feed>) => Promise<Feed>; before?: () => Promise<void> },
+  way: { feed?: (open: () => Promise<Feed>) => Promise<Feed>; before?: () => Promise<void>; knowsBounds?: () => void },
 ): Promise<void> {
   const log = () => env.EVENT_LOG.getByName("log");
   const stub = {
@@ -39,7 +39,9 @@ export function between(
     },
     bounds: async () => {
       await way.before?.();
-      return eventLog(env).bounds();
+      const bounds = await eventLog(env).bounds();
+      way.knowsBounds?.();
+      return bounds;
     },
     lines: async (...parameters: Parameters<ReturnType<typeof eventLog>["lines"]>) => {
       await way.before?.();

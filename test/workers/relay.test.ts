@@ -118,14 +118,16 @@ describe("through a relay that lags", () => {
 
   it("-1 begins at what was newest when it was asked, not at what the relay had", async () => {
     const { feed, close, open } = gate();
-    await between(0, { feed });
+    const knowsBounds = vi.fn();
+    await between(0, { feed, knowsBounds });
     const before = await openAt(0);
     await before.next();
     close();
     await appendKeys("old");
+    knowsBounds.mockClear();
     const opening = openAt(0, "?index=-1");
-    await vi.waitFor(async () => expect((await relay(0).state()).newest).toBe(0));
-    await scheduler.wait(100);
+    await vi.waitFor(() => expect(knowsBounds).toHaveBeenCalled());
+    expect((await relay(0).state()).newest).toBe(0);
     await appendKeys("new");
     open();
     expect(await keysTo(await opening, "new")).toEqual(["new"]);

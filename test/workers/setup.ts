@@ -26,7 +26,7 @@ const namespaces: Readonly<Record<string, unknown>> = {
   SyncDestination: env.SYNC_DESTINATION,
 };
 
-keepLoadedWorker();
+await keepLoadedWorker();
 noteWhatIsMade();
 
 beforeEach(async () => {

@@ -1,0 +1,19 @@
+/*
+ * `npm test` runs a third of the rows of the tables that cut or kill something at every step, and few rounds of the
+ * random suites. `npm run test:long` runs everything.
+ */
+
+declare const LONG_TESTS: boolean;
+
+export const isLong: boolean = LONG_TESTS;
+
+/** One of how many rows runs in `npm test`. */
+const SHARE = 3;
+
+/** All rows in the long run, else every third one from the row `first`. Tables mix steps and sides, so each kind is among them. */
+export function part<T>(rows: readonly T[], first = 0, share = SHARE): T[] {
+  return isLong ? [...rows] : rows.filter((_row, at) => at % share === first % share);
+}
+
+/** A number of rounds, of random requests or of kills. */
+export const amount = (short: number, long: number): number => (isLong ? long : short);
