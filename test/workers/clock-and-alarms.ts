@@ -1,6 +1,7 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
+import { checkInRounds, workersRest } from "./running-workers.ts";
 
 /** The objects that a test's alarms are run of, besides those that there is one of. */
 export interface Alarmed {
@@ -36,7 +37,7 @@ export class PassingTime {
       // One that a test kills meanwhile has its alarm again.
       await runDurableObjectAlarm(object).catch(() => false);
     }
-    await scheduler.wait(80);
+    await workersRest();
   }
 
   /** How far the clock has been moved, in ms; the time that a test takes is not part of it. */
@@ -57,14 +58,7 @@ export async function byItself(
 ): Promise<void> {
   const time = new PassingTime(alarmed);
   try {
-    for (let round = 1; ; round++) {
-      try {
-        return await check();
-      } catch (failure) {
-        if (round === rounds) throw failure;
-      }
-      await time.pass(round > 3 ? step : 0);
-    }
+    await checkInRounds(rounds, check, (round) => time.pass(round > 3 ? step : 0));
   } finally {
     time.end();
   }

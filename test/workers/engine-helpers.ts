@@ -11,6 +11,7 @@ import type {
   LoggedRequest,
 } from "../doubles/cloud-b-azure-types.ts";
 import { type Answer, del, get, put } from "./client.ts";
+import { checkInRounds } from "./running-workers.ts";
 
 const json = async (url: string, init?: RequestInit) => {
   const answer = await fetch(url, init);
@@ -127,17 +128,11 @@ export async function byItself(
   const real = Date.now.bind(Date);
   const clock = vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
   try {
-    for (let round = 1; ; round++) {
-      try {
-        return await check();
-      } catch (failure) {
-        if (round === 60) throw failure;
-      }
+    await checkInRounds(60, check, async (round) => {
       if (round > 2) offset += step;
       await runDurableObjectAlarm(env.ACCESS_CONTROL.getByName("main"));
       await runDurableObjectAlarm(engineObject(uuid));
-      await scheduler.wait(100);
-    }
+    });
   } finally {
     clock.mockRestore();
   }

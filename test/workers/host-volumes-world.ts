@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { eventsOf } from "./access.ts";
 import { listed, type ScriptedNodes, storedRows } from "./host-volumes.ts";
+import { checkInRounds } from "./running-workers.ts";
 
 /** Helpers for crash tests: the invariants of host volumes once everything is settled. */
 
@@ -20,16 +21,10 @@ export async function byItself(check: () => Promise<void>): Promise<void> {
   let passed = 0;
   const now = vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
   try {
-    for (let round = 0; ; round++) {
-      try {
-        return await check();
-      } catch (failure) {
-        if (round === 30) throw failure;
-      }
-      passed += round > 5 ? 5_000 : 0;
+    await checkInRounds(30, check, async (round) => {
+      passed += round > 6 ? 5_000 : 0;
       await runDurableObjectAlarm(registry()).catch(() => false);
-      await scheduler.wait(40);
-    }
+    });
   } finally {
     now.mockRestore();
   }

@@ -10,6 +10,8 @@ interface RunnerObjects {
 }
 type RunAction = (request: { cf: unknown }) => Promise<Response | undefined>;
 
+/** Calls between two looks at the timers. */
+const CALLS = 16;
 const WORKER = /\/src\/worker\.ts$/;
 const bindings = env as { __VITEST_POOL_WORKERS_RUNNER_OBJECT?: RunnerObjects };
 const objects = bindings.__VITEST_POOL_WORKERS_RUNNER_OBJECT;
@@ -29,6 +31,7 @@ export async function keepLoadedWorker(): Promise<void> {
 
   const load = Object.getPrototypeOf(runner).import as ModuleRunner["import"];
   let loaded: unknown;
+  let calls = 0;
   runner.import = async (id) => {
     if (!WORKER.test(id)) return load.call(runner, id);
     loaded ??= await load.call(runner, id);
@@ -37,6 +40,9 @@ export async function keepLoadedWorker(): Promise<void> {
   bindings.__VITEST_POOL_WORKERS_RUNNER_OBJECT = {
     get: (name) => ({
       async fetch(url, init) {
+        // Calls within the runtime go before its timers: a test that calls without a pause would wait for ever.
+        calls += 1;
+        if (calls % CALLS === 0) await scheduler.wait(0);
         // A loaded module needs no I/O of the object that runs the tests, so the import may end here.
         const answer = loaded !== undefined && isImport() && (await maybeHandleRunRequest({ cf: init?.cf }));
         return answer || objects.get(name).fetch(url, init);

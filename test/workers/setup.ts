@@ -10,6 +10,8 @@ import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
 import { keepLoadedWorker } from "./loaded-worker.ts";
+import { waitPatiently } from "./patience.ts";
+import { noteRunningWorkers } from "./running-workers.ts";
 
 // The runtime is shared with the files before this one.
 clock.moves = false;
@@ -28,6 +30,8 @@ const namespaces: Readonly<Record<string, unknown>> = {
 
 await keepLoadedWorker();
 noteWhatIsMade();
+noteRunningWorkers();
+waitPatiently();
 
 beforeEach(async () => {
   await emptyDeployment();

@@ -1,6 +1,7 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
+import { checkInRounds } from "./running-workers.ts";
 
 /** How far the clock of all objects and Workers is ahead, in ms. */
 let ahead = 0;
@@ -26,15 +27,9 @@ export async function byItself(
   destinations: readonly string[],
   { mounts = [], stepMs = 10_000 }: { mounts?: readonly string[]; stepMs?: number } = {},
 ): Promise<void> {
-  for (let round = 1; ; round++) {
-    try {
-      return await check();
-    } catch (failure) {
-      if (round === 60) throw failure;
-    }
+  await checkInRounds(60, check, async (round) => {
     if (round > 3) time.pass(stepMs);
     for (const mount of mounts) await runDurableObjectAlarm(env.KV_STORE.getByName(mount));
     for (const name of destinations) await runDurableObjectAlarm(env.SYNC_DESTINATION.getByName(name));
-    await scheduler.wait(50);
-  }
+  });
 }
