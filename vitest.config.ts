@@ -56,8 +56,8 @@ export default defineConfig({
                 TEST_DOUBLES: inject("doubles"),
               },
               queueConsumers: {
-                "sync-work": { maxBatchTimeout: 0.05, maxBatchSize: 10 },
-                "sync-work-dead": { maxBatchTimeout: 0.05, maxBatchSize: 10 },
+                "sync-work": { maxBatchTimeout: 0.01, maxBatchSize: 10 },
+                "sync-work-dead": { maxBatchTimeout: 0.01, maxBatchSize: 10 },
               },
             },
           })),

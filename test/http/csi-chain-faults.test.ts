@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Rpc } from "@sallyport/csi-wire";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { part } from "../support/long.ts";
 import { type Answer, type CsiNode, World } from "./csi-chain-world.ts";
 import type { Faults } from "./csi-process.ts";
 import { PATIENT } from "./node-faults-world.ts";
@@ -54,12 +55,13 @@ const isCalled = (node: CsiNode, rpc: Rpc, times = 1) =>
   vi.waitFor(() => expect(node.driver.calls(rpc), node.log).toBeGreaterThanOrEqual(times), PATIENT);
 
 describe("a plugin", () => {
-  it.each<[how: string, deed: Deed, faults: Faults]>([
+  const deaths: [how: string, deed: Deed, faults: Faults][] = [
     ["before it has made a volume", "CreateVolume", { calls: { CreateVolume: { crash: "before" } } }],
     ["when it has made a volume and not said so", "CreateVolume", { calls: { CreateVolume: { crash: "after" } } }],
     ["in the middle of deleting a volume", "DeleteVolume", { crashAtStep: 2 }],
     ["in the middle of making a snapshot", "CreateSnapshot", { crashAtStep: 3 }],
-  ])("that dies %s and comes back does it once", async (_how, deed, faults) => {
+  ];
+  it.each(part(deaths, 1, 2))("that dies %s and comes back does it once", async (_how, deed, faults) => {
     const node = await world.csiNode("dies");
     await prepare(deed, "dies", "dies");
     node.driver.misbehave(faults);
@@ -189,18 +191,21 @@ describe("the service", () => {
 });
 
 describe("a plugin with two controllers", () => {
-  it.each<[who: string, kill: (node: CsiNode) => Promise<void>]>([
+  const ways: [who: string, kill: (node: CsiNode) => Promise<void>][] = [
     ["controller", (node) => node.driver.kill()],
     ["agent", (node) => node.kill()],
-  ])("does everything once though the %s that was asked dies for good", async (_who, kill) => {
+  ];
+  it.each(part(ways, 1, 2))("does everything once though the %s that was asked dies for good", async (_who, kill) => {
     const one = await world.csiNode("pair");
     const other = await world.csiNode("pair", { beside: one });
-    const [first, second] = [one, other].sort((a, b) => (a.id < b.id ? -1 : 1)) as [CsiNode, CsiNode];
     for (const deed of ["CreateVolume", "DeleteVolume"] as const) {
       await prepare(deed, "pair", "pair");
-      first.driver.misbehave({ calls: { [deed]: { hang: 1 } } });
+      for (const { driver } of [one, other]) driver.misbehave({ calls: { [deed]: { hang: 1 } } });
       const asked = DEEDS[deed]("pair", "pair");
-      await isCalled(first, deed);
+      const isAsked = ({ driver }: CsiNode) => driver.calls(deed) > 0;
+      await vi.waitFor(() => expect([one, other].some(isAsked)).toBe(true), PATIENT);
+      const [first, second] = isAsked(one) ? [one, other] : [other, one];
+      second.driver.misbehave({});
       await kill(first);
       await expectDone(deed, "pair", second, await asked);
       await clear(second);

@@ -108,7 +108,10 @@ describe("with many CSI volumes, of which one in five is claimed", () => {
       const measured: Record<string, number> = {};
       for (const [name, work] of Object.entries(WORK)) {
         await work(count);
-        measured[name] = await rowsOf(() => work(count));
+        // Alarms, and other work that comes now and then, do not count.
+        const spent: number[] = [];
+        for (let time = 0; time < 3; time++) spent.push(await rowsOf(() => work(count)));
+        measured[name] = Math.min(...spent);
       }
       return measured;
     };

@@ -155,7 +155,9 @@ describe("the event stream", () => {
     const streams = [await openAt(0), await openAt(0), await openAt(1)];
     for (const stream of streams) await stream.nextLine();
     const [first, second] = ["anywhere-0", "anywhere-1"];
-    expect(await values("sallyport_event_streams")).toEqual({ log: 0, [first]: 2, [second]: 1 });
+    await eventually(async () =>
+      expect(await values("sallyport_event_streams")).toEqual({ log: 0, [first]: 2, [second]: 1 }),
+    );
     const lines = valueIn(await scrape(), "sallyport_event_buffer_lines") ?? 0;
     await eventually(async () =>
       expect(await values("sallyport_event_lines_delivered_total")).toEqual({

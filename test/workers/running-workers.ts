@@ -1,7 +1,7 @@
 import worker from "../../src/worker.ts";
 
 /** Long enough for a queue message to arrive (vitest.config.ts: `maxBatchTimeout`) and wake a Worker. */
-const DELIVERY_MS = 60;
+const DELIVERY_MS = 25;
 /** A Worker that waits for a provider that is slow on purpose is not waited for any longer. */
 const PATIENCE_MS = 1_000;
 

@@ -84,8 +84,8 @@ describe("a purge", () => {
     expect((await state()).purge_initiated_at, "asked for again it goes on as it is").toBe(purge_initiated_at);
     await eventually(() => expectNoTrace(AT));
     expect(await cloudA.secrets()).toEqual([]);
-    expect((await list("/sys/sync/destinations")).status).toBe(404);
-    expect((await list("/sys/sync/associations")).body.data?.keys ?? []).toEqual([]);
+    await eventually(async () => expect((await list("/sys/sync/destinations")).status).toBe(404));
+    await eventually(async () => expect((await list("/sys/sync/associations")).body.data?.keys ?? []).toEqual([]));
     expect((await del(`${PATH}?purge=true`)).status).toBe(204);
     // Writes are no longer reported.
     await write("s0000", { v: "later" });
