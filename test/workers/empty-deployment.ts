@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { made } from "./created-objects.ts";
 
 const SETTLED_MS = 5;
+const TABLES = ["destinations", "associations", "births"];
 
 /**
  * A deployment in which nothing has ever been. A call that the test before left behind may bring an object back while
@@ -14,7 +15,7 @@ export async function emptyDeployment(): Promise<void> {
     made.clear();
     await reset();
     await applyD1Migrations(env.LISTINGS, env.TEST_MIGRATIONS);
-    await env.LISTINGS.exec("DELETE FROM births");
+    await env.LISTINGS.batch(TABLES.map((table) => env.LISTINGS.prepare(`DELETE FROM ${table}`)));
     await scheduler.wait(SETTLED_MS);
     if (made.size === 0) return;
   }

@@ -132,6 +132,8 @@ export async function byItself(
       if (round > 2) offset += step;
       await runDurableObjectAlarm(env.ACCESS_CONTROL.getByName("main"));
       await runDurableObjectAlarm(engineObject(uuid));
+      // A Worker whose caller has hung up is none that a queue message started.
+      await scheduler.wait(40);
     });
   } finally {
     clock.mockRestore();
