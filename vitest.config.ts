@@ -15,6 +15,8 @@ const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 1, Math.
 
 /** Polling ends as soon as the condition holds; a busy machine may need much longer than an idle one. */
 const PATIENT = { poll: { timeout: 30_000 } };
+/** The same for `vi.waitFor`. */
+const PATIENCE = "./test/support/patience.ts";
 
 /** `npm run test:long` sets it: all rows and rounds, see test/support/long.ts. */
 const LONG_TESTS = String(process.env["LONG_TESTS"] === "1");
@@ -68,7 +70,7 @@ export default defineConfig({
           name: "workers",
           include: ["test/workers/**/*.test.ts", "test/crash/**/*.test.ts"],
           globalSetup: ["./test/doubles/setup.ts", "./test/openapi/setup.ts"],
-          setupFiles: ["./test/workers/setup.ts"],
+          setupFiles: [PATIENCE, "./test/workers/setup.ts"],
           // To start a runtime and load the Worker into it takes as long as most files.
           isolate: false,
           expect: PATIENT,
@@ -91,6 +93,7 @@ export default defineConfig({
         test: {
           name: "http",
           include: ["test/http/**/*.test.ts"],
+          setupFiles: [PATIENCE],
           expect: PATIENT,
           testTimeout: 60_000,
           hookTimeout: 60_000,
@@ -101,6 +104,7 @@ export default defineConfig({
         test: {
           name: "smoke",
           include: ["test/smoke/**/*.test.ts", "test/abuse/**/*.test.ts"],
+          setupFiles: [PATIENCE],
           expect: PATIENT,
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -126,9 +126,7 @@ describe("the queue's consumer", () => {
     ]);
     expect(result.explicitAcks).toEqual(["m0", "m1", "m2", "m3", "m4", "m5", "m6"]);
     // A batch that takes long goes on behind its answer.
-    await expect
-      .poll(async () => (await association("in-mem/m", "app"))?.sync_status, { timeout: 5_000 })
-      .toBe("SYNCED");
+    await eventually(async () => expect((await association("in-mem/m", "app"))?.sync_status).toBe("SYNCED"));
   });
 
   it("asks for a message again when its object fails, without holding up the others", async () => {

@@ -35,7 +35,7 @@ console.log(JSON.stringify({ version: "1", path, bytes: 7 }));
 const noted = (operation: string) => JSON.parse(readFileSync(join(node.pluginDir, `${operation}.json`), "utf8"));
 
 async function isGone(pid: number): Promise<void> {
-  await vi.waitFor(() => expect(alive(pid)).toBe(false), { timeout: 5_000, interval: 20 });
+  await vi.waitFor(() => expect(alive(pid)).toBe(false), { interval: 20 });
 }
 const pidIn = (name: string) => Number(readFileSync(join(node.pluginDir, name), "utf8"));
 

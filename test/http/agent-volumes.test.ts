@@ -61,9 +61,7 @@ it("volumes list shows what is on the disk, and which of it the service has said
   await stop();
   const again = startAgent(path, {});
   await (await service.session()).welcome({ unknownVolumes: [OLD] });
-  await expect
-    .poll(() => list(path), { timeout: 10_000 })
-    .toEqual([shown(DATA, "data", true), shown(OLD, "old", false)]);
+  await expect.poll(() => list(path)).toEqual([shown(DATA, "data", true), shown(OLD, "old", false)]);
   await stop(again);
   writeFileSync(join(at("state/host-volumes"), `${DATA}.json`), "torn");
   expect((await list(path))[0]).toMatchObject({ ID: DATA, State: expect.stringContaining("cannot be read") });

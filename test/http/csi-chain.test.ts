@@ -89,7 +89,7 @@ describe("a volume of a plugin", () => {
     await world.report(uses("complete"));
     await vi.waitFor(
       async () => expect((await world.ask("DELETE", "/v1/volume/csi/used-1?force=true")).status).toBe(200),
-      { timeout: 20_000, interval: 100 },
+      { interval: 100 },
     );
     expect(node.driver.directories("volumes")).toEqual([ExternalID]);
   });
@@ -420,13 +420,12 @@ describe("a plugin", () => {
         const refused = await world.make({ ID: "seen-2", Name: "seen-2", PluginID: "seen" });
         expect([refused.status, refused.text]).toEqual([503, "no healthy controllers for CSI plugin: seen"]);
       },
-      { timeout: 20_000, interval: 100 },
+      { interval: 100 },
     );
     expect(await mine()).toMatchObject({ ControllersHealthy: 0, NodesHealthy: 1 });
     expect((await world.read("seen-1")).body).toMatchObject({ Schedulable: false, ControllersHealthy: 0 });
     await first.driver.start();
     await vi.waitFor(async () => expect(await world.plugin("seen")).toEqual({ controllers: 1, nodes: 2 }), {
-      timeout: 20_000,
       interval: 100,
     });
     expect((await world.make({ ID: "seen-2", Name: "seen-2", PluginID: "seen" })).status).toBe(200);

@@ -236,7 +236,7 @@ describe("errors", () => {
     at.fault({ fault: "delay", ms: 800, operation: "EditVariable" });
     const late = await at.put({ reference, value: "late" }, at.connection(), at.context(400));
     expect(late).toMatchObject({ outcome: "unknown", code: "deadline_exceeded" });
-    await vi.waitFor(() => expect(at.shapes()).toEqual([["DB", "production", "late"]]), { timeout: 10_000 });
+    await vi.waitFor(() => expect(at.shapes()).toEqual([["DB", "production", "late"]]));
   });
 
   it("a pause is passed on unchanged", async () => {

@@ -266,7 +266,7 @@ describe("connections", () => {
       for (const socket of upstream.sockets()) socket.write("line\n");
     }, 5);
     for (const one of all) one.socket.destroy();
-    await expect.poll(() => upstream.sockets().size, { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => upstream.sockets().size).toBe(0);
     clearInterval(lines);
   });
 

@@ -214,9 +214,9 @@ describe("npm start, in a fresh clone", () => {
     expect(service.output).toMatch(/The local agent local-[12] has ended \(SIGKILL\) and is started again/);
     service.kill("csi-child");
     await expect
-      .poll(() => service.output, { timeout: 10_000 })
+      .poll(() => service.output)
       .toMatch(/The CSI driver of local-[12] has ended \(SIGKILL\) and is started again/);
-    await expect.poll(() => csi(service), { timeout: 20_000 }).toEqual({ ID: "dir", controllers: 2, nodes: 2 });
+    await expect.poll(() => csi(service)).toEqual({ ID: "dir", controllers: 2, nodes: 2 });
 
     service.signal("SIGKILL");
     expect(await service.remains()).toEqual([]);

@@ -32,7 +32,7 @@ function heldFrozen() {
     return known.call(this, after);
   });
   return {
-    reached: () => vi.waitFor(() => expect(reached).toBe(true), { timeout: 5_000 }),
+    reached: () => vi.waitFor(() => expect(reached).toBe(true)),
     goOn: () => {
       goesOn = true;
     },

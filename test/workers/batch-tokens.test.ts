@@ -199,7 +199,7 @@ describe("leases issued to a batch token", () => {
     const lease = (await creds("app", { token })).body.lease_id;
     expect((await lookup(lease)).status).toBe(200);
     await post("revoke-accessor", { accessor: parent.accessor });
-    await vi.waitFor(async () => expect((await lookup(lease)).status).toBe(400), { timeout: 20_000 });
+    await vi.waitFor(async () => expect((await lookup(lease)).status).toBe(400));
     const orphan = (await post("create-orphan", { type: "batch", policies: ["creds"] })).body.auth.client_token;
     const refused = await creds("app", { token: orphan });
     expect([refused.status, refused.body.errors.join()]).toEqual([

@@ -147,7 +147,7 @@ describe("releasing a claim", () => {
       State: "node-detached",
       LastError: expect.stringContaining("not answered"),
     });
-    await expect.poll(() => csi.asked.filter((each) => each === "unpublish").length, { timeout: 5_000 }).toBe(2);
+    await expect.poll(() => csi.asked.filter((each) => each === "unpublish").length).toBe(2);
     await csi.tell(first.node, first.operation.id, { state: "done", result: {} });
     expect(await statesOf()).toEqual(["node-detached"]);
     await csi.release();

@@ -342,7 +342,7 @@ describe("a volume that grows while it is published", () => {
     expect((await get("/v1/volume/csi/v1")).body).toMatchObject({ Capacity: 2000, RequestedCapacityMin: 2000 });
     expect(await claimsOf()).toMatchObject([{ ExpansionOwed: true, State: "published" }]);
     node.ok = true;
-    await expect.poll(claimsOf, { timeout: 5_000 }).toMatchObject([{ ExpansionOwed: false }]);
+    await expect.poll(claimsOf).toMatchObject([{ ExpansionOwed: false }]);
   });
 
   it("owes nothing where nothing is published", async () => {

@@ -66,7 +66,7 @@ describe("a node whose machine has started again", () => {
     await starts("tuesday");
     await expect.poll(claimsOf).toMatchObject([{ State: "attached", Path: "", LastError: expect.anything() }]);
     csi.behave = () => "work";
-    await expect.poll(() => statesOf(), { timeout: 5_000 }).toEqual(["published"]);
+    await expect.poll(() => statesOf()).toEqual(["published"]);
   });
 
   it("is asked again when it was publishing at that time", async () => {

@@ -57,7 +57,7 @@ async function hangUp(path: string, when: () => Promise<void>, headers: Record<s
       signal: caller.signal,
     })
     .catch((failure: unknown) => failure);
-  await vi.waitFor(when, { timeout: 10_000 });
+  await vi.waitFor(when);
   caller.abort();
   expect(await asked).toBeInstanceOf(Error);
 }
@@ -109,7 +109,7 @@ describe("a caller that hangs up", () => {
     const headers = { "Idempotency-Key": "deploy-8" };
     await tenant.fault({ operation: "CreateServicePrincipal", fault: "delay", ms: 700 });
     await hangUp("web", isCalled("CreateApplication"), headers);
-    await vi.waitFor(async () => expect(await rows(uuid, "leases")).toHaveLength(1), { timeout: 10_000 });
+    await vi.waitFor(async () => expect(await rows(uuid, "leases")).toHaveLength(1));
     await anHourLater();
     const [lease] = await rows(uuid, "leases");
     expect(succeeded(await creds("web", { headers })).body.lease_id).toBe(`cloud-b/${lease?.["id"]}`);

@@ -105,7 +105,7 @@ describe("rotate-root", () => {
   it("is abandoned by a write of another secret, and removes only the new secret", async () => {
     await begin({ lags: { password: { ms: 60_000 } } });
     const asked = rotate();
-    await vi.waitFor(async () => expect(await keys()).toHaveLength(2), { timeout: 5_000 });
+    await vi.waitFor(async () => expect(await keys()).toHaveLength(2));
     await tenant.call({ change: "SetLags", lags: {} });
     const theirs = (await tenant.call({ change: "AddPassword", id: tenant.root.object_id })) as {
       keyId: string;

@@ -24,7 +24,7 @@ beforeEach(async () => {
 });
 
 /** Waits until a node has been given something that it keeps to itself. */
-const holding = (count = 1) => vi.waitFor(() => expect(nodes.holding).toBe(count), { timeout: 5_000 });
+const holding = (count = 1) => vi.waitFor(() => expect(nodes.holding).toBe(count));
 
 type Decision = "createHostVolume" | "updateHostVolume" | "deleteHostVolume";
 
@@ -34,7 +34,7 @@ async function decided(decision: Decision, ...requests: (() => Promise<Answer>)[
   const before = spy.mock.results.length;
   const asked = requests.map((request) => request());
   const count = () => expect(spy.mock.results.length - before).toBeGreaterThanOrEqual(requests.length);
-  await vi.waitFor(count, { timeout: 10_000 });
+  await vi.waitFor(count);
   return asked;
 }
 
@@ -268,7 +268,7 @@ describe("what dies meanwhile", () => {
     expect([made.status, made.body.Index, made.body.Volume.ModifyIndex]).toEqual([200, 0, 0]);
     append.mockRestore();
     await make({ Name: "next" }).catch(() => undefined);
-    await vi.waitFor(async () => expect(await eventsOf("HostVolume")).toHaveLength(2), { timeout: 15_000 });
+    await vi.waitFor(async () => expect(await eventsOf("HostVolume")).toHaveLength(2));
     const { ID } = made.body.Volume;
     expect((await get(`/v1/volume/host/${ID}`)).body.ModifyIndex).toBeGreaterThan(0);
   });

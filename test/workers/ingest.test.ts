@@ -253,7 +253,7 @@ describe("while the stream cannot be reached", () => {
     append.mockRestore();
     await vi.waitFor(
       async () => expect((await send([job()], query)).body).toEqual({ Index: expect.any(Number), Applied: false }),
-      { timeout: 15_000, interval: 200 },
+      { interval: 200 },
     );
     expect((await get("/v1/job/web")).body.ModifyIndex).toBe((await send([job()], query)).body.Index);
   });
@@ -269,7 +269,7 @@ describe("while the stream cannot be reached", () => {
         expect(events).toHaveLength(told.length);
         return events;
       },
-      { timeout: 15_000, interval: 200 },
+      { interval: 200 },
     );
     const at = lines.map(({ Index }) => Index);
     expect(lines.map(({ Payload: { Job } }) => [Job.ID, Job.CreateIndex, Job.ModifyIndex])).toEqual([

@@ -66,9 +66,7 @@ describe("POST sys/mounts/:path/tune with version 2", () => {
     const body = { mount: "one", secret_name: "app/db" };
     expect((await put("/v1/sys/sync/destinations/in-mem/d/associations/set", body)).status).toBe(200);
     await put("/v1/one/data/app/db", { data: { password: "q" } });
-    await expect
-      .poll(async () => (await get("/v1/sys/sync/destinations/in-mem/d/objects")).text, { timeout: 5_000 })
-      .toContain('\\"q\\"');
+    await expect.poll(async () => (await get("/v1/sys/sync/destinations/in-mem/d/objects")).text).toContain('\\"q\\"');
   });
 
   it("is refused in the other direction, and for an unknown version", async () => {
@@ -146,7 +144,7 @@ describe("a crash during the upgrade", () => {
           await runDurableObjectAlarm(accessObject());
           return (await kvStore(env, uuid).putUnversioned("app/db", '{"late":1}', RIGHTS)).ok;
         },
-        { timeout: 10_000, interval: 500 },
+        { interval: 500 },
       )
       .toBe(false);
   });

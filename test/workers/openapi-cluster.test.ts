@@ -274,11 +274,11 @@ it("CSI volumes, snapshots and plugins", async () => {
   await ok("GET", "/v1/plugins?type=csi");
   await ok("GET", "/v1/plugin/csi/disk");
   await runs(node);
-  await vi.waitFor(async () => expect((await claims()).body).toHaveLength(1), { timeout: 5_000 });
+  await vi.waitFor(async () => expect((await claims()).body).toHaveLength(1));
   await ok("GET", "/v1/volume/csi/v1");
   await any("DELETE", "/v1/volume/csi/v1/delete");
   await runs(node, { status: "complete" });
-  await vi.waitFor(async () => expect((await claims()).body).toHaveLength(0), { timeout: 5_000 });
+  await vi.waitFor(async () => expect((await claims()).body).toHaveLength(0));
   await ok("GET", "/v1/volume/csi/v1/operations");
   await ok("GET", "/v1/volumes/external?plugin_id=disk&per_page=10");
   const secrets = { headers: { "X-Orch-CSI-Secrets": "key=value" } };

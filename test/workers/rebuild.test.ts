@@ -121,7 +121,7 @@ describe("lists that are rebuilt", () => {
         );
     });
     expect((await rebuild()).status).toBe(200);
-    await vi.waitFor(async () => expect((await listed())[1]).toHaveLength(1_205), { timeout: 10_000 });
+    await vi.waitFor(async () => expect((await listed())[1]).toHaveLength(1_205));
   });
 
   it("are for who has sudo", async () => {

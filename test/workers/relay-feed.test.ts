@@ -211,7 +211,7 @@ describe(`readers of a relay (seed ${SEED})`, () => {
     trouble.page = () => held.promise;
     const beats: number[] = [];
     const rest = indexesTo(opened, 20, async () => {}, beats);
-    await vi.waitFor(() => expect(beats.length).toBeGreaterThan(3), { timeout: 5_000 });
+    await vi.waitFor(() => expect(beats.length).toBeGreaterThan(3));
     expect(beats.at(-1)).toBeLessThan(20);
     held.resolve();
     expect([...first, ...(await rest)]).toEqual(upTo(20));
@@ -332,7 +332,7 @@ describe("a feed", () => {
     });
     trouble.follow = follow;
     append(5);
-    await vi.waitFor(() => expect(follow).toHaveBeenCalled(), { timeout: 5_000 });
+    await vi.waitFor(() => expect(follow).toHaveBeenCalled());
     expect(await indexesTo(opened, 5)).toEqual(upTo(5));
   });
 
@@ -343,6 +343,6 @@ describe("a feed", () => {
     trouble.follow = trouble.chunk;
     expect(feed.following).toBe(true);
     opened.close();
-    await vi.waitFor(() => expect(feed.following).toBe(false), { timeout: 5_000 });
+    await vi.waitFor(() => expect(feed.following).toBe(false));
   });
 });

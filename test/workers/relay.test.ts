@@ -52,7 +52,7 @@ describe("a relay", () => {
     expect(await following()).toEqual([true, false]);
     await stream.close();
     await noReaders();
-    await vi.waitFor(async () => expect(await following()).toEqual([false, false]), { timeout: 5_000 });
+    await vi.waitFor(async () => expect(await following()).toEqual([false, false]));
     expect(await logReaders()).toBe(0);
     await appendKeys("a", "b");
     expect(await keysTo(await openAt(0), "b")).toEqual(["a", "b"]);

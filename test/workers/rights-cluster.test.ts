@@ -176,7 +176,7 @@ async function fill(Namespace: string): Promise<string[]> {
     ...{ alloc: ON_VOLUME, job: `${Namespace}-csi`, namespace: Namespace },
   });
   const claims = () => get(`/v1/volume/csi/${Namespace}/claims?namespace=${Namespace}`);
-  await expect.poll(async () => (await claims()).body?.length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(async () => (await claims()).body?.length).toBe(1);
   return [Namespace, ...uuids, node, host.ID, AccessorID, PLUGIN];
 }
 

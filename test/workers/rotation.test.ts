@@ -170,7 +170,7 @@ it("that a mount misses is shown as pending, and the alarm finishes it", async (
       await runDurableObjectAlarm(access());
       expect(await status()).toMatchObject({ term: 2, pending_rewraps: 0 });
     },
-    { timeout: 15_000, interval: 300 },
+    { interval: 300 },
   );
   await deployWithMasterKey(key("second"));
   expect((await get("/v1/other/data/b?version=1")).body.data.data).toEqual({ n: 1 });
@@ -195,7 +195,7 @@ it("whose conductor dies half way goes on after its restart", async () => {
       await runDurableObjectAlarm(access());
       expect(await status()).toMatchObject({ term: 2, pending_rewraps: 0 });
     },
-    { timeout: 15_000, interval: 300 },
+    { interval: 300 },
   );
   await put("/v1/other/data/b", { data: { n: 2 } });
   expect((await get("/v1/other/data/b?version=1")).body.data.data).toEqual({ n: 1 });

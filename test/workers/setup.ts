@@ -10,7 +10,6 @@ import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
 import { keepLoadedWorker } from "./loaded-worker.ts";
-import { waitPatiently } from "./patience.ts";
 import { noteRunningWorkers } from "./running-workers.ts";
 
 // The runtime is shared with the files before this one.
@@ -31,7 +30,6 @@ const namespaces: Readonly<Record<string, unknown>> = {
 await keepLoadedWorker();
 noteWhatIsMade();
 noteRunningWorkers();
-waitPatiently();
 
 beforeEach(async () => {
   await emptyDeployment();

@@ -123,7 +123,7 @@ describe("readers who take nothing", () => {
     append(200_000);
     const stalled = await open({ errors: true });
     let text = textOf((await stalled.read()).value);
-    await vi.waitFor(() => expect(readers.served.cut.slow_consumer).toBe(1), { timeout: 10_000 });
+    await vi.waitFor(() => expect(readers.served.cut.slow_consumer).toBe(1));
     for (let read = await stalled.read(); !read.done; read = await stalled.read()) text += textOf(read.value);
     const lines = text.trim().split("\n");
     expect([lines.length, JSON.parse(lines[0] ?? "").Index]).toEqual([2, 1]);
@@ -157,7 +157,7 @@ describe("readers who take nothing", () => {
     append();
     const stalled = await open();
     await stalled.read();
-    await vi.waitFor(() => expect(readers.count).toBe(0), { timeout: 5_000 });
+    await vi.waitFor(() => expect(readers.count).toBe(0));
     await expect(stalled.read()).rejects.toThrow("slow consumer");
   });
 
@@ -165,7 +165,7 @@ describe("readers who take nothing", () => {
     const { readers, open } = withReaders();
     const stalled = await open();
     await stalled.read();
-    await vi.waitFor(() => expect(readers.count).toBe(0), { timeout: 5_000 });
+    await vi.waitFor(() => expect(readers.count).toBe(0));
   });
 
   it("are told so if they asked and take it in time", async () => {
@@ -174,7 +174,7 @@ describe("readers who take nothing", () => {
     append();
     const stalled = await open({ errors: true, from: 2 });
     await stalled.read();
-    await vi.waitFor(() => expect(readers.served.cut.slow_consumer).toBe(1), { timeout: 10_000 });
+    await vi.waitFor(() => expect(readers.served.cut.slow_consumer).toBe(1));
     append();
     expect(textOf((await stalled.read()).value)).toBe('{"Error":{"Code":"slow_consumer","LastIndex":2}}\n');
     expect(await stalled.read()).toEqual({ done: true, value: undefined });
@@ -186,7 +186,7 @@ describe("readers who take nothing", () => {
     append();
     const stalled = await open({ errors: true });
     await stalled.read();
-    await vi.waitFor(() => expect(readers.count).toBe(0), { timeout: 5_000 });
+    await vi.waitFor(() => expect(readers.count).toBe(0));
     await expect(stalled.read()).rejects.toThrow();
   });
 
@@ -213,7 +213,7 @@ describe("readers who take nothing", () => {
     }
     await reading;
     expect(seen).toEqual(Array.from({ length: 60 }, (_, n) => n + 1));
-    await vi.waitFor(() => expect(readers.count).toBe(1), { timeout: 5_000 });
+    await vi.waitFor(() => expect(readers.count).toBe(1));
   });
 });
 

@@ -121,7 +121,7 @@ export async function withSettings(changes: Record<string, string>, objects = se
 
 /** Also the relays, which let the log go by themselves; an object with a timer or a stream refuses. */
 export async function evict(): Promise<void> {
-  await vi.waitFor(async () => expect((await eventLog(env).state()).readers).toBe(0), { timeout: 5_000 });
+  await vi.waitFor(async () => expect((await eventLog(env).state()).readers).toBe(0));
   for (const server of servers()) await evictDurableObject(server);
 }
 
@@ -134,4 +134,4 @@ export async function kill(): Promise<void> {
   for (const server of servers()) await killOnly(server);
 }
 
-export const noReaders = () => vi.waitFor(async () => expect((await state()).readers).toBe(0), { timeout: 5_000 });
+export const noReaders = () => vi.waitFor(async () => expect((await state()).readers).toBe(0));

@@ -58,7 +58,7 @@ describe("after the response to a pause", () => {
     ];
     for (let round = 0; round < 3; round++) {
       const before = calls.started.length;
-      await vi.waitFor(() => expect(calls.started.length).toBeGreaterThan(before + 20), { timeout: 10_000 });
+      await vi.waitFor(() => expect(calls.started.length).toBeGreaterThan(before + 20));
       await cloudA.fault({ fault: "delay", ms: 400, count: 4 });
       await scheduler.wait(100);
       expect((await pause()).body.data.disabled).toBe(true);

@@ -170,7 +170,7 @@ describe("the scan", () => {
     deaf();
     await write("app", { v: 2 });
     await makeDestination("in-mem", "m", {});
-    await vi.waitFor(async () => expect(await objects("m")).toEqual({ app: '{"v":2}' }), { timeout: 15_000 });
+    await vi.waitFor(async () => expect(await objects("m")).toEqual({ app: '{"v":2}' }));
     expect(await scanDue(M)).toBeGreaterThan(Date.now() + HOUR / 2);
   });
 

@@ -261,10 +261,7 @@ describe("an expired token", () => {
   it("is refused at once, deleted by the alarm with its children, and announced", async () => {
     const parent = await issue({ policies: ["root"], ttl: "1s" });
     const child = await issue({ policies: ["root"] }, { token: parent.client_token });
-    await vi.waitFor(async () => expect(await dump()).not.toContain(parent.accessor), {
-      timeout: 5_000,
-      interval: 100,
-    });
+    await vi.waitFor(async () => expect(await dump()).not.toContain(parent.accessor), { interval: 100 });
     expect(await Promise.all([parent, child].map(({ client_token }) => alive(client_token)))).toEqual([false, false]);
     const deleted = (await eventsOf("ACLToken")).filter(({ Type }) => Type === "ACLTokenDeleted");
     expect(deleted.map(({ Key }) => Key).sort()).toEqual([parent.accessor, child.accessor].sort());
