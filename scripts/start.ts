@@ -174,6 +174,7 @@ function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: str
     "",
     `Sallyport is ready (${((performance.now() - began) / 1000).toFixed(1)} s). Ctrl-C stops it; ${kept}.`,
     "",
+    `Console:    ${baseUrl}/ui/`,
     `API docs:   ${baseUrl}/docs`,
     `Root token: ${token}`,
     ...nodes.map((node) => `Node:       ${node}`),

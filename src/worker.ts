@@ -4,6 +4,7 @@ import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
 import { record } from "./platform/observability/audit/batch-writer.ts";
 import { textOf, warn } from "./platform/observability/log.ts";
+import { consoleAnswer } from "./routes/console.ts";
 import { handle } from "./routes/server/handle.ts";
 import { performWork } from "./sync/perform.ts";
 
@@ -30,7 +31,7 @@ const HOLD_MS = 1_000;
 writeActionsTo((line) => record(deployment, line, waitUntil));
 
 export default {
-  fetch: (request, env, exec) => handle(request, env, exec),
+  fetch: (request, env, exec) => consoleAnswer(request, env) ?? handle(request, env, exec),
 
   /** Never throws: locally a throw would repeat even the messages that were acknowledged. */
   async queue(batch, env, exec) {

@@ -150,8 +150,11 @@ function cloudOf(name: string): string | null {
   return found === undefined || found === "AzureGermanCloud" ? null : found;
 }
 
-/** View of `GET config`: the stored values, zeros without a configuration, never a secret. */
-export function configView(config: EngineConfig | null): Record<string, unknown> {
+/**
+ * View of `GET config`: the stored values, zeros without a configuration, never a secret.
+ * @param rotationDue ms since 1970, null without a schedule
+ */
+export function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> {
   const {
     client_secret: _,
     key_id: __,
@@ -163,7 +166,11 @@ export function configView(config: EngineConfig | null): Record<string, unknown>
     root_password_ttl: 0,
     identity_token_ttl: 0,
   };
-  return { ...shown, ...(ends !== null && { root_password_expiration_date: new Date(ends).toISOString() }) };
+  return {
+    ...shown,
+    ...(ends !== null && { root_password_expiration_date: new Date(ends).toISOString() }),
+    ...(rotationDue !== null && { next_rotation_date: new Date(rotationDue).toISOString() }),
+  };
 }
 
 /** Settings of the deployment. They override the stored values on every call. */

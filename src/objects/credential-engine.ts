@@ -102,7 +102,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   // ---- configuration ----
 
   config(): Result<Record<string, unknown>> {
-    return refuseIfSealed(() => ok(configView(this.#deps.config.find())));
+    const { config } = this.#deps;
+    return refuseIfSealed(() => ok(configView(config.find(), config.rotationDue())));
   }
 
   setConfig(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {

@@ -200,13 +200,21 @@ async function destinationsOfSecret(
   throw notFound();
 }
 
+/** Fields that explain a status: error, retries, the version that was pushed last, and its name. */
+const details = ({ accessor: _, secret_name: __, sub_key: ___, ...view }: AssociationView) => view;
+
 function summary(call: AuthorisedCall, type: string, name: string, entries: Entries) {
   const views = entries.map(([, view]) => view);
+  const status = worst(views.map((view) => view.sync_status)) ?? "UNKNOWN";
+  const explaining = views.find((view) => view.sync_status === status);
   const keys = views.flatMap((view) => (view.sub_key === undefined ? [] : [[view.sub_key, view] as const]));
   return {
     type,
     name,
-    sync_status: worst(views.map((view) => view.sync_status)) ?? "UNKNOWN",
+    ...(explaining && keys.length === 0 && details(explaining)),
+    ...(explaining?.error_code !== undefined && { error_code: explaining.error_code }),
+    ...(explaining?.error_message !== undefined && { error_message: explaining.error_message }),
+    sync_status: status,
     updated_at:
       views
         .map((view) => view.updated_at)
@@ -214,10 +222,7 @@ function summary(call: AuthorisedCall, type: string, name: string, entries: Entr
         .at(-1) ?? "",
     ...(keys.length > 0 && {
       sub_keys: Object.fromEntries(
-        keys.map(([key, view]) => [
-          key,
-          { sync_status: wordStatus(call.dialect, view.sync_status), external_name: view.external_name },
-        ]),
+        keys.map(([key, view]) => [key, { ...details(view), sync_status: wordStatus(call.dialect, view.sync_status) }]),
       ),
     }),
   };

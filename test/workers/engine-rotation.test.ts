@@ -178,6 +178,14 @@ describe("automatic rotation", () => {
     await works();
   });
 
+  it("is announced by the configuration, unless it is disabled", async () => {
+    await begin({}, { rotation_period: "1h" });
+    const { next_rotation_date: next } = (await config()) as { next_rotation_date: string };
+    expect((Date.parse(next) - Date.now()) / 60_000).toBeCloseTo(60, 0);
+    succeeded(await put("/v1/cloud-b/config", { disable_automated_rotation: true }));
+    expect(await config()).not.toHaveProperty("next_rotation_date");
+  });
+
   it("is retried after a refusal by the provider", async () => {
     await begin({}, { rotation_period: "1h" });
     await tenant.fault({

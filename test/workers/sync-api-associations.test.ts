@@ -54,6 +54,12 @@ describe("the associations of a destination", () => {
       [`${accessor}/c/d`]: "SYNCED",
       [`${accessor}/big`]: "CLIENT_SIDE_ERROR",
     });
+    expect((await associated("destinations?mount=kv&secret_name=big"))["cloud-a-sm/d"]).toMatchObject({
+      sync_status: "CLIENT_SIDE_ERROR",
+      error_code: "value_too_large",
+      error_message: expect.any(String),
+      external_name: expect.any(String),
+    });
     expect(body.data.sync_operation_counters).toEqual({ SYNCED: 3, CLIENT_SIDE_ERROR: 1 });
     expect(body.data.associated_secrets[`${accessor}/c/d`]).toEqual({
       accessor,
@@ -336,7 +342,14 @@ describe("the destinations of a secret", () => {
     const expected = Object.fromEntries(
       ["m", "n"].map((name) => [
         `in-mem/${name}`,
-        { type: "in-mem", name, sync_status: "SYNCED", updated_at: expect.any(String) },
+        {
+          type: "in-mem",
+          name,
+          sync_status: "SYNCED",
+          updated_at: expect.any(String),
+          external_name: `vault/${accessor}/app`,
+          synced_version: 1,
+        },
       ]),
     );
     for (const query of [
@@ -419,14 +432,15 @@ describe("the destinations of a secret", () => {
     await write("app", { fine: "x", large: "y".repeat(70_000) });
     await setAssociation("cloud-a-sm/k", "app");
     const { "cloud-a-sm/k": seen } = await associated("kv/app");
-    expect(seen).toEqual({
+    const large = { sync_status: "CLIENT_SIDE_ERROR", error_code: "value_too_large" };
+    expect(seen).toMatchObject({
       type: "cloud-a-sm",
       name: "k",
-      sync_status: "CLIENT_SIDE_ERROR",
+      ...large,
       updated_at: expect.any(String),
       sub_keys: {
-        fine: { sync_status: "SYNCED", external_name: `vault/${accessor}/app/fine` },
-        large: { sync_status: "CLIENT_SIDE_ERROR", external_name: `vault/${accessor}/app/large` },
+        fine: { sync_status: "SYNCED", external_name: `vault/${accessor}/app/fine`, synced_version: 1 },
+        large: { ...large, external_name: `vault/${accessor}/app/large` },
       },
     });
   });

@@ -13,6 +13,7 @@ const Config = z
     ...{ rotation_window: seconds, rotation_period: seconds, rotation_policy: z.string() },
     disable_automated_rotation: z.boolean(),
     root_password_expiration_date: time.optional().describe("When the secret that a rotation made ends."),
+    next_rotation_date: time.optional().describe("When the secret is rotated next by itself."),
   })
   .meta({ id: "EngineConfig", description: "The stored configuration, never with `client_secret`." });
 

@@ -5,6 +5,15 @@ import { Planned, STATUSES } from "./sync.ts";
 
 const status = z.enum(STATUSES);
 
+const explanation = {
+  error_code: z.string().optional(),
+  error_message: z.string().optional(),
+  note: z.string().optional(),
+  synced_version: z.int().optional(),
+  attempts: z.int().optional(),
+  next_attempt_at: time.optional(),
+};
+
 const Association = z
   .object({
     accessor: z.string().describe("The mount's."),
@@ -13,12 +22,7 @@ const Association = z
     external_name: z.string(),
     sync_status: status,
     updated_at: time,
-    error_code: z.string().optional(),
-    error_message: z.string().optional(),
-    note: z.string().optional(),
-    synced_version: z.int().optional(),
-    attempts: z.int().optional(),
-    next_attempt_at: time.optional(),
+    ...explanation,
   })
   .meta({ id: "Association" });
 
@@ -40,7 +44,14 @@ const DestinationsOfSecret = z
         ...{ type: z.string(), name: z.string() },
         sync_status: status.describe("The worst of its keys."),
         updated_at: time,
-        sub_keys: z.record(z.string(), z.object({ sync_status: status, external_name: z.string() })).optional(),
+        ...explanation,
+        external_name: z.string().optional().describe("Absent with granularity `secret-key`."),
+        sub_keys: z
+          .record(
+            z.string(),
+            z.object({ sync_status: status, external_name: z.string(), updated_at: time, ...explanation }),
+          )
+          .optional(),
       }),
     ),
   })

@@ -1,0 +1,62 @@
+import { signal } from "@preact/signals";
+import { useState } from "preact/hooks";
+import { recorded } from "../api/request-log.ts";
+import { CommandText, ToolChoice } from "../components/as-command.tsx";
+import { Button, IconButton } from "../components/button.tsx";
+import { Ago } from "../components/moments.tsx";
+import { Empty } from "../components/states.tsx";
+
+export const isDockOpen = signal(false);
+
+/** The last requests of this tab as commands, the newest first. Values of secrets are left out. */
+export function CommandDock() {
+  const [isWritesOnly, setWritesOnly] = useState(false);
+  const seen = new Set<string>();
+  const entries = recorded.value.filter(({ verb, target, namespace, body }) => {
+    const isRead = verb === "GET" || verb === "LIST";
+    if (isWritesOnly && isRead) return false;
+    const key = JSON.stringify([verb, target, namespace, body]);
+    return !seen.has(key) && seen.add(key);
+  });
+  return (
+    <aside class="dock" aria-label="Commands">
+      <header class="dock-head">
+        <h2>As commands</h2>
+        <IconButton icon="close" label="Close the commands" onClick={() => (isDockOpen.value = false)} />
+      </header>
+      <p class="muted small">
+        What the console has sent, newest first. The environment is that of npm start; values of secrets are left out.
+      </p>
+      <ToolChoice />
+      <div class="dock-tools">
+        <label class="inline-check">
+          <input
+            type="checkbox"
+            checked={isWritesOnly}
+            onChange={(event) => setWritesOnly(event.currentTarget.checked)}
+          />{" "}
+          Changes only
+        </label>
+        <Button kind="quiet" onClick={() => (recorded.value = [])}>
+          Clear
+        </Button>
+      </div>
+      {entries.length === 0 && <Empty title="Nothing sent yet" />}
+      <ol class="dock-list">
+        {entries.slice(0, 40).map((entry) => (
+          <li key={entry.id} class="dock-entry">
+            <p class="dock-request">
+              <code>
+                {entry.verb} {entry.target.split("?", 1)[0]}
+              </code>
+              <span class={entry.status >= 400 || entry.status === 0 ? "bad small" : "muted small"}>
+                {entry.status || "no answer"}, {entry.ms} ms, <Ago at={entry.time} />
+              </span>
+            </p>
+            <CommandText request={entry} />
+          </li>
+        ))}
+      </ol>
+    </aside>
+  );
+}

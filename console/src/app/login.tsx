@@ -1,0 +1,181 @@
+import { useEffect, useState } from "preact/hooks";
+import {
+  logInWithOidc,
+  logInWithPassword,
+  logInWithToken,
+  namespaceOfPlace,
+  redirectUri,
+  visibleMethods,
+} from "../api/login.ts";
+import { farewell } from "../api/session.ts";
+import { Button } from "../components/button.tsx";
+import { ErrorPanel } from "../components/error-panel.tsx";
+import { Checkbox, TextField } from "../components/field.tsx";
+import { Icon } from "../components/icons.tsx";
+import { useAction, useResource } from "../lib/resource.ts";
+import { setQuery } from "./router.ts";
+
+type Method = "token" | "userpass" | "oidc";
+
+const METHODS: readonly { readonly name: Method; readonly label: string }[] = [
+  { name: "token", label: "Token" },
+  { name: "userpass", label: "Password" },
+  { name: "oidc", label: "Single sign-on" },
+];
+
+const REMEMBERED = "sallyport.login";
+
+interface Remembered {
+  readonly method: Method;
+  readonly mount: string;
+  readonly role: string;
+  readonly keep: boolean;
+}
+
+function remembered(): Remembered {
+  try {
+    const found = JSON.parse(localStorage.getItem(REMEMBERED) ?? "{}") as Partial<Remembered>;
+    const method = METHODS.find(({ name }) => name === found.method)?.name ?? "token";
+    return { method, mount: found.mount ?? "", role: found.role ?? "", keep: found.keep === true };
+  } catch {
+    return { method: "token", mount: "", role: "", keep: false };
+  }
+}
+
+export function Login() {
+  const [before] = useState(remembered);
+  const [method, setMethod] = useState<Method>(before.method);
+  const [mount, setMount] = useState(before.mount);
+  const [role, setRole] = useState(before.role);
+  const [namespace, setNamespace] = useState(namespaceOfPlace);
+  const [keep, setKeep] = useState(before.keep);
+  const [name, setName] = useState("");
+  const [secret, setSecret] = useState("");
+  const methods = useResource(["methods", namespace], () => visibleMethods(namespace));
+  const mounts = (methods.value ?? [])
+    .filter(({ type }) => type === method || (method === "oidc" && type === "jwt"))
+    .map(({ path }) => path);
+  const place = { namespace: namespace.trim().replace(/^\/|\/$/g, ""), keep };
+  const path = mount.trim().replace(/^(auth)?\/|\/$/g, "") || (mounts[0] ?? method);
+
+  const login = useAction(async () => {
+    localStorage.setItem(REMEMBERED, JSON.stringify({ method, mount, role, keep } satisfies Remembered));
+    setQuery({ ns: place.namespace || null });
+    if (method === "token") await logInWithToken(secret.trim(), place);
+    else if (method === "userpass") await logInWithPassword(path, name.trim(), secret, place);
+    else await logInWithOidc(path, role.trim(), place);
+  });
+  const choose = (chosen: Method): void => {
+    setMethod(chosen);
+    setSecret("");
+    setMount("");
+    login.clear();
+  };
+  useEffect(() => {
+    document.title = "Log in · Sallyport";
+  }, []);
+
+  return (
+    <main class="login">
+      <form
+        class="login-box"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void login.run();
+        }}
+      >
+        <div class="login-mark">
+          <Icon name="mark" size={28} />
+          <h1>Sallyport</h1>
+        </div>
+        {farewell.value && <p class="notice">{farewell.value}</p>}
+        <div class="segments" role="group" aria-label="Way to log in">
+          {METHODS.map((option) => (
+            <button
+              key={option.name}
+              type="button"
+              class="segment"
+              aria-pressed={option.name === method}
+              onClick={() => choose(option.name)}
+            >
+              {option.label}
+            </button>
+          ))}
+        </div>
+        {method === "token" && (
+          <TextField
+            key="token"
+            label="Token"
+            type="password"
+            value={secret}
+            onChange={setSecret}
+            required
+            mono
+            autofocus
+            autocomplete="off"
+            hint="npm start prints a root token."
+          />
+        )}
+        {method === "userpass" && (
+          <>
+            <TextField
+              key="name"
+              label="User name"
+              value={name}
+              onChange={setName}
+              required
+              autofocus
+              autocomplete="username"
+            />
+            <TextField
+              key="password"
+              label="Password"
+              type="password"
+              value={secret}
+              onChange={setSecret}
+              required
+              autocomplete="current-password"
+            />
+          </>
+        )}
+        {method === "oidc" && (
+          <TextField
+            key="role"
+            label="Role"
+            value={role}
+            onChange={setRole}
+            placeholder="the method's default"
+            hint={`The role's redirect URI for this console is ${redirectUri()}`}
+          />
+        )}
+        <details class="more-fields" open={place.namespace !== "" || mount !== ""}>
+          <summary>Namespace and auth method</summary>
+          <TextField label="Namespace" value={namespace} onChange={setNamespace} placeholder="root" mono />
+          {method !== "token" && (
+            <TextField
+              label="Path of the auth method"
+              value={mount}
+              onChange={setMount}
+              placeholder={path}
+              mono
+              list={mounts}
+            />
+          )}
+        </details>
+        <Checkbox
+          label="Stay logged in when this tab reloads"
+          hint="Keeps the token in the storage of this tab until it is closed."
+          checked={keep}
+          onChange={setKeep}
+        />
+        {login.error !== null && <ErrorPanel title="The log-in was refused" error={login.error} />}
+        <Button kind="primary" type="submit" isBusy={login.isBusy}>
+          {method === "oidc" ? "Continue to the identity provider" : "Log in"}
+        </Button>
+      </form>
+      <p class="login-foot">
+        <a href="/docs">API documentation</a>
+      </p>
+    </main>
+  );
+}

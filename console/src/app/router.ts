@@ -1,0 +1,105 @@
+/**
+ * Addresses below `/ui/`: the first segment names the screen, the rest is the screen's own. The query holds the two namespaces and
+ * what a screen wants to be part of a link. Never a secret.
+ */
+import { signal } from "@preact/signals";
+
+export interface Place {
+  /** The screen's name; empty for the overview. */
+  readonly screen: string;
+  /** Decoded segments behind the screen's name. */
+  readonly segments: readonly string[];
+  readonly query: URLSearchParams;
+  readonly hash: string;
+}
+
+const BASE = "/ui/";
+/** Parameters that links keep. */
+const KEPT = ["ns", "cluster"];
+
+export const place = signal<Place>(currentPlace());
+/** Grows with every step to another path: focus moves to the heading then. */
+export const steps = signal(0);
+
+function currentPlace(): Place {
+  const [screen = "", ...segments] = location.pathname.slice(BASE.length).split("/").map(decoded);
+  return {
+    screen,
+    segments: segments.filter(Boolean),
+    query: new URLSearchParams(location.search),
+    hash: location.hash,
+  };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * Address of a screen. Segments may hold any character; the namespaces stay as selected unless `query` says otherwise.
+ * @param query null removes a parameter
+ */
+export function href(
+  screen: string,
+  segments: readonly string[] = [],
+  query: Readonly<Record<string, string | null>> = {},
+): string {
+  const search = new URLSearchParams();
+  for (const name of KEPT) {
+    const value = place.value.query.get(name);
+    if (value) search.set(name, value);
+  }
+  for (const [name, value] of Object.entries(query))
+    if (value === null || value === "") search.delete(name);
+    else search.set(name, value);
+  const path = [screen, ...segments]
+    .filter((part) => part !== "")
+    .map(encodeURIComponent)
+    .join("/");
+  return `${BASE}${path}${search.size > 0 ? `?${search}` : ""}`;
+}
+
+export function go(address: string, { replace = false }: { readonly replace?: boolean } = {}): void {
+  const before = location.pathname;
+  if (address === location.pathname + location.search) return;
+  history[replace ? "replaceState" : "pushState"](null, "", address);
+  place.value = currentPlace();
+  if (location.pathname !== before) steps.value++;
+}
+
+/** Changes parameters of the current address; null removes one. */
+export function setQuery(changes: Readonly<Record<string, string | null>>, { replace = true } = {}): void {
+  const search = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes))
+    if (value === null || value === "") search.delete(name);
+    else search.set(name, value);
+  go(location.pathname + (search.size > 0 ? `?${search}` : ""), { replace });
+}
+
+/** Follows links of the console without loading the page again. */
+export function startRouter(): void {
+  addEventListener("popstate", () => {
+    place.value = currentPlace();
+    steps.value++;
+  });
+  document.addEventListener("click", (event) => {
+    if (
+      event.defaultPrevented ||
+      event.button !== 0 ||
+      event.metaKey ||
+      event.ctrlKey ||
+      event.shiftKey ||
+      event.altKey
+    )
+      return;
+    const link = event.target instanceof Element ? event.target.closest("a") : null;
+    if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+    if (!link.pathname.startsWith(BASE)) return;
+    event.preventDefault();
+    go(link.pathname + link.search);
+  });
+}

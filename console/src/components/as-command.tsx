@@ -1,0 +1,70 @@
+import { signal } from "@preact/signals";
+import type { WireRequest } from "../api/client.ts";
+import { type Command, commandsOf, type Tool } from "../api/commands.ts";
+import { Code } from "./code.tsx";
+
+/** The tool that the person has chosen, for all commands of the page. */
+const chosenTool = signal<Tool>((localStorage.getItem("sallyport.tool") as Tool | null) ?? "curl");
+
+/** A request as a command of `curl`, `vault` or `nomad`. Values that are secrets are left out by the caller (`withoutValues`). */
+export function AsCommand({ request, open = false }: { readonly request: WireRequest; readonly open?: boolean }) {
+  return (
+    <details class="as-command" open={open}>
+      <summary>As a command</summary>
+      <Commands request={request} />
+    </details>
+  );
+}
+
+export function Commands({ request }: { readonly request: WireRequest }) {
+  const commands = commandsOf(request);
+  const selected = selectedOf(commands);
+  return (
+    <div class="commands">
+      <div class="segments" role="group" aria-label="Tool">
+        {commands.map(({ tool }) => (
+          <button
+            key={tool}
+            type="button"
+            class="segment"
+            aria-pressed={tool === selected?.tool}
+            onClick={() => chooseTool(tool)}
+          >
+            {tool}
+          </button>
+        ))}
+      </div>
+      <CommandText request={request} />
+    </div>
+  );
+}
+
+/** The command of the chosen tool only; `ToolChoice` is somewhere above. */
+export function CommandText({ request }: { readonly request: WireRequest }) {
+  const selected = selectedOf(commandsOf(request));
+  return selected ? <Code text={selected.text} label={`the ${selected.tool} command`} wrap /> : null;
+}
+
+/** Chooses the tool for several commands. */
+export function ToolChoice() {
+  const isCurl = chosenTool.value === "curl";
+  return (
+    <div class="segments" role="group" aria-label="Tool">
+      <button type="button" class="segment" aria-pressed={isCurl} onClick={() => chooseTool("curl")}>
+        curl
+      </button>
+      <button type="button" class="segment" aria-pressed={!isCurl} onClick={() => chooseTool("vault")}>
+        vault and nomad
+      </button>
+    </div>
+  );
+}
+
+/** `vault` and `nomad` are one choice: a request has one of the two. */
+const selectedOf = (commands: readonly Command[]): Command | undefined =>
+  commands.find(({ tool }) => (tool === "curl") === (chosenTool.value === "curl")) ?? commands[0];
+
+function chooseTool(tool: Tool): void {
+  chosenTool.value = tool;
+  localStorage.setItem("sallyport.tool", tool);
+}

@@ -1,0 +1,201 @@
+/** Fields of forms: a label above, a hint and an error below, all tied to the input for screen readers. */
+import type { ComponentChildren } from "preact";
+import { useId } from "preact/hooks";
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: ComponentChildren;
+  readonly error?: string | null | undefined;
+  readonly required?: boolean;
+  /** Gets the ids that tie the input to its texts. */
+  readonly children: (ids: {
+    readonly id: string;
+    readonly "aria-describedby": string | undefined;
+    readonly "aria-invalid": boolean;
+  }) => ComponentChildren;
+}
+
+export function Field({ label, hint, error, required = false, children }: FieldProps) {
+  const id = useId();
+  const described = [hint ? `${id}-hint` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ") || undefined;
+  return (
+    <div class="field">
+      <label for={id}>
+        {label}
+        {required && <span class="required"> required</span>}
+      </label>
+      {children({ id, "aria-describedby": described, "aria-invalid": Boolean(error) })}
+      {error && (
+        <p class="field-error" id={`${id}-error`}>
+          {error}
+        </p>
+      )}
+      {hint && (
+        <p class="field-hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+interface TextFieldProps extends Omit<FieldProps, "children"> {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly type?: "text" | "password" | "number" | "search" | "url";
+  readonly placeholder?: string;
+  /** More than one line. */
+  readonly rows?: number;
+  readonly autocomplete?: string;
+  readonly autofocus?: boolean;
+  readonly disabled?: boolean;
+  readonly mono?: boolean;
+  readonly list?: readonly string[];
+}
+
+export function TextField({
+  value,
+  onChange,
+  type = "text",
+  placeholder,
+  rows,
+  autocomplete = "off",
+  autofocus,
+  disabled,
+  mono = false,
+  list,
+  ...field
+}: TextFieldProps) {
+  return (
+    <Field {...field}>
+      {(ids) => {
+        const shared = {
+          ...ids,
+          value,
+          placeholder,
+          disabled,
+          autofocus,
+          required: field.required,
+          spellcheck: false,
+          class: mono ? "input mono" : "input",
+          onInput: (event: Event) => onChange((event.currentTarget as HTMLInputElement).value),
+        };
+        return rows ? (
+          <textarea {...shared} rows={rows} />
+        ) : (
+          <>
+            {/* The types of Preact list what each type of input takes; these are the same for all of ours. */}
+            <input
+              {...shared}
+              type={type as "text"}
+              autocomplete={autocomplete}
+              autocapitalize="off"
+              {...(list ? { list: `${ids.id}-list` } : {})}
+            />
+            {list && (
+              <datalist id={`${ids.id}-list`}>
+                {list.map((option) => (
+                  <option key={option} value={option} />
+                ))}
+              </datalist>
+            )}
+          </>
+        );
+      }}
+    </Field>
+  );
+}
+
+export interface Choice {
+  readonly value: string;
+  readonly label: string;
+}
+
+interface SelectFieldProps extends Omit<FieldProps, "children"> {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly options: readonly Choice[];
+  readonly disabled?: boolean;
+}
+
+export function SelectField({ value, onChange, options, disabled, ...field }: SelectFieldProps) {
+  return (
+    <Field {...field}>
+      {(ids) => (
+        <select
+          {...ids}
+          class="input"
+          value={value}
+          disabled={disabled}
+          onChange={(event) => onChange(event.currentTarget.value)}
+        >
+          {options.map((option) => (
+            <option key={option.value} value={option.value}>
+              {option.label}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+export function Checkbox({
+  label,
+  hint,
+  checked,
+  onChange,
+  disabled,
+}: {
+  readonly label: ComponentChildren;
+  readonly hint?: ComponentChildren;
+  readonly checked: boolean;
+  readonly onChange: (checked: boolean) => void;
+  readonly disabled?: boolean;
+}) {
+  const id = useId();
+  return (
+    <div class="check">
+      <input
+        type="checkbox"
+        id={id}
+        checked={checked}
+        disabled={disabled}
+        aria-describedby={hint ? `${id}-hint` : undefined}
+        onChange={(event) => onChange(event.currentTarget.checked)}
+      />
+      <label for={id}>{label}</label>
+      {hint && (
+        <p class="field-hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Input above a list: filters it as the person types. */
+export function SearchInput({
+  label,
+  value,
+  onChange,
+  placeholder,
+}: {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly placeholder?: string;
+}) {
+  return (
+    <input
+      type="search"
+      class="input search-input"
+      aria-label={label}
+      placeholder={placeholder ?? label}
+      value={value}
+      spellcheck={false}
+      autocomplete="off"
+      onInput={(event) => onChange(event.currentTarget.value)}
+    />
+  );
+}

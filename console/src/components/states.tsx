@@ -1,0 +1,71 @@
+/** What a part of a screen shows instead of its content: nothing yet, being read, or failed. */
+import type { ComponentChildren } from "preact";
+import type { Resource } from "../lib/resource.ts";
+import { ErrorPanel } from "./error-panel.tsx";
+
+/** Nothing is there: says what it would be and what to do first. */
+export function Empty({
+  title,
+  children,
+  actions,
+}: {
+  readonly title: string;
+  readonly children?: ComponentChildren;
+  readonly actions?: ComponentChildren;
+}) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children && <div class="empty-text">{children}</div>}
+      {actions && <div class="empty-actions">{actions}</div>}
+    </div>
+  );
+}
+
+export function Loading({ label = "Loading" }: { readonly label?: string }) {
+  return (
+    <div class="loading" role="status">
+      <span class="spinner" aria-hidden="true" />
+      {label} …
+    </div>
+  );
+}
+
+/** The content of a resource once it is there. A failure of a later read is shown above the last value. */
+export function Loaded<Value>({
+  resource,
+  children,
+  label,
+}: {
+  readonly resource: Resource<Value>;
+  readonly children: (value: Value) => ComponentChildren;
+  readonly label?: string;
+}) {
+  const { value, error, reload } = resource;
+  return (
+    <>
+      {error !== null && <ErrorPanel error={error} onRetry={reload} />}
+      {value === undefined ? error === null && <Loading {...(label ? { label } : {})} /> : children(value)}
+    </>
+  );
+}
+
+/** Progress of long work: what is done and what is left. */
+export function Progress({
+  done,
+  total,
+  label,
+}: {
+  readonly done: number;
+  readonly total: number;
+  readonly label: string;
+}) {
+  return (
+    <div class="progress">
+      <progress max={Math.max(total, 1)} value={done} aria-label={label} />
+      <span class="progress-text">
+        {label}: {done} of {total} done, {Math.max(0, total - done)} left
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,38 @@
+/** Numbers, sizes and names as text. */
+
+const number = new Intl.NumberFormat("en");
+
+export const count = (value: number): string => number.format(value);
+
+/** `1 secret`, `3 secrets`. */
+export const plural = (value: number, one: string, many = `${one}s`): string =>
+  `${count(value)} ${value === 1 ? one : many}`;
+
+const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export function sizeText(bytes: number): string {
+  let size = bytes;
+  let unit = 0;
+  while (size >= 1024 && unit < SIZES.length - 1) {
+    size /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? size : size.toFixed(size < 10 ? 1 : 0)} ${SIZES[unit]}`;
+}
+
+/** The names that people know the providers by. */
+const PROVIDERS: Readonly<Record<string, string>> = {
+  "cloud-a-sm": "AWS Secrets Manager",
+  "cloud-b-kv": "Azure Key Vault",
+  "cloud-c-sm": "Google Secret Manager",
+  "repo-host": "GitHub Actions",
+  "deploy-project": "Vercel",
+  "in-mem": "In memory",
+  "cloud-b": "Azure",
+  kv: "Key/value",
+};
+
+export const providerName = (type: string): string => PROVIDERS[type] ?? type;
+
+/** Collator for names: `a2` before `a10`. */
+export const byName = new Intl.Collator("en", { numeric: true, sensitivity: "base" }).compare;

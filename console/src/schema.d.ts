@@ -1,0 +1,7 @@
+/** The schema of a request body, from docs/openapi.json (scripts/build-assets.ts). */
+declare module "schema:*" {
+  import type { JsonSchema } from "./lib/schema.ts";
+
+  const schema: JsonSchema;
+  export default schema;
+}

@@ -1,0 +1,175 @@
+import { useState } from "preact/hooks";
+import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { place, setQuery } from "../../app/router.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { confirm } from "../../components/confirm.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { SearchInput, TextField } from "../../components/field.tsx";
+import { Toolbar } from "../../components/page.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { DataTable } from "../../components/table.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction, useResource } from "../../lib/resource.ts";
+import { policyProblem } from "./policy-text.ts";
+
+/** Cannot be changed, or not be deleted. */
+const FIXED = ["root"];
+const KEPT = ["root", "default"];
+
+const EXAMPLE = `path "secret/data/app/*" {
+  capabilities = ["read"]
+}
+`;
+
+export function Policies() {
+  const policies = useResource(
+    ["policies"],
+    async (signal) => (await api("LIST /v1/sys/policies/acl", { signal })).data.keys,
+  );
+  const [edited, setEdited] = useState<string | null>(null);
+  const search = place.value.query.get("q") ?? "";
+  return (
+    <Loaded resource={policies} label="Policies">
+      {(names) => (
+        <>
+          <Toolbar>
+            <SearchInput label="Filter policies" value={search} onChange={(q) => setQuery({ q })} />
+            <Button icon="plus" kind="primary" onClick={() => setEdited("")}>
+              Write a policy
+            </Button>
+          </Toolbar>
+          <DataTable
+            label="Policies"
+            rows={names.filter((name) => name.includes(search.toLowerCase()))}
+            columns={[{ key: "name", label: "Policy", render: (name) => name }]}
+            keyOf={(name) => name}
+            onOpen={setEdited}
+            empty={<Empty title="No policy matches the filter" />}
+          />
+          {edited !== null && (
+            <PolicyDialog
+              key={edited}
+              name={edited}
+              onClose={() => setEdited(null)}
+              onChanged={() => {
+                setEdited(null);
+                policies.reload();
+              }}
+            />
+          )}
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+interface PolicyDialogProps {
+  /** Empty for a new one. */
+  readonly name: string;
+  readonly onClose: () => void;
+  readonly onChanged: () => void;
+}
+
+/** The text of a policy, checked for its form while it is typed and by the service when it is saved. */
+function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
+  const [entered, setEntered] = useState(name);
+  const [text, setText] = useState<string | null>(name === "" ? EXAMPLE : null);
+  const stored = useResource(
+    ["policy", name],
+    async (signal) => (await api("GET /v1/sys/policies/acl/{name}", { path: { name }, signal })).data.policy,
+    { skip: name === "" },
+  );
+  const policy = text ?? stored.value ?? "";
+  const isFixed = FIXED.includes(name);
+  const problem = isFixed ? null : policyProblem(policy);
+  const options = { path: { name: entered }, body: { policy } };
+  const save = useAction(async () => {
+    if (name === "" && (await exists(entered)))
+      throw new Error(`A policy ${entered} exists already: open it to change it.`);
+    await api("POST /v1/sys/policies/acl/{name}", options);
+    toast(`The policy ${entered} is saved.`);
+    onChanged();
+  });
+  const remove = async (): Promise<void> => {
+    const done = await confirm({
+      title: `Delete the policy ${name}`,
+      text: "Tokens that have it lose its rights at once.",
+      verb: "Delete the policy",
+      isDangerous: true,
+      request: wireRequest("DELETE /v1/sys/policies/acl/{name}", { path: { name } }),
+      perform: () => api("DELETE /v1/sys/policies/acl/{name}", { path: { name } }),
+    });
+    if (!done) return;
+    toast(`The policy ${name} is deleted.`);
+    onChanged();
+  };
+  return (
+    <Dialog
+      title={name === "" ? "Write a policy" : `Policy ${name}`}
+      shape="wide"
+      onClose={onClose}
+      footer={
+        isFixed ? (
+          <Button onClick={onClose}>Close</Button>
+        ) : (
+          <>
+            {name !== "" && !KEPT.includes(name) && (
+              <Button kind="danger" icon="trash" onClick={() => void remove()}>
+                Delete
+              </Button>
+            )}
+            <Button onClick={onClose}>Cancel</Button>
+            <Button
+              kind="primary"
+              type="submit"
+              form="policy"
+              isBusy={save.isBusy}
+              disabled={entered === "" || problem !== null}
+            >
+              Save policy
+            </Button>
+          </>
+        )
+      }
+    >
+      {stored.error !== null && <ErrorPanel error={stored.error} />}
+      {isFixed ? (
+        <p>The policy root allows everything. It has no text and cannot be changed.</p>
+      ) : (
+        <form
+          id="policy"
+          class="form"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (entered !== "" && problem === null) void save.run();
+          }}
+        >
+          {name === "" && <TextField label="Name" required mono autofocus value={entered} onChange={setEntered} />}
+          <TextField
+            label="Rules"
+            mono
+            rows={16}
+            value={policy}
+            onChange={setText}
+            error={problem}
+            hint="Capabilities: create, read, update, patch, delete, list, sudo, deny. A * at the end of a path stands for anything, a + for one segment."
+          />
+        </form>
+      )}
+      {save.error !== null && <ErrorPanel error={save.error} />}
+      {!isFixed && <AsCommand request={wireRequest("POST /v1/sys/policies/acl/{name}", options)} />}
+    </Dialog>
+  );
+}
+
+async function exists(name: string): Promise<boolean> {
+  try {
+    await api("GET /v1/sys/policies/acl/{name}", { path: { name }, quiet: true });
+    return true;
+  } catch (failure) {
+    if (failure instanceof ApiError && (failure.isMissing || failure.isDenied)) return false;
+    throw failure;
+  }
+}

@@ -1,0 +1,219 @@
+import { useState } from "preact/hooks";
+import { api, type Schemas, wireRequest } from "../../api/client.ts";
+import { href } from "../../app/router.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { confirm } from "../../components/confirm.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { TextField } from "../../components/field.tsx";
+import { Masked } from "../../components/masked.tsx";
+import { Countdown } from "../../components/moments.tsx";
+import { Facts, Toolbar } from "../../components/page.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { DataTable } from "../../components/table.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction, useResource } from "../../lib/resource.ts";
+
+export function Tokens() {
+  const accessors = useResource(
+    ["accessors"],
+    async (signal) => (await api("LIST /v1/auth/token/accessors", { signal })).data.keys,
+  );
+  const [opened, setOpened] = useState<string | null>(null);
+  const [creates, setCreates] = useState(false);
+  return (
+    <>
+      <Toolbar>
+        <p class="muted">Tokens are listed by accessor, which names a token and cannot be used as one.</p>
+        <Button icon="plus" kind="primary" onClick={() => setCreates(true)}>
+          Create token
+        </Button>
+      </Toolbar>
+      <Loaded resource={accessors} label="Tokens">
+        {(rows) => (
+          <DataTable
+            label="Tokens"
+            rows={rows}
+            keyOf={(accessor) => accessor}
+            onOpen={setOpened}
+            columns={[
+              { key: "accessor", label: "Accessor", render: (accessor) => <span class="mono">{accessor}</span> },
+            ]}
+            empty={
+              <div class="card">
+                <Empty title="No token in this namespace" />
+              </div>
+            }
+          />
+        )}
+      </Loaded>
+      {opened !== null && (
+        <TokenDialog
+          accessor={opened}
+          onClose={() => setOpened(null)}
+          onRevoked={() => {
+            setOpened(null);
+            accessors.reload();
+          }}
+        />
+      )}
+      {creates && (
+        <CreateDialog
+          onClose={() => {
+            setCreates(false);
+            accessors.reload();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+interface TokenProps {
+  readonly accessor: string;
+  readonly onClose: () => void;
+  readonly onRevoked: () => void;
+}
+
+function TokenDialog({ accessor, onClose, onRevoked }: TokenProps) {
+  const body = { accessor };
+  const token = useResource(
+    ["token", accessor],
+    async (signal) => (await api("POST /v1/auth/token/lookup-accessor", { body, signal })).data,
+  );
+  const revoke = async (): Promise<void> => {
+    const done = await confirm({
+      title: "Revoke the token",
+      text: "The token, its children, and the leases that they hold end at once.",
+      verb: "Revoke the token",
+      isDangerous: true,
+      request: wireRequest("POST /v1/auth/token/revoke-accessor", { body }),
+      perform: () => api("POST /v1/auth/token/revoke-accessor", { body }),
+    });
+    if (!done) return;
+    toast("The token is revoked.");
+    onRevoked();
+  };
+  return (
+    <Dialog
+      title="Token"
+      shape="side"
+      onClose={onClose}
+      footer={
+        <Button kind="danger" icon="trash" onClick={() => void revoke()}>
+          Revoke
+        </Button>
+      }
+    >
+      <Loaded resource={token} label="The token">
+        {(shown) => <TokenFacts token={shown} />}
+      </Loaded>
+      <p>
+        <a href={href("access", [], { tab: "check", accessor })}>What may it do?</a>
+      </p>
+      <AsCommand request={wireRequest("POST /v1/auth/token/lookup-accessor", { body })} />
+    </Dialog>
+  );
+}
+
+const TokenFacts = ({ token }: { readonly token: Schemas["Token"] }) => (
+  <Facts
+    facts={[
+      ["Name", token.display_name],
+      ["Policies", token.policies.join(", ") || <span class="muted">none</span>],
+      ["Of groups and entity", (token.identity_policies ?? []).join(", ")],
+      ["From", token.path],
+      ["Ends", <Countdown to={token.expire_time} none="never" />],
+      ["Can be renewed", token.renewable ? "yes" : "no"],
+      ["Uses left", token.num_uses > 0 ? token.num_uses : null],
+      [
+        "Metadata",
+        Object.entries(token.meta ?? {})
+          .map(([name, value]) => `${name}=${value}`)
+          .join(", "),
+      ],
+      ["Accessor", <span class="mono">{token.accessor}</span>],
+    ]}
+  />
+);
+
+const listOf = (text: string): string[] =>
+  text
+    .split(/[\s,]+/)
+    .map((name) => name.trim())
+    .filter(Boolean);
+
+/** Creates a token, and shows it once. */
+function CreateDialog({ onClose }: { readonly onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [policies, setPolicies] = useState("");
+  const [ttl, setTtl] = useState("1h");
+  const [made, setMade] = useState<string | null>(null);
+  const body = {
+    ...(name && { display_name: name }),
+    policies: listOf(policies),
+    ...(ttl && { ttl }),
+    no_parent: false,
+  };
+  const isReady = body.policies.length > 0;
+  const create = useAction(async () => {
+    const { auth } = await api("POST /v1/auth/token/create", { body, sensitive: true });
+    setMade(auth.client_token);
+  });
+  return (
+    <Dialog
+      title="Create a token"
+      onClose={onClose}
+      footer={
+        made ? (
+          <Button kind="primary" onClick={onClose}>
+            Done
+          </Button>
+        ) : (
+          <>
+            <Button onClick={onClose}>Cancel</Button>
+            <Button kind="primary" type="submit" form="token" isBusy={create.isBusy} disabled={!isReady}>
+              Create token
+            </Button>
+          </>
+        )
+      }
+    >
+      {made ? (
+        <div class="form">
+          <p>The token is shown here only. It ends with yours, which is its parent.</p>
+          <Masked value={made} label="the token" />
+        </div>
+      ) : (
+        <form
+          id="token"
+          class="form"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (isReady) void create.run();
+          }}
+        >
+          <TextField
+            label="Display name"
+            value={name}
+            onChange={setName}
+            autofocus
+            hint="Shown in lists and in the audit log."
+          />
+          <TextField
+            label="Policies"
+            required
+            mono
+            value={policies}
+            onChange={setPolicies}
+            hint="Names, separated by commas."
+          />
+          <TextField label="Time to live" mono value={ttl} onChange={setTtl} hint="Such as 30m, 8h or 7d." />
+        </form>
+      )}
+      {create.error !== null && <ErrorPanel error={create.error} />}
+      {!made && <AsCommand request={wireRequest("POST /v1/auth/token/create", { body })} />}
+    </Dialog>
+  );
+}

@@ -1,0 +1,119 @@
+import { api, wireRequest } from "../../api/client.ts";
+import { go, href } from "../../app/router.ts";
+import { confirm } from "../../components/confirm.tsx";
+import { Menu } from "../../components/menu.tsx";
+import { Countdown } from "../../components/moments.tsx";
+import { Page } from "../../components/page.tsx";
+import { Empty } from "../../components/states.tsx";
+import { Status } from "../../components/status.tsx";
+import { Tabs } from "../../components/tabs.tsx";
+import { useResource } from "../../lib/resource.ts";
+import { plural } from "../../lib/text.ts";
+import { Config } from "./config.tsx";
+import { Federation } from "./federation.tsx";
+import { Leases } from "./leases.tsx";
+import { isConfigured, isMissing, readConfig, readEngines, readLeaseCounts } from "./reads.ts";
+import { Roles } from "./roles.tsx";
+
+const FRESH_MS = 10_000;
+
+/** One engine: roles, leases, configuration, federation. */
+export function EnginePage({ mount }: { readonly mount: string }) {
+  const config = useResource(["config", mount], (signal) => readConfig(mount, signal));
+  const engines = useResource(["engines"], readEngines);
+  const counts = useResource(["lease counts"], readLeaseCounts, { everyMs: FRESH_MS });
+  const crumbs = [{ label: "Credentials", href: href("credentials") }];
+  if (isMissing(config.error))
+    return (
+      <Page title={mount} crumbs={crumbs}>
+        <Empty title="There is no such engine" actions={<a href={href("credentials")}>Go to the engines</a>}>
+          It was disabled, or is in another namespace.
+        </Empty>
+      </Page>
+    );
+  const engine = engines.value?.find(({ path }) => path === mount);
+  const leases = counts.value?.all[`${mount}/`] ?? 0;
+  const irrevocable = counts.value?.irrevocable[`${mount}/`] ?? 0;
+  const disable = async (): Promise<void> => {
+    const target = ["DELETE /v1/sys/mounts/{path}", { path: { path: mount } }] as const;
+    const done = await confirm({
+      title: `Disable ${mount}`,
+      text: (
+        <p>
+          The engine's roles and configuration are deleted, and{" "}
+          {counts.value ? `its ${plural(leases, "lease")}` : "all its leases"} revoked: software that uses those
+          credentials stops working. This cannot be undone.
+        </p>
+      ),
+      verb: "Disable engine",
+      isDangerous: true,
+      typed: mount,
+      request: wireRequest(...target),
+      perform: () => api(...target),
+    });
+    if (done) go(href("credentials"));
+  };
+  const settings = config.value;
+  return (
+    <Page
+      title={mount}
+      crumbs={crumbs}
+      about={engine?.description || "Credentials of Azure"}
+      actions={
+        <Menu
+          label="More actions"
+          items={[{ label: "Disable engine", icon: "trash", isDangerous: true, onSelect: () => void disable() }]}
+        />
+      }
+    >
+      <ul class="credentials-summary">
+        {settings && (
+          <li>
+            {isConfigured(settings) ? (
+              <Status tone="ok">Configured</Status>
+            ) : (
+              <Status tone="warn">Not configured yet</Status>
+            )}
+          </li>
+        )}
+        {counts.value && (
+          <li>
+            <Status tone={leases > 0 ? "info" : "off"}>{plural(leases, "lease")}</Status>
+          </li>
+        )}
+        {irrevocable > 0 && (
+          <li>
+            <Status tone="bad">{`${irrevocable} irrevocable`}</Status>
+          </li>
+        )}
+        {settings?.root_password_expiration_date && (
+          <li>
+            root secret ends in <Countdown to={settings.root_password_expiration_date} />
+          </li>
+        )}
+      </ul>
+      <Tabs
+        label="Parts of the engine"
+        tabs={[
+          {
+            name: "roles",
+            label: "Roles",
+            content: () => <Roles mount={mount} isReady={!settings || isConfigured(settings)} />,
+          },
+          {
+            name: "leases",
+            label: "Leases",
+            badge: counts.value ? leases : undefined,
+            content: () => <Leases prefix={`${mount}/creds`} irrevocable={irrevocable} onChanged={counts.reload} />,
+          },
+          { name: "config", label: "Configuration", content: () => <Config mount={mount} config={config} /> },
+          {
+            name: "federation",
+            label: "Federation",
+            content: () => <Federation mount={mount} engine={engine} config={config} />,
+          },
+        ]}
+      />
+    </Page>
+  );
+}

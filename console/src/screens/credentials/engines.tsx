@@ -1,0 +1,235 @@
+import { useState } from "preact/hooks";
+import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { go, href } from "../../app/router.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { TextField } from "../../components/field.tsx";
+import { Countdown } from "../../components/moments.tsx";
+import { Page } from "../../components/page.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { Status } from "../../components/status.tsx";
+import { type Column, DataTable } from "../../components/table.tsx";
+import { Tabs } from "../../components/tabs.tsx";
+import { inParallel } from "../../lib/parallel.ts";
+import { useAction, useResource } from "../../lib/resource.ts";
+import { fieldProblems } from "../../lib/schema.ts";
+import { count } from "../../lib/text.ts";
+import { Issuer } from "./issuer.tsx";
+import {
+  AT_ONCE,
+  type Engine,
+  type EngineConfig,
+  isConfigured,
+  type LeaseCounts,
+  readEngines,
+  readLeaseCounts,
+} from "./reads.ts";
+
+const FRESH_MS = 10_000;
+
+export const engineHref = (mount: string, query: Readonly<Record<string, string | null>> = {}): string =>
+  href("credentials", [mount], query);
+
+interface Row extends Engine {
+  /** Null when it cannot be read, undefined while it is being read. */
+  readonly config: EngineConfig | null | undefined;
+  readonly leases: number | null;
+  readonly irrevocable: number | null;
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { key: "path", label: "Engine", render: ({ path }) => path, sort: ({ path }) => path },
+  {
+    key: "state",
+    label: "State",
+    width: "11rem",
+    render: ({ config, irrevocable }) => {
+      if (config === undefined) return <span class="muted">reading …</span>;
+      if (irrevocable) return <Status tone="bad">{`${irrevocable} irrevocable`}</Status>;
+      if (config === null) return <Status tone="off">Not readable</Status>;
+      return isConfigured(config) ? <Status tone="ok">Configured</Status> : <Status tone="warn">Not configured</Status>;
+    },
+  },
+  {
+    key: "leases",
+    label: "Leases",
+    width: "6rem",
+    align: "end",
+    render: ({ leases }) => (leases === null ? "–" : count(leases)),
+  },
+  {
+    key: "login",
+    label: "Logs in with",
+    width: "10rem",
+    isMinor: true,
+    render: ({ config }) =>
+      config && isConfigured(config) ? (config.identity_token_audience ? "federation" : "client secret") : "–",
+  },
+  {
+    key: "ends",
+    label: "Root secret ends in",
+    width: "11rem",
+    isMinor: true,
+    render: ({ config }) =>
+      config?.root_password_expiration_date ? <Countdown to={config.root_password_expiration_date} /> : "–",
+  },
+  { key: "about", label: "Description", isMinor: true, render: ({ description }) => description },
+];
+
+/** Engines that make cloud credentials, and the issuer that they may log in with. */
+export function Engines() {
+  const engines = useResource(["engines"], readEngines);
+  const [isOpen, setOpen] = useState(false);
+  const enable = (
+    <Button icon="plus" kind="primary" onClick={() => setOpen(true)}>
+      Enable engine
+    </Button>
+  );
+  return (
+    <Page
+      title="Credentials"
+      about="Engines make Azure service principals on request, and delete them when their lease ends."
+      actions={enable}
+    >
+      <Tabs
+        label="Parts of the credentials screen"
+        tabs={[
+          {
+            name: "engines",
+            label: "Engines",
+            badge: engines.value?.length,
+            content: () => (
+              <Loaded resource={engines} label="Reading engines">
+                {(list) =>
+                  list.length === 0 ? (
+                    <Empty title="No credentials engine yet" actions={enable}>
+                      Enable one, give it the application of your tenant, then write a role: it says what issued
+                      principals may do.
+                    </Empty>
+                  ) : (
+                    <EngineTable engines={list} />
+                  )
+                }
+              </Loaded>
+            ),
+          },
+          { name: "issuer", label: "Identity issuer", content: () => <Issuer /> },
+        ]}
+      />
+      {isOpen && <Enable onClose={() => setOpen(false)} />}
+    </Page>
+  );
+}
+
+function EngineTable({ engines }: { readonly engines: readonly Engine[] }) {
+  const configs = useResource(
+    ["configs", engines.map(({ path }) => path)],
+    async (signal) => {
+      const read = await inParallel(engines, AT_ONCE, ({ path }) =>
+        api("GET /v1/cloud-b/config", { mount: path, signal, quiet: true }).then(
+          ({ data }) => data,
+          () => null,
+        ),
+      );
+      return new Map(engines.map(({ path }, at) => [path, read[at] ?? null]));
+    },
+    { everyMs: FRESH_MS },
+  );
+  const counts = useResource(["lease counts"], readLeaseCounts, { everyMs: FRESH_MS });
+  const of = (kind: keyof LeaseCounts, path: string): number | null =>
+    counts.value ? (counts.value[kind][`${path}/`] ?? 0) : null;
+  return (
+    <DataTable
+      label="Engines"
+      rows={engines.map((engine) => ({
+        ...engine,
+        config: configs.value?.get(engine.path),
+        leases: of("all", engine.path),
+        irrevocable: of("irrevocable", engine.path),
+      }))}
+      columns={COLUMNS}
+      keyOf={({ path }) => path}
+      hrefOf={({ path }) => engineHref(path)}
+    />
+  );
+}
+
+const ENABLE = "POST /v1/sys/mounts/{path}";
+
+function Enable({ onClose }: { readonly onClose: () => void }) {
+  const [path, setPath] = useState("azure");
+  const [description, setDescription] = useState("");
+  const [ttl, setTtl] = useState("");
+  const [maxTtl, setMaxTtl] = useState("");
+  const config = {
+    ...(ttl && { default_lease_ttl: ttl }),
+    ...(maxTtl && { max_lease_ttl: maxTtl }),
+  };
+  const options = {
+    path: { path },
+    body: {
+      type: "cloud-b" as const,
+      ...(description && { description }),
+      ...(Object.keys(config).length > 0 && { config }),
+    },
+  };
+  const enable = useAction(async () => {
+    await api(ENABLE, options);
+    go(engineHref(path.replace(/^\/+|\/+$/g, ""), { tab: "config" }));
+  });
+  const problems = fieldProblems(enable.error instanceof ApiError ? enable.error.messages : []);
+  return (
+    <Dialog
+      title="Enable engine"
+      shape="side"
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" form="enable-engine" isBusy={enable.isBusy}>
+            Enable engine
+          </Button>
+        </>
+      }
+    >
+      <form
+        id="enable-engine"
+        class="form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void enable.run();
+        }}
+      >
+        <TextField
+          label="Path"
+          value={path}
+          onChange={setPath}
+          required
+          mono
+          autofocus
+          hint="Begins all its requests, such as azure/creds/reader."
+        />
+        <TextField label="Description" value={description} onChange={setDescription} />
+        <TextField
+          label="Default life of leases"
+          value={ttl}
+          onChange={setTtl}
+          placeholder="1h"
+          hint="Where a role says nothing else. Empty: 768 hours."
+          error={problems["config.default_lease_ttl"]}
+        />
+        <TextField
+          label="Longest life of leases"
+          value={maxTtl}
+          onChange={setMaxTtl}
+          placeholder="24h"
+          error={problems["config.max_lease_ttl"]}
+        />
+        {enable.error !== null && <ErrorPanel error={enable.error} />}
+        <AsCommand request={wireRequest(ENABLE, options)} />
+      </form>
+    </Dialog>
+  );
+}

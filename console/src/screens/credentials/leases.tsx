@@ -1,0 +1,160 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Button } from "../../components/button.tsx";
+import { SearchInput } from "../../components/field.tsx";
+import { Ago, Countdown } from "../../components/moments.tsx";
+import { Toolbar } from "../../components/page.tsx";
+import { Empty, Loaded, Progress } from "../../components/states.tsx";
+import { Status } from "../../components/status.tsx";
+import { type Column, DataTable } from "../../components/table.tsx";
+import { inParallel } from "../../lib/parallel.ts";
+import { useAction, useResource } from "../../lib/resource.ts";
+import { now } from "../../lib/time.ts";
+import { LeaseDialog } from "./lease.tsx";
+import { LeaseBook } from "./lease-book.ts";
+import { AT_ONCE, type Lease, leaseName, leaseState, readLeaseIds, roleOf } from "./reads.ts";
+import { RevokePrefix } from "./revoke-prefix.tsx";
+
+const FRESH_MS = 15_000;
+
+interface Row {
+  readonly id: string;
+  readonly book: LeaseBook;
+  /** Undefined until it is looked up; null when that was refused. */
+  readonly lease: Lease | null | undefined;
+}
+
+interface Props {
+  /** An engine's or a role's leases. */
+  readonly prefix: string;
+  /** The number of irrevocable ones; null when it is not known. */
+  readonly irrevocable: number | null;
+  readonly onChanged?: () => void;
+}
+
+/** Leases below a prefix. Those in sight are looked up: their ends are not part of the list. */
+export function Leases({ prefix, irrevocable, onChanged }: Props) {
+  const [isLong, setLong] = useState(false);
+  const ids = useResource(["leases", prefix], (signal) => readLeaseIds(prefix, signal), {
+    everyMs: isLong ? 0 : FRESH_MS,
+  });
+  const book = useMemo(() => new LeaseBook(), [prefix]);
+  const [search, setSearch] = useState("");
+  const [open, setOpen] = useState<string | null>(null);
+  const [isRevoking, setRevoking] = useState(false);
+  const [isFiltered, setFiltered] = useState(false);
+  const list = ids.value;
+  useEffect(() => {
+    if (list) book.keep(list);
+    setLong((list?.length ?? 0) > 2_000);
+  }, [list, book]);
+  const [checked, setChecked] = useState(0);
+  const find = useAction(async () => {
+    setChecked(0);
+    await inParallel(list ?? [], AT_ONCE, async (id) => {
+      await book.read(id);
+      setChecked((n) => n + 1);
+    });
+    setFiltered(true);
+  });
+  const known = book.leases.value;
+  const rows = (list ?? [])
+    .filter((id) => id.toLowerCase().includes(search.toLowerCase()) && (!isFiltered || known.get(id)?.revoke_error))
+    .map((id): Row => ({ id, book, lease: known.get(id) }));
+  const changed = (): void => {
+    ids.reload();
+    onChanged?.();
+  };
+  const lookUp = search.startsWith(prefix) && /\/[^/]{16,}$/.test(search) && !list?.includes(search);
+  return (
+    <>
+      <Toolbar>
+        <SearchInput label="Find a lease" value={search} onChange={setSearch} placeholder="Role or lease ID" />
+        {lookUp && <Button onClick={() => setOpen(search)}>Look up</Button>}
+        {(irrevocable ?? 0) > 0 && !find.isBusy && (
+          <Button
+            kind={isFiltered ? "primary" : "normal"}
+            onClick={() => (isFiltered ? setFiltered(false) : void find.run())}
+          >
+            {isFiltered ? "Show all leases" : "Find irrevocable leases"}
+          </Button>
+        )}
+        {find.isBusy && <Progress done={checked} total={list?.length ?? 0} label="Leases looked up" />}
+        <Button icon="refresh" onClick={changed}>
+          Refresh
+        </Button>
+        <Button icon="trash" onClick={() => setRevoking(true)}>
+          Revoke by prefix
+        </Button>
+      </Toolbar>
+      <Loaded resource={ids} label="Reading leases">
+        {(all) => (
+          <DataTable
+            label="Leases"
+            rows={rows}
+            columns={COLUMNS}
+            keyOf={({ id }) => id}
+            onOpen={({ id }) => setOpen(id)}
+            empty={
+              all.length > 0 ? (
+                <Empty title={isFiltered ? "No irrevocable lease" : "No lease matches"} />
+              ) : (
+                <Empty title="No leases">Issue credentials of a role: each has a lease, with its end.</Empty>
+              )
+            }
+          />
+        )}
+      </Loaded>
+      {open !== null && (
+        <LeaseDialog
+          id={open}
+          onClose={() => setOpen(null)}
+          onChanged={(isGone) => {
+            if (isGone) setOpen(null);
+            else void book.read(open);
+            changed();
+          }}
+        />
+      )}
+      {isRevoking && <RevokePrefix prefix={prefix} onClose={() => setRevoking(false)} onDone={changed} />}
+    </>
+  );
+}
+
+/** Looks a lease up when its row comes into sight. */
+function Wanted({ row: { id, book, lease } }: { readonly row: Row }) {
+  useEffect(() => book.want(id), [id, book, lease === undefined]);
+  if (lease === undefined) return <span class="muted">reading …</span>;
+  if (lease === null) return <span class="muted">not readable</span>;
+  const { tone, word } = leaseState(lease, now.value);
+  return (
+    <Status tone={tone} title={lease.revoke_error}>
+      {word}
+    </Status>
+  );
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { key: "role", label: "Role", render: ({ id }) => roleOf(id) },
+  { key: "lease", label: "Lease", isMinor: true, render: ({ id }) => <code title={id}>{leaseName(id)}</code> },
+  { key: "state", label: "State", width: "9rem", render: (row) => <Wanted row={row} /> },
+  {
+    key: "left",
+    label: "Time left",
+    width: "9rem",
+    render: ({ lease }) => lease && <Countdown to={lease.expire_time} over="over" />,
+  },
+  {
+    key: "issued",
+    label: "Issued",
+    width: "10rem",
+    isMinor: true,
+    render: ({ lease }) => lease && <Ago at={lease.issue_time} />,
+  },
+  {
+    key: "renewed",
+    label: "Renewed",
+    width: "10rem",
+    isMinor: true,
+    render: ({ lease }) => lease && <Ago at={lease.last_renewal} none={lease.renewable ? "never" : "not renewable"} />,
+  },
+];

@@ -1,0 +1,90 @@
+import { useState } from "preact/hooks";
+import { href, place, setQuery } from "../../app/router.ts";
+import { Button } from "../../components/button.tsx";
+import { SearchInput } from "../../components/field.tsx";
+import { Toolbar } from "../../components/page.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { type Column, DataTable } from "../../components/table.tsx";
+import { useResource } from "../../lib/resource.ts";
+import { engineHref } from "./engines.tsx";
+import { IssueDialog } from "./issue.tsx";
+import { readRoleNames } from "./reads.ts";
+import { RoleForm } from "./role-form.tsx";
+
+export const roleHref = (mount: string, role: string): string => href("credentials", [mount, role]);
+
+/** Roles of an engine: each says what issued principals may do. */
+export function Roles({ mount, isReady }: { readonly mount: string; readonly isReady: boolean }) {
+  const roles = useResource(["roles", mount], (signal) => readRoleNames(mount, signal));
+  const [isNew, setNew] = useState(false);
+  const [issuing, setIssuing] = useState<string | null>(null);
+  const search = place.value.query.get("q") ?? "";
+  const create = (
+    <Button icon="plus" kind={isReady ? "primary" : "normal"} onClick={() => setNew(true)}>
+      Create role
+    </Button>
+  );
+  const columns: readonly Column<string>[] = [
+    { key: "name", label: "Role", render: (name) => name },
+    {
+      key: "issue",
+      label: "Actions",
+      isLabelHidden: true,
+      width: "11rem",
+      align: "end",
+      render: (name) => (
+        <Button kind="quiet" icon="key" onClick={() => setIssuing(name)}>
+          Issue credentials
+        </Button>
+      ),
+    },
+  ];
+  return (
+    <Loaded resource={roles} label="Reading roles">
+      {(names) => (
+        <>
+          {names.length === 0 ? (
+            isReady ? (
+              <Empty title="No roles yet" actions={create}>
+                A role names what its principals may do: role definitions with their scopes, and groups.
+              </Empty>
+            ) : (
+              <Empty
+                title="Configure the engine first"
+                actions={<a href={engineHref(mount, { tab: "config" })}>Configure</a>}
+              >
+                It has to know the tenant, the subscription, and the application that it acts as.
+              </Empty>
+            )
+          ) : (
+            <>
+              <Toolbar>
+                <SearchInput label="Filter roles" value={search} onChange={(q) => setQuery({ q })} />
+                {create}
+              </Toolbar>
+              <DataTable
+                label="Roles"
+                rows={names.filter((name) => name.includes(search.toLowerCase()))}
+                columns={columns}
+                keyOf={(name) => name}
+                hrefOf={(name) => roleHref(mount, name)}
+                empty={<Empty title="No role matches the filter" />}
+              />
+            </>
+          )}
+          {isNew && (
+            <RoleForm
+              mount={mount}
+              onClose={() => setNew(false)}
+              onDone={() => {
+                setNew(false);
+                roles.reload();
+              }}
+            />
+          )}
+          {issuing !== null && <IssueDialog mount={mount} role={issuing} onClose={() => setIssuing(null)} />}
+        </>
+      )}
+    </Loaded>
+  );
+}

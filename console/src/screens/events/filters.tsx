@@ -1,0 +1,109 @@
+/** Filters of the stream: what the service is asked for. They are part of the address. */
+import { useState } from "preact/hooks";
+import { Button, IconButton } from "../../components/button.tsx";
+import type { Filters } from "./stream.ts";
+import { TOPICS } from "./topics.ts";
+
+/** `Topic:key,Topic` with encoded parts, as in the address. */
+export const topicsOf = (text: string | null): string[] =>
+  (text ?? "")
+    .split(",")
+    .filter(Boolean)
+    .map((part) => part.split(":", 2).map(decoded).join(":"));
+
+export const topicsText = (topics: readonly string[]): string =>
+  topics
+    .map((topic) => {
+      const at = topic.indexOf(":");
+      return at < 0
+        ? encodeURIComponent(topic)
+        : `${encodeURIComponent(topic.slice(0, at))}:${encodeURIComponent(topic.slice(at + 1))}`;
+    })
+    .join(",");
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+interface FilterBarProps {
+  readonly filters: Filters;
+  /** The selected namespace, besides which only all of them can be chosen. */
+  readonly namespace: string;
+  readonly onChange: (filters: Filters) => void;
+}
+
+export function FilterBar({ filters, namespace, onChange }: FilterBarProps) {
+  const [topic, setTopic] = useState("Job");
+  const [key, setKey] = useState("");
+  const { topics } = filters;
+  const add = (): void => {
+    const filter = key.trim() === "" ? topic : `${topic}:${key.trim()}`;
+    if (!topics.includes(filter)) onChange({ ...filters, topics: [...topics, filter] });
+    setKey("");
+  };
+  return (
+    <form
+      class="events-filters"
+      aria-label="Filters of the stream"
+      onSubmit={(event) => {
+        event.preventDefault();
+        add();
+      }}
+    >
+      <select class="input" aria-label="Topic" value={topic} onChange={(event) => setTopic(event.currentTarget.value)}>
+        {TOPICS.map(([name]) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+      <input
+        class="input mono"
+        aria-label="Key of the object"
+        placeholder="Key, or empty for all"
+        value={key}
+        spellcheck={false}
+        autocomplete="off"
+        onInput={(event) => setKey(event.currentTarget.value)}
+      />
+      <Button type="submit" icon="plus">
+        Add filter
+      </Button>
+      <select
+        class="input"
+        aria-label="Namespace of the events"
+        value={filters.namespace}
+        onChange={(event) => onChange({ ...filters, namespace: event.currentTarget.value })}
+      >
+        {namespace !== "*" && <option value={namespace}>Namespace {namespace}</option>}
+        <option value="*">All namespaces</option>
+      </select>
+      <select
+        class="input"
+        aria-label="Where the stream begins"
+        value={filters.from}
+        onChange={(event) => onChange({ ...filters, from: event.currentTarget.value as Filters["from"] })}
+      >
+        <option value="backlog">With the backlog</option>
+        <option value="now">From now on</option>
+      </select>
+      <ul class="events-chips" aria-label="Topics that are followed">
+        {topics.length === 0 && <li class="muted">All topics</li>}
+        {topics.map((filter) => (
+          <li key={filter} class="events-chip">
+            <span class="mono">{filter}</span>
+            <IconButton
+              icon="close"
+              label={`Remove the filter ${filter}`}
+              onClick={() => onChange({ ...filters, topics: topics.filter((other) => other !== filter) })}
+            />
+          </li>
+        ))}
+      </ul>
+    </form>
+  );
+}

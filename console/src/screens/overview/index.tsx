@@ -1,0 +1,153 @@
+import { ApiError, api } from "../../api/client.ts";
+import { caller } from "../../api/session.ts";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { Countdown } from "../../components/moments.tsx";
+import { Card, Facts, Page } from "../../components/page.tsx";
+import { Loading } from "../../components/states.tsx";
+import { Status } from "../../components/status.tsx";
+import { useResource } from "../../lib/resource.ts";
+import { plural } from "../../lib/text.ts";
+import { minute } from "../../lib/time.ts";
+import { Areas } from "./areas.tsx";
+import { Checklist } from "./checklist.tsx";
+import { Figures } from "./figures.ts";
+import {
+  type Finding,
+  findingsOfCaller,
+  findingsOfFigures,
+  findingsOfHealth,
+  waiting,
+  worstFirst,
+} from "./findings.ts";
+
+const EVERY_MS = 10_000;
+
+/** Is everything well, what waits, what failed, what ends soon. */
+export default function OverviewScreen() {
+  const health = useResource(
+    ["health"],
+    (signal) => api("GET /v1/sys/health", { signal, accept: [501, 503], anonymous: true, namespace: "" }),
+    { everyMs: EVERY_MS },
+  );
+  const figures = useResource(["metrics"], readFigures, { everyMs: EVERY_MS });
+  const findings = worstFirst([
+    ...(health.value ? findingsOfHealth(health.value) : []),
+    ...(figures.value ? findingsOfFigures(figures.value) : []),
+    ...findingsOfCaller(caller.value, minute.value),
+  ]);
+  const work = figures.value ? waiting(figures.value) : [];
+  return (
+    <Page title="Overview" about={health.value && `${health.value.cluster_name}, version ${health.value.version}`}>
+      {health.error !== null && <ErrorPanel error={health.error} onRetry={health.reload} />}
+      {health.value ? (
+        <Verdict findings={findings} isPartial={figures.value === null} />
+      ) : (
+        health.error === null && <Loading label="Reading the health" />
+      )}
+      {figures.value && <Areas figures={figures.value} />}
+      {figures.error !== null && (
+        <ErrorPanel error={figures.error} onRetry={figures.reload} title="The figures could not be read" />
+      )}
+      <div class="overview-columns">
+        <div class="stack">
+          <Findings
+            title="Needs attention"
+            findings={findings}
+            none="Nothing. Failures of sync, leases, nodes, volumes and delivery would be listed here."
+          />
+          {figures.value && <Findings title="Waiting" findings={work} none="Nothing is under way." />}
+        </div>
+        <div class="stack">
+          <Checklist />
+          <Card title="Your token">
+            {caller.value && (
+              <Facts
+                facts={[
+                  ["Name", caller.value.name],
+                  ["Ends", caller.value.expires === null ? "never" : <Countdown to={caller.value.expires} />],
+                  ["Policies", caller.value.policies.join(", ")],
+                  ["Namespace", caller.value.namespace || "root"],
+                ]}
+              />
+            )}
+          </Card>
+          <Card title="More">
+            <ul class="overview-links">
+              <li>
+                <a href="/docs" target="_blank" rel="noreferrer">
+                  API documentation
+                </a>
+              </li>
+              <li>
+                <a href="/v1/openapi.json" target="_blank" rel="noreferrer">
+                  OpenAPI document
+                </a>
+              </li>
+              <li class="muted">
+                Metrics for Prometheus: <code>/v1/metrics</code>, with a token that has{" "}
+                <code>agent {'{ policy = "read" }'}</code>
+              </li>
+            </ul>
+          </Card>
+        </div>
+      </div>
+    </Page>
+  );
+}
+
+/** Null for a caller who may not read them. */
+async function readFigures(signal: AbortSignal): Promise<Figures | null> {
+  try {
+    return new Figures(await api("GET /v1/metrics", { query: { format: "json" }, namespace: "default", signal }));
+  } catch (failure) {
+    if (failure instanceof ApiError && failure.isDenied) return null;
+    throw failure;
+  }
+}
+
+function Verdict({ findings, isPartial }: { readonly findings: readonly Finding[]; readonly isPartial: boolean }) {
+  const bad = findings.filter(({ tone }) => tone === "bad").length;
+  const warnings = findings.length - bad;
+  const parts = [bad > 0 ? plural(bad, "failure") : "", warnings > 0 ? plural(warnings, "warning") : ""].filter(
+    Boolean,
+  );
+  return (
+    <div class="overview-verdict">
+      {findings.length === 0 ? (
+        <Status tone="ok">Everything works</Status>
+      ) : (
+        <Status tone={bad > 0 ? "bad" : "warn"}>{parts.join(", ")}</Status>
+      )}
+      {isPartial && (
+        <span class="muted">Your token may not read the figures of the deployment; only its health is shown.</span>
+      )}
+    </div>
+  );
+}
+
+function Findings({
+  title,
+  findings,
+  none,
+}: {
+  readonly title: string;
+  readonly findings: readonly Finding[];
+  readonly none: string;
+}) {
+  return (
+    <Card title={title} flush>
+      {findings.length === 0 ? (
+        <p class="overview-none muted">{none}</p>
+      ) : (
+        <ul class="overview-findings">
+          {findings.map(({ tone, word, text, href: address }) => (
+            <li key={text}>
+              <Status tone={tone}>{word}</Status>
+              {address ? <a href={address}>{text}</a> : <span>{text}</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,35 @@
+/** Addresses of the screen: `/ui/secrets`, `/ui/secrets/MOUNT`, `/ui/secrets/MOUNT/at/PATH/OF/SECRET`. */
+import type { Schemas } from "../../api/client.ts";
+import { href, place } from "../../app/router.ts";
+
+export interface KvMount {
+  /** Without the slash at its end. */
+  readonly path: string;
+  readonly version: 1 | 2;
+  readonly description: string;
+  /** Null for callers who may only see that the mount exists. */
+  readonly details: Schemas["Mount"] | null;
+}
+
+const AT = "at";
+
+export interface SecretsPlace {
+  readonly mount: string | null;
+  /** Path of the selected secret; null for none. */
+  readonly secret: string | null;
+}
+
+/** The part of the tree that the address selects. Reads the router's signal. */
+export function secretsPlace(): SecretsPlace {
+  const [mount = null, marker, ...path] = place.value.segments;
+  return { mount, secret: marker === AT && path.length > 0 ? path.join("/") : null };
+}
+
+export const mountHref = (mount: string): string => href("secrets", [mount]);
+
+export const secretHref = (mount: string, path: string, query: Readonly<Record<string, string | null>> = {}): string =>
+  href("secrets", [mount, AT, ...path.split("/")], query);
+
+export const parentOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);
+
+export const baseOf = (path: string): string => path.slice(path.replace(/\/$/, "").lastIndexOf("/") + 1);

@@ -1,0 +1,185 @@
+import { useState } from "preact/hooks";
+import { ApiError } from "../../api/client.ts";
+import { go, href } from "../../app/router.ts";
+import { Button } from "../../components/button.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { SearchInput } from "../../components/field.tsx";
+import { Icon } from "../../components/icons.tsx";
+import { Menu } from "../../components/menu.tsx";
+import { Page } from "../../components/page.tsx";
+import { Empty } from "../../components/states.tsx";
+import { VirtualList } from "../../components/virtual-list.tsx";
+import { plural } from "../../lib/text.ts";
+import { type KvMount, parentOf, secretHref } from "./addresses.ts";
+import { disableMount, MountSettings } from "./mount-settings.tsx";
+import { OpenByName } from "./open-by-name.tsx";
+import { matching, useNameIndex } from "./search.ts";
+import { Secret } from "./secret.tsx";
+import { SecretEditor } from "./secret-editor.tsx";
+import { PlainSecret } from "./secret-v1.tsx";
+import { TreeView } from "./tree.tsx";
+import { type Tree, useTree } from "./tree-state.ts";
+
+interface BrowserProps {
+  readonly mount: KvMount;
+  readonly secret: string | null;
+  readonly onMountChange: () => void;
+}
+
+/** The tree of a mount beside the selected secret. On narrow screens one of the two is shown. */
+export function Browser({ mount, secret, onMountChange }: BrowserProps) {
+  const tree = useTree(mount, secret);
+  const [dialog, setDialog] = useState<"new" | "settings" | null>(null);
+  const close = (): void => setDialog(null);
+  const disable = (): void => {
+    void disableMount(mount).then((isDone) => {
+      if (!isDone) return;
+      onMountChange();
+      go(href("secrets"));
+    });
+  };
+  const actions = (
+    <>
+      <Button kind="primary" icon="plus" onClick={() => setDialog("new")}>
+        New secret
+      </Button>
+      <Menu
+        label="More about the engine"
+        items={[
+          { label: "Settings of the engine", icon: "edit", onSelect: () => setDialog("settings") },
+          { label: "Read the tree again", icon: "refresh", onSelect: tree.reload },
+          { label: "Disable the engine", icon: "trash", onSelect: disable, isDangerous: true },
+        ]}
+      />
+    </>
+  );
+  const changed = (path: string | null): void => {
+    tree.reload();
+    if (path === null) go(href("secrets", [mount.path]));
+  };
+  return (
+    <Page
+      title={`${mount.path}/`}
+      crumbs={[{ label: "Secrets", href: href("secrets") }]}
+      about={mount.description}
+      actions={actions}
+    >
+      <div class={secret === null ? "secrets-split" : "secrets-split secrets-chosen"}>
+        <Sidebar mount={mount} tree={tree} selected={secret} onNew={() => setDialog("new")} />
+        <div class="secrets-detail">
+          {secret === null ? (
+            <div class="card">
+              <Empty title={tree.isEmpty ? "No secret yet" : "Select a secret"}>
+                {tree.isEmpty
+                  ? "Write the first one with New secret."
+                  : "Its versions, metadata and destinations are shown here. Values stay hidden until you reveal them."}
+              </Empty>
+            </div>
+          ) : mount.version === 2 ? (
+            <Secret key={secret} mount={mount} path={secret} onChange={changed} />
+          ) : (
+            <PlainSecret key={secret} mount={mount} path={secret} onChange={changed} />
+          )}
+        </div>
+      </div>
+      {dialog === "new" && (
+        <SecretEditor
+          mount={mount}
+          path={null}
+          folder={secret === null ? "" : parentOf(secret)}
+          onClose={close}
+          onDone={(path) => {
+            tree.reload();
+            go(secretHref(mount.path, path));
+          }}
+        />
+      )}
+      {dialog === "settings" && <MountSettings mount={mount} onClose={close} onDone={onMountChange} />}
+    </Page>
+  );
+}
+
+interface SidebarProps {
+  readonly mount: KvMount;
+  readonly tree: Tree;
+  readonly selected: string | null;
+  readonly onNew: () => void;
+}
+
+function Sidebar({ mount, tree, selected }: SidebarProps) {
+  const [words, setWords] = useState("");
+  const isSearching = words.trim() !== "";
+  const isListable = !(tree.error instanceof ApiError && tree.error.isDenied);
+  return (
+    <section class="secrets-side card" aria-label="Secrets of the engine">
+      {isListable && (
+        <div class="secrets-search">
+          <SearchInput label="Search all secrets by name" placeholder="Search" value={words} onChange={setWords} />
+        </div>
+      )}
+      {!isListable ? (
+        <OpenByName mount={mount.path} />
+      ) : isSearching ? (
+        <SearchResults mount={mount} words={words} selected={selected} />
+      ) : tree.error !== null ? (
+        <ErrorPanel error={tree.error} onRetry={tree.reload} />
+      ) : tree.isEmpty ? (
+        <p class="secrets-side-note muted">No secret yet.</p>
+      ) : (
+        <TreeView tree={tree} mount={mount.path} selected={selected} />
+      )}
+    </section>
+  );
+}
+
+const SHOWN = 2_000;
+
+function SearchResults({
+  mount,
+  words,
+  selected,
+}: {
+  readonly mount: KvMount;
+  readonly words: string;
+  readonly selected: string | null;
+}) {
+  const index = useNameIndex(mount, true);
+  const found = matching(index.paths, words, SHOWN);
+  const progress = index.isReading
+    ? `${plural(index.foldersRead, "folder")} read, ${index.foldersLeft} left …`
+    : `${plural(found.length, "secret")} in ${plural(index.foldersRead, "folder")}`;
+  return (
+    <>
+      <p class="secrets-side-note muted small" role="status">
+        {progress}
+        {index.foldersRefused > 0 && `; ${plural(index.foldersRefused, "folder")} may not be listed`}
+        {!index.isReading && index.foldersLeft > 0 && (
+          <Button kind="quiet" onClick={index.readOn}>
+            Search {index.foldersLeft} more
+          </Button>
+        )}
+      </p>
+      <VirtualList
+        rows={found}
+        rowPx={30}
+        keyOf={(path) => path}
+        role="list"
+        label="Secrets found"
+        className="secrets-tree"
+        render={(path) => (
+          <div role="listitem">
+            <a
+              class="secrets-tree-row"
+              href={secretHref(mount.path, path)}
+              aria-current={path === selected ? "true" : undefined}
+              title={path}
+            >
+              <Icon name="key" size={12} />
+              <span class="secrets-tree-name">{path}</span>
+            </a>
+          </div>
+        )}
+      />
+    </>
+  );
+}

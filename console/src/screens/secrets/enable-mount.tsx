@@ -1,0 +1,72 @@
+import { useState } from "preact/hooks";
+import { api, wireRequest } from "../../api/client.ts";
+import { go, href } from "../../app/router.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { SelectField, TextField } from "../../components/field.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction } from "../../lib/resource.ts";
+import { mountHref } from "./addresses.ts";
+
+const KINDS = [
+  { value: "kv-2", label: "Key/value with versions" },
+  { value: "kv-1", label: "Key/value, one value a path" },
+  { value: "cloud-b", label: "Azure credentials" },
+];
+
+/** Creates a secrets engine. */
+export function EnableMount({ onClose, onDone }: { readonly onClose: () => void; readonly onDone: () => void }) {
+  const [kind, setKind] = useState("kv-2");
+  const [path, setPath] = useState("");
+  const [description, setDescription] = useState("");
+  const version = /^kv-(\d)$/.exec(kind)?.[1];
+  const type = version ? "kv" : "cloud-b";
+  const mount = path.trim().replace(/^\/|\/$/g, "");
+  const options = {
+    path: { path: mount || "PATH" },
+    body: { type, ...(description ? { description } : {}), ...(version ? { options: { version } } : {}) },
+  } as const;
+  const enable = useAction(async () => {
+    await api("POST /v1/sys/mounts/{path}", options);
+    toast(`The engine ${mount} is enabled.`);
+    onDone();
+    onClose();
+    go(type === "kv" ? mountHref(mount) : href("credentials", [mount]));
+  });
+  const footer = (
+    <>
+      <Button onClick={onClose}>Cancel</Button>
+      <Button kind="primary" type="submit" form="enable-mount" isBusy={enable.isBusy}>
+        Enable the engine
+      </Button>
+    </>
+  );
+  return (
+    <Dialog title="Enable a secrets engine" onClose={onClose} footer={footer} shape="side">
+      <form
+        id="enable-mount"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void enable.run();
+        }}
+      >
+        <SelectField label="Kind" value={kind} onChange={setKind} options={KINDS} />
+        <TextField
+          label="Path"
+          value={path}
+          onChange={setPath}
+          required
+          mono
+          autofocus
+          placeholder="team/app"
+          hint="Policies and requests name it. It may have slashes."
+        />
+        <TextField label="Description" value={description} onChange={setDescription} />
+      </form>
+      {enable.error !== null && <ErrorPanel error={enable.error} />}
+      <AsCommand request={wireRequest("POST /v1/sys/mounts/{path}", options)} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,29 @@
+import { Page } from "../../components/page.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { useResource } from "../../lib/resource.ts";
+import { mountHref, secretsPlace } from "./addresses.ts";
+import { Browser } from "./browser.tsx";
+import { MountList } from "./mounts.tsx";
+import { readMounts } from "./reads.ts";
+
+/** Secrets: mounts, and the tree of one mount with the selected secret. */
+export default function SecretsScreen() {
+  const mounts = useResource(["mounts"], readMounts);
+  const { mount: path, secret } = secretsPlace();
+  if (path === null) return <MountList mounts={mounts} />;
+  return (
+    <Loaded resource={mounts} label="Reading the mount">
+      {({ kv }) => {
+        const mount = kv.find((entry) => entry.path === path);
+        if (mount) return <Browser key={path} mount={mount} secret={secret} onMountChange={mounts.reload} />;
+        return (
+          <Page title={path} crumbs={[{ label: "Secrets", href: mountHref("") }]}>
+            <Empty title="There is no such key/value mount in this namespace">
+              It may be in another namespace, or your token has no right below it.
+            </Empty>
+          </Page>
+        );
+      }}
+    </Loaded>
+  );
+}

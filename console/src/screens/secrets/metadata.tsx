@@ -1,0 +1,126 @@
+import schema from "schema:POST /v1/secret/metadata/{path}";
+import { useState } from "preact/hooks";
+import { ApiError, api, type Schemas, wireRequest } from "../../api/client.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { Ago } from "../../components/moments.tsx";
+import { Card, Facts } from "../../components/page.tsx";
+import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { type Resource, useAction } from "../../lib/resource.ts";
+import { fieldProblems } from "../../lib/schema.ts";
+import type { At } from "./secret.tsx";
+
+type Found = Schemas["SecretMetadata"];
+
+/** Settings of the secret and its custom metadata. */
+export function Metadata({ at, metadata }: { readonly at: At; readonly metadata: Resource<Found | null> }) {
+  const [isEditing, setEditing] = useState(false);
+  return (
+    <Loaded resource={metadata} label="Reading the metadata">
+      {(found) => {
+        if (found === null) return <Empty title="No metadata" />;
+        const custom = Object.entries(found.custom_metadata ?? {});
+        return (
+          <>
+            <Card
+              title="Settings"
+              actions={
+                <Button icon="edit" onClick={() => setEditing(true)}>
+                  Change the metadata
+                </Button>
+              }
+            >
+              <Facts
+                facts={[
+                  ["First written", <Ago key="created" at={found.created_time} />],
+                  ["Last change", <Ago key="updated" at={found.updated_time} />],
+                  ["Newest version", found.current_version],
+                  ["Versions kept", found.max_versions === 0 ? "as the engine says" : found.max_versions],
+                  ["Writes name a version", found.cas_required ? "required" : "optional"],
+                  [
+                    "Versions delete themselves",
+                    found.delete_version_after === "0s" ? "never" : `after ${found.delete_version_after}`,
+                  ],
+                ]}
+              />
+            </Card>
+            <Card title="Custom metadata">
+              {custom.length === 0 ? (
+                <p class="muted">None. Pairs such as an owner or a ticket belong here; they are not secret.</p>
+              ) : (
+                <Facts facts={custom.map(([name, value]) => [name, value] as const)} />
+              )}
+            </Card>
+            {isEditing && (
+              <MetadataEditor at={at} found={found} onClose={() => setEditing(false)} onDone={metadata.reload} />
+            )}
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function MetadataEditor({
+  at,
+  found,
+  onClose,
+  onDone,
+}: {
+  readonly at: At;
+  readonly found: Found;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}) {
+  const [value, setValue] = useState<FormValue>({
+    ...(found.max_versions > 0 ? { max_versions: found.max_versions } : {}),
+    ...(found.cas_required ? { cas_required: true } : {}),
+    ...(found.delete_version_after === "0s" ? {} : { delete_version_after: found.delete_version_after }),
+    ...(found.custom_metadata ? { custom_metadata: found.custom_metadata } : {}),
+  });
+  // What was cleared in the form is cleared at the service, too.
+  const body = { max_versions: 0, cas_required: false, delete_version_after: "0s", custom_metadata: {}, ...value };
+  const save = useAction(async () => {
+    await api("POST /v1/secret/metadata/{path}", { ...at, body });
+    toast("The metadata is written.");
+    onDone();
+    onClose();
+  });
+  const footer = (
+    <>
+      <Button onClick={onClose}>Cancel</Button>
+      <Button kind="primary" type="submit" form="metadata" isBusy={save.isBusy}>
+        Write the metadata
+      </Button>
+    </>
+  );
+  return (
+    <Dialog title="Change the metadata" onClose={onClose} footer={footer} shape="side">
+      <form
+        id="metadata"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save.run();
+        }}
+      >
+        <SchemaForm
+          schema={schema}
+          value={value}
+          onChange={setValue}
+          first={["custom_metadata"]}
+          problems={save.error instanceof ApiError ? fieldProblems(save.error.messages) : {}}
+          texts={{
+            cas_required: { label: "Every write names the version that it replaces", hint: "" },
+            delete_version_after: { placeholder: "720h" },
+          }}
+        />
+      </form>
+      {save.error !== null && <ErrorPanel error={save.error} />}
+      <AsCommand request={wireRequest("POST /v1/secret/metadata/{path}", { ...at, body })} />
+    </Dialog>
+  );
+}

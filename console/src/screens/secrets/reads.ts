@@ -1,0 +1,118 @@
+/** Reads of mounts and secrets. Version 1 and version 2 of the engine differ in their paths only here. */
+import { ApiError, api, type Schemas } from "../../api/client.ts";
+import type { KvMount } from "./addresses.ts";
+
+export interface OtherMount {
+  readonly path: string;
+  readonly type: string;
+  readonly description: string;
+}
+
+export interface Mounts {
+  readonly kv: readonly KvMount[];
+  readonly others: readonly OtherMount[];
+}
+
+/** Engines that hold nothing of people's own. */
+const INTERNAL = new Set(["cubbyhole", "identity", "system"]);
+
+export async function readMounts(signal?: AbortSignal): Promise<Mounts> {
+  const { data } = await api("GET /v1/sys/internal/ui/mounts", { signal });
+  const all = Object.entries(data.secret).map(([path, mount]) => ({ ...mount, path: path.replace(/\/$/, "") }));
+  const kv = all
+    .filter(({ type }) => type === "kv")
+    .map((mount): KvMount => {
+      const details = "accessor" in mount ? mount : null;
+      return {
+        path: mount.path,
+        description: mount.description,
+        version: mount.options?.["version"] === "2" ? 2 : 1,
+        details,
+      };
+    });
+  return { kv, others: all.filter(({ type }) => type !== "kv" && !INTERNAL.has(type)) };
+}
+
+export const FOLDER_PAGE = 1_000;
+
+export interface FolderPage {
+  /** Names in the folder; those of folders end with a slash. */
+  readonly names: readonly string[];
+  /** The name behind which the next page begins; null on the last one. */
+  readonly next: string | null;
+}
+
+/** A page of a folder. @param folder empty, or with a slash at its end */
+export async function listFolder(
+  { path: mount, version }: KvMount,
+  folder: string,
+  after: string | null,
+  signal?: AbortSignal,
+): Promise<FolderPage> {
+  const shared = { mount, query: { limit: FOLDER_PAGE, ...(after === null ? {} : { after }) }, signal };
+  const path = folder.replace(/\/$/, "");
+  try {
+    const { data } = await (version === 2
+      ? path === ""
+        ? api("LIST /v1/secret/metadata", shared)
+        : api("LIST /v1/secret/metadata/{path}", { ...shared, path: { path } })
+      : path === ""
+        ? api("LIST /v1/kv-v1", shared)
+        : api("LIST /v1/kv-v1/{path}", { ...shared, path: { path } }));
+    const names = data.keys;
+    return { names, next: names.length >= FOLDER_PAGE ? (names.at(-1) ?? null) : null };
+  } catch (failure) {
+    // An empty folder is none.
+    if (failure instanceof ApiError && failure.isMissing) return { names: [], next: null };
+    throw failure;
+  }
+}
+
+export type SecretData = Readonly<Record<string, unknown>>;
+
+export interface Version {
+  /** Null for a version that is deleted or destroyed. */
+  readonly data: SecretData | null;
+  readonly metadata: Schemas["SecretVersion"];
+}
+
+/** One version of a secret; 0 is the newest. Null when there is no such secret. */
+export async function readVersion(
+  mount: string,
+  path: string,
+  version: number,
+  signal?: AbortSignal,
+): Promise<Version | null> {
+  const query = version > 0 ? { version } : {};
+  const { data } = (await api("GET /v1/secret/data/{path}", {
+    ...{ mount, path: { path }, query, signal, accept: [404], sensitive: true },
+  })) as { data?: Version };
+  return data ?? null;
+}
+
+/** Metadata of a secret, versions included. Null when there is no such secret. */
+export async function readMetadata(
+  mount: string,
+  path: string,
+  signal?: AbortSignal,
+): Promise<Schemas["SecretMetadata"] | null> {
+  try {
+    return (await api("GET /v1/secret/metadata/{path}", { mount, path: { path }, signal })).data;
+  } catch (failure) {
+    if (failure instanceof ApiError && failure.isMissing) return null;
+    throw failure;
+  }
+}
+
+export type VersionState = "live" | "deleted" | "destroyed";
+
+export function stateOf({
+  deletion_time,
+  destroyed,
+}: {
+  readonly deletion_time: string;
+  readonly destroyed: boolean;
+}): VersionState {
+  if (destroyed) return "destroyed";
+  return deletion_time !== "" && Date.parse(deletion_time) <= Date.now() ? "deleted" : "live";
+}

@@ -1,0 +1,87 @@
+/** Names of all secrets of a mount, read folder by folder while a search is open. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { KvMount } from "./addresses.ts";
+import { listFolder } from "./reads.ts";
+
+export interface NameIndex {
+  /** Paths of the secrets that were found so far. */
+  readonly paths: readonly string[];
+  readonly foldersRead: number;
+  readonly foldersLeft: number;
+  /** Folders whose names the caller may not list. */
+  readonly foldersRefused: number;
+  readonly isReading: boolean;
+  /** Reads on after the bound was reached. */
+  readonly readOn: () => void;
+}
+
+/** Requests before the search asks whether it shall go on. */
+const BOUND = 300;
+const AT_ONCE = 4;
+
+interface Walk {
+  readonly queue: { readonly folder: string; readonly after: string | null }[];
+  readonly paths: string[];
+  read: number;
+  refused: number;
+}
+
+const begun = (): Walk => ({ queue: [{ folder: "", after: null }], paths: [], read: 0, refused: 0 });
+
+/** @param isOpen nothing is read before a search is */
+export function useNameIndex(mount: KvMount, isOpen: boolean): NameIndex {
+  const walk = useRef(begun());
+  const [budget, setBudget] = useState(BOUND);
+  const [, setRound] = useState(0);
+  const [isReading, setReading] = useState(false);
+  useEffect(() => {
+    if (!isOpen) return;
+    const aborting = new AbortController();
+    const state = walk.current;
+    const readNext = async (): Promise<void> => {
+      for (let next = state.queue.shift(); next; next = state.read < budget ? state.queue.shift() : undefined) {
+        try {
+          const page = await listFolder(mount, next.folder, next.after, aborting.signal);
+          for (const name of page.names)
+            if (name.endsWith("/")) state.queue.push({ folder: `${next.folder}${name}`, after: null });
+            else state.paths.push(`${next.folder}${name}`);
+          if (page.next !== null) state.queue.unshift({ folder: next.folder, after: page.next });
+        } catch {
+          if (aborting.signal.aborted) {
+            state.queue.unshift(next);
+            return;
+          }
+          state.refused++;
+        }
+        state.read++;
+        setRound((round) => round + 1);
+      }
+    };
+    const perform = async (): Promise<void> => {
+      setReading(true);
+      // Readers that find the queue empty end, although the others may still fill it.
+      while (state.queue.length > 0 && state.read < budget && !aborting.signal.aborted)
+        await Promise.all(Array.from({ length: AT_ONCE }, readNext));
+      if (!aborting.signal.aborted) setReading(false);
+    };
+    void perform();
+    return () => aborting.abort();
+  }, [isOpen, budget]);
+  const { paths, queue, read, refused } = walk.current;
+  return {
+    ...{ paths, foldersRead: read, foldersLeft: queue.length, foldersRefused: refused, isReading },
+    readOn: () => setBudget((before) => before + BOUND),
+  };
+}
+
+/** Paths with all the words, at most `limit` of them. */
+export function matching(paths: readonly string[], words: string, limit: number): string[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const found: string[] = [];
+  for (const path of paths) {
+    const text = path.toLowerCase();
+    if (wanted.every((word) => text.includes(word))) found.push(path);
+    if (found.length >= limit) break;
+  }
+  return found;
+}

@@ -1,0 +1,206 @@
+import { useState } from "preact/hooks";
+import { api, wireRequest } from "../../api/client.ts";
+import { withoutValues } from "../../api/request-log.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { Checkbox, TextField } from "../../components/field.tsx";
+import { KeyValue, type Pair, pair, pairsProblem } from "../../components/key-value.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { parseExact, shown } from "../../lib/exact-json.ts";
+import { useAction } from "../../lib/resource.ts";
+import type { KvMount } from "./addresses.ts";
+import type { SecretData } from "./reads.ts";
+
+interface EditorProps {
+  readonly mount: KvMount;
+  /** Null for a new secret. */
+  readonly path: string | null;
+  /** Where a new secret begins. */
+  readonly folder: string;
+  /** Present values; absent for a new secret, and where the caller may not read them. */
+  readonly current?: SecretData | undefined;
+  /** Number of the newest version. */
+  readonly version?: number | undefined;
+  readonly onClose: () => void;
+  readonly onDone: (path: string) => void;
+}
+
+/** Values that were no text stay what they were, as long as what is typed is JSON. */
+function typedValue({ name, value }: Pair, current: SecretData): unknown {
+  if (!(name in current) || typeof current[name] === "string") return value;
+  try {
+    return parseExact(value);
+  } catch {
+    return value;
+  }
+}
+
+function mergePatch(current: SecretData, data: SecretData): SecretData {
+  const changed = Object.entries(data).filter(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(current[name]),
+  );
+  const removed = Object.keys(current).filter((name) => !(name in data));
+  return Object.fromEntries([...changed, ...removed.map((name) => [name, null] as const)]);
+}
+
+/** Writes a secret: a new one, or a new version. */
+export function SecretEditor({ mount, path, folder, current, version, onClose, onDone }: EditorProps) {
+  const isNew = path === null;
+  const isVersioned = mount.version === 2;
+  const [typedPath, setTypedPath] = useState(folder);
+  const [pairs, setPairs] = useState<readonly Pair[]>(() => {
+    const entries = Object.entries(current ?? {});
+    return entries.length > 0 ? entries.map(([name, value]) => pair(name, shown(value))) : [pair()];
+  });
+  const [json, setJson] = useState<string | null>(null);
+  const [isPatch, setPatch] = useState(!isNew && isVersioned && current === undefined);
+  const [isGuarded, setGuarded] = useState(true);
+
+  const name = (path ?? typedPath).trim().replace(/^\/|\/$/g, "");
+  const dataOfPairs = (): SecretData =>
+    Object.fromEntries(
+      pairs.filter((entry) => entry.name !== "").map((entry) => [entry.name, typedValue(entry, current ?? {})]),
+    );
+  const read = (): SecretData => {
+    if (json === null) {
+      const problem = pairsProblem(pairs);
+      if (problem) throw new Error(problem);
+      return dataOfPairs();
+    }
+    const parsed = parseExact(json);
+    if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
+      throw new Error("The JSON must be an object.");
+    return parsed as SecretData;
+  };
+  const cas = isNew ? 0 : version;
+  const options = isVersioned && isGuarded && cas !== undefined ? { options: { cas } } : {};
+  const requestOf = (data: SecretData) => ({
+    mount: mount.path,
+    path: { path: name || "PATH" },
+    body: { data: isPatch ? mergePatch(current ?? {}, data) : data, ...options },
+  });
+  const save = useAction(async () => {
+    const data = read();
+    if (!isVersioned)
+      await api("POST /v1/kv-v1/{path}", { mount: mount.path, path: { path: name }, body: data, sensitive: true });
+    else if (isPatch) await api("PATCH /v1/secret/data/{path}", { ...requestOf(data), sensitive: true });
+    else await api("POST /v1/secret/data/{path}", { ...requestOf(data), sensitive: true });
+    toast(`${name} is written.`);
+    onDone(name);
+    onClose();
+  });
+  const preview = () => {
+    let data: SecretData;
+    try {
+      data = withoutValues(read()) as SecretData;
+    } catch {
+      data = { "…": "…" };
+    }
+    if (!isVersioned)
+      return wireRequest("POST /v1/kv-v1/{path}", { mount: mount.path, path: { path: name || "PATH" }, body: data });
+    const request = requestOf({});
+    const body = {
+      ...request.body,
+      data: isPatch
+        ? (withoutValues(mergePatch(current ?? {}, json === null ? dataOfPairs() : data)) as SecretData)
+        : data,
+    };
+    return isPatch
+      ? wireRequest("PATCH /v1/secret/data/{path}", { ...request, body })
+      : wireRequest("POST /v1/secret/data/{path}", { ...request, body });
+  };
+  const footer = (
+    <>
+      <Button onClick={onClose}>Cancel</Button>
+      <Button kind="primary" type="submit" form="secret" isBusy={save.isBusy}>
+        {isNew ? "Write the secret" : isVersioned ? "Write the new version" : "Write the values"}
+      </Button>
+    </>
+  );
+  return (
+    <Dialog title={isNew ? "New secret" : `Write ${name}`} onClose={onClose} footer={footer} shape="side">
+      <form
+        id="secret"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save.run();
+        }}
+      >
+        {isNew && (
+          <TextField
+            label="Path"
+            value={typedPath}
+            onChange={setTypedPath}
+            required
+            mono
+            autofocus
+            placeholder="app/database"
+            hint={`In ${mount.path}/. Slashes make folders.`}
+          />
+        )}
+        {!isNew && current === undefined && (
+          <p class="notice">The present values cannot be read, so the editor begins empty.</p>
+        )}
+        <div class="row">
+          <div class="segments" role="group" aria-label="Form of the values">
+            <button
+              type="button"
+              class="segment"
+              aria-pressed={json === null}
+              onClick={() => {
+                if (json === null) return;
+                try {
+                  setPairs(Object.entries(read()).map(([key, value]) => pair(key, shown(value))));
+                  setJson(null);
+                } catch (failure) {
+                  toast(String(failure), "bad");
+                }
+              }}
+            >
+              Keys and values
+            </button>
+            <button
+              type="button"
+              class="segment"
+              aria-pressed={json !== null}
+              onClick={() => json === null && setJson(JSON.stringify(dataOfPairs(), null, 2))}
+            >
+              JSON
+            </button>
+          </div>
+        </div>
+        {json === null ? (
+          <KeyValue pairs={pairs} onChange={setPairs} noun="key" isSecret />
+        ) : (
+          <textarea
+            class="input mono secrets-json"
+            aria-label="Values as JSON"
+            value={json}
+            spellcheck={false}
+            onInput={(event) => setJson(event.currentTarget.value)}
+          />
+        )}
+        {isVersioned && !isNew && (
+          <Checkbox
+            label="Send only what changed (patch)"
+            hint="Keys that were not touched keep their value, also when another person changed them meanwhile."
+            checked={isPatch}
+            onChange={setPatch}
+          />
+        )}
+        {isVersioned && cas !== undefined && (
+          <Checkbox
+            label={isNew ? "Only if there is no such secret yet" : `Only if version ${cas} is still the newest`}
+            hint="The write is refused otherwise, so that nothing is overwritten unseen."
+            checked={isGuarded}
+            onChange={setGuarded}
+          />
+        )}
+      </form>
+      {save.error !== null && <ErrorPanel error={save.error} />}
+      <AsCommand request={preview()} />
+    </Dialog>
+  );
+}

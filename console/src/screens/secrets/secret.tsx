@@ -1,0 +1,262 @@
+/** One secret of a version 2 engine. */
+import { useState } from "preact/hooks";
+import { ApiError, api, type Schemas, wireRequest } from "../../api/client.ts";
+import { place, setQuery } from "../../app/router.ts";
+import { Button, LinkButton } from "../../components/button.tsx";
+import { confirm } from "../../components/confirm.tsx";
+import { CopyButton } from "../../components/copy.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { Menu } from "../../components/menu.tsx";
+import { Ago } from "../../components/moments.tsx";
+import { Empty, Loading } from "../../components/states.tsx";
+import { Tabs } from "../../components/tabs.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { type Resource, useAction, useResource } from "../../lib/resource.ts";
+import { baseOf, type KvMount, mountHref } from "./addresses.ts";
+import { Destinations } from "./destinations.tsx";
+import { Metadata } from "./metadata.tsx";
+import { readMetadata, readVersion, stateOf, type Version } from "./reads.ts";
+import { SecretEditor } from "./secret-editor.tsx";
+import { ValueTable } from "./value-table.tsx";
+import { Versions } from "./versions.tsx";
+
+interface SecretProps {
+  readonly mount: KvMount;
+  readonly path: string;
+  /** After a write; null when the secret is gone. */
+  readonly onChange: (path: string | null) => void;
+}
+
+export function Secret({ mount, path, onChange }: SecretProps) {
+  const wanted = Number(place.value.query.get("version") ?? 0);
+  const metadata = useResource(["metadata", mount.path, path], (signal) => readMetadata(mount.path, path, signal));
+  const value = useResource(["value", mount.path, path, wanted], (signal) =>
+    readVersion(mount.path, path, wanted, signal),
+  );
+  const [isEditing, setEditing] = useState(false);
+  const reload = (): void => {
+    metadata.reload();
+    value.reload();
+  };
+  const at = { mount: mount.path, path: { path } };
+  const versions = Object.keys(metadata.value?.versions ?? {}).length;
+  const isGone = metadata.value === null && value.value === null;
+
+  const deleteNewest = (): void => {
+    void confirm({
+      title: `Delete the newest version of ${baseOf(path)}?`,
+      text: "Readers get nothing from then on, destinations the version before. It can be brought back with Undelete.",
+      verb: "Delete the newest version",
+      isDangerous: true,
+      request: wireRequest("DELETE /v1/secret/data/{path}", at),
+      perform: () => api("DELETE /v1/secret/data/{path}", at),
+    }).then((isDone) => isDone && reload());
+  };
+  const deleteAll = (): void => {
+    void confirm({
+      title: `Delete ${baseOf(path)} with all its versions?`,
+      text: "Values and metadata are removed for good, also at the destinations that it is synced to. This cannot be undone.",
+      verb: "Delete the secret",
+      isDangerous: true,
+      typed: baseOf(path),
+      request: wireRequest("DELETE /v1/secret/metadata/{path}", at),
+      perform: () => api("DELETE /v1/secret/metadata/{path}", at),
+    }).then((isDone) => {
+      if (!isDone) return;
+      toast(`${path} is deleted.`);
+      onChange(null);
+    });
+  };
+  return (
+    <article aria-label={`Secret ${path}`}>
+      <div class="secrets-head">
+        <div class="with-copy">
+          <span class="secrets-back">
+            <LinkButton href={mountHref(mount.path)} kind="quiet">
+              All secrets
+            </LinkButton>
+          </span>
+          <h2>{path}</h2>
+          <CopyButton text={path} label="the path" />
+        </div>
+        {!isGone && (
+          <div class="row">
+            <Button
+              icon="edit"
+              onClick={() => setEditing(true)}
+              disabled={value.value === undefined && value.error === null}
+            >
+              Write a new version
+            </Button>
+            <Menu
+              label="More about the secret"
+              items={[
+                { label: "Read again", icon: "refresh", onSelect: reload },
+                { label: "Delete the newest version", icon: "trash", onSelect: deleteNewest, isDangerous: true },
+                { label: "Delete the secret", icon: "trash", onSelect: deleteAll, isDangerous: true },
+              ]}
+            />
+          </div>
+        )}
+      </div>
+      {isGone ? (
+        <div class="card">
+          <Empty title="There is no such secret">It was deleted, or was never written.</Empty>
+        </div>
+      ) : (
+        <Tabs
+          label="Parts of the secret"
+          tabs={[
+            {
+              name: "values",
+              label: "Values",
+              content: () => <Values at={at} value={value} metadata={metadata} wanted={wanted} onChange={reload} />,
+            },
+            {
+              name: "versions",
+              label: "Versions",
+              badge: versions || "",
+              content: () => <Versions at={at} metadata={metadata} onChange={reload} />,
+            },
+            { name: "metadata", label: "Metadata", content: () => <Metadata at={at} metadata={metadata} /> },
+            {
+              name: "destinations",
+              label: "Destinations",
+              content: () => (
+                <Destinations mount={mount.path} path={path} newest={metadata.value?.current_version ?? null} />
+              ),
+            },
+          ]}
+        />
+      )}
+      {isEditing && (
+        <SecretEditor
+          mount={mount}
+          path={path}
+          folder=""
+          current={value.value?.data ?? undefined}
+          version={metadata.value?.current_version ?? value.value?.metadata.version}
+          onClose={() => setEditing(false)}
+          onDone={() => {
+            setQuery({ version: null });
+            reload();
+          }}
+        />
+      )}
+    </article>
+  );
+}
+
+export interface At {
+  readonly mount: string;
+  readonly path: { readonly path: string };
+}
+
+interface ValuesProps {
+  readonly at: At;
+  readonly value: Resource<Version | null>;
+  readonly metadata: Resource<Schemas["SecretMetadata"] | null>;
+  readonly wanted: number;
+  readonly onChange: () => void;
+}
+
+function Values({ at, value, metadata, wanted, onChange }: ValuesProps) {
+  const undelete = useAction(async (version: number) => {
+    await api("POST /v1/secret/undelete/{path}", { ...at, body: { versions: [version] } });
+    toast(`Version ${version} is back.`);
+    onChange();
+  });
+  if (value.error !== null) {
+    const isDenied = value.error instanceof ApiError && value.error.isDenied;
+    return (
+      <ErrorPanel
+        error={value.error}
+        onRetry={value.reload}
+        {...(isDenied ? { title: "You may not read the values" } : {})}
+      />
+    );
+  }
+  if (value.value === undefined) return <Loading label="Reading the values" />;
+  const newest = metadata.value?.current_version ?? 0;
+  const chooser = metadata.value && newest > 1 && (
+    <VersionChooser
+      versions={metadata.value.versions}
+      newest={newest}
+      selected={value.value?.metadata.version ?? wanted}
+    />
+  );
+  if (value.value === null)
+    return (
+      <>
+        <div class="toolbar">{chooser}</div>
+        <Empty title={`There is no version ${wanted}`}>
+          It was removed, because the engine keeps a number of versions only.
+        </Empty>
+      </>
+    );
+  const { data, metadata: about } = value.value;
+  const state = stateOf(about);
+  if (data === null || state !== "live")
+    return (
+      <>
+        <div class="toolbar">{chooser}</div>
+        <div class="card">
+          <Empty
+            title={`Version ${about.version} is ${state}`}
+            actions={
+              state === "deleted" && (
+                <Button isBusy={undelete.isBusy} onClick={() => void undelete.run(about.version)}>
+                  Undelete version {about.version}
+                </Button>
+              )
+            }
+          >
+            {state === "deleted"
+              ? "Its values are kept until the version is destroyed."
+              : "Its values are removed for good."}
+          </Empty>
+        </div>
+        {undelete.error !== null && <ErrorPanel error={undelete.error} />}
+      </>
+    );
+  return (
+    <ValueTable key={about.version} data={data}>
+      {chooser}
+      <span class="muted">
+        Version {about.version}, written <Ago at={about.created_time} />
+      </span>
+    </ValueTable>
+  );
+}
+
+function VersionChooser({
+  versions,
+  newest,
+  selected,
+}: {
+  readonly versions: Schemas["SecretMetadata"]["versions"];
+  readonly newest: number;
+  readonly selected: number;
+}) {
+  const options = Object.entries(versions)
+    .map(([name, entry]) => ({ number: Number(name), state: stateOf(entry) }))
+    .sort((a, b) => b.number - a.number);
+  return (
+    <select
+      class="input secrets-version"
+      aria-label="Version"
+      value={selected}
+      onChange={(event) =>
+        setQuery({ version: event.currentTarget.value === String(newest) ? null : event.currentTarget.value })
+      }
+    >
+      {options.map(({ number, state }) => (
+        <option key={number} value={number}>
+          Version {number}
+          {number === newest ? ", newest" : ""}
+          {state === "live" ? "" : `, ${state}`}
+        </option>
+      ))}
+    </select>
+  );
+}

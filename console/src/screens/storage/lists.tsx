@@ -1,0 +1,232 @@
+import { useState } from "preact/hooks";
+import { apiFull, type Schemas } from "../../api/client.ts";
+import { clusterNamespace } from "../../api/namespaces.ts";
+import { csiVolumeHref, hostVolumeHref, pluginHref } from "../../app/cluster-links.ts";
+import { Button } from "../../components/button.tsx";
+import { SearchInput } from "../../components/field.tsx";
+import { Menu } from "../../components/menu.tsx";
+import { Ago } from "../../components/moments.tsx";
+import { Page, Toolbar } from "../../components/page.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { type Column, DataTable } from "../../components/table.tsx";
+import { Tabs } from "../../components/tabs.tsx";
+import { pageOf, useLiveList, useSettled } from "../../lib/live.ts";
+import { sizeText } from "../../lib/text.ts";
+import { NodeLink, useNodes } from "../nodes/node-names.tsx";
+import { Claims, Plugins } from "./other-lists.tsx";
+import { CsiState, HostState } from "./states.tsx";
+import { type Draft, VolumeDialog } from "./volume-dialog.tsx";
+
+type HostStub = Schemas["HostVolumeStub"];
+type CsiStub = Schemas["CsiVolumeStub"];
+
+export function StorageLists() {
+  const [draft, setDraft] = useState<Draft | null>(null);
+  const actions = (
+    <>
+      <Menu
+        label="Register what exists already"
+        items={[
+          { label: "Register a host volume", onSelect: () => setDraft({ kind: "host", how: "register" }) },
+          { label: "Register a CSI volume", onSelect: () => setDraft({ kind: "csi", how: "register" }) },
+        ]}
+      >
+        Register
+      </Menu>
+      <Button icon="plus" onClick={() => setDraft({ kind: "csi", how: "create" })}>
+        Create CSI volume
+      </Button>
+      <Button kind="primary" icon="plus" onClick={() => setDraft({ kind: "host", how: "create" })}>
+        Create host volume
+      </Button>
+    </>
+  );
+  return (
+    <Page
+      title="Storage"
+      about="Host volumes are directories on one node; CSI volumes are storage at a provider, through a plugin."
+      actions={actions}
+    >
+      <Tabs
+        label="Kinds of storage"
+        tabs={[
+          { name: "host", label: "Host volumes", content: () => <HostVolumes onCreate={setDraft} /> },
+          { name: "csi", label: "CSI volumes", content: () => <CsiVolumes onCreate={setDraft} /> },
+          { name: "plugins", label: "Plugins", content: () => <Plugins /> },
+          { name: "claims", label: "Sticky claims", content: () => <Claims /> },
+        ]}
+      />
+      {draft && <VolumeDialog draft={draft} onClose={() => setDraft(null)} />}
+    </Page>
+  );
+}
+
+const namespaceColumn = <Row extends { readonly Namespace: string }>(): Column<Row>[] =>
+  clusterNamespace.value === "*"
+    ? [{ key: "namespace", label: "Namespace", width: "130px", isMinor: true, render: (row) => row.Namespace }]
+    : [];
+
+interface ListProps {
+  readonly onCreate: (draft: Draft) => void;
+}
+
+function HostVolumes({ onCreate }: ListProps) {
+  const [search, setSearch] = useState("");
+  const prefix = useSettled(search.trim());
+  const nodes = useNodes();
+  const list = useLiveList(["host", prefix], async (from, options) => {
+    const query = { type: "host", ...pageOf(from), ...(prefix ? { prefix } : {}) } as const;
+    const { body, nextToken } = await apiFull("GET /v1/volumes", { query, ...options });
+    return { rows: body as HostStub[], next: nextToken };
+  });
+  const columns: Column<HostStub>[] = [
+    { key: "name", label: "Name", render: (row) => row.Name },
+    { key: "state", label: "State", width: "130px", render: ({ State }) => <HostState state={State} /> },
+    {
+      key: "node",
+      label: "Node",
+      width: "18%",
+      isMinor: true,
+      render: (row) => <NodeLink id={row.NodeID} nodes={nodes} />,
+    },
+    {
+      key: "plugin",
+      label: "Plugin",
+      width: "130px",
+      isMinor: true,
+      render: ({ PluginID }) => PluginID || <span class="muted">registered</span>,
+    },
+    {
+      key: "size",
+      label: "Capacity",
+      width: "110px",
+      align: "end",
+      isMinor: true,
+      render: ({ CapacityBytes }) => (CapacityBytes ? sizeText(CapacityBytes) : <span class="muted">not told</span>),
+    },
+    ...namespaceColumn<HostStub>(),
+    { key: "changed", label: "Changed", width: "140px", isMinor: true, render: (row) => <Ago at={row.ModifyTime} /> },
+  ];
+  return (
+    <>
+      <Toolbar>
+        <SearchInput
+          label="Host volumes by the beginning of name or id"
+          value={search}
+          onChange={setSearch}
+          placeholder="Name or id begins with"
+        />
+      </Toolbar>
+      <Loaded resource={list} label="Host volumes">
+        {(rows) => (
+          <DataTable
+            label="Host volumes"
+            rows={rows}
+            columns={columns}
+            keyOf={(row) => row.ID}
+            hrefOf={(row) => hostVolumeHref(row.ID, row.Namespace)}
+            hasMore={list.hasMore}
+            loadMore={list.loadMore}
+            empty={
+              <div class="card">
+                {prefix ? (
+                  <Empty title="No host volume begins with this" />
+                ) : (
+                  <Empty
+                    title="No host volume yet"
+                    actions={
+                      <Button kind="primary" icon="plus" onClick={() => onCreate({ kind: "host", how: "create" })}>
+                        Create the first one
+                      </Button>
+                    }
+                  >
+                    A host volume is a directory on a node that an agent makes. Jobs on that node use it by its name.
+                  </Empty>
+                )}
+              </div>
+            }
+          />
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function CsiVolumes({ onCreate }: ListProps) {
+  const [search, setSearch] = useState("");
+  const prefix = useSettled(search.trim());
+  const list = useLiveList(["csi", prefix], async (from, options) => {
+    const query = { type: "csi", ...pageOf(from), ...(prefix ? { prefix } : {}) } as const;
+    const { body, nextToken } = await apiFull("GET /v1/volumes", { query, ...options });
+    return { rows: body as CsiStub[], next: nextToken };
+  });
+  const columns: Column<CsiStub>[] = [
+    { key: "id", label: "Id", render: (row) => row.ID },
+    { key: "name", label: "Name", width: "18%", isMinor: true, render: (row) => (row.Name === row.ID ? "" : row.Name) },
+    { key: "state", label: "State", width: "150px", render: (volume) => <CsiState volume={volume} /> },
+    {
+      key: "plugin",
+      label: "Plugin",
+      width: "120px",
+      isMinor: true,
+      render: (row) => <a href={pluginHref(row.PluginID)}>{row.PluginID}</a>,
+    },
+    {
+      key: "claims",
+      label: "Claims",
+      width: "160px",
+      isMinor: true,
+      render: ({ CurrentReaders, CurrentWriters }) =>
+        CurrentReaders + CurrentWriters === 0 ? (
+          <span class="muted">not in use</span>
+        ) : (
+          `${CurrentWriters} write, ${CurrentReaders} read`
+        ),
+    },
+    ...namespaceColumn<CsiStub>(),
+    { key: "changed", label: "Changed", width: "140px", isMinor: true, render: (row) => <Ago at={row.ModifyTime} /> },
+  ];
+  return (
+    <>
+      <Toolbar>
+        <SearchInput
+          label="CSI volumes by the beginning of their id"
+          value={search}
+          onChange={setSearch}
+          placeholder="Id begins with"
+        />
+      </Toolbar>
+      <Loaded resource={list} label="CSI volumes">
+        {(rows) => (
+          <DataTable
+            label="CSI volumes"
+            rows={rows}
+            columns={columns}
+            keyOf={(row) => `${row.Namespace} ${row.ID}`}
+            hrefOf={(row) => csiVolumeHref(row.ID, row.Namespace)}
+            hasMore={list.hasMore}
+            loadMore={list.loadMore}
+            empty={
+              <div class="card">
+                {prefix ? (
+                  <Empty title="No CSI volume begins with this" />
+                ) : (
+                  <Empty
+                    title="No CSI volume yet"
+                    actions={
+                      <Button icon="plus" onClick={() => onCreate({ kind: "csi", how: "create" })}>
+                        Create the first one
+                      </Button>
+                    }
+                  >
+                    A CSI volume is made by a plugin that nodes run. The tab Plugins shows which there are.
+                  </Empty>
+                )}
+              </div>
+            }
+          />
+        )}
+      </Loaded>
+    </>
+  );
+}

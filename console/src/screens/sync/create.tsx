@@ -1,0 +1,143 @@
+import { useState } from "preact/hooks";
+import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { go } from "../../app/router.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button, LinkButton } from "../../components/button.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { TextField } from "../../components/field.tsx";
+import { Card, Page } from "../../components/page.tsx";
+import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { Status } from "../../components/status.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction, useResource } from "../../lib/resource.ts";
+import { fieldProblems } from "../../lib/schema.ts";
+import { providerName } from "../../lib/text.ts";
+import { boardHref, createHref, destinationHref } from "./addresses.ts";
+import { readAppNames } from "./apps.tsx";
+import { HIDDEN, type ProviderType, TEXTS, TYPES, withoutSecrets } from "./fields.ts";
+import { intoView, Plan } from "./plan.tsx";
+import type { PlannedObject } from "./reads.ts";
+
+const WRITE = "POST /v1/sys/sync/destinations/{type}/{name}";
+
+/** The provider first, then a form made from its schema. */
+export function CreateDestination({ type }: { readonly type: string }) {
+  const provider = TYPES.find((entry) => entry.type === type);
+  const crumbs = [{ label: "Sync", href: boardHref() }];
+  if (provider)
+    return (
+      <Page
+        title={`New destination: ${providerName(type)}`}
+        crumbs={[...crumbs, { label: "Create destination", href: createHref() }]}
+      >
+        <Form key={type} provider={provider} />
+      </Page>
+    );
+  return (
+    <Page title="Create destination" crumbs={crumbs} about="Where do copies of secrets go?">
+      <ul class="sync-types">
+        {TYPES.map(({ type: name, about }) => (
+          <li key={name}>
+            <a href={createHref(name)}>
+              <strong>{providerName(name)}</strong>
+              <span class="muted">{about}</span>
+              <code>{name}</code>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Page>
+  );
+}
+
+function Form({ provider: { type, schema, first, advanced } }: { readonly provider: ProviderType }) {
+  const [name, setName] = useState("");
+  const [value, setValue] = useState<FormValue>({});
+  const [plan, setPlan] = useState<readonly PlannedObject[] | null>(null);
+  const apps = useResource(["app names"], readAppNames, { skip: type !== "repo-host" });
+  const options = { path: { type, name }, body: value as Record<string, never>, sensitive: true };
+  const preview = useAction(async () => {
+    setPlan(null);
+    const { data } = await api(WRITE, { ...options, query: { dry_run: true } });
+    if ("planned" in data) setPlan(data.planned);
+  });
+  const create = useAction(async () => {
+    await api(WRITE, options);
+    try {
+      const { data } = await api("POST /v1/sys/sync/destinations/{type}/{name}/verify", { path: { type, name } });
+      toast(`${name} is created${data.ok ? "." : ", but:"} ${data.message}`, data.ok ? "ok" : "bad");
+    } catch {
+      toast(`${name} is created. It could not be verified.`, "warn");
+    }
+    go(destinationHref({ type, name }));
+  });
+  const error = create.error ?? preview.error;
+  const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
+  const change = (entered: FormValue): void => {
+    setValue(entered);
+    setPlan(null);
+  };
+  const texts = apps.value ? { ...TEXTS, app_name: { ...TEXTS["app_name"], list: apps.value } } : TEXTS;
+  const isOther = error !== null && !Object.keys(problems).some((field) => field in (schema.properties ?? {}));
+  return (
+    <div class="sync-form">
+      <Card>
+        <form
+          class="form"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void create.run();
+          }}
+        >
+          <TextField
+            label="Name"
+            value={name}
+            onChange={setName}
+            required
+            autofocus
+            placeholder="production"
+            hint="How this service calls the destination."
+          />
+          <SchemaForm
+            schema={schema}
+            value={value}
+            onChange={change}
+            texts={texts}
+            hidden={HIDDEN}
+            first={first}
+            advanced={advanced}
+            problems={problems}
+          />
+          {isOther && <ErrorPanel error={error} />}
+          {plan && (
+            <section aria-label="Preview" class="stack" ref={intoView}>
+              <Status tone="ok">The settings are valid; nothing has changed yet</Status>
+              {plan.length > 0 && <Plan planned={plan} />}
+            </section>
+          )}
+          <div class="row">
+            <Button type="submit" kind="primary" isBusy={create.isBusy}>
+              Create destination
+            </Button>
+            <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={name === ""}>
+              Check without creating
+            </Button>
+            <LinkButton href={boardHref()} kind="quiet">
+              Cancel
+            </LinkButton>
+          </div>
+          <AsCommand
+            request={wireRequest(WRITE, { ...options, body: withoutSecrets(value) as Record<string, never> })}
+          />
+        </form>
+      </Card>
+      <aside class="muted">
+        <p>
+          Creating a destination changes nothing at {providerName(type)}. The credentials are tried right afterwards,
+          without writing anything.
+        </p>
+        <p>Values of secret fields are stored sealed, and never shown again.</p>
+      </aside>
+    </div>
+  );
+}

@@ -1,0 +1,131 @@
+/** Labels, hints and choices of destinations' fields that the schema does not have. */
+import schema from "schema:POST /v1/sys/sync/destinations/{type}/{name}";
+import type { FieldTexts, FormValue } from "../../components/schema-form.tsx";
+import { isSecretName, type JsonSchema } from "../../lib/schema.ts";
+
+export interface ProviderType {
+  readonly type: string;
+  readonly about: string;
+  readonly schema: JsonSchema;
+  /** Fields that cannot change. */
+  readonly fixed: readonly string[];
+  readonly first: readonly string[];
+  readonly advanced: readonly string[];
+}
+
+/** Fields of every type; their defaults are good. */
+const POLICIES = ["granularity", "secret_name_template", "custom_tags", "update_policy", "deletion_policy"];
+
+const ABOUT: Readonly<
+  Record<string, Omit<ProviderType, "type" | "schema" | "advanced"> & { readonly late?: readonly string[] }>
+> = {
+  "cloud-a-sm": {
+    about: "Secrets Manager of an account and region",
+    fixed: ["region"],
+    first: ["region", "access_key_id", "secret_access_key"],
+    late: ["role_arn", "external_id"],
+  },
+  "cloud-b-kv": {
+    about: "A key vault, by an application's client secret",
+    fixed: ["key_vault_uri", "tenant_id", "cloud"],
+    first: ["key_vault_uri"],
+    late: ["cloud"],
+  },
+  "cloud-c-sm": {
+    about: "Secret Manager of a project, by a service account's key",
+    fixed: ["project_id"],
+    first: ["credentials", "project_id"],
+  },
+  "repo-host": {
+    about: "Actions secrets of a repository, environment or organization",
+    fixed: [
+      "repository_owner",
+      "repository_name",
+      "environment_name",
+      "secrets_location",
+      "organization_name",
+      "organization_visibility",
+      "selected_repository_names",
+    ],
+    first: ["repository_owner", "repository_name", "access_token", "app_name", "installation_id"],
+    late: [
+      "environment_name",
+      "secrets_location",
+      "organization_name",
+      "organization_visibility",
+      "selected_repository_names",
+      "enterprise_url",
+    ],
+  },
+  "deploy-project": {
+    about: "Environment variables of a project",
+    fixed: ["project_id"],
+    first: ["access_token", "project_id", "deployment_environments", "team_id"],
+  },
+  "in-mem": { about: "Kept in the service itself: to try things out, without an account", fixed: [], first: [] },
+};
+
+export const TYPES: readonly ProviderType[] = (schema.anyOf ?? []).map((own: JsonSchema) => {
+  const type = own.title ?? "";
+  const { about = "", fixed = [], first = [], late = [] } = ABOUT[type] ?? {};
+  return { type, about, schema: own, fixed, first, advanced: [...late, ...POLICIES] };
+});
+
+/** Never part of a form: it is the form's own button. */
+export const HIDDEN: readonly string[] = ["dry_run"];
+
+export const TEXTS: Readonly<Record<string, FieldTexts>> = {
+  access_key_id: { label: "Access key ID", hint: "Left empty: the deployment's own key." },
+  secret_access_key: { label: "Secret access key" },
+  region: { placeholder: "eu-west-1", hint: "Cannot change later." },
+  role_arn: { label: "Role ARN", hint: "Role to assume with the key." },
+  external_id: { label: "External ID", hint: "Asked for by the role's trust policy." },
+  key_vault_uri: { label: "Vault URI", placeholder: "https://acme.vault.azure.net", hint: "Cannot change later." },
+  tenant_id: { label: "Tenant ID", hint: "Cannot change later." },
+  client_id: { label: "Client ID" },
+  client_secret: { label: "Client secret" },
+  cloud: { label: "Cloud", hint: "Empty is the public one." },
+  credentials: {
+    label: "Key of the service account",
+    hint: "The JSON file, or @path of a file in the deployment's bucket FILES.",
+    rows: 6,
+  },
+  project_id: { label: "Project ID", hint: "Cannot change later." },
+  access_token: { label: "Access token" },
+  app_name: { label: "Application", hint: "Instead of an access token: one of the tab GitHub apps." },
+  installation_id: { label: "Installation ID", hint: "Of the application, for this owner." },
+  repository_owner: { label: "Owner", placeholder: "acme", hint: "Cannot change later." },
+  repository_name: { label: "Repository", placeholder: "web", hint: "Cannot change later." },
+  environment_name: { label: "Environment", hint: "Left empty: secrets of the repository." },
+  secrets_location: { label: "Location", names: { repository: "Repository", organization: "Organization" } },
+  organization_name: { label: "Organization" },
+  organization_visibility: { label: "Visible in" },
+  selected_repository_names: { label: "Selected repositories" },
+  enterprise_url: { label: "Enterprise URL", hint: "Of your own GitHub server." },
+  team_id: { label: "Team ID", hint: "Of a project that belongs to a team." },
+  deployment_environments: { label: "Environments", hint: "development, preview or production." },
+  granularity: {
+    hint: "What becomes one object at the provider.",
+    names: { "secret-path": "Each secret, as JSON", "secret-key": "Each key of a secret" },
+  },
+  secret_name_template: { label: "Name template", hint: "What objects are called, such as app/{{ .SecretPath }}." },
+  custom_tags: { label: "Custom tags", hint: "Beside our own marker; AWS, Azure and Google only." },
+  update_policy: {
+    hint: "What happens to an object that is there already.",
+    names: {
+      replace: "Replace: the last write wins",
+      "if-not-exists": "If not exists: it keeps its value",
+      "owned-only": "Owned only: others' objects are not touched",
+    },
+  },
+  deletion_policy: {
+    hint: "What happens to the object when a secret is not synced any more.",
+    names: { delete: "Delete it", retain: "Leave it there" },
+  },
+};
+
+/** A body without values that are secrets, for a command. */
+export const withoutSecrets = (body: FormValue): FormValue =>
+  Object.fromEntries(
+    Object.entries(body).map(([name, value]) => [name, isSecretName(name) || name === "access_key_id" ? "…" : value]),
+  );

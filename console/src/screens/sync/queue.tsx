@@ -1,0 +1,185 @@
+import { useState } from "preact/hooks";
+import { api, type Schemas, wireRequest } from "../../api/client.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { confirm } from "../../components/confirm.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { TextField } from "../../components/field.tsx";
+import { Card, Facts } from "../../components/page.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { Status } from "../../components/status.tsx";
+import { type Column, DataTable } from "../../components/table.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { type Resource, useAction } from "../../lib/resource.ts";
+import { fieldProblems } from "../../lib/schema.ts";
+import { count, providerName } from "../../lib/text.ts";
+import { destinationHref } from "./addresses.ts";
+import type { SyncFigures } from "./figures.ts";
+import type { DestinationRef, Figures } from "./reads.ts";
+
+type Config = Schemas["SyncConfig"];
+
+const change = (body: Partial<Config>) => ["PATCH /v1/sys/sync/config", { body }] as const;
+
+export function askToPause(): Promise<boolean> {
+  return confirm({
+    title: "Pause syncing",
+    text: (
+      <p>
+        No call to any provider starts until you resume, in any namespace. Nothing is forgotten: changes of secrets are
+        kept as pending.
+      </p>
+    ),
+    verb: "Pause syncing",
+    request: wireRequest(...change({ disabled: true })),
+    perform: () => api(...change({ disabled: true })),
+  });
+}
+
+export const resume = () => api(...change({ disabled: false }));
+
+/** Pause, capacity, and what waits where. */
+export function Queue({
+  config,
+  figures,
+}: {
+  readonly config: Resource<Config | null>;
+  readonly figures: SyncFigures;
+}) {
+  return (
+    <Loaded resource={config} label="Reading the configuration">
+      {(settings) => (
+        <div class="sync-queue">
+          {settings ? (
+            <Capacity settings={settings} figures={figures} onChanged={config.reload} />
+          ) : (
+            <p class="notice">
+              The queue belongs to the whole service. Only the root and the administrative namespace show and change it,
+              for tokens that may read <code>sys/sync/config</code>.
+            </p>
+          )}
+          <Waiting figures={figures} />
+        </div>
+      )}
+    </Loaded>
+  );
+}
+
+function Capacity({
+  settings,
+  figures: { metrics },
+  onChanged,
+}: {
+  readonly settings: Config;
+  readonly figures: SyncFigures;
+  readonly onChanged: () => void;
+}) {
+  const [entered, setEntered] = useState(String(settings.queue_capacity));
+  const wanted = { queue_capacity: Number(entered) };
+  const save = useAction(async () => {
+    await api(...change(wanted));
+    toast(`The queue holds ${count(wanted.queue_capacity)} operations at most.`);
+    onChanged();
+  });
+  const problems = fieldProblems(save.error && save.error instanceof Error ? [save.error.message] : []);
+  return (
+    <Card title="Queue">
+      <Facts
+        facts={[
+          ["State", settings.disabled ? <Status tone="warn">Paused</Status> : <Status tone="ok">Running</Status>],
+          ["Capacity", `${count(settings.queue_capacity)} operations`],
+          ["Granted", metrics?.granted === null || !metrics ? null : `${count(metrics.granted)} operations`],
+        ]}
+      />
+      <form
+        class="form sync-capacity"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save.run();
+        }}
+      >
+        <TextField
+          label="Capacity"
+          type="number"
+          value={entered}
+          onChange={setEntered}
+          error={problems["queue_capacity"]}
+          hint="Operations that may be queued over all destinations. A full queue refuses to set further secrets; changes of secrets wait."
+        />
+        {save.error !== null && !problems["queue_capacity"] && <ErrorPanel error={save.error} />}
+        <div class="row">
+          <Button type="submit" isBusy={save.isBusy} disabled={!(wanted.queue_capacity >= 1)}>
+            Set capacity
+          </Button>
+        </div>
+        <AsCommand request={wireRequest(...change(wanted))} />
+      </form>
+    </Card>
+  );
+}
+
+type Row = readonly [key: string, figures: Figures];
+
+/** Of the key `TYPE/NAME`. */
+function refOf(key: string): DestinationRef {
+  const [type = "", name = ""] = key.split("/");
+  return { type, name };
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { key: "destination", label: "Destination", render: ([key]) => refOf(key).name, sort: ([key]) => refOf(key).name },
+  {
+    key: "provider",
+    label: "Provider",
+    isMinor: true,
+    render: ([key]) => providerName(refOf(key).type),
+    sort: ([key]) => providerName(refOf(key).type),
+  },
+  {
+    key: "queued",
+    label: "Queued",
+    width: "8rem",
+    align: "end",
+    sort: ([, row]) => row.queued,
+    render: ([, row]) => count(row.queued),
+  },
+  {
+    key: "waiting",
+    label: "Waits for room",
+    width: "9rem",
+    align: "end",
+    sort: ([, row]) => row.waiting,
+    render: ([, row]) => count(row.waiting),
+  },
+  {
+    key: "tries",
+    label: "Tries so far",
+    width: "9rem",
+    align: "end",
+    isMinor: true,
+    sort: ([, row]) => row.tries,
+    render: ([, row]) => count(row.tries),
+  },
+];
+
+function Waiting({ figures: { metrics } }: { readonly figures: SyncFigures }) {
+  if (!metrics)
+    return (
+      <p class="muted">
+        Figures of each destination are shown in the root namespace, to tokens that may read <code>sys/metrics</code>.
+      </p>
+    );
+  const rows = [...metrics.byDestination].sort(([, a], [, b]) => b.queued + b.waiting - (a.queued + a.waiting));
+  return (
+    <div>
+      <DataTable
+        label="Queue by destination"
+        rows={rows}
+        columns={COLUMNS}
+        keyOf={([key]) => key}
+        hrefOf={([key]) => destinationHref(refOf(key))}
+        empty={<Empty title="Nothing is queued" />}
+      />
+    </div>
+  );
+}

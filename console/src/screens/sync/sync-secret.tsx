@@ -1,0 +1,171 @@
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, api, apiFull, wireRequest } from "../../api/client.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { SelectField, TextField } from "../../components/field.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction, useResource } from "../../lib/resource.ts";
+import { fieldProblems } from "../../lib/schema.ts";
+import { syncWord } from "../../lib/sync-status.ts";
+import { providerName } from "../../lib/text.ts";
+import { intoView, Plan } from "./plan.tsx";
+import { type DestinationRef, isFailing, keyOf, type PlannedObject, worstOf } from "./reads.ts";
+
+interface Props {
+  /** One destination, or those to choose from. */
+  readonly destinations: readonly DestinationRef[];
+  readonly onDone: () => void;
+}
+
+/** Button and form that associate a secret with a destination. */
+export function SyncSecretButton({ destinations, onDone, kind }: Props & { readonly kind?: "primary" }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <Button icon="sync" kind={kind ?? "normal"} onClick={() => setOpen(true)}>
+        Sync a secret
+      </Button>
+      {isOpen && (
+        <SyncSecretForm
+          destinations={destinations}
+          onClose={() => setOpen(false)}
+          onDone={() => {
+            setOpen(false);
+            onDone();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+const SET = "POST /v1/sys/sync/destinations/{type}/{name}/associations/set";
+
+function SyncSecretForm({ destinations, onClose, onDone }: Props & { readonly onClose: () => void }) {
+  const [key, setKey] = useState(keyOf(destinations[0] as DestinationRef));
+  const [mount, setMount] = useState("");
+  const [secret, setSecret] = useState("");
+  const [planned, setPlanned] = useState<readonly PlannedObject[] | null>(null);
+  const mounts = useResource(["kv mounts"], readVersionedMounts);
+  const names = useSecretNames(mount, secret);
+  useEffect(() => {
+    if (mount === "" && mounts.value?.[0]) setMount(mounts.value[0]);
+  }, [mounts.value, mount]);
+  useEffect(() => setPlanned(null), [key, mount, secret]);
+
+  const ref = destinations.find((entry) => keyOf(entry) === key) ?? (destinations[0] as DestinationRef);
+  const options = { path: { ...ref }, body: { mount, secret_name: secret } };
+  const preview = useAction(async () => {
+    const { data } = await api(SET, { ...options, query: { dry_run: true } });
+    if ("planned" in data) setPlanned(data.planned);
+  });
+  const set = useAction(async () => {
+    const { data } = await api(SET, options);
+    const worst = "associated_secrets" in data ? worstOf(Object.values(data.associated_secrets)) : undefined;
+    const status = worst?.sync_status ?? "PENDING";
+    if (isFailing(status)) toast(`${secret}: ${worst?.error_message ?? syncWord(status)}`, "bad");
+    else toast(status === "SYNCED" ? `${secret} is synced.` : `${secret}: ${syncWord(status).toLowerCase()}.`);
+    onDone();
+  });
+  const error = set.error ?? preview.error;
+  const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
+  return (
+    <Dialog
+      title="Sync a secret"
+      shape="side"
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={secret === ""}>
+            Preview
+          </Button>
+          <Button kind="primary" type="submit" form="sync-secret" isBusy={set.isBusy}>
+            Sync secret
+          </Button>
+        </>
+      }
+    >
+      <form
+        id="sync-secret"
+        class="form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void set.run();
+        }}
+      >
+        {destinations.length > 1 && (
+          <SelectField
+            label="Destination"
+            value={key}
+            onChange={setKey}
+            options={destinations.map((entry) => ({
+              value: keyOf(entry),
+              label: `${entry.name} · ${providerName(entry.type)}`,
+            }))}
+          />
+        )}
+        {mounts.value && mounts.value.length > 0 ? (
+          <SelectField
+            label="Mount"
+            value={mount}
+            onChange={setMount}
+            options={mounts.value.map((path) => ({ value: path, label: path }))}
+            error={problems["mount"]}
+          />
+        ) : (
+          <TextField label="Mount" value={mount} onChange={setMount} required mono error={problems["mount"]} />
+        )}
+        <TextField
+          label="Path of the secret"
+          value={secret}
+          onChange={setSecret}
+          list={names}
+          placeholder="app/database"
+          required
+          mono
+          autofocus
+          error={problems["secret_name"]}
+          hint="Without the mount. Later changes of the secret are pushed by themselves."
+        />
+        {error !== null && !problems["secret_name"] && !problems["mount"] && <ErrorPanel error={error} />}
+        {planned && (
+          <section aria-label="Preview" class="stack" ref={intoView}>
+            <p class="muted">The destination would get these objects. Nothing has changed yet.</p>
+            <Plan planned={planned} />
+          </section>
+        )}
+        <AsCommand request={wireRequest(SET, options)} />
+      </form>
+    </Dialog>
+  );
+}
+
+/** Mounts of version 2: only their secrets can be synced. */
+async function readVersionedMounts(signal: AbortSignal): Promise<string[]> {
+  const { data } = await api("GET /v1/sys/internal/ui/mounts", { signal, quiet: true });
+  return Object.entries(data.secret)
+    .filter(([, { type, options }]) => type === "kv" && options?.["version"] === "2")
+    .map(([path]) => path.replace(/\/$/, ""));
+}
+
+const MOST_NAMES = 500;
+
+/** Names in the folder of the path that is being typed. */
+function useSecretNames(mount: string, typed: string): readonly string[] {
+  const folder = typed.slice(0, typed.lastIndexOf("/") + 1);
+  const { value } = useResource(
+    ["names", mount, folder],
+    async (signal) => {
+      const path = folder.replace(/\/$/, "");
+      const options = { mount, signal, quiet: true, accept: [404, 403], query: { limit: MOST_NAMES } } as const;
+      const { status, body } = path
+        ? await apiFull("LIST /v1/secret/metadata/{path}", { ...options, path: { path } })
+        : await apiFull("LIST /v1/secret/metadata", options);
+      return status === 200 ? body.data.keys.map((name) => folder + name) : [];
+    },
+    { skip: mount === "" },
+  );
+  return value ?? [];
+}

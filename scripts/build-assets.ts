@@ -1,0 +1,147 @@
+/**
+ * Builds `build/assets`, the folder of files that the Worker serves beside itself (wrangler.toml, [assets]): the API document, its
+ * page, and the web console below `ui/`. Files of the console carry a hash of their content in their names. Takes 0.3 s; files
+ * that have not changed are not written again, so it may run while a service reads the folder.
+ */
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import type { Plugin } from "esbuild";
+import { type ApiDocument, apiTypes, bodySchema } from "./api-types.ts";
+
+/** The bundler that wrangler brings. */
+const esbuild = createRequire(fileURLToPath(import.meta.resolve("wrangler")))("esbuild") as typeof import("esbuild");
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const BUILD = join(ROOT, "build");
+const ASSETS = join(BUILD, "assets");
+const SOURCE = join(ROOT, "console/src");
+/** Budget of all scripts and styles of the console, compressed. */
+export const CONSOLE_BUDGET_KIB = 120;
+
+export interface ConsoleFile {
+  /** Relative to `build/assets`. */
+  readonly path: string;
+  readonly bytes: number;
+  readonly gzipBytes: number;
+}
+
+/** Builds everything; resolves with the console's files, the largest first. */
+export async function buildAssets(): Promise<ConsoleFile[]> {
+  const api = JSON.parse(readFileSync(join(ROOT, "docs/openapi.json"), "utf8")) as ApiDocument;
+  const files = new Map<string, string | Uint8Array>();
+  for (const name of ["openapi.json", "openapi.html"]) files.set(name, readFileSync(join(ROOT, "docs", name)));
+  write(join(BUILD, "api-types.ts"), apiTypes(api));
+  const built = await bundleConsole(api);
+  for (const [path, content] of built) files.set(path, content);
+  for (const [path, content] of files) write(join(ASSETS, path), content);
+  for (const path of filesIn(ASSETS)) if (!files.has(path)) rmSync(join(ASSETS, path));
+  return [...built]
+    .map(([path, content]) => ({ path, bytes: Buffer.byteLength(content), gzipBytes: gzipSync(content).length }))
+    .sort((a, b) => b.gzipBytes - a.gzipBytes);
+}
+
+/** Scripts, one for each screen and the parts they share; one style sheet; and the page that loads them. */
+async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uint8Array>> {
+  const result = await esbuild.build({
+    absWorkingDir: ROOT,
+    entryPoints: { app: "console/src/main.tsx", style: "styles:all" },
+    outdir: join(ASSETS, "ui/assets"),
+    entryNames: "[name]-[hash]",
+    chunkNames: "[name]-[hash]",
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "browser",
+    target: ["chrome123", "firefox120", "safari17.5"],
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    minify: true,
+    legalComments: "none",
+    metafile: true,
+    write: false,
+    logLevel: "silent",
+    plugins: [styles, schemas(api)],
+  });
+  const files = new Map<string, string | Uint8Array>();
+  for (const file of result.outputFiles) files.set(relative(ASSETS, file.path).replaceAll("\\", "/"), file.contents);
+  const outputs = Object.entries(result.metafile.outputs);
+  const urlOf = (path: string): string => `/${relative("build/assets", path).replaceAll("\\", "/")}`;
+  const [app, style] = ["console/src/main.tsx", "styles:styles:all"].map((entry) => {
+    const found = outputs.find(([, { entryPoint }]) => entryPoint === entry);
+    if (!found) throw new Error(`the build has no output for ${entry}`);
+    return found;
+  }) as [[string, { imports: { path: string; kind: string }[] }], [string, unknown]];
+  const preloads = app[1].imports
+    .filter(({ kind }) => kind === "import-statement")
+    .map(({ path }) => `<link rel="modulepreload" href="${urlOf(path)}">`);
+  const page = readFileSync(join(SOURCE, "index.html"), "utf8")
+    .replace("<!-- preloads -->", preloads.join("\n    "))
+    .replaceAll("app.js", urlOf(app[0]))
+    .replaceAll("app.css", urlOf(style[0]));
+  return files.set("ui/index.html", page);
+}
+
+/** All style sheets in one: those of `styles/` by name, then those of the screens. Screens have no style sheet of their own to load. */
+const styles: Plugin = {
+  name: "styles",
+  setup(build) {
+    build.onResolve({ filter: /^styles:all$/ }, ({ path }) => ({ path, namespace: "styles" }));
+    build.onLoad({ filter: /.*/, namespace: "styles" }, () => {
+      const found = filesIn(SOURCE).filter((path) => path.endsWith(".css"));
+      const shared = found.filter((path) => path.startsWith("styles/")).sort();
+      const own = found.filter((path) => !path.startsWith("styles/")).sort();
+      const contents = [...shared, ...own].map((path) => `@import ${JSON.stringify(`./${path}`)};`).join("\n");
+      return { contents, loader: "css", resolveDir: SOURCE };
+    });
+  },
+};
+
+/** `import schema from "schema:PUT /v1/…"`: the schema of a request body from the API document, with its references resolved. */
+const schemas = (api: ApiDocument): Plugin => ({
+  name: "schemas",
+  setup(build) {
+    build.onResolve({ filter: /^schema:/ }, ({ path }) => ({
+      path: path.slice("schema:".length),
+      namespace: "schema",
+    }));
+    build.onLoad({ filter: /.*/, namespace: "schema" }, ({ path }) => ({
+      contents: JSON.stringify(bodySchema(api, path)),
+      loader: "json",
+    }));
+  },
+});
+
+function filesIn(dir: string): string[] {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir, { recursive: true, encoding: "utf8" })
+    .filter((path) => statSync(join(dir, path)).isFile())
+    .map((path) => path.replaceAll("\\", "/"));
+}
+
+function write(path: string, content: string | Uint8Array): void {
+  const bytes = Buffer.from(content);
+  if (existsSync(path) && readFileSync(path).equals(bytes)) return;
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, bytes);
+}
+
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const files = await buildAssets();
+  if (process.argv.includes("--sizes")) {
+    for (const { path, gzipBytes } of files) console.log(`${(gzipBytes / 1024).toFixed(1).padStart(6)} KiB  ${path}`);
+    const total = files.reduce((sum, { gzipBytes }) => sum + gzipBytes, 0) / 1024;
+    console.log(`${total.toFixed(1).padStart(6)} KiB  in all, compressed, of ${CONSOLE_BUDGET_KIB}`);
+  }
+}

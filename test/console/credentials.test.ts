@@ -1,0 +1,234 @@
+import { expect, it } from "vitest";
+import { CANARY, type Console, describeConsole } from "./support/console.ts";
+import { control, controlUrl, providerBody } from "./support/providers.ts";
+
+const MOUNT = "console-azure";
+/** The service answers 404 for a list without entries, and the browser counts that as a failed load. */
+const EMPTY_LISTS = [/404 GET \/v1\/(console-azure\/roles|sys\/leases\/lookup\/.+)$/];
+
+const click = (opened: Console, name: string) => opened.page.getByRole("button", { name, exact: true }).click();
+const dialog = (opened: Console) => opened.page.getByRole("dialog");
+
+interface Engine {
+  readonly subscription_id: string;
+  readonly tenant_id: string;
+  readonly client_id: string;
+  readonly client_secret: string;
+}
+
+interface Role {
+  readonly cloud_roles: readonly { readonly role_name: string; readonly scope: string }[];
+}
+
+/** The dialog above another one: it opens a moment after the click. */
+const confirmation = (opened: Console) => opened.page.locator("dialog.dialog-box");
+
+describeConsole("cloud credentials", (suite) => {
+  it("enables an engine, configures it and writes a role", async () => {
+    const opened = await suite().open({ path: "credentials", refusals: EMPTY_LISTS });
+    await opened.page.getByRole("button", { name: "Enable engine" }).first().click();
+    await opened.page.getByLabel(/^Path/).fill(MOUNT);
+    await opened.page.getByLabel("Description").fill(CANARY);
+    await opened.shot("credentials-enable");
+    await opened.expectClean();
+    await dialog(opened).getByRole("button", { name: "Enable engine" }).click();
+    await opened.page.getByRole("heading", { name: MOUNT, level: 1 }).waitFor();
+    const account = providerBody(suite().bench, "cloud-b") as unknown as Engine;
+    await opened.page.getByLabel("Tenant ID").fill(account.tenant_id);
+    await opened.page.getByLabel("Subscription ID").fill(account.subscription_id);
+    await opened.page.getByLabel("Client ID").fill(account.client_id);
+    await opened.page.getByLabel("Client secret").fill(account.client_secret);
+    await opened.page.getByLabel("Rotate every").fill("30d");
+    await click(opened, "Save configuration");
+    await opened.page.getByText("every 30 d").waitFor();
+    await opened.page.getByText("Next rotation").waitFor();
+    await opened.shot("credentials-config");
+    await opened.expectClean();
+    await opened.page.getByRole("tab", { name: "Roles" }).click();
+    await opened.page.getByRole("button", { name: "Create role" }).first().click();
+    const [assignment] = (providerBody(suite().bench, "cloud-b-role") as unknown as Role).cloud_roles;
+    await opened.page.getByLabel("Name required").fill("reader");
+    await opened.page.getByLabel("Role name").fill(assignment?.role_name ?? "");
+    await opened.page.getByLabel(/^Scope/).fill(assignment?.scope ?? "");
+    await opened.page.getByLabel("Life of leases").fill("1h");
+    await opened.page.getByLabel("Longest life with renewals").fill("24h");
+    await opened.shot("credentials-role-form");
+    await opened.expectClean();
+    await dialog(opened).getByRole("button", { name: "Create role" }).click();
+    await opened.page.getByRole("table", { name: "Roles" }).getByText("reader").waitFor();
+    await opened.shot("credentials-roles");
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("shows the service's words when a role cannot be written", async () => {
+    const opened = await suite().open({
+      path: `credentials/${MOUNT}`,
+      refusals: [/400 POST \/v1\/console-azure\/roles\/wrong/],
+    });
+    await opened.page.getByRole("button", { name: "Create role" }).first().click();
+    await opened.page.getByLabel("Name required").fill("wrong");
+    await opened.page.getByLabel("Role name").fill(CANARY);
+    await opened.page.getByLabel(/^Scope/).fill("/subscriptions/none");
+    await dialog(opened).getByRole("button", { name: "Create role" }).click();
+    await dialog(opened).getByText("400 POST /v1/console-azure/roles/wrong").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("issues credentials once, with copy and countdown, then renews and revokes the lease", async () => {
+    const opened = await suite().open({ path: `credentials/${MOUNT}/reader`, refusals: EMPTY_LISTS });
+    await opened.page.getByText("Reader").first().waitFor();
+    await click(opened, "Issue credentials");
+    await dialog(opened).getByRole("button", { name: "Issue credentials" }).click();
+    await opened.page.getByText("Copy the secret now: it is not shown again.").waitFor();
+    await dialog(opened).getByRole("button", { name: "Copy the client secret" }).click();
+    const secret = await opened.page.evaluate(() => navigator.clipboard.readText());
+    expect(secret.length).toBeGreaterThan(20);
+    expect(await opened.page.content()).not.toContain(secret);
+    await dialog(opened).getByRole("button", { name: "Reveal the client secret" }).click();
+    await opened.page.getByText(secret).waitFor();
+    await opened.shot("credentials-issued");
+    await opened.expectClean();
+    await click(opened, "Done");
+    const table = opened.page.getByRole("table", { name: "Leases" });
+    await table.getByText("Active").waitFor();
+    await opened.shot("credentials-role");
+    await opened.expectClean();
+    await table.getByText("reader").click();
+    await opened.page.getByLabel("Renew for").fill("2h");
+    await click(opened, "Renew lease");
+    await opened.page.getByLabel("Messages").getByText("The lease ends in 2 h.").waitFor();
+    await opened.shot("credentials-lease");
+    await opened.expectClean();
+    await click(opened, "Revoke lease");
+    await confirmation(opened).getByRole("button", { name: "Revoke lease" }).click();
+    await opened.page.getByText("No leases").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("shows a lease that cannot be revoked with the reason", async () => {
+    const everything = new URL(controlUrl(suite().bench, "CLOUD_B_EVERYTHING"));
+    const faults = `${everything.origin}/_double/faults${everything.search}`;
+    const { lease_id } = (await suite().call("GET", `${MOUNT}/creds/reader?verify=true`)) as { lease_id: string };
+    await control(faults, "POST", {
+      ...{
+        count: 500,
+        operation: "DeleteApplication",
+        fault: "error",
+        status: 403,
+        code: "Authorization_RequestDenied",
+      },
+      message: CANARY,
+    });
+    await suite()
+      .call("POST", "sys/leases/revoke", { lease_id })
+      .catch(() => null);
+    const opened = await suite().open({
+      path: `credentials/${MOUNT}?tab=leases`,
+      refusals: [...EMPTY_LISTS, /400 POST \/v1\/sys\/leases\/revoke/],
+    });
+    await opened.page.getByRole("table", { name: "Leases" }).getByText("Not revoked").waitFor();
+    await opened.shot("credentials-leases");
+    await opened.page.getByRole("row").filter({ hasText: "Not revoked" }).getByText("reader").click();
+    await opened.page.getByText("It could not be revoked.").waitFor();
+    await opened.shot("credentials-irrevocable");
+    await opened.expectClean();
+    await control(faults, "DELETE");
+    await click(opened, "Forget lease");
+    await confirmation(opened).getByRole("button", { name: "Forget lease" }).click();
+    await opened.page.getByText("No leases").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("revokes by prefix and shows how far that is", async () => {
+    for (let n = 0; n < 3; n++) await suite().call("GET", `${MOUNT}/creds/reader`);
+    const opened = await suite().open({ path: `credentials/${MOUNT}?tab=leases`, refusals: EMPTY_LISTS });
+    await opened.page.getByRole("table", { name: "Leases" }).getByText("Active").nth(2).waitFor();
+    await click(opened, "Revoke by prefix");
+    await opened.page.getByText(/3 leases end: software/).waitFor();
+    await opened.shot("credentials-revoke-prefix");
+    await opened.expectClean();
+    await click(opened, "Revoke 3 leases");
+    await opened.page.getByText("All leases below the prefix are revoked").waitFor({ timeout: 110_000 });
+    await opened.shot("credentials-revoked");
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("rotates the root secret, and shows what federation needs", async () => {
+    const opened = await suite().open({ path: `credentials/${MOUNT}?tab=config`, refusals: EMPTY_LISTS });
+    await click(opened, "Rotate root secret now");
+    await dialog(opened).getByRole("button", { name: "Rotate root secret" }).click();
+    await opened.page.getByText("Valid for").waitFor();
+    await opened.page.getByText("root secret ends in").waitFor({ timeout: 60_000 });
+    await opened.page.getByRole("tab", { name: "Federation" }).click();
+    await opened.page
+      .getByText(/plugin-identity:root:secret:/)
+      .first()
+      .waitFor();
+    await opened.shot("credentials-federation");
+    await opened.expectClean();
+    await opened.visit("credentials?tab=issuer");
+    await opened.page.getByText("Signing keys").waitFor();
+    await opened.shot("credentials-issuer");
+    await opened.expectClean();
+    await opened.visit("credentials");
+    await opened.page.getByRole("table", { name: "Engines" }).getByText("Configured").waitFor();
+    await opened.shot("credentials-engines");
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("shows a token without rights what it may not see, and no broken page", async () => {
+    const token = await suite().tokenWith(
+      "console-credentials-none",
+      `path "${MOUNT}/creds/reader" { capabilities = ["read"] }`,
+    );
+    const opened = await suite().open({
+      token,
+      path: "credentials",
+      refusals: [/403 (GET|POST) /, /404 GET /],
+    });
+    for (const path of [
+      "credentials",
+      "credentials?tab=issuer",
+      `credentials/${MOUNT}`,
+      `credentials/${MOUNT}?tab=leases`,
+      `credentials/${MOUNT}?tab=config`,
+      `credentials/${MOUNT}?tab=federation`,
+      `credentials/${MOUNT}/reader`,
+    ]) {
+      await opened.visit(path);
+      await opened.page.getByRole("heading", { level: 1 }).waitFor();
+      await opened.page.waitForLoadState("networkidle");
+      await opened.expectClean();
+    }
+    await opened.shot("credentials-denied");
+    await opened.close();
+  });
+
+  it("fits a telephone, in the dark", async () => {
+    const opened = await suite().open({
+      ...{ theme: "dark", path: `credentials/${MOUNT}/reader` },
+      refusals: EMPTY_LISTS,
+    });
+    await opened.page.getByText("Reader").first().waitFor();
+    await opened.page.setViewportSize({ width: 360, height: 740 });
+    for (const path of [
+      `credentials/${MOUNT}/reader`,
+      "credentials",
+      `credentials/${MOUNT}?tab=config`,
+      `credentials/${MOUNT}?tab=federation`,
+    ]) {
+      await opened.visit(path);
+      await opened.page.getByRole("heading", { level: 1 }).waitFor();
+      await opened.shot(`${path.replaceAll(/\W/g, "-")}-phone`);
+      await opened.expectClean();
+      expect(await opened.page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+    }
+    await opened.close();
+  });
+});

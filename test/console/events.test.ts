@@ -1,0 +1,240 @@
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { freePort, LocalService } from "../smoke/local-service.ts";
+import { CANARY, type Console, describeConsole, type Suite } from "./support/console.ts";
+import { StreamProxy } from "./support/stream-proxy.ts";
+
+/** Reports a job with this id, which is an event. */
+const report = (suite: Suite, id: string, extra: object = {}): Promise<unknown> =>
+  suite.call("PUT", "cluster/objects", [
+    { Topic: "Job", Type: "JobRegistered", Payload: { Job: { ID: id, Name: id, Type: "service", ...extra } } },
+  ]);
+
+/** Opens the events behind a proxy of the stream. */
+async function openBehind(suite: Suite, proxy: StreamProxy, refusals: readonly RegExp[] = []): Promise<Console> {
+  const opened = await suite.open({ token: null, refusals });
+  await opened.page.goto(`${proxy.url}/ui/events`);
+  await opened.logIn(suite.bench.token);
+  await opened.page.getByText("Live", { exact: false }).first().waitFor();
+  return opened;
+}
+
+describeConsole("events", (suite) => {
+  it("shows the backlog and each new event, and hostile names as text", async () => {
+    await report(suite(), `backlog-${CANARY}`, { StatusDescription: CANARY });
+    const opened = await suite().open({ path: "events" });
+    const { page } = opened;
+    await page.getByRole("row").filter({ hasText: "backlog-<img" }).first().waitFor();
+    await report(suite(), "arrives-now");
+    await page.getByRole("row").filter({ hasText: "arrives-now" }).waitFor();
+    await opened.picture("console-events");
+    await page.getByRole("row").filter({ hasText: "backlog-<img" }).first().click();
+    await page
+      .getByRole("region", { name: /^Event / })
+      .getByText("JobRegistered")
+      .first()
+      .waitFor();
+    await opened.shot("events-details");
+    await opened.expectClean();
+    await page.getByRole("link", { name: "Open the object" }).click();
+    await page.waitForURL(/\/ui\/nodes\/job\/backlog-/);
+    await opened.close();
+  });
+
+  it("filters by topic, key and namespace, and searches in what it keeps", async () => {
+    await suite().call("PUT", "namespace/events-other", { Name: "events-other" });
+    await report(suite(), "followed");
+    await report(suite(), "left-out");
+    await suite().call("PUT", "cluster/objects", [
+      { Topic: "Job", Type: "JobRegistered", Namespace: "events-other", Payload: { Job: { ID: "far-away" } } },
+    ]);
+    const opened = await suite().open({ path: "events" });
+    const { page } = opened;
+    const rows = page.getByRole("table", { name: "Events" }).getByRole("row");
+    await rows.filter({ hasText: "left-out" }).first().waitFor();
+    expect(await rows.filter({ hasText: "far-away" }).count()).toBe(0);
+    await page.getByLabel("Search in what is kept").fill("FOLLOWED");
+    await expect.poll(() => rows.filter({ hasText: "left-out" }).count()).toBe(0);
+    await page.getByLabel("Search in what is kept").fill("");
+    await page.getByLabel("Topic", { exact: true }).selectOption("Job");
+    await page.getByLabel("Key of the object").fill("followed");
+    await page.getByRole("button", { name: "Add filter" }).click();
+    await page.getByText("Job:followed").waitFor();
+    await expect.poll(() => rows.filter({ hasText: "left-out" }).count()).toBe(0);
+    await rows.filter({ hasText: "followed" }).first().waitFor();
+    await opened.shot("events-filter");
+    await page.getByRole("button", { name: "Remove the filter Job:followed" }).click();
+    await page.getByLabel("Namespace of the events").selectOption("*");
+    await rows.filter({ hasText: "far-away" }).first().waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("pauses, resumes at the index, and moves through the rows by keyboard", async () => {
+    await report(suite(), "before-pause");
+    const opened = await suite().open({ path: "events" });
+    const { page } = opened;
+    const row = (text: string) => page.getByRole("row").filter({ hasText: text });
+    await row("before-pause").first().waitFor();
+    await page.getByRole("button", { name: "Pause" }).click();
+    await report(suite(), "while-paused");
+    await page.getByText("Paused").waitFor();
+    expect(await row("while-paused").count()).toBe(0);
+    await page.getByRole("button", { name: /^Resume at \d+$/ }).click();
+    await row("while-paused").waitFor();
+    expect(await row("before-pause").count()).toBe(1);
+    await row("while-paused").focus();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.getByRole("region", { name: /^Event / }).waitFor();
+    await report(suite(), "while-reading");
+    await page.getByRole("button", { name: "1 new, show" }).click();
+    await row("while-reading").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("resumes after a loss without missing a line, and says when lines are missing", async () => {
+    const proxy = await StreamProxy.start(suite().bench.url);
+    const opened = await openBehind(suite(), proxy, [/503 GET \/v1\/event\/stream/, /ERR_\w+ GET \/v1\/event\/stream/]);
+    const { page } = opened;
+    await report(suite(), "before-loss");
+    await page.getByRole("row").filter({ hasText: "before-loss" }).waitFor();
+    proxy.isAway = true;
+    proxy.cut();
+    await page.getByText(/next attempt in/).waitFor();
+    await opened.shot("events-away");
+    await report(suite(), "during-loss");
+    proxy.isAway = false;
+    await page.getByRole("row").filter({ hasText: "during-loss" }).waitFor();
+    await page.getByText(/Reconnected after .* nothing is missing/).waitFor();
+    expect(Number(proxy.asked.at(-1))).toBeGreaterThan(1);
+    proxy.oldestIndex = 1_000_000;
+    proxy.cut();
+    await page.getByText(/Gap: Index(es)? .* left the service's buffer/).waitFor();
+    await opened.shot("events-gap");
+    await opened.expectClean();
+    await opened.close();
+    await proxy.close();
+  });
+
+  it("stays smooth at 1,000 lines a second, with a bounded buffer", async () => {
+    const proxy = await StreamProxy.start(suite().bench.url);
+    proxy.linesPerSecond = 1000;
+    const opened = await openBehind(suite(), proxy);
+    const { page } = opened;
+    const seconds = 14;
+    // Time between frames, and how long a click waits for its effect, while lines arrive.
+    const gaps = await page.evaluate(
+      (ms) =>
+        new Promise<number[]>((resolve) => {
+          const found: number[] = [];
+          let last = performance.now();
+          const end = last + ms;
+          const frame = (): void => {
+            const at = performance.now();
+            found.push(at - last);
+            last = at;
+            if (at < end) requestAnimationFrame(frame);
+            else resolve(found.sort((a, b) => a - b));
+          };
+          requestAnimationFrame(frame);
+        }),
+      seconds * 1000,
+    );
+    const median = gaps[Math.floor(gaps.length / 2)] ?? 0;
+    const late = gaps[Math.floor(gaps.length * 0.99)] ?? 0;
+    const rows = await page.locator("[aria-label='Events'] tr").count();
+    const memory = await page.evaluate(
+      () => (performance as unknown as { memory?: { usedJSHeapSize: number } }).memory?.usedJSHeapSize ?? 0,
+    );
+    console.log(
+      `${proxy.sent} lines in ${seconds} s: frames ${median.toFixed(0)} ms median, ${late.toFixed(0)} ms at 99 %, ` +
+        `${gaps.at(-1)?.toFixed(0)} ms at most; heap ${Math.round(memory / 2 ** 20)} MiB`,
+    );
+    await page.getByText(/older dropped from this page/).waitFor();
+    await page.getByText("10,000 rows kept").waitFor();
+    expect(rows).toBeLessThan(100);
+    expect(median).toBeLessThan(50);
+    expect(late).toBeLessThan(250);
+    const began = Date.now();
+    await page.getByLabel("Search in what is kept").fill("shop.web[42]");
+    await page.getByText(/\d+ of [\d,]+ rows kept/).waitFor();
+    expect(Date.now() - began).toBeLessThan(2_000);
+    await page.locator("tr[data-at='3']").click();
+    await page.getByRole("region", { name: /^Event / }).waitFor();
+    await opened.shot("events-1000");
+    await opened.expectClean();
+    await opened.close();
+    await proxy.close();
+  });
+
+  it("says what a token with few rights may follow", async () => {
+    const token = await suite().tokenWith("events-few", 'namespace "default" { capabilities = ["read-job"] }');
+    const opened = await suite().open({ path: "events", token, refusals: [/403 GET \/v1\//] });
+    const { page } = opened;
+    await page.getByText("Your token may not follow all topics").waitFor();
+    await opened.shot("events-denied");
+    await opened.expectClean();
+    await page.getByRole("button", { name: "Job", exact: true }).click();
+    await page.getByText("Live").waitFor();
+    await report(suite(), "may-be-seen");
+    await page.getByRole("row").filter({ hasText: "may-be-seen" }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("resumes at its index after the service was started again", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "sallyport-console-restart-"));
+    const [port, settings] = [await freePort(), { STATE_DIR: join(dir, "state"), AGENT: "0", SEED: "0" }];
+    const first = await new LocalService(process.cwd(), port, settings).ready();
+    const { token } = first;
+    const tell = (id: string): Promise<unknown> =>
+      fetch(`${first.baseUrl}/v1/cluster/objects`, {
+        method: "PUT",
+        headers: { "X-Orch-Token": token },
+        body: JSON.stringify([{ Topic: "Job", Type: "JobRegistered", Payload: { Job: { ID: id } } }]),
+      });
+    const opened = await suite().open({
+      token: null,
+      refusals: [/(ERR_\w+|503|502) GET \/v1\//],
+    });
+    const { page } = opened;
+    await page.goto(`${first.baseUrl}/ui/events`);
+    await opened.logIn(token);
+    await tell("before-restart");
+    await page.getByRole("row").filter({ hasText: "before-restart" }).waitFor();
+    first.signal("SIGTERM", "npm");
+    await page.getByText(/next attempt in/).waitFor();
+    await first.exit;
+    const second = await new LocalService(process.cwd(), port, settings).ready();
+    await tell("after-restart");
+    await page.getByRole("row").filter({ hasText: "after-restart" }).waitFor({ timeout: 30_000 });
+    await page.getByText(/Reconnected after .* nothing is missing/).waitFor();
+    expect(await page.getByRole("row").filter({ hasText: "before-restart" }).count()).toBe(1);
+    await opened.expectClean();
+    await opened.close();
+    second.signal("SIGTERM", "npm");
+    await second.exit;
+    rmSync(dir, { recursive: true, force: true });
+  }, 240_000);
+
+  it("fits a phone, and is dark for people who like that", async () => {
+    await report(suite(), "seen-on-a-phone");
+    const opened = await suite().open({ path: "events", viewport: { width: 360, height: 740 } });
+    await opened.page.getByRole("row").filter({ hasText: "seen-on-a-phone" }).first().waitFor();
+    await opened.shot("events-360");
+    const width = await opened.page.evaluate(() => document.documentElement.scrollWidth);
+    expect(width).toBeLessThanOrEqual(360);
+    await opened.expectClean();
+    await opened.close();
+    const dark = await suite().open({ path: "events", theme: "dark" });
+    await dark.page.getByRole("row").filter({ hasText: "seen-on-a-phone" }).first().waitFor();
+    await dark.shot("events-dark");
+    await dark.expectClean();
+    await dark.close();
+  });
+});

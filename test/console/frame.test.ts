@@ -1,0 +1,129 @@
+import { expect, it } from "vitest";
+import { describeConsole } from "./support/console.ts";
+
+/** All addresses of screens, as the navigation has them. */
+const SCREENS = ["", "secrets", "sync", "credentials", "events", "storage", "nodes", "access"];
+
+describeConsole("the frame", (suite) => {
+  it("is used with the keyboard alone", async () => {
+    const opened = await suite().open();
+    const { page } = opened;
+    await page.keyboard.press("Control+k");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("role"))).toBe("combobox");
+    await page.keyboard.type("secr");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Secrets" }).waitFor();
+    await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe("Secrets");
+    const isOnRow = () => page.evaluate(() => document.activeElement?.textContent?.startsWith("secret/"));
+    // Into the table, then down to the row: other tests enable engines, too.
+    const isInTable = () => page.evaluate(() => document.activeElement?.tagName === "TR");
+    for (let presses = 0; presses < 8 && !(await isInTable()); presses++) await page.keyboard.press("Tab");
+    for (let presses = 0; presses < 20 && !(await isOnRow()); presses++) await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.getByRole("treeitem", { name: "app" }).waitFor();
+    await page.getByRole("treeitem", { name: "app" }).focus();
+    await page.keyboard.press("ArrowRight");
+    await page.getByRole("treeitem", { name: "database" }).waitFor();
+    for (let presses = 0; presses < 2; presses++) await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "app/database" }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("switches both kinds of namespaces, and keeps them in the address", async () => {
+    await suite().call("PUT", "sys/namespaces/console-a");
+    await suite().call("PUT", "sys/namespaces/b", undefined, { namespace: "console-a" });
+    await suite().call("PUT", "namespace", { Name: "console-batch" });
+    // A list without entries is answered with 404.
+    const opened = await suite().open({ path: "secrets", refusals: [/404 GET/] });
+    const { page } = opened;
+    const open = () => page.getByRole("button", { name: /^Namespaces:/ }).click();
+    await open();
+    await page.getByRole("button", { name: "Show the namespaces in console-a" }).click();
+    await opened.expectClean();
+    await opened.shot("namespaces");
+    await page.getByRole("button", { name: "console-a/b", exact: true }).click();
+    await open();
+    await page.getByRole("button", { name: "console-batch" }).click();
+    await page.getByText("No secrets engine here").waitFor();
+    expect(new URL(page.url()).search).toBe("?ns=console-a%2Fb&cluster=console-batch");
+    await page.getByRole("link", { name: "Overview" }).click();
+    expect(new URL(page.url()).search).toBe("?ns=console-a%2Fb&cluster=console-batch");
+    await page.goBack();
+    await page.getByText("No secrets engine here").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("shows what it has sent as commands that work in a shell", async () => {
+    const opened = await suite().open({ path: "secrets/secret/at/app/database" });
+    const { page } = opened;
+    await page.getByRole("button", { name: "Commands of this screen" }).click();
+    const dock = page.getByRole("complementary", { name: "Commands" });
+    await dock
+      .getByText('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/secret/metadata/app/database"')
+      .waitFor();
+    await dock.getByRole("button", { name: "vault and nomad" }).click();
+    await dock.getByText("vault kv metadata get -mount=secret app/database").waitFor();
+    await opened.expectClean();
+    await opened.shot("commands");
+    await opened.close();
+  });
+
+  it("shows no broken page to a token that may do nearly nothing, on any screen", async () => {
+    const token = await suite().tokenWith("console-nothing", 'path "cubbyhole/*" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, refusals: [/403/] });
+    for (const screen of SCREENS) {
+      await opened.visit(screen);
+      await opened.page.locator("h1").waitFor();
+      await opened.page.waitForLoadState("networkidle");
+      await opened.expectClean();
+    }
+    await opened.close();
+  });
+
+  it("says so while the service does not answer, and goes on when it does", async () => {
+    const opened = await suite().open({ path: "secrets", refusals: [/net::/] });
+    const { page, context } = opened;
+    await page.getByRole("link", { name: "secret/" }).waitFor();
+    await context.setOffline(true);
+    await page.getByRole("link", { name: "secret/" }).click();
+    await page.getByText("The service does not answer").first().waitFor();
+    await opened.expectClean();
+    await context.setOffline(false);
+    await page.getByRole("button", { name: "Try again" }).first().click();
+    await page.getByRole("treeitem", { name: "app" }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("fits a phone and a large screen, light and dark", async () => {
+    for (const theme of ["light", "dark"] as const) {
+      for (const width of [360, 3840]) {
+        const opened = await suite().open({ theme, viewport: { width, height: 900 } });
+        for (const screen of SCREENS) {
+          await opened.visit(screen);
+          await opened.page.locator("h1").waitFor();
+          await opened.page.waitForLoadState("networkidle");
+          const overflow = await opened.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          expect([screen, width, Math.max(0, overflow)]).toEqual([screen, width, 0]);
+          await opened.expectClean();
+        }
+        await opened.close();
+      }
+    }
+  });
+
+  it("is usable within a second", async () => {
+    const opened = await suite().open({ token: null });
+    const { page } = opened;
+    await page.getByRole("button", { name: "Log in", exact: true }).waitFor();
+    const ms = await page.evaluate(() => {
+      const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
+      return navigation?.domContentLoadedEventEnd ?? Number.POSITIVE_INFINITY;
+    });
+    expect(ms).toBeLessThan(5_000);
+    await opened.close();
+  });
+});

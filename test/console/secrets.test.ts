@@ -1,0 +1,216 @@
+import { expect, it } from "vitest";
+import { CANARY, type Console, describeConsole } from "./support/console.ts";
+
+/** Opens a secret of the seeds. */
+const DATABASE = "secrets/secret/at/app/database";
+
+describeConsole("secrets", (suite) => {
+  const openSecret = (path: string, refusals: RegExp[] = []): Promise<Console> => suite().open({ path, refusals });
+
+  it("leads from the engines through the tree to a secret", async () => {
+    const opened = await suite().open({ path: "secrets" });
+    const { page } = opened;
+    await page.getByRole("link", { name: "secret/" }).click();
+    await page.getByRole("treeitem", { name: "app" }).click();
+    await page.getByRole("treeitem", { name: "database" }).click();
+    await page.getByRole("heading", { name: "app/database" }).waitFor();
+    expect(new URL(page.url()).pathname).toBe(`/ui/${DATABASE}`);
+    await opened.expectClean();
+    await opened.picture("console-secrets");
+    await opened.close();
+  });
+
+  it("hides values until they are revealed, and copies them unseen", async () => {
+    await suite().call("PUT", "secret/data/console/masked", { data: { password: "correct horse" } });
+    const opened = await openSecret("secrets/secret/at/console/masked");
+    const { page } = opened;
+    await page.getByRole("rowheader", { name: "password" }).waitFor();
+    expect(await page.content()).not.toContain("correct horse");
+    await page.getByRole("button", { name: "Copy password" }).click();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe("correct horse");
+    await page.getByRole("button", { name: "Reveal password" }).click();
+    await page.getByText("correct horse").waitFor();
+    await page.getByRole("button", { name: "Hide password" }).click();
+    expect(await page.content()).not.toContain("correct horse");
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("writes, patches, compares, deletes, undeletes and destroys versions", async () => {
+    await suite().call("DELETE", "secret/metadata/console/flow");
+    const opened = await suite().open({ path: "secrets/secret" });
+    const { page } = opened;
+    await page.getByRole("button", { name: "New secret" }).click();
+    await page.getByRole("dialog").getByLabel("Path").fill("console/flow");
+    await page.getByLabel("Name of key 1", { exact: true }).fill("user");
+    await page.getByLabel("Value of user", { exact: true }).fill("ann");
+    await page.getByRole("button", { name: "Add key" }).click();
+    await page.getByLabel("Name of key 2", { exact: true }).fill("password");
+    await page.getByLabel("Value of password", { exact: true }).fill("first");
+    await opened.expectClean();
+    await page.getByRole("button", { name: "Write the secret" }).click();
+    await page.getByRole("heading", { name: "console/flow" }).waitFor();
+
+    await page.getByRole("button", { name: "Write a new version" }).click();
+    await page.getByLabel("Value of password", { exact: true }).fill("second");
+    await page.getByLabel(/^Send only what changed/).check();
+    await page.getByText("As a command").click();
+    expect(await page.getByRole("dialog").textContent()).not.toContain("second");
+    await page.getByRole("button", { name: "Write the new version" }).click();
+    await page.getByRole("tab", { name: "Versions 2" }).click();
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByText("1 key is the same").waitFor();
+    await page.getByRole("button", { name: "Reveal the values" }).click();
+    await page.getByText("first", { exact: true }).waitFor();
+    await opened.expectClean();
+    await opened.shot("secrets-versions");
+
+    const act = async (version: number, action: string) => {
+      await page.getByRole("button", { name: `Actions of version ${version}` }).click();
+      await page.getByRole("menuitem", { name: action }).click();
+    };
+    await act(1, "Delete");
+    await page.getByRole("button", { name: "Delete version 1" }).click();
+    await page.getByRole("row", { name: /^1 Deleted/ }).waitFor();
+    await act(1, "Undelete");
+    await page.getByRole("row", { name: /^1 Live/ }).waitFor();
+    await act(1, "Destroy");
+    await page.getByRole("button", { name: "Destroy version 1" }).click();
+    await page.getByRole("row", { name: /^1 Destroyed/ }).waitFor();
+    await opened.expectClean();
+
+    await page.getByRole("button", { name: "More about the secret" }).click();
+    await page.getByRole("menuitem", { name: "Delete the secret" }).click();
+    const verb = page.getByRole("dialog").getByRole("button", { name: "Delete the secret" });
+    expect(await verb.isEnabled()).toBe(false);
+    await page.getByLabel("Type flow to confirm").fill("flow");
+    await expect.poll(() => verb.isEnabled()).toBe(true);
+    await opened.expectClean();
+    await verb.click();
+    await page.getByText("Select a secret").waitFor();
+    await opened.close();
+  });
+
+  it("writes nothing over a change of another person", async () => {
+    await suite().call("PUT", "secret/data/console/guarded", { data: { a: "1" } });
+    const opened = await openSecret("secrets/secret/at/console/guarded", [/400 POST/]);
+    const { page } = opened;
+    await page.getByRole("button", { name: "Write a new version" }).click();
+    await suite().call("PUT", "secret/data/console/guarded", { data: { a: "2" } });
+    await page.getByLabel("Value of a", { exact: true }).fill("3");
+    await page.getByRole("button", { name: "Write the new version" }).click();
+    await page.getByText("check-and-set parameter did not match the current version").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("keeps the types and digits of values that are no text", async () => {
+    await suite().call("DELETE", "secret/metadata/console/types");
+    await suite().call("PUT", "secret/data/console/types", { data: { text: "a" } });
+    const big = '{"data":{"big":123456789012345678901234567890,"list":[1,2],"text":"a"}}';
+    await fetch(`${suite().bench.url}/v1/secret/data/console/types`, {
+      method: "POST",
+      headers: { "X-Orch-Token": suite().bench.token },
+      body: big,
+    });
+    const opened = await openSecret("secrets/secret/at/console/types");
+    const { page } = opened;
+    await page.getByRole("button", { name: "Write a new version" }).click();
+    await page.getByLabel("Value of text", { exact: true }).fill("b");
+    await page.getByRole("button", { name: "Write the new version" }).click();
+    await page.getByText(/^Version 3, written/).waitFor();
+    const read = await fetch(`${suite().bench.url}/v1/secret/data/console/types`, {
+      headers: { "X-Orch-Token": suite().bench.token },
+    });
+    expect(await read.text()).toContain('"data":{"big":123456789012345678901234567890,"list":[1,2],"text":"b"}');
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("shows names, values and metadata with markup as text", async () => {
+    const name = CANARY.replaceAll("/", "⁄");
+    await suite().call("PUT", `secret/data/console/${encodeURIComponent(name)}`, { data: { [CANARY]: CANARY } });
+    await suite().call("POST", `secret/metadata/console/${encodeURIComponent(name)}`, {
+      custom_metadata: { canary: CANARY.slice(0, 512) },
+    });
+    const opened = await suite().open({ path: "secrets/secret" });
+    const { page } = opened;
+    await page.getByRole("treeitem", { name: "console" }).click();
+    await page.getByRole("treeitem", { name: "<img" }).click();
+    await page.getByRole("button", { name: "Reveal all" }).click();
+    await page.getByRole("button", { name: "As JSON", exact: true }).click();
+    await page.getByRole("tab", { name: "Metadata" }).click();
+    await page.getByText("canary", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Commands of this screen" }).click();
+    await opened.expectClean();
+    await page.getByRole("searchbox").fill("<img");
+    await page.getByRole("link", { name: "<img" }).first().waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("shows where a secret is synced to, and syncs it to another destination", async () => {
+    await suite().call("POST", "sys/sync/destinations/in-mem/console", {});
+    const association = { mount: "secret", secret_name: "app/database" };
+    await suite().call("POST", "sys/sync/destinations/in-mem/console/associations/remove", association);
+    const opened = await openSecret(`${DATABASE}?tab=destinations`);
+    const { page } = opened;
+    await page.getByRole("heading", { name: "playground" }).waitFor();
+    await page.getByRole("button", { name: "Sync to a destination" }).click();
+    await page.getByRole("dialog").getByLabel("Destination", { exact: true }).selectOption("in-mem/console");
+    await page.getByRole("button", { name: "Show what it would do" }).click();
+    await page.getByText("create", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Sync the secret" }).click();
+    await page.getByRole("heading", { name: "console" }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("serves a token that may read one secret and list nothing", async () => {
+    const token = await suite().tokenWith(
+      "console-reader",
+      'path "secret/data/app/database" { capabilities = ["read"] }',
+    );
+    const opened = await suite().open({ token, path: "secrets/secret", refusals: [/403 GET/] });
+    const { page } = opened;
+    await page.getByLabel("Path of the secret").fill("app/database");
+    await page.getByRole("button", { name: "Open the secret" }).click();
+    await page.getByRole("rowheader", { name: "password" }).waitFor();
+    await page.getByRole("tab", { name: "Metadata" }).click();
+    await page.getByText("permission denied").first().waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("reads a secret of a version 1 engine and of another namespace", async () => {
+    await suite().call("PUT", "sys/namespaces/console-team");
+    await suite().call("POST", "sys/mounts/plain", { type: "kv" }, { namespace: "console-team" });
+    await suite().call("POST", "plain/registry", { user: "ci" }, { namespace: "console-team" });
+    const opened = await suite().open({ path: "secrets?ns=console-team" });
+    const { page } = opened;
+    await page.getByRole("link", { name: "plain/" }).click();
+    await page.getByRole("treeitem", { name: "registry" }).click();
+    await page.getByRole("rowheader", { name: "user" }).waitFor();
+    expect(new URL(page.url()).searchParams.get("ns")).toBe("console-team");
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("scrolls through a folder of 100 000 names with a few rows in the page", async () => {
+    const opened = await suite().open();
+    const { page } = opened;
+    const keys = Array.from({ length: 100_000 }, (_, at) => `secret-${String(at).padStart(6, "0")}`);
+    await page.route("**/v1/secret/metadata?**", (route) => route.fulfill({ json: { data: { keys } } }));
+    await opened.visit("secrets/secret");
+    await page.getByRole("treeitem", { name: "secret-000000" }).focus();
+    const started = performance.now();
+    await page.keyboard.press("End");
+    await page.getByRole("treeitem").last().waitFor();
+    await page.getByText("secret-099999").waitFor();
+    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(await page.getByRole("treeitem").count()).toBeLessThan(100);
+    await page.getByRole("searchbox").fill("secret-0777");
+    await page.getByRole("link", { name: "secret-077700" }).waitFor();
+    await opened.close();
+  });
+});

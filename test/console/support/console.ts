@@ -1,0 +1,235 @@
+/** The console in a browser, as a person uses it, with everything counted that must not happen. */
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, inject } from "vitest";
+import type { Bench } from "./setup.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Runs in every page before its own scripts: records violations of the policy, and whether a canary of the tests has run. */
+const WATCH = `
+  globalThis.violations = [];
+  globalThis.canaries = 0;
+  addEventListener("securitypolicyviolation", (event) => violations.push(event.violatedDirective + " " + event.blockedURI));
+`;
+
+/** Markup and script that do harm where a name is taken for HTML; harmless as text. */
+export const CANARY = `<img src=x onerror="canaries++"><script>canaries++</script>"'\`{{7*7}}`;
+
+export interface OpenOptions extends BrowserContextOptions {
+  /** Null stays at the log-in. Default: the root token. */
+  readonly token?: string | null;
+  /** Below `/ui/`. */
+  readonly path?: string;
+  /** Refusals that the test provokes: they match \`status VERB path\`. */
+  readonly refusals?: readonly RegExp[];
+  readonly theme?: "light" | "dark";
+}
+
+/** One page of the console. */
+export class Console {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  readonly bench: Bench;
+  readonly problems: string[] = [];
+  refusals: readonly RegExp[];
+
+  constructor(bench: Bench, context: BrowserContext, page: Page, refusals: readonly RegExp[]) {
+    this.bench = bench;
+    this.context = context;
+    this.page = page;
+    this.refusals = refusals;
+    page.on("console", (message) => {
+      const isRefusal = message.text().startsWith("Failed to load resource");
+      if (message.type() === "error" && !isRefusal) this.problems.push(`console: ${message.text()}`);
+    });
+    page.on("pageerror", (error) => this.problems.push(`error: ${error.stack ?? error.message}`));
+    page.on("requestfailed", (request) => {
+      const why = request.failure()?.errorText ?? "";
+      // A read that is no longer needed is aborted by the page itself.
+      if (why !== "net::ERR_ABORTED") this.#note(`${why} ${request.method()} ${pathOf(request.url())}`);
+    });
+    page.on("response", (response) => {
+      if (response.status() >= 400)
+        this.#note(`${response.status()} ${response.request().method()} ${pathOf(response.url())}`);
+    });
+  }
+
+  #note(line: string): void {
+    if (!this.refusals.some((refusal) => refusal.test(line))) this.problems.push(line);
+  }
+
+  async go(path: string): Promise<void> {
+    await this.page.goto(`${this.bench.url}/ui/${path}`);
+  }
+
+  /** Logs in by token on the page that is open. */
+  async logIn(token: string): Promise<void> {
+    await this.page.getByLabel("Token", { exact: false }).first().fill(token);
+    await this.page.getByRole("button", { name: "Log in", exact: true }).click();
+    await this.page.locator("#main").waitFor();
+  }
+
+  /** Goes to another screen by its address without a reload, which would forget the token. */
+  async visit(path: string): Promise<void> {
+    await this.page.evaluate((address) => {
+      const link = document.createElement("a");
+      link.href = address;
+      document.body.append(link);
+      link.click();
+      link.remove();
+    }, `/ui/${path}`);
+  }
+
+  /** Fails on everything that must not happen, accessibility violations included. */
+  async expectClean(): Promise<void> {
+    const found = await this.page.evaluate(async () => {
+      const page = globalThis as unknown as {
+        axe: {
+          run: (
+            options: object,
+          ) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }>;
+        };
+        violations: string[];
+        canaries: number;
+      };
+      // A button that has just become usable is still fading in.
+      const ends = document
+        .getAnimations()
+        .filter(({ effect }) => effect?.getTiming().iterations !== Number.POSITIVE_INFINITY);
+      await Promise.allSettled(ends.map(({ finished }) => finished));
+      const { violations } = await page.axe.run({ resultTypes: ["violations"] });
+      const lines = violations.flatMap(({ id, nodes }) =>
+        nodes.map(({ html, failureSummary }) => `axe ${id}: ${html}\n  ${failureSummary}`),
+      );
+      return [
+        ...lines,
+        ...page.violations.map((line) => `policy: ${line}`),
+        ...(page.canaries > 0 ? [`${page.canaries} canaries ran`] : []),
+      ];
+    });
+    expect([...this.problems, ...found]).toEqual([]);
+  }
+
+  /** A picture for the docs or for the eye, where `CONSOLE_SHOTS` names a folder. */
+  async shot(name: string): Promise<void> {
+    const dir = process.env["CONSOLE_SHOTS"];
+    if (!dir) return;
+    mkdirSync(dir, { recursive: true });
+    // A stream is never idle.
+    await this.page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => undefined);
+    await this.page.screenshot({ path: join(dir, `${name}.png`), animations: "disabled" });
+  }
+
+  /** A picture of the docs, written where `CONSOLE_PICTURES` is set. */
+  async picture(name: string): Promise<void> {
+    await this.shot(name);
+    if (!process.env["CONSOLE_PICTURES"]) return;
+    await this.page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => undefined);
+    const path = `docs/images/${name}.png`;
+    mkdirSync("docs/images", { recursive: true });
+    const { byteLength } = await this.page.screenshot({ path, animations: "disabled" });
+    expect(byteLength, path).toBeLessThan(150 * 1024);
+  }
+
+  async close(): Promise<void> {
+    await this.context.close();
+  }
+}
+
+/** With a service that runs already: the files of the last build instead of those that it began with. */
+async function serveFromDisk(context: BrowserContext, url: string): Promise<void> {
+  const headers = Object.fromEntries((await fetch(`${url}/ui/`)).headers);
+  await context.route(`${url}/ui/**`, (route) => {
+    const path = pathOf(route.request().url());
+    const file = path.startsWith("/ui/assets/") ? path : "/ui/index.html";
+    const contentType = file.endsWith(".js") ? "text/javascript" : file.endsWith(".css") ? "text/css" : "text/html";
+    return route.fulfill({ path: join("build/assets", file), headers: { ...headers, "content-type": contentType } });
+  });
+}
+
+const pathOf = (url: string): string => new URL(url).pathname;
+
+/** A suite with the service and the browser; skipped where there is no browser. */
+export function describeConsole(name: string, tests: (bench: () => Suite) => void): void {
+  const bench = inject("bench");
+  describe.skipIf(bench === null)(name, () => {
+    let suite: Suite | undefined;
+    beforeAll(async () => {
+      if (bench) suite = new Suite(bench, await chromium.connect(bench.browser));
+    });
+    afterAll(() => suite?.close());
+    tests(() => {
+      if (!suite) throw new Error("the suite has not begun");
+      return suite;
+    });
+  });
+}
+
+export class Suite {
+  readonly bench: Bench;
+  readonly #browser: Browser;
+
+  constructor(bench: Bench, browser: Browser) {
+    this.bench = bench;
+    this.#browser = browser;
+  }
+
+  /** Opens the console in a profile of its own and logs in. */
+  async open({
+    token = this.bench.token,
+    path = "",
+    refusals = [],
+    theme = "light",
+    ...options
+  }: OpenOptions = {}): Promise<Console> {
+    const context = await this.#browser.newContext({
+      ...{ viewport: { width: 1440, height: 900 }, colorScheme: theme, reducedMotion: "reduce", locale: "en-GB" },
+      ...options,
+    });
+    await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    if (process.env["CONSOLE_URL"]) await serveFromDisk(context, this.bench.url);
+    await context.addInitScript(WATCH);
+    await context.addInitScript(AXE);
+    const page = await context.newPage();
+    page.setDefaultTimeout(30_000);
+    const opened = new Console(this.bench, context, page, refusals);
+    await opened.go(path);
+    if (token !== null) await opened.logIn(token);
+    return opened;
+  }
+
+  /** A request beside the browser, to prepare what a test looks at. Resolves with the body. */
+  async call(
+    method: string,
+    path: string,
+    body?: unknown,
+    { namespace = "", token = this.bench.token } = {},
+  ): Promise<unknown> {
+    const response = await fetch(`${this.bench.url}/v1/${path}`, {
+      method,
+      headers: { "X-Orch-Token": token, ...(namespace ? { "X-Orch-Namespace": namespace } : {}) },
+      body: body === undefined ? null : JSON.stringify(body),
+    });
+    const text = await response.text();
+    // A service that runs already may know it from an earlier run.
+    if (text.includes("path is already in use")) return null;
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return text === "" ? null : JSON.parse(text);
+  }
+
+  /** A token with these rules and nothing else. */
+  async tokenWith(name: string, policy: string): Promise<string> {
+    await this.call("PUT", `sys/policies/acl/${name}`, { policy });
+    const { auth } = (await this.call("POST", "auth/token/create", { policies: [name], ttl: "1h" })) as {
+      auth: { client_token: string };
+    };
+    return auth.client_token;
+  }
+
+  async close(): Promise<void> {
+    await this.#browser.close();
+  }
+}

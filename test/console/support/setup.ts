@@ -1,0 +1,72 @@
+/** One service and one browser for the whole suite of the console. */
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { chromium } from "playwright-core";
+import type { TestProject } from "vitest/node";
+import { freePort, LocalService } from "../../smoke/local-service.ts";
+
+export interface Bench {
+  /** Address of the service, without a slash at the end. */
+  readonly url: string;
+  /** Its root token. */
+  readonly token: string;
+  /** Folder of the playground's providers. */
+  readonly providers: string;
+  /** Where the browser listens. */
+  readonly browser: string;
+}
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Null where there is no browser. */
+    bench: Bench | null;
+  }
+}
+
+const NAMES = ["chromium", "chromium-browser", "google-chrome"];
+
+/** The browser of `CHROMIUM`, else the first one in the path. */
+export function findBrowser(): string | undefined {
+  const named = process.env["CHROMIUM"];
+  if (named) return named;
+  const dirs = (process.env["PATH"] ?? "").split(delimiter);
+  return NAMES.flatMap((name) => dirs.map((dir) => join(dir, name))).find((path) => existsSync(path));
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const executablePath = findBrowser();
+  if (!executablePath) {
+    console.warn(
+      "The tests of the console are skipped: there is no chromium (apt-get install chromium, or set CHROMIUM).",
+    );
+    project.provide("bench", null);
+    return async () => {};
+  }
+  const browser = await chromium.launchServer({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  // A service that runs already, for work on the screens.
+  const { CONSOLE_URL, CONSOLE_TOKEN, CONSOLE_PROVIDERS = "" } = process.env;
+  if (CONSOLE_URL && CONSOLE_TOKEN) {
+    project.provide("bench", {
+      url: CONSOLE_URL,
+      token: CONSOLE_TOKEN,
+      providers: CONSOLE_PROVIDERS,
+      browser: browser.wsEndpoint(),
+    });
+    return () => browser.close();
+  }
+  const dir = mkdtempSync(join(tmpdir(), "sallyport-console-"));
+  const service = new LocalService(process.cwd(), await freePort(), { STATE_DIR: join(dir, "state"), PLAYGROUND: "1" });
+  await service.ready();
+  const bench: Bench = {
+    ...{ url: service.baseUrl, token: service.token, providers: join(dir, "state", "providers") },
+    browser: browser.wsEndpoint(),
+  };
+  project.provide("bench", bench);
+  return async () => {
+    await browser.close();
+    service.signal("SIGTERM", "npm");
+    await service.exit;
+    rmSync(dir, { recursive: true, force: true });
+  };
+}
