@@ -1,9 +1,15 @@
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism, tmpdir, totalmem } from "node:os";
+import { join } from "node:path";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import { keepTemporaryFilesInMemory } from "./scripts/memory-disk.ts";
 
 keepTemporaryFilesInMemory();
+// Agents, drivers and services are started hundreds of times from the same sources.
+process.env["NODE_COMPILE_CACHE"] ??= join(tmpdir(), "compiled");
+
+// Clients prefer the address and the token of the caller's shell, such as those that `npm start` prints.
+for (const name of Object.keys(process.env)) if (/^(VAULT|BAO|NOMAD)_/.test(name)) delete process.env[name];
 
 /** A key for tests only: 32 zero bytes would do, but a value that looks like a key finds code that expects one. */
 const TEST_MASTER_KEY = Buffer.from("sallyport-tests-use-this-master!").toString("base64");
@@ -108,7 +114,6 @@ export default defineConfig({
           expect: PATIENT,
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -119,7 +124,18 @@ export default defineConfig({
           expect: PATIENT,
           testTimeout: 300_000,
           hookTimeout: 300_000,
-          sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        test: {
+          name: "console",
+          include: ["test/console/**/*.test.ts"],
+          globalSetup: ["./test/console/support/setup.ts"],
+          expect: PATIENT,
+          testTimeout: 120_000,
+          hookTimeout: 300_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
         },
       },
     ],

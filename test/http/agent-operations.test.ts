@@ -126,7 +126,7 @@ it("an agent killed while it works does the work again when it is back, and tell
   await before.welcome();
   before.request({ op: OP, ...creation(ID, "slow") });
   await node.begun(1);
-  expect(before.acks(OP)).toEqual(["accepted"]);
+  await expect.poll(() => before.acks(OP)).toEqual(["accepted"]);
   await first.kill();
 
   startAgent(node.path);

@@ -24,6 +24,7 @@ import {
 import { importJWK, jwtVerify } from "jose";
 import { afterEach } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
+import { PROGRAM_ENV } from "../support/program-env.ts";
 
 const cleanups: Array<() => unknown> = [];
 afterEach(async () => {
@@ -228,7 +229,7 @@ export class AgentProcess {
 
   constructor(args: string[], env: Record<string, string> = {}, program = ["agent/src/main.ts"]) {
     this.child = spawn(process.execPath, [...program, ...args], {
-      env: { PATH: process.env["PATH"] ?? "", ...env },
+      env: { ...PROGRAM_ENV, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.child.stderr?.on("data", (text) => {

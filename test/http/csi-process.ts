@@ -13,6 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
 import { ACCESS_MODE, methodOf, type RequestDraft, type Response, type Rpc } from "@sallyport/csi-wire";
+import { PROGRAM_ENV } from "../support/program-env.ts";
 import { afterTest, eventually } from "./agent-service.ts";
 
 /** The format of the driver's file of faults. */
@@ -55,7 +56,7 @@ export class Driver {
   async start(): Promise<this> {
     const child = spawn(process.execPath, ["packages/csi-dir/src/main.ts"], {
       env: {
-        PATH: process.env["PATH"] ?? "",
+        ...PROGRAM_ENV,
         CSI_ENDPOINT: `unix://${this.socket}`,
         CSI_DIR_ROOT: this.root,
         CSI_DIR_NODE_ID: "node-1",

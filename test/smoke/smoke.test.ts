@@ -321,7 +321,8 @@ describe("the playground", () => {
   it("runs the tours of the documents, and starts with empty data each time", async () => {
     const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
     const service = await npmStart(settings).ready();
-    const guides = ["policies-and-tokens", "logins", "log-in-with-approle", "cluster-logins", "namespaces", "secrets"];
+    const logins = ["logins", "log-in-with-approle", "cluster-logins", "identity"];
+    const guides = ["policies-and-tokens", ...logins, "namespaces", "secrets"];
     for (const page of ["events", "volumes", "sync", "credentials", ...guides]) {
       const shown = shownIn(join(dir, `docs/guides/${page}.md`), "Tour");
       const printed = await service.session(shown.map(({ command }) => command));

@@ -174,7 +174,11 @@ describe("a new version", () => {
     const { body } = await get("/sys/sync/associations/destinations?mount=kv&secret_name=app");
     expect(body.data.associated_destinations["cloud-a-sm/d"]).toMatchObject({
       sync_status: "CLIENT_SIDE_ERROR",
-      sub_keys: { a: { sync_status: "SYNCED" }, b: { sync_status: "CLIENT_SIDE_ERROR" } },
+      error_code: "value_too_large",
+      sub_keys: {
+        a: { sync_status: "SYNCED", synced_version: 2 },
+        b: { sync_status: "CLIENT_SIDE_ERROR", external_name: "x-b", error_code: "value_too_large", synced_version: 1 },
+      },
     });
     const start = await requestCount();
     await write("app", { a: "2", b: "small", c: "2" });

@@ -29,7 +29,9 @@ export async function byItself(
 ): Promise<void> {
   await checkInRounds(60, check, async (round) => {
     if (round > 3) time.pass(stepMs);
-    for (const mount of mounts) await runDurableObjectAlarm(env.KV_STORE.getByName(mount));
-    for (const name of destinations) await runDurableObjectAlarm(env.SYNC_DESTINATION.getByName(name));
+    // One that a test kills meanwhile has its alarm again.
+    for (const mount of mounts) await runDurableObjectAlarm(env.KV_STORE.getByName(mount)).catch(() => false);
+    for (const name of destinations)
+      await runDurableObjectAlarm(env.SYNC_DESTINATION.getByName(name)).catch(() => false);
   });
 }

@@ -130,7 +130,7 @@ describe("setting an association", () => {
     await eventually(async () => expect(await cloudA.value(nameOf("app"))).toBe('{"a":2}'));
     const set = await setAssociation("cloud-a-sm/d", "app");
     expect(set.body.data.associated_secrets[`${accessor}/app`].external_name).toBe("new/app");
-    expect((await cloudA.secrets()).map(({ name }) => name)).toEqual(["new/app"]);
+    await eventually(async () => expect((await cloudA.secrets()).map(({ name }) => name)).toEqual(["new/app"]));
   });
 
   it("returns 400 when another secret's object has the external name", async () => {
@@ -144,11 +144,12 @@ describe("setting an association", () => {
       `external name "same" is taken by the association of ${accessor}/one`,
     ]);
     await makeDestination("cloud-a-sm", "d", { secret_name_template: "other" });
-    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
+    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret", count: 1_000 });
     expect((await setAssociation("cloud-a-sm/d", "one")).status).toBe(200);
     await eventually(async () =>
       expect((await association("cloud-a-sm/d", "one"))?.sync_status).toBe("CLIENT_SIDE_ERROR"),
     );
+    await cloudA.clearFaults();
     await makeDestination("cloud-a-sm", "d", { secret_name_template: "same" });
     await eventually(async () => expect((await association("cloud-a-sm/d", "one"))?.sync_status).toBe("SYNCED"));
     expect((await setAssociation("cloud-a-sm/d", "two")).status).toBe(200);
