@@ -26,6 +26,7 @@ import { ClusterTokens } from "./cluster-tokens.ts";
 import { Cubbyholes } from "./cubbyholes.ts";
 import { DeletedMounts } from "./deleted-mounts.ts";
 import { Entities } from "./entities.ts";
+import { EntityMerges } from "./entity-merges.ts";
 import type { AccessPublisher, IndexBackfill } from "./event-publisher.ts";
 import { IdentityAdmin } from "./identity-admin.ts";
 import { IdentityAliases } from "./identity-aliases.ts";
@@ -103,6 +104,7 @@ export class AccessParts {
   readonly entities: Entities;
   readonly identityAliases: IdentityAliases;
   readonly identities: IdentityAdmin;
+  readonly entityMerges: EntityMerges;
   readonly authMethods: AuthMethods;
   readonly logins: Logins;
   readonly approles: Approles;
@@ -152,10 +154,13 @@ export class AccessParts {
       stamp: (stamp, index) => this.#backfillIndex(stamp, index),
     });
     this.clusterRoles = new ClusterRoles(sql, this.policyStore, this.publisher);
-    const evaluator = new PathEvaluator(this.namespaceTree, this.mountTable);
-    this.entities = new Entities(sql);
     this.authMounts = new AuthMountTable(sql);
-    this.identityAliases = new IdentityAliases({ sql, mounts: this.authMounts, commit });
+    const evaluator = new PathEvaluator(this.namespaceTree, this.mountTable, this.authMounts);
+    this.entities = new Entities(sql);
+    this.identityAliases = new IdentityAliases({
+      ...{ sql, mounts: this.authMounts, namespaces: this.namespaceTree, commit },
+    });
+    this.entityMerges = new EntityMerges({ sql, aliases: this.identityAliases, commit });
     this.identities = new IdentityAdmin({
       ...{ sql, entities: this.entities, aliases: this.identityAliases, namespaces: this.namespaceTree, commit },
     });
@@ -255,9 +260,11 @@ export class AccessParts {
 
   /** Rights of a token's holder. */
   grantsOf(row: TokenRow): Grants {
-    const identityPolicies = row.entity_id === "" ? [] : this.entities.policiesOf(row.entity_id);
+    const identityPolicies = row.entity_id === "" ? [] : this.entities.policiesOf(row.entity_id, row.namespace);
     const rolePolicies = this.clusterRoles.of(row).policies;
-    return this.policyStore.grants(row.namespace, [...policiesOf(row), ...identityPolicies, ...rolePolicies]);
+    const names = [...policiesOf(row), ...identityPolicies, ...rolePolicies];
+    const subject = () => this.entities.templateSubject(row.entity_id, row.namespace);
+    return this.policyStore.grants(row.namespace, names, subject);
   }
 
   /** The viewer of mount listings; null when the token is gone. */

@@ -72,7 +72,7 @@ export class ApproleLogins {
     const role = found && (found.bound ? row !== null : true) ? this.#role(mount, name) : null;
     // Without a secret id, a role that does not accept the address is as good as unknown.
     if (!role || (!role.bind_secret_id && !isWithinNetworks(address, role.secret_id_bound_cidrs))) {
-      methods.failed(mount, roleId);
+      methods.failed(mount, roleId, found !== null);
       return refuse("invalid", INVALID);
     }
     if (!role.bind_secret_id || !row) return ok({ role, name, secretId: null });

@@ -92,7 +92,7 @@ export class AuthMethods {
 
   /** Removes a mount with its entries and aliases, and ends the tokens of its logins. */
   disable(namespace: string, path: string): void {
-    const { mounts, entries, approles, entities, tokens, commit } = this.#deps;
+    const { mounts, entries, approles, entities, tokens, lockouts, commit } = this.#deps;
     const mount = this.read(namespace, path);
     if (!mount.ok) return;
     const { uuid, accessor } = mount.value;
@@ -103,6 +103,7 @@ export class AuthMethods {
       entities.deleteAliasesOf(accessor);
       tokens.endLogins(uuid, Date.now());
     });
+    lockouts.forget(uuid);
   }
 
   /** The auth mount of a request's path; null for other paths. */
@@ -119,10 +120,13 @@ export class AuthMethods {
     return ok(this.#deps.entries.get(name));
   }
 
-  /** @throws Sealed */
-  putEntry(name: AuthEntryName, value: string): Result<null> {
+  /** See `AuthApi.putAuthEntry`. @throws Sealed */
+  putEntry(name: AuthEntryName, value: string, before?: string | null): Result<null> {
     const { mounts, entries, commit } = this.#deps;
     if (!mounts.byUuid(name.mount)) return refuse("missing", "the auth method was disabled");
+    if (before !== undefined && entries.get(name) !== before) {
+      return refuse("conflict", `the ${name.kind} was changed at the same time`);
+    }
     if (value.length > MAX_ENTRY_CHARACTERS) {
       return refuse("too-large", `${name.kind}: at most ${MAX_ENTRY_CHARACTERS} characters`);
     }
@@ -154,8 +158,16 @@ export class AuthMethods {
     return this.#deps.lockouts.isLocked(mount, alias, this.#lockoutOf(mount), now);
   }
 
-  failed(mount: string, alias: string): void {
-    this.#deps.lockouts.failed(mount, alias, this.#lockoutOf(mount), Date.now());
+  /**
+   * Counts a failed login.
+   * @param exists whether the mount has a user or role of this name
+   * @returns whether the name was locked before, by failures since the login began; then this one does not count
+   */
+  failed(mount: string, alias: string, exists: boolean): boolean {
+    const now = Date.now();
+    if (this.isLocked(mount, alias, now)) return true;
+    this.#deps.lockouts.failed(mount, alias, exists, this.#lockoutOf(mount), now);
+    return false;
   }
 
   /** Locked names of the auth mounts of a namespace and its descendants. */

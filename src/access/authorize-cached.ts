@@ -48,14 +48,17 @@ function keep(key: string, cached: Cached, now: number): void {
  */
 export async function authorize(env: Env, ask: AuthorizeRequest, fresh: boolean): Promise<Grant | Refusal> {
   const key = JSON.stringify([ask.token, ask.namespace, ask.path, ask.list ?? false, ask.wrapTtl ?? 0]);
+  // Grants hold at every address, or are not cached; a refusal may be about the caller's.
+  const refusedKey = `${key} ${ask.address ?? ""}`;
   const now = Date.now();
-  const known = cache.get(key);
+  const known = cache.get(key) ?? cache.get(refusedKey);
   if (known && known.until > now && !fresh) return known.answer;
   const answer = await authorizeWithRetry(env, ask);
   // A path without a mount is not cached: the mount may be created a moment later.
   const reusable = answer.ok ? answer.cacheable && (answer.mount !== null || !ask.path) : answer.reason === "denied";
-  if (reusable) keep(key, { until: now + REUSE_MS, answer }, now);
-  else forget(key);
+  forget(key);
+  forget(refusedKey);
+  if (reusable) keep(answer.ok ? key : refusedKey, { until: now + REUSE_MS, answer }, now);
   return answer;
 }
 

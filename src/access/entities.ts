@@ -1,4 +1,5 @@
 import { ok, type Result, refuse } from "../lib/result.ts";
+import type { TemplateSubject } from "./path-templates.ts";
 
 export interface EntityRow extends Record<string, SqlStorageValue> {
   id: string;
@@ -41,8 +42,11 @@ export class Entities {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM entities").one().n;
   }
 
+  /** The entity with an id, or the one that it was merged into. */
   get(id: string): EntityRow | null {
-    return this.#sql.exec<EntityRow>("SELECT * FROM entities WHERE id = ?", id).toArray()[0] ?? null;
+    const query = `SELECT * FROM entities WHERE id = ?
+      UNION ALL SELECT entities.* FROM entities JOIN merged_entities ON entities.id = entity WHERE merged_entities.id = ?`;
+    return this.#sql.exec<EntityRow>(query, id, id).toArray()[0] ?? null;
   }
 
   /**
@@ -84,11 +88,15 @@ export class Entities {
     return this.get(id)?.disabled === 0;
   }
 
-  /** Policies of an entity and of its groups, nested groups included; without `root`. Empty for a disabled entity. */
-  policiesOf(id: string): string[] {
-    const entity = this.get(id);
-    if (!entity || entity.disabled === 1) return [];
-    const all = [entity.policies, ...this.groupsOf(id).map(({ policies }) => policies)];
+  /**
+   * Policies of an entity and of its groups, nested groups included; without `root`. Empty for a disabled entity, and in
+   * another namespace than the entity's, where the same name is another policy.
+   * @param namespace of the token
+   */
+  policiesOf(id: string, namespace: string): string[] {
+    const entity = this.#activeIn(id, namespace);
+    if (!entity) return [];
+    const all = [entity.policies, ...this.groupsOf(entity.id).map(({ policies }) => policies)];
     const names = all.flatMap((policies) => JSON.parse(policies) as string[]);
     return [...new Set(names)].filter((name) => name !== "root").sort();
   }
@@ -109,8 +117,35 @@ export class Entities {
       .toArray();
   }
 
-  /** Deletes the aliases at an auth mount that is gone; entities stay. */
+  /**
+   * The entity of a token, for templates of policies; null for a disabled one, and in another namespace, where equal
+   * names belong to others.
+   * @param namespace of the token
+   */
+  templateSubject(id: string, namespace: string): TemplateSubject | null {
+    const entity = this.#activeIn(id, namespace);
+    if (!entity) return null;
+    const aliases = this.#sql
+      .exec<{ id: string; accessor: string; name: string; metadata: string; custom_metadata: string }>(
+        "SELECT id, mount AS accessor, name, metadata, custom_metadata FROM entity_aliases WHERE entity = ?",
+        entity.id,
+      )
+      .toArray()
+      .map(({ custom_metadata: custom, metadata, ...alias }) => ({
+        ...alias,
+        metadata: mapOf(metadata),
+        customMetadata: mapOf(custom),
+      }));
+    const groups = this.groupsOf(entity.id).map((group) => ({ ...group, metadata: mapOf(group.metadata) }));
+    return { id: entity.id, name: entity.name, metadata: mapOf(entity.metadata), aliases, groups };
+  }
+
+  /** Deletes the aliases at an auth mount that is gone, with the memberships that follow them; entities stay. */
   deleteAliasesOf(mount: string): void {
+    this.#sql.exec(
+      "DELETE FROM group_members WHERE group_id IN (SELECT group_id FROM group_aliases WHERE mount = ?)",
+      mount,
+    );
     this.#sql.exec("DELETE FROM entity_aliases WHERE mount = ?", mount);
     this.#sql.exec("DELETE FROM group_aliases WHERE mount = ?", mount);
   }
@@ -123,8 +158,14 @@ export class Entities {
     this.#sql.exec(`DELETE FROM group_members WHERE kind = 'entity' AND member IN (${entities})`, namespace);
     this.#sql.exec(`DELETE FROM group_aliases WHERE group_id IN (${groups})`, namespace);
     this.#sql.exec(`DELETE FROM entity_aliases WHERE entity IN (${entities})`, namespace);
+    this.#sql.exec(`DELETE FROM merged_entities WHERE entity IN (${entities})`, namespace);
     this.#sql.exec("DELETE FROM groups WHERE namespace = ?", namespace);
     this.#sql.exec("DELETE FROM entities WHERE namespace = ?", namespace);
+  }
+
+  #activeIn(id: string, namespace: string): EntityRow | null {
+    const entity = this.get(id);
+    return entity?.disabled === 0 && entity.namespace === namespace ? entity : null;
   }
 
   #create(namespace: string, now: number): EntityRow {
@@ -157,3 +198,5 @@ export class Entities {
     }
   }
 }
+
+const mapOf = (json: string) => JSON.parse(json) as Readonly<Record<string, string>>;

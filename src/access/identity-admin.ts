@@ -5,6 +5,7 @@ import type {
   GroupRecord,
   IdentityKey,
   IdentityKind,
+  IdentityQuery,
   IdentityWritten,
 } from "../contracts/identity.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
@@ -52,8 +53,8 @@ export class IdentityAdmin {
       .toArray();
   }
 
-  readEntity(namespace: string, key: IdentityKey): EntityRecord | null {
-    const row = this.#find<EntityRow>(namespace, "entity", key);
+  readEntity(namespace: string, query: IdentityQuery): EntityRecord | null {
+    const row = this.#find<EntityRow>(namespace, "entity", query);
     if (!row) return null;
     const directGroups = this.#column(
       "SELECT group_id AS id FROM group_members WHERE kind = 'entity' AND member = ? ORDER BY id",
@@ -62,11 +63,12 @@ export class IdentityAdmin {
     const all = this.#deps.entities.groupsOf(row.id).map(({ id }) => id);
     const inheritedGroups = all.filter((id) => !directGroups.includes(id)).sort();
     const aliases = this.#deps.aliases.of("entity", row.id);
-    return { ...shared(row), aliases, disabled: row.disabled === 1, directGroups, inheritedGroups };
+    const merged = this.#column("SELECT id FROM merged_entities WHERE entity = ? ORDER BY id", row.id);
+    return { ...shared(row), aliases, disabled: row.disabled === 1, merged, directGroups, inheritedGroups };
   }
 
-  readGroup(namespace: string, key: IdentityKey): GroupRecord | null {
-    const row = this.#find<GroupRow>(namespace, "group", key);
+  readGroup(namespace: string, query: IdentityQuery): GroupRecord | null {
+    const row = this.#find<GroupRow>(namespace, "group", query);
     if (!row) return null;
     const members = (kind: IdentityKind) =>
       this.#column("SELECT member AS id FROM group_members WHERE group_id = ? AND kind = ? ORDER BY id", row.id, kind);
@@ -142,24 +144,47 @@ export class IdentityAdmin {
 
   /** Deletes an entity or a group with its aliases and memberships. The tokens of a deleted entity are refused. */
   delete(namespace: string, kind: IdentityKind, key: IdentityKey): void {
-    const { sql, aliases, commit } = this.#deps;
     const row = this.#find<EntityRow | GroupRow>(namespace, kind, key);
-    if (!row) return;
-    commit(() => {
-      aliases.deleteOf(kind, row.id);
-      sql.exec("DELETE FROM group_members WHERE kind = ? AND member = ?", kind, row.id);
-      if (kind === "group") sql.exec("DELETE FROM group_members WHERE group_id = ?", row.id);
-      sql.exec(`DELETE FROM ${TABLES[kind]} WHERE id = ?`, row.id);
+    if (row) this.#deps.commit(() => this.#erase(kind, row.id));
+  }
+
+  /** Deletes entities in one transaction. Unknown ids are ignored. */
+  deleteEntities(namespace: string, ids: readonly string[]): void {
+    const found = ids.filter((value) => this.#find(namespace, "entity", { by: "id", value }));
+    if (found.length === 0) return;
+    this.#deps.commit(() => {
+      for (const id of found) this.#erase("entity", id);
     });
+  }
+
+  #erase(kind: IdentityKind, id: string): void {
+    const { sql, aliases } = this.#deps;
+    aliases.deleteOf(kind, id);
+    sql.exec("DELETE FROM group_members WHERE kind = ? AND member = ?", kind, id);
+    if (kind === "group") sql.exec("DELETE FROM group_members WHERE group_id = ?", id);
+    else sql.exec("DELETE FROM merged_entities WHERE entity = ?", id);
+    sql.exec(`DELETE FROM ${TABLES[kind]} WHERE id = ?`, id);
   }
 
   #find<Row extends Record<string, SqlStorageValue>>(
     namespace: string,
     kind: IdentityKind,
-    { by, value }: IdentityKey,
-  ) {
-    const query = `SELECT * FROM ${TABLES[kind]} WHERE namespace = ? AND ${by} = ?`;
-    return this.#deps.sql.exec<Row>(query, namespace, value).toArray()[0] ?? null;
+    query: IdentityQuery,
+  ): Row | null {
+    const key = isKey(query) ? query : this.#ownerOf(namespace, kind, query);
+    if (!key) return null;
+    const text = `SELECT * FROM ${TABLES[kind]} WHERE namespace = ? AND ${key.by} = ?`;
+    return this.#deps.sql.exec<Row>(text, namespace, key.value).toArray()[0] ?? null;
+  }
+
+  /** The entity or group of an alias. */
+  #ownerOf(namespace: string, kind: IdentityKind, query: Exclude<IdentityQuery, IdentityKey>): IdentityKey | null {
+    const { aliases } = this.#deps;
+    const alias =
+      query.by === "alias"
+        ? aliases.read(namespace, kind, query.value)
+        : aliases.named(namespace, kind, query.accessor, query.value);
+    return alias && { by: "id", value: alias.canonical };
   }
 
   /** The row that a write changes, or the id and name of a new one. */
@@ -234,6 +259,8 @@ export class IdentityAdmin {
       .map(({ id }) => id);
   }
 }
+
+const isKey = (query: IdentityQuery): query is IdentityKey => query.by === "id" || query.by === "name";
 
 const keyOf = ({ id, name }: { readonly id?: string | undefined; readonly name?: string | undefined }) => {
   if (id !== undefined) return { by: "id", value: id } as const;

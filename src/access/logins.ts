@@ -5,12 +5,13 @@ import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import type { AuthEntries } from "./auth-entries.ts";
-import type { AuthMountTable } from "./auth-mounts.ts";
+import { type AuthMountTable, DEFAULT_LOCKOUT } from "./auth-mounts.ts";
 import { tokenUpserted } from "./cluster-acl.ts";
 import type { Entities } from "./entities.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import type { LoginLockouts } from "./login-lockouts.ts";
-import { dedupe, expiryFor, type NewToken, policyNames, type TokenRow } from "./token.ts";
+import { lesserOf } from "./role-rules.ts";
+import { dedupe, expiryFor, type NewToken, policyNames, SYSTEM_MAX_TTL, type TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 import type { UsedLoginStates } from "./used-login-states.ts";
@@ -44,8 +45,11 @@ export class Logins {
     const now = Date.now();
     const mount = mounts.byUuid(login.entry.mount);
     // Either may have been removed since the credentials were verified.
-    if (!mount || !entries.has(login.entry)) return refuse("denied", "permission denied");
+    if (!mount || !entries.has(login.entry) || !this.#isCurrent(login)) return refuse("denied", "permission denied");
     const { settings, alias, once } = login;
+    // Failures since the login began may have locked the name: guesses at the same time are not answered.
+    const lockout = mount.config.user_lockout_config ?? DEFAULT_LOCKOUT;
+    if (alias && lockouts.isLocked(mount.uuid, alias.name, lockout, now)) return refuse("denied", "permission denied");
     if (once && !usedStates.isUnused(mount.uuid, once.id, once.expires, now)) {
       return refuse("invalid", "Vault login failed. Expired or missing OAuth state.");
     }
@@ -62,13 +66,18 @@ export class Logins {
         alias && entities.signIn({ namespace, mount: mount.accessor, ...alias, groups: login.groups }, now);
       if (entity && !entity.ok) return entity;
       if (once) usedStates.add(mount.uuid, once.id, once.expires, now);
-      const token = newToken(mount, login, policies.value, entity?.value ?? "", now);
+      const { token, warnings } = newToken(mount, login, policies.value, entity?.value ?? "", now);
       const row = tokens.insert(secret, token);
       also();
       publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
       recordAction("login", { accessor: row.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
-      return ok({ auth: rules.authBlock(row, secret, now), warnings: [] });
+      return ok({ auth: rules.authBlock(row, secret, now), warnings });
     });
+  }
+
+  /** Whether the entries that a login was verified with are still the same. @throws Sealed */
+  #isCurrent({ entry: { mount }, seen = [] }: Login): boolean {
+    return seen.every(({ kind, name, text }) => this.#deps.entries.get({ mount, kind, name }) === text);
   }
 
   /** Whether the role or user of a token still exists, and its entity is not disabled; true for other tokens. */
@@ -88,15 +97,18 @@ function newToken(
   policies: readonly string[],
   entity: string,
   now: number,
-): NewToken {
-  const period = settings.token_period;
+): { token: NewToken; warnings: string[] } {
   const ttl = settings.token_ttl || mount.config.default_lease_ttl;
-  const maxTtl = settings.token_max_ttl || mount.config.max_lease_ttl;
+  // The mount bounds its roles, whose authors need not be those of the mount
+  // (https://developer.hashicorp.com/vault/docs/concepts/tokens#the-general-case).
+  const maxTtl = lesserOf(settings.token_max_ttl, mount.config.max_lease_ttl || SYSTEM_MAX_TTL);
+  const period = Math.min(settings.token_period, maxTtl);
   const explicitMaxTtl = settings.token_explicit_max_ttl;
   const { expires } = expiryFor({ created: now, ttl, maxTtl, explicitMaxTtl, period, root: false }, 0, now);
+  const isCapped = period < settings.token_period || (period === 0 && maxTtl < settings.token_ttl);
   const named = policies.filter((name) => name !== "root");
   const names = settings.token_no_default_policy ? named : [...named, "default"];
-  return {
+  const token: NewToken = {
     parent: null,
     namespace: mount.namespace,
     policies: JSON.stringify(dedupe(names).sort()),
@@ -120,4 +132,5 @@ function newToken(
     auth_entry: `${entry.kind} ${entry.name}`,
     bound_cidrs: settings.token_bound_cidrs.length > 0 ? JSON.stringify(settings.token_bound_cidrs) : null,
   };
+  return { token, warnings: isCapped ? ["TTL is capped at the effective maximum"] : [] };
 }

@@ -1,8 +1,10 @@
+import type { AuthPlace } from "../contracts/auth.ts";
 import type { Mount } from "../contracts/mount.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../contracts/policies.ts";
 import type { Place } from "../contracts/tokens.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { inCanonicalNames } from "./aliases.ts";
+import type { AuthMountTable } from "./auth-mounts.ts";
 import type { MountTable } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import { checkParameters, granted, type PathAcl, ruleFor } from "./path-rules.ts";
@@ -32,16 +34,20 @@ interface WrapBounds {
 export class PathEvaluator {
   readonly #namespaces: NamespaceTree;
   readonly #mounts: MountTable;
+  readonly #authMounts: AuthMountTable;
 
-  constructor(namespaces: NamespaceTree, mounts: MountTable) {
+  constructor(namespaces: NamespaceTree, mounts: MountTable, authMounts: AuthMountTable) {
     this.#namespaces = namespaces;
     this.#mounts = mounts;
+    this.#authMounts = authMounts;
   }
 
   /** @param list the path names a folder */
   evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
     if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrapBounds: null };
-    const caseless = caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path));
+    const caseless =
+      caselessInAuth(at.path, () => this.#authMounts.resolve(at.namespace, at.path)) ??
+      caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path));
     const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
     const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
     const decision = { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined };
@@ -118,4 +124,14 @@ function caselessIn(path: string, mountOf: () => Mount | null): number | null {
     if (mount?.type !== "cloud-b" || inside.split("/").length !== 2) return null;
   }
   return path.replace(/\/$/, "").split("/").length - 1;
+}
+
+/** Paths in auth mounts that name a user or a role, which are stored by lower-case names. */
+const AUTH_ENTRY = /^(?:users|role)\/[^/]/;
+
+/** Like `caselessIn`, for a path in an auth mount. @param placeOf the auth mount that contains the path */
+function caselessInAuth(path: string, placeOf: () => AuthPlace | null): number | null {
+  const place = path.startsWith("auth/") ? placeOf() : null;
+  if (!place || !AUTH_ENTRY.test(place.path)) return null;
+  return path.slice(0, path.length - place.path.length).split("/").length;
 }

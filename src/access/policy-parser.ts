@@ -33,6 +33,7 @@ import {
   type PathRule,
 } from "../contracts/policies.ts";
 import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../lib/hcl.ts";
+import { templateProblem } from "./path-templates.ts";
 import {
   type Block,
   blocks,
@@ -195,7 +196,8 @@ function readPath(block: Block): PathRule {
   ]);
   if (block.label === undefined) refuse("Invalid policy: a path block needs a pattern", block);
   if (block.label.includes("+*")) refuse(`Invalid policy: +* has no meaning in ${title(block)}`, block);
-  if (block.label.includes("{{")) refuse(`Invalid policy: templates are not supported in ${title(block)}`, block);
+  const problem = templateProblem(block.label);
+  if (problem !== null) refuse(`Invalid policy: ${problem} in ${title(block)}`, block);
   const capabilities = new Set<Capability>([
     ...readPolicyWord(block, PATH_POLICIES),
     ...readCapabilities(block, oneOf(CAPABILITIES)),

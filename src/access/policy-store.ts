@@ -1,7 +1,8 @@
 import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "../contracts/cluster-rights.ts";
-import type { GoverningRule, Policy, PolicyAttributes, VolumeRule } from "../contracts/policies.ts";
+import type { GoverningRule, PathRule, Policy, PolicyAttributes, VolumeRule } from "../contracts/policies.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
+import { isTemplated, resolveTemplate, type TemplateSubject } from "./path-templates.ts";
 import { DEFAULT_POLICY, parsePolicy, WRAPPING_POLICY, WRAPPING_POLICY_NAME } from "./policy-parser.ts";
 
 export interface PolicyRow extends Record<string, SqlStorageValue> {
@@ -23,6 +24,13 @@ export interface Grants {
   readonly cluster: ClusterRights;
 }
 
+/** A set of policies, loaded. */
+interface PolicySet {
+  readonly plain: readonly PathRule[];
+  readonly templated: readonly PathRule[];
+  readonly cluster: ClusterRights;
+}
+
 const builtIn = (namespace: string, name: string, text: string): PolicyRow => ({
   ...{ namespace, name, text, parsed: "", description: "", create_index: 1, modify_index: 1, job_acl: null },
 });
@@ -38,10 +46,11 @@ const ROOT: Grants = { root: true, paths: compilePaths([]), cluster: MANAGEMENT 
 
 /**
  * The table of policies, and the compiled rights of sets of policies. Sets are cached until the next write: a cached
- * set costs no read, a new one costs one read per policy.
+ * set costs no read, a new one costs one read per policy. Rights from templates are cached by their resolved paths.
  */
 export class PolicyStore {
   readonly #sql: SqlStorage;
+  readonly #sets = new Map<string, PolicySet>();
   readonly #grants = new Map<string, Grants>();
 
   constructor(sql: SqlStorage) {
@@ -147,13 +156,13 @@ export class PolicyStore {
       attributes?.description ?? "",
       jobAcl === null ? null : JSON.stringify(jobAcl),
     );
-    this.#grants.clear();
+    this.#forget();
     return row.one();
   }
 
   delete(namespace: string, name: string): void {
     this.#sql.exec("DELETE FROM policies WHERE namespace = ? AND name = ?", namespace, name);
-    this.#grants.clear();
+    this.#forget();
   }
 
   backfillIndex(namespace: string, name: string, index: number): void {
@@ -166,21 +175,42 @@ export class PolicyStore {
     );
   }
 
-  /** The rights of a token with these policies of `namespace`. Unknown names grant nothing. */
-  grants(namespace: string, names: readonly string[]): Grants {
+  /**
+   * The rights of a token with these policies of `namespace`. Unknown names grant nothing.
+   * @param subject the token's entity, for templates; asked only if a policy has one
+   */
+  grants(namespace: string, names: readonly string[], subject: () => TemplateSubject | null = () => null): Grants {
     if (names.includes("root")) return ROOT;
     const key = JSON.stringify([namespace, [...names].sort()]);
-    const cached = this.#grants.get(key);
+    const set = this.#sets.get(key) ?? this.#load(key, namespace, names);
+    const entity = set.templated.length > 0 ? subject() : null;
+    const resolved = set.templated.map((rule) => resolveTemplate(rule, entity));
+    const resolvedKey = key + JSON.stringify(resolved.map((rule) => rule?.path ?? null));
+    const cached = this.#grants.get(resolvedKey);
     if (cached) return cached;
+    const paths = [...set.plain, ...resolved.filter((rule) => rule !== null)];
+    const grants: Grants = { root: false, paths: compilePaths([{ namespace, paths }]), cluster: set.cluster };
+    if (this.#grants.size >= MAX_CACHED_GRANTS) this.#grants.clear();
+    this.#grants.set(resolvedKey, grants);
+    return grants;
+  }
+
+  #load(key: string, namespace: string, names: readonly string[]): PolicySet {
     const policies = names.flatMap((name) => this.#policy(namespace, name) ?? []);
-    const grants: Grants = {
-      root: false,
-      paths: compilePaths(policies.map(({ paths }) => ({ namespace, paths }))),
+    const rules = policies.flatMap(({ paths }) => paths);
+    const set = {
+      plain: rules.filter(({ path }) => !isTemplated(path)),
+      templated: rules.filter(({ path }) => isTemplated(path)),
       cluster: mergeClusterRules(policies.map(({ cluster }) => cluster)),
     };
-    if (this.#grants.size >= MAX_CACHED_GRANTS) this.#grants.clear();
-    this.#grants.set(key, grants);
-    return grants;
+    if (this.#sets.size >= MAX_CACHED_GRANTS) this.#sets.clear();
+    this.#sets.set(key, set);
+    return set;
+  }
+
+  #forget(): void {
+    this.#sets.clear();
+    this.#grants.clear();
   }
 
   #policy(namespace: string, name: string): Policy | null {

@@ -217,4 +217,11 @@ export const accessMigrations: Migration[] = [
       mount TEXT NOT NULL, id TEXT NOT NULL, expires INTEGER NOT NULL, PRIMARY KEY (mount, id)) STRICT;
       CREATE INDEX used_login_states_by_expiry ON used_login_states (expires)`,
   },
+  {
+    because:
+      "entities that were merged into another one, so that their tokens lead to it; merged_from = the entities that had an alias before, as JSON",
+    sql: `CREATE TABLE merged_entities (id TEXT PRIMARY KEY, entity TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE INDEX merged_entities_by_entity ON merged_entities (entity);
+      ALTER TABLE entity_aliases ADD COLUMN merged_from TEXT NOT NULL DEFAULT '[]'`,
+  },
 ];

@@ -51,7 +51,9 @@ export class TokenRules {
   ): Result<{ secret: string; token: NewToken; warnings: string[] }> {
     const { role } = kind;
     const root = isRoot(parent);
-    const grants = this.#policies.grants(parent.namespace, policiesOf(parent));
+    const named = [...policiesOf(parent), ...this.#identityPolicies(parent)];
+    const subject = () => this.#entities.templateSubject(parent.entity_id, parent.namespace);
+    const grants = this.#policies.grants(parent.namespace, named, subject);
     const sudo = root || this.#evaluator.evaluate(grants, { namespace, path }, false).capabilities.includes("sudo");
     if (parent.uses !== 0) return refuse("invalid", "restricted use token cannot generate child tokens");
     if (request.id !== undefined && request.id !== "") {
@@ -252,7 +254,7 @@ export class TokenRules {
   }
 
   #identityPolicies(row: TokenRow): string[] {
-    return row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id);
+    return row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id, row.namespace);
   }
 
   #draftPolicies(

@@ -98,10 +98,19 @@ export interface TokenSettings {
   readonly token_type: string;
 }
 
+/** The text of an entry of a login's mount, as its verifier read it. */
+export interface SeenEntry {
+  readonly kind: string;
+  readonly name: string;
+  readonly text: string;
+}
+
 /** A verified login: the verifier has checked the caller's credentials, `AccessControl` issues the token. */
 export interface Login {
   /** The role or user. The login is refused when it is gone, and the token is not renewed after it is gone. */
   readonly entry: AuthEntryName;
+  /** The entries that the verification used, earlier. The login is refused when one of them has changed. */
+  readonly seen?: readonly SeenEntry[];
   /** The caller's name at this auth method, and what is known of it. Null for logins without an entity. */
   readonly alias: { readonly name: string; readonly metadata: Readonly<Record<string, string>> } | null;
   /** Names of external groups that the caller is a member of, by its credentials. */
@@ -134,8 +143,12 @@ export interface AuthApi {
   locateAuth(namespace: string, path: string): AuthPlace | null;
   /** The JSON text of an entry; null when there is none. */
   authEntry(entry: AuthEntryName): Result<string | null>;
-  /** Writes an entry. Refused when its mount is gone. @param value JSON text */
-  putAuthEntry(entry: AuthEntryName, value: string): Result<null>;
+  /**
+   * Writes an entry. Refused when its mount is gone.
+   * @param value JSON text
+   * @param before the text that the change is based on, null for none: refused with `conflict` when another one is stored
+   */
+  putAuthEntry(entry: AuthEntryName, value: string, before?: string | null): Result<null>;
   /** Deletes an entry. Idempotent. */
   deleteAuthEntry(entry: AuthEntryName): Result<null>;
   /** Names of entries, sorted. */
@@ -145,8 +158,12 @@ export interface AuthApi {
    * @returns a refusal while the name is locked after repeated failures
    */
   authAttempt(entry: AuthEntryName, alias: string): Result<string | null>;
-  /** Counts a failed login of a name. */
-  authFailed(mount: string, alias: string): void;
+  /**
+   * Counts a failed login of a name.
+   * @param exists whether there is a user of this name
+   * @returns whether the name has been locked meanwhile, by other failures
+   */
+  authFailed(mount: string, alias: string, exists: boolean): boolean;
   /** Issues the token of a verified login. */
   login(login: Login): Promise<Result<Authed>>;
 }

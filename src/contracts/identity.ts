@@ -10,6 +10,20 @@ export interface IdentityKey {
   readonly value: string;
 }
 
+/** Names an entity or a group by itself, or by one of its aliases. */
+export type IdentityQuery =
+  | IdentityKey
+  | { readonly by: "alias"; readonly value: string }
+  | { readonly by: "alias name"; readonly value: string; readonly accessor: string };
+
+/** A request to merge entities. */
+export interface EntityMerge {
+  readonly to_entity_id: string;
+  readonly from_entity_ids: readonly string[];
+  /** Of two aliases at one auth method, the one that stays. */
+  readonly conflicting_alias_ids_to_keep: readonly string[];
+}
+
 /** Fields of an entity in a request; absent fields keep their value. */
 export interface EntityChange {
   readonly id?: string | undefined;
@@ -30,11 +44,12 @@ export interface GroupChange {
   readonly member_group_ids?: readonly string[] | null | undefined;
 }
 
-/** Fields of an alias in a request. */
+/** Fields of an alias in a request. With an id, absent fields keep their value. */
 export interface AliasChange {
-  readonly name: string;
-  readonly mount_accessor: string;
-  readonly canonical_id: string;
+  readonly id?: string | undefined;
+  readonly name?: string | undefined;
+  readonly mount_accessor?: string | undefined;
+  readonly canonical_id?: string | undefined;
   readonly custom_metadata?: Readonly<Record<string, string>> | null | undefined;
 }
 
@@ -48,6 +63,8 @@ export interface AliasRecord {
   readonly mountType: string;
   readonly metadata: Readonly<Record<string, string>>;
   readonly customMetadata: Readonly<Record<string, string>>;
+  /** Ids of the merged entities that had the alias. */
+  readonly mergedFrom: readonly string[];
   readonly created: number;
   readonly updated: number;
 }
@@ -64,6 +81,8 @@ interface IdentityRecord {
 
 export interface EntityRecord extends IdentityRecord {
   readonly disabled: boolean;
+  /** Ids of the entities that were merged into this one. */
+  readonly merged: readonly string[];
   readonly directGroups: readonly string[];
   readonly inheritedGroups: readonly string[];
 }
@@ -87,14 +106,18 @@ export interface IdentityApi {
   writeEntity(namespace: string, key: IdentityKey | null, change: EntityChange): Result<IdentityWritten>;
   /** Creates or changes a group. Without a key, the body's id or name selects it. */
   writeGroup(namespace: string, key: IdentityKey | null, change: GroupChange): Result<IdentityWritten>;
-  readEntity(namespace: string, key: IdentityKey): EntityRecord | null;
-  readGroup(namespace: string, key: IdentityKey): GroupRecord | null;
+  readEntity(namespace: string, query: IdentityQuery): EntityRecord | null;
+  readGroup(namespace: string, query: IdentityQuery): GroupRecord | null;
   /** Ids and names, sorted by name. */
   listIdentities(namespace: string, kind: IdentityKind): { id: string; name: string }[];
   /** Deletes an entity or a group with its aliases and memberships. Idempotent. */
   deleteIdentity(namespace: string, kind: IdentityKind, key: IdentityKey): Result<null>;
-  /** Creates an alias, or moves the existing one of the same mount and name. @returns the alias's id */
-  writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<string>;
+  /** Deletes entities with their aliases and memberships. Unknown ids are ignored. */
+  deleteEntities(namespace: string, ids: readonly string[]): Result<null>;
+  /** Moves aliases and memberships of entities to another one, and deletes those entities. Their tokens stay valid. */
+  mergeEntities(namespace: string, merge: EntityMerge): Result<null>;
+  /** Creates an alias, changes the one with the id, or moves the existing one of the same mount and name. */
+  writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<AliasRecord>;
   readIdentityAlias(namespace: string, kind: IdentityKind, id: string): AliasRecord | null;
   listIdentityAliases(namespace: string, kind: IdentityKind): AliasRecord[];
   /** Deletes an alias. Idempotent. */

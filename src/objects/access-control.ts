@@ -53,11 +53,13 @@ import type {
   AliasChange,
   AliasRecord,
   EntityChange,
+  EntityMerge,
   EntityRecord,
   GroupChange,
   GroupRecord,
   IdentityKey,
   IdentityKind,
+  IdentityQuery,
   IdentityWritten,
 } from "../contracts/identity.ts";
 import type { ListedMount, Mount, MountType } from "../contracts/mount.ts";
@@ -285,8 +287,8 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return refuseIfSealed(() => this.#parts.authMethods.entry(entry));
   }
 
-  putAuthEntry(entry: AuthEntryName, value: string): Result<null> {
-    return refuseIfSealed(() => this.#parts.authMethods.putEntry(entry, value));
+  putAuthEntry(entry: AuthEntryName, value: string, before?: string | null): Result<null> {
+    return refuseIfSealed(() => this.#parts.authMethods.putEntry(entry, value, before));
   }
 
   deleteAuthEntry(entry: AuthEntryName): Result<null> {
@@ -301,8 +303,8 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return refuseIfSealed(() => this.#parts.authMethods.attempt(entry, alias));
   }
 
-  authFailed(mount: string, alias: string): void {
-    this.#parts.authMethods.failed(mount, alias);
+  authFailed(mount: string, alias: string, exists: boolean): boolean {
+    return this.#parts.authMethods.failed(mount, alias, exists);
   }
 
   login(login: Login): Promise<Result<Authed>> {
@@ -365,12 +367,12 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return this.#parts.identities.writeGroup(namespace, key, change);
   }
 
-  readEntity(namespace: string, key: IdentityKey): EntityRecord | null {
-    return this.#parts.identities.readEntity(namespace, key);
+  readEntity(namespace: string, query: IdentityQuery): EntityRecord | null {
+    return this.#parts.identities.readEntity(namespace, query);
   }
 
-  readGroup(namespace: string, key: IdentityKey): GroupRecord | null {
-    return this.#parts.identities.readGroup(namespace, key);
+  readGroup(namespace: string, query: IdentityQuery): GroupRecord | null {
+    return this.#parts.identities.readGroup(namespace, query);
   }
 
   listIdentities(namespace: string, kind: IdentityKind): { id: string; name: string }[] {
@@ -382,7 +384,16 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return ok(null);
   }
 
-  writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<string> {
+  deleteEntities(namespace: string, ids: readonly string[]): Result<null> {
+    this.#parts.identities.deleteEntities(namespace, ids);
+    return ok(null);
+  }
+
+  mergeEntities(namespace: string, merge: EntityMerge): Result<null> {
+    return this.#parts.entityMerges.merge(namespace, merge);
+  }
+
+  writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<AliasRecord> {
     return this.#parts.identityAliases.write(namespace, kind, change);
   }
 

@@ -12,7 +12,7 @@ import {
 import { type JwtRole, JwtRoleBody, jwtRoleProblem, jwtRoleWith } from "../auth/jwt/roles.ts";
 import { audiencesOf, type Claims, verifyToken } from "../auth/jwt/verify.ts";
 import { tokenSettingsOf } from "../auth/token-settings.ts";
-import type { Login } from "../contracts/auth.ts";
+import type { Login, SeenEntry } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
@@ -20,6 +20,7 @@ import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
 import {
   addressOf,
   authMountOf,
+  changeEntry,
   checkRoleName,
   foundEntry,
   isRoleName,
@@ -51,10 +52,12 @@ async function configure(call: AuthorisedCall, body: z.infer<typeof JwtConfigBod
 async function putRole(call: AuthorisedCall, body: z.infer<typeof JwtRoleBody>): Promise<Response> {
   const name = roleNameOf(call);
   checkRoleName(name);
-  const role = jwtRoleWith(await readEntry<JwtRole>(call, ROLE, name), body);
-  const problem = jwtRoleProblem(role);
-  if (problem !== null) throw badRequest(problem);
-  await writeEntry(call, ROLE, name, role);
+  await changeEntry<JwtRole>(call, ROLE, name, (before) => {
+    const role = jwtRoleWith(before, body);
+    const problem = jwtRoleProblem(role);
+    if (problem !== null) throw badRequest(problem);
+    return role;
+  });
   return noContent();
 }
 
@@ -77,10 +80,10 @@ async function claimsOf(token: string, config: JwtConfig, role: JwtRole): Promis
 }
 
 /** The configuration of the request's auth method. @throws RequestError 400 */
-export async function configOf(call: Call): Promise<JwtConfig> {
-  const config = await readEntry<JwtConfig>(call, CONFIG, CONFIG);
-  if (!config) throw badRequest("could not load configuration");
-  return storedConfig(config);
+export async function configOf(call: Call): Promise<{ config: JwtConfig; seen: SeenEntry }> {
+  const found = await readEntry<JwtConfig>(call, CONFIG, CONFIG);
+  if (!found) throw badRequest("could not load configuration");
+  return { config: storedConfig(found.entry), seen: found.seen };
 }
 
 /** The role that a login names, or the default one. @throws RequestError 400 */
@@ -88,36 +91,39 @@ export async function roleOf(
   call: Call,
   named: string | undefined,
   config: JwtConfig,
-): Promise<{ name: string; role: JwtRole }> {
+): Promise<{ name: string; role: JwtRole; seen: SeenEntry }> {
   const name = (named || config.default_role).toLowerCase();
   if (name === "") throw badRequest("missing role");
-  const role = await readEntry<JwtRole>(call, ROLE, name);
-  if (!role) throw badRequest(isRoleName(name) ? `role "${name}" could not be found` : "role could not be found");
-  return { name, role };
+  const found = await readEntry<JwtRole>(call, ROLE, name);
+  if (!found) throw badRequest(isRoleName(name) ? `role "${name}" could not be found` : "role could not be found");
+  return { name, role: found.entry, seen: found.seen };
 }
 
 async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {
-  const config = await configOf(call);
-  const { name, role } = await roleOf(call, body.role, config);
+  const { config, seen } = await configOf(call);
+  const { name, role, seen: seenRole } = await roleOf(call, body.role, config);
   if (role.role_type === "oidc") throw badRequest("role with oidc role_type is not allowed");
   const token = body.jwt || call.request.headers.get(ACCESS_HEADER) || "";
   if (token === "") throw badRequest("missing token");
   // Before the keys are fetched: a caller from elsewhere costs no request to the issuer.
   if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
-  return issued(call, await claimsOf(token, config, role), { name, role, path: "login" });
+  const claims = await claimsOf(token, config, role);
+  return issued(call, claims, { name, role, seen: [seen, seenRole], path: "login" });
 }
 
 /** A login of a role by claims that were verified. */
 export interface VerifiedRole {
   readonly name: string;
   readonly role: JwtRole;
+  readonly seen: readonly SeenEntry[];
   /** The path of the login, from the mount. */
   readonly path: string;
   readonly once?: NonNullable<Login["once"]>;
 }
 
 /** Issues the token of a login. @throws RequestError 400 when the claims do not have the values that the role requires */
-export async function issued(call: Call, claims: Claims, { name, role, path, once }: VerifiedRole): Promise<Response> {
+export async function issued(call: Call, claims: Claims, verified: VerifiedRole): Promise<Response> {
+  const { name, role, seen, path, once } = verified;
   const caller = callerOf(claims, role, name);
   if (!caller.ok) throw badRequest(caller.message);
   const problem = boundClaimsProblem(claims, role);
@@ -127,6 +133,7 @@ export async function issued(call: Call, claims: Claims, { name, role, path, onc
   const { auth, warnings } = unwrap(
     await accessControl(call.env).login({
       entry: { mount: mount.uuid, kind: ROLE, name },
+      seen,
       alias: { name: alias, metadata },
       groups,
       displayName: alias,

@@ -21,6 +21,7 @@ import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
 import {
   addressOf,
   authMountOf,
+  changeEntry,
   checkRoleName,
   foundEntry,
   isRoleName,
@@ -52,10 +53,12 @@ async function configure(call: AuthorisedCall, body: z.infer<typeof KubernetesCo
 async function putRole(call: AuthorisedCall, body: z.infer<typeof KubernetesRoleBody>): Promise<Response> {
   const name = roleNameOf(call);
   checkRoleName(name);
-  const role = kubernetesRoleWith(await readEntry<KubernetesRole>(call, ROLE, name), body);
-  const problem = kubernetesRoleProblem(role);
-  if (problem !== null) throw badRequest(problem);
-  await writeEntry(call, ROLE, name, role);
+  const role = await changeEntry<KubernetesRole>(call, ROLE, name, (before) => {
+    const changed = kubernetesRoleWith(before, body);
+    const problem = kubernetesRoleProblem(changed);
+    if (problem !== null) throw badRequest(problem);
+    return changed;
+  });
   return role.audience === "" ? envelope(call, { warnings: [NO_AUDIENCE], mountType: TYPE }) : noContent();
 }
 
@@ -64,13 +67,14 @@ async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Respo
   if (named === "") throw badRequest("missing role");
   if (jwt === "") throw badRequest("missing jwt");
   const name = named.toLowerCase();
-  const role = isRoleName(name) ? await readEntry<KubernetesRole>(call, ROLE, name) : null;
-  if (!role) throw badRequest(isRoleName(name) ? `invalid role name "${name}"` : "invalid role name");
+  const found = isRoleName(name) ? await readEntry<KubernetesRole>(call, ROLE, name) : null;
+  if (!found) throw badRequest(isRoleName(name) ? `invalid role name "${name}"` : "invalid role name");
+  const role = found.entry;
   // Before the API is asked: a caller from elsewhere costs the cluster no request.
   if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
   const config = await readEntry<KubernetesConfig>(call, CONFIG, CONFIG);
   if (!config) throw badRequest("could not load backend configuration");
-  const { uid, name: account, namespace, secret } = unwrap(await serviceAccountOf(jwt, config, role));
+  const { uid, name: account, namespace, secret } = unwrap(await serviceAccountOf(jwt, config.entry, role));
   const mount = authMountOf(call);
   const metadata = {
     service_account_uid: uid,
@@ -81,6 +85,7 @@ async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Respo
   const { auth, warnings } = unwrap(
     await accessControl(call.env).login({
       entry: { mount: mount.uuid, kind: ROLE, name },
+      seen: [config.seen, found.seen],
       alias: { name: role.alias_name_source === "serviceaccount_uid" ? uid : `${namespace}/${account}`, metadata },
       groups: [],
       displayName: `${namespace}-${account}`,

@@ -32,7 +32,7 @@ const AuthUrlBody = z.object({
 async function begin(call: Call, body: z.infer<typeof AuthUrlBody>): Promise<Response> {
   const mount = authMountOf(call);
   const answer = (url: string) => envelope(call, { data: { auth_url: url }, mountType: mount.type });
-  const config = await configOf(call);
+  const { config } = await configOf(call);
   if (config.oidc_client_id === "") throw badRequest("OIDC login is not configured for this mount");
   const { redirect_uri: redirectUri = "", client_nonce: clientNonce = "" } = body;
   if (!body.role && config.default_role === "") throw badRequest("missing role");
@@ -50,6 +50,7 @@ async function begin(call: Call, body: z.infer<typeof AuthUrlBody>): Promise<Res
 const FormBody = z.object({
   state: z.string().max(8_192).default(""),
   code: z.string().max(MAX_CODE_CHARACTERS).default(""),
+  iss: z.string().max(1_024).default(""),
   error: z.string().max(256).default(""),
 });
 
@@ -66,7 +67,7 @@ const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) =
  * line clients post it too, and then ask for the token with their nonce.
  */
 async function receiveForm(call: Call, body: z.infer<typeof FormBody>): Promise<Response> {
-  const config = await configOf(call);
+  const { config } = await configOf(call);
   if (config.oidc_response_mode !== "form_post") throw badRequest("oidc_response_mode is not form_post");
   if (openState(body.state, config.state_key, authMountOf(call).uuid, Date.now()) === null) {
     throw badRequest("Vault login failed. Expired or missing OAuth state.");
@@ -81,7 +82,7 @@ async function receiveForm(call: Call, body: z.infer<typeof FormBody>): Promise<
 /** Exchanges the code of a login at the provider, and issues the token. */
 async function complete(call: Call): Promise<Response> {
   const given = (name: string) => call.query.get(name) ?? "";
-  const config = await configOf(call);
+  const { config, seen } = await configOf(call);
   const state = openState(given("state"), config.state_key, authMountOf(call).uuid, Date.now());
   if (state === null) throw badRequest("Vault login failed. Expired or missing OAuth state.");
   const clientNonce = given("client_nonce");
@@ -93,16 +94,22 @@ async function complete(call: Call): Promise<Response> {
   }
   const code = given("code");
   if (code === "" || code.length > MAX_CODE_CHARACTERS) throw badRequest("Vault login failed. No code received.");
-  const { name, role } = await roleOf(call, state.role, config);
+  const { name, role, seen: seenRole } = await roleOf(call, state.role, config);
   if (role.role_type !== "oidc" || !isAllowedRedirect(state.redirectUri, role.allowed_redirect_uris)) {
     throw badRequest("Vault login failed. The role no longer allows this login.");
   }
   // Before the exchange: a caller from elsewhere costs no request to the provider.
   if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
   const provider = unwrap(await providerOfConfig(config));
+  const issuer = given("iss");
+  // RFC 9207, before the code is sent: that of another provider must not reach this one.
+  if (issuer !== "" && issuer !== provider.issuer) {
+    throw badRequest("Vault login failed. The redirect is from another issuer.");
+  }
   const claims = unwrap(await claimsOfCode(code, provider, config, role, state));
   const { id, expires } = state;
-  return issued(call, claims, { name, role, path: "oidc/callback", once: { id, expires } });
+  const once = { id, expires };
+  return issued(call, claims, { name, role, seen: [seen, seenRole], path: "oidc/callback", once });
 }
 
 export const oidcRoutes = [

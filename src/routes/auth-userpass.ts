@@ -10,15 +10,15 @@ import {
 } from "../auth/token-settings.ts";
 import type { TokenSettings } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
 import {
   addressOf,
   authMountOf,
+  changeEntry,
   deleteEntry,
   entryNames,
   foundEntry,
   readEntry,
-  writeEntry,
 } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
@@ -59,12 +59,23 @@ function checked(user: User): User {
 async function put(call: AuthorisedCall, body: z.infer<typeof UserBody>): Promise<Response> {
   const name = nameOf(call);
   if (!NAME.test(name)) throw badRequest("username: must be 1 to 128 of A-Z a-z 0-9 _ . @ -");
-  const before = await readEntry<User>(call, USER, name);
-  if (!before && body.password === undefined) throw badRequest("missing password");
-  const settings = tokenSettingsWith(before ?? DEFAULT_TOKEN_SETTINGS, body);
-  const checkedSettings = checked({ ...settings, password: before?.password ?? "" });
-  const hash = body.password === undefined ? checkedSettings.password : await hashPassword(body.password);
-  await writeEntry(call, USER, name, { ...settings, password: hash } satisfies User);
+  const changed = (hash: string | null) => (before: User | null) => {
+    if (!before && body.password === undefined) throw badRequest("missing password");
+    const settings = tokenSettingsWith(before ?? DEFAULT_TOKEN_SETTINGS, body);
+    return checked({ ...settings, password: hash ?? before?.password ?? "" });
+  };
+  // Checked before the hash is computed, which takes time.
+  changed(null)((await readEntry<User>(call, USER, name))?.entry ?? null);
+  await changeEntry(call, USER, name, changed(body.password === undefined ? null : await hashPassword(body.password)));
+  return noContent();
+}
+
+/** Changes a user that exists. @throws RequestError 404 otherwise */
+async function update(call: AuthorisedCall, change: (user: User) => User): Promise<Response> {
+  await changeEntry<User>(call, USER, nameOf(call), (before) => {
+    if (!before) throw notFound();
+    return change(before);
+  });
   return noContent();
 }
 
@@ -74,15 +85,20 @@ async function login(call: Call, given: string): Promise<Response> {
   const entry = { mount: mount.uuid, kind: USER, name };
   const attempt = await accessControl(call.env).authAttempt(entry, name);
   if (!attempt.ok) throw denied();
-  const user = attempt.value === null ? null : (JSON.parse(attempt.value) as User);
+  const text = attempt.value;
+  const user = text === null ? null : (JSON.parse(text) as User);
   // An unknown name takes as long as a wrong password.
-  if (!(await isPassword(given, user?.password ?? NO_PASSWORD)) || !user) {
-    await accessControl(call.env).authFailed(mount.uuid, name);
-    throw badRequest("invalid username or password");
+  const isRight = await isPassword(given, user?.password ?? NO_PASSWORD);
+  if (!isRight || user === null || text === null) {
+    // A text that no user can have as a name is not remembered.
+    const isLocked = NAME.test(name) && (await accessControl(call.env).authFailed(mount.uuid, name, user !== null));
+    // Locked by other failures meanwhile: then a right password gets this answer, too.
+    throw isLocked ? denied() : badRequest("invalid username or password");
   }
   const { auth, warnings } = unwrap(
     await accessControl(call.env).login({
       entry,
+      seen: [{ kind: USER, name, text }],
       alias: { name, metadata: {} },
       groups: [],
       displayName: name,
@@ -124,9 +140,9 @@ export const userpassRoutes = [
     fresh: true,
     body: PasswordBody,
     handle: async (call, body) => {
-      const user = await found(call);
-      await writeEntry(call, USER, nameOf(call), { ...user, password: await hashPassword(body.password) });
-      return noContent();
+      await found(call);
+      const hash = await hashPassword(body.password);
+      return update(call, (user) => ({ ...user, password: hash }));
     },
   }),
   secrets({
@@ -134,11 +150,7 @@ export const userpassRoutes = [
     path: "/users/:name/policies",
     fresh: true,
     body: PoliciesBody,
-    handle: async (call, body) => {
-      const user = await found(call);
-      await writeEntry(call, USER, nameOf(call), checked({ ...user, ...tokenSettingsWith(user, body) }));
-      return noContent();
-    },
+    handle: (call, body) => update(call, (user) => checked({ ...user, ...tokenSettingsWith(user, body) })),
   }),
   open({ verb: "POST", path: "/login/:name", body: LoginBody, handle: (call, body) => login(call, body.password) }),
 ];

@@ -55,14 +55,22 @@ const BODIES = {
     name: z.object(groupFields),
   },
 } as const;
-const aliasFields = {
-  name: name(),
-  mount_accessor: z.string("mount_accessor: required").min(1).max(128),
-  canonical_id: id(),
-};
+const aliasFields = { name: name(), mount_accessor: z.string().min(1).max(128), canonical_id: id() };
+const changedAlias = z.object(aliasFields).partial();
+const CHANGED_ALIAS_BODIES = {
+  entity: changedAlias.extend({ custom_metadata: pairs() }),
+  group: changedAlias,
+} as const;
+/** A new alias needs all fields; one that the body's id names keeps what is absent. */
+function whole(body: z.infer<typeof changedAlias> & { id?: string | undefined }, context: z.RefinementCtx) {
+  if (body.id !== undefined) return;
+  for (const field of ["name", "mount_accessor", "canonical_id"] as const) {
+    if (body[field] === undefined) context.addIssue({ code: "custom", path: [field], message: "is required" });
+  }
+}
 const ALIAS_BODIES = {
-  entity: z.object({ ...aliasFields, custom_metadata: pairs() }),
-  group: z.object(aliasFields),
+  entity: CHANGED_ALIAS_BODIES.entity.extend({ id: id().optional() }).superRefine(whole),
+  group: CHANGED_ALIAS_BODIES.group.extend({ id: id().optional() }).superRefine(whole),
 } as const;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
@@ -78,7 +86,7 @@ const aliasData = (alias: AliasRecord) => ({
   metadata: orNull(alias.metadata),
   custom_metadata: alias.customMetadata,
   local: false,
-  merged_from_canonical_ids: null,
+  merged_from_canonical_ids: alias.mergedFrom.length > 0 ? alias.mergedFrom : null,
   creation_time: iso(alias.created),
   last_update_time: iso(alias.updated),
 });
@@ -93,17 +101,17 @@ const shared = (record: EntityRecord | GroupRecord, namespaceId: string) => ({
   namespace_id: namespaceId,
 });
 
-const entityData = (entity: EntityRecord, namespaceId: string) => ({
+export const entityData = (entity: EntityRecord, namespaceId: string) => ({
   ...shared(entity, namespaceId),
   aliases: entity.aliases.map(aliasData),
   disabled: entity.disabled,
   direct_group_ids: entity.directGroups,
   inherited_group_ids: entity.inheritedGroups,
   group_ids: [...entity.directGroups, ...entity.inheritedGroups],
-  merged_entity_ids: null,
+  merged_entity_ids: entity.merged.length > 0 ? entity.merged : null,
 });
 
-const groupData = (group: GroupRecord, namespaceId: string) => ({
+export const groupData = (group: GroupRecord, namespaceId: string) => ({
   ...shared(group, namespaceId),
   type: group.type,
   alias: group.aliases[0] ? aliasData(group.aliases[0]) : {},
@@ -175,8 +183,16 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
   secrets<AliasChange>({
     ...{ verb: "POST", path: `/identity/${kind}-alias`, fresh: true, body: ALIAS_BODIES[kind] },
     handle: async (call, body) => {
-      const made = unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, body));
-      return envelope(call, { data: { id: made, canonical_id: body.canonical_id }, mountType: "identity" });
+      const alias = unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, body));
+      return envelope(call, { data: { id: alias.id, canonical_id: alias.canonical }, mountType: "identity" });
+    },
+  }),
+  secrets<AliasChange>({
+    ...{ verb: "POST", path: `/identity/${kind}-alias/id/:identity`, fresh: true, body: CHANGED_ALIAS_BODIES[kind] },
+    handle: async (call, body) => {
+      const change = { ...body, id: keyIn(call, "id").value };
+      unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, change));
+      return noContent();
     },
   }),
   secrets({

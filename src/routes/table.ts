@@ -30,6 +30,7 @@ import { eventStreamRoutes } from "./event-stream.ts";
 import { hostVolumeRoutes } from "./host-volumes.ts";
 import { identityRoutes } from "./identity.ts";
 import { identityEntityRoutes } from "./identity-entities.ts";
+import { identityLookupRoutes } from "./identity-lookups.ts";
 import { jobWriteRoutes } from "./job-writes.ts";
 import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv.ts";
@@ -91,6 +92,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...namespaceRoutes,
   ...identityRoutes,
   ...identityEntityRoutes,
+  ...identityLookupRoutes,
   ...syncConfigRoutes,
   ...destinationRoutes,
   ...associationRoutes,

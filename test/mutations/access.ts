@@ -16,6 +16,9 @@ const KUBERNETES = "test/workers/auth-kubernetes.test.ts";
 const LOGINS = "test/workers/acl-logins.test.ts";
 const ROLES = "test/workers/acl-roles.test.ts";
 
+const ATTACKS = "test/workers/login-attacks.test.ts";
+const TEMPLATES = "src/access/path-templates.test.ts";
+const TEMPLATED = "test/workers/policy-templates.test.ts";
 const APPROLE = "test/workers/auth-approle.test.ts";
 const APPROLE_LIFE = "test/workers/auth-approle-life.test.ts";
 
@@ -76,6 +79,108 @@ export const approleLogins: Mutation[] = [
     find: "if (mount?.namespace !== namespace)",
     replace: "if (!mount)",
     promise: "Names are unlocked in their own namespace only",
+  },
+];
+
+/** Guesses, races and limits of logins. */
+export const loginAttacks: Mutation[] = [
+  {
+    file: "src/access/auth-methods.ts",
+    suites: [ATTACKS],
+    find: "if (this.isLocked(mount, alias, now)) return true;",
+    replace: "",
+    promise: "Guesses at the same time are answered as often as the threshold",
+  },
+  {
+    file: "src/access/logins.ts",
+    suites: [ATTACKS],
+    find: "if (alias && lockouts.isLocked(mount.uuid, alias.name, lockout, now))",
+    replace: "if (false)",
+    promise: "A right password is refused when its name was locked meanwhile",
+  },
+  {
+    file: "src/routes/auth-userpass.ts",
+    suites: [ATTACKS],
+    find: "const isLocked = NAME.test(name) && (await",
+    replace: "const isLocked = (await",
+    promise: "A name that no user can have is not remembered",
+  },
+  {
+    file: "src/access/auth-methods.ts",
+    suites: [ATTACKS],
+    find: "if (before !== undefined && entries.get(name) !== before) {",
+    replace: "if (false) {",
+    promise: "Changes of a user at the same time are both kept",
+  },
+  {
+    file: "src/access/logins.ts",
+    suites: [ATTACKS],
+    find: " || !this.#isCurrent(login)",
+    replace: "",
+    promise: "A login is refused when its role was changed meanwhile",
+  },
+  {
+    file: "src/routes/auth-oidc.ts",
+    suites: [ATTACKS],
+    find: "seen: [seen, seenRole]",
+    replace: "seen: [seenRole]",
+    promise: "A login is refused when the configuration was replaced meanwhile",
+  },
+  {
+    file: "src/auth/jwt/key-sources.ts",
+    suites: [ATTACKS],
+    find: "  if (!isUsable()) await settled(entry);\n",
+    replace: "",
+    promise: "Logins wait for a running fetch of keys",
+  },
+  {
+    file: "src/access/path-evaluator.ts",
+    suites: [ATTACKS],
+    find: "if (!place || !AUTH_ENTRY.test(place.path)) return null;",
+    replace: "if (place || !AUTH_ENTRY.test(path)) return null;",
+    promise: "Names of users and roles are the same in either case",
+  },
+  {
+    file: "src/access/entities.ts",
+    suites: [ATTACKS],
+    find: '"DELETE FROM group_members WHERE group_id IN (SELECT group_id FROM group_aliases WHERE mount = ?)"',
+    replace: `"DELETE FROM group_members WHERE group_id IN (SELECT group_id FROM group_aliases WHERE mount = ? AND name = '')"`,
+    promise: "Memberships end with the auth method that gave them",
+  },
+  {
+    file: "src/access/logins.ts",
+    suites: [ATTACKS],
+    find: "lesserOf(settings.token_max_ttl, mount.config.max_lease_ttl || SYSTEM_MAX_TTL)",
+    replace: "settings.token_max_ttl || mount.config.max_lease_ttl || SYSTEM_MAX_TTL",
+    promise: "An auth method bounds the lifetime of its tokens",
+  },
+  {
+    file: "src/access/logins.ts",
+    suites: [ATTACKS],
+    find: "Math.min(settings.token_period, maxTtl)",
+    replace: "settings.token_period",
+    promise: "An auth method bounds the period of its tokens",
+  },
+  {
+    file: "src/access/entities.ts",
+    suites: [ATTACKS, TEMPLATED],
+    find: " && entity.namespace === namespace",
+    replace: "",
+    promise: "An entity's policies are those of its own namespace",
+  },
+  {
+    file: "src/routes/auth-oidc.ts",
+    suites: [OIDC],
+    find: 'if (issuer !== "" && issuer !== provider.issuer)',
+    replace: "if (false)",
+    promise: "The code of another provider is not sent to this one",
+  },
+  {
+    file: "src/access/authorize-cached.ts",
+    suites: [ATTACKS],
+    find: "keep(answer.ok ? key : refusedKey,",
+    replace: "keep(key,",
+    promise: "A refusal elsewhere does not keep the owner of a token out",
   },
 ];
 
@@ -173,8 +278,8 @@ export const tokens: Mutation[] = [
   {
     file: "src/access/token-rules.ts",
     suites: [NAMESPACED],
-    find: "this.#policies.grants(parent.namespace, policiesOf(parent))",
-    replace: "this.#policies.grants(namespace, policiesOf(parent))",
+    find: "this.#policies.grants(parent.namespace, named, subject)",
+    replace: "this.#policies.grants(namespace, named, subject)",
     promise: "A parent has sudo by the policies of its own namespace",
   },
   {
@@ -801,14 +906,14 @@ export const rules: Mutation[] = [
   {
     file: "src/access/policy-store.ts",
     suites: [POLICIES_TEST],
-    find: "    this.#grants.clear();\n    return row.one();",
+    find: "    this.#forget();\n    return row.one();",
     replace: "    return row.one();",
     promise: "A changed policy applies at once",
   },
   {
     file: "src/access/policy-store.ts",
     suites: [POLICIES_TEST],
-    find: 'AND name = ?", namespace, name);\n    this.#grants.clear();',
+    find: 'AND name = ?", namespace, name);\n    this.#forget();',
     replace: 'AND name = ?", namespace, name);',
     promise: "A deleted policy grants nothing from then on",
   },
@@ -1089,5 +1194,58 @@ export const namespaces: Mutation[] = [
     find: 'return isReviewed(config) || typeof verified.value["exp"] === "number"',
     replace: "return true",
     promise: "A token that only its signature verifies expires",
+  },
+];
+
+/** Templates of policies, and merged entities. */
+export const policyTemplates: Mutation[] = [
+  {
+    file: "src/access/path-templates.ts",
+    suites: [TEMPLATES, TEMPLATED],
+    find: "(!isName || segments.length === 1) && ",
+    replace: "",
+    promise: "A name with a slash leads into no folder",
+  },
+  {
+    file: "src/access/path-templates.ts",
+    suites: [TEMPLATES, TEMPLATED],
+    find: "if (/[*\\0]/.test(text)) return false;",
+    replace: "",
+    promise: "A value is no wildcard",
+  },
+  {
+    file: "src/access/path-templates.ts",
+    suites: [TEMPLATES, TEMPLATED],
+    find: "if (wildcard >= 0 && !denies) return null;",
+    replace: "",
+    promise: "A value is no wildcard for a segment",
+  },
+  {
+    file: "src/access/path-templates.ts",
+    suites: [TEMPLATES],
+    find: 'if (wildcard >= 0) path = [...segments.slice(0, wildcard), "*"].join("/");',
+    replace: "",
+    promise: "A rule that denies keeps its weight with a hostile value",
+  },
+  {
+    file: "src/access/path-templates.ts",
+    suites: [TEMPLATES],
+    find: "metadata && Object.hasOwn(metadata, key) ? metadata[key] : undefined",
+    replace: "metadata?.[key]",
+    promise: "Names of object internals are no metadata",
+  },
+  {
+    file: "src/access/policy-store.ts",
+    suites: [TEMPLATED],
+    find: "const resolvedKey = key + JSON.stringify(resolved.map((rule) => rule?.path ?? null));",
+    replace: "const resolvedKey = key;",
+    promise: "Rights from templates are those of each entity",
+  },
+  {
+    file: "src/access/entity-merges.ts",
+    suites: ["test/workers/identity-lookups.test.ts"],
+    find: 'sql.exec("UPDATE merged_entities SET entity = ? WHERE entity = ?", to, from);',
+    replace: "",
+    promise: "A second merge takes the tokens of the first along",
   },
 ];

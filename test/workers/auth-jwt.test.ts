@@ -230,6 +230,11 @@ describe("the configuration", () => {
     ["plain http", () => ({ oidc_discovery_url: "http://issuer.example" }), /must begin with https/],
     ["a private address", () => ({ jwks_url: "https://10.0.0.1/keys" }), /private address/],
     ["a metadata service", () => ({ jwks_url: "https://169.254.169.254/" }), /private address/],
+    ["the same in other spellings", () => ({ jwks_url: "https://0xa9.0xfe.43518/" }), /private address/],
+    ["the same, mapped into IPv6", () => ({ jwks_url: "https://[::ffff:169.254.169.254]/" }), /private address/],
+    ["the same, behind NAT64", () => ({ jwks_url: "https://[64:ff9b::169.254.169.254]/" }), /private address/],
+    ["the same, by 6to4", () => ({ jwks_url: "https://[2002:a9fe:a9fe::1]/" }), /private address/],
+    ["a reserved address", () => ({ jwks_url: "https://240.0.0.1/" }), /private address/],
     ["credentials in the URL", () => ({ jwks_url: "https://a:b@issuer.example" }), /without credentials/],
     [
       "an issuer that is absent",

@@ -111,6 +111,18 @@ describe("a login in a browser", () => {
   });
 });
 
+describe("a redirect that names its provider", () => {
+  it("is refused when it is from another one, before the code is sent", async () => {
+    const returned = await provider.visit(await begin());
+    expect(await refusal({ ...returned, iss: "https://other.example" })).toEqual([
+      400,
+      "Vault login failed. The redirect is from another issuer.",
+    ]);
+    expect((await provider.requests("/token")).count).toBe(0);
+    expect((await complete({ ...returned, iss: provider.url })).status).toBe(200);
+  });
+});
+
 describe("a login whose code comes in a form", () => {
   const post = (fields: Record<string, string>) =>
     send("POST", "/v1/auth/oidc/oidc/callback", new URLSearchParams(fields).toString(), {
@@ -123,11 +135,12 @@ describe("a login whose code comes in a form", () => {
     await put("/v1/auth/oidc/config", { ...config, oidc_response_mode: "form_post" });
     const fields = await provider.visit(await begin({ client_nonce: "n" }));
     const { code = "", state = "" } = fields;
-    const page = await post({ ...fields, session_state: "x" });
+    const page = await post({ ...fields, iss: provider.url, session_state: "x" });
     expect([page.status, page.headers.get("Content-Type")]).toEqual([200, "text/html; charset=utf-8"]);
     expect(page.headers.get("Content-Security-Policy")).toContain("default-src 'none'; form-action 'self'");
     expect(page.text).toContain(`<input type="hidden" name="code" value="${code}">`);
     expect(page.text).toContain(`<input type="hidden" name="state" value="${state}">`);
+    expect(page.text).toContain(`<input type="hidden" name="iss" value="${provider.url}">`);
     expect((await complete(fields)).status).toBe(400);
     expect((await complete({ ...fields, client_nonce: "n" })).status).toBe(200);
   });

@@ -307,7 +307,12 @@ describe("sys/auth", () => {
   });
 
   it("refuses settings without an effect", async () => {
-    for (const body of [{ external_entropy_access: true }, { config: { plugin_version: "v1" } }]) {
+    for (const body of [
+      { external_entropy_access: true },
+      { config: { plugin_version: "v1" } },
+      { config: { token_type: "batch" } },
+      { config: { token_type: "default-batch" } },
+    ]) {
       expect((await put("/v1/sys/auth/x", { type: "userpass", ...body })).status).toBe(400);
     }
     expect((await get("/v1/sys/auth/x")).status).toBe(400);

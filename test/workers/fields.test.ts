@@ -252,6 +252,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "state code error",
     "auth-oidc › is refused with a foreign state, and unless it is configured; the page escapes what it shows",
   ],
+  [/oidc\/callback/, "iss", "auth-oidc › is completed by the person, or by the command line client with its nonce"],
   [/oidc\/auth_url/, "role redirect_uri", "auth-oidc › sends what OpenID Connect and PKCE require"],
   [/oidc\/auth_url/, "client_nonce", "auth-oidc › is refused without the client's nonce, which prevents login CSRF"],
   [
@@ -284,6 +285,27 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [/\/search/, "Prefix Text Context", "search › finds %s by %s › two nodes"],
   [/identity\/entity/, "id name policies metadata disabled", "identity-entities › keeps what a request sets"],
   [/identity\/entity-alias/, "mount_accessor canonical_id custom_metadata", ALIASED],
+  [
+    /identity\/(entity|group)-alias/,
+    "id name mount_accessor canonical_id custom_metadata",
+    "identity-lookups › changes the fields that a request names, by id",
+  ],
+  [
+    /identity\/lookup/,
+    "id name alias_id alias_name alias_mount_accessor",
+    "identity-lookups › finds an entity and a group by %s › alias_name",
+  ],
+  [
+    /entity\/merge/,
+    "to_entity_id from_entity_ids",
+    "identity-lookups › moves aliases, groups and tokens to the remaining entity",
+  ],
+  [
+    /entity\/merge/,
+    "conflicting_alias_ids_to_keep force",
+    "identity-lookups › keeps the alias that the request names, of two at one auth method",
+  ],
+  [/entity\/batch-delete/, "entity_ids", "identity-lookups › deletes several entities, and ignores unknown ids"],
   [
     /identity\/group$|identity\/group\/(id|name)\/:/,
     "id name type policies metadata member_entity_ids member_group_ids",

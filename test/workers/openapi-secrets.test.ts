@@ -234,7 +234,10 @@ it("entities and groups", async () => {
   const alias = { name: "ann", canonical_id: id, mount_accessor: accessor };
   const aliasId = (await ok("POST", "/v1/identity/entity-alias", alias)).body.data.id;
   await ok("GET", `/v1/identity/entity-alias/id/${aliasId}`);
+  await ok("POST", `/v1/identity/entity-alias/id/${aliasId}`, { custom_metadata: { a: "b" } });
   await ok("LIST", "/v1/identity/entity-alias/id");
+  await ok("POST", "/v1/identity/lookup/entity", { alias_id: aliasId });
+  await ok("POST", "/v1/identity/lookup/entity", { name: "nobody" });
   await ok("GET", `/v1/identity/entity/id/${id}`);
   await ok("GET", "/v1/identity/entity/name/ann");
   await ok("LIST", "/v1/identity/entity/id");
@@ -251,10 +254,18 @@ it("entities and groups", async () => {
   const groupAlias = { name: "ops", canonical_id: outer, mount_accessor: accessor };
   const groupAliasId = (await ok("POST", "/v1/identity/group-alias", groupAlias)).body.data.id;
   await ok("GET", `/v1/identity/group-alias/id/${groupAliasId}`);
+  await ok("POST", `/v1/identity/group-alias/id/${groupAliasId}`, { name: "staff" });
   await ok("LIST", "/v1/identity/group-alias/id");
+  await ok("POST", "/v1/identity/lookup/group", { name: "team" });
+  await ok("POST", "/v1/identity/lookup/group", { name: "nobody" });
   await ok("DELETE", `/v1/identity/group-alias/id/${groupAliasId}`);
   await ok("DELETE", `/v1/identity/group/id/${team}`);
   await ok("DELETE", "/v1/identity/group/name/ext");
+  for (const force of [false, true]) {
+    const from = (await ok("POST", "/v1/identity/entity", {})).body.data.id;
+    await ok("POST", "/v1/identity/entity/merge", { to_entity_id: id, from_entity_ids: [from], force });
+  }
+  await ok("POST", "/v1/identity/entity/batch-delete", { entity_ids: [aliasId] });
   await ok("DELETE", `/v1/identity/entity-alias/id/${aliasId}`);
   await ok("DELETE", `/v1/identity/entity/id/${id}`);
   await ok("DELETE", "/v1/identity/entity/name/ann");

@@ -7,7 +7,8 @@ import { callProvider } from "../../providers/outcome.ts";
 
 /*
  * Public keys of token issuers, cached per isolate. A source is fetched at most once per `RETRY_MS`, however many
- * unknown key ids callers present; keys older than `KEEP_MS` are not used.
+ * unknown key ids callers present; keys older than `KEEP_MS` are not used. Callers that have no keys wait for a running
+ * fetch.
  */
 
 /** Where public keys are fetched: an issuer with a discovery document, or a key set. */
@@ -36,18 +37,27 @@ interface Cached {
   keys: SourceKeys | null;
   fetchedAt: number;
   attemptedAt: number;
+  /** The time by which a running fetch has ended, ms since 1970; 0 = none runs. */
+  runsUntil: number;
 }
 
 const KEEP_MS = 10 * 60_000;
 const RETRY_MS = 10_000;
 const DEADLINE_MS = 10_000;
+/** Time of two requests: the discovery document and the keys. */
+const FETCH_MS = 2 * DEADLINE_MS;
+const POLL_MS = 20;
 const MAX_CHARACTERS = 256 * 1024;
 const MAX_SOURCES = 256;
 
-/** Networks that no public issuer has: private, link-local, shared and unique local addresses. */
+/**
+ * Networks that no public issuer has: private, link-local, shared, reserved and multicast addresses, and those that
+ * embed an IPv4 address (https://www.iana.org/assignments/iana-ipv6-special-registry).
+ */
 const PRIVATE = [
   ...["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"],
-  ...["fc00::/7", "fe80::/10", "::/96", "::ffff:0:0/96"],
+  ...["192.0.0.0/24", "198.18.0.0/15", "224.0.0.0/3"],
+  ...["fc00::/7", "fe80::/9", "ff00::/8", "::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"],
 ];
 
 const Discovery = z.object({
@@ -96,12 +106,27 @@ export async function fetchJson(url: string, init: RequestInit = {}): Promise<Re
 export async function fetchKeys(source: KeySource): Promise<Result<SourceKeys>> {
   const entry = entryOf(source);
   entry.attemptedAt = Date.now();
-  const keys = await (source.kind === "jwks" ? fromKeySet(source.url) : fromDiscovery(source.url));
-  if (keys.ok) {
-    entry.keys = keys.value;
-    entry.fetchedAt = Date.now();
+  entry.runsUntil = entry.attemptedAt + FETCH_MS;
+  try {
+    const keys = await (source.kind === "jwks" ? fromKeySet(source.url) : fromDiscovery(source.url));
+    if (keys.ok) {
+      entry.keys = keys.value;
+      entry.fetchedAt = Date.now();
+    }
+    return keys;
+  } finally {
+    // The next attempt is bounded from the end of this one, or all that waited for it would ask a silent issuer again.
+    entry.attemptedAt = Date.now();
+    entry.runsUntil = 0;
   }
-  return keys;
+}
+
+/**
+ * Resolves when no fetch runs. Polls, because a request of the runtime must not await the promise of another one
+ * (https://developers.cloudflare.com/workers/observability/errors/#cannot-perform-io-on-behalf-of-a-different-request).
+ */
+async function settled(entry: Cached): Promise<void> {
+  while (entry.runsUntil > Date.now()) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
 }
 
 /**
@@ -109,9 +134,12 @@ export async function fetchKeys(source: KeySource): Promise<Result<SourceKeys>> 
  * @param renewed fetch again, because the cached keys lack the wanted one; ignored within 10 s of the last attempt
  */
 export async function keysOf(source: KeySource, renewed = false): Promise<Result<SourceKeys>> {
-  const { keys, fetchedAt, attemptedAt } = entryOf(source);
+  const entry = entryOf(source);
+  const isUsable = () => entry.keys !== null && Date.now() - entry.fetchedAt < KEEP_MS;
+  if (!isUsable()) await settled(entry);
+  const { keys, fetchedAt, attemptedAt } = entry;
   const now = Date.now();
-  const isFresh = keys !== null && now - fetchedAt < KEEP_MS;
+  const isFresh = keys !== null && isUsable();
   if (isFresh && (!renewed || now - attemptedAt < RETRY_MS)) return ok(keys);
   // After a failure, callers are refused without another request.
   if (!isFresh && attemptedAt > fetchedAt && now - attemptedAt < RETRY_MS) {
@@ -127,7 +155,7 @@ function entryOf({ kind, url }: KeySource): Cached {
   if (known) return known;
   const [oldest] = cache.keys();
   if (cache.size >= MAX_SOURCES && oldest !== undefined) cache.delete(oldest);
-  const entry = { keys: null, fetchedAt: 0, attemptedAt: 0 };
+  const entry = { keys: null, fetchedAt: 0, attemptedAt: 0, runsUntil: 0 };
   cache.set(id, entry);
   return entry;
 }

@@ -186,6 +186,7 @@ const jwt: Readonly<Record<string, Operation>> = {
       state: text("The login's state. It is used once, within ten minutes."),
       code: text("The provider's code."),
       client_nonce: text("The nonce that the login began with, if any."),
+      iss: text("The provider, as its redirect states it. Another one than the method's is refused."),
       error: text("The provider's error, instead of a code."),
     },
     answers: loggedIn,
@@ -194,7 +195,10 @@ const jwt: Readonly<Record<string, Operation>> = {
   "POST /auth/jwt/oidc/callback": {
     id: "receiveJwtBrowserLogin",
     summary: "Receive a provider's answer as a form; the login is completed with GET",
-    body: { types: ["application/x-www-form-urlencoded"], fields: { state: "The login's state.", code: "The code." } },
+    body: {
+      types: ["application/x-www-form-urlencoded"],
+      fields: { state: "The login's state.", code: "The code.", iss: "The provider." },
+    },
     answers: { 200: { kind: "text", description: "A page with a button.", type: "text/html" } },
   },
 };

@@ -8,7 +8,7 @@ const Alias = z
   .object({
     ...{ id: z.string(), canonical_id: z.string(), name: z.string(), mount_accessor: z.string() },
     ...{ mount_path: z.string(), mount_type: z.string(), metadata: texts.nullable(), custom_metadata: texts },
-    ...{ local: z.boolean(), merged_from_canonical_ids: z.null(), creation_time: time, last_update_time: time },
+    ...{ local: z.boolean(), merged_from_canonical_ids: ids.nullable(), creation_time: time, last_update_time: time },
   })
   .meta({ id: "IdentityAlias" });
 
@@ -20,7 +20,7 @@ const shared = {
 const Entity = z
   .object({
     ...{ ...shared, aliases: z.array(Alias), disabled: z.boolean(), direct_group_ids: ids },
-    ...{ inherited_group_ids: ids, group_ids: ids, merged_entity_ids: z.null() },
+    ...{ inherited_group_ids: ids, group_ids: ids, merged_entity_ids: ids.nullable() },
   })
   .meta({ id: "Entity" });
 
@@ -50,12 +50,41 @@ const aliasFields = {
   canonical_id: "The entity, or the external group.",
 };
 
+const lookupFields = {
+  id: "The id.",
+  name: "The name.",
+  alias_id: "The id of an alias.",
+  alias_name: "The name of an alias, together with `alias_mount_accessor`.",
+  alias_mount_accessor: "The accessor of the alias's auth method.",
+};
+
+const several: Record<string, Operation> = {
+  "POST /identity/entity/merge": {
+    ...{ id: "mergeEntities", summary: "Merge entities into one" },
+    body: {
+      fields: {
+        to_entity_id: "The entity that remains, with its policies and metadata.",
+        from_entity_ids: "The entities to merge: their aliases, groups and tokens move, the rest is deleted.",
+        conflicting_alias_ids_to_keep: "Of two aliases at one auth method, the one that stays.",
+        force: "Concerns MFA secrets, which entities do not hold here; answered with a warning.",
+      },
+    },
+    answers: { ...data("Merged, with a warning.", z.null()), ...noContent },
+  },
+  "POST /identity/entity/batch-delete": {
+    ...{ id: "deleteEntities", summary: "Delete several entities" },
+    body: { fields: { entity_ids: "Ids of entities; unknown ones are ignored." } },
+    answers: noContent,
+  },
+};
+
 /** Operations of one kind. @param noun for ids of operations: `Entity` */
 function operations(kind: "entity" | "group", noun: string): Record<string, Operation> {
   const a = kind === "entity" ? "an entity" : "a group";
   const many = kind === "entity" ? "entities" : "groups";
   const fields = kind === "entity" ? entityFields : groupFields;
   const record = kind === "entity" ? Entity : IdentityGroup;
+  const aliased = { ...aliasFields, ...(kind === "entity" && { custom_metadata: "Text by name: at most 64." }) };
   const made = z.object({ id: z.string(), name: z.string(), ...(kind === "entity" && { aliases: z.null() }) });
   const written = { ...data("Created.", made), ...noContent };
   const result: Record<string, Operation> = {
@@ -65,10 +94,18 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
     },
     [`POST /identity/${kind}-alias`]: {
       ...{ id: `write${noun}Alias`, summary: `Create an alias of ${a}, or move it` },
-      body: {
-        fields: { ...aliasFields, ...(kind === "entity" && { custom_metadata: "Text by name: at most 64." }) },
-      },
+      body: { fields: { id: "Changes the alias with this id.", ...aliased } },
       answers: data("The alias.", z.object({ id: z.string(), canonical_id: z.string() })),
+    },
+    [`POST /identity/lookup/${kind}`]: {
+      ...{ id: `lookUp${noun}`, summary: `Find ${a} by id, name or alias` },
+      body: { fields: lookupFields },
+      answers: { ...data("The record.", record), ...noContent },
+    },
+    [`POST /identity/${kind}-alias/id/:identity`]: {
+      ...{ id: `write${noun}AliasById`, summary: `Change an alias of ${a}` },
+      body: { fields: aliased },
+      answers: noContent,
     },
     [`LIST /identity/${kind}-alias/id`]: {
       ...{ id: `list${noun}Aliases`, summary: `List the aliases of ${many}` },
@@ -109,5 +146,5 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
 export const identityEntities = group(
   "Identity",
   { identity: "The id.", name: "The name." },
-  { ...operations("entity", "Entity"), ...operations("group", "Group") },
+  { ...operations("entity", "Entity"), ...several, ...operations("group", "Group") },
 );

@@ -1,6 +1,6 @@
-import type { AuthMount } from "../../contracts/auth.ts";
+import type { AuthMount, SeenEntry } from "../../contracts/auth.ts";
 import { accessControl } from "../../contracts/stubs.ts";
-import { badRequest, notFound, unwrap } from "../../platform/http/errors.ts";
+import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
 import type { Call } from "./route.ts";
 
 /** The auth mount of a request to a route of an auth method. */
@@ -9,19 +9,53 @@ export function authMountOf(call: Call): AuthMount {
   return call.authMount;
 }
 
+/** A change of an entry begins again this often when another one comes between. */
+const ATTEMPTS = 5;
+
+/** An entry, and its text as stored: see `Login.seen`. */
+export interface Seen<Entry> {
+  readonly entry: Entry;
+  readonly seen: SeenEntry;
+}
+
+const textOf = async (call: Call, kind: string, name: string): Promise<string | null> =>
+  unwrap(await accessControl(call.env).authEntry({ mount: authMountOf(call).uuid, kind, name }));
+
 /** Reads an entry of the request's auth mount; null when there is none. */
-export async function readEntry<Entry>(call: Call, kind: string, name: string): Promise<Entry | null> {
-  const text = unwrap(await accessControl(call.env).authEntry({ mount: authMountOf(call).uuid, kind, name }));
-  return text === null ? null : (JSON.parse(text) as Entry);
+export async function readEntry<Entry>(call: Call, kind: string, name: string): Promise<Seen<Entry> | null> {
+  const text = await textOf(call, kind, name);
+  return text === null ? null : { entry: JSON.parse(text) as Entry, seen: { kind, name, text } };
 }
 
 /** Reads an entry of the request's auth mount. @throws RequestError 404 when there is none */
 export async function foundEntry<Entry>(call: Call, kind: string, name: string): Promise<Entry> {
-  const entry = await readEntry<Entry>(call, kind, name);
-  if (entry === null) throw notFound();
-  return entry;
+  const found = await readEntry<Entry>(call, kind, name);
+  if (found === null) throw notFound();
+  return found.entry;
 }
 
+/**
+ * Changes an entry of the request's auth mount. Two changes at the same time are both kept, and a change does not bring
+ * back an entry that is deleted meanwhile.
+ * @param change the new entry for the stored one, null for none; called again after a change by another request
+ */
+export async function changeEntry<Entry extends object>(
+  call: Call,
+  kind: string,
+  name: string,
+  change: (before: Entry | null) => Entry,
+): Promise<Entry> {
+  const place = { mount: authMountOf(call).uuid, kind, name };
+  for (let attempt = 1; ; attempt += 1) {
+    const before = await textOf(call, kind, name);
+    const entry = change(before === null ? null : (JSON.parse(before) as Entry));
+    const written = await accessControl(call.env).putAuthEntry(place, JSON.stringify(entry), before);
+    if (written.ok) return entry;
+    if (written.reason !== "conflict" || attempt === ATTEMPTS) throw refusalError(written);
+  }
+}
+
+/** Replaces an entry of the request's auth mount. */
 export async function writeEntry(call: Call, kind: string, name: string, entry: object): Promise<void> {
   const place = { mount: authMountOf(call).uuid, kind, name };
   unwrap(await accessControl(call.env).putAuthEntry(place, JSON.stringify(entry)));

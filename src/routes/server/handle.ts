@@ -119,8 +119,13 @@ async function answer(
     await auditRequest(exchange, base.env, base.exec);
     const call = { ...base, dialect, params, grant: null, authMount, identify: () => ask(base, target, true) };
     const { body, unknown } = await readBody(route, call, area, null);
-    const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
-    return route.unwrapped ? answered : await wrapAnswer(call, target.path, answered);
+    try {
+      const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
+      return route.unwrapped ? answered : await wrapAnswer(call, target.path, answered);
+    } finally {
+      // A login may change the metadata and the groups of its entity, and thereby the rights of its other tokens.
+      if (authMount) clearAuthorizeCache();
+    }
   }
   const mayBeOld = route.fresh === true && place.remembered;
   const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
