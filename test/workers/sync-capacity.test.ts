@@ -156,7 +156,7 @@ describe("with room for five operations", () => {
     expect((await setAssociation("in-mem/two", "s0006")).status).toBe(503);
     await resume();
     await eventually(async () => expect((await setAssociation("in-mem/two", "s0006")).status).toBe(200));
-    expect(await counts("cloud-a-sm/d")).toEqual({ CLIENT_SIDE_ERROR: 5 });
+    await eventually(async () => expect(await counts("cloud-a-sm/d")).toEqual({ CLIENT_SIDE_ERROR: 5 }));
   });
 
   it.each(["before", "after"])("its room is not lost when a destination dies %s it was granted some", async (when) => {

@@ -306,7 +306,7 @@ it("does not repeat an interrupted operation below its key's fence", async () =>
   second.welcome();
   await second.nowBegun(1);
   expect(second.begun[0]?.name).toBe(B);
-  expect(second.results(A)).toMatchObject([{ error: { kind: "stale", outcome: "failed" } }]);
+  await vi.waitFor(() => expect(second.results(A)).toMatchObject([{ error: { kind: "stale", outcome: "failed" } }]));
 });
 
 it("answers stale for an unknown outcome below its key's fence", async () => {
