@@ -1,7 +1,7 @@
 /**
  * The providers on this machine (`PLAYGROUND=1 npm start`): the servers that the tests use, each with one account whose
- * credentials lie ready as the body of a destination, or of the credentials engine's configuration. Nothing here reaches a
- * real cloud.
+ * credentials lie ready as the body of a destination, or of the credentials engine's configuration; and the systems that
+ * log callers in. Nothing here reaches a real cloud.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { startAzure } from "../test/doubles/cloud-b-azure.ts";
 import { startCloudB } from "../test/doubles/cloud-b-kv.ts";
 import { startCloudC } from "../test/doubles/cloud-c-sm.ts";
 import { startDeployProject } from "../test/doubles/deploy-project-api.ts";
+import { startLoginIssuers } from "../test/doubles/login-issuers.ts";
 import { startRepoHost } from "../test/doubles/repo-host-server.ts";
 
 export interface Playground {
@@ -18,18 +19,22 @@ export interface Playground {
   close(): Promise<void>;
 }
 
-/** Starts the providers, and writes what one needs to use them into `dir`, which is emptied first. */
-export async function startPlayground(dir: string): Promise<Playground> {
+/**
+ * Starts the providers, and writes what one needs to use them into `dir`, which is emptied first.
+ * @param serviceUrl the service that people and machines log in to
+ */
+export async function startPlayground(dir: string, serviceUrl: string): Promise<Playground> {
   rmSync(dir, { recursive: true, force: true });
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const azure = await startAzure();
   const { details: tenant } = azure.openAccount();
-  const [cloudA, cloudB, cloudC, repoHost, deployProject] = await Promise.all([
+  const [cloudA, cloudB, cloudC, repoHost, deployProject, logins] = await Promise.all([
     startCloudA({ regions: ["eu-west-1"] }),
     startCloudB({ otherTenants: azure.otherTenants }),
     startCloudC(),
     startRepoHost(),
     startDeployProject(),
+    startLoginIssuers(serviceUrl),
   ]);
   const { credentials } = repoHost.main;
   const bodies: Readonly<Record<string, object>> = {
@@ -77,7 +82,9 @@ export async function startPlayground(dir: string): Promise<Playground> {
   };
   const everything = `export CLOUD_B_EVERYTHING='${azure.graphUrl}/_double/everything?account=${tenant.account}'`;
   const lines = Object.entries(addresses).map(([name, url]) => `export ${name}=${url}/_double`);
-  writeFileSync(join(dir, "providers.sh"), `${[...lines, everything].join("\n")}\n`);
+  const issuers = Object.entries(logins.values).map(([name, value]) => `export ${name}='${value}'`);
+  const script = `${[...lines, everything, ...issuers].join("\n")}\n`;
+  writeFileSync(join(dir, "providers.sh"), script, { mode: 0o600 });
   return {
     settings: {
       CLOUD_A_SM_URL: cloudA.url,
@@ -92,7 +99,8 @@ export async function startPlayground(dir: string): Promise<Playground> {
       SYNC_ALLOWED_HOSTS: "127.0.0.1",
     },
     close: async () => {
-      await Promise.all([azure, cloudA, cloudB, cloudC, repoHost, deployProject].map((provider) => provider.close()));
+      const providers = [azure, cloudA, cloudB, cloudC, repoHost, deployProject, logins];
+      await Promise.all(providers.map((provider) => provider.close()));
     },
   };
 }

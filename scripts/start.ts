@@ -57,8 +57,9 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const gateway = new GatewayProcess(HOST, settings.port);
   let supervisor: Supervisor | undefined;
   let playground: Playground | undefined;
+  const baseUrl = `http://${HOST}:${settings.port}`;
   try {
-    if (settings.playground) playground = await startPlayground(join(settings.stateDir, "providers"));
+    if (settings.playground) playground = await startPlayground(join(settings.stateDir, "providers"), baseUrl);
     await endLeftover(state.runtimeDir);
     state.emptyRuntimeDir();
     refuseFullDisk(settings.stateDir);
@@ -84,7 +85,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
       throw portRefusal(settings.port, failure.message) ?? failure;
     });
     signal.throwIfAborted();
-    const service = { baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken };
+    const service = { baseUrl, token: state.rootToken };
     for (const agent of agents) agent.run(service);
     const nodes = await Promise.all(agents.map((agent) => agent.node(service, signal)));
     console.log(banner(service, settings, nodes, resolve(state.volumesDir)));

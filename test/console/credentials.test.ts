@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { CANARY, type Console, describeConsole } from "./support/console.ts";
-import { control, controlUrl, providerBody } from "./support/providers.ts";
+import { control, providerBody, providerValue } from "./support/providers.ts";
 
 const MOUNT = "console-azure";
 /** The service answers 404 for a list without entries, and the browser counts that as a failed load. */
@@ -109,7 +109,7 @@ describeConsole("cloud credentials", (suite) => {
   });
 
   it("shows a lease that cannot be revoked with the reason", async () => {
-    const everything = new URL(controlUrl(suite().bench, "CLOUD_B_EVERYTHING"));
+    const everything = new URL(providerValue(suite().bench, "CLOUD_B_EVERYTHING"));
     const faults = `${everything.origin}/_double/faults${everything.search}`;
     const { lease_id } = (await suite().call("GET", `${MOUNT}/creds/reader?verify=true`)) as { lease_id: string };
     await control(faults, "POST", {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { CANARY, type Console, describeConsole, type Suite } from "./support/console.ts";
-import { control, controlUrl, providerBody } from "./support/providers.ts";
+import { control, providerBody, providerValue } from "./support/providers.ts";
 
 const PHONE = { width: 360, height: 740 };
 /** The service answers 404 for a list without entries, and the browser counts that as a failed load. */
@@ -128,7 +128,7 @@ describeConsole("sync board", (suite) => {
   });
 
   it("tells why a push failed, when it is tried again, and pushes it again", async () => {
-    const faults = controlUrl(suite().bench, "CLOUD_A");
+    const faults = providerValue(suite().bench, "CLOUD_A");
     const opened = await suite().open({ path: "sync/cloud-a-sm/console", refusals: EMPTY_LISTS });
     await control(`${faults}/faults`, "POST", {
       ...{ count: 50, fault: "error", status: 400, code: "AccessDeniedException", message: CANARY },

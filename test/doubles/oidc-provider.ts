@@ -19,6 +19,8 @@ export interface ProviderSettings {
   readonly delayMs?: number;
   /** The error that the person's login ends with, instead of a code. */
   readonly error?: string;
+  /** Passwords by name: people log in on a page, and the name is the claim `sub`. Else each visitor is logged in at once. */
+  readonly people?: Readonly<Record<string, string>>;
 }
 
 export interface ProviderRequest {
@@ -38,7 +40,18 @@ interface Code {
   readonly redirectUri: string;
   readonly challenge: string;
   readonly nonce: string;
+  /** The name given on the page; undefined where there is no page. */
+  readonly person: string | undefined;
 }
+
+/** The page on which a person logs in; it is posted to its own address. */
+const LOGIN_PAGE = `<!doctype html><html lang="en"><title>Log in</title><form method="post">
+<label>Name <input name="name"></label> <label>Password <input name="password" type="password"></label>
+<button>Log in</button></form></html>`;
+
+const page = (status: number): Answer => ({
+  ...{ status, headers: { "content-type": "text/html; charset=utf-8" }, body: LOGIN_PAGE },
+});
 
 const json = (status: number, value: object): Answer => ({
   ...{ status, headers: { "content-type": "application/json" }, body: JSON.stringify(value) },
@@ -46,7 +59,7 @@ const json = (status: number, value: object): Answer => ({
 
 /**
  * An OpenID provider with one client: it refuses foreign redirect URIs, requests without PKCE (S256), used codes, wrong
- * verifiers and wrong client secrets (RFC 6749, RFC 7636). Each visitor is logged in at once.
+ * verifiers and wrong client secrets (RFC 6749, RFC 7636).
  */
 export class OidcProvider {
   settings: ProviderSettings;
@@ -59,13 +72,23 @@ export class OidcProvider {
 
   /** The answer of an endpoint; null for other paths. */
   async answer(endpoint: string, request: ProviderRequest): Promise<Answer | null> {
-    if (endpoint === "/authorize" && request.method === "GET") return this.#authorize(request.url.searchParams);
+    if (endpoint === "/authorize") return this.#visit(request);
     if (endpoint === "/token" && request.method === "POST") return this.#token(request);
     if (endpoint === "/userinfo" && request.method === "GET") return this.#userinfo(request.authorization);
     return null;
   }
 
-  #authorize(query: URLSearchParams): Answer {
+  /** The page for a person, or the redirect after it. */
+  #visit({ method, url, body }: ProviderRequest): Answer | null {
+    const { people } = this.settings;
+    if (people === undefined) return method === "GET" ? this.#authorize(url.searchParams, undefined) : null;
+    if (method !== "POST") return page(200);
+    const form = new URLSearchParams(body);
+    const name = form.get("name") ?? "";
+    return people[name] === form.get("password") ? this.#authorize(url.searchParams, name) : page(403);
+  }
+
+  #authorize(query: URLSearchParams, person: string | undefined): Answer {
     const { clientId, redirectUris, error } = this.settings;
     const redirectUri = query.get("redirect_uri") ?? "";
     // RFC 6749, 4.1.2.1: no redirect to an address that is not registered.
@@ -83,7 +106,7 @@ export class OidcProvider {
     if (error !== undefined || !isComplete) back.searchParams.set("error", error ?? "invalid_request");
     else {
       const code = randomBytes(16).toString("base64url");
-      this.#codes.set(code, { redirectUri, challenge, nonce: query.get("nonce") ?? "" });
+      this.#codes.set(code, { redirectUri, challenge, nonce: query.get("nonce") ?? "", person });
       back.searchParams.set("code", code);
     }
     if (query.get("response_mode") === "form_post") {
@@ -115,15 +138,22 @@ export class OidcProvider {
     if (!code || !isVerified || !isGranted) return json(400, { error: "invalid_grant" });
     const accessToken = randomBytes(16).toString("base64url");
     this.#accessTokens.add(accessToken);
-    const idToken = settings.idToken ?? (await this.#idToken(code.nonce, accessToken));
+    const idToken = settings.idToken ?? (await this.#idToken(code, accessToken));
     return json(200, { token_type: "Bearer", access_token: accessToken, expires_in: 300, id_token: idToken });
   }
 
-  async #idToken(nonce: string, accessToken: string): Promise<string> {
+  async #idToken({ nonce, person }: Code, accessToken: string): Promise<string> {
     const { issuer, clientId, claims, key, algorithm } = this.settings;
     const now = Math.floor(Date.now() / 1000);
     const hash = createHash("sha256").update(accessToken).digest();
-    const usual = { iss: issuer, aud: clientId, iat: now, exp: now + 300, nonce };
+    const usual = {
+      iss: issuer,
+      aud: clientId,
+      iat: now,
+      exp: now + 300,
+      nonce,
+      ...(person !== undefined && { sub: person }),
+    };
     return new SignJWT({ ...usual, at_hash: hash.subarray(0, 16).toString("base64url"), ...claims })
       .setProtectedHeader({ alg: algorithm, kid: key.kid ?? "" })
       .sign(await importJWK(key, algorithm));

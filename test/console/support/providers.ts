@@ -7,8 +7,8 @@ import type { Bench } from "./setup.ts";
 export const providerBody = (bench: Bench, name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(join(bench.providers, `${name}.json`), "utf8")) as Record<string, unknown>;
 
-/** The address under which a provider is controlled, such as `CLOUD_A`. */
-export function controlUrl(bench: Bench, name: string): string {
+/** A variable of the playground, such as `CLOUD_A`, the address under which a provider is controlled. */
+export function providerValue(bench: Bench, name: string): string {
   const found = new RegExp(`^export ${name}='?([^'\n]+)'?$`, "m").exec(
     readFileSync(join(bench.providers, "providers.sh"), "utf8"),
   );
