@@ -5,8 +5,11 @@ import { type Head, Malformed } from "./http-framing.ts";
 const AUTHORITY = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?$/;
 /** Paths that the local runtime serves itself. They are no paths of a deployed Worker either. */
 const RESERVED = /^\/(?:cdn-cgi|__cf_local|__scheduled|__explorer)(?:\/|$)/i;
-/** Fields by which the platform and its local runtime tell a Worker about the connection; a client's own are dropped. */
-const PLATFORM_FIELD = /^(?:mf|cf)-/i;
+/**
+ * Fields by which the platform and its local runtime tell a Worker about the connection; a client's own are dropped. The
+ * assertion of Cloudflare Access passes: it is signed, and a login verifies it (docs/guides/log-in-through-cloudflare-access.md).
+ */
+const PLATFORM_FIELD = /^(?:mf|cf)-(?!access-jwt-assertion:)/i;
 const EVENT_STREAM = /\/v1\/event\/stream$/;
 
 /** The head without the platform's fields. Throws `Malformed` when host or path are not for a client to name. */

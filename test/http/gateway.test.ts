@@ -382,6 +382,15 @@ describe("fields of the platform", () => {
     );
     expect(await upstream.received("\r\n\r\n")).toBe("GET /a?list=true HTTP/1.1\r\nHost: a\r\nX-Mf: kept\r\n\r\n");
   });
+
+  it("pass only as the signed assertion of Cloudflare Access, by exactly that name", async () => {
+    const { upstream, client } = await throughRecorder();
+    const others = "Cf-Access-Jwt-Assertions: b\r\nCf-Access-Jwt: c\r\nCf-Access-Jwt-Assertion-X: d\r\n";
+    client.send(`GET /a HTTP/1.1\r\nHost: a\r\ncf-access-jwt-assertion: a\r\n${others}\r\n`);
+    expect(await upstream.received("\r\n\r\n")).toBe(
+      "GET /a HTTP/1.1\r\nHost: a\r\ncf-access-jwt-assertion: a\r\n\r\n",
+    );
+  });
 });
 
 describe("a gateway that drains", () => {

@@ -322,7 +322,9 @@ describe("the playground", () => {
     const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
     const service = await npmStart(settings).ready();
     const logins = ["logins", "log-in-with-approle", "cluster-logins", "identity"];
-    const guides = ["policies-and-tokens", ...logins, "namespaces", "secrets"];
+    const systems = ["from-github-actions", "from-kubernetes", "people-with-oidc", "through-cloudflare-access"];
+    const logIns = systems.map((system) => `log-in-${system}`);
+    const guides = ["policies-and-tokens", ...logins, ...logIns, "namespaces", "secrets"];
     for (const page of ["events", "volumes", "sync", "credentials", ...guides]) {
       const shown = shownIn(join(dir, `docs/guides/${page}.md`), "Tour");
       const printed = await service.session(shown.map(({ command }) => command));

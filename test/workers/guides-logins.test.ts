@@ -12,9 +12,13 @@ const guides = import.meta.glob<string>("../../docs/guides/log-in-*.md", {
 const NOBODY = { token: null };
 const CLI = "http://localhost:8250/oidc/callback";
 
+/** The text of a guide without its tour, which the smoke test runs. */
+const textOf = (guide: string): string =>
+  (guides[`../../docs/guides/${guide}.md`] ?? "").replace(/^## Tour\n.*?(?=^## )/ms, "");
+
 /** The commands of a guide, one line each, with values for what the reader fills in. */
 function commandsOf(guide: string, values: Readonly<Record<string, string>>): string[] {
-  const text = guides[`../../docs/guides/${guide}.md`] ?? "";
+  const text = textOf(guide);
   const blocks = [...text.matchAll(/```console\n(.*?)```/gs)].map(([, block = ""]) => block);
   const lines = blocks.flatMap((block) => block.replaceAll("\\\n", " ").split("\n"));
   const commands = lines.filter((line) => line.startsWith("$ ")).map((line) => line.slice(2));
@@ -23,11 +27,14 @@ function commandsOf(guide: string, values: Readonly<Record<string, string>>): st
   );
 }
 
-/** Runs `vault auth enable TYPE` and `vault write PATH FIELD=VALUE …`. */
+/** Runs `vault auth enable [-path=PATH] TYPE` and `vault write PATH FIELD=VALUE …`. */
 async function vault(command: string): Promise<Answer> {
   const words = [...command.matchAll(/(?:[^\s']|'[^']*')+/g)].map(([word]) => word.replaceAll("'", ""));
   const [, verb, path = "", ...fields] = words;
-  if (verb === "auth") return put(`/v1/sys/auth/${fields[0]}`, { type: fields[0] });
+  if (verb === "auth") {
+    const type = fields.at(-1) ?? "";
+    return put(`/v1/sys/auth/${/^-path=(.+)$/.exec(fields[0] ?? "")?.[1] ?? type}`, { type });
+  }
   expect(verb).toBe("write");
   const body = fields.map((field) => [field.slice(0, field.indexOf("=")), field.slice(field.indexOf("=") + 1)]);
   return put(`/v1/${path}`, Object.fromEntries(body), path.endsWith("/login") ? NOBODY : undefined);
@@ -59,6 +66,31 @@ it("the guide of logins from Kubernetes leads to a token", async () => {
     $TOKEN: await cluster.sign(podClaims()),
   };
   expect(policiesOf(await runAll(commandsOf("log-in-from-kubernetes", values)))).toEqual(["app-readers", "default"]);
+});
+
+it("the guide of logins through Cloudflare Access leads to a token, for people and for service tokens", async () => {
+  const issuer = await newIssuer("guide-access");
+  const guide = "log-in-through-cloudflare-access";
+  const values = {
+    "https://TEAM.cloudflareaccess.com/cdn-cgi/access/certs": `${issuer.url}/keys`,
+    "https://TEAM.cloudflareaccess.com": issuer.url,
+  };
+  const commands = commandsOf(guide, values);
+  await runAll(commands.filter((command) => !command.endsWith("@people.json")));
+  expect(commands).toContain("vault write auth/access/role/people @people.json");
+  const [people = {}, machines = {}, ...others] = [...textOf(guide).matchAll(/```json\n(.*?)```/gs)].map(
+    ([, block = ""]) => JSON.parse(block.replace("AUDIENCE", "tag").replace("CLIENT-ID", "id")),
+  );
+  expect(others).toEqual([]);
+  for (const [role, name, claims] of [
+    [people, "people", { email: "ann@example.com", country: "DE" }],
+    [machines, "machines", { common_name: "id.access" }],
+  ] as const) {
+    expect((await put(`/v1/auth/access/role/${name}`, role)).status).toBe(204);
+    const headers = { "Cf-Access-Jwt-Assertion": await issuer.sign({ ...claims, sub: "", aud: ["tag"] }) };
+    const answer = await put("/v1/auth/access/login", { role: name }, { ...NOBODY, headers });
+    expect(policiesOf(answer), answer.text).toEqual(["default", name]);
+  }
 });
 
 it("the guide of logins of people leads to a token, by the command line client and by curl", async () => {
