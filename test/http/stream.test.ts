@@ -86,14 +86,16 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     expect(response.headers.get("content-encoding")).toBe("identity");
     expect(response.headers.get("cache-control")).toBe("no-store, no-transform");
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-    expect(JSON.parse((await reader?.read())?.value ?? "")).toMatchObject({ Events: [] });
+    let text = "";
+    while (!text.includes("\n")) text += (await reader?.read())?.value ?? "";
+    // On a busy machine a heartbeat may arrive with it.
+    expect(JSON.parse(text.slice(0, text.indexOf("\n")))).toMatchObject({ Events: [] });
     const written = await fetch(`${base()}/v1/acl/policy/p`, {
       method: "PUT",
       headers: TOKEN,
       body: JSON.stringify({ Rules: 'node { policy = "read" }' }),
     });
     expect(written.status).toBe(200);
-    let text = "";
     while (!text.includes("ACLPolicyUpserted")) text += (await reader?.read())?.value ?? "";
     expect(text.endsWith("}\n")).toBe(true);
     abort.abort();

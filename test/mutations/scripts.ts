@@ -209,8 +209,8 @@ export const gateway: Mutation[] = [
   {
     file: "scripts/gateway-rules.ts",
     suites: GATEWAY,
-    find: "const PLATFORM_FIELD = /^(?:mf|cf)-/i;",
-    replace: "const PLATFORM_FIELD = /^(?:cf)-/i;",
+    find: "const PLATFORM_FIELD = /^(?:mf|cf)-(",
+    replace: "const PLATFORM_FIELD = /^(?:cf)-(",
     promise: "No client tells the platform's fields",
   },
 ];

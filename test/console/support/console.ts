@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, onTestFailed } from "vitest";
 import type { Bench } from "./setup.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -134,6 +134,13 @@ export class Console {
     expect(byteLength, path).toBeLessThan(150 * 1024);
   }
 
+  /** Prints the address, the text and the problems of a page that is still open. */
+  async report(): Promise<void> {
+    if (this.page.isClosed()) return;
+    const text = await this.page.evaluate(() => document.body.innerText).catch(String);
+    console.error(`${this.page.url()}\n${text}\n${this.problems.join("\n")}`);
+  }
+
   async close(): Promise<void> {
     await this.context.close();
   }
@@ -196,6 +203,7 @@ export class Suite {
     const page = await context.newPage();
     page.setDefaultTimeout(30_000);
     const opened = new Console(this.bench, context, page, refusals);
+    onTestFailed(() => opened.report());
     await opened.go(path);
     if (token !== null) await opened.logIn(token);
     return opened;
