@@ -137,7 +137,7 @@ export class Console {
   /** Prints the address, the text and the problems of a page that is still open. */
   async report(): Promise<void> {
     if (this.page.isClosed()) return;
-    const text = await this.page.evaluate(() => document.body.innerText).catch(String);
+    const text = await this.page.locator("body").ariaSnapshot({ timeout: 5_000 }).catch(String);
     console.error(`${this.page.url()}\n${text}\n${this.problems.join("\n")}`);
   }
 
