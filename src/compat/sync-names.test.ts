@@ -12,13 +12,13 @@ import {
   wordType,
 } from "./sync-names.ts";
 
-describe("a word", () => {
-  it.each(TYPE_NAMES)("%s is %s to those who say so", (neutral, upstream) => {
+describe("names of types and statuses", () => {
+  it.each(TYPE_NAMES)("the type %s is named %s in the upstream dialect", (neutral, upstream) => {
     expect([wordType("neutral", neutral), wordType("upstream", neutral)]).toEqual([neutral, upstream]);
     expect([neutralType(neutral), neutralType(upstream)]).toEqual([neutral, neutral]);
   });
 
-  it("that has one name has it in both dialects", () => {
+  it("equal names in both dialects are not translated", () => {
     expect([wordType("upstream", "in-mem"), neutralType("in-mem"), neutralType("toString")]).toEqual([
       "in-mem",
       "in-mem",
@@ -30,14 +30,14 @@ describe("a word", () => {
     ]);
   });
 
-  it("for our own failure differs", () => {
+  it("the status INTERNAL_ERROR is INTERNAL_VAULT_ERROR upstream", () => {
     expect([wordStatus("neutral", "INTERNAL_ERROR"), wordStatus("upstream", "INTERNAL_ERROR")]).toEqual([
       "INTERNAL_ERROR",
       "INTERNAL_VAULT_ERROR",
     ]);
   });
 
-  it("has one meaning: no name stands for two things", () => {
+  it("no name stands for two types", () => {
     const words = TYPE_NAMES.flat();
     expect(new Set(words).size).toBe(words.length);
   });
@@ -83,8 +83,8 @@ const ofSecret = {
   },
 };
 
-describe("an answer", () => {
-  it("is untouched for those who speak neutral", () => {
+describe("a response", () => {
+  it("in the neutral dialect is unchanged", () => {
     const { granularity_given: _, ...shown } = destination;
     expect(wordDestination("neutral", destination)).toEqual(shown);
     expect(wordDestination("neutral", { ...destination, granularity_given: false })).toEqual(shown);
@@ -93,18 +93,18 @@ describe("an answer", () => {
     expect(wordSecretDestinations("neutral", ofSecret)).toEqual(ofSecret);
   });
 
-  it("about a destination changes its type and nothing that people named", () => {
+  it("for a destination has the upstream type and unchanged user-chosen names", () => {
     const { granularity_given: _, ...shown } = destination;
     expect(wordDestination("upstream", destination)).toEqual({ ...shown, type: "gh" });
   });
 
-  it("about a destination leaves out a level of granularity that was not given", () => {
+  it("for a destination omits granularity when the request did not set it", () => {
     const { options } = wordDestination("upstream", { ...destination, granularity_given: false });
     const { granularity_level: _, ...rest } = destination.options;
     expect(options).toEqual(rest);
   });
 
-  it("that lists destinations changes their types and is sorted by what it shows", () => {
+  it("for a list of destinations has upstream types and is sorted by the returned keys", () => {
     expect(wordDestinationList("upstream", list)).toEqual({
       keys: ["aws-sm/", "gh/", "in-mem/", "vercel-project/"],
       key_info: { "aws-sm/": ["cloud-a-sm"], "vercel-project/": ["p"], "in-mem/": ["gh"], "gh/": ["repo-host"] },
@@ -112,7 +112,7 @@ describe("an answer", () => {
     });
   });
 
-  it("that lists associations changes the type, statuses and their counters", () => {
+  it("for associations has upstream types, statuses and counters", () => {
     const [internal, synced] = Object.values(associations.associated_secrets);
     expect(wordAssociations("upstream", associations)).toEqual({
       store_name: "cloud-a-sm",
@@ -125,7 +125,7 @@ describe("an answer", () => {
     });
   });
 
-  it("about the destinations of a secret changes keys, types and statuses", () => {
+  it("for the destinations of a secret has upstream keys, types and statuses", () => {
     expect(wordSecretDestinations("upstream", ofSecret)).toEqual({
       associated_destinations: {
         "gh/repo-host": { type: "gh", name: "repo-host", sync_status: "INTERNAL_VAULT_ERROR", updated_at: "t" },
@@ -135,7 +135,7 @@ describe("an answer", () => {
   });
 });
 
-describe("a refusal", () => {
+describe("an error message", () => {
   it.each([
     [
       "custom_tags: a destination of type repo-host takes no tags",
@@ -150,7 +150,7 @@ describe("a refusal", () => {
       'sync destinations exist in namespace "repo-host/", cannot remove: in-mem/repo-host, cloud-a-sm/prod',
       'sync destinations exist in namespace "repo-host/", cannot remove: in-mem/repo-host, aws-sm/prod',
     ],
-  ])("names types: %s", (neutral, upstream) => {
+  ])("has upstream type names: %s", (neutral, upstream) => {
     expect(wordMessage("upstream", neutral)).toBe(upstream);
     expect(wordMessage("neutral", neutral)).toBe(neutral);
   });
@@ -162,11 +162,11 @@ describe("a refusal", () => {
     "mount: no secret engine mount at repo-host/",
     'no handler for route "sys/sync/destinations: repo-host/x". route entry not found.',
     "",
-  ])("leaves alone what people named: %s", (message) => {
+  ])("keeps user-chosen names: %s", (message) => {
     expect(wordMessage("upstream", message)).toBe(message);
   });
 
-  it("of a hostile length is read in steps that grow with its length only", () => {
+  it("of hostile length is translated in linear time", () => {
     const message = `destinations${" destinations".repeat(20_000)}: ${"a/b, ".repeat(20_000)}`;
     expect(textSteps(() => wordMessage("upstream", message)).steps).toBeLessThan(5 * message.length);
   });

@@ -2,15 +2,15 @@ import { describe, expect, it } from "vitest";
 import { TYPE_NAMES } from "./dialect.ts";
 import { neutralPath } from "./sync-paths.ts";
 
-describe("a path in neutral names", () => {
-  it.each(TYPE_NAMES)("calls %s so, also where it came as %s", (neutral, upstream) => {
+describe("neutralPath", () => {
+  it.each(TYPE_NAMES)("returns the neutral type %s for it and for %s", (neutral, upstream) => {
     for (const rest of ["", "/", "/prod", "/prod/associations/set", `/${upstream}`]) {
       expect(neutralPath(`sys/sync/destinations/${upstream}${rest}`)).toBe(`sys/sync/destinations/${neutral}${rest}`);
       expect(neutralPath(`sys/sync/destinations/${neutral}${rest}`)).toBe(`sys/sync/destinations/${neutral}${rest}`);
     }
   });
 
-  it("calls the folder of applications so, and leaves their names", () => {
+  it("translates the folder of applications and keeps their names", () => {
     expect(neutralPath("sys/sync/github-apps/github-apps")).toBe("sys/sync/repo-host-apps/github-apps");
     expect(neutralPath("sys/sync/github-apps")).toBe("sys/sync/repo-host-apps");
   });
@@ -31,7 +31,7 @@ describe("a path in neutral names", () => {
     "gh/data/aws-sm",
     "ns/sys/sync/destinations/gh/d",
     "",
-  ])("leaves %j as it is", (path) => {
+  ])("returns %j unchanged", (path) => {
     expect(neutralPath(path)).toBe(path);
   });
 });

@@ -30,15 +30,15 @@ function promised(told: Told) {
   return { first, lines };
 }
 
-describe("what a change tells", () => {
-  it("is one line, each row with it", () => {
+describe("a change set", () => {
+  it("is published as one event line with all of its rows", () => {
     const told = together([node, volume("a", 10), volume("b", 10)]);
     const { first, lines } = promised(told);
     expect(first).toBe(1);
     expect(lines).toEqual([told]);
   });
 
-  it("goes on in further lines when one cannot hold it, each row with the line that tells of it", () => {
+  it("is split into several lines when one is too large, and each row stays with the line of its event", () => {
     const claim: IndexBackfill = { table: "claims", row: ["c"] };
     const { lines } = promised(
       together([node, ...["a", "b", "c"].map((id) => volume(id, 600_000)), { events: [], stamps: [claim] }]),
@@ -52,7 +52,7 @@ describe("what a change tells", () => {
     expect(lines[0]?.origins).toEqual([[0, 1, 5]]);
   });
 
-  it("keeps the places of indexes with their events when parts are put together", () => {
+  it("keeps the positions of event indexes when change sets are merged", () => {
     expect(together([volume("a", 1), node]).origins).toEqual([[1, 1, 5]]);
   });
 });

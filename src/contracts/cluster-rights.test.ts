@@ -41,7 +41,7 @@ const namespaces = (rules: Record<string, string>) =>
     ),
   );
 
-describe("which rule speaks for a namespace", () => {
+describe("the rule that applies to a namespace is", () => {
   it.each([
     ["one of its name", { default: "read" }, "default", true],
     ["none of another name", { other: "read" }, "default", false],
@@ -71,15 +71,15 @@ describe("which rule speaks for a namespace", () => {
     expect(allowsNamespace(namespaces(rules as Record<string, string>), namespace, "read-job")).toBe(allowed);
   });
 
-  it("nothing is combined across names", () => {
+  it("rules with different names are not combined", () => {
     const held = namespaces({ "*": "write", dev: "read" });
     expect(allowsNamespace(held, "dev", "submit-job")).toBe(false);
     expect(allowsNamespace(held, "other", "submit-job")).toBe(true);
   });
 });
 
-describe("rules of one name", () => {
-  it("add up over policies and within one", () => {
+describe("rules with the same name", () => {
+  it("add up over policies and within one policy", () => {
     const held = rights(
       `namespace "n" { capabilities = ["read-job"] } namespace "n" { capabilities = ["read-logs"] }`,
       `namespace "n" { capabilities = ["read-fs"] }`,
@@ -93,12 +93,12 @@ describe("rules of one name", () => {
     ["first", [`namespace "n" { policy = "deny" }`, `namespace "n" { policy = "write" }`]],
     ["last", [`namespace "n" { policy = "write" }`, `namespace "n" { policy = "deny" }`]],
     ["in the same block", [`namespace "n" { policy = "write" capabilities = ["deny"] }`]],
-  ])("grant nothing where one denies: %s", (_, documents) => {
+  ])("grant nothing if one of them denies: %s", (_, documents) => {
     expect(allowsNamespace(rights(...documents), "n", "read-job")).toBe(false);
     expect(allowsNamespaceAny(rights(...documents), ["read-job"])).toBe(false);
   });
 
-  it("deny also for host volumes and node pools", () => {
+  it("deny host volumes and node pools, too", () => {
     const held = rights(
       `host_volume "v" { policy = "write" } node_pool "p" { policy = "write" }`,
       `host_volume "v" { policy = "deny" } node_pool "p" { policy = "deny" }`,
@@ -108,7 +108,7 @@ describe("rules of one name", () => {
   });
 });
 
-describe("capabilities that bring others", () => {
+describe("capabilities that include others", () => {
   const all = ["create", "delete", "read", "register", "write"] as const;
   it.each([
     ["host-volume-write", "create delete read register write"],
@@ -118,43 +118,46 @@ describe("capabilities that bring others", () => {
     ["host-volume-read", "read"],
     ["read", "read"],
     ["write", "create read"],
-  ])("%s brings %s and no more", (word, expected) => {
+  ])("%s includes %s and no others", (word, expected) => {
     const held = namespaces({ n: word });
     expect(all.filter((each) => allowsNamespace(held, "n", `host-volume-${each}`)).join(" ")).toBe(expected);
   });
 
-  it("none come with a deny beside them", () => {
+  it("grant none of them next to a deny", () => {
     expect(allowsNamespace(namespaces({ n: "host-volume-write deny" }), "n", "host-volume-read")).toBe(false);
   });
 });
 
-describe("the names of capabilities", () => {
+describe("names of capabilities", () => {
   const words: NamespaceRight[] = [
     "csi-list-volume",
     "namespace:csi-list-volume",
     "host-volume-read",
     "namespace:read-job",
   ];
-  it.each(words)("%s is required under its documented name", (word) => {
+  it.each(words)("%s is a required capability under its documented name", (word) => {
     expect(allowsNamespace(namespaces({ n: "read" }), "n", word)).toBe(true);
     expect(allowsNamespace(namespaces({ n: "submit-job" }), "n", word)).toBe(false);
   });
 
-  it.each(["policy-override", "sentinel-override"])("%s in a policy answers to either name", (word) => {
-    const held = namespaces({ n: word });
-    expect(allowsNamespace(held, "n", "namespace:policy-override")).toBe(true);
-    expect(allowsNamespace(held, "n", "sentinel-override")).toBe(true);
-  });
+  it.each(["policy-override", "sentinel-override"])(
+    "%s in a policy grants the capability under both of its names",
+    (word) => {
+      const held = namespaces({ n: word });
+      expect(allowsNamespace(held, "n", "namespace:policy-override")).toBe(true);
+      expect(allowsNamespace(held, "n", "sentinel-override")).toBe(true);
+    },
+  );
 
   it.each(["", "read", "namespace:", "namespace:namespace:read-job", "constructor", "READ-JOB"])(
-    "%j is none",
+    "%j is not a capability",
     (word) => {
       expect(namespaceCapability(word)).toBeUndefined();
     },
   );
 });
 
-describe("asking for one of several capabilities", () => {
+describe("a request that needs one of several capabilities", () => {
   it.each(["csi-list-volume", "csi-read-volume", "csi-mount-volume", "list-jobs"])(
     "%s lets a token list CSI volumes",
     (word) => {
@@ -166,13 +169,13 @@ describe("asking for one of several capabilities", () => {
     expect(allowsNamespace(namespaces({ n: word }), "n", CSI_READ_RIGHTS)).toBe(true);
   });
 
-  it("is refused where none is held, and where none is asked for", () => {
+  it("is refused if the token has none of them, and if the list is empty", () => {
     expect(allowsNamespace(namespaces({ n: "csi-write-volume" }), "n", CSI_LIST_RIGHTS)).toBe(false);
     expect(allowsNamespace(namespaces({ n: "list-jobs" }), "n", CSI_READ_RIGHTS)).toBe(false);
     expect(allowsNamespace(namespaces({ n: "write" }), "n", [])).toBe(false);
   });
 
-  it("in any namespace is granted by any one rule", () => {
+  it("for any namespace is allowed by any matching rule", () => {
     const held = namespaces({ a: "deny", "b*": "host-volume-read" });
     expect(allowsNamespaceAny(held, ["host-volume-read"])).toBe(true);
     expect(allowsNamespaceAny(held, ["read-job", "namespace:host-volume-read"])).toBe(true);
@@ -181,7 +184,7 @@ describe("asking for one of several capabilities", () => {
   });
 });
 
-describe("coarse levels", () => {
+describe("read, write, list and deny levels", () => {
   const level = (family: string, ...words: string[]) =>
     rights(...words.map((word) => `${family} { policy = "${word}" }`));
 
@@ -193,7 +196,7 @@ describe("coarse levels", () => {
     [["read", "write"], "read write"],
     [["write", "read"], "read write"],
     [["write", "deny", "read"], "none"],
-  ])("%j of node, agent and operator allow: %s", (words, expected) => {
+  ])("policies %j of node, agent and operator allow: %s", (words, expected) => {
     const allowed = (asks: (wanted: "read" | "write") => boolean) =>
       (["read", "write"] as const).filter(asks).join(" ") || "none";
     expect(allowed((wanted) => allowsNode(level("node", ...words), wanted))).toBe(expected);
@@ -207,14 +210,14 @@ describe("coarse levels", () => {
     [["write"], "list read"],
     [["list", "read"], "list read"],
     [["read", "deny"], "none"],
-  ])("%j of plugin allow: %s", (words, expected) => {
+  ])("policies %j of plugin allow: %s", (words, expected) => {
     const held = level("plugin", ...words);
     expect((["list", "read"] as const).filter((wanted) => allowsPlugin(held, wanted)).join(" ") || "none").toBe(
       expected,
     );
   });
 
-  it("of one family say nothing about another", () => {
+  it("of one object type grant nothing on another", () => {
     const held = level("node", "write");
     expect([allowsAgent(held, "read"), allowsOperator(held, "read"), allowsPlugin(held, "list")]).toEqual([
       false,
@@ -233,7 +236,7 @@ describe("operator capabilities", () => {
     [`operator { policy = "write" }`, "keyring-delete keyring-read keyring-rotate license-read snapshot-save"],
     [`operator { policy = "write" capabilities = ["deny"] }`, "none"],
     [`operator { policy = "deny" capabilities = ["snapshot-save"] }`, "none"],
-  ])("%s holds %s", (document, expected) => {
+  ])("%s grants %s", (document, expected) => {
     const held = rights(document);
     const words = ["keyring-delete", "keyring-read", "keyring-rotate", "license-read", "snapshot-save"] as const;
     expect(words.filter((word) => allowsOperator(held, word)).join(" ") || "none").toBe(expected);
@@ -248,7 +251,7 @@ describe("host volumes and node pools", () => {
     [`host_volume "data*" { capabilities = ["mount-readwrite"] }`, "data1", true, true],
     [`host_volume "*" { policy = "write" } host_volume "data*" { policy = "read" }`, "data1", true, false],
     [`host_volume "data*" { policy = "write" }`, "other", false, false],
-  ])("%s lets a job mount %s for reading: %s, for writing: %s", (document, name, reading, writing) => {
+  ])("%s on the host volume %s allows reading: %s, writing: %s", (document, name, reading, writing) => {
     expect(allowsHostVolume(rights(document), name, "mount-readonly")).toBe(reading);
     expect(allowsHostVolume(rights(document), name, "mount-readwrite")).toBe(writing);
   });
@@ -258,7 +261,7 @@ describe("host volumes and node pools", () => {
     [`node_pool "g*" { policy = "write" }`, "delete read write"],
     [`node_pool "gpu" { capabilities = ["delete"] }`, "delete"],
     [`node_pool "g*" { policy = "write" } node_pool "gpu" { policy = "deny" }`, "none"],
-  ])("%s gives the pool gpu: %s", (document, expected) => {
+  ])("%s grants on the pool gpu: %s", (document, expected) => {
     const held = rights(document);
     expect(
       (["delete", "read", "write"] as const).filter((word) => allowsNodePool(held, "gpu", word)).join(" ") || "none",
@@ -279,18 +282,18 @@ describe("variables", () => {
     ["n", "other", "none"],
     ["d", "app/a", "none"],
     ["m", "app/a", "none"],
-  ])("in namespace %s, %s is open to %s", (namespace, path, expected) => {
+  ])("in namespace %s, %s allows %s", (namespace, path, expected) => {
     const words = ["list", "read", "write", "destroy"] as const;
     expect(words.filter((word) => allowsVariable(held, namespace, path, word)).join(" ") || "none").toBe(expected);
   });
 
-  it("can be subscribed to where a rule about them stands, and nothing is denied", () => {
+  it("allow a subscription if a variable rule exists and none denies", () => {
     expect(["n", "d", "m"].map((namespace) => hasVariableRules(held, namespace))).toEqual([true, false, false]);
     expect(hasVariableRules(rights(`namespace "n" { policy = "write" }`), "n")).toBe(false);
   });
 });
 
-describe("rights", () => {
+describe("merged cluster rights", () => {
   const questions = (held: typeof MANAGEMENT) => [
     allowsNamespace(held, "default", "policy-override"),
     allowsNamespaceAny(held, ["read-job"]),
@@ -305,16 +308,16 @@ describe("rights", () => {
     hasVariableRules(held, "default"),
   ];
 
-  it("of a management token allow everything, also after being stored", () => {
+  it("of a management token allow everything, also when they are stored and loaded", () => {
     expect(new Set(questions(MANAGEMENT))).toEqual(new Set([true]));
     expect(new Set(questions(structuredClone(MANAGEMENT)))).toEqual(new Set([true]));
   });
 
-  it("of no policy allow nothing", () => {
+  it("without policies allow nothing", () => {
     expect(new Set(questions(rights()))).toEqual(new Set([false]));
   });
 
-  it("come back unchanged from being stored as JSON, and do not depend on the order of policies", () => {
+  it("are the same after a round trip through JSON and in any order of policies", () => {
     const documents = [
       `namespace "constructor" { policy = "write" } node { policy = "read" } plugin { policy = "list" }`,
       `namespace "a*" { policy = "read" variables { path "__proto__" { capabilities = ["read"] } } }`,
@@ -326,7 +329,7 @@ describe("rights", () => {
     expect(allowsVariable(held, "ab", "__proto__", "read")).toBe(true);
   });
 
-  it("of thousands of rules are merged and asked in steps that grow with their number only", () => {
+  it("of thousands of rules are merged and checked in linear time", () => {
     const many = (count: number) =>
       Array.from({ length: count }, (_, i) => `namespace "n${i}-*" { policy = "read" }`).join("\n");
     const text = many(5000);

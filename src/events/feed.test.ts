@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
 import { Feed, type FeedReaders, type FeedSource } from "./feed.ts";
 
-it("has no line without all lines before it: a gap in the feed sends readers to the pages", async () => {
+it("a gap in the feed makes readers fetch pages instead of skipping lines", async () => {
   const arrived = vi.fn();
   const chunks = ["3\t\t[]\n", "5\t\t[]\n"];
   const source: FeedSource = {

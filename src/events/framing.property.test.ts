@@ -90,8 +90,8 @@ function* pieces(written: string): Iterable<string> {
 
 const wellFormed = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
-describe(`a stream of any text (EVENTS_SEED=${seed})`, () => {
-  it("is the same lines as server-sent events and as lines, each with its index as its id", () => {
+describe(`framing of random lines (EVENTS_SEED=${seed})`, () => {
+  it("has the same content as server-sent events and as JSON lines, with the index as the event id", () => {
     const [plain, sent] = [
       framingOf({ format: "lines", dialect: "neutral" }),
       framingOf({ format: "server-sent-events", dialect: "neutral" }),
@@ -129,7 +129,7 @@ describe(`a stream of any text (EVENTS_SEED=${seed})`, () => {
     }
   }, 60_000);
 
-  it("that is cut ends with one object of its own, which is an event named error where events have names", () => {
+  it("ends a cut stream with an error object, which is an event named error in server-sent events", () => {
     const error = '{"Error":{"Code":"slow_consumer","LastIndex":7}}';
     expect(framingOf({ format: "lines", dialect: "neutral" }).parting(error)).toBe(`${error}\n`);
     const parser = new EventSourceParser();
@@ -163,7 +163,7 @@ it.each([
   ],
   ["data:test\r\n\r\ndata: test\r\r", [["message", "test", ""]]],
   ["event: add\rdata: 73857293\n\nretry: 5x\nid: a\0b\n\n", [["add", "73857293", ""]]],
-])("the parser of these tests reads %j as the standard does", (written, events) => {
+])("the parser of this test reads %j by the standard", (written, events) => {
   const parser = new EventSourceParser();
   const got = [...written].flatMap((character) => parser.feed(character));
   expect(got.map(({ type, data, lastEventId }) => [type, data, lastEventId])).toEqual(events);

@@ -51,7 +51,7 @@ function topicsOf(values: readonly string[]) {
 }
 
 describe(`random subscriptions (EVENTS_SEED=${seed})`, () => {
-  it("want what the contract says they want, of lines just written and of stored ones", () => {
+  it("select the same events as the reference implementation, from memory and from disk", () => {
     let wanted = 0;
     for (let round = 0; round < SUBSCRIPTIONS; round++) {
       const { wish, values } = wishAndValues();
@@ -75,7 +75,7 @@ describe(`random subscriptions (EVENTS_SEED=${seed})`, () => {
     expect(wanted).toBeGreaterThan(SUBSCRIPTIONS / 2);
   }, 60_000);
 
-  it("leave one of their traces in the stored facts of every line that they want", () => {
+  it("have a trace in the stored headers of every selected line", () => {
     for (let round = 0; round < SUBSCRIPTIONS; round++) {
       const { wish, values } = wishAndValues();
       const { traces } = matcher({ topics: topicsOf(values), namespaces: null, rules: null });
@@ -89,7 +89,7 @@ describe(`random subscriptions (EVENTS_SEED=${seed})`, () => {
     }
   });
 
-  it("say the same in any order and however often they say it", () => {
+  it("are equal in any order of topics and with repeated topics", () => {
     for (let round = 0; round < SUBSCRIPTIONS; round++) {
       const { values } = wishAndValues();
       const again = [...values, ...values.filter(() => random() < 0.3)].sort(() => random() - 0.5);
@@ -97,7 +97,7 @@ describe(`random subscriptions (EVENTS_SEED=${seed})`, () => {
     }
   });
 
-  it("with more than one colon are refused, all others are read", () => {
+  it("return an error for a topic with several colons and accept all others", () => {
     for (let round = 0; round < SUBSCRIPTIONS; round++) {
       const values = many(3, () => many(3, () => pick(NAMES)).join(":"));
       const refused = values.some((value) => value.split(":").length > 2);
@@ -105,7 +105,7 @@ describe(`random subscriptions (EVENTS_SEED=${seed})`, () => {
     }
   });
 
-  it("over all namespaces show what the closest rule of each allows", () => {
+  it("over all namespaces apply the closest rule to each event", () => {
     const patterns = ["default", "prod", "test", "*", "te*", "t*", "pro*", "d*"];
     for (let round = 0; round < SUBSCRIPTIONS; round++) {
       const rules: Rules = {

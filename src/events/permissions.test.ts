@@ -7,7 +7,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("a question that is never answered counts as failed, and the next one is asked all the same", async () => {
+it("a rights check without a response fails, and the next check is sent", async () => {
   vi.useFakeTimers();
   vi.spyOn(console, "warn").mockImplementation(() => undefined);
   const yes: StreamAnswer = { allowed: true, scope: { namespaces: null, rules: null }, expires: null };
@@ -42,7 +42,7 @@ function byHand() {
   return { asked, permissions };
 }
 
-it("a permission is forgotten with its last reader", async () => {
+it("a permission is deleted with its last reader", async () => {
   vi.useFakeTimers();
   const { asked, permissions } = byHand();
   const opened = [permissions.admit(QUESTION), permissions.admit(QUESTION)];
@@ -65,7 +65,7 @@ it("a permission is forgotten with its last reader", async () => {
   expect(permissions.nextAsk()).toBe(Number.POSITIVE_INFINITY);
 });
 
-it("the end of a token is that of batch tokens that it made", async () => {
+it("a batch token's permission is invalidated by events of its parent token", async () => {
   vi.useFakeTimers();
   const { asked, permissions } = byHand();
   const opened = permissions.admit({ ...QUESTION, accessor: "batch.a.statement.hash" });
@@ -78,7 +78,7 @@ it("the end of a token is that of batch tokens that it made", async () => {
   expect(permission?.stateAt(Date.now())).toBe("unsure");
 });
 
-it("an answer covers what was told before its question, and nothing that was told after", async () => {
+it("a rights check covers events from before its start and none from after it", async () => {
   vi.useFakeTimers();
   const { asked, permissions } = byHand();
   const opened = permissions.admit(QUESTION);
@@ -100,7 +100,7 @@ it("an answer covers what was told before its question, and nothing that was tol
   expect(permission?.stateAt(Date.now())).toBe("denied");
 });
 
-it("a permission expires at its time, and is asked about then", async () => {
+it("an expired permission is checked again at its expiry", async () => {
   vi.useFakeTimers();
   const { asked, permissions } = byHand();
   const opened = permissions.admit(QUESTION);
@@ -113,7 +113,7 @@ it("a permission expires at its time, and is asked about then", async () => {
   expect(permissions.nextAsk()).toBe(expires);
 });
 
-it("retries failed questions with growing pauses, which an answer resets", async () => {
+it("retries failed rights checks with growing delays and resets the delay after a success", async () => {
   vi.useFakeTimers();
   vi.spyOn(console, "warn").mockImplementation(() => undefined);
   vi.spyOn(Math, "random").mockReturnValue(0.5);

@@ -93,8 +93,8 @@ async function tellOfPolicies(): Promise<number> {
   return asked.flat().length;
 }
 
-describe("readers who leave", () => {
-  it("are asked about no more, once the last of those who share a permission has gone", async () => {
+describe("closed readers", () => {
+  it("cause no rights checks after the last reader of a permission is closed", async () => {
     const [first, second, other] = [await open(), await open(), await open({ accessor: "b" })];
     expect(await tellOfPolicies()).toBe(2);
     await first.leave();
@@ -105,13 +105,13 @@ describe("readers who leave", () => {
     expect([readers.count, await tellOfPolicies()]).toEqual([0, 0]);
   });
 
-  it("leave no permission behind that a later reader of the same token would get", async () => {
+  it("leave no permission for a later reader of the same token", async () => {
     await (await open()).leave();
     answer = () => ({ allowed: false });
     await expect(open()).rejects.toThrow("not allowed");
   });
 
-  it("leave no timer behind, and the next reader has one", async () => {
+  it("leave no timer, and the next reader starts one", async () => {
     await (await open()).leave();
     expect(vi.getTimerCount()).toBe(0);
     const next = await open();
@@ -142,7 +142,7 @@ describe("a line of more than 64 KiB", () => {
 });
 
 describe("a reader", () => {
-  it("begins with the index it asked for, or the oldest there is", async () => {
+  it("starts at the requested index or at the oldest buffered line", async () => {
     for (const key of ["a", "b", "c", "d"]) log.add("Job", key);
     log.gone = 2;
     for (const [from, first] of [
@@ -157,7 +157,7 @@ describe("a reader", () => {
     }
   });
 
-  it("is cut when the line after its last has left, and not when its last has", async () => {
+  it("is cut when its next line was evicted, not when its last line was", async () => {
     for (const key of ["a", "b", "c"]) log.add("Job", key);
     const [kept, cut] = [await open({ from: 2 }), await open({ from: 2 })];
     log.gone = 1;
@@ -167,7 +167,7 @@ describe("a reader", () => {
     expect([await cut.next(), readers.served.cut.slow_consumer, readers.count]).toEqual([null, 1, 1]);
   });
 
-  it("gets no line that came after its rights were put in doubt before they are known", async () => {
+  it("receives no line after a token event before its rights are checked again", async () => {
     const reader = await open({ from: -1 });
     expect((await reader.next())?.Events).toEqual([]);
     answer = () => ({ ...OPEN, scope: { namespaces: ["other"], rules: null } });
@@ -177,7 +177,7 @@ describe("a reader", () => {
     expect((await line)?.Events?.map(({ Key }) => Key)).toEqual(["shown"]);
   });
 
-  it("of another token is asked about when policies change, and not when that token does", async () => {
+  it("is checked again after policy events and after events of its own token only", async () => {
     await open({ accessor: "a" });
     await open({ accessor: "b" });
     asked = [];
@@ -190,7 +190,7 @@ describe("a reader", () => {
     expect(asked).toEqual([]);
   });
 
-  it("that takes nothing is cut after the stall and not before, counted from when it last took something", async () => {
+  it("that does not read is cut after the stall timeout, counted from its last read", async () => {
     const reader = await open({ errors: false });
     await reader.next();
     await vi.advanceTimersByTimeAsync(STALL_MS - HEARTBEAT_MS);
@@ -204,7 +204,7 @@ describe("a reader", () => {
     await expect(reader.next()).rejects.toThrow("slow consumer");
   });
 
-  it("that expires gets nothing, at that very time either, until its token is known to be renewed", async () => {
+  it("receives nothing from the expiry of its token until a renewal is confirmed", async () => {
     const expires = Date.now() + 2_500;
     answer = () => ({ ...OPEN, expires });
     const reader = await open();
@@ -222,7 +222,7 @@ describe("a reader", () => {
     expect(readers.served.cut.permission_denied).toBe(1);
   });
 
-  it("with an expired token gets no heartbeat while access control is unreachable", async () => {
+  it("with an expired token receives no heartbeat while AccessControl is unreachable", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const expires = Date.now() + HEARTBEAT_MS / 2;
     answer = () => ({ ...OPEN, expires });

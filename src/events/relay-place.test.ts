@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { nearestPlace, relayName } from "./relay-place.ts";
 
-describe("the place of a reader", () => {
+describe("the relay location of a client", () => {
   it.each([
     ["NA", "-122.4", "wnam"],
     ["NA", "-74", "enam"],
@@ -17,22 +17,22 @@ describe("the place of a reader", () => {
     ["AN", "0", null],
     ["constructor", "0", null],
     [undefined, undefined, null],
-  ])("in %s at %s° is %s", (continent, longitude, place) => {
+  ])("on continent %s at longitude %s° is %s", (continent, longitude, place) => {
     expect(nearestPlace({ continent, longitude })).toBe(place);
   });
 });
 
-describe("the relay of a client", () => {
+describe("the relay for a client", () => {
   const clients = Array.from({ length: 6_400 }, (_, n) => `token-${n % 7} ${n.toString(16).padStart(16, "0")}`);
 
-  it("is always the same one, of its place", () => {
+  it("is stable and in the client's location", () => {
     for (const client of clients.slice(0, 100)) {
       expect(relayName("weur", client, 5)).toBe(relayName("weur", client, 5));
       expect(relayName("weur", client, 5)).toMatch(/^weur-[0-4]$/);
     }
   });
 
-  it.each([1, 2, 3, 16, 64])("is any of %i, each about as often", (relays) => {
+  it.each([1, 2, 3, 16, 64])("is one of %i, evenly distributed", (relays) => {
     const counts = new Map<string, number>();
     for (const client of clients) {
       const name = relayName("apac", client, relays);

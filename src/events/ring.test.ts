@@ -23,8 +23,8 @@ const line = (index: number, ...keys: string[]) =>
   );
 const indexes = (lines: readonly Line[] | null) => lines?.map(({ index }) => index) ?? null;
 
-describe("the ring", () => {
-  it("has every line after a cursor, or says that it has not", () => {
+describe("the ring buffer", () => {
+  it("returns every line after a cursor or reports a gap", () => {
     const ring = new Ring(3);
     expect(ring.after(0)).toBeNull();
     for (let index = 5; index <= 8; index++) ring.push(line(index, "a"));
@@ -35,7 +35,7 @@ describe("the ring", () => {
     expect(ring.after(-1)).toBeNull();
   });
 
-  it("is bounded by size, yet keeps the newest line however large", () => {
+  it("is bounded by size and always keeps the newest line", () => {
     const ring = new Ring(100, 1_000);
     for (let index = 1; index <= 5; index++) ring.push(line(index, "x".repeat(400)));
     expect(ring.after(0)).toBeNull();
@@ -53,7 +53,7 @@ describe("a line", () => {
   const all = matcher({ topics: { "*": ["*"] }, namespaces: null, rules: null });
   const only = (key: string) => matcher({ topics: { "*": [key] }, namespaces: null, rules: null });
 
-  it("holds the events that a reader wants, and is nothing without one", () => {
+  it("contains only the selected events and is skipped when none is selected", () => {
     const three = line(7, "a", "b", "é\n,");
     expect(JSON.parse(three.textFor(only("b"), null) ?? "")).toEqual([{ ...event("b"), Index: 7 }]);
     expect(JSON.parse(three.textFor(only("é\n,"), null) ?? "")).toEqual([{ ...event("é\n,"), Index: 7 }]);
@@ -61,7 +61,7 @@ describe("a line", () => {
     expect(Line.of(8, []).textFor(all, null)).toBeNull();
   });
 
-  it("is the same bytes for all who want the whole of it, from memory and from disk", () => {
+  it("is the same bytes for all readers of the whole line, from memory and from disk", () => {
     const made = line(7, "é\n", "b");
     const whole = matcher({ topics: { Job: ["*"] }, namespaces: ["default"], rules: null });
     expect(made.textFor(all, null)).toBe(made.text);
@@ -74,12 +74,12 @@ describe("a line", () => {
     }
   });
 
-  it("that cannot be wanted is passed over without a look at its payload", () => {
+  it("that cannot match is skipped without parsing its payload", () => {
     const read = Line.stored(7, "no JSON at all", headersText(line(7, "a").headers));
     expect(read.textFor(only("b"), null)).toBeNull();
   });
 
-  it("is shown as a dialect sees each of its events", () => {
+  it("is translated to the dialect of the reader", () => {
     const shout: View = ({ Key }, json) => (Key === "a" ? json.toUpperCase() : json);
     const two = line(7, "a", "b");
     expect(two.textFor(all, shout)).toBe(two.text.replace(/\{.*?\}\}?(?=,\{)/, (json) => json.toUpperCase()));
@@ -87,7 +87,7 @@ describe("a line", () => {
   });
 });
 
-it("numbering fills in the indexes that are null, one level deep, and changes nothing it was given", () => {
+it("fills null indexes one level deep and does not modify its input", () => {
   const given = event("a", {
     Job: { CreateIndex: null, ModifyIndex: null, Inner: { ModifyIndex: null } },
     Deleted: true,

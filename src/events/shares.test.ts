@@ -4,7 +4,7 @@ import { TENANT } from "../contracts/event-accounts.ts";
 import { lineMigrations } from "./line-store.ts";
 import { Shares } from "./shares.ts";
 
-it("evicts the oldest lines of an account beyond its share, and keeps both ends of the buffer", () => {
+it("evicts the oldest lines of an account above its share and keeps the oldest and newest line of the buffer", () => {
   const sql = memorySql(lineMigrations);
   const [account, events, lines] = [`${TENANT}a`, "[]", 40];
   for (let idx = 1; idx <= lines; idx++) {

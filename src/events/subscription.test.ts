@@ -3,7 +3,7 @@ import { matcher, parseTopics } from "./subscription.ts";
 
 const event = { Topic: "Job", Key: "web", Namespace: "default", FilterKeys: ["group", ""] };
 
-describe("a matcher", () => {
+describe("a subscription", () => {
   it.each([
     [{ "*": ["*"] }, null, true],
     [{ Job: ["*"] }, null, true],
@@ -20,11 +20,11 @@ describe("a matcher", () => {
     [{ Job: ["*"] }, ["default"], true],
     [{ Job: ["*"] }, ["prod"], false],
     [{ "*": ["*"] }, [], false],
-  ])("of %j in %j says %s", (topics, namespaces, wanted) => {
+  ])("to topics %j in namespaces %j matches a Job event: %s", (topics, namespaces, wanted) => {
     expect(matcher({ topics, namespaces, rules: null }).wants(event, 1)).toBe(wanted);
   });
 
-  it("lets events without a namespace through whatever the namespaces", () => {
+  it("matches events without a namespace under any namespace filter", () => {
     expect(
       matcher({ topics: { Node: ["*"] }, namespaces: [], rules: null }).wants(
         { ...event, Topic: "Node", Namespace: "" },
@@ -33,7 +33,7 @@ describe("a matcher", () => {
     ).toBe(true);
   });
 
-  it("counts drain events as node events, not the other way round", () => {
+  it("to Node includes NodeDrain events, but not the reverse", () => {
     const at = (topic: string, Topic: string) =>
       matcher({ topics: { [topic]: ["*"] }, namespaces: null, rules: null }).wants({ ...event, Topic }, 1);
     expect([at("Node", "NodeDrain"), at("NodeDrain", "NodeDrain"), at("NodeDrain", "Node")]).toEqual([
@@ -51,11 +51,11 @@ describe("a matcher", () => {
     [{ "*": ["web"] }, ['"web"']],
     [{ "*": ["*"] }, null],
     [{ Job: Array.from({ length: 50 }, (_, n) => `k${n}`) }, null],
-  ])("of %j leaves %j behind in every line that it wants", (topics, traces) => {
+  ])("to %j has the header traces %j", (topics, traces) => {
     expect(matcher({ topics, namespaces: null, rules: null }).traces).toEqual(traces);
   });
 
-  it("judges each event by the rules it is given, the closest first", () => {
+  it("applies the rule with the closest namespace glob to each event", () => {
     const capabilities = ["read-job"] as const;
     const rules = [
       { name: "*", capabilities, variables: [] },
@@ -67,36 +67,36 @@ describe("a matcher", () => {
     expect(seen).toEqual(["b", "ab", ""]);
   });
 
-  it("leaves out events of a namespace from before its beginning, and none without a namespace", () => {
+  it("to a namespace excludes events from before its creation", () => {
     const { wants } = matcher({ topics: { "*": ["*"] }, namespaces: ["default"], rules: null, since: 7 });
     expect([6, 7, 8].map((index) => wants(event, index))).toEqual([false, true, true]);
     expect(wants({ ...event, Namespace: "" }, 6)).toBe(true);
   });
 
-  it("knows when nothing needs to be looked at", () => {
+  it("without any restriction is recognised, so that lines are not parsed", () => {
     expect(matcher({ topics: { "*": ["a", "*"] }, namespaces: null, rules: null }).everything).toBe(true);
     expect(matcher({ topics: { "*": ["*"] }, namespaces: ["default"], rules: null }).everything).toBe(false);
     expect(matcher({ topics: { "*": ["a"] }, namespaces: null, rules: null }).everything).toBe(false);
   });
 });
 
-describe("topics", () => {
+describe("topic parameters", () => {
   it.each([
     [[], { "*": ["*"] }],
     [["Job"], { Job: ["*"] }],
     [["Job:a", "Job:b", "Job:a", "Node"], { Job: ["a", "b"], Node: ["*"] }],
     [["Job:"], { Job: [""] }],
     [[""], { "": ["*"] }],
-  ])("%j are read as %j", (values, topics) => {
+  ])("%j are parsed to %j", (values, topics) => {
     expect(parseTopics(values)).toEqual({ ok: true, topics });
   });
 
-  it("say the same in whatever order, so that their readers share their bytes", () => {
+  it("are equal in any order, so that their readers share a group", () => {
     const written = ["Job:a", "Job:b", "Node", "Job:a"];
     expect(JSON.stringify(parseTopics(written))).toBe(JSON.stringify(parseTopics(written.toReversed())));
   });
 
-  it("of any name stay names", () => {
+  it("may be names of object internals", () => {
     const parsed = parseTopics(["__proto__:a", "constructor"]);
     expect(parsed.ok && Object.entries(parsed.topics)).toEqual([
       ["__proto__", ["a"]],
@@ -104,7 +104,7 @@ describe("topics", () => {
     ]);
   });
 
-  it("with two colons are refused whole", () => {
+  it("with two colons return an error", () => {
     expect(parseTopics(["Job", "a:b:c"])).toMatchObject({
       ok: false,
       message: expect.stringContaining("topic: a:b:c"),

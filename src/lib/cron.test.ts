@@ -6,7 +6,7 @@ const due = (expression: string, at: string): string | null => {
   return next === null ? null : new Date(next).toISOString().slice(0, 16);
 };
 
-describe("a schedule is next due", () => {
+describe("the next time of a schedule is", () => {
   it.each([
     ["* * * * *", "2026-11-21T10:00:30Z", "2026-11-21T10:01"],
     ["0 * * * *", "2026-11-21T10:00:00Z", "2026-11-21T11:00"],
@@ -22,7 +22,7 @@ describe("a schedule is next due", () => {
     expect(due(expression, at)).toBe(expected);
   });
 
-  it("never, when there is no such day", () => {
+  it("absent when the day does not exist", () => {
     expect(due("0 0 30 2 *", "2026-11-21T10:00:00Z")).toBeNull();
   });
 });
@@ -42,6 +42,6 @@ it.each([
   "1- * * * *",
   "@daily",
   "1,,2 * * * *",
-])("%j is no schedule", (expression) => {
+])("%j is not a valid schedule", (expression) => {
   expect(parseCron(expression)).toBeNull();
 });

@@ -201,13 +201,13 @@ describe("a document is refused, with line and column, for", () => {
   });
 });
 
-it("counts depth by nesting, not by how many blocks and lists stand side by side", () => {
+it("counts nesting, not the number of adjacent blocks and lists", () => {
   expect(parse("a { b = [[], []] }\n".repeat(100)).members).toHaveLength(100);
   expect(parse(`a = [${"[[]],".repeat(100)}]`).members).toHaveLength(1);
 });
 
 describe("hostile documents", () => {
-  it("treats the names of object internals as names", () => {
+  it("may use names of object internals", () => {
     expect(shape(parse(`__proto__ = 1\nconstructor = 2\ntoString "__proto__" { }`))).toEqual([
       ["=__proto__", 1],
       ["=constructor", 2],
@@ -218,7 +218,7 @@ describe("hostile documents", () => {
     expect(refusal(`__proto__ = 1\n__proto__ = 2`).message).toMatch(/duplicate/);
   });
 
-  it("never repeats more than a short piece of a document in its message", () => {
+  it("are quoted in messages up to a short length", () => {
     expect(refusal(`a = ${"x".repeat(500_000)}`).message.length).toBeLessThan(200);
   });
 
@@ -230,7 +230,7 @@ describe("hostile documents", () => {
     ["many blocks", `p "x" { }\n`.repeat(90_000)],
     ["a long bad number", `a = ${"1".repeat(300_000)}.${"1".repeat(300_000)}x`],
     ["a heredoc that never ends", `a = <<X\n${"Y\n".repeat(400_000)}`],
-  ])("takes steps in proportion to its size for %s", (_, text) => {
+  ])("of the form %s are parsed in linear time", (_, text) => {
     expect(textSteps(() => parseHcl(text)).steps).toBeLessThan(20 * text.length);
   });
 });

@@ -19,32 +19,32 @@ describe("parseLossless", () => {
     "1e+5",
     "100000000000000000000000",
     "3.141592653589793238462643383279",
-  ])("gives the number %s back as it was written, alone and inside", (number) => {
+  ])("returns the number %s verbatim, alone and nested", (number) => {
     expect(roundTrip(number)).toBe(number);
     expect(roundTrip(`{"a":[${number},{"b":${number}}]}`)).toBe(`{"a":[${number},{"b":${number}}]}`);
   });
 
-  it("reads numbers that JavaScript keeps as plain numbers", () => {
+  it("returns numbers that JavaScript represents exactly as plain numbers", () => {
     expect(parseLossless('{"a":12.5,"b":-3,"c":9007199254740991}')).toEqual({ a: 12.5, b: -3, c: 9007199254740991 });
   });
 
-  it("leaves texts that look like numbers alone", () => {
+  it("returns numeric texts as texts", () => {
     expect(roundTrip('{"a":"1.10","b":"9007199254740993"}')).toBe('{"a":"1.10","b":"9007199254740993"}');
   });
 
-  it("keeps keys that objects inherit as ordinary keys", () => {
+  it("accepts names of object internals as keys", () => {
     const text = '{"__proto__":{"polluted":1.10},"constructor":1,"hasOwnProperty":null}';
     expect(roundTrip(text)).toBe(text);
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
   });
 
-  it("takes the last of duplicate keys, whichever of them is the long number", () => {
+  it("returns the last of duplicate keys, also with long numbers", () => {
     expect(roundTrip('{"a":9007199254740993,"a":2}')).toBe('{"a":2}');
     expect(roundTrip('{"a":2,"a":9007199254740993}')).toBe('{"a":9007199254740993}');
     expect(roundTrip('{"a":{"b":1.10},"a":{"b":2.20}}')).toBe('{"a":{"b":2.20}}');
   });
 
-  it("accepts 128 levels and refuses 129, brackets in texts not counted", () => {
+  it("accepts 128 levels and refuses 129; brackets in texts do not count", () => {
     expect(roundTrip("[".repeat(128) + "]".repeat(128))).toBe("[".repeat(128) + "]".repeat(128));
     expect(() => parseLossless("[".repeat(129) + "]".repeat(129))).toThrow("nested deeper than 128");
     expect(() => parseLossless(`{"a":${"[".repeat(200_000)}`)).toThrow("nested deeper than 128");
@@ -57,7 +57,7 @@ describe("parseLossless", () => {
 });
 
 describe("isPlainObject", () => {
-  it("tells an object from a list, null and a number carried verbatim", () => {
+  it("is false for lists, null and verbatim numbers", () => {
     expect(isPlainObject(parseLossless('{"a":1}'))).toBe(true);
     for (const text of ["[]", "null", '"a"', "1", "9007199254740993"])
       expect(isPlainObject(parseLossless(text))).toBe(false);
@@ -86,12 +86,12 @@ describe("mergePatch", () => {
     expect(JSON.stringify(mergePatch(parseLossless(target), parseLossless(patch)))).toBe(expected);
   });
 
-  it("keeps long numbers on both sides", () => {
+  it("keeps long numbers of both inputs", () => {
     const merged = mergePatch(parseLossless('{"a":9007199254740993,"b":1}'), parseLossless('{"b":1.10}'));
     expect(JSON.stringify(merged)).toBe('{"a":9007199254740993,"b":1.10}');
   });
 
-  it("sets and removes a key named __proto__ without touching any prototype", () => {
+  it("sets and removes a key named __proto__ without changing a prototype", () => {
     const set = mergePatch({}, parseLossless('{"__proto__":{"x":1}}'));
     expect(JSON.stringify(set)).toBe('{"__proto__":{"x":1}}');
     expect(JSON.stringify(mergePatch(set, parseLossless('{"__proto__":null}')))).toBe("{}");

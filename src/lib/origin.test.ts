@@ -26,6 +26,6 @@ it.each([
   "ftp://vault.example",
   "javascript:alert(1)",
   " https://vault.example",
-])("%j is no origin", (text) => {
+])("%j is not an origin", (text) => {
   expect(originOf(text)).toBeNull();
 });

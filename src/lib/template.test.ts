@@ -16,7 +16,7 @@ describe("readTemplate", () => {
     ["x-${ a }-${a}y", "x-1-1y"],
     ["${absent}", ""],
     ["${value.team}", "${a}"],
-  ])("fills in %j once", (text, result) => expect(fill(text)).toBe(result));
+  ])("renders %j in one pass", (text, result) => expect(fill(text)).toBe(result));
 
   it.each(["${", "${}", "${a", "${1 + 2}", "${f(a)}", '${"a"}', "$${a", "${${a}}"])("refuses %j", (text) =>
     expect(readTemplate(text)).toBeNull(),

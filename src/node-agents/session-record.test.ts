@@ -8,7 +8,7 @@ import { SessionRecord } from "./session-record.ts";
 const volume = (path: string) => ({ ID: "v", Name: "data", Path: path }) as unknown as ReportedHostVolume;
 const usable = (path: string) => ({ usable: [volume(path)], unavailable: [], gone: [] });
 
-it("tells the registry of a volume again only after a change of it", () => {
+it("reports a volume to the registry again only after a change", () => {
   const record = new SessionRecord(memorySql(sessionMigrations));
   const node = { Name: "node", HostVolumes: { data: volume("/a") } };
   const hello = { boot: "b", epoch: 1, agent: "1.0.0", node, unavailableVolumes: [] } as unknown as Hello;

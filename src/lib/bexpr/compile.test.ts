@@ -14,7 +14,7 @@ const holds = (expressions: readonly string[]) => {
   });
 };
 
-describe("a comparison holds for", () => {
+describe("a comparison is true:", () => {
   holds([
     'ID == "vol-1"',
     "ID==`vol-1`",
@@ -54,19 +54,19 @@ describe("a comparison holds for", () => {
   ]);
 });
 
-describe("a quoted value is what is written, also when it looks like a path", () => {
+describe("a quoted value is literal, also when it looks like a path", () => {
   holds(['HostPath == "/srv/data"', "HostPath == `/srv/data`", 'HostPath != "srv/data"']);
 });
 
 describe("a dotted bare value is joined with dots", () => {
-  it("and its keys in brackets with it", () => {
+  it("together with its keys in brackets", () => {
     const row = { ...VOLUME, Name: "a.b.c" };
     expect(matches("Name == a.b.c", row)).toBe(true);
     expect(matches('Name == a["b"].c', row)).toBe(true);
   });
 });
 
-describe("membership holds for", () => {
+describe("a membership test is true:", () => {
   holds([
     "a in Tags",
     '"b-c" in Tags',
@@ -89,7 +89,7 @@ describe("membership holds for", () => {
   ]);
 });
 
-describe("a regular expression is found for", () => {
+describe("a regular expression matches:", () => {
   holds([
     'Name matches "^db"',
     "Name matches `o.e$`",
@@ -102,7 +102,7 @@ describe("a regular expression is found for", () => {
   ]);
 });
 
-describe("emptiness and nil hold for", () => {
+describe("tests for empty and nil are true:", () => {
   holds([
     "NoTags is empty",
     "NullTags is empty",
@@ -122,7 +122,7 @@ describe("emptiness and nil hold for", () => {
   ]);
 });
 
-describe("what is missing is unequal, empty, and nil:", () => {
+describe("a missing value is unequal, empty and nil:", () => {
   const missing = [
     "Parameters.nope",
     "Context.nope",
@@ -144,7 +144,7 @@ describe("what is missing is unequal, empty, and nil:", () => {
   ]);
 });
 
-describe("words bind as they should:", () => {
+describe("operators have the documented precedence:", () => {
   holds([
     "ID == x and ID == y or PluginID == ebs",
     "PluginID == ebs or ID == x and ID == y",
@@ -159,7 +159,7 @@ describe("words bind as they should:", () => {
   ]);
 });
 
-describe("a collection holds for", () => {
+describe("a collection expression is true:", () => {
   holds([
     'any RequestedCapabilities as c { c.AccessMode == "multi-node-multi-writer" }',
     'all RequestedCapabilities as c { c.AccessMode matches "writer$" }',
@@ -190,7 +190,7 @@ describe("a collection holds for", () => {
   ]);
 });
 
-describe("an open field is read as it is:", () => {
+describe("a field without a declared type is compared by its value:", () => {
   holds([
     "Open.Count == 5",
     'Open.Count == "0x5"',
@@ -216,7 +216,7 @@ describe("an open field is read as it is:", () => {
     'Open["__proto__"] is nil',
   ]);
 
-  it("with numbers beyond 2^53, too", () => {
+  it("also for numbers beyond 2^53", () => {
     const row = { ...VOLUME, Open: parseLossless('{"Big": 1736191993011000001, "Bigs": [1736191993011000001]}') };
     expect(matches("Open.Big == 1736191993011000001", row)).toBe(true);
     expect(matches("Open.Big != 1736191993000000000", row)).toBe(true);
@@ -224,7 +224,7 @@ describe("an open field is read as it is:", () => {
     expect(matches("any Open.Bigs as big { big == 1736191993011000001 }", row)).toBe(true);
   });
 
-  it("as a whole record, too", () => {
+  it("also in a row without declared fields", () => {
     const filter = compileFilter<object>("TaskGroups.0.Count == 3 and Nope is nil", kind.any);
     expect(filter({ TaskGroups: [{ Count: 3 }] })).toBe(true);
     expect(filter({ TaskGroups: [{ Count: 4 }] })).toBe(false);
@@ -239,8 +239,8 @@ describe("a text longer than 16384 characters", () => {
   });
 });
 
-describe("the same filter", () => {
-  it("judges each row by itself", () => {
+describe("one compiled filter", () => {
+  it("evaluates rows independently", () => {
     const filter = compileFilter<Volume>("any Tags as t { t == a } ", FIELDS);
     const rows = [["a"], [], ["b"], ["b", "a"]].map((Tags) => ({ ...VOLUME, Tags }));
     expect(rows.map((row) => filter(row))).toEqual([true, false, false, true]);

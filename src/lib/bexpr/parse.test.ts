@@ -12,7 +12,7 @@ const refusal = (text: string): string => {
 const equal = (path: readonly string[], value: string) => ({ is: "equal", selector: path, value });
 
 describe("an expression", () => {
-  it("keeps its terms in order", () => {
+  it("keeps its operands in order", () => {
     expect(parse("a == 1 and b == 2 and not c == 3 or d == 4")).toEqual({
       is: "or",
       terms: [
@@ -25,7 +25,7 @@ describe("an expression", () => {
     });
   });
 
-  it("reads the words of the grammar as names where they can be names", () => {
+  it("accepts keywords as names where a name is allowed", () => {
     expect(parse("not == 5")).toEqual(equal(["not"], "5"));
     expect(parse("any == all")).toEqual(equal(["any"], "all"));
     expect(parse("or == and")).toEqual(equal(["or"], "and"));
@@ -49,7 +49,7 @@ describe("an expression", () => {
     ['"/a/b"', ["a", "b"]],
     ['"/a/é-1_.~0~1:|"', ["a", "é-1_.~/:|"]],
     ['""', []],
-  ])("selects by %s", (written, path) => {
+  ])("accepts the selector %s", (written, path) => {
     expect(parse(`${written} == x`)).toEqual(equal(path, "x"));
     expect(parse(`x in ${written}`)).toEqual({ is: "contains", selector: path, value: "x" });
   });
@@ -67,7 +67,7 @@ describe("an expression", () => {
     ['"/a/b"', "/a/b"],
     ['""', ""],
     ["``", ""],
-  ])("compares with %s", (written, value) => {
+  ])("accepts the operator %s", (written, value) => {
     for (const text of [`a == ${written}`, `a==${written}`, `(a != ${written})`, `(a != ${written} )`]) {
       expect(JSON.stringify(parse(text))).toContain(JSON.stringify(value));
     }
@@ -80,7 +80,7 @@ describe("an expression", () => {
   });
 });
 
-describe("an expression is refused, with the place, when", () => {
+describe("an invalid expression returns an error with the position when", () => {
   it.each([
     ["a string does not end", 'Name == "x', '1:9 (8): rule "string": Unterminated string literal'],
     ["a raw string does not end", "Name == `x", '1:9 (8): rule "string": Unterminated string literal'],
@@ -161,11 +161,11 @@ describe("an expression is refused, with the place, when", () => {
     "\ufeffa == 1",
     "a\u00a0== 1",
     "é == 1",
-  ])("it is not of the grammar: %s", (text) => {
+  ])("it violates the grammar: %s", (text) => {
     expect(refusal(text)).toMatch(/^\d+:\d+ \(\d+\): no match found, expected: /);
   });
 
-  it("it is nested too deeply, or too long, however it goes on", () => {
+  it("it is nested too deeply or too long", () => {
     for (const open of ["(", "( ", "any a as b { ", "not ("]) {
       expect(refusal(open.repeat(100))).toMatch(/nested deeper than 64/);
     }

@@ -11,7 +11,7 @@ const refusal = (expression: string): { name?: string; message: string } => {
   return { message: "taken" };
 };
 
-describe("a filter is refused, whatever rows there are, when it", () => {
+describe("a filter returns an error for any rows when it", () => {
   const found = (path: string, at: number, why: string) =>
     `failed to read result page: error finding value in datum: ${path} at part ${at}: ${why}`;
   it.each([
@@ -119,20 +119,20 @@ describe("a filter is refused, whatever rows there are, when it", () => {
     ["many comparisons of many elements", `any Tags as a { ${Array(200).fill("a == y").join(" or ")} }`],
     ["many long lists", Array(200).fill("y in Tags").join(" or ")],
     ["a large pattern and long texts", "any Tags as t { t matches `(?:x{50}){19}y` }"],
-  ])("takes more work than a request is worth, found out while it works: %s", (_because, expression) => {
+  ])("exceeds the work limit of one row: %s", (_because, expression) => {
     const row = { ...VOLUME, Tags: Array.from({ length: 110 }, () => "x") };
     const filter = compileFilter<Volume>(expression, FIELDS, 10_000);
     expect(() => filter(row)).toThrow("filter: takes too much work on these rows");
     expect(compileFilter<Volume>(expression, FIELDS)(row)).toBe(false);
   });
 
-  it("takes more work for all rows together, too", () => {
+  it("exceeds the work limit of all rows together", () => {
     const filter = compileFilter<Volume>("Name == x", FIELDS, 10);
     for (let n = 0; n < 10; n++) filter(VOLUME);
     expect(() => filter(VOLUME)).toThrow("filter: takes too much work on these rows");
   });
 
-  it("and a bad word in it is repeated in part only", () => {
+  it("contains an invalid value, which the message truncates", () => {
     expect(refusal(`Capacity == "${"x".repeat(5_000)}"`).message.length).toBeLessThan(300);
   });
 });

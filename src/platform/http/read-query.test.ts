@@ -12,7 +12,7 @@ const refused = (query: string): unknown => {
 };
 
 describe("a parameter of a read", () => {
-  it("is not needed", () => {
+  it("is optional", () => {
     expect(read("")).toEqual({ perPage: 0, nextToken: "", filter: "", reverse: false, waitMs: 300_000, index: 0 });
   });
 
@@ -39,7 +39,7 @@ describe("a parameter of a read", () => {
     expect(refused(query)).toMatchObject({ status: 400, messages: [message] });
   });
 
-  it("that is bad ends the request in a fixed order", () => {
+  it("that is invalid is reported in a fixed order of parameters", () => {
     const bad = ["stale=x", "per_page=x", "wait=x", "index=x"];
     const names = bad.map((_, n) => (refused(bad.slice(n).toReversed().join("&")) as Error).message);
     expect(names).toEqual([
@@ -50,12 +50,12 @@ describe("a parameter of a read", () => {
     ]);
   });
 
-  it("index takes all of 64 bits", () => {
+  it("index accepts 64-bit integers", () => {
     expect(read("index=18446744073709551615").index).toBe(2 ** 64);
     expect(read("index=007").index).toBe(7);
   });
 
-  it("reverse is exactly true or nothing", () => {
+  it("reverse accepts true only", () => {
     expect(["true", "1", "TRUE", ""].map((value) => read(`reverse=${value}`).reverse)).toEqual([
       true,
       false,

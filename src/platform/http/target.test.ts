@@ -20,7 +20,7 @@ describe("a path", () => {
     ["/v1/kv/data/a%2Fb", "/kv/data/a%2Fb", "kv/data/a/b"],
     ["/v1/kv/data/%25", "/kv/data/%25", "kv/data/%"],
     ["/v1/kv/data/a+b %C3%A9", "/kv/data/a%2Bb%20%C3%A9", "kv/data/a+b é"],
-  ])("%s is matched as %s and judged as %s", (path, route, judged) => {
+  ])("%s is routed as %s and authorized as %s", (path, route, judged) => {
     expect(read("GET", path)).toMatchObject({ route, path: judged });
   });
 
@@ -38,7 +38,7 @@ describe("a path", () => {
     ["%u0041", /percent-encoding/],
     ["%ED%A0%80", /percent-encoding/],
     ["%C0%AE%C0%AE/", /percent-encoding/],
-  ])("%s is no name of anything", (encoded, because) => {
+  ])("%s is refused", (encoded, because) => {
     expect(() => decodePath(encoded)).toThrow(because);
   });
 
@@ -46,7 +46,7 @@ describe("a path", () => {
     expect(decodePath("%252e%252e%252fa")).toBe("%2e%2e%2fa");
   });
 
-  it("survives encoding", () => {
+  it("is unchanged after encoding and decoding", () => {
     for (const path of ["a/b c/é%/", "", "?#[]@!$&'()*+,;="]) expect(decodePath(encodePath(path))).toBe(path);
   });
 
@@ -56,7 +56,7 @@ describe("a path", () => {
   });
 });
 
-describe("a verb", () => {
+describe("the operation of a request", () => {
   it.each([
     ["GET", "/v1/kv/a", {}, "GET"],
     ["HEAD", "/v1/kv/a", {}, "GET"],
@@ -73,7 +73,7 @@ describe("a verb", () => {
   });
 });
 
-describe("an area", () => {
+describe("the API", () => {
   it.each([
     ["/v1/acl/policies", "cluster"],
     ["//v1//event/stream", "cluster"],

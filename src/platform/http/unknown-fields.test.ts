@@ -6,7 +6,7 @@ import { ignored, internal, knownFields, unknownFields, unknownFieldsText, withA
 const names = (schema: z.ZodType, body: unknown) => unknownFields(knownFields(schema), body).map(({ name }) => name);
 const Inner = z.object({ ttl: z.number().optional(), max_ttl: z.number().optional() });
 
-describe("fields that a schema does not read", () => {
+describe("fields that the schema does not define", () => {
   it.each<[string, z.ZodType, unknown, string[]]>([
     ["none", Inner, { ttl: 1 }, []],
     ["one beside those it reads", Inner, { ttl: 1, tll: 2 }, ["tll"]],
@@ -38,11 +38,11 @@ describe("fields that a schema does not read", () => {
     ["an alias", withAliases(z.unknown().pipe(Inner), "duration"), { duration: 1, other: 1 }, ["other"]],
     ["what reads show", z.object({ ...echoed("Index") }), { Index: 7, Other: 1 }, ["Other"]],
     ["of what is no object", Inner, "text", []],
-  ])("are found: %s", (_what, schema, body, found) => {
+  ])("are reported: %s", (_what, schema, body, found) => {
     expect(names(schema, body)).toEqual(found);
   });
 
-  it("are no more than 20, however many were sent, and none is longer than 100 characters", () => {
+  it("are reported up to 20, each up to 100 characters", () => {
     const many = Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`x${at}${"y".repeat(500)}`, at]));
     const found = unknownFields(knownFields(Inner), many);
     expect(found).toHaveLength(20);
@@ -52,7 +52,7 @@ describe("fields that a schema does not read", () => {
   });
 });
 
-describe("what an unknown field may have meant", () => {
+describe("the suggestion for an unknown field", () => {
   const Body = z.object({ max_lease_ttl: z.string(), listing_visibility: z.string(), type: z.string() });
   it.each([
     ["max_lease_tll", "max_lease_ttl"],
@@ -68,7 +68,7 @@ describe("what an unknown field may have meant", () => {
     expect(unknownFields(knownFields(Body), { [name]: 1 })).toEqual([{ name, meant }]);
   });
 
-  it("is the nearest of several, whatever their order", () => {
+  it("is the nearest of several, in any order", () => {
     const Near = z.object({ delete_version: z.string(), delete_versions: z.string(), deleted_versions: z.string() });
     const meant = (name: string) => unknownFields(knownFields(Near), { [name]: 1 })[0]?.meant;
     expect(["delete_versionz", "delete_versionss", "deleted_version_s"].map(meant)).toEqual([
@@ -79,7 +79,7 @@ describe("what an unknown field may have meant", () => {
     expect(unknownFields(knownFields(caseless(Near)), { Deleted_Versionss: 1 })[0]?.meant).toBe("deleted_versions");
   });
 
-  it("is told in a warning and in a refusal", () => {
+  it("is part of the warning and of the error", () => {
     const found = unknownFields(knownFields(Body), { typ: 1, colour: 2 });
     expect(ignored(found)).toEqual([
       "Endpoint ignored these unrecognized parameters: [colour typ]",

@@ -10,7 +10,7 @@ const said = (pattern: string): string => {
   }
 };
 
-describe("what is no regular expression is refused in Go's words:", () => {
+describe("an invalid regular expression returns Go's error message:", () => {
   it.each([
     ["(a", "missing closing ): `(a`"],
     ["((a)", "missing closing ): `((a)`"],
@@ -93,7 +93,7 @@ describe("what is no regular expression is refused in Go's words:", () => {
     "\\p{Lao}",
     "\\p{Yi}",
     "\\p{Old_Italic}",
-  ])("but %s is one", (pattern) => {
+  ])("%s is valid", (pattern) => {
     expect(said(pattern)).toBe("taken");
   });
 });

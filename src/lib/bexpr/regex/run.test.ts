@@ -12,7 +12,7 @@ const taking = (pattern: string, chars: string): string =>
     .filter((char) => found(`^${pattern}$`, char))
     .join("");
 
-describe("one character", () => {
+describe("a character class", () => {
   it.each([
     [".", "a\né\u{1f600}", "aé\u{1f600}"],
     ["(?s).", "a\n", "a\n"],
@@ -36,7 +36,7 @@ describe("one character", () => {
     ["\\x41|\\x{1f600}|\\101|\\07", "A\u{1f600}B\u0007", "A\u{1f600}\u0007"],
     ["[\\a\\f\\n\\r\\t\\v]", "\u0007\f\n\r\t\va", "\u0007\f\n\r\t\v"],
     ["[^\\x00-\\x{10FFFF}]", "a\u{10ffff}", ""],
-  ])("%s: of %j it takes %j", (pattern, chars, taken) => {
+  ])("%s matches of %j the characters %j", (pattern, chars, taken) => {
     expect(taking(pattern, chars)).toBe(taken);
   });
 
@@ -55,18 +55,18 @@ describe("one character", () => {
     ["(?i:a)|b", "aAbB", "aAb"],
     ["(?:(?i)a)|b", "aAbB", "aAb"],
     ["(?:x|(?i)a|b)", "aAbB", "aAbB"],
-  ])("when case does not matter: %s of %j takes %j", (pattern, chars, taken) => {
+  ])("without case: %s matches of %j the characters %j", (pattern, chars, taken) => {
     expect(taking(pattern, chars)).toBe(taken);
   });
 });
 
-it("sets of the same characters are told apart by case and by their complement", () => {
+it("classes of the same characters differ by case and by negation", () => {
   expect(found("^[a][^a](?i)[a]$", "abA")).toBe(true);
   expect(found("^[a][^a](?i)[a]$", "aaA")).toBe(false);
   expect(found("^[a][^a](?i)[a]$", "AbA")).toBe(false);
 });
 
-describe("a place", () => {
+describe("an anchor", () => {
   it.each([
     ["^b", "a\nb", false],
     ["(?m)^b", "a\nb", true],
@@ -90,7 +90,7 @@ describe("a place", () => {
   });
 });
 
-describe("a repetition", () => {
+describe("a quantifier", () => {
   it.each([
     ["a*", [0, 1, 2, 3, 4, 5]],
     ["a+?", [1, 2, 3, 4, 5]],
@@ -108,15 +108,15 @@ describe("a repetition", () => {
     ["(?:a|)*aa", [2, 3, 4, 5]],
     ["\\Qaa\\E{2}", [3]],
     ["a(?i){2}", [2]],
-  ])("%s takes so many: %j", (pattern, counts) => {
+  ])("%s matches the lengths %j", (pattern, counts) => {
     const taken = [0, 1, 2, 3, 4, 5].filter((n) => found(`^(?:${pattern})$`, "a".repeat(n)));
     expect(taken).toEqual(counts);
   });
 });
 
-describe("the work", () => {
+describe("the run time", () => {
   it.each(["(a*)*b", "(a|a)*b", ".*.*.*x", "(.*a){20}$", "((a?){30}){10}b", "(x+x+)+y", "^(a|aa)+$", "(?:a?){400}b"])(
-    "of %s grows with the text and with the program, and not faster",
+    "of %s is linear in the text and in the program",
     (pattern) => {
       const steps = program(pattern).steps.length;
       for (const length of [100, 200, 400, 6_400]) {
@@ -128,12 +128,12 @@ describe("the work", () => {
     },
   );
 
-  it("is over when a match is found", () => {
+  it("ends with the first match", () => {
     expect(run(program("b"), `ab${"a".repeat(10_000)}`).taken).toBeLessThan(10);
   });
 
   it.each(["a{300}", "(?:a{10}){100}", "(?:a|b){200}", "(?:(?:a?){10}){50}", "[ab]{600,}"])(
-    "of %s is known before: a program has no more steps than it may",
+    "of %s is bounded by the size limit of programs",
     (pattern) => {
       expect(() => program(pattern, 299)).toThrow(PatternError);
       expect(program(pattern, 2_000).steps.length).toBeLessThanOrEqual(2_000);
