@@ -19,7 +19,7 @@ describe("the form of a policy", () => {
 });
 
 describeConsole("access", (suite) => {
-  it("writes a policy that is checked while it is typed, creates a token with it, and says what the token may do", async () => {
+  it("checks a policy while it is typed, writes it, creates a token with it and lists the token's capabilities", async () => {
     const opened = await suite().open({ path: "access", refusals: [/404 GET \/v1\/sys\/policies\/acl\/console-app/] });
     const { page } = opened;
     await click(opened, "Write a policy");
@@ -72,7 +72,7 @@ describeConsole("access", (suite) => {
     await opened.close();
   });
 
-  it("fits a telephone, in the dark", async () => {
+  it("fits a phone in dark mode", async () => {
     const opened = await suite().open({ path: "access", viewport: PHONE, theme: "dark" });
     await opened.page.getByRole("table", { name: "Policies" }).waitFor();
     await opened.shot("access-phone");

@@ -63,7 +63,7 @@ describe("requests as commands", () => {
     for (const [request, command] of rows) expect(tool(request, "nomad")).toBe(command);
   });
 
-  it("keep every character in its place in a shell", () => {
+  it("quote every character so that a shell passes it unchanged", () => {
     const name = `a'b"c$(id)\`id\`!d\\e ${CANARY.replaceAll("/", "|")}`;
     const request = wire("POST", `/v1/secret/data/${encodeURIComponent(name)}`, { data: { [CANARY]: name } }, name);
     const curl = words(tool(request, "curl"));

@@ -61,7 +61,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.close();
   });
 
-  it("shows the service's words when a role cannot be written", async () => {
+  it("shows the service's error when a role cannot be written", async () => {
     const opened = await suite().open({
       path: `credentials/${MOUNT}`,
       refusals: [/400 POST \/v1\/console-azure\/roles\/wrong/],
@@ -143,7 +143,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.close();
   });
 
-  it("revokes by prefix and shows how far that is", async () => {
+  it("revokes leases by prefix and shows the progress", async () => {
     for (let n = 0; n < 3; n++) await suite().call("GET", `${MOUNT}/creds/reader`);
     const opened = await suite().open({ path: `credentials/${MOUNT}?tab=leases`, refusals: EMPTY_LISTS });
     await opened.page.getByRole("table", { name: "Leases" }).getByText("Active").nth(2).waitFor();
@@ -158,7 +158,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.close();
   });
 
-  it("rotates the root secret, and shows what federation needs", async () => {
+  it("rotates the root secret, and shows the settings that federation needs", async () => {
     const opened = await suite().open({ path: `credentials/${MOUNT}?tab=config`, refusals: EMPTY_LISTS });
     await click(opened, "Rotate root secret now");
     await dialog(opened).getByRole("button", { name: "Rotate root secret" }).click();
@@ -182,7 +182,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.close();
   });
 
-  it("shows a token without rights what it may not see, and no broken page", async () => {
+  it("replaces data that the token cannot read by a note, and breaks no page", async () => {
     const token = await suite().tokenWith(
       "console-credentials-none",
       `path "${MOUNT}/creds/reader" { capabilities = ["read"] }`,
@@ -210,7 +210,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.close();
   });
 
-  it("fits a telephone, in the dark", async () => {
+  it("fits a phone in dark mode", async () => {
     const opened = await suite().open({
       ...{ theme: "dark", path: `credentials/${MOUNT}/reader` },
       refusals: EMPTY_LISTS,

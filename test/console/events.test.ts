@@ -44,7 +44,7 @@ describeConsole("events", (suite) => {
     await opened.close();
   });
 
-  it("filters by topic, key and namespace, and searches in what it keeps", async () => {
+  it("filters by topic, key and namespace, and searches the buffered events", async () => {
     await suite().call("PUT", "namespace/events-other", { Name: "events-other" });
     await report(suite(), "followed");
     await report(suite(), "left-out");
@@ -97,7 +97,7 @@ describeConsole("events", (suite) => {
     await opened.close();
   });
 
-  it("resumes after a loss without missing a line, and says when lines are missing", async () => {
+  it("resumes after a lost connection without missing a line, and reports a gap", async () => {
     const proxy = await StreamProxy.start(suite().bench.url);
     const opened = await openBehind(suite(), proxy, [/503 GET \/v1\/event\/stream/, /ERR_\w+ GET \/v1\/event\/stream/]);
     const { page } = opened;
@@ -172,7 +172,7 @@ describeConsole("events", (suite) => {
     await proxy.close();
   });
 
-  it("says what a token with few rights may follow", async () => {
+  it("shows which topics a token with few rights may follow", async () => {
     const token = await suite().tokenWith("events-few", 'namespace "default" { capabilities = ["read-job"] }');
     const opened = await suite().open({ path: "events", token, refusals: [/403 GET \/v1\//] });
     const { page } = opened;
@@ -187,7 +187,7 @@ describeConsole("events", (suite) => {
     await opened.close();
   });
 
-  it("resumes at its index after the service was started again", async () => {
+  it("resumes at its index after a restart of the service", async () => {
     const dir = await mkdtemp(join(tmpdir(), "sallyport-console-restart-"));
     const [port, settings] = [await freePort(), { STATE_DIR: join(dir, "state"), AGENT: "0", SEED: "0" }];
     const first = await new LocalService(process.cwd(), port, settings).ready();
@@ -222,7 +222,7 @@ describeConsole("events", (suite) => {
     rmSync(dir, { recursive: true, force: true });
   }, 240_000);
 
-  it("fits a phone, and is dark for people who like that", async () => {
+  it("fits a phone and follows the preference for dark mode", async () => {
     await report(suite(), "seen-on-a-phone");
     const opened = await suite().open({ path: "events", viewport: { width: 360, height: 740 } });
     await opened.page.getByRole("row").filter({ hasText: "seen-on-a-phone" }).first().waitFor();

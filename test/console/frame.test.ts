@@ -5,7 +5,7 @@ import { describeConsole } from "./support/console.ts";
 const SCREENS = ["", "secrets", "sync", "credentials", "events", "storage", "nodes", "access"];
 
 describeConsole("the frame", (suite) => {
-  it("is used with the keyboard alone", async () => {
+  it("can be used with the keyboard alone", async () => {
     const opened = await suite().open();
     const { page } = opened;
     await page.keyboard.press("Control+k");
@@ -31,7 +31,7 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("switches both kinds of namespaces, and keeps them in the address", async () => {
+  it("switches the namespaces of both APIs, and keeps them in the address", async () => {
     await suite().call("PUT", "sys/namespaces/console-a");
     await suite().call("PUT", "sys/namespaces/b", undefined, { namespace: "console-a" });
     await suite().call("PUT", "namespace", { Name: "console-batch" });
@@ -56,7 +56,7 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("shows what it has sent as commands that work in a shell", async () => {
+  it("shows its requests as commands that work in a shell", async () => {
     const opened = await suite().open({ path: "secrets/secret/at/app/database" });
     const { page } = opened;
     await page.getByRole("button", { name: "Commands of this screen" }).click();
@@ -71,7 +71,7 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("shows no broken page to a token that may do nearly nothing, on any screen", async () => {
+  it("breaks no screen for a token with nearly no rights", async () => {
     const token = await suite().tokenWith("console-nothing", 'path "cubbyhole/*" { capabilities = ["read"] }');
     const opened = await suite().open({ token, refusals: [/403/] });
     for (const screen of SCREENS) {
@@ -83,7 +83,7 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("says so while the service does not answer, and goes on when it does", async () => {
+  it("reports an unreachable service, and recovers when it answers again", async () => {
     const opened = await suite().open({ path: "secrets", refusals: [/net::/] });
     const { page, context } = opened;
     await page.getByRole("link", { name: "secret/" }).waitFor();
@@ -98,7 +98,7 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("fits a phone and a large screen, light and dark", async () => {
+  it("fits a phone and a large screen, in light and dark mode", async () => {
     for (const theme of ["light", "dark"] as const) {
       for (const width of [360, 3840]) {
         const opened = await suite().open({ theme, viewport: { width, height: 900 } });
@@ -115,7 +115,7 @@ describeConsole("the frame", (suite) => {
     }
   });
 
-  it("is usable within a second", async () => {
+  it("is interactive within a second", async () => {
     const opened = await suite().open({ token: null });
     const { page } = opened;
     await page.getByRole("button", { name: "Log in", exact: true }).waitFor();

@@ -6,7 +6,7 @@ const WRONG_TOKEN = /403 GET \/v1\/auth\/token\/lookup-self/;
 const LOG_IN = { name: "Log in", exact: true };
 
 describeConsole("log-in", (suite) => {
-  it("opens from the address of the service, and shows who the caller is", async () => {
+  it("opens at the service's address, and shows the identity of the caller", async () => {
     const opened = await suite().open({ token: null });
     const { page } = opened;
     await page.goto(suite().bench.url);
@@ -20,7 +20,7 @@ describeConsole("log-in", (suite) => {
     await opened.close();
   });
 
-  it("shows the service's words for a wrong token", async () => {
+  it("shows the service's error for a wrong token", async () => {
     const opened = await suite().open({ token: null, refusals: [WRONG_TOKEN] });
     const { page } = opened;
     await page.getByLabel("Token").fill("wrong");
@@ -30,7 +30,7 @@ describeConsole("log-in", (suite) => {
     await opened.close();
   });
 
-  it("forgets the token when the page reloads, unless it is kept for the tab", async () => {
+  it("forgets the token on reload, unless the user keeps it for the tab", async () => {
     const opened = await suite().open({ path: "secrets" });
     const { page } = opened;
     await page.reload();
@@ -55,7 +55,7 @@ describeConsole("log-in", (suite) => {
     await opened.close();
   });
 
-  it("takes a user name and password, of a method at any path and in any namespace", async () => {
+  it("logs in by user name and password, through a method at any path and in any namespace", async () => {
     await suite().call("PUT", "sys/namespaces/console-people");
     const at = { namespace: "console-people" };
     await suite().call("POST", "sys/auth/staff", { type: "userpass" }, at);
@@ -81,7 +81,7 @@ describeConsole("log-in", (suite) => {
     await opened.close();
   });
 
-  it("takes a person through an identity provider and back to the same place", async () => {
+  it("logs in through an identity provider and returns to the same page", async () => {
     const redirectUri = `${suite().bench.url}/ui/oidc/callback`;
     const provider = await startIdentityProvider(redirectUri);
     await suite().call("POST", "sys/auth/console-sso", { type: "oidc" });
@@ -116,7 +116,7 @@ describeConsole("log-in", (suite) => {
     await provider.close();
   });
 
-  it("ends when the token ends, and goes on at the same place after the next log-in", async () => {
+  it("logs out when the token expires, and returns to the same page after the next login", async () => {
     const { auth } = (await suite().call("POST", "auth/token/create", { ttl: "4s", policies: ["default"] })) as {
       auth: { client_token: string };
     };

@@ -7,7 +7,7 @@ const click = (opened: Console, name: string) => opened.page.getByRole("button",
 const dialog = (opened: Console) => opened.page.getByRole("dialog");
 
 describeConsole("nodes and jobs", (suite) => {
-  it("shows a node with its agent, makes it ineligible, drains it, and ends both", async () => {
+  it("shows a node with its agent, makes it ineligible, drains it, and reverts both", async () => {
     const opened = await suite().open({ path: "nodes" });
     const { page } = opened;
     await page
@@ -38,7 +38,7 @@ describeConsole("nodes and jobs", (suite) => {
     await opened.close();
   });
 
-  it("prints the line that joins a node, and says when the node has joined", async () => {
+  it("prints the command that joins a node, and reports when the node has joined", async () => {
     const opened = await suite().open({ path: "nodes" });
     await click(opened, "Join a node");
     await dialog(opened).getByLabel("Name of the node").fill("bad name");
@@ -58,7 +58,7 @@ describeConsole("nodes and jobs", (suite) => {
     await opened.close();
   });
 
-  it("fits a telephone, in the dark", async () => {
+  it("fits a phone in dark mode", async () => {
     const opened = await suite().open({ path: "nodes", viewport: PHONE, theme: "dark" });
     await opened.page.getByRole("table", { name: "Nodes" }).waitFor();
     await opened.shot("nodes-phone");

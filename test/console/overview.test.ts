@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { CANARY, describeConsole } from "./support/console.ts";
 
 describeConsole("overview", (suite) => {
-  it("says whether all is well, with figures of each part", async () => {
+  it("shows the health of the service with figures of each part", async () => {
     const opened = await suite().open();
     const { page } = opened;
     await page.getByRole("link", { name: /^Nodes .*node/ }).waitFor();
@@ -13,7 +13,7 @@ describeConsole("overview", (suite) => {
     await opened.close();
   });
 
-  it("leads from a failure to its destination", async () => {
+  it("links a failure to its destination", async () => {
     const body = JSON.parse(readFileSync(`${suite().bench.providers}/cloud-a-sm.json`, "utf8")) as Record<
       string,
       string
@@ -41,7 +41,7 @@ describeConsole("overview", (suite) => {
     await suite().call("DELETE", `${at}?force_delete=true`);
   });
 
-  it("shows the service's trouble when it is sealed or degraded", async () => {
+  it("shows the cause when the service is sealed or degraded", async () => {
     const opened = await suite().open({ refusals: [/503 GET \/v1\/sys\/health/] });
     const { page } = opened;
     const health = (await suite().call("GET", "sys/health")) as Record<string, unknown>;
@@ -56,7 +56,7 @@ describeConsole("overview", (suite) => {
     await opened.close();
   });
 
-  it("counts the first steps until they are done or closed", async () => {
+  it("counts the first steps until they are done or dismissed", async () => {
     const opened = await suite().open();
     const { page } = opened;
     await page.getByRole("heading", { name: /^First steps: \d of 6 done/ }).waitFor();

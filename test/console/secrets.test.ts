@@ -7,7 +7,7 @@ const DATABASE = "secrets/secret/at/app/database";
 describeConsole("secrets", (suite) => {
   const openSecret = (path: string, refusals: RegExp[] = []): Promise<Console> => suite().open({ path, refusals });
 
-  it("leads from the engines through the tree to a secret", async () => {
+  it("navigates from the engines through the tree to a secret", async () => {
     const opened = await suite().open({ path: "secrets" });
     const { page } = opened;
     await page.getByRole("link", { name: "secret/" }).click();
@@ -20,7 +20,7 @@ describeConsole("secrets", (suite) => {
     await opened.close();
   });
 
-  it("hides values until they are revealed, and copies them unseen", async () => {
+  it("hides values until they are revealed, and copies hidden values", async () => {
     await suite().call("PUT", "secret/data/console/masked", { data: { password: "correct horse" } });
     const opened = await openSecret("secrets/secret/at/console/masked");
     const { page } = opened;
@@ -91,7 +91,7 @@ describeConsole("secrets", (suite) => {
     await opened.close();
   });
 
-  it("writes nothing over a change of another person", async () => {
+  it("does not overwrite a concurrent change of the secret", async () => {
     await suite().call("PUT", "secret/data/console/guarded", { data: { a: "1" } });
     const opened = await openSecret("secrets/secret/at/console/guarded", [/400 POST/]);
     const { page } = opened;
@@ -104,7 +104,7 @@ describeConsole("secrets", (suite) => {
     await opened.close();
   });
 
-  it("keeps the types and digits of values that are no text", async () => {
+  it("keeps the types and digits of non-text values", async () => {
     await suite().call("DELETE", "secret/metadata/console/types");
     await suite().call("PUT", "secret/data/console/types", { data: { text: "a" } });
     const big = '{"data":{"big":123456789012345678901234567890,"list":[1,2],"text":"a"}}';
@@ -166,7 +166,7 @@ describeConsole("secrets", (suite) => {
     await opened.close();
   });
 
-  it("serves a token that may read one secret and list nothing", async () => {
+  it("works for a token that may read one secret and list nothing", async () => {
     const token = await suite().tokenWith(
       "console-reader",
       'path "secret/data/app/database" { capabilities = ["read"] }',
@@ -196,7 +196,7 @@ describeConsole("secrets", (suite) => {
     await opened.close();
   });
 
-  it("scrolls through a folder of 100 000 names with a few rows in the page", async () => {
+  it("scrolls through a folder of 100 000 names with few rows in the page", async () => {
     const opened = await suite().open();
     const { page } = opened;
     const keys = Array.from({ length: 100_000 }, (_, at) => `secret-${String(at).padStart(6, "0")}`);

@@ -7,7 +7,7 @@ const click = (opened: Console, name: string) => opened.page.getByRole("button",
 const dialog = (opened: Console) => opened.page.getByRole("dialog");
 
 describeConsole("storage", (suite) => {
-  it("creates a host volume from a form, shows it on its node, and deletes it after its name was typed", async () => {
+  it("creates a host volume from a form, shows it on its node, and deletes it after its name was typed in", async () => {
     const opened = await suite().open({ path: "storage" });
     const { page } = opened;
     await click(opened, "Create host volume");
@@ -52,7 +52,7 @@ describeConsole("storage", (suite) => {
     await opened.close();
   });
 
-  it("fits a telephone, in the dark", async () => {
+  it("fits a phone in dark mode", async () => {
     const opened = await suite().open({ path: "storage", viewport: PHONE, theme: "dark" });
     await opened.page.getByRole("heading", { name: "Storage", level: 1 }).waitFor();
     await opened.page.waitForLoadState("networkidle");

@@ -41,7 +41,7 @@ async function fill(opened: Console, body: Readonly<Record<string, unknown>>): P
 }
 
 describeConsole("sync board", (suite) => {
-  it("creates a destination of each provider from the form of its schema and verifies it", async () => {
+  it("creates a destination of each provider from its schema's form and verifies it", async () => {
     const opened = await suite().open({ path: "sync", refusals: EMPTY_LISTS });
     await click(opened, "Pause syncing");
     await opened.page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
@@ -76,7 +76,7 @@ describeConsole("sync board", (suite) => {
     await opened.close();
   });
 
-  it("shows the problem of a field at the field", async () => {
+  it("shows an invalid field's error at the field", async () => {
     const opened = await suite().open({
       path: "sync/new/cloud-b-kv",
       refusals: [/400 POST \/v1\/sys\/sync\/destinations\/cloud-b-kv\/console-wrong/],
@@ -127,7 +127,7 @@ describeConsole("sync board", (suite) => {
     await opened.close();
   });
 
-  it("tells why a push failed, when it is tried again, and pushes it again", async () => {
+  it("shows why a push failed and when it is retried, and retries it at once", async () => {
     const faults = providerValue(suite().bench, "CLOUD_A");
     const opened = await suite().open({ path: "sync/cloud-a-sm/console", refusals: EMPTY_LISTS });
     await control(`${faults}/faults`, "POST", {
@@ -166,7 +166,7 @@ describeConsole("sync board", (suite) => {
     await opened.close();
   });
 
-  it("pauses and resumes everything, and sets the capacity of the queue", async () => {
+  it("pauses and resumes syncing, and sets the queue capacity", async () => {
     const opened = await suite().open({ path: "sync?tab=queue", refusals: EMPTY_LISTS });
     await click(opened, "Pause syncing");
     await opened.page.getByRole("dialog").getByRole("button", { name: "Pause syncing" }).click();
@@ -199,7 +199,7 @@ describeConsole("sync board", (suite) => {
     await opened.close();
   });
 
-  it("purges a destination after its name was typed", async () => {
+  it("purges a destination after its name was typed in", async () => {
     const opened = await suite().open({
       path: "sync/cloud-a-sm/console",
       refusals: [...EMPTY_LISTS, /404 GET \/v1\/sys\/sync\/destinations\/cloud-a-sm\/console/],
@@ -218,7 +218,7 @@ describeConsole("sync board", (suite) => {
     await opened.close();
   });
 
-  it("shows a token without rights what it may not see, and no broken page", async () => {
+  it("replaces data that the token cannot read by a note, and breaks no page", async () => {
     const token = await suite().tokenWith(
       "console-sync-none",
       'path "sys/internal/ui/mounts" { capabilities = ["read"] }',
@@ -241,7 +241,7 @@ describeConsole("sync board", (suite) => {
     await opened.close();
   });
 
-  it("fits a telephone, in the dark", async () => {
+  it("fits a phone in dark mode", async () => {
     const opened = await suite().open({ theme: "dark", path: "sync", refusals: EMPTY_LISTS });
     await opened.page.getByRole("table", { name: "Destinations" }).getByText("playground").waitFor();
     await opened.shot("sync-board-dark");

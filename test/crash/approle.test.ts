@@ -43,7 +43,7 @@ it.each([
     ["AccessControl", "approleLogin", "after"],
     [2, 1],
   ],
-] as [Cut, number[]][])("counts one use for each token when a login is cut at %j", async (where, expected) => {
+] as [Cut, number[]][])("counts one use per issued token when the login crashes at %j", async (where, expected) => {
   const happened = cut(where);
   expect(await attempt(login())).toBeNull();
   expect(happened()).toBe(true);
@@ -53,7 +53,7 @@ it.each([
   expect(await counts()).toEqual([left - 1, tokens + 1]);
 });
 
-it("issues no token when its use cannot be counted", async () => {
+it("issues no token when the use cannot be counted", async () => {
   vi.spyOn(ApproleStore.prototype, "use").mockImplementationOnce(() => {
     throw new Error("disk full");
   });

@@ -35,9 +35,9 @@ beforeEach(async () => {
   await makeDestination("in-mem", "m");
 });
 
-describe("setting an association", () => {
+describe("setting an association with a crash", () => {
   it.each(part(everywhere([...both("SyncDestination", "set", "turn"), ...both("KvStore", "watch", "newest")])))(
-    "at %s, cut at %s.%s (%s)",
+    "at %s, in %s.%s (%s)",
     async (destination, ...where) => {
       const happened = cut(where);
       const first = await attempt(setAssociation(destination, "app"));
@@ -54,7 +54,7 @@ describe("setting an association", () => {
     },
   );
 
-  it("finds a version that was written before the mount knew its destination", async () => {
+  it("pushes a version that was written before the mount knew its destination", async () => {
     const watch = vi.spyOn(prototypeOf("KvStore"), "watch").mockRejectedValue(new Error("mount is down"));
     expect((await setAssociation("in-mem/m", "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
     await write("app", { v: 2 });
@@ -64,10 +64,10 @@ describe("setting an association", () => {
   });
 });
 
-describe("a write of a secret", () => {
+describe("writing a secret with a crash", () => {
   it.each(
     part(everywhere([...both("KvStore", "put", "flush", "newest"), ...both("SyncDestination", "changed", "turn")])),
-  )("that goes to %s, cut at %s.%s (%s)", async (destination, ...where) => {
+  )("synced to %s, in %s.%s (%s)", async (destination, ...where) => {
     await setAssociation(destination, "app");
     const happened = cut(where);
     const first = await attempt(put("/v1/kv/data/app", { data: { v: 2 } }));
@@ -89,9 +89,9 @@ describe("a write of a secret", () => {
   });
 });
 
-describe("removing an association", () => {
+describe("removing an association with a crash", () => {
   it.each(part(everywhere([...both("SyncDestination", "remove", "turn"), ...both("KvStore", "unwatch")])))(
-    "from %s, cut at %s.%s (%s)",
+    "at %s, in %s.%s (%s)",
     async (destination, ...where) => {
       await setAssociation(destination, "app");
       const happened = cut(where);
@@ -122,30 +122,27 @@ async function stream(): Promise<[number, string][]> {
   return seen;
 }
 
-describe("a policy write", () => {
+describe("writing a policy with a crash", () => {
   const policy = { policy: 'path "x" { capabilities = ["read"] }' };
 
-  it.each([...both("AccessControl", "putPolicy"), ...both("EventLog", "append")])(
-    "cut at %s.%s (%s)",
-    async (...where) => {
-      await put("/v1/sys/policies/acl/first", policy);
-      const happened = cut(where);
-      const answered = await attempt(put("/v1/sys/policies/acl/app", policy));
-      expect(happened()).toBe(true);
-      const stored = (await get("/v1/sys/policies/acl/app")).status === 200;
-      if (answered || where[2] === "after") expect(stored).toBe(true);
-      await put("/v1/sys/policies/acl/last", policy).catch(() => undefined);
-      await byItself(async () => {
-        const seen = await stream();
-        expect(seen.map(([, key]) => key)).toEqual(stored ? ["first", "app", "last"] : ["first", "last"]);
-        expect(seen.map(([index]) => index)).toEqual(seen.map((_, position) => position + 1));
-      });
-    },
-  );
+  it.each([...both("AccessControl", "putPolicy"), ...both("EventLog", "append")])("in %s.%s (%s)", async (...where) => {
+    await put("/v1/sys/policies/acl/first", policy);
+    const happened = cut(where);
+    const answered = await attempt(put("/v1/sys/policies/acl/app", policy));
+    expect(happened()).toBe(true);
+    const stored = (await get("/v1/sys/policies/acl/app")).status === 200;
+    if (answered || where[2] === "after") expect(stored).toBe(true);
+    await put("/v1/sys/policies/acl/last", policy).catch(() => undefined);
+    await byItself(async () => {
+      const seen = await stream();
+      expect(seen.map(([, key]) => key)).toEqual(stored ? ["first", "app", "last"] : ["first", "last"]);
+      expect(seen.map(([index]) => index)).toEqual(seen.map((_, position) => position + 1));
+    });
+  });
 });
 
 /** Deliveries repeat, effects do not: every receiver of every flow is called twice. */
-it("does everything once although every receiver is called twice", async () => {
+it("has every effect once when every delivery is repeated", async () => {
   const receivers: [ClassName, string][] = [
     ["KvStore", "watch"],
     ["KvStore", "unwatch"],

@@ -13,7 +13,7 @@ const passing = (check: () => Promise<void>) => byItself({ mounts: [], destinati
 
 describe("DELETE namespace/:name", () => {
   it.each([...both("AccessControl", "deleteClusterNamespace"), ...both("ClusterRegistry", "endNamespace")])(
-    "is completed or undone by itself, cut at %s.%s (%s)",
+    "is completed or rolled back automatically after a crash in %s.%s (%s)",
     async (...where) => {
       new ScriptedNodes();
       await addNode(1);
@@ -37,7 +37,7 @@ describe("DELETE namespace/:name", () => {
 
 describe("DELETE sys/namespaces/:name", () => {
   it.each([...both("AccessControl", "deleteNamespace"), ...both("SyncControl", "endNamespace")])(
-    "is completed or undone by itself, cut at %s.%s (%s)",
+    "is completed or rolled back automatically after a crash in %s.%s (%s)",
     async (...where) => {
       const id = (await put("/v1/sys/namespaces/x", {})).body.data.id;
       const happened = cut(where);

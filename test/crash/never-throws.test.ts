@@ -41,9 +41,9 @@ const bindings = (): [Breakable, string][] => [
   [SyncDestination.prototype as unknown as Breakable, "turn"],
 ];
 
-describe("with everything failing at random", () => {
+describe("under random failures", () => {
   it.each([21, 22, 23, 24])(
-    "no alarm throws, rows keep their alarm, and all work completes afterwards (seed %i)",
+    "no alarm throws, pending rows keep an alarm, and all work completes afterwards (seed %i)",
     async (seed) => {
       const random = randomFrom(seed);
       let failures = 0;
@@ -94,7 +94,7 @@ describe("with everything failing at random", () => {
 /** As if another Worker had everything. */
 const IDLE = { running: true, permitMs: 0, setup: null, tasks: [], retryInMs: null };
 
-describe("the queue's consumer", () => {
+describe("the queue consumer", () => {
   const consume = (bodies: readonly unknown[], queue = "sync-work") => {
     const batch = createMessageBatch<unknown>(
       queue,
@@ -109,7 +109,7 @@ describe("the queue's consumer", () => {
     return getQueueResult(batch, context);
   };
 
-  it("drops what names no destination, and serves the rest of the batch", async () => {
+  it("drops messages without a valid destination and processes the rest of the batch", async () => {
     vi.spyOn(KvStore.prototype, "watch").mockRejectedValueOnce(new Error("later"));
     const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
     await setAssociation("in-mem/m", "app");
@@ -129,7 +129,7 @@ describe("the queue's consumer", () => {
     await eventually(async () => expect((await association("in-mem/m", "app"))?.sync_status).toBe("SYNCED"));
   });
 
-  it("asks for a message again when its object fails, without holding up the others", async () => {
+  it("retries a message whose object fails without delaying the others", async () => {
     const turn = SyncDestination.prototype.turn;
     vi.spyOn(SyncDestination.prototype, "turn").mockImplementation(async function (this: SyncDestination, ...given) {
       const { ctx } = this as unknown as { ctx: DurableObjectState };
@@ -141,14 +141,14 @@ describe("the queue's consumer", () => {
     expect(result.explicitAcks).toEqual(["m1"]);
   });
 
-  it("only counts dead letters: the rows behind them are the truth", async () => {
+  it("only counts dead letters, because the pending rows are kept in the object", async () => {
     const turn = vi.spyOn(SyncDestination.prototype, "turn");
     const result = await ring([{ destination: "in-mem/m" }, null], "sync-work-dead");
     expect(result.explicitAcks).toEqual(["m0", "m1"]);
     expect(turn).not.toHaveBeenCalled();
   });
 
-  it("does not hold up the messages that follow for a destination that is slow, and finishes what it began there", async () => {
+  it("does not delay later messages behind a slow destination, and completes its task there", async () => {
     const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
     await setAssociation("cloud-a-sm/d", "app");
     turn.mockRestore();
@@ -164,7 +164,7 @@ describe("the queue's consumer", () => {
     await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
   });
 
-  it("asks seldom while another Worker has every place that the destination gives", async () => {
+  it("polls rarely while another Worker holds all leases of the destination", async () => {
     const host = await openRepoHost();
     await makeDestination("repo-host", "r", host.body);
     const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
@@ -181,7 +181,7 @@ describe("the queue's consumer", () => {
     expect(turns.mock.calls.length).toBeLessThan(12);
   });
 
-  it("may get every message many times at once: each push happens once", async () => {
+  it("pushes once when every message is delivered several times concurrently", async () => {
     const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
     await setAssociation("cloud-a-sm/d", "app");
     turn.mockRestore();

@@ -61,9 +61,9 @@ const PUSH: Cut[] = [
   ...both("KvStore", "newest"),
 ];
 
-describe("a secret that gets other keys", () => {
+describe("a secret with changed keys", () => {
   it.each(part([...PUSH, ...both("SyncDestination", "changed"), ...both("KvStore", "put", "flush")]))(
-    "cut at %s.%s (%s), has exactly the objects of its keys",
+    "after a crash in %s.%s (%s) has exactly one object per key",
     async (...where) => {
       await setAssociation(SPREAD, "app");
       expect(await external()).toEqual({ "app/a": "1", "app/b": "1" });
@@ -78,7 +78,7 @@ describe("a secret that gets other keys", () => {
   );
 
   it.each(part(both("SyncDestination", "set", "turn", "remove")))(
-    "that is removed at once, cut at %s.%s (%s), leaves nothing",
+    "removed after a crash in %s.%s (%s) leaves no objects",
     async (...where) => {
       const happened = cut(where);
       await insist(() => setAssociation(SPREAD, "app"));
@@ -170,7 +170,7 @@ describe("a push to a provider that keeps versions", () => {
 
 describe("setting an association", () => {
   it.each(part(both("SyncControl", "share", "mayRun")))(
-    "cut at %s.%s (%s), is recorded or refused, and pushed once",
+    "with a crash in %s.%s (%s) is recorded or refused, and pushed once",
     async (...where) => {
       await makeDestination("cloud-a-sm", "d");
       const happened = cut(where);
@@ -206,7 +206,7 @@ it("a gate lease that cannot be renewed during a push delays the push without a 
 
 describe("a pause", () => {
   it.each(both("SyncControl", "setConfig"))(
-    "cut at its beginning, at %s.%s (%s), holds once it is answered",
+    "with a crash at its start in %s.%s (%s) applies once it is acknowledged",
     async (...where) => {
       await setAssociation(SPREAD, "app");
       const happened = cut(where);
@@ -222,7 +222,7 @@ describe("a pause", () => {
   );
 
   it.each(part([...both("SyncControl", "setConfig", "mayRun", "share"), ...both("SyncDestination", "turn")]))(
-    "cut at its end, at %s.%s (%s), lets all go on that waits",
+    "with a crash at its end in %s.%s (%s) resumes all pending work",
     async (...where) => {
       await setAssociation(SPREAD, "app");
       await patch("/sys/sync/config", { disabled: true });
@@ -241,7 +241,7 @@ describe("a purge", () => {
     ...both("SyncDestination", "delete", "turn"),
     ...both("SyncControl", "share", "mayRun"),
     ...both("KvStore", "unwatch"),
-  ])("cut at %s.%s (%s), leaves neither destination nor objects, and its name is free", async (...where) => {
+  ])("with a crash in %s.%s (%s) removes destination and objects, and frees the name", async (...where) => {
     await write("other", { x: "1" });
     for (const secret of ["app", "other"]) await setAssociation(SPREAD, secret);
     const happened = cut(where);
@@ -260,9 +260,9 @@ describe("a purge", () => {
   });
 });
 
-describe("a new configuration", () => {
+describe("a write of new credentials", () => {
   it.each(part([...both("SyncDestination", "configure", "turn"), ...both("KvStore", "newestVersions")]))(
-    "cut at %s.%s (%s), repairs what was refused",
+    "with a crash in %s.%s (%s) repairs the refused associations",
     async (...where) => {
       await makeDestination("cloud-a-sm", "d", cloudABody({ secret_access_key: "not-the-key" }));
       await setAssociation("cloud-a-sm/d", "app");
@@ -295,7 +295,7 @@ describe("a custom application", () => {
   it.each([
     ...both("SyncControl", "putApp", "claimApp", "useApp", "appCredentials"),
     ...both("SyncDestination", "configure"),
-  ])("cut at %s.%s (%s), is in use exactly as long as a destination names it", async (...where) => {
+  ])("with a crash in %s.%s (%s) is in use exactly while a destination names it", async (...where) => {
     const { host, body, app } = await setUp();
     const happened = cut(where);
     await insist(() => put("/sys/sync/repo-host-apps/bot", app));
@@ -312,23 +312,20 @@ describe("a custom application", () => {
   it.each<[Cut | null]>([
     [null],
     ...[...both("SyncControl", "putApp"), ...both("SyncDestination", "repaired")].map((each): [Cut] => [each]),
-  ])(
-    "whose key was wrong is repaired by the right one, also when cut (%s): all that was refused for it arrives at once",
-    async (where) => {
-      const { host, body, app } = await setUp();
-      await put("/sys/sync/repo-host-apps/bot", { ...app, app_id: "999999" });
-      await put("/sys/sync/destinations/repo-host/r", body);
-      await setAssociation("repo-host/r", "app");
-      expect((await association("repo-host/r", "app"))?.sync_status).toBe("CLIENT_SIDE_ERROR");
-      if (where) cut(where);
-      await insist(() => put("/sys/sync/repo-host-apps/bot", app));
-      await soon(async () => expect(Object.values(await host.values())).toEqual(["1", "1"]));
-    },
-  );
+  ])("with a repaired key pushes all refused secrets at once, also after a crash (%s)", async (where) => {
+    const { host, body, app } = await setUp();
+    await put("/sys/sync/repo-host-apps/bot", { ...app, app_id: "999999" });
+    await put("/sys/sync/destinations/repo-host/r", body);
+    await setAssociation("repo-host/r", "app");
+    expect((await association("repo-host/r", "app"))?.sync_status).toBe("CLIENT_SIDE_ERROR");
+    if (where) cut(where);
+    await insist(() => put("/sys/sync/repo-host-apps/bot", app));
+    await soon(async () => expect(Object.values(await host.values())).toEqual(["1", "1"]));
+  });
 });
 
 /** Messages are doorbells: whatever happens to them, the rows behind them are the truth. */
-describe("with a queue whose messages", () => {
+describe("with wake-up messages that", () => {
   const send = () => vi.spyOn(env.SYNC_WORK, "send");
   const original = env.SYNC_WORK.send.bind(env.SYNC_WORK);
   const fates: [string, () => unknown][] = [
@@ -345,7 +342,7 @@ describe("with a queue whose messages", () => {
     ["come late", () => send().mockImplementation((bell) => original(bell as WakeUpMessage, { delaySeconds: 2 }))],
   ];
 
-  it.each(part(fates))("%s, every secret arrives once", async (_what, befall) => {
+  it.each(part(fates))("%s, every secret is pushed once", async (_what, befall) => {
     befall();
     await makeDestination("cloud-a-sm", "d");
     for (const at of names) await setAssociation(at, "app");
@@ -358,7 +355,7 @@ describe("with a queue whose messages", () => {
   });
 });
 
-it("has every effect once although every receiver is called twice", async () => {
+it("has every effect once when every delivery is repeated", async () => {
   const receivers: [Cut[0], string][] = [
     ["SyncDestination", "configure"],
     ["SyncDestination", "set"],

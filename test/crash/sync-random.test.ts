@@ -84,7 +84,7 @@ async function kill(namespace: DurableObjectNamespace<StoredObject>, random: () 
 }
 
 it.each([1, 2, 3, 4, 5, 6])(
-  "after a random history of writes, deletes, associations, faults, pauses and deaths all is as the sources say (seed %i)",
+  "converges to the desired state after random writes, deletes, associations, faults, pauses and crashes (seed %i)",
   async (seed) => {
     const random = randomFrom(seed);
     const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] as T;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { faultOfRow, mutationTables } from "./tables.ts";
 
-it("applies every mutation to exactly one place of a file that exists, and names suites that exist", async () => {
+it("every mutation applies to exactly one place of an existing file, and names existing suites", async () => {
   const faults: string[] = [];
   for (const [area, rows] of await mutationTables()) {
     for (const row of rows) {

@@ -54,7 +54,7 @@ async function refusal(settings: Record<string, string> = {}, onPort = port): Pr
 }
 
 describe("npm start, in a fresh clone", () => {
-  it("gets ready, shows the main job working, and ends with Ctrl-C", async () => {
+  it("starts, shows the main job working, and ends with Ctrl-C", async () => {
     const service = await npmStart().ready();
 
     const shown = shownIn(join(dir, "README.md"), "Tour");
@@ -117,7 +117,7 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("finds its data and its node again, reads the files beside it, and refuses a second start", async () => {
+  it("finds its data and node again, loads new files, and refuses a second start", async () => {
     mkdirSync(join(dir, "state/files/team"), { recursive: true });
     writeFileSync(join(dir, "state/files/team/key.json"), "not a key");
     const service = await npmStart().ready();
@@ -151,7 +151,7 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("lets a provider that fetches its keys take its word for a mount, which then needs no client secret", async () => {
+  it("issues identity tokens that a provider verifies by the published keys, without a client secret", async () => {
     const azure = await startAzure();
     try {
       const { account, details } = azure.openAccount();
@@ -201,7 +201,7 @@ describe("npm start, in a fresh clone", () => {
     }
   });
 
-  it("starts an agent or a CSI driver again that dies, runs as many as wanted, and leaves nothing behind when it is killed", async () => {
+  it("restarts a crashed agent or CSI driver, runs the requested number, and leaves no process when it is killed", async () => {
     const service = await npmStart({ AGENT: "2" }).ready();
     const make = () =>
       service.shell(
@@ -222,7 +222,9 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("serves on, with its data, when any one of its processes is killed or frozen", { timeout: 600_000 }, async () => {
+  it("keeps serving, with its data, when any one of its processes is killed or frozen", {
+    timeout: 600_000,
+  }, async () => {
     const service = await npmStart({ AGENT: "1" }).ready();
     const ask = async (method: string, path: string, body?: object) => {
       const init = { method, headers: { "X-Orch-Token": service.token }, signal: AbortSignal.timeout(5_000) };
@@ -265,7 +267,7 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("serves on when it is older than a day and another wrangler runs in the checkout", async () => {
+  it("keeps serving when it is older than a day and another wrangler runs in the checkout", async () => {
     const service = await npmStart({ AGENT: "0" }).ready();
     const temporary = join(dir, ".wrangler/tmp");
     const stale = join(temporary, "dev-stale");
@@ -287,7 +289,7 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("answers every refusal of a large body, starts again after it was killed, and ends when npm is killed", async () => {
+  it("returns every error for a large body, restarts after a crash, and ends when npm is killed", async () => {
     const service = await npmStart().ready();
     for (const [token, status] of [
       [service.token, 413],
@@ -305,7 +307,7 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("refuses to start without the key of its data, and names both ways out", async () => {
+  it("refuses to start without the key of its data, and prints both ways out", async () => {
     renameSync(join(dir, "state/.dev.vars"), join(dir, "kept"));
     const waysOut = "restore state/.dev.vars from a backup, or remove state and start afresh.";
     expect(await refusal()).toContain(`sealed with a MASTER_KEY, and state/.dev.vars is gone: ${waysOut}`);

@@ -14,7 +14,7 @@ const files = execFileSync("git", ["ls-files", "*.ts", "*.mts", "*.mjs", "*.md"]
 const faultOf = ({ kind, text }: Text): string | undefined =>
   (kind === "comment" ? OPENER.exec(text)?.[1] : undefined) ?? WORD.exec(text)?.[1];
 
-it("finds no word in comments, pages and test names that stands in for a noun of the field", () => {
+it("finds no words in comments, pages and test names that replace a noun of the field", () => {
   const faults = files.flatMap((path) =>
     textsOf(path).flatMap((text) => {
       const word = faultOf(text);
@@ -31,6 +31,6 @@ it.each([
   ["test name", "is for nobody else", "nobody"],
   ["page", "What it is", undefined],
   ["comment", "Resolves with the value, or rejects after `ms`.", undefined],
-] as const)("judges the %s %j", (kind, text, word) => {
+] as const)("classifies the %s %j", (kind, text, word) => {
   expect(faultOf({ kind, text, line: 1 })).toBe(word);
 });
