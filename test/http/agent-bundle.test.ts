@@ -13,7 +13,7 @@ beforeAll(() => {
   execFileSync(process.execPath, ["agent/build.ts"], { stdio: "pipe" });
 });
 
-it("the bundle is the whole agent in one file, wherever it lies", async () => {
+it("the bundle is one file that runs from any directory", async () => {
   const service = await fakeService();
   const { path, at } = nodeDirectory(service.url);
   copyFileSync(BUNDLE, at("agent.mjs"));
@@ -26,7 +26,7 @@ it("the bundle is the whole agent in one file, wherever it lies", async () => {
   expect(await agent.exit).toBe(0);
 });
 
-it("the configuration on the page is one, and the page tells every key with its default", () => {
+it("the documented configuration is valid, and the page lists every key with its default", () => {
   const example = /```json\n([^`]*)```/.exec(page)?.[1] ?? "";
   const { name: _, ...config } = parseConfig("agent.json", example);
   const { reserved, hostVolumes, csi, ...others } = config;
@@ -46,14 +46,14 @@ it("the configuration on the page is one, and the page tells every key with its 
   }
 });
 
-it("the page and the unit know every exit code: what a person has to look at is not started again", () => {
+it("the page and the systemd unit list every exit code; the unit does not restart after codes that need an operator", () => {
   for (const code of Object.values(EXIT)) expect(page).toContain(`| ${code} | `);
   const [, listed = ""] = /^RestartPreventExitStatus=(.*)$/m.exec(unit) ?? [];
   const forPeople = Object.values(EXIT).filter((code) => code !== EXIT.stopped && code !== EXIT.failed);
   expect(listed.split(" ").map(Number)).toEqual(forPeople);
 });
 
-it("the unit gives the agent a user of its own and no privileges, bounds it, and ends its plugins with it", () => {
+it("the systemd unit uses a user without privileges, limits memory, and stops plugins with the agent", () => {
   const settings = unit.split("\n").filter((line) => /^[A-Z]/.test(line));
   for (const setting of [
     ...["User=sallyport-agent", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "ProtectSystem=strict"],

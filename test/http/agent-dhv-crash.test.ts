@@ -58,7 +58,7 @@ async function afterEachStep(before: () => Promise<unknown>, operation: Operatio
   }
 }
 
-describe.each(["mkdir", "p"])("by the plugin %s", (pluginId) => {
+describe.each(["mkdir", "p"])("plugin %s", (pluginId) => {
   const volume = request({ pluginId, name: "db", parameters: pluginId === "mkdir" ? { mode: "0711" } : {} });
   const path = () => join(node.volumesDir, volume.id);
   const other = request({ name: "db" });
@@ -70,7 +70,7 @@ describe.each(["mkdir", "p"])("by the plugin %s", (pluginId) => {
   };
   const nothing = () => expect([node.volumes(), node.records()]).toEqual([[], {}]);
 
-  it("a creation that was cut off anywhere is finished by the next start or never was; repeated, it makes one volume", async () => {
+  it("completes or drops an interrupted creation at the next start, and a repeated request yields one volume", async () => {
     await afterEachStep(
       async () => {},
       { create: volume },
@@ -88,7 +88,7 @@ describe.each(["mkdir", "p"])("by the plugin %s", (pluginId) => {
     );
   });
 
-  it("a creation that was cut off anywhere and then deleted leaves nothing, not even its name", async () => {
+  it("leaves no volume and no reserved name when an interrupted creation is deleted", async () => {
     await afterEachStep(
       async () => {},
       { create: volume },
@@ -100,7 +100,7 @@ describe.each(["mkdir", "p"])("by the plugin %s", (pluginId) => {
     );
   });
 
-  it("a deletion that was cut off anywhere has happened after the next start or the volume is whole; repeated, it leaves nothing", async () => {
+  it("completes an interrupted deletion at the next start or keeps the whole volume, and a repeated request removes it", async () => {
     const before = () => done({ create: volume }).then(() => writeFileSync(join(path(), "file"), "data"));
     await afterEachStep(before, { delete: { id: volume.id } }, async () => {
       const volumes = (await done({ restore: true }))?.volumes;
@@ -112,7 +112,7 @@ describe.each(["mkdir", "p"])("by the plugin %s", (pluginId) => {
     });
   });
 
-  it("an update that was cut off anywhere never loses the volume", async () => {
+  it("keeps the volume through an interrupted update", async () => {
     const before = () => done({ create: volume }).then(() => writeFileSync(join(path(), "file"), "data"));
     const update = { create: { ...volume, name: "renamed" } };
     await afterEachStep(before, update, async () => {
@@ -126,7 +126,7 @@ describe.each(["mkdir", "p"])("by the plugin %s", (pluginId) => {
   });
 });
 
-it("a registration that was cut off anywhere and is repeated is remembered once, and its directory never touched", async () => {
+it("records a repeated registration once after an interruption, and does not touch its directory", async () => {
   const volume = request();
   const before = async () => mkdirSync(join(node.root, "v"), { mode: 0o751 });
   const register = () => ({ register: { ...volume, hostPath: join(node.root, "v") } });

@@ -36,26 +36,26 @@ const failed = (kind: string, reason: string) => ({
   message: `error creating volume "${volume.id}" with plugin "mkdir": ${reason}`,
 });
 
-it("a volume is the directory of its id, for its owner alone, of no stated size", async () => {
+it("creates a directory named by the volume's id, accessible by its owner only, with size 0", async () => {
   expect(await create()).toEqual({ ok: true, path: path(), bytes: 0 });
   expect(node.volumes()).toEqual([volume.id]);
   expect(rightsOf(path())).toBe(0o700);
 });
 
-it("the volumes directory is made when it is not there", async () => {
+it("creates a missing volumes directory", async () => {
   const volumesDir = join(node.dir, "some/where/else");
   const made = await node.start({ volumesDir }).create(volume);
   expect(made).toEqual({ ok: true, path: join(volumesDir, volume.id), bytes: 0 });
 });
 
-it.each(["0700", "755", "1777", "02770", "0"])("the mode %s is set to the bit, whatever the umask", async (mode) => {
+it.each(["0700", "755", "1777", "02770", "0"])("sets the mode %s exactly, regardless of the umask", async (mode) => {
   process.umask(0o077);
   expect(await create({ mode })).toMatchObject({ ok: true });
   expect(rightsOf(path())).toBe(Number.parseInt(mode, 8));
   chmodSync(path(), 0o700);
 });
 
-it("owner and group are set, one without the other too", async () => {
+it("sets owner and group, also each alone", async () => {
   const uid = root ? 12345 : (process.getuid?.() ?? 0);
   const gid = root ? 12346 : (process.getgid?.() ?? 0);
   const own = statSync(node.volumesDir);
@@ -72,25 +72,22 @@ it("owner and group are set, one without the other too", async () => {
   }
 });
 
-it.runIf(!root)("a volume that cannot be given to its owner is not left behind", async () => {
+it.runIf(!root)("removes a volume whose owner cannot be set", async () => {
   expect(await create({ uid: "0" })).toEqual(failed("plugin", "fchown: operation not permitted"));
   expect(node.volumes()).toEqual([]);
   expect(node.records()).toEqual({});
 });
 
-it.each(["directory made", "mode set", "owner set"])(
-  "a volume that fails after '%s' is not left behind",
-  async (at) => {
-    const step = (name: string) => {
-      if (name === at) throw Object.assign(new Error(), { code: "EPERM", syscall: "test" });
-    };
-    expect(await node.start({ step }).create(volume)).toEqual(failed("plugin", "test: operation not permitted"));
-    expect(node.volumes()).toEqual([]);
-    expect(node.records()).toEqual({});
-  },
-);
+it.each(["directory made", "mode set", "owner set"])("removes a volume whose creation fails after '%s'", async (at) => {
+  const step = (name: string) => {
+    if (name === at) throw Object.assign(new Error(), { code: "EPERM", syscall: "test" });
+  };
+  expect(await node.start({ step }).create(volume)).toEqual(failed("plugin", "test: operation not permitted"));
+  expect(node.volumes()).toEqual([]);
+  expect(node.records()).toEqual({});
+});
 
-it("a volume that is there is left untouched, with its files and its rights", async () => {
+it("leaves an existing volume with its files and modes unchanged", async () => {
   await create({ mode: "0750" });
   writeFileSync(join(path(), "file"), "data");
   chmodSync(path(), 0o705);
@@ -110,14 +107,14 @@ it.each([
   [{ uid: "-1" }, "mkdir parameter uid is not a number from 0 to 4294967294"],
   [{ gid: "4294967295" }, "mkdir parameter gid is not a number from 0 to 4294967294"],
   [{ gid: "1.5" }, "mkdir parameter gid is not a number from 0 to 4294967294"],
-])("the parameters %j are refused, and nothing is made", async (parameters, reason) => {
+])("refuses the parameters %j and creates nothing", async (parameters, reason) => {
   expect(await create(parameters as Record<string, string>)).toEqual(failed("invalid", reason));
   expect(node.volumes()).toEqual([]);
   expect(node.records()).toEqual({});
 });
 
 it.each(["", ".", "..", "../x", "a/b", "ABCDEF00-0000-4000-8000-000000000000", "x".repeat(36)])(
-  "an id that is not a UUID as the service writes it is refused: %s",
+  "refuses an id that is not a lower-case UUID: %s",
   async (id) => {
     const volumes = node.start();
     for (const made of [
@@ -130,7 +127,7 @@ it.each(["", ".", "..", "../x", "a/b", "ABCDEF00-0000-4000-8000-000000000000", "
   },
 );
 
-it("a link or a file in the place of a volume is neither accepted as the volume nor followed", async () => {
+it("neither accepts nor follows a link or a file in place of a volume", async () => {
   const elsewhere = join(node.dir, "elsewhere");
   const nowhere = join(node.dir, "nowhere");
   mkdirSync(elsewhere);
@@ -150,7 +147,7 @@ it("a link or a file in the place of a volume is neither accepted as the volume 
   }
 });
 
-it("a link in the place where a volume is prepared is taken away, and not followed", async () => {
+it("removes, and does not follow, a link in place of the staging directory", async () => {
   const elsewhere = join(node.dir, "elsewhere");
   mkdirSync(elsewhere, { mode: 0o700 });
   writeFileSync(join(elsewhere, "file"), "data");
@@ -160,7 +157,7 @@ it("a link in the place where a volume is prepared is taken away, and not follow
   expect([rightsOf(elsewhere), existsSync(join(elsewhere, "file"))]).toEqual([0o700, true]);
 });
 
-it("deleting removes the directory with all that is in it, but not what links in it lead to", async () => {
+it("deletes the directory recursively without following links in it", async () => {
   const volumes = node.start();
   await volumes.create(volume);
   const elsewhere = join(node.dir, "elsewhere");
@@ -174,7 +171,7 @@ it("deleting removes the directory with all that is in it, but not what links in
   expect(existsSync(join(elsewhere, "file"))).toBe(true);
 });
 
-it("deleting a volume that was replaced by a link removes the link alone", async () => {
+it("deletes only the link that replaced a volume", async () => {
   const volumes = node.start();
   await volumes.create(volume);
   const elsewhere = join(node.dir, "elsewhere");
@@ -187,7 +184,7 @@ it("deleting a volume that was replaced by a link removes the link alone", async
   expect(existsSync(join(elsewhere, "file"))).toBe(true);
 });
 
-it("deleting a volume whose directory is gone already succeeds", async () => {
+it("succeeds in deleting a volume whose directory is missing", async () => {
   const volumes = node.start();
   await volumes.create(volume);
   rmdirSync(path());

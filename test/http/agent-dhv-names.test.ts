@@ -9,7 +9,7 @@ beforeEach(() => {
 });
 afterEach(() => node.remove());
 
-it("a second volume of a name is refused, also while the first is under way, and taken when that has failed", async () => {
+it("refuses a second volume with the name of a volume that exists or is being created, and accepts it after a failed creation", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   const volumes = node.start();
   const [first, second] = [request({ pluginId: "p", name: "db" }), request({ name: "db", namespace: "other" })];
@@ -31,7 +31,7 @@ it("a second volume of a name is refused, also while the first is under way, and
   expect(await volumes.create(second)).toMatchObject({ ok: true });
 });
 
-it("a name stays with its volume when an update fails, and goes when the volume is renamed or deleted", async () => {
+it("keeps a name when an update fails, and frees it when the volume is renamed or deleted", async () => {
   node.plugin("p", FAILING_PLUGIN);
   const volumes = node.start();
   const first = request({ pluginId: "p", name: "db" });
@@ -54,7 +54,7 @@ it("a name stays with its volume when an update fails, and goes when the volume 
   expect(await volumes.create(request({ name: "db-2" }))).toMatchObject({ ok: true });
 });
 
-it("operations of one volume run one after the other, those of others beside them", async () => {
+it("runs operations of one volume in sequence and of different volumes concurrently", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   const volumes = node.start();
   const [slow, other] = [request({ pluginId: "p" }), request()];
@@ -80,14 +80,14 @@ it("operations of one volume run one after the other, those of others beside the
   expect(node.volumes()).toEqual([slow.id]);
 });
 
-it("of many that want one name at once, one gets it", async () => {
+it("gives a name to one of many concurrent creations", async () => {
   const volumes = node.start();
   const made = await Promise.all(Array.from({ length: 20 }, () => volumes.create(request({ name: "db" }))));
   expect(made.filter(({ ok }) => ok)).toHaveLength(1);
   expect(node.volumes()).toHaveLength(1);
 });
 
-it("many volumes at once are all made, remembered and restored", async () => {
+it("creates, records and restores many volumes concurrently", async () => {
   const volumes = node.start();
   const wanted = Array.from({ length: 100 }, () => request());
   await Promise.all(wanted.map((volume) => volumes.create(volume)));

@@ -39,7 +39,7 @@ async function isGone(pid: number): Promise<void> {
 }
 const pidIn = (name: string) => Number(readFileSync(join(node.pluginDir, name), "utf8"));
 
-it("a plugin is told exactly what it needs for each operation, and inherits nothing", async () => {
+it("passes the documented environment to a plugin for each operation, and nothing else", async () => {
   noting();
   const volumes = node.start();
   const parameters = { size: "big", quote: `'"\n` };
@@ -78,24 +78,24 @@ it("a plugin is told exactly what it needs for each operation, and inherits noth
   });
 });
 
-it("no parameters are the word null, as plugins know it", async () => {
+it("passes absent parameters as `null`, as in Nomad's plugin interface", async () => {
   noting();
   await create();
   expect(noted("create").env.DHV_PARAMETERS).toBe("null");
 });
 
-it("a script that finds its interpreter by env runs, though there is no PATH", async () => {
+it("runs a script with an `env` interpreter although PATH is unset", async () => {
   node.plugin("p", DIRECTORY_PLUGIN.replace("/bin/sh", "/usr/bin/env sh"));
   expect(await create()).toMatchObject({ ok: true, bytes: 1024 });
 });
 
-it("bytes that a plugin leaves out are 0", async () => {
+it("reports 0 bytes when the plugin omits them", async () => {
   mkdirSync(join(node.root, "v"));
   says({ path: join(node.root, "v") });
   expect(await create()).toEqual({ ok: true, path: join(node.root, "v"), bytes: 0 });
 });
 
-it("a plugin that hangs is stopped at the limit with all that it has started, even what ignores the polite signal", async () => {
+it("kills a hung plugin and its child processes at the time limit, also when they ignore SIGTERM", async () => {
   node.plugin(
     "p",
     `#!/bin/sh
@@ -116,13 +116,13 @@ while :; do sleep 1; done
   await isGone(pidIn("grandchild"));
 });
 
-it("a plugin that ends at the polite signal has cleaned up first", async () => {
+it("lets a plugin clean up on SIGTERM before it ends", async () => {
   node.plugin("p", `#!/bin/sh\ntrap 'echo > cleaned; exit 0' TERM\nwhile :; do sleep 0.05; done\n`);
   expect(await create({}, { operationMs: 1_000, killGraceMs: 20_000 })).toMatchObject({ ok: false, kind: "timeout" });
   expect(existsSync(join(node.pluginDir, "cleaned"))).toBe(true);
 });
 
-it("a fingerprint has a shorter limit of its own", async () => {
+it("limits a fingerprint to a shorter time", async () => {
   node.plugin("p", "#!/bin/sh\nsleep 600\n");
   const statuses = await node.start({ limits: { fingerprintMs: 200, killGraceMs: 300 } }).fingerprint();
   expect(statuses).toEqual([
@@ -137,7 +137,7 @@ it("a fingerprint has a shorter limit of its own", async () => {
   ]);
 });
 
-it("a plugin that has answered is done, though something it has started holds the pipe; that is ended too", async () => {
+it("accepts the result of a plugin whose child process keeps the pipe open, and kills the child", async () => {
   const path = join(node.root, "v");
   mkdirSync(path);
   node.plugin(
@@ -148,7 +148,7 @@ it("a plugin that has answered is done, though something it has started holds th
   await isGone(pidIn("grandchild"));
 });
 
-it("something that has left the group and holds the pipe does not hold the answer back", async () => {
+it("returns the result although a process outside the process group keeps the pipe open", async () => {
   const path = join(node.root, "v");
   mkdirSync(path);
   node.plugin(
@@ -165,7 +165,7 @@ process.exit(0);
   process.kill(pidIn("away"), "SIGKILL");
 });
 
-it("a plugin that floods stdout fails when it has ended, one that floods stderr does not, and no more than the limit is kept", async () => {
+it("fails a plugin that writes more than 1 MiB to stdout, but not to stderr, and keeps no more than the limit", async () => {
   node.plugin("p", "#!/bin/sh\nyes | head -c 300000000\n");
   expect(await create()).toEqual({
     ok: false,
@@ -185,7 +185,7 @@ it("a plugin that floods stdout fails when it has ended, one that floods stderr 
   expect(kept.length * 11).toBeLessThanOrEqual(64 * 1024 + 11);
 });
 
-it("an answer of exactly the limit is taken", async () => {
+it("accepts a result of exactly the maximum size", async () => {
   const path = join(node.root, "v");
   mkdirSync(path);
   const answer = JSON.stringify({ path });
@@ -202,7 +202,7 @@ it.each([
   ["a path that is no text", '{"path":7}'],
   ["a fraction of a byte", '{"path":"/a","bytes":1.5}'],
   ["less than no bytes", '{"path":"/a","bytes":-1}'],
-])("an answer is refused that is %s", async (_, answer) => {
+])("refuses as a result: %s", async (_, answer) => {
   node.plugin("p", `#!/bin/sh\nprintf '%s' '${answer}'\n`);
   expect(await create()).toEqual({
     ok: false,
@@ -215,7 +215,7 @@ it.each([
   expect([node.records(), await node.start().volumes()]).toEqual([{}, []]);
 });
 
-it("an error that a plugin prints is passed on, with its exit code, bounded and on one line", async () => {
+it("returns a plugin's error on one line, truncated, with its exit code", async () => {
   const told = `\u001b[31mback end\r\nis down\u202e${"x".repeat(9999)}`;
   node.plugin(
     "p",
@@ -229,7 +229,7 @@ it("an error that a plugin prints is passed on, with its exit code, bounded and 
   expect(made.message.length).toBeLessThan(1200);
 });
 
-it("a plugin that fails is told by its exit code and what it has printed, one that is killed by the signal", async () => {
+it("reports the exit code and output of a failed plugin, and the signal of a killed one", async () => {
   node.plugin("p", "#!/bin/sh\necho this is not JSON\nexit 7\n");
   expect(await create()).toEqual({
     ok: false,
@@ -246,7 +246,7 @@ it("a plugin that fails is told by its exit code and what it has printed, one th
   });
 });
 
-it("a failed deletion names plugin, operation and volume, and leaves the volume", async () => {
+it("names plugin, operation and volume of a failed deletion, and keeps the volume", async () => {
   node.plugin("p", DIRECTORY_PLUGIN.replace("rm -rf", `echo '{"error":"busy"}'; exit 1; rm -rf`));
   const volumes = node.start();
   await volumes.create(volume);
@@ -259,7 +259,7 @@ it("a failed deletion names plugin, operation and volume, and leaves the volume"
   expect(await volumes.volumes()).toMatchObject([{ id: volume.id, problem: undefined }]);
 });
 
-it("a plugin cannot answer a path outside the volumes directory and the allowed roots, in no way", async () => {
+it("refuses any path outside the volumes directory and the allowed roots in a plugin's result", async () => {
   mkdirSync(join(node.dir, "volumes-too"));
   mkdirSync(join(node.root, "v"));
   symlinkSync(node.dir, join(node.volumesDir, "out"));
@@ -295,7 +295,7 @@ it("a plugin cannot answer a path outside the volumes directory and the allowed 
   expect(await create()).toMatchObject({ ok: true });
 });
 
-it("only a regular file that no other user can write, with an allowed name and content, is run", async () => {
+it("runs only regular files that no other user can write, with an allowed name and content", async () => {
   const ran = join(node.dir, "ran");
   const script = `#!/bin/sh\necho > ${ran}\n`;
   const refused = async (kind: string, reason: string) => {
@@ -343,7 +343,7 @@ it("only a regular file that no other user can write, with an allowed name and c
   expect(await create()).toMatchObject({ ok: true });
 });
 
-it("a name cannot lead out of the plugin directory, even if the configuration allowed it", async () => {
+it("does not run files outside the plugin directory, even if the configuration names them", async () => {
   writeFileSync(join(node.dir, "evil"), "#!/bin/sh\necho > ran\n", { mode: 0o755 });
   for (const name of ["../evil", "/bin/sh", ".", "..", "", "-p", ".hidden", "p/../../evil", "p\n", "x".repeat(129)]) {
     node.allowed.push({ name });
@@ -353,7 +353,7 @@ it("a name cannot lead out of the plugin directory, even if the configuration al
   expect(existsSync(join(node.pluginDir, "ran"))).toBe(false);
 });
 
-it("what cannot be started fails with the reason and leaves nothing behind", async () => {
+it("fails with the reason when a plugin cannot be started, and leaves nothing", async () => {
   node.plugin("p", "#!/no/such/interpreter\n");
   const start = `error creating volume "${volume.id}" with plugin "p": could not be started: `;
   expect(await create()).toMatchObject({ ok: false, outcome: "failed", message: `${start}no such file or directory` });
@@ -363,13 +363,13 @@ it("what cannot be started fails with the reason and leaves nothing behind", asy
   expect(node.records()).toEqual({});
 });
 
-it("a name or a namespace that an environment cannot carry is refused", async () => {
+it("refuses a name or namespace that an environment variable cannot hold", async () => {
   node.plugin("p", DIRECTORY_PLUGIN);
   for (const more of [{ name: "a\0b" }, { name: "" }, { namespace: "a\nb" }])
     expect(await create(more)).toMatchObject({ ok: false, kind: "invalid", outcome: "failed" });
 });
 
-it("plugins are reported with their version or the reason why they cannot be used, one not standing in for another", async () => {
+it("reports each plugin with its version or its error, and substitutes none for another", async () => {
   node.plugin("good", DIRECTORY_PLUGIN);
   node.plugin("rubbish", "#!/bin/sh\necho hello\n");
   node.plugin("odd", `#!/bin/sh\necho '{"version":"1 2"}'\n`);

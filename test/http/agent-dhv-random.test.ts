@@ -73,7 +73,7 @@ function agree(): void {
   expect(readdirSync(node.root)).toEqual(["a", "b"]);
 }
 
-it(`after ${OPERATIONS} operations, many cut off by a crash, directories and records are what was asked for (seed ${seed})`, async () => {
+it(`directories and records match the requests after ${OPERATIONS} operations with random crashes (seed ${seed})`, async () => {
   await agent.run({ restore: true });
   let crashes = 0;
   for (let count = 0; count < OPERATIONS; count++) {

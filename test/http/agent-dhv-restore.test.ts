@@ -19,7 +19,7 @@ afterEach(() => node.remove());
 
 const fileOf = ({ id }: { id: string }) => `${id}.json`;
 
-it("a directory can be registered below an allowed root only, wherever links lead", async () => {
+it("registers directories below an allowed root only, after links are resolved", async () => {
   const volumes = node.start();
   const dir = join(node.root, "v");
   mkdirSync(dir);
@@ -58,12 +58,12 @@ it("a directory can be registered below an allowed root only, wherever links lea
   ]);
 });
 
-it("without an allowed root nothing can be registered", async () => {
+it("registers no directory without an allowed root", async () => {
   const volumes = node.start({ registerRoots: [] });
   expect(await volumes.register({ ...request(), hostPath: node.root })).toMatchObject({ ok: false, kind: "forbidden" });
 });
 
-it("a registered volume is forgotten when it is deleted: no plugin runs, and the directory stays", async () => {
+it("deleting a registered volume drops its record, runs no plugin and keeps the directory", async () => {
   node.plugin("p", FAILING_PLUGIN);
   const volumes = node.start();
   const volume = { ...request(), hostPath: join(node.root, "v") };
@@ -77,7 +77,7 @@ it("a registered volume is forgotten when it is deleted: no plugin runs, and the
   expect(await volumes.create(request({ name: volume.name }))).toMatchObject({ ok: true });
 });
 
-it("after a start every volume is created again, and until then it is not called usable", async () => {
+it("recreates every volume at the start, and reports it as unavailable until then", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   const first = node.start();
   const [made, lost] = [request({ pluginId: "p" }), request({ parameters: { mode: "0751" } })];
@@ -93,7 +93,7 @@ it("after a start every volume is created again, and until then it is not called
   expect(statSync(join(node.volumesDir, lost.id)).mode & 0o777).toBe(0o751);
 });
 
-it("one volume that cannot be restored blocks no other, reports the reason, and can be retried", async () => {
+it("a volume that cannot be restored reports the reason, can be retried, and does not block others", async () => {
   node.plugin("fails", FAILING_PLUGIN);
   node.plugin("gone", DIRECTORY_PLUGIN);
   node.plugin("hangs", HOLDING_PLUGIN);
@@ -144,7 +144,7 @@ it("one volume that cannot be restored blocks no other, reports the reason, and 
   expect(Object.values(await problems(again)).filter((problem) => problem !== undefined)).toHaveLength(1);
 });
 
-it("a registered directory that now leads out of the allowed roots is not restored", async () => {
+it("does not restore a registered directory that has moved out of the allowed roots", async () => {
   const volume = { ...request(), hostPath: join(node.root, "v") };
   mkdirSync(volume.hostPath);
   await node.start().register(volume);
@@ -155,7 +155,7 @@ it("a registered directory that now leads out of the allowed roots is not restor
   expect(await problems(again)).toEqual({ [volume.id]: expect.stringContaining("is not below a directory") });
 });
 
-it("plugins that hang hold up their own volumes only, and those a few at a time", async () => {
+it("hung plugins delay their own volumes only, and only a few run concurrently", async () => {
   node.plugin("hangs", HOLDING_PLUGIN);
   const first = node.start();
   const hanging = Array.from({ length: 20 }, () => request({ pluginId: "hangs" }));

@@ -21,7 +21,7 @@ afterEach(() => node.remove());
 
 const fileOf = ({ id }: { id: string }) => `${id}.json`;
 
-it("what is created is remembered, with all that is needed to create it again, for the agent's user alone", async () => {
+it("stores everything needed to recreate a volume, readable by the agent's user only", async () => {
   const volume = request({ parameters: { mode: "0711" }, capacityMin: 5, capacityMax: 6 });
   await node.start().create(volume);
   const path = join(node.volumesDir, volume.id);
@@ -30,7 +30,7 @@ it("what is created is remembered, with all that is needed to create it again, f
   expect(statSync(join(node.stateDir, "host-volumes", fileOf(volume))).mode & 0o077).toBe(0);
 });
 
-it("a volume is remembered before its plugin is told, and ready only after", async () => {
+it("records a volume before its plugin runs, and marks it ready afterwards", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.flag("create.hold");
   const volumes = node.start();
@@ -45,7 +45,7 @@ it("a volume is remembered before its plugin is told, and ready only after", asy
   expect(await problems(volumes)).toEqual({ [volume.id]: undefined });
 });
 
-it("an update that fails leaves the volume as it was, one that succeeds is remembered", async () => {
+it("keeps the volume unchanged after a failed update, and stores a successful one", async () => {
   node.plugin("p", FAILING_PLUGIN);
   const volumes = node.start();
   const volume = request({ pluginId: "p", parameters: { a: "1" } });
@@ -59,7 +59,7 @@ it("an update that fails leaves the volume as it was, one that succeeds is remem
   expect(node.records()[fileOf(volume)]?.request.parameters).toEqual({ a: "3" });
 });
 
-it("a volume stays with what made it", async () => {
+it("refuses to change a volume's plugin, or to turn a created volume into a registered one", async () => {
   node.plugin("p", DIRECTORY_PLUGIN);
   const volumes = node.start();
   const created = request();
@@ -76,7 +76,7 @@ it("a volume stays with what made it", async () => {
   );
 });
 
-it("nothing is left of a volume that a plugin has refused", async () => {
+it("leaves no record of a volume whose creation the plugin refused", async () => {
   node.plugin("p", FAILING_PLUGIN);
   node.flag("create.fail");
   const volumes = node.start();
@@ -85,7 +85,7 @@ it("nothing is left of a volume that a plugin has refused", async () => {
   expect(await volumes.volumes()).toEqual([]);
 });
 
-it("a volume of which something may be left stays known, and is found and deleted", async () => {
+it("keeps the record of a possibly created volume until it is deleted", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.flag("create.hold");
   const volumes = node.start({ limits: { operationMs: 1_000, killGraceMs: 100 } });
@@ -101,7 +101,7 @@ it("a volume of which something may be left stays known, and is found and delete
   expect([node.volumes(), node.records()]).toEqual([[], {}]);
 });
 
-it("a creation whose plugin hangs is given up by force, and its name is free", async () => {
+it("a forced deletion drops a creation whose plugin hangs, and frees the name", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.flag("create.hold");
   const volumes = node.start({ limits: { operationMs: 300, killGraceMs: 100 } });
@@ -116,7 +116,7 @@ it("a creation whose plugin hangs is given up by force, and its name is free", a
   expect(await volumes.create(request({ name: volume.name }))).toMatchObject({ ok: true });
 });
 
-it("a deletion by force gives up a plugin that hangs or is not there any more, but not one that refuses", async () => {
+it("a forced deletion drops a volume whose plugin hangs or is missing, but not one whose plugin refuses", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.plugin("f", FAILING_PLUGIN);
   const volumes = node.start({ limits: { operationMs: 300, killGraceMs: 100 } });
@@ -133,7 +133,7 @@ it("a deletion by force gives up a plugin that hangs or is not there any more, b
   expect(node.records()).toEqual({});
 });
 
-it("a plugin that does not get a volume made is run again after pauses that double", async () => {
+it("retries a plugin whose creation fails, with doubling delays", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.flag("create.hold");
   let now = 1_000_000;
@@ -153,7 +153,7 @@ it("a plugin that does not get a volume made is run again after pauses that doub
   expect([1, 7, 8, 9, 1_000].map(restorePauseMs)).toEqual([30_000, 1_920_000, 3_600_000, 3_600_000, 3_600_000]);
 });
 
-it("when a new volume cannot be stored, its plugin deletes it, by the path that it has created", async () => {
+it("deletes a new volume through its plugin, by the created path, when its record cannot be stored", async () => {
   node.plugin("p", FAILING_PLUGIN);
   let writes = 0;
   const step = (name: string) => {
@@ -172,7 +172,7 @@ it("when a new volume cannot be stored, its plugin deletes it, by the path that 
   expect(await volumes.create(request({ name: volume.name }))).toMatchObject({ ok: true });
 });
 
-it("when that fails too, the volume stays known", async () => {
+it("keeps the record when that deletion fails, too", async () => {
   node.plugin("p", FAILING_PLUGIN);
   node.flag("delete.fail");
   const step = (name: string) => {
@@ -186,7 +186,7 @@ it("when that fails too, the volume stays known", async () => {
   expect([node.volumes(), node.records()]).toEqual([[], {}]);
 });
 
-it("nothing is created that cannot be remembered", async () => {
+it("creates no volume when its record cannot be stored", async () => {
   const step = (name: string) => {
     if (name === "creating written") throw Object.assign(new Error(), { code: "EROFS" });
   };
@@ -198,7 +198,7 @@ it("nothing is created that cannot be remembered", async () => {
   expect([node.volumes(), node.records()]).toEqual([[], {}]);
 });
 
-it("an update that cannot be stored leaves the volume, its directory and its record", async () => {
+it("an update that cannot be stored changes neither the volume, its directory nor its record", async () => {
   const volume = request({ parameters: { mode: "0700" } });
   await node.start().create(volume);
   const before = node.records();
@@ -209,14 +209,14 @@ it("an update that cannot be stored leaves the volume, its directory and its rec
   expect([node.volumes(), node.records()]).toEqual([[volume.id], before]);
 });
 
-it("a volume that is not known is deleted already, and nothing is removed for it", async () => {
+it("deleting an unknown volume succeeds and removes nothing", async () => {
   const id = randomUUID();
   mkdirSync(join(node.volumesDir, id));
   expect(await node.start().delete({ id })).toEqual({ ok: true });
   expect(node.volumes()).toEqual([id]);
 });
 
-it("a deletion that was cut off is finished by the next, and such a volume cannot be created meanwhile", async () => {
+it("the next deletion completes an interrupted one, and the volume cannot be created in between", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   const volumes = node.start({ limits: { operationMs: 1_000, killGraceMs: 100 } });
   const volume = request({ pluginId: "p" });
@@ -230,7 +230,7 @@ it("a deletion that was cut off is finished by the next, and such a volume canno
   expect([node.volumes(), node.records()]).toEqual([[], {}]);
 });
 
-it("a plugin that is gone keeps its volumes from being deleted, but not from being known", async () => {
+it("volumes of a missing plugin are reported and cannot be deleted", async () => {
   node.plugin("p", DIRECTORY_PLUGIN);
   const volumes = node.start();
   const volume = request({ pluginId: "p" });
@@ -246,7 +246,7 @@ it("a plugin that is gone keeps its volumes from being deleted, but not from bei
   expect(await problems(volumes)).toEqual({ [volume.id]: undefined });
 });
 
-it("a state directory that cannot be used fails operations with the reason, and is tried again", async () => {
+it("operations fail with the reason while the state directory is unusable, and can be retried", async () => {
   writeFileSync(join(node.stateDir, "host-volumes"), "in the way");
   const volumes = node.start();
   const volume = request();

@@ -50,7 +50,7 @@ esac`,
 
 const volumesIn = (node: { at: (name: string) => string }) => readdirSync(node.at("volumes")).sort();
 
-it("a volume is made and removed, and the node's new state is told before the result", async () => {
+it("creates and deletes a volume, and reports the node's new state before the result", async () => {
   const service = await fakeService();
   const node = nodeDirectory(service.url);
   startAgent(node.path);
@@ -75,7 +75,7 @@ it("a volume is made and removed, and the node's new state is told before the re
   expect(session.frames.filter(({ t }) => t === "fp").at(-1)).toMatchObject({ seq: 2, node: { HostVolumes: {} } });
 });
 
-it("on a node with many volumes, a service that takes changes is told of the one that changed", async () => {
+it("reports only the changed volume to a service that supports volume changes", async () => {
   const service = await fakeService();
   const node = nodeDirectory(service.url);
   startAgent(node.path);
@@ -99,7 +99,7 @@ it("on a node with many volumes, a service that takes changes is told of the one
   expect(session.frames.filter(({ t }) => t === "fp")).toEqual([]);
 });
 
-it("a directory under a configured root is registered; one anywhere else is not, and the log says that it was asked for", async () => {
+it("registers a directory below a configured root, refuses and logs any other", async () => {
   const service = await fakeService();
   const node = nodeDirectory(service.url);
   const agent = startAgent(node.path);
@@ -119,7 +119,7 @@ it("a directory under a configured root is registered; one anywhere else is not,
   expect(await session.result(OTHER)).toMatchObject({ ok: true, result: {} });
 });
 
-it("an agent killed while it works does the work again when it is back, and tells its result", async () => {
+it("repeats an interrupted operation after a crash, and sends its result", async () => {
   const node = await slowNode();
   const first = startAgent(node.path);
   const before = await node.service.session();
@@ -139,7 +139,7 @@ it("an agent killed while it works does the work again when it is back, and tell
   expect(volumesIn(node)).toEqual([ID]);
 });
 
-it("a result that the service has not stored is kept over a lost connection and over a crash", async () => {
+it("keeps a result that the service has not acknowledged over a lost connection and a crash", async () => {
   const node = await slowNode();
   node.go();
   const first = startAgent(node.path);
@@ -170,7 +170,7 @@ it("a result that the service has not stored is kept over a lost connection and 
   expect(node.runs()).toBeLessThanOrEqual(runs + 1);
 });
 
-it("an operation goes on while the connection is lost, and its result comes with the next", async () => {
+it("continues an operation while disconnected, and sends its result on the next connection", async () => {
   const node = await slowNode();
   startAgent(node.path);
   const before = await node.service.session();
@@ -191,7 +191,7 @@ it("an operation goes on while the connection is lost, and its result comes with
   expect(node.runs()).toBe(1);
 });
 
-it("a plugin that hangs at the start keeps no node away: its volume is told as unavailable until it is there", async () => {
+it("connects while a plugin hangs at the start, and reports its volume as unavailable until it is restored", async () => {
   const node = await slowNode();
   const first = startAgent(node.path);
   const before = await node.service.session();
@@ -211,7 +211,7 @@ it("a plugin that hangs at the start keeps no node away: its volume is told as u
   );
 });
 
-it("a create that comes after its volume's delete is refused, also by an agent that was killed in between", async () => {
+it("refuses a creation that arrives after the deletion of its volume, also after a crash in between", async () => {
   const service = await fakeService();
   const node = nodeDirectory(service.url);
   const first = startAgent(node.path);
@@ -230,7 +230,7 @@ it("a create that comes after its volume's delete is refused, also by an agent t
   expect(volumesIn(node)).toEqual([]);
 });
 
-it("operations that the service forgot are neither run again nor reported", async () => {
+it("neither repeats nor reports operations that the service has forgotten", async () => {
   const node = await slowNode();
   const first = startAgent(node.path);
   const before = await node.service.session();
@@ -249,7 +249,7 @@ it("operations that the service forgot are neither run again nor reported", asyn
   expect((await (await node.service.session()).welcome()).journal).toEqual([]);
 });
 
-it("a stopped agent finishes running operations, and keeps their results for its next start", async () => {
+it("a stopped agent completes running operations, and keeps their results for the next start", async () => {
   const node = await slowNode();
   const first = startAgent(node.path);
   const before = await node.service.session();
@@ -265,7 +265,7 @@ it("a stopped agent finishes running operations, and keeps their results for its
   expect(hello.journal).toEqual([{ op: OP, gen: 1, state: "finished" }]);
 });
 
-it("secrets are in no file of the state, no log and no frame of the agent", async () => {
+it("no secret appears in the agent's state files, log or frames", async () => {
   const node = await slowNode();
   const agent = startAgent(node.path);
   const session = await node.service.session();
@@ -302,7 +302,7 @@ it("secrets are in no file of the state, no log and no frame of the agent", asyn
   expect(found).toEqual([]);
 });
 
-it("thirty-two operations are in flight at once, the next one is refused as busy", async () => {
+it("accepts thirty-two concurrent operations and refuses the next one as busy", async () => {
   const node = await slowNode();
   startAgent(node.path);
   const session = await node.service.session();
@@ -315,7 +315,7 @@ it("thirty-two operations are in flight at once, the next one is refused as busy
   expect(volumesIn(node)).toHaveLength(32);
 });
 
-it("killed at random moments, an agent ends with exactly the volumes that were asked for", {
+it("has exactly the requested volumes after crashes at random moments", {
   timeout: 60_000,
 }, async () => {
   const service = await fakeService();

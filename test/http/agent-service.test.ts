@@ -80,7 +80,7 @@ async function ask(id: string, wanted: Operation): Promise<unknown> {
 }
 
 describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (way) => {
-  it("an agent joins, its node is ready, comes back after being killed, and ends once it is removed", async () => {
+  it("an agent joins, its node becomes ready, reconnects after a crash, and exits when it is removed", async () => {
     const { id, node, agent, token } = await joined(way);
     expect(await statusIs(way, id, "ready", agent)).toMatchObject({
       Name: "node-1",
@@ -103,7 +103,7 @@ describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (w
     expect(await startAgent(node.path, {}).exit).toBe(4);
   });
 
-  it("an operation is carried out on the node, whether its agent lives through it or not", async () => {
+  it("an operation completes on the node, also when its agent crashes meanwhile", async () => {
     const { id, node, agent } = await joined(way);
     await statusIs(way, id, "ready", agent);
     const volume = crypto.randomUUID();
@@ -136,7 +136,7 @@ describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (w
     expect(readFileSync(node.at(`volumes/${volume}/file`), "utf8")).toBe("kept");
   });
 
-  it("a copy of an agent's state takes over once, and the older of the two ends", async () => {
+  it("a copy of an agent's state replaces the original once, and the older process exits", async () => {
     const { id, node, agent } = await joined(way);
     await statusIs(way, id, "ready", agent);
     const copy = nodeDirectory(bases[way] ?? "");
@@ -148,7 +148,7 @@ describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (w
     expect(second.child.exitCode).toBeNull();
   });
 
-  it("an agent whose token is none ends, and says why", async () => {
+  it("an agent with an invalid token exits with the reason", async () => {
     const node = nodeDirectory(bases[way] ?? "");
     const agent = startAgent(node.path, { SALLYPORT_JOIN_TOKEN: "0".repeat(64) });
     expect(await agent.exit).toBe(6);

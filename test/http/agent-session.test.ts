@@ -29,7 +29,7 @@ function quickAgent(path: string, pauses = QUICK) {
   return { exit, stop: () => stop.abort() };
 }
 
-it("a node joins by its token once, connects with its own key, and says what it is", async () => {
+it("joins once with its join token, connects with its own key, and sends its fingerprint", async () => {
   const service = await fakeService();
   const { path, at } = nodeDirectory(service.url, { meta: { rack: "r1" }, pool: "storage" });
   const agent = startAgent(path);
@@ -62,7 +62,7 @@ it("a node joins by its token once, connects with its own key, and says what it 
   await again.kill();
 });
 
-it("the join token reaches the service and nothing else: no file, no log, no argument", async () => {
+it("sends the join token to the service only, and keeps it out of files, logs and arguments", async () => {
   const service = await fakeService();
   const { path, root } = nodeDirectory(service.url);
   const agent = startAgent(path);
@@ -78,7 +78,7 @@ it("the join token reaches the service and nothing else: no file, no log, no arg
   );
 });
 
-it("a join waits for a service that is away, and gives up when the token is refused", async () => {
+it("retries a join while the service is unreachable, and exits when the token is refused", async () => {
   const service = await fakeService();
   service.onJoin = () => ({ status: 503, body: "" });
   const { path, at } = nodeDirectory(service.url);
@@ -91,14 +91,14 @@ it("a join waits for a service that is away, and gives up when the token is refu
   expect(readdirSync(at("state"))).toEqual(["identity.key"]);
 });
 
-it("an agent without a node id and without a token says so, and a supervisor need not try again", async () => {
+it("exits without an identity and a join token, with a code that prevents a restart", async () => {
   const service = await fakeService();
   const agent = startAgent(nodeDirectory(service.url).path, {});
   expect(await agent.exit).toBe(2);
   expect(agent.log).toContain("has not joined yet, and there is no join token");
 });
 
-it("a key that others could have read is not used", async () => {
+it("refuses a key file that other users can read", async () => {
   const service = await fakeService();
   const { path, at } = nodeDirectory(service.url);
   const first = quickAgent(path);
@@ -112,7 +112,7 @@ it("a key that others could have read is not used", async () => {
   expect(service.sessions).toHaveLength(1);
 });
 
-it("two agents never work on one state directory", async () => {
+it("refuses a state directory that another agent uses", async () => {
   const service = await fakeService();
   const { path } = nodeDirectory(service.url);
   startAgent(path);
@@ -126,7 +126,7 @@ it.each([
   ["superseded", CLOSE.superseded, 3],
   ["revoked", CLOSE.revoked, 4],
   ["told that there is no common version", CLOSE.version, 5],
-])("an agent that is %s ends for good", async (_, code, exit) => {
+])("exits when it is %s", async (_, code, exit) => {
   const service = await fakeService();
   const agent = startAgent(nodeDirectory(service.url).path);
   const session = await service.session();
@@ -136,7 +136,7 @@ it.each([
   expect(service.sessions).toHaveLength(1);
 });
 
-it("after any other end an agent connects again, with a token of its own each time", async () => {
+it("reconnects with a new connect token after any other close", async () => {
   const service = await fakeService();
   quickAgent(nodeDirectory(service.url).path);
   const ends = [
@@ -158,7 +158,7 @@ it("after any other end an agent connects again, with a token of its own each ti
 
 type WebSocketLike = { terminate(): void; close(code: number, reason: string): void };
 
-it("an agent waits for as long as the service asks it to", async () => {
+it("waits as long as Retry-After requests", async () => {
   const service = await fakeService();
   let refusals = 0;
   service.onUpgrade = () => {
@@ -171,7 +171,7 @@ it("an agent waits for as long as the service asks it to", async () => {
   expect(refusals).toBe(1);
 });
 
-it("an agent whose clock is wrong says so, and gets in by the service's clock", async () => {
+it("logs a wrong clock, and connects by the service's clock", async () => {
   const service = await fakeService();
   service.clockAhead = 3_600;
   const { path } = nodeDirectory(service.url);
@@ -188,7 +188,7 @@ it("an agent whose clock is wrong says so, and gets in by the service's clock", 
   expect(await second.exit).toBe(0);
 });
 
-it("pings keep a session; a service that falls silent is left and looked for again", async () => {
+it("keeps a session alive by pings, and reconnects when the service is silent", async () => {
   const service = await fakeService();
   quickAgent(nodeDirectory(service.url).path);
   const first = await service.session();
@@ -201,7 +201,7 @@ it("pings keep a session; a service that falls silent is left and looked for aga
   await second.welcome();
 });
 
-it("nothing but hello goes out before welcome", async () => {
+it("sends only hello before welcome", async () => {
   const service = await fakeService();
   quickAgent(nodeDirectory(service.url).path);
   const session = await service.session();
@@ -219,7 +219,7 @@ it.each([
   ["a frame with a wrong field", (send: Send) => send(JSON.stringify({ t: "done", op: "1" }))],
   ["a binary frame", (send: Send) => send(Buffer.from(PING))],
   ["a second welcome", (_: Send, session: { welcome(): unknown }) => session.welcome()],
-])("a service that sends %s is left, and tried again later", async (_, send) => {
+])("disconnects from a service that sends %s, and retries later", async (_, send) => {
   const service = await fakeService();
   quickAgent(nodeDirectory(service.url).path);
   const session = await service.session();
@@ -232,7 +232,7 @@ it.each([
 
 type Send = (data: string | Buffer) => void;
 
-it("a kind of frame that only a newer service knows is ignored", async () => {
+it("ignores unknown frame types", async () => {
   const service = await fakeService();
   quickAgent(nodeDirectory(service.url).path);
   const session = await service.session();
@@ -245,14 +245,14 @@ it("a kind of frame that only a newer service knows is ignored", async () => {
   });
 });
 
-it("volumes that the service does not know are told to the operator, and stay", async () => {
+it("logs volumes that the service does not know, and keeps them", async () => {
   const service = await fakeService();
   const agent = startAgent(nodeDirectory(service.url).path);
   await (await service.session()).welcome({ unknownVolumes: [NODE_ID] });
   await eventually("a line in the log", () => agent.log.includes("volume_unknown_to_service") || undefined);
 });
 
-it("--check prints the report that would be sent, opens no connection and leaves no files behind", async () => {
+it("--check prints the report, opens no connection and writes no files", async () => {
   const { path, root } = nodeDirectory("http://127.0.0.1:1");
   const before = readdirSync(root, { recursive: true });
   const agent = new AgentProcess(["--config", path, "--check"]);

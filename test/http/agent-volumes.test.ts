@@ -51,7 +51,7 @@ async function list(path: string): Promise<Record<string, unknown>[]> {
     .map((line) => JSON.parse(line));
 }
 
-it("volumes list shows what is on the disk, and which of it the service has said that it does not know", async () => {
+it("`volumes list` shows the volumes on disk, and marks those unknown to the service", async () => {
   const { service, path, at, stop } = await nodeWithVolumes();
   const shown = (ID: string, Name: string, Known: boolean) => ({
     ...{ ID, Name, Namespace: "default", PluginID: "mkdir", State: "ready", Path: join(at("volumes"), ID), Known },
@@ -67,12 +67,12 @@ it("volumes list shows what is on the disk, and which of it the service has said
   expect((await list(path))[0]).toMatchObject({ ID: DATA, State: expect.stringContaining("cannot be read") });
 });
 
-it("volumes list of a node that has none prints nothing", async () => {
+it("`volumes list` prints nothing without volumes", async () => {
   const service = await fakeService();
   expect(await list(nodeDirectory(service.url).path)).toEqual([]);
 });
 
-it("volumes drop deletes a volume that the service does not know, and what lies in it", async () => {
+it("`volumes drop` deletes an unknown volume with its content", async () => {
   const { service, path, at, stop } = await nodeWithVolumes();
   await stop();
   const dropping = volumes(path, "drop", OLD);
@@ -88,7 +88,7 @@ it("volumes drop deletes a volume that the service does not know, and what lies 
   await stop(again);
 });
 
-it("volumes drop refuses a volume that the service knows, and asks the service each time", async () => {
+it("`volumes drop` refuses a volume that the service knows, and asks the service each time", async () => {
   const { service, path, at, stop } = await nodeWithVolumes();
   await stop();
   const again = startAgent(path, {});
@@ -102,7 +102,7 @@ it("volumes drop refuses a volume that the service knows, and asks the service e
   expect(await list(path)).toHaveLength(2);
 });
 
-it("volumes drop of a registered volume forgets it and leaves the directory", async () => {
+it("`volumes drop` of a registered volume removes its record and keeps the directory", async () => {
   const service = await fakeService();
   const { path, at } = nodeDirectory(service.url);
   const agent = startAgent(path);
@@ -121,7 +121,7 @@ it("volumes drop of a registered volume forgets it and leaves the directory", as
   expect(await list(path)).toEqual([]);
 });
 
-it("volumes drop gives up a volume whose plugin hangs, without asking, and the service is told so", async () => {
+it("`volumes drop` removes a volume whose plugin hangs without calling it, and reports that to the service", async () => {
   const service = await fakeService();
   const node = nodeDirectory(service.url);
   const hostVolumes = { ...node.config.hostVolumes, plugins: [{ name: "hangs" }] };
@@ -161,7 +161,7 @@ it("volumes drop gives up a volume whose plugin hangs, without asking, and the s
   expect(readFileSync(node.at("begun"), "utf8")).toBe("begun\n");
 });
 
-it("volumes drop does nothing beside an agent that runs", async () => {
+it("`volumes drop` refuses to run beside a running agent", async () => {
   const { service, path, at } = await nodeWithVolumes();
   const dropping = volumes(path, "drop", OLD);
   expect(await dropping.exit).toBe(2);
@@ -170,7 +170,7 @@ it("volumes drop does nothing beside an agent that runs", async () => {
   expect(existsSync(join(at("volumes"), OLD))).toBe(true);
 });
 
-it("volumes drop of a volume that is not there, and commands that there are not, change nothing and say so", async () => {
+it("`volumes drop` of an unknown volume, and unknown commands, fail without a change", async () => {
   const { service, path, stop } = await nodeWithVolumes();
   await stop();
   for (const [args, said] of [

@@ -55,7 +55,7 @@ async function ask(signal = AbortSignal.timeout(20_000)): Promise<string | null>
   }
 }
 
-it("every request that is answered has its line in the bucket, however many come at once and however many hang up", async () => {
+it("every answered request has a line in the bucket, under concurrency and with clients that hang up", async () => {
   const staying = Array.from({ length: 200 }, () => ask());
   const leaving = Array.from({ length: 100 }, (_, at) => {
     const caller = new AbortController();

@@ -22,7 +22,7 @@ const ask = (service: Service, method: string, body?: Uint8Array | ReadableStrea
 
 const text = (n: number) => String.fromCharCode(97 + (n % 26)).repeat(150_000);
 
-it("a snapshot streams out, and into a deployment that is killed in the middle, says so when it is back, and is restored", async () => {
+it("a restore that is killed midway is reported after the restart, and succeeds when it is repeated", async () => {
   await old.must("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
   for (let n = 0; n < SECRETS; n++) await old.must("PUT", `/v1/kv/data/s${n}`, { data: { text: text(n) } });
   const taken = await ask(old, "GET");

@@ -32,7 +32,7 @@ const remove = (changed: CloudAConnection = {}, stsUrl = double.url) =>
 const seen = () => double.requests().map(({ operation, status }) => `${operation} ${status}`);
 
 describe("assuming a role", () => {
-  it("signs as the role, and keeps the session for the next call", async () => {
+  it("signs with the role's session, and caches it for the next call", async () => {
     expect(await remove()).toEqual({ outcome: "ok" });
     expect(await remove()).toEqual({ outcome: "ok" });
     expect(seen()).toEqual(["AssumeRole 200", "DeleteSecret 200", "DeleteSecret 200"]);
@@ -42,7 +42,7 @@ describe("assuming a role", () => {
     expect(second?.accessKeyId).toBe(first?.accessKeyId);
   });
 
-  it("may be in another account than the keys, if it trusts them", async () => {
+  it("accepts a role in another account that trusts the keys", async () => {
     const there: CloudAConnection = { ...keys, role_arn: elsewhere };
     const context = contextOf({ CLOUD_A_SM_URL: double.url, CLOUD_A_STS_URL: double.url });
     expect(await cloudASm.put(objectOf(), there, context)).toMatchObject({ outcome: "ok" });
@@ -55,14 +55,14 @@ describe("assuming a role", () => {
     expect(seen().slice(2)).toEqual(["AssumeRole 403"]);
   });
 
-  it("a session is not shared with another external id or another secret", async () => {
+  it("does not share a session between external ids or secrets", async () => {
     await remove();
     expect(await remove({ external_id: "ext-2" })).toMatchObject({ outcome: "client", code: "permission_denied" });
     expect(await remove({ secret_access_key: "guessed" })).toMatchObject({ outcome: "client", code: "auth_failed" });
     expect(seen()).toEqual(["AssumeRole 200", "DeleteSecret 200", "AssumeRole 403", "AssumeRole 403"]);
   });
 
-  it("takes a new session once when the old one has ended before its time", async () => {
+  it("requests a new session once when the cached one ended early", async () => {
     await remove();
     double.expireSessions();
     expect(await remove()).toEqual({ outcome: "ok" });
@@ -78,13 +78,13 @@ describe("assuming a role", () => {
     ["IDPCommunicationError", 400, "external", "provider_unavailable"],
     ["Throttling", 400, "external", "throttled"],
     ["InternalFailure", 500, "external", "provider_unavailable"],
-  ])("STS's %s (HTTP %i) is %s %s, and nothing is sent as somebody else", async (type, status, outcome, code) => {
+  ])("STS's %s (HTTP %i) is %s %s, and no request is sent without the role", async (type, status, outcome, code) => {
     double.fault({ fault: "error", service: "sts", type, status });
     expect(await remove()).toMatchObject({ outcome, code });
     expect(seen()).toEqual([`AssumeRole ${status}`]);
   });
 
-  it("without an answer from STS nothing has been changed, so the outcome is not 'unknown'", async () => {
+  it("is not 'unknown' without an answer of STS, because nothing was changed", async () => {
     double.fault({ fault: "drop", service: "sts" });
     expect(await remove()).toMatchObject({ outcome: "external", code: "network_error" });
     double.fault({ fault: "raw", service: "sts", status: 200, body: "<Credentials/>" });
@@ -97,7 +97,7 @@ describe("settings of the deployment", () => {
   const check = (details: CloudAConnection, settings = {}) => cloudASm.checkSettings?.(details, settings);
   const defaults = { CLOUD_A_ACCESS_KEY_ID: "A", CLOUD_A_SECRET_ACCESS_KEY: "B", CLOUD_A_REGION: "eu-west-1" };
 
-  it("are not needed by a connection that names keys and region, and make up for what it leaves out", () => {
+  it("are optional for a connection with keys and region, and fill in missing fields", () => {
     expect(check(keys)).toBeNull();
     expect(check({}, defaults)).toBeNull();
     expect(check({ region: "eu-west-1" }, { ...defaults, CLOUD_A_REGION: undefined })).toBeNull();
@@ -108,7 +108,7 @@ describe("settings of the deployment", () => {
     ["a default region that is none", {}, { ...defaults, CLOUD_A_REGION: "Frankfurt" }, /CLOUD_A_REGION/],
     ["no keys", { region: "eu-west-1" }, {}, /^access_key_id and secret_access_key.*CLOUD_A_ACCESS_KEY_ID/],
     ["half of the default keys", {}, { ...defaults, CLOUD_A_SECRET_ACCESS_KEY: "" }, /CLOUD_A_SECRET_ACCESS_KEY/],
-  ])("%s is told by the field and the setting", (_what, details, settings, sentence) => {
+  ])("%s is an error that names the field and the setting", (_what, details, settings, sentence) => {
     expect(check(details, settings)).toMatch(sentence);
   });
 });
@@ -116,7 +116,7 @@ describe("settings of the deployment", () => {
 describe("connection details", () => {
   const parse = (body: unknown) => cloudASm.connection.safeParse(body);
 
-  it("keep what is set, drop what is empty or unknown, and take numbers for text", () => {
+  it("keep given fields, drop empty and unknown ones, and accept numbers as text", () => {
     expect(parse({ ...connection, name: "x", custom_tags: {} })).toMatchObject({ success: true, data: connection });
     expect(parse({ access_key_id: "", secret_access_key: "", role_arn: "", region: "" })).toEqual({
       success: true,
@@ -143,7 +143,7 @@ describe("connection details", () => {
     expect(parsed.error?.issues.map(({ path }) => path.join("."))).toEqual([field]);
   });
 
-  it("the account of role_arn cannot change, the role can", () => {
+  it("allow a new role in the same account only", () => {
     const other = { role_arn: "arn:aws:iam::210987654321:role/sync" };
     expect(cloudASm.checkChange?.(connection, other)).toContain("123456789012");
     expect(cloudASm.checkChange?.(connection, { role_arn: `${role}2` })).toBeNull();

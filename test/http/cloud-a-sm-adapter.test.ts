@@ -36,7 +36,7 @@ describe("put", () => {
     expect(secret()).toMatchObject({ name: "app/db", value, tags: { ...marker, team: "payments" } });
   });
 
-  it("updates a known secret, sets its tags and takes away only those that were ours", async () => {
+  it("updates a known secret, sets its tags and removes only its own old tags", async () => {
     await put({ tags: { ...marker, team: "a", old: "1" } });
     double.call("TagResource", { SecretId: "app/db", Tags: [{ Key: "foreign", Value: "x" }] });
     const second = {
@@ -60,7 +60,7 @@ describe("put", () => {
     expect(new Set(tokens).size).toBe(3);
   });
 
-  it("updates when the secret turns out to exist, and creates when it turns out to be gone", async () => {
+  it("falls back to update when the secret exists, and to create when it is missing", async () => {
     double.call("CreateSecret", { Name: "app/db" });
     expect(await put()).toEqual(ok);
     expect(operations()).toEqual(["CreateSecret", "UpdateSecret", "TagResource"]);
@@ -78,7 +78,7 @@ describe("put", () => {
     expect(secret()).toMatchObject({ value, scheduledForDeletion: false, tags: marker });
   });
 
-  it("takes tags away before it adds some, since 50 is the limit at every moment", async () => {
+  it("removes tags before it adds others, to stay within the limit of 50", async () => {
     const many = (letter: string) =>
       Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`${letter}${index}`, ""]));
     await put({ tags: { ...marker, ...many("a") } });
@@ -87,13 +87,13 @@ describe("put", () => {
     expect(secret()?.tags).toEqual({ ...marker, ...many("b") });
   });
 
-  it("creates when its policy, which asks for our tag, denies the update of what is gone", async () => {
+  it("creates a missing secret whose update is denied by a tag-based policy", async () => {
     double.fault({ fault: "error", type: "AccessDeniedException", operation: "UpdateSecret" });
     expect(await put({ knownToExist: true })).toEqual(ok);
     expect(operations()).toEqual(["UpdateSecret", "CreateSecret"]);
   });
 
-  it("tells of the update that was denied when the secret is there all the same", async () => {
+  it("returns the denied update when the secret exists", async () => {
     double.call("CreateSecret", { Name: "app/db" });
     double.fault({ fault: "error", type: "AccessDeniedException", operation: "UpdateSecret", count: 2 });
     expect(await put({ knownToExist: true })).toMatchObject({
@@ -102,7 +102,7 @@ describe("put", () => {
     });
   });
 
-  it("hands back the id of the version that is current, whichever way it got there", async () => {
+  it("returns the id of the current version after every path", async () => {
     const current = () => {
       const version = secret()?.versions.find(({ stages }) => stages.includes("AWSCURRENT"));
       return { outcome: "ok", reference: version?.id };
@@ -116,14 +116,14 @@ describe("put", () => {
     expect(secret()?.value).toBe("two");
   });
 
-  it("says so when it may not restore", async () => {
+  it("returns the missing permission to restore", async () => {
     double.call("CreateSecret", { Name: "app/db" });
     double.call("DeleteSecret", { SecretId: "app/db" });
     double.fault({ fault: "error", type: "AccessDeniedException", operation: "RestoreSecret" });
     expect(await put()).toMatchObject({ outcome: "client", code: "permission_denied" });
   });
 
-  it("waits while a forced deletion still holds the name", async () => {
+  it("retries later while a forced deletion blocks the name", async () => {
     await put();
     await remove();
     expect(await put()).toEqual({
@@ -152,15 +152,15 @@ describe("put", () => {
   });
 });
 
-describe("repeating an intent", () => {
-  it("whose create was applied but not answered ends with one current version of the value", async () => {
+describe("a repeated push", () => {
+  it("after a create with a lost answer ends with one current version", async () => {
     double.fault({ fault: "apply-then-drop" });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
     expect(await put()).toEqual(ok);
     expect(secret()).toMatchObject({ value, tags: marker });
   });
 
-  it("whose update was applied but not answered makes no second version", async () => {
+  it("after an update with a lost answer makes no second version", async () => {
     await put();
     double.fault({ fault: "apply-then-drop", operation: "UpdateSecret" });
     const second = { value: "two", knownToExist: true, idempotencyToken: "intent-2" };
@@ -169,7 +169,7 @@ describe("repeating an intent", () => {
     expect(secret()).toMatchObject({ value: "two", versions: { length: 2 } });
   });
 
-  it("pushes again when another writer's version followed ours", async () => {
+  it("writes again after another writer's version", async () => {
     await put({ knownToExist: true });
     await put({ knownToExist: true, value: "two", idempotencyToken: "intent-2" });
     asSomebodyElse("drifted");
@@ -177,7 +177,7 @@ describe("repeating an intent", () => {
     expect(secret()).toMatchObject({ value: "two" });
   });
 
-  it("goes back to an earlier value although its version exists already", async () => {
+  it("returns to an earlier value whose version exists already", async () => {
     const one = { value: "one", idempotencyToken: "version-1", knownToExist: true };
     await put();
     await put(one);
@@ -186,14 +186,14 @@ describe("repeating an intent", () => {
     expect(secret()).toMatchObject({ value: "one" });
   });
 
-  it("writes also as 'not known to exist' when a later version is current", async () => {
+  it("writes as 'not known to exist' when a later version is current", async () => {
     await put();
     asSomebodyElse("drifted");
     expect(await put()).toEqual(ok);
     expect(secret()).toMatchObject({ value });
   });
 
-  it("pushes again when it may not look which version is current", async () => {
+  it("writes again without the permission to read the current version", async () => {
     await put();
     await put({ knownToExist: true });
     asSomebodyElse("drifted");
@@ -204,7 +204,7 @@ describe("repeating an intent", () => {
 });
 
 describe("remove", () => {
-  it("deletes at once, and what is absent or scheduled for deletion is fine", async () => {
+  it("deletes at once, and succeeds for an absent or scheduled secret", async () => {
     await put();
     expect(await remove()).toEqual({ outcome: "ok" });
     expect(double.secrets()).toEqual([]);
@@ -218,13 +218,13 @@ describe("remove", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("what is gone is fine although a policy that asks for our tag denies it", async () => {
+  it("succeeds for an absent secret although a tag-based policy denies the call", async () => {
     double.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
     expect(await remove()).toEqual({ outcome: "ok" });
     expect(operations()).toEqual(["DeleteSecret", "DescribeSecret"]);
   });
 
-  it("maps refusals", async () => {
+  it("maps errors", async () => {
     await put();
     double.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
     expect(await remove()).toMatchObject({
@@ -261,24 +261,24 @@ describe("errors", () => {
     expect(await put()).toMatchObject({ outcome, code });
   });
 
-  it("a limit on the rate passes by itself, and a wait that is named is kept", async () => {
+  it("a rate limit is temporary, and its requested wait is used", async () => {
     double.fault({ fault: "error", type: "LimitExceededException", message: "Rate exceeded" });
     expect(await put()).toMatchObject({ outcome: "external", code: "throttled" });
     double.fault({ fault: "raw", status: 503, body: "busy", headers: { "retry-after": "7" } });
     expect(await put()).toMatchObject({ outcome: "external", code: "provider_unavailable", retryAfterMs: 7000 });
   });
 
-  it("an answer of 200 that is not the service's is 'unknown', never 'ok'", async () => {
+  it("an answer 200 from another server is 'unknown', never 'ok'", async () => {
     double.fault({ fault: "raw", status: 200, body: "<html>captive portal</html>" });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
   });
 
-  it.each(["{}", "[]", '{"VersionId":1}'])("an answer of 200 with %s is not the service's either", async (body) => {
+  it.each(["{}", "[]", '{"VersionId":1}'])("an answer 200 with %s is not the service's either", async (body) => {
     double.fault({ fault: "raw", status: 200, body });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
   });
 
-  it("a key for encryption that may not be used is told apart from the secret", async () => {
+  it("an unusable encryption key is distinguished from the secret's own errors", async () => {
     double.fault({ fault: "error", type: "AccessDeniedException", message: "Access to KMS is not allowed" });
     expect(await put()).toMatchObject({
       code: "permission_denied",
@@ -286,7 +286,7 @@ describe("errors", () => {
     });
   });
 
-  it("no answer is 'unknown', and what arrives after the deadline has happened", async () => {
+  it("a missing answer is 'unknown', and a late write has happened", async () => {
     double.fault({ fault: "drop" });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
     double.fault({ fault: "delay", ms: 150 });
@@ -301,7 +301,7 @@ describe("errors", () => {
     expect(await put({}, keys, context(200))).toMatchObject({ code: "deadline_exceeded" });
   });
 
-  it("never repeat a value, a key or a text of the provider", async () => {
+  it("contain no value, key or text of the provider", async () => {
     const wrong = { ...keys, secret_access_key: "wrong-secret-key" };
     const echo = {
       fault: "error",
@@ -333,7 +333,7 @@ describe("credentials and region", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("fall back on the deployment's, and are missing otherwise", async () => {
+  it("default to the deployment's, and are missing otherwise", async () => {
     const defaults = {
       CLOUD_A_SM_URL: double.url,
       CLOUD_A_ACCESS_KEY_ID: defaultKey.accessKeyId,
@@ -350,7 +350,7 @@ describe("credentials and region", () => {
     ["us-gov-east-1", "us-gov-east-1.amazonaws.com"],
     ["cn-north-1", "cn-north-1.amazonaws.com.cn"],
     ["eusc-de-east-1", "eusc-de-east-1.amazonaws.eu"],
-  ])("without settings, %s and its STS are at %s", async (of, host) => {
+  ])("%s and its STS are at %s by default", async (of, host) => {
     const credentials =
       "<AccessKeyId>A</AccessKeyId><SecretAccessKey>B</SecretAccessKey><SessionToken>C</SessionToken>";
     const session = `${credentials}<Expiration>2999-01-01T00:00:00Z</Expiration>`;

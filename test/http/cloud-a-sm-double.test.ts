@@ -160,7 +160,7 @@ describe("parameters", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("accepts every limit itself", async () => {
+  it("accepts values at every limit", async () => {
     const limits = {
       Name: `${"n".repeat(506)}/_+=.@`,
       SecretString: "é".repeat(32_768),
@@ -169,7 +169,7 @@ describe("parameters", () => {
     expect(await call("CreateSecret", { ...limits, Tags: tagsOf(50) })).toMatchObject({ VersionId: "t".repeat(64) });
   });
 
-  it("quotes a refused value, as the real service does: clients must not pass the text on", async () => {
+  it("quotes a refused value as the real service does, so that clients must not repeat it", async () => {
     expect(await call("CreateSecret", { ...valid, SecretString: 12345 })).toMatchObject({
       message: expect.stringContaining("12345"),
     });
@@ -181,27 +181,27 @@ describe("parameters", () => {
 });
 
 describe("versions and idempotency", () => {
-  it("create: same token and content is a no-op, anything else exists already", async () => {
+  it("create: the same token and content has no effect, otherwise the secret exists already", async () => {
     const first = await create("s");
     expect(await create("s")).toEqual(first);
     expect(await create("s", "other")).toEqual(refused("ResourceExistsException"));
     expect(await create("s", "v", token("b"))).toEqual(refused("ResourceExistsException"));
   });
 
-  it("a repeated create is answered OK and changes nothing although a later version is current", async () => {
+  it("a repeated create succeeds without an effect although a later version is current", async () => {
     await create("s", "one");
     await call("UpdateSecret", { SecretId: "s", SecretString: "two", ClientRequestToken: token("b") });
     expect(await create("s", "one")).toMatchObject({ VersionId: token("a") });
     expect(await call("GetSecretValue", { SecretId: "s" })).toMatchObject({ SecretString: "two" });
   });
 
-  it("update: a token that is a version's id is refused, also with the same content", async () => {
+  it("update: refuses a token that is a version's id, also with the same content", async () => {
     await create("s");
     const again = { SecretId: "s", SecretString: "v", ClientRequestToken: token("a") };
     expect(await call("UpdateSecret", again)).toEqual(refused("ResourceExistsException"));
   });
 
-  it("put value: same token and content is a no-op, other content is refused", async () => {
+  it("put value: the same token and content has no effect, other content is refused", async () => {
     await create("s");
     const put = (SecretString: string) =>
       call("PutSecretValue", { SecretId: "s", SecretString, ClientRequestToken: token("b") });
@@ -210,7 +210,7 @@ describe("versions and idempotency", () => {
     expect(await put("x")).toEqual(refused("ResourceExistsException"));
   });
 
-  it("moves the labels, and refuses more versions than fit", async () => {
+  it("moves the staging labels, and refuses too many versions", async () => {
     await create("s", "1");
     for (const [value, letter] of [
       ["2", "b"],
@@ -227,7 +227,7 @@ describe("versions and idempotency", () => {
 });
 
 describe("deletion", () => {
-  it("a scheduled deletion blocks every use and the name until it is restored", async () => {
+  it("a scheduled deletion blocks every use and the name until the secret is restored", async () => {
     await create("s");
     expect(await call("DeleteSecret", { SecretId: "s" })).toMatchObject({ DeletionDate: expect.any(Number) });
     const update = { SecretId: "s", SecretString: "w", ClientRequestToken: token("b") };
@@ -247,7 +247,7 @@ describe("deletion", () => {
     expect(await call("UpdateSecret", update)).toMatchObject({ VersionId: token("b") });
   });
 
-  it("a forced deletion is immediate, also of what is absent or scheduled, and holds the name for a while", async () => {
+  it("a forced deletion is immediate, also for absent or scheduled secrets, and blocks the name for a while", async () => {
     const force = { SecretId: "s", ForceDeleteWithoutRecovery: true };
     expect(await call("DeleteSecret", force)).toMatchObject({ Name: "s" });
     await create("s");
@@ -260,7 +260,7 @@ describe("deletion", () => {
     expect(await create("s")).toMatchObject({ Name: "s" });
   });
 
-  it("refuses a window with force, and to schedule, update or tag what is absent", async () => {
+  it("refuses a recovery window with force, and scheduling, updating or tagging an absent secret", async () => {
     const both = { SecretId: "s", ForceDeleteWithoutRecovery: true, RecoveryWindowInDays: 7 };
     expect(await call("DeleteSecret", both)).toEqual(refused("InvalidParameterException"));
     for (const operation of ["DeleteSecret", "DescribeSecret", "GetSecretValue", "RestoreSecret"]) {
@@ -270,7 +270,7 @@ describe("deletion", () => {
 });
 
 describe("describing", () => {
-  it("leaves out what there is none of, and goes on while a secret is scheduled for deletion", async () => {
+  it("omits empty fields, and works while a secret is scheduled for deletion", async () => {
     await call("CreateSecret", { Name: "s" });
     expect(Object.keys(await call("DescribeSecret", { SecretId: "s" }))).toEqual(["ARN", "Name"]);
     await call("DeleteSecret", { SecretId: "s" });
@@ -279,7 +279,7 @@ describe("describing", () => {
 });
 
 describe("tags", () => {
-  it("adds, overwrites and removes single tags, answers without a body, and keeps the limit over calls", async () => {
+  it("adds, replaces and removes single tags, answers without a body, and enforces the limit over calls", async () => {
     await create("s");
     const tag = (Tags: unknown) =>
       send(JSON.stringify({ SecretId: "s", Tags }), "application/x-amz-json-1.1", {
@@ -301,7 +301,7 @@ describe("tags", () => {
 });
 
 describe("rates", () => {
-  it("refuses what is more than a group's share of a second, and never looking", async () => {
+  it("refuses calls above a group's rate, but never reads", async () => {
     now = Date.UTC(2030, 0, 1);
     const slow = await startCloudA({ now: () => now, writesPerSecond: 2 });
     const { call: at } = rawClient(slow, () => now);
@@ -320,11 +320,11 @@ describe("rates", () => {
   });
 });
 
-describe("driving it", () => {
+describe("control", () => {
   const post = (path: string, body: unknown = null) =>
     fetch(`${double.url}/_double/${path}`, { method: "POST", body: JSON.stringify(body) });
 
-  it("fails as told: so many times, for one operation, then no more", async () => {
+  it("applies a fault to one operation for the given number of times", async () => {
     await post("faults", { fault: "error", type: "ThrottlingException", count: 2, operation: "DescribeSecret" });
     expect(await create("s")).toMatchObject({ Name: "s" });
     const answers = [1, 2, 3].map(() => call("DescribeSecret", { SecretId: "s" }));
@@ -332,7 +332,7 @@ describe("driving it", () => {
     expect(throttled).toHaveLength(2);
   });
 
-  it("drops a connection before or after it performed the request", async () => {
+  it("drops a connection before or after the request is performed", async () => {
     await post("faults", { fault: "drop" });
     await expect(create("s")).rejects.toThrow();
     expect(double.secrets()).toEqual([]);

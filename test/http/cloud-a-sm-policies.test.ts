@@ -79,7 +79,7 @@ describe("update policies", () => {
   const both = cases.flatMap((one) => [false, true].map((known) => [...one, known] as const));
 
   it.each(both)(
-    "%s finds it %s: %o, and it is %s (known to exist: %s)",
+    "%s with a secret %s: %o, with the value %s afterwards (known to exist: %s)",
     async (updatePolicy, state, answer, left, known) => {
       states[state]();
       const before = structuredClone(secret());
@@ -91,7 +91,7 @@ describe("update policies", () => {
   );
 
   // Whatever is lost on the way, before or after it was performed: the repeat comes to what an undisturbed push does.
-  it.each(both)("%s, %s: a repeat after any lost answer ends as if nothing had been lost", async (...given) => {
+  it.each(both)("%s, %s: a repeat after a lost answer has the same result as without the loss", async (...given) => {
     const [updatePolicy, state, answer, left, knownToExist] = given;
     const push = () => put({ updatePolicy, knownToExist });
     states[state]();
@@ -113,7 +113,7 @@ describe("update policies", () => {
     }
   });
 
-  it("if-not-exists leaves a secret edited after the same intent created it", async () => {
+  it("if-not-exists leaves a secret that was edited after the same push created it", async () => {
     const push = () => put({ updatePolicy: "if-not-exists", knownToExist: true });
     expect(await push()).toEqual(written);
     editedBySomebody();
@@ -121,7 +121,7 @@ describe("update policies", () => {
     expect(secret()).toMatchObject({ value: "edited", versions: { length: 2 } });
   });
 
-  it("if-not-exists takes the provider's word where it may not look", async () => {
+  it("if-not-exists uses the provider's answer without the permission to inspect", async () => {
     const push = () => put({ updatePolicy: "if-not-exists", knownToExist: true });
     denied("DescribeSecret", 3);
     expect(await push()).toEqual(written);
@@ -130,7 +130,7 @@ describe("update policies", () => {
     expect(secret()?.versions).toHaveLength(1);
   });
 
-  it("if-not-exists waits while a forced deletion still holds the name", async () => {
+  it("if-not-exists retries later while a forced deletion blocks the name", async () => {
     states.owned();
     await remove(false);
     const waiting = { outcome: "external", code: "name_held", retryAfterMs: 10_000 };
@@ -140,18 +140,18 @@ describe("update policies", () => {
     expect(await put({ updatePolicy: "if-not-exists" })).toEqual(written);
   });
 
-  it("if-not-exists tries again later when it is gone between two looks", async () => {
+  it("if-not-exists retries later when the secret disappears between two reads", async () => {
     double.fault({ fault: "error", type: "ResourceExistsException", operation: "CreateSecret" });
     expect(await put({ updatePolicy: "if-not-exists" })).toMatchObject({ outcome: "external", code: "contended" });
   });
 
-  it("owned-only looks before it touches anything, also what it wrote before: it may be another secret by now", async () => {
+  it("owned-only inspects before every change, because the secret may have been replaced", async () => {
     states.foreign();
     expect(await put({ updatePolicy: "owned-only", knownToExist: true })).toEqual(notOwned);
     expect(operations()).toEqual(["DescribeSecret"]);
   });
 
-  it("owned-only says which permission it lacks, and still creates what is not there", async () => {
+  it("owned-only returns the missing permission, and still creates an absent secret", async () => {
     denied("DescribeSecret");
     expect(await put({ updatePolicy: "owned-only", knownToExist: true })).toEqual(written);
     denied("DescribeSecret", 2);
@@ -163,21 +163,21 @@ describe("update policies", () => {
   });
 });
 
-describe("removing only what is ours", () => {
+describe("remove with ownedOnly", () => {
   it.each<[keyof typeof states, boolean]>([
     ["absent", true],
     ["foreign", false],
     ["owned", true],
     ["scheduled foreign", false],
     ["scheduled owned", true],
-  ])("%s: ok, and gone afterwards: %s", async (state, gone) => {
+  ])("%s: ok, and absent afterwards: %s", async (state, gone) => {
     states[state]();
     expect(await remove(true)).toEqual({ outcome: "ok" });
     expect(double.secrets()).toHaveLength(gone ? 0 : 1);
     expect(operations().includes("DeleteSecret")).toBe(gone && state !== "absent");
   });
 
-  it("nothing is removed when it may not look", async () => {
+  it("removes nothing without the permission to inspect", async () => {
     states.owned();
     denied("DescribeSecret");
     expect(await remove(true)).toMatchObject({ outcome: "client", code: "permission_denied" });
@@ -197,7 +197,7 @@ describe("inspect", () => {
     expect(operations()).toEqual(["DescribeSecret"]);
   });
 
-  it("distinguishes our last push from later writes and from a removed marker", async () => {
+  it("distinguishes our last push, later writes and a removed marker", async () => {
     const pushed = await put({});
     const { reference = null } = pushed.outcome === "ok" ? pushed : {};
     expect(await inspect(reference)).toEqual({ outcome: "ok", state: "unchanged", owned: true });
@@ -207,12 +207,12 @@ describe("inspect", () => {
     expect(await inspect(reference)).toEqual({ outcome: "ok", state: "changed", owned: false });
   });
 
-  it("a secret without any version is not what we left", async () => {
+  it("reports a secret without versions as changed", async () => {
     double.call("CreateSecret", { Name: name });
     expect(await inspect("r".repeat(64))).toEqual({ outcome: "ok", state: "changed", owned: false });
   });
 
-  it("says which permission it lacks, and that it could not look is never 'unknown'", async () => {
+  it("returns the missing permission, and never 'unknown'", async () => {
     denied("DescribeSecret");
     expect(await inspect()).toMatchObject({
       ...{ outcome: "client", code: "permission_denied" },
@@ -230,7 +230,7 @@ describe("inspect", () => {
 describe("probe", () => {
   const asRole: CloudAConnection = { ...keys, role_arn: role, external_id: "ext-1" };
 
-  it("asks who it is, and for a secret that cannot exist; nothing is changed", async () => {
+  it("calls GetCallerIdentity and a secret that cannot exist, and changes nothing", async () => {
     expect(await probe()).toEqual({ outcome: "ok" });
     expect(double.requests()).toMatchObject([
       { service: "sts", operation: "GetCallerIdentity" },
@@ -239,7 +239,7 @@ describe("probe", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("may be denied to look: the right to change proves itself by a secret that cannot exist", async () => {
+  it("accepts write permission without read permission, tested with a secret that cannot exist", async () => {
     denied("DescribeSecret");
     expect(await cloudASm.probe(keys, contextAt(double.url), "vault/kv/app")).toEqual({ outcome: "ok" });
     expect(double.requests().slice(1)).toMatchObject([
@@ -249,7 +249,7 @@ describe("probe", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("is not satisfied with keys that have no right at all", async () => {
+  it("fails for keys without any permission", async () => {
     for (const operation of ["DescribeSecret", "UpdateSecret"]) denied(operation);
     expect(await probe()).toEqual({
       ...{ outcome: "client", code: "rights_unproven" },
@@ -257,7 +257,7 @@ describe("probe", () => {
     });
   });
 
-  it("tells a wrong clock from a wrong key, and a proxy's refusal from the service's", async () => {
+  it("distinguishes a wrong clock from a wrong key, and a proxy's refusal from the service's", async () => {
     now += 30 * 60_000;
     expect(await probe()).toMatchObject({
       code: "auth_failed",
@@ -283,7 +283,7 @@ describe("probe", () => {
     }
   });
 
-  it("assumes the role again, so that a cached session hides no refusal", async () => {
+  it("assumes the role again, so that a cached session hides no error", async () => {
     expect(await probe(asRole)).toEqual({ outcome: "ok" });
     expect(await probe(asRole)).toEqual({ outcome: "ok" });
     const expected = ["AssumeRole", "GetCallerIdentity", "DescribeSecret"];
@@ -301,13 +301,13 @@ describe("probe", () => {
     ["a region that is not the account's", { ...keys, region: "us-east-1" }, "auth_failed", ""],
     ["no keys", { region: "eu-west-1" }, "credentials_missing", "access_key_id and secret_access_key"],
     ["no region", { ...keys, region: "" }, "region_missing", "CLOUD_A_REGION"],
-  ])("tells of %s in one sentence", async (_what, connection, code, words) => {
+  ])("returns one sentence for %s", async (_what, connection, code, words) => {
     const message = expect.stringMatching(/^[^.]+\.$/);
     expect(await probe(connection)).toEqual({ outcome: "client", code, message });
     expect(await probe(connection)).toMatchObject({ message: expect.stringContaining(words) });
   });
 
-  it("tells when the service does not answer, or something else does", async () => {
+  it("reports an unreachable service and an answer from another server", async () => {
     double.fault({ fault: "drop", service: "sts" });
     expect(await probe()).toMatchObject({ outcome: "external", code: "network_error" });
     double.fault({ fault: "raw", service: "sts", status: 200, body: "<html>captive portal</html>" });
@@ -322,7 +322,7 @@ describe("probe", () => {
 describe("a pause", () => {
   const paused = failure("external", "paused", "Syncing is paused.");
 
-  it("closes the way out before each call, and is passed on as it is", async () => {
+  it("is checked before each call, and its error is returned unchanged", async () => {
     const { settings, send } = contextAt(double.url);
     for (const updatePolicy of ["replace", "if-not-exists", "owned-only"] as const) {
       for (const state of Object.keys(states) as (keyof typeof states)[]) {

@@ -41,8 +41,8 @@ const clientWith = (secretAccessKey: string) =>
     credentials: { accessKeyId: defaultKey.accessKeyId, secretAccessKey },
   });
 
-describe("the vendor's client against the double", () => {
-  it("goes through the life of a secret", async () => {
+describe("the vendor's client with the double", () => {
+  it("creates, updates, reads and deletes a secret", async () => {
     const SecretId = "app/db";
     const created = await client.send(
       new CreateSecretCommand({ Name: SecretId, SecretString: "one", Tags: [{ Key: "a", Value: "1" }] }),
@@ -66,7 +66,7 @@ describe("the vendor's client against the double", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("recognises the errors by name", async () => {
+  it("recognises errors by name", async () => {
     const create = new CreateSecretCommand({ Name: "s", SecretString: "v" });
     await expect(client.send(new DescribeSecretCommand({ SecretId: "s" }))).rejects.toMatchObject({
       name: "ResourceNotFoundException",
@@ -82,11 +82,11 @@ describe("the vendor's client against the double", () => {
   });
 });
 
-describe("our adapter beside the vendor's client", () => {
+describe("our adapter and the vendor's client", () => {
   const put = (value: string, knownToExist: boolean) =>
     cloudASm.put(objectOf({ value, knownToExist }), keys, contextAt(double.url));
 
-  it("the client reads what the adapter wrote, and the adapter takes over what the client wrote", async () => {
+  it("read and update each other's secrets", async () => {
     const value = '{"password":"é😀\\n"}';
     const created = await put(value, false);
     const read = await client.send(new GetSecretValueCommand({ SecretId: "app/db" }));
@@ -103,7 +103,7 @@ describe("our adapter beside the vendor's client", () => {
   });
 });
 
-describe("our requests beside those of the vendor's client", () => {
+describe("our requests and those of the vendor's client", () => {
   const asRole = { ...keys, role_arn: "arn:aws:iam::123456789012:role/sync", external_id: "ext-1" };
   const commands: Record<string, (input: never) => object> = {
     CreateSecret: (input) => new CreateSecretCommand(input),
@@ -167,7 +167,7 @@ describe("our requests beside those of the vendor's client", () => {
     return captured.promise;
   }
 
-  it("are the same for every operation: method, path, content type, target and parameters", async () => {
+  it("are equal in method, path, content type, target and parameters for every operation", async () => {
     const sent = await ours(async (context) => {
       await cloudASm.put(objectOf({ tags: { "hashicorp:vault": "", a: "1" } }), keys, context);
       double.call("DeleteSecret", { SecretId: "app/db" });
@@ -180,7 +180,7 @@ describe("our requests beside those of the vendor's client", () => {
     for (const one of sent) expect(one).toEqual(await theirs(one));
   });
 
-  it("are to STS the forms that the vendor's client writes", async () => {
+  it("are equal in their form bodies to STS", async () => {
     const [assume] = await ours((context) => cloudASm.inspect({ name: "s", reference: null }, asRole, context));
     const [identify] = await ours((context) => cloudASm.probe(keys, context));
     const form = { method: "POST", path: "/", contentType: "application/x-www-form-urlencoded", target: null };

@@ -55,7 +55,7 @@ async function session(fields: Record<string, string> = {}) {
 }
 
 describe("assumed roles", () => {
-  it("a session works with its token until it expires", async () => {
+  it("have a session token that works until it expires", async () => {
     const key = await session({ DurationSeconds: "900" });
     const describeWith = (options: Sending) => call("DescribeSecret", { SecretId: "s" }, options);
     expect(await describeWith({ key })).toEqual(refused("ResourceNotFoundException"));
@@ -79,11 +79,11 @@ describe("assumed roles", () => {
     ["an action that is not known", { Action: "GetSessionToken" }, "InvalidAction"],
     ["another version", { Version: "2011-06-16" }, "InvalidAction"],
     ["an unknown parameter", { Policy: "{}" }, "ValidationError"],
-  ])("refuses %s", async (_what, fields, code) => {
+  ])("are refused for %s", async (_what, fields, code) => {
     expect((await sts(form(fields))).text).toContain(`<Code>${code}</Code>`);
   });
 
-  it("accepts the right external id, and checks the signature under the service's own names", async () => {
+  it("require the right external id and a signature for the STS service", async () => {
     expect((await sts(form({ RoleArn: externalRole, ExternalId: "ext-1" }))).status).toBe(200);
     const wrong = { key: { ...defaultKey, secretAccessKey: "wrong" } };
     expect(await sts(form(), wrong)).toMatchObject({
@@ -94,10 +94,10 @@ describe("assumed roles", () => {
   });
 });
 
-describe("whose credentials these are", () => {
+describe("GetCallerIdentity", () => {
   const identity = "Action=GetCallerIdentity&Version=2011-06-15";
 
-  it("is told to a user and to an assumed role", async () => {
+  it("returns a user or an assumed role", async () => {
     const { status, text } = await sts(identity);
     expect([status, field(text, "Account")]).toEqual([200, "123456789012"]);
     expect(field(text, "Arn")).toBe(`arn:aws:iam::123456789012:user/${defaultKey.accessKeyId}`);
@@ -110,7 +110,7 @@ describe("whose credentials these are", () => {
     ]);
   });
 
-  it("is told only to who signs as known, and asked for without parameters, each given once", async () => {
+  it("requires a known key and parameters without repetition", async () => {
     const wrong = { key: { ...defaultKey, secretAccessKey: "wrong" } };
     expect(await sts(identity, wrong)).toMatchObject({ status: 403, text: expect.stringContaining("Signature") });
     const nobody = { key: { ...defaultKey, accessKeyId: "AKIANOBODY" } };

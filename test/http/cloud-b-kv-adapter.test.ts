@@ -53,7 +53,7 @@ const deletedByOthers = (tags: Record<string, string>) => {
 const ok = { outcome: "ok", reference: expect.stringMatching(/^[\da-f]{32}$/) };
 
 describe("put", () => {
-  it("writes value, type and the complete set of tags in one call, and answers the version", async () => {
+  it("writes value, type and all tags in one call, and returns the version", async () => {
     expect(await put({ tags: { ...marker, team: "payments" } })).toEqual(ok);
     expect(operations()).toEqual(["SetSecret"]);
     const expected = { name, value, contentType: "text/plain", tags: { ...marker, team: "payments" }, enabled: true };
@@ -69,7 +69,7 @@ describe("put", () => {
     expect(secret()).toMatchObject({ enabled: true, value });
   });
 
-  it("takes an empty value and one of 25 600 bytes", async () => {
+  it("accepts an empty value and one of 25 600 bytes", async () => {
     expect(await put({ value: "" })).toEqual(ok);
     expect(await put({ value: "é".repeat(12_800) })).toEqual(ok);
   });
@@ -84,7 +84,7 @@ describe("put", () => {
     expect(double.requests()).toEqual([]);
   });
 
-  it("sends what the vendor's own client sends", async () => {
+  it("sends the same request as the vendor's client", async () => {
     const sent: [string, RequestInit][] = [];
     const send = sender({ deadlineMs: 5000 });
     const recording: Send = (request) => {
@@ -111,7 +111,7 @@ describe("put", () => {
   });
 });
 
-describe("a name that was deleted", () => {
+describe("a deleted name", () => {
   it("is recovered and written", async () => {
     deletedByOthers({});
     expect(await put()).toEqual(ok);
@@ -131,7 +131,7 @@ describe("a name that was deleted", () => {
     expect(operations()).toEqual(["SetSecret", "SetSecret"]);
   });
 
-  it("is recovered and written also when the conflict names no reason", async () => {
+  it("is recovered and written also when the conflict has no reason", async () => {
     const noGet = ["set", "list", "delete", "recover"];
     const rows: [string, readonly string[] | undefined, Partial<ExternalObject>, Record<string, string>, unknown][] = [
       ["all permissions", undefined, {}, {}, ok],
@@ -169,7 +169,7 @@ describe("a name that was deleted", () => {
     }
   });
 
-  it("is left to the next attempt after a conflict with another writer", async () => {
+  it("is retried later after a conflict with another writer", async () => {
     somebodyElse("SetSecret", { value: "theirs" });
     double.fault({ fault: "error", status: 409, type: "Conflict", operation: "SetSecret", count: 2 });
     expect(await put()).toEqual(ok);
@@ -186,7 +186,7 @@ describe("a name that was deleted", () => {
   });
 
   it.each(["ObjectIsBeingDeleted", "ObjectIsBeingRecovered", "ObjectIsDeletedButRecoverable"])(
-    "that stays %s is held, and tried again later",
+    "that stays %s is retried later",
     async (inner) => {
       deletedByOthers({});
       double.fault({ fault: "error", status: 409, type: "Conflict", inner, operation: "SetSecret", count: 99 });
@@ -195,7 +195,7 @@ describe("a name that was deleted", () => {
     },
   );
 
-  it("says so when it may not be recovered", async () => {
+  it("returns the missing permission to recover", async () => {
     deletedByOthers({});
     const refused = { status: 403, type: "Forbidden", inner: "ForbiddenByPolicy" };
     double.fault({ fault: "error", ...refused, operation: "RecoverDeletedSecret" });
@@ -204,7 +204,7 @@ describe("a name that was deleted", () => {
     expect(failed).toMatchObject({ message: expect.stringContaining("RecoverDeletedSecret") });
   });
 
-  it.each(["if-not-exists", "owned-only"] as const)("is taken back under %s only when it was ours", async (policy) => {
+  it.each(["if-not-exists", "owned-only"] as const)("is recovered under %s only when it was ours", async (policy) => {
     deletedByOthers({ theirs: "1" });
     expect(await put({ updatePolicy: policy })).toMatchObject({ outcome: "client", code: "not_owned" });
     expect(secret()).toMatchObject({ state: "deleted", versions: { length: 1 } });
@@ -216,7 +216,7 @@ describe("a name that was deleted", () => {
 });
 
 describe("a deletion", () => {
-  it("is done with any success but a web page, which the service does not send", async () => {
+  it("is confirmed by any success except a web page, which comes from another server", async () => {
     for (const [status, body, outcome] of [
       [204, "", "ok"],
       [202, "Accepted", "ok"],
@@ -228,7 +228,7 @@ describe("a deletion", () => {
   });
 });
 
-describe("repeating an intent", () => {
+describe("a repeated push", () => {
   it.each(["SetSecret", "RecoverDeletedSecret"])("after a lost answer to %s ends with its value", async (operation) => {
     deletedByOthers(marker);
     double.fault({ fault: "apply-then-drop", operation });
@@ -237,7 +237,7 @@ describe("repeating an intent", () => {
     expect(secret()).toMatchObject({ value, tags: marker, state: "active" });
   });
 
-  it("whose write was applied but not answered makes a version of equal content", async () => {
+  it("after a write with a lost answer adds a version of equal content", async () => {
     double.fault({ fault: "apply-then-drop", operation: "SetSecret" });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
     const answer = await put();
@@ -245,7 +245,7 @@ describe("repeating an intent", () => {
     expect(new Set(secret()?.versions.map(({ sha256 }) => sha256)).size).toBe(1);
   });
 
-  it("under owned-only finds what broke off after the recovery to be ours", async () => {
+  it("under owned-only recognises its own recovered secret", async () => {
     deletedByOthers(marker);
     double.fault({ fault: "apply-then-drop", operation: "RecoverDeletedSecret" });
     await put({ updatePolicy: "owned-only" });
@@ -255,13 +255,13 @@ describe("repeating an intent", () => {
 });
 
 describe("update policies", () => {
-  it("if-not-exists creates, and leaves alone whatever is there", async () => {
+  it("if-not-exists creates an absent secret and leaves an existing one", async () => {
     expect(await put({ updatePolicy: "if-not-exists" })).toEqual(ok);
     expect(await put({ updatePolicy: "if-not-exists", value: "two" })).toEqual({ outcome: "ok", left: true });
     expect(secret()).toMatchObject({ value, versions: { length: 1 } });
   });
 
-  it("owned-only writes what is ours or absent, and refuses what is not", async () => {
+  it("owned-only writes owned or absent secrets and refuses others", async () => {
     expect(await put({ updatePolicy: "owned-only" })).toEqual(ok);
     expect(await put({ updatePolicy: "owned-only", value: "two" })).toEqual(ok);
     now += 1000;
@@ -271,7 +271,7 @@ describe("update policies", () => {
     expect(secret()).toMatchObject({ value: "theirs" });
   });
 
-  it("take a secret for foreign when one of its versions of the newest second is", async () => {
+  it("treat a secret as foreign when any version of its newest second is", async () => {
     await put();
     somebodyElse("SetSecret", { value: "theirs" });
     expect(await put({ updatePolicy: "owned-only" })).toMatchObject({ code: "not_owned" });
@@ -280,7 +280,7 @@ describe("update policies", () => {
     expect(secret()).toMatchObject({ state: "active" });
   });
 
-  it("never read a value", async () => {
+  it("read no value", async () => {
     somebodyElse("SetSecret", { value: "theirs", tags: marker });
     await put({ updatePolicy: "owned-only" });
     await put({ updatePolicy: "if-not-exists" });
@@ -289,7 +289,7 @@ describe("update policies", () => {
     expect(operations()).not.toContain("GetSecret");
   });
 
-  it("look at all pages of the versions for the newest", async () => {
+  it("read all pages of versions to find the newest", async () => {
     for (let n = 0; n < 60; n++) {
       now += 1000;
       somebodyElse("SetSecret", { value: `v${n}`, tags: n === 59 ? {} : marker });
@@ -298,7 +298,7 @@ describe("update policies", () => {
     expect(operations()).toEqual(["GetSecretVersions", "GetSecretVersions", "GetSecretVersions"]);
   });
 
-  it("say so when there are too many versions to look at", async () => {
+  it("return an error when there are too many versions", async () => {
     const nextLink = `${double.account.key_vault_uri}/secrets/${name}/versions?api-version=7.5&$skiptoken=MA`;
     const body = JSON.stringify({ value: [], nextLink });
     double.fault({ fault: "raw", status: 200, body, operation: "GetSecretVersions", count: 20 });
@@ -306,7 +306,7 @@ describe("update policies", () => {
     expect(operations()).toHaveLength(20);
   });
 
-  it("never follow a page to another host", async () => {
+  it("follow no page link to another host", async () => {
     const body = JSON.stringify({ value: [], nextLink: "https://elsewhere.example/?$skiptoken=MA" });
     double.fault({ fault: "raw", status: 200, body, operation: "GetSecretVersions" });
     expect(await inspect(null)).toEqual({ outcome: "ok", state: "absent", owned: null });
@@ -315,7 +315,7 @@ describe("update policies", () => {
 });
 
 describe("remove", () => {
-  it("deletes and leaves the secret recoverable; what is absent or deleted is fine", async () => {
+  it("deletes, keeps the secret recoverable, and succeeds for absent or deleted secrets", async () => {
     expect(await remove()).toEqual({ outcome: "ok" });
     await put();
     expect(await remove()).toEqual({ outcome: "ok" });
@@ -325,14 +325,14 @@ describe("remove", () => {
     expect(operations()).not.toContain("PurgeDeletedSecret");
   });
 
-  it("comes back later while the name is being deleted or recovered", async () => {
+  it("retries later while the name is being deleted or recovered", async () => {
     await put();
     await remove();
     expect(await remove()).toMatchObject({ outcome: "external", code: "name_held", retryAfterMs: 10_000 });
     expect(await remove()).toEqual({ outcome: "ok" });
   });
 
-  it("leaves foreign secrets alone when only ours may go", async () => {
+  it("with ownedOnly leaves foreign secrets", async () => {
     somebodyElse("SetSecret", { value: "theirs" });
     expect(await remove(true)).toEqual({ outcome: "ok" });
     expect(secret()).toMatchObject({ value: "theirs", state: "active" });
@@ -343,14 +343,14 @@ describe("remove", () => {
     expect(secret()).toMatchObject({ state: "deleting" });
   });
 
-  it("does not take the 404 of something in between for an absent secret", async () => {
+  it("does not treat another server's 404 as an absent secret", async () => {
     double.fault({ fault: "raw", status: 404, body: "<html>not here</html>", service: "vault" });
     expect(await remove()).toMatchObject({ outcome: "client", code: "not_found" });
   });
 });
 
 describe("inspect", () => {
-  it("tells absent, present, unchanged and changed, and whose it is", async () => {
+  it("distinguishes absent, present, unchanged and changed, and reports the owner", async () => {
     expect(await inspect(null)).toEqual({ outcome: "ok", state: "absent", owned: null });
     const written = await put();
     const reference = "reference" in written ? (written.reference ?? null) : null;
@@ -368,7 +368,7 @@ describe("inspect", () => {
     expect(await inspect(reference)).toMatchObject({ state: "changed" });
   });
 
-  it("finds a deleted secret to be absent", async () => {
+  it("reports a deleted secret as absent", async () => {
     deletedByOthers(marker);
     expect(await inspect("f".repeat(32))).toMatchObject({ state: "absent" });
   });

@@ -56,7 +56,7 @@ describe("connection fields", () => {
     return cloudBKv.resolve?.(parsed);
   };
 
-  it("are stored as they were given, and resolved to one spelling where they are used", () => {
+  it("are stored as given, and normalized when used", () => {
     const parsed = cloudBKv.connection.parse({ ...given, colour: "red", cloud: "" });
     expect(parsed).toEqual(given);
     expect(cloudBKv.connection.parse(parsed)).toEqual(parsed);
@@ -65,7 +65,7 @@ describe("connection fields", () => {
     expect(cloudBKv.resolve?.(used)).toEqual(used);
   });
 
-  it("the word cloud, like none at all, is the public cloud", () => {
+  it("`cloud` defaults to the public cloud", () => {
     for (const cloud of [undefined, "", "cloud"])
       expect(resolved({ cloud })).toMatchObject({ cloud: "AzurePublicCloud" });
   });
@@ -86,7 +86,7 @@ describe("connection fields", () => {
   });
 
   it.each(["Azure", "clouds", "AzureMoonCloud", "constructor"])(
-    "cloud %s is refused with the possible ones",
+    "cloud %s is refused with the list of clouds",
     (cloud) => {
       const allowed = "AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud, AzureGermanCloud";
       expect(problems({ cloud })).toBe(`cloud: must be one of ${allowed}`);
@@ -127,7 +127,7 @@ describe("connection fields", () => {
     expect(problems({ [field]: bad })).toContain(message);
   });
 
-  it("a vault belongs to the cloud's hosts", () => {
+  it("a vault must belong to the cloud's hosts", () => {
     expect(problems({})).toBeNull();
     expect(problems({ cloud: "china", key_vault_uri: "https://acme.vault.azure.cn" })).toBeNull();
     expect(problems({ cloud: "usgovernment", key_vault_uri: "https://acme.vault.usgovcloudapi.net" })).toBeNull();
@@ -145,7 +145,7 @@ describe("connection fields", () => {
     ["http://kv.example.com", "kv.example.com", "must begin with https://"],
     ["http://127.0.0.1:8080", "127.0.0.1:8080", null],
     ["http://localhost:8080", "127.0.0.1", "must begin with https://"],
-  ])("%s where SYNC_ALLOWED_HOSTS is '%s': %s", (key_vault_uri, allowed, problem) => {
+  ])("%s with SYNC_ALLOWED_HOSTS '%s': %s", (key_vault_uri, allowed, problem) => {
     const parsed = cloudBKv.connection.parse({ ...given, key_vault_uri });
     const refused = cloudBKv.checkSettings?.(parsed, settings({ SYNC_ALLOWED_HOSTS: allowed }));
     expect(refused).toEqual(problem === null ? null : expect.stringContaining(problem));
@@ -164,7 +164,7 @@ describe("connection fields", () => {
 });
 
 describe("tokens", () => {
-  it("are obtained once, and again after they were refused or have expired", async () => {
+  it("are cached, and requested again after a refusal or expiry", async () => {
     const account = await double.newAccount();
     const own = connection(account);
     const log = async () => {
@@ -182,7 +182,7 @@ describe("tokens", () => {
     expect((await log()).slice(6)).toEqual(["SetSecret", "Token", "SetSecret"]);
   });
 
-  it("are not obtained again when a fresh one is refused", async () => {
+  it("are requested once when a fresh one is refused", async () => {
     const { key_vault_uri } = double.account;
     const stranger = connection({ ...(await double.newAccount()), key_vault_uri });
     const failed = { outcome: "client", code: "auth_failed", message: expect.stringContaining("another tenant") };
@@ -190,14 +190,14 @@ describe("tokens", () => {
     expect(operations()).toEqual(["SetSecret"]);
   });
 
-  it("come from the endpoint of the setting, with or without a slash at its end", async () => {
+  it("come from the configured endpoint, with or without a trailing slash", async () => {
     double.revokeTokens();
     const given = { ...context(), settings: settings({ CLOUD_B_LOGIN_URL: `${double.url}/` }) };
     expect(await put(connection(), given)).toEqual(written);
     expect(operations()).toContain("Token");
   });
 
-  it("a secret that was rotated is refused, and the new one works", async () => {
+  it("are refused for a rotated secret, and issued for the new one", async () => {
     await put();
     const old = connection();
     double.rotateSecret();
@@ -206,7 +206,7 @@ describe("tokens", () => {
     expect(await put()).toEqual(written);
   });
 
-  it("a lost answer of the token endpoint means that nothing was written", async () => {
+  it("a lost answer of the token endpoint is no uncertain write", async () => {
     for (const fault of ["drop", "apply-then-drop"] as const) {
       double.revokeTokens();
       double.fault({ fault, service: "login" });
@@ -265,7 +265,7 @@ describe("tokens", () => {
     expect(double.requests()).toEqual([]);
   });
 
-  it("nothing leaves while syncing is paused", async () => {
+  it("no request is sent while syncing is paused", async () => {
     const paused = failure("external", "paused", "Syncing is paused.");
     const send = sender({ deadlineMs: 5000, permit: async () => false });
     expect(await put(connection(), { ...context(), send })).toEqual(paused);
@@ -274,7 +274,7 @@ describe("tokens", () => {
 });
 
 describe("probe", () => {
-  it("changes nothing and needs no secret to be there", async () => {
+  it("changes nothing and needs no existing secret", async () => {
     double.revokeTokens();
     expect(await probe()).toEqual({ outcome: "ok" });
     expect(operations().at(-1)).toBe("GetSecretVersions");
@@ -285,12 +285,12 @@ describe("probe", () => {
     ["a wrong tenant", { tenant_id: "11111111-1111-1111-1111-111111111111" }, "no tenant with this tenant_id"],
     ["a wrong client id", { client_id: "nobody" }, "no application with this client_id"],
     ["a wrong secret", { client_secret: "wrong-secret" }, "client_secret is not a secret of this application"],
-  ])("tells %s", async (_what, changed, message) => {
+  ])("reports %s", async (_what, changed, message) => {
     const failed = { outcome: "client", code: "auth_failed", message: expect.stringContaining(message) };
     expect(await probe(connection(changed))).toEqual(failed);
   });
 
-  it("tells a vault of another tenant, and one that is not there", async () => {
+  it("distinguishes a vault of another tenant from a missing one", async () => {
     const { key_vault_uri } = await double.newAccount();
     expect(await probe(connection({ key_vault_uri }))).toMatchObject({
       code: "auth_failed",
@@ -304,7 +304,7 @@ describe("probe", () => {
     });
   });
 
-  it("tells a missing permission", async () => {
+  it("reports a missing permission", async () => {
     const account = await double.newAccount({ permissions: ["set", "delete"] });
     expect(await probe(connection(account))).toMatchObject({ code: "permission_denied" });
     expect(await put(connection(account))).toEqual(written);
@@ -350,7 +350,7 @@ describe("errors", () => {
     expect(failed).toMatchObject({ message: expect.stringContaining(`HTTP ${refusal.status}`) });
   });
 
-  it("an answer of 200 that is not the service's is never 'ok'", async () => {
+  it("an answer 200 from another server is never 'ok'", async () => {
     const page = { fault: "raw", status: 200, body: "<html>captive portal</html>" } as const;
     double.fault({ ...page, service: "vault" });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
@@ -367,7 +367,7 @@ describe("errors", () => {
     }
   });
 
-  it("no answer is 'unknown', and what arrives after the deadline has happened", async () => {
+  it("a missing answer is 'unknown', and a late write has happened", async () => {
     await put();
     double.reset();
     double.fault({ fault: "drop" });
@@ -378,14 +378,14 @@ describe("errors", () => {
     await vi.waitFor(() => expect(double.secrets()).toHaveLength(1));
   });
 
-  it("more creates than the vault takes are throttled", async () => {
+  it("too many creates are throttled", async () => {
     const own = connection(await double.newAccount({ createsPer10s: 2 }));
     await put(own);
     await put(own);
     expect(await put(own)).toMatchObject({ outcome: "external", code: "throttled", retryAfterMs: 10_000 });
   });
 
-  it("never repeat a value, a secret, a token or a text of the provider", async () => {
+  it("contain no value, secret, token or text of the provider", async () => {
     await put();
     const outcomes = [await put(connection({ client_secret: "wrong-secret" }))];
     for (const type of ["BadParameter", value, `Conflict ${value}`]) {

@@ -89,7 +89,7 @@ const refused = (status: number, code: string, inner?: string) =>
   });
 
 describe("token requests", () => {
-  it("are answered with a bearer token of about an hour", async () => {
+  it("return a bearer token of about an hour", async () => {
     const { status, body } = await requestToken();
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -117,7 +117,7 @@ describe("token requests", () => {
     expect(answer.body.error_description).toContain(`AADSTS${number}`);
   });
 
-  it("to an unknown tenant, as JSON, or repeating a parameter are refused", async () => {
+  it("to an unknown tenant, as JSON, or with a repeated parameter are refused", async () => {
     const unknown = { status: 400, body: { error: "invalid_request", error_codes: [90002] } };
     expect(await requestToken({}, { tenant: crypto.randomUUID() })).toMatchObject(unknown);
     const json = { body: JSON.stringify(formOf(double.account)), headers: { "content-type": "application/json" } };
@@ -126,7 +126,7 @@ describe("token requests", () => {
     expect(await requestToken({}, { body: twice })).toMatchObject({ status: 400, body: { error_codes: [9000411] } });
   });
 
-  it("the tenant's discovery document names the token endpoint", async () => {
+  it("match the token endpoint of the tenant's discovery document", async () => {
     const { tenant_id } = double.account;
     const response = await fetch(`${double.url}/${tenant_id}/v2.0/.well-known/openid-configuration`);
     expect(await response.json()).toMatchObject({
@@ -136,7 +136,7 @@ describe("token requests", () => {
 });
 
 describe("authentication", () => {
-  it("challenges a request without a token before it looks at anything else", async () => {
+  it("challenges a request without a token before any other check", async () => {
     const answer = await send("PUT /secrets/a_b?api-version=none", { token: null });
     expect(answer).toEqual(refused(401, "Unauthorized"));
     const { tenant_id } = double.account;
@@ -145,7 +145,7 @@ describe("authentication", () => {
     );
   });
 
-  it("refuses made-up, changed, expired and revoked tokens", async () => {
+  it("refuses invented, altered, expired and revoked tokens", async () => {
     const token = await tokenOf();
     expect((await send("GET /secrets", { token })).status).toBe(200);
     const [head, payload = "", signature] = token.split(".");
@@ -175,7 +175,7 @@ describe("authentication", () => {
     ["delete", "DELETE /secrets/n"],
     ["recover", "POST /deletedsecrets/n/recover"],
     ["purge", "DELETE /deletedsecrets/n"],
-  ])("without the permission %s, %s is forbidden", async (permission, request) => {
+  ])("without the permission %s, %s returns 403", async (permission, request) => {
     const all = ["set", "get", "list", "delete", "recover", "purge"];
     const account = await double.newAccount({ permissions: all.filter((one) => one !== permission) });
     const answer = await send(request, { account, ...(request.startsWith("PUT") && { body: { value: "v" } }) });
@@ -216,7 +216,7 @@ describe("requests", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("with 16 tags are refused, with 15 taken", async () => {
+  it("with 16 tags are refused, with 15 accepted", async () => {
     const tags = (count: number) => Object.fromEntries([...Array(count).keys()].map((n) => [`k${n}`, ""]));
     expect(await set("n", "v", { tags: tags(16) })).toEqual(refused(400, "BadParameter"));
     expect((await set("n", "v", { tags: tags(15) })).status).toBe(200);
@@ -240,7 +240,7 @@ describe("secrets", () => {
     expect(double.secrets()).toMatchObject([{ name: "n", value: "two", tags: {}, versions: { length: 2 } }]);
   });
 
-  it("lists show no values", async () => {
+  it("are listed without values", async () => {
     await set("n", "hunter2");
     for (const list of ["GET /secrets", "GET /secrets/n/versions"]) {
       expect(JSON.stringify((await send(list)).body)).not.toContain("hunter2");
@@ -251,7 +251,7 @@ describe("secrets", () => {
     }
   });
 
-  it("that are disabled show no value, and can be enabled again", async () => {
+  it("show no value while disabled, and can be enabled again", async () => {
     const { body } = await set("n");
     const path = new URL(body.id).pathname;
     await send(`PATCH ${path}`, { body: { attributes: { enabled: false } } });
@@ -260,7 +260,7 @@ describe("secrets", () => {
     expect((await send("GET /secrets/n")).status).toBe(200);
   });
 
-  it("that were deleted hold their name until they are recovered or purged", async () => {
+  it("keep their name after deletion until they are recovered or purged", async () => {
     await set("n", "one", { tags: { a: "1" } });
     expect((await send("DELETE /secrets/n")).body).toMatchObject({
       recoveryId: expect.stringContaining("/deletedsecrets/n"),
@@ -279,7 +279,7 @@ describe("secrets", () => {
     expect(double.secrets()).toMatchObject([{ versions: { length: 1 } }]);
   });
 
-  it("take a while to be deleted and to be recovered", async () => {
+  it("take time to be deleted and to be recovered", async () => {
     const account = await double.newAccount({ deletePolls: 4, recoverPolls: 4 });
     const own = (request: string, body?: unknown) => send(request, { account, ...(body !== undefined && { body }) });
     const write = () => own("PUT /secrets/n", { value: "v" });
@@ -297,7 +297,7 @@ describe("secrets", () => {
     expect((await write()).status).toBe(200);
   });
 
-  it("more creates than the vault takes in ten seconds are throttled", async () => {
+  it("are throttled above the vault's creates in ten seconds", async () => {
     const account = await double.newAccount({ createsPer10s: 2 });
     const write = (name: string) => send(`PUT /secrets/${name}`, { account, body: { value: "v" } });
     await write("a");
@@ -311,7 +311,7 @@ describe("secrets", () => {
 });
 
 describe("faults, log and accounts", () => {
-  it("faults happen as often as told, to the operation told", async () => {
+  it("a fault applies to its operation for the given number of times", async () => {
     double.fault({ fault: "error", type: "Throttled", status: 429, operation: "SetSecret", count: 2 });
     expect((await send("GET /secrets")).status).toBe(200);
     expect([(await set("n")).status, (await set("n")).status, (await set("n")).status]).toEqual([429, 429, 200]);
@@ -319,7 +319,7 @@ describe("faults, log and accounts", () => {
     expect(await requestToken()).toMatchObject({ status: 500, body: { error: "server_error", error_codes: [90033] } });
   });
 
-  it("a dropped write has not happened, one that is applied and dropped has", async () => {
+  it("a dropped write has no effect, one that is applied and dropped has", async () => {
     double.fault({ fault: "drop", operation: "SetSecret" });
     await expect(set("n")).rejects.toThrow();
     expect(double.secrets()).toEqual([]);
@@ -331,7 +331,7 @@ describe("faults, log and accounts", () => {
     expect((await set("n")).status).toBe(200);
   });
 
-  it("the log names what was done and to what, and holds no value", async () => {
+  it("the log has operations and names, and no values", async () => {
     await set("n", "hunter2");
     await send("GET /secrets/x");
     expect(double.requests()).toMatchObject([
@@ -343,7 +343,7 @@ describe("faults, log and accounts", () => {
     expect(JSON.stringify(double.requests())).not.toContain("hunter2");
   });
 
-  it("an account sees nothing of another, over HTTP, too", async () => {
+  it("accounts are separate, also over HTTP", async () => {
     const control = async (call: string, body?: unknown) => {
       const [method = "", path = ""] = call.split(" ");
       const response = await fetch(`${double.url}/_double/${path}`, {

@@ -53,8 +53,8 @@ const collect = async <T>(items: AsyncIterable<T>): Promise<T[]> => {
   return all;
 };
 
-describe("the vendor's client against the double", () => {
-  it("goes through the life of a secret", async () => {
+describe("the vendor's client with the double", () => {
+  it("creates, updates, reads and deletes a secret", async () => {
     const set = await client.setSecret("app-db", "one", { tags: { a: "1" }, contentType: "text/plain" });
     expect(set).toMatchObject({ name: "app-db", value: "one", properties: { tags: { a: "1" }, enabled: true } });
     expect(set.properties.version).toMatch(/^[\da-f]{32}$/);
@@ -80,7 +80,7 @@ describe("the vendor's client against the double", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("follows the pages of a list of versions, which is not in the order of time", async () => {
+  it("follows the pages of versions, which are not sorted by time", async () => {
     for (let n = 0; n < 7; n++) await client.setSecret("s", `v${n}`);
     const sizes: number[] = [];
     const ids: (string | undefined)[] = [];
@@ -93,7 +93,7 @@ describe("the vendor's client against the double", () => {
     expect(await collect(client.listPropertiesOfSecretVersions("nobody"))).toEqual([]);
   });
 
-  it("recognises the errors", async () => {
+  it("recognises errors", async () => {
     const refused = (statusCode: number, code: string) => expect.objectContaining({ statusCode, code });
     await expect(client.getSecret("s")).rejects.toEqual(refused(404, "SecretNotFound"));
     await client.setSecret("s", "v");
@@ -106,7 +106,7 @@ describe("the vendor's client against the double", () => {
   });
 });
 
-describe("our adapter beside the vendor's client", () => {
+describe("our adapter and the vendor's client", () => {
   const object = (changed: Partial<ExternalObject>): ExternalObject => ({
     ...{ name: "app-db", value: "", tags: { "hashicorp:vault": "" }, reference: null, knownToExist: false },
     ...{ idempotencyToken: "i", previousTagKeys: [], contentType: "application/json", updatePolicy: "replace" },
@@ -118,7 +118,7 @@ describe("our adapter beside the vendor's client", () => {
     send: sender({ deadlineMs: 5000 }),
   });
 
-  it("the client reads what the adapter wrote, and the adapter sees what the client wrote", async () => {
+  it("read each other's secrets", async () => {
     const value = '{"password":"é😀\\n"}';
     const put = await cloudBKv.put(object({ value }), connection(), context());
     const read = await client.getSecret("app-db");

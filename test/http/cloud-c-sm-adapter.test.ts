@@ -51,7 +51,7 @@ describe("put", () => {
     expect(secret()?.labels).toEqual({ ...marker, "cost-center": "r-d" });
   });
 
-  it("stores every byte of a value that is not ASCII, up to 65 536 of them", async () => {
+  it("stores every byte of a non-ASCII value of up to 65 536 bytes", async () => {
     const value = "é€😀".repeat(7281) + "x".repeat(7);
     expect(Buffer.byteLength(value)).toBe(65_536);
     await pushed(wanted({ value }));
@@ -68,7 +68,7 @@ describe("put", () => {
     expect(states()).toEqual(["1 DESTROYED", "2 DESTROYED", "3 ENABLED"]);
   });
 
-  it("creates a known secret that turns out to be gone, and destroys nothing of the new one", async () => {
+  it("creates a known secret that is missing, and destroys no version of the new one", async () => {
     const first = await pushed(wanted());
     await remove();
     await pushed(again(first));
@@ -77,7 +77,7 @@ describe("put", () => {
     expect(secret()?.labels).toEqual(marker);
   });
 
-  it("adopts a foreign secret: keeps its labels and versions, adds ours", async () => {
+  it("adopts a foreign secret: keeps its labels and versions, and adds ours", async () => {
     create({ team: "foreign", env: "prod" });
     addAsSomebodyElse();
     await pushed(wanted({ tags: { "hashicorp:vault": "", team: "payments" } }));
@@ -86,7 +86,7 @@ describe("put", () => {
     expect(states()).toEqual(["1 ENABLED", "2 ENABLED"]);
   });
 
-  it("takes away only labels that were ours, and patches only what differs", async () => {
+  it("removes only its own labels, and patches only differences", async () => {
     const tags = { "hashicorp:vault": "", Team: "a", old: "1" };
     const first = await pushed(wanted({ tags }));
     relabelAsSomebodyElse({ ...secret()?.labels, foreign: "x" });
@@ -97,7 +97,7 @@ describe("put", () => {
     expect(operations(double).slice(-3)).toEqual(["GetSecret", "AddSecretVersion", "DestroySecretVersion"]);
   });
 
-  it("never destroys a foreign version, nor one of equal number in a secret created again", async () => {
+  it("never destroys a foreign version, nor one with the same number in a recreated secret", async () => {
     const first = await pushed(wanted());
     addAsSomebodyElse();
     await pushed(again(first));
@@ -109,7 +109,7 @@ describe("put", () => {
     expect(states()).toEqual(["1 ENABLED", "2 ENABLED"]);
   });
 
-  it("succeeds although the old version could not be destroyed, and destroys it with the next push", async () => {
+  it("succeeds when the old version cannot be destroyed, and destroys it with the next push", async () => {
     const first = await pushed(wanted());
     double.change({ deny: ["secretmanager.versions.destroy"] });
     const second = await pushed(again(first));
@@ -120,7 +120,7 @@ describe("put", () => {
     expect(states()).toEqual(["1 DESTROYED", "2 DESTROYED", "3 DESTROYED", "4 ENABLED"]);
   });
 
-  it("hands back a reference of at most 512 characters, however much is left to destroy", async () => {
+  it("returns a reference of at most 512 characters, for any number of versions to destroy", async () => {
     double.change({ deny: ["secretmanager.versions.destroy"] });
     let reference = await pushed(wanted());
     for (let push = 0; push < 40; push++) reference = await pushed(again(reference));
@@ -129,7 +129,7 @@ describe("put", () => {
   });
 
   it.each(["ABORTED", "FAILED_PRECONDITION"] as const)(
-    "looks again when the labels changed after it looked (told as %s)",
+    "reads again when the labels changed since its read (answer %s)",
     async (etagMismatch) => {
       await using own = await startCloudC({ etagMismatch });
       own.call(creation({ foreign: "x" }));
@@ -140,7 +140,7 @@ describe("put", () => {
     },
   );
 
-  it("says so when a policy, and not a change, refuses new labels", async () => {
+  it("returns the missing permission when a policy refuses new labels", async () => {
     create({ foreign: "x" });
     double.fault({ fault: "error", status: "FAILED_PRECONDITION", operation: "UpdateSecret", count: 9 });
     expect(await put(wanted())).toMatchObject({ outcome: "client", code: "precondition_failed" });
@@ -153,7 +153,7 @@ describe("put", () => {
     expect(operations(double)).toHaveLength(8);
   });
 
-  it("refuses more than 64 labels together with those of others", async () => {
+  it("refuses more than 64 labels, those of other writers included", async () => {
     create(Object.fromEntries(Array.from({ length: 64 }, (_, at) => [`l${at}`, ""])));
     expect(await put(wanted())).toMatchObject({ outcome: "client", code: "tags_invalid" });
     expect(states()).toEqual([]);
@@ -171,8 +171,8 @@ describe("put", () => {
   });
 });
 
-describe("repeating an intent whose answer was lost", () => {
-  it("at the create ends with one version of the value", async () => {
+describe("a push repeated after a lost answer", () => {
+  it("to the create ends with one version of the value", async () => {
     double.fault({ fault: "apply-then-drop", operation: "CreateSecret" });
     expect(await put(wanted())).toMatchObject({ outcome: "unknown", code: "network_error" });
     await pushed(wanted());
@@ -180,7 +180,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(secret()?.labels).toEqual(marker);
   });
 
-  it("at the first version ends with that value as the newest", async () => {
+  it("to the first version ends with that value as the newest", async () => {
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
     expect(await put(wanted())).toMatchObject({ outcome: "unknown" });
     await pushed(wanted({ unsureSince: Date.now() }));
@@ -188,7 +188,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(states()).toEqual(["1 DESTROYED", "2 ENABLED"]);
   });
 
-  it("at a later version still destroys the version of the last push that succeeded", async () => {
+  it("to a later version still destroys the version of the last successful push", async () => {
     const first = await pushed(wanted());
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
     expect(await put(again(first))).toMatchObject({ outcome: "unknown" });
@@ -197,7 +197,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(states()).toEqual(["1 DESTROYED", "2 DESTROYED", "3 ENABLED"]);
   });
 
-  it("takes a failure of the provider at the version for one that may have been applied", async () => {
+  it("treats a provider failure at the version as possibly applied", async () => {
     for (const status of ["INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED"] as const) {
       double.fault({ fault: "error", status, operation: "AddSecretVersion" });
       expect(await put(wanted()), status).toMatchObject({ outcome: "external", unsure: true });
@@ -206,7 +206,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(await put(wanted())).not.toHaveProperty("unsure");
   });
 
-  it("destroys no version from before the lost push, in one page or many", async () => {
+  it("destroys no version from before the lost push, on one page or many", async () => {
     const start = Date.now() - 60 * 60_000;
     let now = start;
     await using own = await startCloudC({ now: () => now });
@@ -231,7 +231,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(operations(own).filter((one) => one === "ListSecretVersions")).toHaveLength(2);
   });
 
-  it("destroys no version that another writer adds after ours", async () => {
+  it("destroys no version that another writer adds later", async () => {
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
     await put(wanted());
     const context = contextOf(double);
@@ -244,7 +244,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(states()).toEqual(["1 DESTROYED", "2 ENABLED", "3 ENABLED"]);
   });
 
-  it("remembers what it may not list, and destroys it once it may", async () => {
+  it("records versions that it may not list, and destroys them once it may", async () => {
     const first = await pushed(wanted());
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
     await put(again(first));
@@ -260,7 +260,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(operations(double).filter((one) => one === "ListSecretVersions")).toHaveLength(3);
   });
 
-  it("at the labels adds no version before they are right", async () => {
+  it("to the labels adds no version before they are right", async () => {
     create({ foreign: "x" });
     double.fault({ fault: "apply-then-drop", operation: "UpdateSecret" });
     expect(await put(wanted())).toMatchObject({ outcome: "unknown" });
@@ -269,7 +269,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(secret()).toMatchObject({ labels: { ...marker, foreign: "x" }, versions: { length: 1 } });
   });
 
-  it("at the destruction is not noticed, and the next push finds nothing left to do", async () => {
+  it("to the destruction is unaffected, and the next push has nothing left to destroy", async () => {
     const first = await pushed(wanted());
     double.fault({ fault: "apply-then-drop", operation: "DestroySecretVersion" });
     const third = await pushed(again(await pushed(again(first))));
@@ -281,7 +281,7 @@ describe("repeating an intent whose answer was lost", () => {
 describe("if-not-exists", () => {
   const policy = { updatePolicy: "if-not-exists" } as const;
 
-  it("writes a secret that is not there, and nothing after that", async () => {
+  it("creates an absent secret, and writes nothing afterwards", async () => {
     const reference = await pushed(wanted(policy));
     expect(await put(again(reference, policy))).toEqual({ outcome: "ok", left: true });
     expect(secret()).toMatchObject({ value: "hunter2-hunter2", versions: { length: 1 } });
@@ -295,7 +295,7 @@ describe("if-not-exists", () => {
     expect(secret()).toMatchObject({ value: "one", labels: {}, versions: { length: 1 } });
   });
 
-  it("fills the secret that an interrupted push of ours left without a value", async () => {
+  it("adds a value to the empty secret of an interrupted push", async () => {
     double.fault({ fault: "drop", operation: "AddSecretVersion" });
     expect(await put(wanted(policy))).toMatchObject({ outcome: "unknown" });
     expect(states()).toEqual([]);
@@ -303,7 +303,7 @@ describe("if-not-exists", () => {
     expect(secret()?.value).toBe("hunter2-hunter2");
   });
 
-  it("recognises its own push whose answer was lost, and not that of another intent", async () => {
+  it("recognises its own push after a lost answer, and not another one", async () => {
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
     expect(await put(wanted(policy))).toMatchObject({ outcome: "unknown" });
     const reference = await pushed(wanted(policy));
@@ -318,14 +318,14 @@ describe("if-not-exists", () => {
 describe("owned-only", () => {
   const policy = { updatePolicy: "owned-only" } as const;
 
-  it("creates what is not there and writes what carries our label", async () => {
+  it("creates an absent secret and writes one with our label", async () => {
     const first = await pushed(wanted(policy));
     await pushed(again(first, policy));
     expect(secret()?.value).toBe("two");
     expect(states()).toEqual(["1 DESTROYED", "2 ENABLED"]);
   });
 
-  it("does not touch a secret without our label, though it was once ours", async () => {
+  it("leaves a secret without our label, even if it was ours before", async () => {
     const first = await pushed(wanted(policy));
     relabelAsSomebodyElse({ team: "theirs" });
     expect(await put(again(first, policy))).toMatchObject({ outcome: "client", code: "not_owned" });
@@ -334,7 +334,7 @@ describe("owned-only", () => {
 });
 
 describe("remove", () => {
-  it("deletes the secret, and what is absent is fine", async () => {
+  it("deletes the secret, and succeeds for an absent one", async () => {
     await pushed(wanted());
     expect(await remove()).toEqual({ outcome: "ok" });
     expect(double.secrets()).toEqual([]);
@@ -346,7 +346,7 @@ describe("remove", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("with ownedOnly deletes ours and leaves others' alone", async () => {
+  it("with ownedOnly deletes owned secrets and leaves foreign ones", async () => {
     create();
     expect(await remove(true)).toEqual({ outcome: "ok" });
     expect(double.secrets()).toHaveLength(1);
@@ -355,7 +355,7 @@ describe("remove", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("with ownedOnly looks again when the secret changed after it looked, and leaves it when it is not ours any more", async () => {
+  it("with ownedOnly reads again when the secret changed since its read, and leaves it when it is no longer ours", async () => {
     create(marker);
     const meanwhile = (labels: Record<string, string>) =>
       double.fault({ fault: "meanwhile", calls: [relabelling(labels)], operation: "DeleteSecret" });
@@ -368,20 +368,20 @@ describe("remove", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("with ownedOnly says so when an unchanged secret cannot be deleted", async () => {
+  it("with ownedOnly returns an error when an unchanged secret cannot be deleted", async () => {
     create(marker);
     double.fault({ fault: "error", status: "ABORTED", operation: "DeleteSecret", count: 9 });
     expect(await remove(true)).toMatchObject({ outcome: "external", code: "contended" });
   });
 
-  it("does not take a 404 of something in between for an absent secret", async () => {
+  it("does not treat another server's 404 as an absent secret", async () => {
     double.fault({ fault: "raw", status: 404, body: "<html>no such site</html>" });
     expect(await remove()).toMatchObject({ outcome: "client", code: "refused" });
   });
 });
 
 describe("inspect", () => {
-  it("tells absent, present, unchanged and changed, and never reads a value", async () => {
+  it("distinguishes absent, present, unchanged and changed, and reads no value", async () => {
     expect(await inspect()).toEqual({ outcome: "ok", state: "absent", owned: null });
     const reference = await pushed(wanted());
     expect(await inspect(reference)).toEqual({ outcome: "ok", state: "unchanged", owned: true });
@@ -392,7 +392,7 @@ describe("inspect", () => {
     expect(operations(double)).not.toContain("AccessSecretVersion");
   });
 
-  it("sees a version that was disabled or destroyed, and a secret that was created again", async () => {
+  it("detects a disabled or destroyed version and a recreated secret", async () => {
     const reference = await pushed(wanted());
     double.call({ operation: "DisableSecretVersion", secretId: "app-db", version: "1" });
     expect(await inspect(reference)).toMatchObject({ state: "changed" });

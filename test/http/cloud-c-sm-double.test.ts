@@ -84,7 +84,7 @@ const payload = (text: string) => {
 const add = (text = "v") => call("POST", "/secrets/s:addVersion", { payload: payload(text) });
 
 describe("assertions", () => {
-  it("that are right give a token that works for an hour", async () => {
+  it("with valid claims return a token that works for an hour", async () => {
     expect(await create()).toMatchObject({ status: 200 });
     now += 3_600_000;
     expect(await call("GET", "/secrets/s")).toMatchObject(refused("UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED"));
@@ -134,15 +134,15 @@ describe("assertions", () => {
     });
   });
 
-  it("of a disabled account are refused, and so are its tokens", async () => {
+  it("of a disabled account are refused, as are its tokens", async () => {
     double.change({ disabled: true });
     expect(await grant()).toMatchObject({ error: "invalid_grant", error_description: "Robot is disabled." });
     expect(await call("GET", "/secrets/s")).toMatchObject(refused("UNAUTHENTICATED", "ACCOUNT_STATE_INVALID"));
   });
 });
 
-describe("the gate", () => {
-  it("refuses requests without a token or with one it never gave", async () => {
+describe("access", () => {
+  it("requires a token that the double issued", async () => {
     expect(await call("GET", "/secrets/s", undefined, { authorization: "" })).toMatchObject(
       refused("UNAUTHENTICATED", "CREDENTIALS_MISSING"),
     );
@@ -151,7 +151,7 @@ describe("the gate", () => {
     );
   });
 
-  it("tells unknown projects, other people's projects and disabled APIs apart", async () => {
+  it("distinguishes unknown projects, foreign projects and disabled APIs", async () => {
     const other = await double.openAccount();
     expect(await call("GET", "nobody/secrets/s")).toMatchObject(refused("PERMISSION_DENIED", "CONSUMER_INVALID"));
     expect(await call("GET", `${other.projectId}/secrets/s`)).toMatchObject(
@@ -161,7 +161,7 @@ describe("the gate", () => {
     expect(await call("GET", "/secrets/s")).toMatchObject(refused("PERMISSION_DENIED", "SERVICE_DISABLED"));
   });
 
-  it("denies each RPC by its own permission, before it tells whether the object is there", async () => {
+  it("requires each RPC's own permission, before it checks that the object exists", async () => {
     await create();
     const rpcs: [string, string, string, object?][] = [
       ["secrets.create", "POST", "/secrets?secretId=s", secret],
@@ -184,14 +184,14 @@ describe("the gate", () => {
     expect(double.secrets()).toMatchObject([{ versions: [] }]);
   });
 
-  it("knows the project by its number too, and answers with the number", async () => {
+  it("accepts the project number, and answers with the number", async () => {
     await create();
     expect(await call("GET", `${double.projectNumber}/secrets/s`)).toMatchObject({
       body: { name: `projects/${double.projectNumber}/secrets/s` },
     });
   });
 
-  it("keeps the write quotas of the project and of each secret, for a minute", async () => {
+  it("enforces the write quotas of the project and of each secret per minute", async () => {
     await create();
     for (let write = 0; write < 5; write++) expect(await add()).toMatchObject({ status: 200 });
     expect(await add()).toMatchObject(refused("RESOURCE_EXHAUSTED"));
@@ -266,13 +266,13 @@ describe("requests", () => {
 });
 
 describe("secrets", () => {
-  it("are created once and hold no value before one is added", async () => {
+  it("are created once and have no value before the first version", async () => {
     await create();
     expect(await create()).toMatchObject(refused("ALREADY_EXISTS"));
     expect(await call("GET", "/secrets/s/versions/latest")).toMatchObject(refused("NOT_FOUND"));
   });
 
-  it("that are not there are not found by any RPC", async () => {
+  it("return 404 from every RPC when absent", async () => {
     for (const [method, path, body] of [
       ["GET", "/secrets/s"],
       ["DELETE", "/secrets/s"],
@@ -284,7 +284,7 @@ describe("secrets", () => {
     }
   });
 
-  it("are written with an etag only when it is the current one", async () => {
+  it("require the current etag if one is given", async () => {
     const { body } = await create();
     const patch = (etag: unknown) => call("PATCH", "/secrets/s?updateMask=labels", { labels: { a: "b" }, etag });
     expect(await patch('"0"')).toMatchObject(refused("ABORTED"));
@@ -295,7 +295,7 @@ describe("secrets", () => {
     );
   });
 
-  it("count their versions from 1, newest is latest, and begin again after a deletion", async () => {
+  it("number their versions from 1, and start again after a deletion", async () => {
     await create();
     await add("one");
     expect(await add("two")).toMatchObject({ body: { name: expect.stringMatching(/versions\/2$/), state: "ENABLED" } });
@@ -307,7 +307,7 @@ describe("secrets", () => {
     expect(await add()).toMatchObject({ body: { name: expect.stringMatching(/versions\/1$/) } });
   });
 
-  it("give a version's value only while it is enabled, and destroy it for good", async () => {
+  it("return a version's value only while it is enabled, and destroy it permanently", async () => {
     await create();
     const { body } = await add("one");
     const destroy = (etag: unknown) => call("POST", "/secrets/s/versions/1:destroy", { etag });
@@ -331,7 +331,7 @@ describe("over HTTP", () => {
     return response.json();
   };
 
-  it("an account of one's own is apart from all others", async () => {
+  it("accounts are separate", async () => {
     const own = (await control("POST", "accounts")) as OpenedAccount;
     token = (await grant({ account: own })).access_token;
     await call("POST", `${own.projectId}/secrets?secretId=mine`, secret);
@@ -350,7 +350,7 @@ describe("over HTTP", () => {
     ]);
   });
 
-  it("the log holds no value and no token", async () => {
+  it("the log has no value and no token", async () => {
     await create();
     await add("hunter2");
     const log = JSON.stringify(await control("GET", "requests"));
@@ -358,7 +358,7 @@ describe("over HTTP", () => {
     for (const part of ["hunter2", Buffer.from("hunter2").toString("base64"), token]) expect(log).not.toContain(part);
   });
 
-  it("faults happen as often as they are asked for, to the operation they name", async () => {
+  it("a fault applies to its operation for the given number of times", async () => {
     double.fault({ fault: "raw", status: 418, body: "{}", operation: "GetSecret", count: 2 });
     expect(await create()).toMatchObject({ status: 200 });
     const statuses = [];

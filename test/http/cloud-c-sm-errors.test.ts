@@ -58,7 +58,7 @@ describe("an answer", () => {
     expect(await put()).toMatchObject({ outcome: "client", code });
   });
 
-  it("names the permission that is missing", async () => {
+  it("names the missing permission", async () => {
     double.change({ deny: ["secretmanager.versions.add"] });
     expect(await put()).toMatchObject({
       code: "permission_denied",
@@ -66,7 +66,7 @@ describe("an answer", () => {
     });
   });
 
-  it("is waited for as long as RetryInfo says, else as Retry-After says, an hour at most", async () => {
+  it("is retried after RetryInfo, else Retry-After, at most an hour", async () => {
     const throttled = { fault: "error", status: "RESOURCE_EXHAUSTED", operation: "CreateSecret" } as const;
     double.fault({ ...throttled, details: [retryInfo("30s")] });
     expect(await put()).toMatchObject({ outcome: "external", code: "throttled", retryAfterMs: 30_000 });
@@ -78,7 +78,7 @@ describe("an answer", () => {
     expect(await put()).toMatchObject({ retryAfterMs: 7000 });
   });
 
-  it("without a status is judged by HTTP's", async () => {
+  it("without a status is classified by its HTTP status", async () => {
     double.fault({ fault: "raw", status: 502, body: "<html>", operation: "CreateSecret" });
     expect(await put()).toMatchObject({ outcome: "external", code: "provider_unavailable" });
     double.fault({ fault: "raw", status: 429, body: "", operation: "CreateSecret" });
@@ -87,14 +87,14 @@ describe("an answer", () => {
     expect(await put()).toMatchObject({ outcome: "client", code: "refused" });
   });
 
-  it("of success that is not the service's is 'unknown', never 'ok'", async () => {
+  it("of success from another server is 'unknown', never 'ok'", async () => {
     for (const body of ["<html>captive portal</html>", "{}", '{"name":"projects/1/secrets/other/versions/1"}']) {
       double.fault({ fault: "raw", status: 200, body, operation: "AddSecretVersion" });
       expect(await put()).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
     }
   });
 
-  it("that never comes is 'unknown' for a write and 'external' for a look", async () => {
+  it("that never arrives is 'unknown' for a write and 'external' for a read", async () => {
     double.fault({ fault: "drop", operation: "CreateSecret" });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
     double.fault({ fault: "drop", operation: "GetSecret" });
@@ -102,7 +102,7 @@ describe("an answer", () => {
     expect(inspected).toMatchObject({ outcome: "external", code: "network_error" });
   });
 
-  it("of a paused service is passed on unchanged, and nothing leaves", async () => {
+  it("while syncing is paused is the pause's error, and no request is sent", async () => {
     const paused: CallContext = {
       ...contextOf(double),
       send: sender({ deadlineMs: 5000, permit: async () => false }),
@@ -111,7 +111,7 @@ describe("an answer", () => {
     expect(double.requests()).toEqual([]);
   });
 
-  it("never makes a message repeat a value, a key, a token or the provider's words", async () => {
+  it("adds no value, key, token or provider text to the message", async () => {
     const { value } = wanted();
     const message = `Value '${value}' is bad`;
     const outcomes = [await put(withKey({ private_key: anotherKey }))];
@@ -148,14 +148,14 @@ describe("an answer", () => {
 });
 
 describe("the access token", () => {
-  it("is taken once and used for the pushes that follow", async () => {
+  it("is cached for later pushes", async () => {
     const own = await double.openAccount();
     await put(connectionOf(own));
     await put(connectionOf(own));
     expect(double.requests(own.account).filter(({ operation }) => operation === "Token")).toHaveLength(1);
   });
 
-  it("is renewed once when it ended before its time, and the push succeeds", async () => {
+  it("is renewed once when it ended early, and the push succeeds", async () => {
     await put();
     double.expireTokens();
     const before = count("Token");
@@ -163,14 +163,14 @@ describe("the access token", () => {
     expect(count("Token")).toBe(before + 1);
   });
 
-  it("is not asked for again and again when a fresh one is refused", async () => {
+  it("is not requested repeatedly when a fresh one is refused", async () => {
     const own = await double.openAccount();
     double.fault({ fault: "error", status: "UNAUTHENTICATED", operation: "CreateSecret", count: 9 }, own.account);
     expect(await put(connectionOf(own))).toMatchObject({ outcome: "client", code: "auth_failed" });
     expect(double.requests(own.account).map(({ operation }) => operation)).toEqual(["Token", "CreateSecret"]);
   });
 
-  it("of one key is not given to a connection with another key of the same account", async () => {
+  it("of one key is not used for another key of the same account", async () => {
     await put();
     expect(await put(withKey({ private_key: anotherKey }))).toMatchObject({ code: "auth_failed" });
   });
@@ -195,22 +195,22 @@ describe("the access token", () => {
       "client",
       "auth_failed",
     ],
-  ])("is not had from %s (%i)", async (_what, status, body, outcome, code) => {
+  ])("is not issued for %s (%i)", async (_what, status, body, outcome, code) => {
     const own = await double.openAccount();
     double.fault({ fault: "raw", status, body, operation: "Token" }, own.account);
     expect(await put(connectionOf(own))).toMatchObject({ outcome, code });
     expect(double.secrets(own.account)).toEqual([]);
   });
 
-  it("that was asked for without an answer changed nothing, so that is not 'unknown'", async () => {
+  it("request without an answer changed nothing, so it is not 'unknown'", async () => {
     const own = await double.openAccount();
     double.fault({ fault: "drop", operation: "Token" }, own.account);
     expect(await put(connectionOf(own))).toMatchObject({ outcome: "external", code: "network_error" });
   });
 });
 
-describe("where requests go", () => {
-  it("is Google without settings, with the project encoded", async () => {
+describe("the host of requests", () => {
+  it("is Google's by default, with the project encoded", async () => {
     const own = await double.openAccount();
     const asked: [string, RequestInit][] = [];
     const send: CallContext["send"] = async ([url, init]) => {
@@ -233,31 +233,31 @@ describe("where requests go", () => {
     expect(Object.keys(JSON.parse(String(asked[2]?.[1].body)).payload)).toEqual(["data", "dataCrc32c"]);
   });
 
-  it("is never a host that a key file names, unless the deployment names the token endpoint", async () => {
+  it("is never taken from a key file, unless the deployment allows the token endpoint", async () => {
     const connection = withKey({ token_uri: "https://tokens.example.com/token" });
     const context = { ...contextOf(double), settings: { CLOUD_C_SM_URL: double.url } };
     expect(await put(connection, context)).toMatchObject({ outcome: "client", code: "token_uri_refused" });
     expect(double.requests()).toEqual([]);
   });
 
-  it("is never plain http beyond loopback", async () => {
+  it("is never called over plain http beyond loopback", async () => {
     const settings = { ...contextOf(double).settings, CLOUD_C_SM_URL: "http://secrets.example.com" };
     expect(await put(connectionOf(double), { ...contextOf(double), settings })).toMatchObject({ code: "insecure_url" });
   });
 });
 
 describe("probe", () => {
-  it("is ok with a working key and changes nothing", async () => {
+  it("succeeds with a working key and changes nothing", async () => {
     expect(await probe()).toEqual({ outcome: "ok" });
     expect(double.secrets()).toEqual([]);
   });
 
-  it("is ok with a role that may get but not list", async () => {
+  it("succeeds with a role that may get but not list", async () => {
     double.change({ deny: ["secretmanager.secrets.list"] });
     expect(await probe()).toEqual({ outcome: "ok" });
   });
 
-  it("tells a wrong key, an unknown account and a disabled account apart", async () => {
+  it("distinguishes a wrong key, an unknown account and a disabled account", async () => {
     expect(await probe(withKey({ private_key: anotherKey }))).toMatchObject({
       ...{ outcome: "client", code: "auth_failed" },
       message: expect.stringContaining("private key"),
@@ -276,7 +276,7 @@ describe("probe", () => {
     expect(await probe(connectionOf(own))).toMatchObject({ outcome: "client", code: "account_disabled" });
   });
 
-  it("tells a disabled API, a missing project and missing permissions apart", async () => {
+  it("distinguishes a disabled API, a missing project and missing permissions", async () => {
     double.change({ apiEnabled: false });
     expect(await probe()).toMatchObject({ outcome: "client", code: "api_disabled" });
     double.change({ apiEnabled: true, projectExists: false });
@@ -299,7 +299,7 @@ describe("probe", () => {
     expect(await probe()).toMatchObject({ outcome: "client", code: "project_not_found" });
   });
 
-  it("tells a service that cannot be reached", async () => {
+  it("reports an unreachable service", async () => {
     await probe();
     double.fault({ fault: "drop", operation: "ListSecrets" });
     expect(await probe()).toMatchObject({ outcome: "external", code: "network_error" });

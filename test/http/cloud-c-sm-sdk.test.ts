@@ -59,8 +59,8 @@ const add = (text: string) => {
   return client.addSecretVersion({ parent: name(), payload: { data, dataCrc32c: crc32c(data) } });
 };
 
-describe("the vendor's client against the double", () => {
-  it("gets an access token with the assertion that its own library signs", async () => {
+describe("the vendor's client with the double", () => {
+  it("gets an access token with the assertion of its own library", async () => {
     const { credentials } = await serviceAccount().refreshAccessToken();
     expect(credentials.access_token).toMatch(/^ya29\./);
     expect(double.requests()).toMatchObject([{ operation: "Token", status: 200 }]);
@@ -100,7 +100,7 @@ describe("the vendor's client against the double", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("reads refusals as the service's: code, reason and the permission that is missing", async () => {
+  it("parses errors: code, reason and missing permission", async () => {
     await create();
     await expect(create()).rejects.toMatchObject({ code: 6 });
     await expect(client.getSecret({ name: `${parent()}/secrets/none` })).rejects.toMatchObject({ code: 5 });
@@ -114,7 +114,7 @@ describe("the vendor's client against the double", () => {
 });
 
 describe("the vendor's client and our adapter", () => {
-  it("see the same secret: what we push is what it reads", async () => {
+  it("read each other's secrets", async () => {
     const first = await cloudCSm.put(wanted({ value: "déjà" }), connectionOf(double), contextOf(double));
     const reference = first.outcome === "ok" ? first.reference : undefined;
     const [access] = await client.accessSecretVersion({ name: `${name()}/versions/latest` });
@@ -131,7 +131,7 @@ describe("the vendor's client and our adapter", () => {
     expect(Buffer.from(latest.payload?.data ?? "").toString()).toBe("two");
   });
 
-  it("put the same method, path and fields on the wire", async () => {
+  it("send the same method, path and fields", async () => {
     const wire = () =>
       double
         .requests()

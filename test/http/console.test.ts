@@ -9,7 +9,7 @@ const sources = readdirSync("console/src", { recursive: true, encoding: "utf8" }
 const read = (path: string): string => readFileSync(join("console/src", path), "utf8");
 
 describe("the console's files", () => {
-  it("are within their budget, and the same for the same sources", async () => {
+  it("are within their size budget and reproducible", async () => {
     const files = await buildAssets();
     const kib = files.reduce((sum, { gzipBytes }) => sum + gzipBytes, 0) / 1024;
     expect(kib, files.map(({ path, gzipBytes }) => `${path} ${gzipBytes}`).join("\n")).toBeLessThanOrEqual(
@@ -27,13 +27,13 @@ describe("the console's files", () => {
 });
 
 describe("the console's sources", () => {
-  it("make no HTML from strings, and keep nothing in cookies", () => {
+  it("create no HTML from strings, and use no cookies", () => {
     const sinks =
       /dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|document\.cookie|\beval\(|new Function/;
     expect(sources.filter((path) => sinks.test(read(path)))).toEqual([]);
   });
 
-  it("send requests in one place only, besides the event stream", () => {
+  it("send requests from one module only, besides the event stream", () => {
     const allowed = ["api/client.ts"];
     expect(
       sources.filter(
@@ -42,7 +42,7 @@ describe("the console's sources", () => {
     ).toEqual([]);
   });
 
-  it("have at most 350 lines a file", () => {
+  it("have at most 350 lines per file", () => {
     expect(sources.filter((path) => read(path).split("\n").length > 350)).toEqual([]);
   });
 });

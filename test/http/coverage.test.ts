@@ -10,7 +10,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const FILE = "test/workers/kv.test.ts";
 
 describe("docs/internals/coverage.md", () => {
-  it("is well formed, and every reference names a test that exists, is not skipped and, in the report, passed", () => {
+  it("is valid, and every reference names a test that exists, is not skipped and, in the report, passed", () => {
     const named = process.env["SALLYPORT_TEST_REPORT"];
     // The report of a run is written when the run ends, so in a first run there is none yet.
     const report = named !== undefined && existsSync(named) ? named : undefined;
@@ -77,7 +77,7 @@ describe("the coverage check", () => {
       expect(measureCoverage(page(row), sources(source))).toMatchObject({ problems: [], proved: 1, total: 1 });
     });
 
-    it("says which files it cites", () => {
+    it("returns the cited files", () => {
       expect([...citedFiles(page(cite("a"), "| A.y | Says y | `src/b.test.ts › b` |"))]).toEqual([
         FILE,
         "src/b.test.ts",
@@ -103,7 +103,7 @@ describe("the coverage check", () => {
       "typed › e",
       "conditional › f",
       'it\'s › "quoted"',
-    ])("finds %s", (name) => {
+    ])("finds the title %s", (name) => {
       expect(check(name, TREE)).toBeUndefined();
     });
 
@@ -119,7 +119,7 @@ describe("the coverage check", () => {
       ["a test under a title made elsewhere", "under computed"],
       ["a name that differs in case", "A"],
       ["part of a name", "outer › inner › from a"],
-    ])("does not find %s", (_, name) => {
+    ])("does not find the title %s", (_, name) => {
       expect(check(name, TREE)).toMatch(/^line 3, A\.x: no test with this name is written in the file/);
     });
 
@@ -166,7 +166,7 @@ describe("the coverage check", () => {
       expect(check("g › a", source)).toContain(`the test is marked ${flaw}`);
     });
 
-    it("takes a mark that is switched off for no mark", () => {
+    it("treats a modifier set to false as absent", () => {
       expect(check("a", "it('a', { skip: false }, f)")).toBeUndefined();
     });
   });
@@ -183,29 +183,29 @@ describe("the coverage check", () => {
       expect(check("g › a", source, { testResults: [] })).toContain("the test did not run");
     });
 
-    it("does not take the same name in another file for the test", () => {
+    it("does not accept the same name in another file", () => {
       const elsewhere = reportOf(["g", "a", "passed"]);
       for (const file of elsewhere.testResults) file.name = `agent/${FILE}`;
       expect(check("g › a", source, elsewhere)).toContain("the test did not run");
     });
 
-    it.each(["failed", "skipped", "pending", "todo"])("refuses a test that ended %s", (status) => {
+    it.each(["failed", "skipped", "pending", "todo"])("refuses a test with the result %s", (status) => {
       expect(check("g › a", source, reportOf(["g", "a", status]))).toContain(`the test ended ${status}, not passed`);
     });
 
-    it("wants a test that ran in two projects to pass in both", () => {
+    it("requires a test that ran in two projects to pass in both", () => {
       const both = reportOf(["g", "a", "passed"], ["g", "a", "skipped"]);
       expect(check("g › a", source, both)).toContain("the test ended skipped");
     });
 
-    it("wants one finished name of a table, or all of them for the title as written", () => {
+    it("accepts one formatted name of a table, or all of them for the title as written", () => {
       const mixed = reportOf(["g", "t 1", "passed"], ["g", "t 2", "failed"]);
       expect(check("g › t 1", source, mixed)).toBeUndefined();
       expect(check("g › t %s", source, mixed)).toContain("the test ended failed");
       expect(check("g › t 3", source, mixed)).toContain("the test did not run");
     });
 
-    it("counts a row with a problem neither as proved nor as open", () => {
+    it("counts a row with a problem as neither proved nor open", () => {
       const rows = page(cite("g › a"), "| A.y | Says y | open |");
       expect(measureCoverage(rows, sources(source), reportOf(["g", "a", "failed"]))).toMatchObject({
         proved: 0,
@@ -236,7 +236,7 @@ describe("the coverage check", () => {
       });
     });
 
-    it("fails when the report it is given is missing or is no report", () => {
+    it("fails when the given report is missing or invalid", () => {
       expect(command(join(root, "missing.json")).status).toBe(1);
       expect(run({}).status).toBe(1);
     });

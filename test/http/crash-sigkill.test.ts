@@ -279,7 +279,7 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-it("loses nothing that was promised and repeats nothing, however often all its processes are killed", async () => {
+it("keeps every acknowledged write and repeats no effect when all its processes are killed repeatedly", async () => {
   for (let round = 0; round < KILLS; round++) {
     if (!child) await start();
     let running = true;

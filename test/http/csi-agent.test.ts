@@ -45,7 +45,7 @@ const creation = (name: string, mountFlags: string[] = []) => ({
   topology: null,
 });
 
-it("the node's report names its CSI plugins, and tells when one goes and comes back", async () => {
+it("the node's report lists its CSI plugins, and changes when one disappears and returns", async () => {
   const { driver, service, node } = await world();
   startAgent(node.path);
   const session = await service.session();
@@ -63,7 +63,7 @@ it("the node's report names its CSI plugins, and tells when one goes and comes b
   await eventually("the plugin's return", () => healths().at(-1) === true || undefined, 20_000);
 });
 
-it("CSI plugins are reported at once though a host volume plugin hangs, in its fingerprint and in making a volume again", async () => {
+it("CSI plugins are reported at once although a host volume plugin hangs in its fingerprint or in a restore", async () => {
   const { driver, service, node } = await world();
   const csi = { mountsDir: node.at("mounts"), plugins: [{ id: PLUGIN, socket: driver.socket }] };
   const hostVolumes = { ...node.config.hostVolumes, plugins: [{ name: "hangs" }] };
@@ -96,7 +96,7 @@ const MOMENTS: [when: string, faults: (rpc: string) => Faults][] = [
 ];
 
 it.each(MOMENTS)(
-  "an agent killed %s asks again when it is back: one volume, one snapshot, nothing left of a deletion",
+  "an agent killed %s repeats its calls after a restart: one volume, one snapshot, a complete deletion",
   async (_, faults) => {
     const { driver, service, node } = await world();
     let number = 0;
@@ -141,7 +141,7 @@ it.each(MOMENTS)(
   },
 );
 
-it("secrets and mount flags are in no file, no log and no frame, though the plugin shouts them; without them nothing runs again", async () => {
+it("secrets and mount flags appear in no file, log or frame although the plugin prints them, and operations without them are not repeated", async () => {
   const { driver, service, node } = await world();
   const first = startAgent(node.path);
   const before = await service.session();

@@ -89,34 +89,31 @@ const DEATHS: [who: string, steps: readonly Rpc[], die: (node: CsiNode) => Promi
 ];
 
 describe("a claim", () => {
-  it.each(DEATHS)(
-    "is taken and given back once though the %s dies in the middle of a step of that",
-    async (who, steps, die) => {
-      const node = await world.csiNode(`claim-${who}`);
-      const use = await new Use(node).prepare();
-      const dieIn = async (rpc: Rpc, status: string) => {
-        node.driver.misbehave({ calls: { [rpc]: { delayMs: 700 } } });
-        await use.report(status);
-        await isCalled(node, rpc);
-        await sleep(Math.random() * 900);
-        await die(node);
-        node.driver.misbehave({});
-      };
-      for (const rpc of steps) {
-        const isTaking = TAKING.some((step) => step === rpc);
-        if (isTaking) await dieIn(rpc, "running");
-        else await use.report("running");
-        await use.expectTaken();
-        if (isTaking) await use.report("complete");
-        else await dieIn(rpc, "complete");
-        await use.expectFree();
-        await node.isReady();
-      }
-      await use.remove();
-    },
-  );
+  it.each(DEATHS)("is taken and released once when the %s crashes during a step", async (who, steps, die) => {
+    const node = await world.csiNode(`claim-${who}`);
+    const use = await new Use(node).prepare();
+    const dieIn = async (rpc: Rpc, status: string) => {
+      node.driver.misbehave({ calls: { [rpc]: { delayMs: 700 } } });
+      await use.report(status);
+      await isCalled(node, rpc);
+      await sleep(Math.random() * 900);
+      await die(node);
+      node.driver.misbehave({});
+    };
+    for (const rpc of steps) {
+      const isTaking = TAKING.some((step) => step === rpc);
+      if (isTaking) await dieIn(rpc, "running");
+      else await use.report("running");
+      await use.expectTaken();
+      if (isTaking) await use.report("complete");
+      else await dieIn(rpc, "complete");
+      await use.expectFree();
+      await node.isReady();
+    }
+    await use.remove();
+  });
 
-  it("whose plugin refuses for a while says why meanwhile, and goes on by itself", async () => {
+  it("whose plugin refuses temporarily shows the reason, and continues automatically", async () => {
     const node = await world.csiNode("claim-refused");
     const use = await new Use(node).prepare();
     const refuses = (rpc: Rpc) => node.driver.misbehave({ calls: { [rpc]: { fail: { code: 13, times: 2 } } } });
@@ -138,7 +135,7 @@ describe("a claim", () => {
     await use.remove();
   });
 
-  it("on a volume whose disk has grown, but not its file system on the node, owes that until it is done", async () => {
+  it("on a volume whose file system has not grown on the node has the expansion pending until it is done", async () => {
     const node = await world.csiNode("claim-grows");
     const use = await new Use(node).prepare();
     await use.report("running");
@@ -163,7 +160,7 @@ describe("a claim", () => {
     await use.remove();
   });
 
-  it("on a node that is purged is given back by the plugin's controller elsewhere, once its allocation is lost", async () => {
+  it("on a purged node is released by the plugin's controller on another node, once its allocation is lost", async () => {
     const elsewhere = await world.csiNode("claim-purged", { roles: ["controller"] });
     const node = await world.csiNode("claim-purged", { beside: elsewhere });
     const use = await new Use(node).prepare();

@@ -61,7 +61,7 @@ describe("a plugin", () => {
     ["in the middle of deleting a volume", "DeleteVolume", { crashAtStep: 2 }],
     ["in the middle of making a snapshot", "CreateSnapshot", { crashAtStep: 3 }],
   ];
-  it.each(part(deaths, 1, 2))("that dies %s and comes back does it once", async (_how, deed, faults) => {
+  it.each(part(deaths, 1, 2))("that crashes %s and restarts has one effect", async (_how, deed, faults) => {
     const node = await world.csiNode("dies");
     await prepare(deed, "dies", "dies");
     node.driver.misbehave(faults);
@@ -75,7 +75,7 @@ describe("a plugin", () => {
     await clear(node);
   });
 
-  it("that is frozen is waited for, and acts once after it resumes", async () => {
+  it("that is frozen is awaited, and has one effect after it resumes", async () => {
     const node = await world.csiNode("frozen");
     await world.made({ ID: "frozen-1", Name: "frozen-1", PluginID: "frozen" });
     node.driver.signal("SIGSTOP");
@@ -87,7 +87,7 @@ describe("a plugin", () => {
     await clear(node);
   });
 
-  it("that is busy for a while is asked until it is not, and does it once", async () => {
+  it("that is busy is called again until it succeeds, with one effect", async () => {
     const node = await world.csiNode("storm");
     for (const [deed, code, times] of [
       ["CreateVolume", 10, 4],
@@ -103,7 +103,7 @@ describe("a plugin", () => {
     }
   });
 
-  it("whose snapshot takes a while is asked until it is ready; it is one snapshot", async () => {
+  it("whose snapshot takes time is polled until it is ready, with one snapshot", async () => {
     const node = await world.csiNode("slow");
     await world.made({ ID: "slow-1", Name: "slow-1", PluginID: "slow" });
     node.driver.misbehave({ snapshotReadyAfterMs: 1_500 });
@@ -136,7 +136,7 @@ const MOMENTS: Record<string, (rpc: Rpc) => Faults> = {
 
 describe("an agent", () => {
   it.each(Object.entries(MOMENTS))(
-    "that dies %s goes on when it is back: everything is done once",
+    "that crashes %s continues after its restart: every effect happens once",
     async (_, faults) => {
       const node = await world.csiNode("agent");
       for (const deed of Object.keys(DEEDS) as Deed[]) {
@@ -195,7 +195,7 @@ describe("a plugin with two controllers", () => {
     ["controller", (node) => node.driver.kill()],
     ["agent", (node) => node.kill()],
   ];
-  it.each(part(ways, 1, 2))("does everything once though the %s that was asked dies for good", async (_who, kill) => {
+  it.each(part(ways, 1, 2))("has every effect once when the called %s crashes permanently", async (_who, kill) => {
     const one = await world.csiNode("pair");
     const other = await world.csiNode("pair", { beside: one });
     for (const deed of ["CreateVolume", "DeleteVolume"] as const) {

@@ -20,7 +20,7 @@ const externalIds = (answer: Answer): string[] =>
 const snapshotIds = (answer: Answer): string[] => answer.body.Snapshots.map(({ ID }: { ID: string }) => ID);
 
 describe("a volume of a plugin", () => {
-  it("is made at its provider, read, made larger, kept as what it is, and deleted there", async () => {
+  it("is created at its provider, read, expanded, keeps its identity, and is deleted there", async () => {
     const { driver, record } = await world.csiNode("life");
     const made = await world.made({ ID: "life-1", Name: "one", PluginID: "life", RequestedCapacityMin: 1000 });
     expect(driver.directories("volumes")).toEqual([made.ExternalID]);
@@ -51,7 +51,7 @@ describe("a volume of a plugin", () => {
     expect((await world.ask("DELETE", "/v1/volume/csi/life-1/delete")).status).toBe(404);
   });
 
-  it("is registered only where it is: the node that is named validates it; deregistered, it stays", async () => {
+  it("is validated on the named node when it is registered, and stays at the provider when deregistered", async () => {
     const node = await world.csiNode("known");
     const { volume } = await new RawClient(node.driver.socket).call("CreateVolume", creation("there"));
     const externalId = volume?.volumeId ?? "";
@@ -73,7 +73,7 @@ describe("a volume of a plugin", () => {
     expect(node.driver.directories("volumes")).toEqual([externalId]);
   });
 
-  it("goes neither from the service nor from its provider while an allocation runs that asked for it, force or not", async () => {
+  it("is deleted neither here nor at its provider while an allocation uses it, with or without force", async () => {
     const node = await world.csiNode("used");
     const { ExternalID } = await world.made({ ID: "used-1", Name: "used-1", PluginID: "used" });
     const uses = (status: string) => allocation(allocationId(1), "used-job", node.id, status);
@@ -94,7 +94,7 @@ describe("a volume of a plugin", () => {
     expect(node.driver.directories("volumes")).toEqual([ExternalID]);
   });
 
-  it("passes its secrets to its plugin only: they are in no answer, log, or file", async () => {
+  it("passes its secrets to its plugin only: they appear in no answer, log or file", async () => {
     const [kept, given, flag] = ["CANARY-kept-5e1c", "CANARY-given-77b0", "FLAG-2a"];
     const node = await world.csiNode("secret");
     node.driver.misbehave({ leakSecrets: true, requireSecret: { name: "token", value: kept } });
@@ -141,7 +141,7 @@ describe("a volume of a plugin", () => {
 });
 
 describe("a claim on a volume", () => {
-  it("is taken for an allocation that is reported, which finds the volume at a path, and passes on when that ends", async () => {
+  it("is taken for a reported allocation, publishes the volume at a path, and is released when the allocation ends", async () => {
     const one = await world.csiNode("claim");
     const other = await world.csiNode("claim", { beside: one });
     one.driver.misbehave({});
@@ -186,7 +186,7 @@ describe("a claim on a volume", () => {
 });
 
 describe("the list of volumes", () => {
-  it("shows each kind by itself, by prefix of plugin and node, by filter, in pages, and tells of changes", async () => {
+  it("is separate by type, filtered by plugin and node prefix and by expression, paged, and supports blocking", async () => {
     const node = await world.csiNode("ab12");
     for (const number of [1, 2, 3, 4, 5]) {
       const size = { RequestedCapacityMin: number * 1000 };
@@ -240,8 +240,8 @@ describe("the list of volumes", () => {
   });
 });
 
-describe("what the provider has", () => {
-  it("is listed in the plugin's pages by the plugin's own token, unregistered volumes included", async () => {
+describe("the external list", () => {
+  it("has the plugin's pages and tokens, unregistered volumes included", async () => {
     const { driver } = await world.csiNode("outside");
     const client = new RawClient(driver.socket);
     const made: string[] = [];
@@ -273,7 +273,7 @@ describe("what the provider has", () => {
 });
 
 describe("a snapshot", () => {
-  it("is made of a volume, listed in pages, made into a volume again like a clone, and deleted", async () => {
+  it("is created from a volume, listed in pages, restored and cloned to volumes, and deleted", async () => {
     const { driver } = await world.csiNode("snap");
     const source = await world.made({ ID: "snap-1", Name: "snap-1", PluginID: "snap", RequestedCapacityMin: 4096 });
     writeFileSync(`${driver.data(source.ExternalID)}/file`, "as it was");
@@ -382,22 +382,19 @@ describe("a plugin", () => {
       { ...able, Name: "", RequestedCapacityMin: 2 ** 32 },
       "expand is not implemented by this controller plugin",
     ],
-  ])(
-    "that cannot do what is asked for (%s, %i) is not asked: %s %s",
-    async (_lacks, number, method, path, body, says) => {
-      const { driver, id } = await world.csiNode("able", { faults: { withoutControllerRpcs: [number] } });
-      const { volume } = await new RawClient(driver.socket).call("CreateVolume", creation("able"));
-      const external = { ExternalID: volume?.volumeId, NodeID: id };
-      expect((await world.ask("PUT", "/v1/volume/csi/able-1", { ...able, Name: "", ...external })).status).toBe(200);
-      driver.misbehave({ withoutControllerRpcs: [number] });
-      expect(refusal(await world.ask(method, path, body))).toEqual([501, expect.stringContaining(says)]);
-      expect(driver.allCalls()).toEqual([]);
-      expect(driver.directories("volumes")).toEqual([external.ExternalID]);
-      expect((await world.ask("DELETE", "/v1/volume/csi/able-1")).status).toBe(200);
-    },
-  );
+  ])("without the capability (%s, %i) is not called: %s %s", async (_lacks, number, method, path, body, says) => {
+    const { driver, id } = await world.csiNode("able", { faults: { withoutControllerRpcs: [number] } });
+    const { volume } = await new RawClient(driver.socket).call("CreateVolume", creation("able"));
+    const external = { ExternalID: volume?.volumeId, NodeID: id };
+    expect((await world.ask("PUT", "/v1/volume/csi/able-1", { ...able, Name: "", ...external })).status).toBe(200);
+    driver.misbehave({ withoutControllerRpcs: [number] });
+    expect(refusal(await world.ask(method, path, body))).toEqual([501, expect.stringContaining(says)]);
+    expect(driver.allCalls()).toEqual([]);
+    expect(driver.directories("volumes")).toEqual([external.ExternalID]);
+    expect((await world.ask("DELETE", "/v1/volume/csi/able-1")).status).toBe(200);
+  });
 
-  it("is there while a node declares it, counts who is well, and without a healthy controller nothing is asked of it", async () => {
+  it("is listed while a node reports it, counts its healthy instances, and is not called without a healthy controller", async () => {
     const first = await world.csiNode("seen");
     const second = await world.csiNode("seen", { beside: first, roles: ["node"] });
     const mine = async () => {
@@ -431,7 +428,7 @@ describe("a plugin", () => {
     expect((await world.make({ ID: "seen-2", Name: "seen-2", PluginID: "seen" })).status).toBe(200);
   });
 
-  it("makes volumes only where it is, and shows where they can be used", async () => {
+  it("creates volumes only in its topology, and returns where they can be used", async () => {
     const node = await world.csiNode("zones", { env: { CSI_DIR_TOPOLOGY: "zone=a,rack=r1" } });
     const inZone = (zone: string) => ({ RequestedTopologies: { Required: [{ Segments: { zone } }] } });
     const elsewhere = await world.make({ ID: "zones-1", Name: "zones-1", PluginID: "zones", ...inZone("b") });

@@ -58,7 +58,7 @@ async function volumeFor(node: CsiNode) {
 const isCalled = ({ driver, log }: CsiNode, rpc: Rpc) =>
   vi.waitFor(() => expect(driver.calls(rpc), log).toBeGreaterThan(0), PATIENT);
 
-it("an allocation finds its volume again when its node's machine has started again", async () => {
+it("an allocation has its volume published again after its node has rebooted", async () => {
   const node = await world.csiNode("reboot");
   const volume = await volumeFor(node);
   await volume.is("running");
@@ -76,7 +76,7 @@ it("an allocation finds its volume again when its node's machine has started aga
   await volume.goes();
 });
 
-it("a claim is taken and given back once though its plugin is busy, in use, away or frozen meanwhile", async () => {
+it("a claim is taken and released once although its plugin is busy, in use, away or frozen meanwhile", async () => {
   const node = await world.csiNode("moody");
   const volume = await volumeFor(node);
   const fail = (code: number, times: number) => ({ fail: { code, times } });
@@ -103,7 +103,7 @@ it("a claim is taken and given back once though its plugin is busy, in use, away
   await volume.goes();
 });
 
-it("a claim proceeds when the results of its steps are lost on the line", async () => {
+it("a claim proceeds when the results of its steps are lost in transit", async () => {
   const node = await world.csiNode("unheard");
   const volume = await volumeFor(node);
   for (const [rpc, status, isSo] of [
@@ -122,7 +122,7 @@ it("a claim proceeds when the results of its steps are lost on the line", async 
   await volume.goes();
 });
 
-it("a claim is taken and given back by the other controller when the one that was asked dies for good", async () => {
+it("a claim is taken and released by another controller when the called one crashes permanently", async () => {
   const one = await world.csiNode("twins", { roles: ["controller"] });
   const other = await world.csiNode("twins", { beside: one, roles: ["controller"] });
   const node = await world.csiNode("twins", { beside: one, roles: ["node"] });
@@ -146,7 +146,7 @@ it("a claim is taken and given back by the other controller when the one that wa
   await volume.goes();
 });
 
-it("an agent does not hold up its plugin for a volume that is in use elsewhere", () => {
+it("a volume in use on another node does not block the agent's plugin", () => {
   const tries = (rpc: Rpc) => [1, 2, 3, 4, 5, 6].filter((times) => pauseAfter(9, times, retriesOf(rpc)) !== undefined);
   expect([tries("ControllerPublishVolume"), tries("CreateVolume")]).toEqual([[1, 2, 3, 4], []]);
 });

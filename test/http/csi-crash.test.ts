@@ -43,7 +43,7 @@ const removeAll = async (client: RawClient) => {
 const idOf = async (client: RawClient, name = "v") =>
   (await client.call("CreateVolume", creation(name))).volume?.volumeId ?? "";
 
-it("a creation that was cut off anywhere and is repeated makes one whole volume", async () => {
+it("a repeated creation after a crash at any point yields one complete volume", async () => {
   const steps = await afterEachStep(
     removeAll,
     (client) => client.call("CreateVolume", creation("v")),
@@ -59,7 +59,7 @@ it("a creation that was cut off anywhere and is repeated makes one whole volume"
   expect(steps).toBeGreaterThanOrEqual(5);
 });
 
-it("a deletion that was cut off anywhere and is repeated leaves nothing, and its name is free", async () => {
+it("a repeated deletion after a crash at any point leaves nothing, and the name is free", async () => {
   let id = "";
   const steps = await afterEachStep(
     async (client) => {
@@ -77,7 +77,7 @@ it("a deletion that was cut off anywhere and is repeated leaves nothing, and its
   expect(steps).toBeGreaterThanOrEqual(3);
 });
 
-it("a snapshot that was cut off anywhere and is repeated is one, with all of its content", async () => {
+it("a repeated snapshot after a crash at any point is one snapshot with its whole content", async () => {
   let id = "";
   const snapshot = (client: RawClient) => client.call("CreateSnapshot", { sourceVolumeId: id, name: "s" });
   const steps = await afterEachStep(
@@ -98,7 +98,7 @@ it("a snapshot that was cut off anywhere and is repeated is one, with all of its
   expect(steps).toBeGreaterThanOrEqual(5);
 });
 
-it("an expansion or a publication that was cut off anywhere has happened when it is repeated, and not halfway before", async () => {
+it("an expansion or publication is complete after a repeat, and never partial before", async () => {
   let id = "";
   const change = async (client: RawClient) => {
     await client.call("ControllerExpandVolume", { volumeId: id, capacityRange: { requiredBytes: String(2 ** 40) } });

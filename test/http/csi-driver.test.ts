@@ -22,7 +22,7 @@ async function served(env?: Record<string, string>) {
   return { driver, client, create };
 }
 
-it("a driver says who it is, that it is ready, and what it can do", async () => {
+it("returns its identity, readiness and capabilities", async () => {
   const { client } = await served({ CSI_DIR_TOPOLOGY: "zone=a,rack=1", CSI_DIR_MAX_VOLUMES: "7" });
   expect(await client.call("GetPluginInfo")).toEqual({
     name: "csi-dir.sallyport",
@@ -47,7 +47,7 @@ it("a driver says who it is, that it is ready, and what it can do", async () => 
   });
 });
 
-it("a volume is a directory; making it again gives the same one, and something else under its name is refused", async () => {
+it("creates a directory per volume, is idempotent, and refuses different settings under the same name", async () => {
   const { driver, client, create } = await served();
   const request = { capacityRange: { requiredBytes: String(2 * GIB) }, parameters: { tier: "fast" } };
   const volume = await create("one", request);
@@ -102,7 +102,7 @@ const REFUSED: [what: string, code: string, request: RequestDraft<"CreateVolume"
   ["content of nothing", "INVALID_ARGUMENT", creation("x", { volumeContentSource: {} })],
 ];
 
-it("a volume that cannot be is refused with the code that says why, and nothing is made", async () => {
+it("refuses an impossible volume with the matching status code, and creates nothing", async () => {
   const { driver, client } = await served({ CSI_DIR_CAPACITY: String(4 * GIB), CSI_DIR_TOPOLOGY: "zone=a" });
   for (const [what, code, request] of REFUSED) {
     expect(await client.code("CreateVolume", request), what).toBe(code);
@@ -110,7 +110,7 @@ it("a volume that cannot be is refused with the code that says why, and nothing 
   }
 });
 
-it("clones, snapshots and volumes made of them have the content of their source at that time", async () => {
+it("clones, snapshots and restored volumes have the content of their source at that time", async () => {
   const { driver, client, create } = await served();
   const source = await create("source", { capacityRange: { requiredBytes: String(GIB) } });
   const write = (id: string, text: string) => writeFileSync(join(driver.data(id), "file"), text);
@@ -140,7 +140,7 @@ it("clones, snapshots and volumes made of them have the content of their source 
   expect(await client.code("DeleteSnapshot")).toBe("INVALID_ARGUMENT");
 });
 
-it("pages neither lose nor repeat a volume, also when volumes come and go between them", async () => {
+it("pages neither lose nor repeat a volume while volumes are created and deleted", async () => {
   const { client, create } = await served();
   const ids: string[] = [];
   for (let number = 0; number < 5; number++) ids.push((await create(`v${number}`)).volumeId);
@@ -156,7 +156,7 @@ it("pages neither lose nor repeat a volume, also when volumes come and go betwee
   expect(await client.code("ListVolumes", { maxEntries: -1 })).toBe("INVALID_ARGUMENT");
 });
 
-it("snapshots are listed in pages, by source and by id", async () => {
+it("lists snapshots in pages, by source and by id", async () => {
   const { client, create } = await served();
   const [a, b] = [await create("a"), await create("b")];
   const ids: string[] = [];
@@ -179,7 +179,7 @@ it("snapshots are listed in pages, by source and by id", async () => {
   expect((await list({ snapshotId: ids[2] ?? "", sourceVolumeId: a.volumeId })).ids).toEqual([]);
 });
 
-it("a volume grows and never shrinks, and its nodes are told to follow when there are any", async () => {
+it("expands a volume and never shrinks it, and requests node expansion when it is published", async () => {
   const { client, create } = await served({ CSI_DIR_CAPACITY: String(8 * GIB) });
   const { volumeId } = await create("v", { capacityRange: { requiredBytes: String(2 * GIB) } });
   const expand = (requiredBytes: number, limitBytes = 0) =>
@@ -200,7 +200,7 @@ it("a volume grows and never shrinks, and its nodes are told to follow when ther
   expect(await code({ volumeId: "vol-none", capacityRange: { requiredBytes: "1" } })).toBe("NOT_FOUND");
 });
 
-it("a volume goes through its whole life on a node, and each step may be repeated", async () => {
+it("a volume passes through all node steps, and each step is idempotent", async () => {
   const { driver, client, create } = await served();
   const { volumeId, volumeContext } = await create("v");
   const [staging, target] = [driver.place("staging"), driver.place("target")];
@@ -240,7 +240,7 @@ it("a volume goes through its whole life on a node, and each step may be repeate
   expect((await create("v")).volumeId).not.toBe(volumeId);
 });
 
-it("access that contradicts what is published is refused", async () => {
+it("refuses access that conflicts with existing publications", async () => {
   const { client, driver, create } = await served();
   const { volumeId } = await create("v");
   const attach = { volumeId, nodeId: "node-1", volumeCapability: MOUNT };
@@ -298,7 +298,7 @@ it("answers NOT_FOUND for statistics and growth of an unknown volume or path, wh
   }
 });
 
-it("validation confirms what can be had, and says why for what cannot", async () => {
+it("validation confirms supported capabilities, and explains others", async () => {
   const { client, create } = await served();
   const { volumeId, volumeContext } = await create("v", { parameters: { a: "1" } });
   const validate = (change: RequestDraft<"ValidateVolumeCapabilities">) =>
@@ -318,7 +318,7 @@ it("validation confirms what can be had, and says why for what cannot", async ()
   expect(await client.code("ValidateVolumeCapabilities", request)).toBe("NOT_FOUND");
 });
 
-it("calls about one volume are aborted while another is at it, also by another process; other volumes go on", async () => {
+it("aborts a concurrent call for the same volume, also from another process, and serves other volumes", async () => {
   const { driver, client, create } = await served();
   const { volumeId } = await create("v");
   const other = await create("other");
@@ -335,7 +335,7 @@ it("calls about one volume are aborted while another is at it, also by another p
   expect(await client.code("DeleteVolume", { volumeId })).toBe("OK");
 });
 
-it("a role that is not served is not there", async () => {
+it("a service that is not configured is unimplemented", async () => {
   const { client } = await served({ CSI_DIR_ROLES: "node" });
   expect(await client.code("ControllerGetCapabilities")).toBe("UNIMPLEMENTED");
   expect((await client.call("GetPluginCapabilities")).capabilities.map(({ service }) => service?.type)).toEqual([
@@ -344,7 +344,7 @@ it("a role that is not served is not there", async () => {
   expect((await client.call("NodeGetCapabilities")).capabilities.length).toBe(Object.keys(NODE_RPC).length - 1);
 });
 
-it("the bundle is the whole driver in one file; it replaces a dead socket, but not one that is served", async () => {
+it("the bundle is one file; it replaces a stale socket, but not a served one", async () => {
   execFileSync(process.execPath, ["packages/csi-dir/build.ts"], { stdio: "pipe" });
   const driver = await startDriver();
   const env = { CSI_ENDPOINT: `unix://${driver.socket}`, CSI_DIR_ROOT: driver.root };

@@ -52,7 +52,7 @@ const creation = (name: string) => ({
   topology: null,
 });
 
-it("a volume's whole life: created, expanded, snapshotted, listed, published, used, detached, deleted", async () => {
+it("creates, expands, snapshots, lists, publishes, uses, detaches and deletes a volume", async () => {
   const { driver, run, made } = await world({ CSI_DIR_TOPOLOGY: "zone=a" });
   const volume = await made("v", { capacityMin: GIB, topology: { required: [{ zone: "a" }], preferred: [] } });
   const { externalId, context } = volume;
@@ -154,7 +154,7 @@ const CODES: [keyof typeof status, string, "failed" | "unknown", tries: number][
   ["UNAVAILABLE", "unavailable", "unknown", 3],
 ];
 
-it("each code with which a plugin ends a creation has its kind, its certainty and its number of tries", async () => {
+it("maps each status code of a creation to a kind, an outcome and a number of attempts", async () => {
   const { driver, create } = await world();
   for (const [name, kind, outcome, tries] of CODES) {
     driver.misbehave({ calls: { CreateVolume: { fail: { code: status[name], times: 99, message: "because" } } } });
@@ -169,7 +169,7 @@ it("each code with which a plugin ends a creation has its kind, its certainty an
   }
 });
 
-it("storms of ABORTED and UNAVAILABLE are waited out, and make one volume", async () => {
+it("retries ABORTED and UNAVAILABLE, and creates one volume", async () => {
   const { driver, create, run } = await world();
   driver.misbehave({ calls: { CreateVolume: { fail: { code: status.ABORTED, times: 5 } } } });
   const volume = await create("v");
@@ -195,7 +195,7 @@ it("storms of ABORTED and UNAVAILABLE are waited out, and make one volume", asyn
   expect(expansion).toMatchObject({ ok: false, kind: "conflict", outcome: "unknown" });
 });
 
-it("lists are joined from pages, keep what a plugin adds unasked, and refuse a bad token", async () => {
+it("lists are joined from pages, keep fields that a plugin adds, and refuse an invalid token", async () => {
   const { driver, run, made } = await world();
   for (const name of ["a", "b", "c", "d"]) await made(name);
   const ids = driver.directories("volumes");
@@ -211,7 +211,7 @@ it("lists are joined from pages, keep what a plugin adds unasked, and refuse a b
   expect(driver.calls("ListVolumes")).toBe(2);
 });
 
-it("a snapshot that is not ready is asked for again until it is", async () => {
+it("polls a snapshot until it is ready", async () => {
   const { driver, run, made } = await world();
   const { externalId } = await made("v");
   driver.misbehave({ snapshotReadyAfterMs: 700 });
@@ -228,7 +228,7 @@ it("a snapshot that is not ready is asked for again until it is", async () => {
   expect(driver.directories("snapshots").length).toBe(2);
 });
 
-it("a plugin that confirms nothing and says nothing has not refused; one that says why has", async () => {
+it("treats an unconfirmed capability without a message as accepted, and with a message as refused", async () => {
   const { driver, run, made } = await world();
   const { externalId, context } = await made("v");
   const validate = (attachmentMode: string) =>
@@ -252,7 +252,7 @@ it("a plugin that confirms nothing and says nothing has not refused; one that sa
   });
 });
 
-it("an answer that is no answer is the plugin's fault, and what it has done is in doubt", async () => {
+it("a malformed answer is a plugin error with an unknown outcome", async () => {
   const { driver, create } = await world();
   driver.misbehave({ contextBytes: 5_000 });
   expect(await create("v")).toMatchObject({ ok: false, kind: "plugin", outcome: "unknown" });
@@ -263,7 +263,7 @@ it("an answer that is no answer is the plugin's fault, and what it has done is i
   expect(driver.directories("volumes").length).toBe(1);
 });
 
-it("a plugin killed in the middle of a call leaves its outcome in doubt; restarted on the same path, it makes one volume", async () => {
+it("a plugin killed during a call has an unknown outcome, and creates one volume after it restarts at the same path", async () => {
   const { driver, create, run } = await world();
   driver.misbehave({ calls: { CreateVolume: { crash: "after" } } });
   expect(await create("v")).toMatchObject({ ok: false, kind: "unavailable", outcome: "unknown" });
@@ -283,7 +283,7 @@ it("a plugin killed in the middle of a call leaves its outcome in doubt; restart
   expect(await run("csi.controller.delete", { externalId: id ?? "" })).toEqual({ ok: true });
 });
 
-it("a frozen plugin is given up at the deadline and goes on when it thaws; others wait no longer than they may", async () => {
+it("a frozen plugin times out at the deadline and continues when it resumes; others are not delayed beyond their limits", async () => {
   const { driver, create, run, made } = await world();
   const { externalId } = await made("w");
   driver.signal("SIGSTOP");
@@ -302,7 +302,7 @@ it("a frozen plugin is given up at the deadline and goes on when it thaws; other
   );
 });
 
-it("what the configuration does not name is not asked", async () => {
+it("a plugin that is not configured is not called", async () => {
   const driver = await startDriver();
   const { run, csi } = csiOf(driver, { roles: ["node"] });
   driver.misbehave({});
@@ -315,7 +315,7 @@ it("what the configuration does not name is not asked", async () => {
   expect(csi.reported.CSIControllerPlugins).toEqual({});
 });
 
-it("secrets reach the plugin with every call that takes them", async () => {
+it("secrets are passed with every call that accepts them", async () => {
   const { driver, run, create } = await world();
   driver.misbehave({ requireSecret: { name: "token", value: "s3cr3t-value" } });
   const how = { secrets: { token: "s3cr3t-value" } };
@@ -353,7 +353,7 @@ it("secrets reach the plugin with every call that takes them", async () => {
   expect(answers.map(({ ok }) => ok)).toEqual(answers.map(() => true));
 });
 
-it("a plugin is reported as it is: not there, there, not ready, gone, back; what was known of it is kept", async () => {
+it("reports a plugin as missing, present, not ready, gone or back, and keeps its last known details", async () => {
   const driver = await startDriver({ CSI_DIR_TOPOLOGY: "zone=a", CSI_DIR_MAX_VOLUMES: "9" });
   await driver.kill();
   const { csi } = csiOf(driver);

@@ -49,7 +49,7 @@ async function served(mode: number): Promise<string> {
   return socket;
 }
 
-it("names a socket that is missing, and one on which no plugin listens", async () => {
+it("reports a missing socket, and one without a listening plugin", async () => {
   const socket = place();
   expect(await obstacleAt(socket)).toBe(`there is no socket at ${socket} (ENOENT)`);
   writeFileSync(socket, "");
@@ -57,7 +57,7 @@ it("names a socket that is missing, and one on which no plugin listens", async (
   expect(await obstacleAt(await served(0o755))).toBeNull();
 });
 
-it("names the permission that is missing, with the owner and mode of the socket and the agent's user", async () => {
+it("reports a missing permission with the socket's owner and mode and the agent's user", async () => {
   // Without root, the socket of the own user is closed instead.
   const socket = await served(isRoot ? 0o755 : 0o000);
   const answer = askedByAnotherUser(socket);
@@ -66,7 +66,7 @@ it("names the permission that is missing, with the owner and mode of the socket 
   expect(answer).toContain(`the agent runs as uid ${isRoot ? ANOTHER_USER : process.getuid?.()}`);
 });
 
-it.runIf(isRoot)("connects to a socket of root with the one capability of the drop-in", async () => {
+it.runIf(isRoot)("connects to root's socket with the single capability of the systemd drop-in", async () => {
   const conf = readFileSync("agent/sallyport-agent-csi.conf", "utf8");
   const settings = conf.split("\n").filter((line) => /^[A-Z]/.test(line));
   expect(settings).toEqual(["AmbientCapabilities=CAP_DAC_OVERRIDE", "CapabilityBoundingSet=CAP_DAC_OVERRIDE"]);

@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 
 describe("put", () => {
-  it("looks before it creates, and marks what it creates", async () => {
+  it("reads before it creates a variable, and marks it", async () => {
     const done = await at.put({}, at.connection("preview", "production"));
     expect(done).toEqual(ok);
     expect(at.operations()).toEqual(["ListVariables", "CreateVariables"]);
@@ -28,7 +28,7 @@ describe("put", () => {
     expect(referenceOf(done)).toBe(`${id} ${updatedAt} encrypted preview,production`);
   });
 
-  it("changes a variable it remembers in one call, and hands back its new time", async () => {
+  it("updates a recorded variable in one call, and returns its new time", async () => {
     const first = referenceOf(await at.put());
     const second = await at.put({ reference: first, value: "two" });
     expect(at.operations().slice(2)).toEqual(["EditVariable"]);
@@ -37,7 +37,7 @@ describe("put", () => {
     expect(idOf(referenceOf(second))).toBe(idOf(first));
   });
 
-  it("forgets a variable that was deleted and makes a new one", async () => {
+  it("drops a recorded variable that was deleted, and creates another", async () => {
     const reference = referenceOf(await at.put());
     at.humanRemoves(idOf(reference));
     expect(await at.put({ reference })).toEqual(ok);
@@ -45,13 +45,13 @@ describe("put", () => {
     expect(at.shapes()).toEqual([["DB", "production", value]]);
   });
 
-  it("without a reference finds its own variable and makes no second one", async () => {
+  it("finds its own variable without a reference, and creates no second one", async () => {
     await at.put();
     expect(await at.put({ value: "two" })).toEqual(ok);
     expect(at.shapes()).toEqual([["DB", "production", "two"]]);
   });
 
-  it("takes the environments away that the connection lost, and adds those it gained", async () => {
+  it("removes environments that the connection lost, and adds new ones", async () => {
     const reference = referenceOf(await at.put({}, at.connection("preview", "production")));
     const moved = await at.put({ reference }, at.connection("preview"));
     expect(at.shapes()).toEqual([["DB", "preview", value]]);
@@ -71,7 +71,7 @@ describe("put", () => {
     ]);
   });
 
-  it("gives a variable that was renamed or moved to a branch its name and all branches back", async () => {
+  it("restores the name and environments of a variable that was renamed or moved to a branch", async () => {
     const reference = referenceOf(await at.put({}, at.connection("preview")));
     const id = idOf(reference);
     at.humanEdits(id, { key: "RENAMED" });
@@ -82,7 +82,7 @@ describe("put", () => {
     expect(at.secrets()).toMatchObject([{ id, gitBranch: null }]);
   });
 
-  it("never leaves a value readable in a plain variable", async () => {
+  it("leaves no value readable in a plain variable", async () => {
     const id = at.human({ type: "plain", target: ["production"] });
     await at.put();
     expect(at.secrets()).toMatchObject([{ id, type: "encrypted", value }]);
@@ -91,7 +91,7 @@ describe("put", () => {
     expect(at.secrets()).toMatchObject([{ id, type: "encrypted", value }]);
   });
 
-  it("writes into sensitive variables, also where the team makes all of them sensitive", async () => {
+  it("writes sensitive variables, also where the team's policy makes all of them sensitive", async () => {
     at = new Fixture(double, { sensitivePolicy: true });
     const reference = referenceOf(await at.put());
     expect(reference).toContain(" sensitive ");
@@ -112,7 +112,7 @@ describe("put", () => {
     expect(at.secrets().filter(({ key }) => key === "DB")).toMatchObject([{ value: "two" }]);
   });
 
-  it("uses the team, and says so when the team is missing", async () => {
+  it("uses the team, and reports a missing team", async () => {
     const ofTeam = { ...at.connection(), project_id: at.account.teamProjectId, team_id: at.account.teamId };
     expect(await at.put({}, ofTeam)).toEqual(ok);
     expect(at.secrets()).toMatchObject([{ projectId: at.account.teamProjectId }]);
@@ -136,36 +136,39 @@ describe("put", () => {
     ["an empty value", { value: "" }, "value_empty"],
     ["a reserved name", { name: "VERCEL_URL" }, "name_invalid"],
     ["values that are too large together", { value: "v".repeat(65_536) }, "value_too_large"],
-  ])("tells what the provider refuses: %s", async (_what, changed, code) => {
+  ])("returns the provider's refusal: %s", async (_what, changed, code) => {
     expect(await at.put(changed)).toMatchObject({ outcome: "client", code });
   });
 
-  it("tells when the project is full", async () => {
+  it("reports a full project", async () => {
     at = new Fixture(double, { maxVariables: 1 });
     at.human({ key: "A", target: ["production"] });
     expect(await at.put()).toMatchObject({ outcome: "client", code: "quota_exceeded" });
   });
 });
 
-describe("replace, with records made by people", () => {
-  it.each(["conflict", "take"] as const)("takes only our environments from a wider one (upsert: %s)", async (how) => {
-    at = new Fixture(double, { upsertOverlap: how });
-    const id = at.human({ target: ["production", "preview"], comment: "keep" });
-    await at.put();
-    expect(at.secrets()).toMatchObject([
-      { id, target: ["preview"], value: "theirs", comment: "keep" },
-      { target: ["production"], value },
-    ]);
-  });
+describe("replace, with variables of other writers", () => {
+  it.each(["conflict", "take"] as const)(
+    "removes only our environments from a variable with more (upsert: %s)",
+    async (how) => {
+      at = new Fixture(double, { upsertOverlap: how });
+      const id = at.human({ target: ["production", "preview"], comment: "keep" });
+      await at.put();
+      expect(at.secrets()).toMatchObject([
+        { id, target: ["preview"], value: "theirs", comment: "keep" },
+        { target: ["production"], value },
+      ]);
+    },
+  );
 
-  it("takes over one whose environments are all ours, and ends the others", async () => {
+  it("adopts a variable whose environments are all ours, and removes the others", async () => {
     at.human({ target: ["production"] });
     at.human({ target: ["preview"] });
     await at.put({}, at.connection("preview", "production"));
     expect(at.secrets()).toMatchObject([{ target: ["preview", "production"], value, comment: marked }]);
   });
 
-  it("leaves records for one branch and for custom environments alone", async () => {
+  it("leaves variables for one branch and for custom environments", async () => {
     at.human({ target: ["preview"], gitBranch: "main" });
     at.human({ target: ["preview"], customEnvironmentIds: ["env_staging"], value: "staging" });
     await at.put({}, at.connection("preview"));
@@ -176,14 +179,14 @@ describe("replace, with records made by people", () => {
     ]);
   });
 
-  it("makes room when a person has put a record where the connection moves to", async () => {
+  it("takes over an environment that the connection gains and another writer's variable has", async () => {
     const reference = referenceOf(await at.put());
     at.human({ target: ["preview"] });
     expect(await at.put({ reference }, at.connection("preview", "production"))).toEqual(ok);
     expect(at.shapes()).toEqual([["DB", "preview,production", value]]);
   });
 
-  it("a refused value takes nothing from anybody", async () => {
+  it("changes no other variable when the value is refused", async () => {
     at.human({ target: ["production", "preview"] });
     const before = at.shapes();
     expect(await at.put({ value: "" })).toMatchObject({ code: "value_empty" });
@@ -194,7 +197,7 @@ describe("replace, with records made by people", () => {
     expect(at.shapes()).toEqual(both);
   });
 
-  it("looks again when a record appears between the look and the write", async () => {
+  it("reads again when a variable appears between read and write", async () => {
     at.fault({ fault: "error", status: 403, code: "ENV_ALREADY_EXISTS", operation: "CreateVariables" });
     expect(await at.put()).toEqual(ok);
     at.fault({ fault: "error", status: 409, code: "env_already_exists", operation: "EditVariable" });
@@ -208,7 +211,7 @@ describe("replace, with records made by people", () => {
     expect(await at.put()).toMatchObject({ outcome: "external", code: "contended" });
   });
 
-  it("writes in place what the token may not see, and says so when that is not possible", async () => {
+  it("updates a variable that the token cannot see in place, and reports when that is impossible", async () => {
     at = new Fixture(double, {}, { hidesProduction: true });
     const id = at.human({ target: ["production"] });
     expect(await at.put()).toEqual(ok);
@@ -217,7 +220,7 @@ describe("replace, with records made by people", () => {
     expect(await at.put()).toMatchObject({ outcome: "client", code: "already_exists" });
   });
 
-  it("reads a collision from an answer of 201 too", async () => {
+  it("detects a collision in an answer with status 201", async () => {
     at = new Fixture(double, { conflictsAs: "failed" }, { hidesProduction: true });
     at.human({ target: ["production", "preview"] });
     const refused = await at.put();
@@ -227,14 +230,14 @@ describe("replace, with records made by people", () => {
 });
 
 describe("update policies", () => {
-  it("if-not-exists leaves what is there, in whole or in part, and says so", async () => {
+  it("if-not-exists leaves a variable in any of the environments, and reports that", async () => {
     at.human({ target: ["production", "preview"] });
     const before = at.secrets();
     expect(await at.put({ updatePolicy: "if-not-exists" })).toEqual({ outcome: "ok", left: true });
     expect(at.secrets()).toEqual(before);
   });
 
-  it("if-not-exists creates what is not there, and knows its own work again when the answer was lost", async () => {
+  it("if-not-exists creates an absent variable, and recognises its own after a lost answer", async () => {
     at.fault({ fault: "apply-then-drop", operation: "CreateVariables" });
     expect(await at.put({ updatePolicy: "if-not-exists" })).toMatchObject({ outcome: "unknown" });
     expect(await at.put({ updatePolicy: "if-not-exists" })).toEqual(ok);
@@ -243,14 +246,14 @@ describe("update policies", () => {
     expect(at.shapes()).toEqual([["DB", "production", value]]);
   });
 
-  it("if-not-exists leaves what the token may not see", async () => {
+  it("if-not-exists leaves a variable that the token cannot see", async () => {
     at = new Fixture(double, {}, { hidesProduction: true });
     at.human({ target: ["production"] });
     expect(await at.put({ updatePolicy: "if-not-exists" })).toEqual({ outcome: "ok", left: true });
     expect(at.shapes()).toEqual([["DB", "production", "theirs"]]);
   });
 
-  it("owned-only touches nothing without the marker, seen or not", async () => {
+  it("owned-only leaves variables without the marker, visible to the token or not", async () => {
     at.human({ target: ["production", "preview"] });
     expect(await at.put({ updatePolicy: "owned-only" })).toMatchObject({ outcome: "client", code: "not_owned" });
     expect(at.shapes()).toEqual([["DB", "production,preview", "theirs"]]);
@@ -260,7 +263,7 @@ describe("update policies", () => {
     expect(at.shapes()).toEqual([["DB", "production", "theirs"]]);
   });
 
-  it("owned-only writes a variable for as long as it carries the marker", async () => {
+  it("owned-only writes a variable while it has the marker", async () => {
     const reference = referenceOf(await at.put({ updatePolicy: "owned-only" }));
     const second = await at.put({ updatePolicy: "owned-only", reference, value: "two" });
     expect(at.shapes()).toEqual([["DB", "production", "two"]]);
@@ -271,7 +274,7 @@ describe("update policies", () => {
   });
 });
 
-describe("repeating a put whose answer was lost", () => {
+describe("a put repeated after a lost answer", () => {
   it.each(["CreateVariables", "EditVariable"] as const)(
     "at %s ends with one variable and the newest value",
     async (lost) => {
@@ -288,7 +291,7 @@ describe("repeating a put whose answer was lost", () => {
     [2, "RemoveVariable", 0],
     [3, "RemoveVariable", 1],
     [4, "EditVariable", 1],
-  ])("at write %i of a takeover ends like one that was not disturbed", async (_write, operation, before) => {
+  ])("at write %i of a takeover has the same result as without the loss", async (_write, operation, before) => {
     for (const target of ["production", "preview", "development"]) at.human({ target: [target] });
     const all = at.connection("development", "preview", "production");
     if (before > 0) at.fault({ fault: "delay", ms: 0, operation });
@@ -298,7 +301,7 @@ describe("repeating a put whose answer was lost", () => {
     expect(at.shapes()).toEqual([["DB", "development,preview,production", value]]);
   });
 
-  it("between taking an environment and writing it ends with both in place", async () => {
+  it("between removing an environment from another variable and writing it ends with both in place", async () => {
     at.human({ target: ["production", "preview"] });
     at.fault({ fault: "drop", operation: "CreateVariables" });
     expect(await at.put()).toMatchObject({ outcome: "unknown" });

@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 
 describe("remove", () => {
-  it("deletes what was written, and what is gone already is fine", async () => {
+  it("deletes the written variable, and succeeds for an absent one", async () => {
     const reference = referenceOf(await at.put());
     expect(await at.remove(reference)).toEqual({ outcome: "ok" });
     expect(at.shapes()).toEqual([]);
@@ -26,13 +26,13 @@ describe("remove", () => {
     expect(await at.remove(null)).toEqual({ outcome: "ok" });
   });
 
-  it("is fine too when it goes in between", async () => {
+  it("succeeds when the variable disappears meanwhile", async () => {
     const reference = referenceOf(await at.put());
     at.fault({ fault: "error", status: 404, code: "not_found", operation: "RemoveVariable" });
     expect(await at.remove(reference)).toEqual({ outcome: "ok" });
   });
 
-  it("finds the variable without a reference, and after another writer renamed it", async () => {
+  it("finds the variable without a reference, and after another writer has renamed it", async () => {
     const reference = referenceOf(await at.put());
     expect(await at.remove(null)).toEqual({ outcome: "ok" });
     expect(at.shapes()).toEqual([]);
@@ -42,7 +42,7 @@ describe("remove", () => {
     expect(at.shapes()).toEqual([]);
   });
 
-  it("leaves what a person's record says for other environments", async () => {
+  it("keeps another writer's values for other environments", async () => {
     at.human({ target: ["production", "preview"] });
     at.human({ target: ["development"], customEnvironmentIds: ["env_staging"] });
     expect(await at.remove(null, false, at.connection("development", "production"))).toEqual({ outcome: "ok" });
@@ -52,14 +52,14 @@ describe("remove", () => {
     ]);
   });
 
-  it("leaves the environments that a person added, and takes those that we wrote and the connection lost", async () => {
+  it("keeps environments that another writer added, and removes those that the connection lost", async () => {
     const reference = referenceOf(await at.put({}, at.connection("preview", "production")));
     at.humanEdits(idOf(reference), { target: ["development", "preview", "production"] });
     expect(await at.remove(reference)).toEqual({ outcome: "ok" });
     expect(at.shapes()).toEqual([["DB", "development", value]]);
   });
 
-  it("with ownedOnly leaves alone what does not carry the marker", async () => {
+  it("with ownedOnly leaves variables without the marker", async () => {
     at.human({ target: ["production"] });
     expect(await at.remove(null, true)).toEqual({ outcome: "ok" });
     expect(at.shapes()).toEqual([["DB", "production", "theirs"]]);
@@ -68,7 +68,7 @@ describe("remove", () => {
     expect(at.shapes()).toEqual([]);
   });
 
-  it("removes by id what the token may not see, and does not claim more than it knows", async () => {
+  it("removes variables that the token cannot see by id, and reports only confirmed removals", async () => {
     at = new Fixture(double, {}, { hidesProduction: true });
     const reference = referenceOf(await at.put());
     expect(await at.remove(null)).toMatchObject({ outcome: "client", code: "permission_denied" });
@@ -77,13 +77,13 @@ describe("remove", () => {
     expect(at.shapes()).toEqual([]);
   });
 
-  it("does not take an unknown project for a removed variable", async () => {
+  it("does not treat an unknown project as a removed variable", async () => {
     const reference = referenceOf(await at.put());
     const elsewhere = { ...at.connection(), team_id: at.account.teamId };
     expect(await at.remove(reference, false, elsewhere)).toMatchObject({ outcome: "client", code: "not_found" });
   });
 
-  it("whose answer was lost can be repeated", async () => {
+  it("can be repeated after a lost answer", async () => {
     const reference = referenceOf(await at.put());
     at.fault({ fault: "apply-then-drop", operation: "RemoveVariable" });
     expect(await at.remove(reference)).toMatchObject({ outcome: "unknown" });
@@ -92,7 +92,7 @@ describe("remove", () => {
 });
 
 describe("inspect", () => {
-  it("tells unchanged, changed, present and absent apart", async () => {
+  it("distinguishes unchanged, changed, present and absent", async () => {
     expect(await at.inspect(null)).toEqual({ outcome: "ok", state: "absent", owned: null });
     const reference = referenceOf(await at.put());
     expect(await at.inspect(reference)).toEqual({ outcome: "ok", state: "unchanged", owned: true });
@@ -108,14 +108,14 @@ describe("inspect", () => {
     expect(await at.inspect(reference)).toEqual({ outcome: "ok", state: "changed", owned: false });
   });
 
-  it("reads the list only, never a value", async () => {
+  it("reads the list only, and no value", async () => {
     const reference = referenceOf(await at.put());
     await at.inspect(reference);
     expect(at.operations().slice(2)).toEqual(["ListVariables"]);
     expect(double.requests(at.account.id).at(-1)?.target).not.toContain("decrypt");
   });
 
-  it("does not call absent what the token may not see", async () => {
+  it("does not report a variable that the token cannot see as absent", async () => {
     at = new Fixture(double, {}, { hidesProduction: true });
     await at.put();
     expect(await at.inspect(null)).toMatchObject({ outcome: "client", code: "permission_denied" });
@@ -124,14 +124,14 @@ describe("inspect", () => {
 });
 
 describe("probe", () => {
-  it("is content with a token that reaches the project, and changes nothing", async () => {
+  it("succeeds with a token that reaches the project, and changes nothing", async () => {
     expect(await at.probe()).toEqual({ outcome: "ok" });
     const ofTeam = { ...at.connection(), project_id: at.account.teamProjectId, team_id: at.account.teamId };
     expect(await at.probe(ofTeam)).toEqual({ outcome: "ok" });
     expect(at.operations().filter((one) => !/^(Get|List)/.test(one))).toEqual([]);
   });
 
-  it("tells a wrong token, missing access and an unknown project or wrong team apart", async () => {
+  it("distinguishes a wrong token, missing access, an unknown project and a wrong team", async () => {
     const good = at.connection();
     expect(await at.probe({ ...good, access_token: "nobody" })).toMatchObject({
       outcome: "client",
@@ -144,7 +144,7 @@ describe("probe", () => {
     expect(await at.probe()).toMatchObject({ outcome: "client", code: "permission_denied" });
   });
 
-  it("asks for the account when a refusal does not say what is wrong", async () => {
+  it("reads the account when an error names no cause", async () => {
     const refusal = { fault: "error", status: 403, code: "forbidden" } as const;
     at.fault({ ...refusal, operation: "GetProject" });
     at.fault({ ...refusal, operation: "GetUser" });
@@ -176,14 +176,14 @@ describe("errors", () => {
     expect(await at.put()).toMatchObject({ outcome, code: own });
   });
 
-  it("a write without the right to it is refused", async () => {
+  it("a write without permission is refused", async () => {
     at = new Fixture(double, {}, { readOnly: true });
     expect(await at.put()).toMatchObject({ outcome: "client", code: "permission_denied" });
     at = new Fixture(double);
     expect(await at.put({}, { ...at.connection(), access_token: "nobody" })).toMatchObject({ code: "auth_failed" });
   });
 
-  it("a real limit is 'throttled' with the wait until it is lifted", async () => {
+  it("a rate limit is 'throttled' with the remaining wait", async () => {
     at = new Fixture(double, { perMinute: 1 });
     await at.put();
     const refused = await at.put();
@@ -200,7 +200,7 @@ describe("errors", () => {
     ["the body, milliseconds", { fields: { limit: { reset: 9, resetMs: 1_040_500 } } }, 40_500],
     ["at most an hour", { fields: { limit: { resetMs: 999_999_999 } } }, 3_600_000],
     ["nothing when it has passed", { fields: { limit: { resetMs: 5 } } }, 0],
-  ])("the wait comes from %s", async (_what, how, retryAfterMs) => {
+  ])("the wait is that of %s", async (_what, how, retryAfterMs) => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(1_000_000);
     try {
       at.fault({ fault: "error", status: 429, code: "rate_limited", ...how });
@@ -210,7 +210,7 @@ describe("errors", () => {
     }
   });
 
-  it("an unreadable success is never 'ok': unknown for a write, external for a look", async () => {
+  it("an unreadable success is 'unknown' for a write and 'external' for a read, never 'ok'", async () => {
     const page = { fault: "raw", status: 200, body: "<html>captive portal</html>" } as const;
     at.fault({ ...page, operation: "ListVariables" });
     expect(await at.put()).toMatchObject({ outcome: "external", code: "unreadable_answer" });
@@ -227,7 +227,7 @@ describe("errors", () => {
     expect(await at.remove(reference), "answered 204").toEqual({ outcome: "ok" });
   });
 
-  it("no answer is 'unknown' for a write and 'external' for a look, which has changed nothing", async () => {
+  it("a missing answer is 'unknown' for a write and 'external' for a read", async () => {
     at.fault({ fault: "drop", operation: "ListVariables" });
     expect(await at.put()).toMatchObject({ outcome: "external", code: "network_error" });
     at.fault({ fault: "drop", operation: "CreateVariables" });
@@ -239,7 +239,7 @@ describe("errors", () => {
     await vi.waitFor(() => expect(at.shapes()).toEqual([["DB", "production", "late"]]));
   });
 
-  it("a pause is passed on unchanged", async () => {
+  it("the error of a pause is returned unchanged", async () => {
     const paused = failure("external", "paused", "Syncing is paused.");
     const context: CallContext = { settings: {}, send: async () => ({ ok: false, outcome: paused }) };
     const reference = "id 1 encrypted production";
@@ -251,7 +251,7 @@ describe("errors", () => {
     expect(await deployProject.probe(at.connection(), context)).toEqual(paused);
   });
 
-  it("never repeat a value, a token or a text of the provider", async () => {
+  it("contain no value, token or text of the provider", async () => {
     const message = `the value ${value} is wrong`;
     const outcomes: unknown[] = [await at.put({ value: "v".repeat(70_000) })];
     for (const code of ["bad_request", value, `${value}_ERROR`, "ENV_CONFLICT", "forbidden"]) {

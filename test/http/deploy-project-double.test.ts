@@ -49,7 +49,7 @@ const edit = (id: string, body: unknown) => send("PATCH", path("v9", `/${id}`), 
 const refused = (status: number, code: string) => ({ status, body: { error: { code, message: expect.any(String) } } });
 
 describe("tokens", () => {
-  it("refuses no token, an unknown one, and another scheme", async () => {
+  it("refuses a missing token, an unknown one, and another scheme", async () => {
     expect(await create({}, "", { token: null })).toMatchObject({
       status: 403,
       body: { error: { missingToken: true } },
@@ -62,7 +62,7 @@ describe("tokens", () => {
     expect(await create({}, "", basic)).toMatchObject(refused(403, "forbidden"));
   });
 
-  it("refuses another team, another project, and writing where only reading is allowed", async () => {
+  it("refuses another team, another project, and writes with read-only access", async () => {
     const team = `?teamId=${account.teamId}`;
     double.addToken({ token: "of-team", teamId: account.teamId }, account.id);
     double.addToken({ token: "of-project", projectIds: ["prj_x"] }, account.id);
@@ -78,7 +78,7 @@ describe("tokens", () => {
     expect(await send("GET", `${ofTeam}?teamId=team_x`)).toMatchObject(refused(403, "forbidden"));
   });
 
-  it("shows nothing of one account to another", async () => {
+  it("separates accounts", async () => {
     await create();
     const other = double.open();
     expect(await send("GET", path("v10"), undefined, { token: other.accessToken })).toMatchObject(
@@ -89,7 +89,7 @@ describe("tokens", () => {
   });
 });
 
-describe("the envelope", () => {
+describe("a request", () => {
   it.each([
     ["POST", "v9", "", 404],
     ["PUT", "v10", "", 404],
@@ -103,7 +103,7 @@ describe("the envelope", () => {
     expect(double.secrets(account.id)).toEqual([]);
   });
 
-  it("refuses another content type, a body that is no JSON, and a body where none belongs", async () => {
+  it("refuses another content type, a body that is not JSON, and an unexpected body", async () => {
     const headers = { "content-type": "text/plain" };
     expect(await create({}, "", { headers })).toMatchObject(refused(415, "unsupported_media_type"));
     expect(await create({}, "", { raw: "{" })).toMatchObject(refused(400, "bad_request"));
@@ -139,7 +139,7 @@ describe("the rules of a variable", () => {
     expect(double.secrets(account.id)).toEqual([]);
   });
 
-  it("counts the bytes and the number of all variables of an environment", async () => {
+  it("limits the bytes and the number of all variables of an environment", async () => {
     account = double.open({ maxVariables: 2 });
     await create({ key: "A", value: "v".repeat(40_000) });
     expect(await create({ key: "B", value: "v".repeat(30_000) })).toMatchObject(refused(400, "VALUE_INVALID_LENGTH"));
@@ -150,7 +150,7 @@ describe("the rules of a variable", () => {
     expect(await edit(other, { target: ["production"] })).toMatchObject(refused(400, "MAX_ENVS_EXCEEDED"));
   });
 
-  it("keeps them in a change, where the name and type of a sensitive variable stand fast", async () => {
+  it("apply to updates; the name and type of a sensitive variable are immutable", async () => {
     const id = await created({ type: "sensitive" });
     for (const change of [{ key: "DB" }, { type: "sensitive" }, { type: "encrypted" }, { target: ["development"] }]) {
       expect(await edit(id, change)).toMatchObject(refused(400, "BAD_REQUEST"));
@@ -163,7 +163,7 @@ describe("the rules of a variable", () => {
 });
 
 describe("collisions", () => {
-  it("refuses the same name for an environment twice, but not for a branch or another environment", async () => {
+  it("refuses the same name in an environment twice, but not in a branch or another environment", async () => {
     const id = await created({ target: ["production", "preview"] });
     expect(await create()).toMatchObject({
       status: 403,
@@ -174,7 +174,7 @@ describe("collisions", () => {
     expect(await edit(other, { target: ["preview"] })).toMatchObject(refused(403, "ENV_ALREADY_EXISTS"));
   });
 
-  it("with upsert changes a variable with equal environments in place, and no other", async () => {
+  it("with upsert updates a variable with equal environments in place, and no other", async () => {
     const id = await created();
     const changed = await create({ value: "two" }, "?upsert=true");
     expect(changed).toMatchObject({ status: 201, body: { created: { id }, failed: [] } });
@@ -183,14 +183,14 @@ describe("collisions", () => {
     expect(wider).toMatchObject(refused(400, "ENV_CONFLICT"));
   });
 
-  it("with upsert and the other reading rewrites what overlaps", async () => {
+  it("with upsert in overlap mode rewrites overlapping variables", async () => {
     account = double.open({ upsertOverlap: "take" });
     const id = await created({ target: ["production", "preview"] });
     expect(await create({ value: "two" }, "?upsert=true")).toMatchObject({ status: 201 });
     expect(double.secrets(account.id)).toMatchObject([{ id, value: "two", target: ["production"] }]);
   });
 
-  it("of several tells which were created and which failed, with status 201", async () => {
+  it("of several variables are reported as created and failed, with status 201", async () => {
     await create();
     const several = await send("POST", path("v10"), [variable(), variable({ key: "OTHER" })]);
     expect(several).toMatchObject({
@@ -206,7 +206,7 @@ describe("collisions", () => {
 });
 
 describe("reading", () => {
-  it("shows a value only where it may be read", async () => {
+  it("shows a value only where it is readable", async () => {
     const ids = { sensitive: "", plain: "", encrypted: "" };
     for (const type of ["sensitive", "plain", "encrypted"] as const) ids[type] = await created({ key: type, type });
     const values = async (query: string) =>
@@ -216,7 +216,7 @@ describe("reading", () => {
     expect(await send("GET", path("v1", `/${ids.sensitive}`))).toMatchObject({ body: { value: "" } });
   });
 
-  it("comes in pages, or whole with the number of those that are hidden", async () => {
+  it("is paged, or complete with the number of hidden variables", async () => {
     double.addToken({ token: "half", hidesProduction: true }, account.id);
     await create();
     const hidden = await send("GET", path("v10"), undefined, { token: "half" });
@@ -229,14 +229,14 @@ describe("reading", () => {
     expect(second.body).toMatchObject({ envs: [{ key: "A" }], pagination: { next: null } });
   });
 
-  it("ends with a 404 after a deletion", async () => {
+  it("returns 404 after a deletion", async () => {
     const id = await created();
     expect(await send("DELETE", path("v9", `/${id}`))).toMatchObject({ status: 200, body: { id } });
     expect(await send("DELETE", path("v9", `/${id}`))).toMatchObject(refused(404, "not_found"));
   });
 });
 
-it("limits each operation per minute, and says when it is over", async () => {
+it("limits each operation per minute, and returns the time of the reset", async () => {
   account = double.open({ perMinute: 1 });
   expect((await create()).headers.get("x-ratelimit-remaining")).toBe("0");
   const limited = await create({ key: "OTHER" });
@@ -249,7 +249,7 @@ it("limits each operation per minute, and says when it is over", async () => {
   expect(await create({ key: "OTHER" })).toMatchObject({ status: 201 });
 });
 
-it("is driven over HTTP: accounts, faults, calls, secrets, requests", async () => {
+it("is controlled over HTTP: accounts, faults, calls, secrets, requests", async () => {
   const control = async (method: string, name: string, body?: unknown) => {
     const response = await fetch(`${double.url}/_double/${name}`, { method, body: body ? JSON.stringify(body) : null });
     return response.json();

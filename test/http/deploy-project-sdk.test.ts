@@ -42,8 +42,8 @@ const variable: CreateProjectEnv11 & CreateProjectEnv21 = {
   ...{ key: "K", value: "V", type: "sensitive", target: ["production"], comment: "c" },
 };
 
-describe("the vendor's client against the double", () => {
-  it("goes through the life of a variable", async () => {
+describe("the vendor's client with the double", () => {
+  it("creates, updates, reads and deletes a variable", async () => {
     const created = await projectsCreateProjectEnv(client, { ...project(), upsert: "true", requestBody: [variable] });
     expect(created.value).toMatchObject({ created: [{ key: "K", target: ["production"] }], failed: [] });
     const [{ id } = { id: "" }] = at.secrets();
@@ -56,7 +56,7 @@ describe("the vendor's client against the double", () => {
     expect(at.secrets()).toEqual([]);
   });
 
-  it("reads one variable that was created alone, and those that failed beside others", async () => {
+  it("reads a variable that was created alone, and failures within a batch", async () => {
     const requestBody: CreateProjectEnv11 = { ...variable, type: "encrypted" };
     const alone = await projectsCreateProjectEnv(client, { ...project(), requestBody });
     expect(alone.value).toMatchObject({ created: { key: "K", type: "encrypted" }, failed: [] });
@@ -82,7 +82,7 @@ describe("the vendor's client against the double", () => {
     expect(read.value).toMatchObject({ id: at.account.teamProjectId, accountId: at.account.teamId });
   });
 
-  it("understands refusals", async () => {
+  it("parses errors", async () => {
     const missing = await projectsEditProjectEnv(client, { ...project(), id: "none", requestBody: { value: "2" } });
     expect(missing.error).toMatchObject({ statusCode: 404 });
     const stranger = new VercelCore({ serverURL: double.url, bearerToken: "wrong" });
@@ -107,7 +107,7 @@ describe("our adapter's traffic against the vendor's schemas", () => {
     return { seen, send };
   }
 
-  it("every body that is sent and answered is one that the vendor's models know", async () => {
+  it("every request and response body matches the vendor's models", async () => {
     const context = at.context();
     const { seen, send } = recorder(context.send);
     const recorded = { ...context, send };
@@ -126,7 +126,7 @@ describe("our adapter's traffic against the vendor's schemas", () => {
     expect(seen.map(({ method }) => method)).toEqual(["GET", "POST", "PATCH", "GET", "PATCH", "DELETE", "PATCH"]);
   });
 
-  it("requests look like the ones that the vendor's client sends", async () => {
+  it("requests equal those of the vendor's client", async () => {
     const context = at.context();
     const { seen, send } = recorder(context.send);
     const to = { ...at.connection(), project_id: at.account.teamProjectId, team_id: at.account.teamId };

@@ -38,23 +38,23 @@ async function sh(commands: readonly string[], env: Record<string, string>): Pro
 
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
-describe("what is deployed", () => {
+describe("the deployed bundle", () => {
   let built: Bundle;
   beforeAll(async () => {
     built = await bundle(dir);
   }, 120_000);
 
-  it("is within its budget, without an account or a network", () => {
+  it("is within its size budget, built without an account or network", () => {
     expect(built.gzipKib, described(built)).toBeLessThanOrEqual(BUDGET_KIB);
     expect(described(built).split("\n")).toHaveLength(11);
   });
 
-  it("starts within its budget, with room for the suites that run beside this one", { timeout: 120_000 }, async () => {
+  it("starts within its time budget, with a margin for concurrent suites", { timeout: 120_000 }, async () => {
     const budgetMs = 4 * STARTUP_MS;
     expect(await fastestStartup(built, budgetMs), described(built)).toBeLessThanOrEqual(budgetMs);
   });
 
-  it("is not deployed with a database that is only there locally", () => {
+  it("is not deployed with a database that exists only locally", () => {
     expect(obstacles([{ binding: "LISTINGS", database_id: "00000000-0000-0000-0000-000000000001" }])).toEqual([
       "wrangler.toml: the database LISTINGS needs the id that `wrangler d1 create` has printed.",
     ]);
@@ -63,7 +63,7 @@ describe("what is deployed", () => {
   });
 });
 
-describe("what is deployed, running", () => {
+describe("the deployed bundle, running", () => {
   // As wrangler.toml says, it is minified here as it is there: classes and functions have lost their names.
   const harness = createTestHarness({ workers: [{ configPath: "./wrangler.toml", secrets: SECRETS }] });
   let base = "";
@@ -75,7 +75,9 @@ describe("what is deployed, running", () => {
   }, 120_000);
   afterAll(() => harness.close());
 
-  it("gives its first token and passes the smoke check, by the commands of the page", { timeout: 60_000 }, async () => {
+  it("returns the first token and passes the smoke check, by the commands of the page", {
+    timeout: 60_000,
+  }, async () => {
     const firstToken = commandsOf("First token").filter((line) => !line.startsWith("export SALLYPORT_ADDR"));
     const said = await sh([...firstToken, "echo $SALLYPORT_TOKEN", ...commandsOf("Smoke check")], {
       ...{ SALLYPORT_ADDR: base, BOOTSTRAP_SECRET: SECRETS.BOOTSTRAP_SECRET },
@@ -92,7 +94,7 @@ describe("what is deployed, running", () => {
       expect(said).toContain(part);
   });
 
-  it("tells every kind of refusal apart without the names of its classes", async () => {
+  it("distinguishes every refusal without class names, which minification changes", async () => {
     const refusals = [
       ["/v1/secret/data/a", 404, '{"errors":['],
       ["/v1/nodes?filter=Name%20==", 400, "filter"],
@@ -105,7 +107,7 @@ describe("what is deployed, running", () => {
     }
   });
 
-  it("serves the files beside it", async () => {
+  it("serves its static files", async () => {
     for (const [path, file] of [
       ["/v1/openapi.json", "docs/openapi.json"],
       ["/docs", "docs/openapi.html"],
@@ -115,7 +117,7 @@ describe("what is deployed, running", () => {
 });
 
 describe("docs/operate/deploy.md", () => {
-  it("makes everything that wrangler.toml binds", () => {
+  it("creates every resource that wrangler.toml binds", () => {
     const made = [...page.matchAll(/npx wrangler (?:d1|queues|r2 bucket) create ([\w-]+)/g)].map(([, name]) => name);
     const { producers = [], consumers = [] } = config.queues;
     const bound = [
@@ -127,7 +129,7 @@ describe("docs/operate/deploy.md", () => {
     expect(new Set(made)).toEqual(new Set(bound));
   });
 
-  it("makes every secret that is required, and names no setting that is not read", () => {
+  it("creates every required secret, and names only settings that are read", () => {
     const made = commandsOf("Secrets").flatMap((line) => /"(\w+)=" \+/.exec(line)?.[1] ?? []);
     expect(made).toEqual(expect.arrayContaining([...(config.secrets?.required ?? []), "BOOTSTRAP_SECRET"]));
     const named = [...page.matchAll(/`((?:[A-Z]+_)+[A-Z]+)`/g)].map(([, name = ""]) => name);
@@ -135,7 +137,7 @@ describe("docs/operate/deploy.md", () => {
     expect([...made, ...named].filter((name) => ![...WORKER_SETTINGS, ...others].includes(name))).toEqual([]);
   });
 
-  it("names only documents that are there", () => {
+  it("links only to existing documents", () => {
     const links = [...page.matchAll(/\]\(([\w./-]+\.(?:md|yml|json|toml))/g)].map(([, link = ""]) => link);
     for (const link of links) expect(() => readFileSync(join("docs/operate", link)), link).not.toThrow();
   });

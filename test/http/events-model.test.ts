@@ -340,7 +340,7 @@ async function round(seed: number): Promise<string> {
 }
 
 it(
-  "every reader gets each line that is for it once, in order, and none that is not, whatever dies and whoever changes rights",
+  "every reader gets each of its lines once and in order, and no other line, under crashes and changes of rights",
   async () => {
     const end = Date.now() + seconds * 1_000;
     for (let seed = firstSeed; seed === firstSeed || Date.now() < end; seed++) {

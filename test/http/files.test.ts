@@ -24,21 +24,21 @@ function write(name: string, content: string | Uint8Array): string {
 
 const keys = () => localFiles(files).map(({ key }) => key);
 
-it("a folder that is absent or empty has no files and no version", () => {
+it("an absent or empty folder has no files and no version", () => {
   expect(keys()).toEqual([]);
   mkdirSync(join(files, "team-a"), { recursive: true });
   expect(keys()).toEqual([]);
   expect(filesVersion(localFiles(files))).toBeUndefined();
 });
 
-it("every regular file counts, at any depth, under its path in the folder", () => {
+it("lists every regular file at any depth under its path in the folder", () => {
   write("gcp.json", "1");
   write("team-a/sub/gcp.json", "2");
   write(".hidden", "");
   expect(keys()).toEqual([".hidden", "gcp.json", "team-a/sub/gcp.json"]);
 });
 
-it("a link counts when it leads to a file in the folder, and never when it leads out of it", () => {
+it("follows links inside the folder only", () => {
   writeFileSync(join(dir, "outside"), "secret");
   mkdirSync(join(dir, "files-too"));
   writeFileSync(join(dir, "files-too/x"), "secret");
@@ -52,14 +52,14 @@ it("a link counts when it leads to a file in the folder, and never when it leads
   expect(keys()).toEqual(["..data/gcp.json", "gcp.json"]);
 });
 
-it("a file of 1 MiB is taken, one byte more is refused with its name", () => {
+it("accepts a file of 1 MiB, and refuses one byte more with its name", () => {
   const path = write("big", new Uint8Array(1_048_576));
   expect(keys()).toEqual(["big"]);
   write("big", new Uint8Array(1_048_577));
   expect(() => localFiles(files)).toThrow(new Refusal(`${path} has 1048577 bytes; at most 1 MiB is taken.`));
 });
 
-it("a path that is too long for a key is refused", () => {
+it("refuses a path above the length of a key", () => {
   const segment = `${"d".repeat(127)}/`;
   write(`${segment.repeat(7)}${"f".repeat(128)}`, "");
   expect(keys()).toHaveLength(1);
@@ -67,13 +67,13 @@ it("a path that is too long for a key is refused", () => {
   expect(() => localFiles(files)).toThrow("a path there may have at most 1024 bytes.");
 });
 
-it("a folder that is none is refused in one sentence", () => {
+it("refuses a path that is not a folder with one sentence", () => {
   writeFileSync(files, "");
   expect(() => localFiles(files)).toThrow(Refusal);
   expect(() => localFiles(files)).toThrow(`${files} cannot be read: `);
 });
 
-it("any change of a name or a content is another version", () => {
+it("the version changes with any name or content", () => {
   const versions = new Set([filesVersion(localFiles(files))]);
   const note = () => versions.add(filesVersion(localFiles(files)));
   write("a", "1");
@@ -90,7 +90,7 @@ it("any change of a name or a content is another version", () => {
   expect(versions.size).toBe(4);
 });
 
-it("the bucket follows the folder, and keeps what has not changed as it is", async () => {
+it("updates only changed files in the bucket", async () => {
   const said = [vi.spyOn(process.stdout, "write"), vi.spyOn(process.stderr, "write")];
   const data = join(dir, "state");
   const held = () =>
@@ -128,7 +128,7 @@ it("the bucket follows the folder, and keeps what has not changed as it is", asy
   for (const stream of said) expect(stream.mock.calls).toEqual([]);
 }, 60_000);
 
-it("which files the bucket has is remembered with the data, and forgotten with it", () => {
+it("stores the list of uploaded files with the data, and deletes it with the data", () => {
   const state = () => new LocalState(dir, {});
   const first = state();
   expect([first.filesDir, first.files]).toEqual([files, undefined]);

@@ -46,7 +46,9 @@ afterAll(async () => {
 });
 
 describe.runIf(isMounted)("a service whose disk is full", () => {
-  it("reads, refuses writes with 507 and says so in its health, and loses nothing", { timeout: 300_000 }, async () => {
+  it("serves reads, returns 507 for writes, reports the cause in its health, and loses nothing", {
+    timeout: 300_000,
+  }, async () => {
     for (const value of ["one", "two"])
       expect((await ask("POST", "/v1/kv/data/a", { data: { value } })).status).toBe(200);
     const filler = join(dir, "filler");

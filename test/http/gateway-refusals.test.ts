@@ -41,7 +41,7 @@ describe("malformed requests are refused and never reach the service", () => {
     await expectRefusal(request, "400 Bad Request");
   });
 
-  it("a Host or a target's host that is none", async () => {
+  it("an invalid Host, or an invalid host in the target", async () => {
     const hosts = [
       "a b",
       "[::1",
@@ -67,7 +67,7 @@ describe("malformed requests are refused and never reach the service", () => {
     }
   });
 
-  it("paths that the local runtime serves itself, however they are written", async () => {
+  it("the local runtime's own paths, in any spelling", async () => {
     const paths = [
       ...[
         "/cdn-cgi/local/scheduled",
@@ -88,16 +88,16 @@ describe("malformed requests are refused and never reach the service", () => {
     for (const path of paths) await expectRefusal(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`, "404 Not Found");
   });
 
-  it("CONNECT, as a method that there is not", async () => {
+  it("CONNECT, and an unknown method", async () => {
     await expectRefusal("CONNECT /a HTTP/1.1\r\nHost: a\r\n\r\n", "501 Not Implemented");
   });
 
-  it("a head that does not end", async () => {
+  it("a head without an end", async () => {
     await expectRefusal(`GET /a HTTP/1.1\r\n${`X: ${"y".repeat(1000)}\r\n`.repeat(200)}`, "431 Request Header Fields");
     await expectRefusal(`GET /${"a".repeat(200_000)}`, "431 Request Header Fields");
   });
 
-  it("after the answers to the requests before them", async () => {
+  it("after the answers to the preceding requests", async () => {
     const { client } = await throughHttp();
     client.send("LIST /1 HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n\r\n");
     await client.closed();
@@ -112,7 +112,7 @@ describe("malformed requests are refused and never reach the service", () => {
     ["a chunk longer than its size", "2\r\nab/x\r\n0\r\n\r\n"],
     ["a chunk line with a bare LF", "2;a\nab\r\n0\r\n\r\n"],
     ["a request among the trailers", "0\r\nGET /x HTTP/1.1\r\n\r\n"],
-  ])("%s, and the request it belongs to is cut off", async (_name, chunks) => {
+  ])("%s, and its connection is closed", async (_name, chunks) => {
     const { upstream, client } = await throughRecorder();
     const head = "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
     client.send(head);
@@ -125,8 +125,8 @@ describe("malformed requests are refused and never reach the service", () => {
   });
 });
 
-describe("a client that was refused", () => {
-  it("does not get the refusal in the middle of an answer: that is cut", async () => {
+describe("a client after a refusal", () => {
+  it("gets no error in the middle of an answer; the answer is cut", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
     await upstream.received("/a");
@@ -137,7 +137,7 @@ describe("a client that was refused", () => {
     expect(client.text()).toMatch(/abc$/);
   });
 
-  it("is cut off after a while if it does not leave", async () => {
+  it("is disconnected after a while if it does not close the connection", async () => {
     const { client } = await throughRecorder();
     client.send("nonsense\r\n\r\n");
     await client.closed();
@@ -148,8 +148,8 @@ describe("a client that was refused", () => {
   });
 });
 
-describe("a client that takes its time", () => {
-  it("within a head is refused, however steadily it sends", async () => {
+describe("a slow client", () => {
+  it("is refused during a head, at any constant rate", async () => {
     const { upstream, client } = await throughRecorder({ headMs: 300 });
     client.send("GET /a HTTP/1.1\r\n");
     const dribble = setInterval(() => client.send("X: y\r\n"), 50);
@@ -158,7 +158,7 @@ describe("a client that takes its time", () => {
     expect(upstream.text()).toBe("");
   });
 
-  it("is refused when it stops within a body, but not while it sends", async () => {
+  it("is refused when it stops during a body, but not while it sends", async () => {
     const { upstream, client } = await throughRecorder({ stallMs: 2_000 });
     client.send("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\n");
     for (const letter of "abcde") {
@@ -171,7 +171,7 @@ describe("a client that takes its time", () => {
     expect(client.text()).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
   });
 
-  it("is closed without a word when it sends nothing at first, or nothing more", async () => {
+  it("is closed without an answer when it sends no first byte, or stops", async () => {
     const silent = await throughRecorder({ headMs: 100 });
     await silent.client.closed();
     expect(silent.client.text()).toBe("");
@@ -184,7 +184,7 @@ describe("a client that takes its time", () => {
     expect(client.text()).toBe(answer);
   });
 
-  it("has time while it waits for an answer, and between requests as long as a connection may be idle", async () => {
+  it("may wait for an answer, and between requests for the idle timeout", async () => {
     const { upstream, client } = await throughRecorder({ headMs: 700, stallMs: 700, writeMs: 700, idleMs: 60_000 });
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -197,7 +197,7 @@ describe("a client that takes its time", () => {
     expect(client.text()).not.toContain("408");
   });
 
-  it("is cut when it takes nothing of an answer", async () => {
+  it("is cut when it does not read an answer", async () => {
     const { upstream, client } = await throughRecorder({ writeMs: 300 });
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -218,8 +218,8 @@ async function expectRefusal(request: string, status: string): Promise<void> {
   expect(upstream.text()).toBe("");
 }
 
-describe("a cap of connections", () => {
-  it("closes the one that waits longest for a request, and refuses only when all are at work", async () => {
+describe("a limit of connections", () => {
+  it("closes the longest idle connection, and refuses only when all are in use", async () => {
     for (const options of [{ maxConnections: 2, maxPerAddress: 9 }, { maxPerAddress: 2 }]) {
       const { upstream, client, connect } = await throughRecorder(options);
       client.send("GET /a HTTP/1.1\r\n\r\n");
@@ -250,7 +250,7 @@ describe("a cap of connections", () => {
     }
   });
 
-  it("counts a connection of an address no more once it is closed, also the only one", async () => {
+  it("releases a closed connection of an address", async () => {
     const { upstream, client, connect } = await throughRecorder({ maxPerAddress: 1 });
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -268,7 +268,7 @@ describe("a cap of connections", () => {
       .toBe(true);
   });
 
-  it("leaves descriptors for all else, however few there are", () => {
+  it("reserves descriptors for other uses, for any limit of the process", () => {
     expect([
       connectionsFor(1024),
       connectionsFor(1e6),

@@ -19,7 +19,7 @@ describe("LIST", () => {
   });
 
   it.each(["LISTX /p HTTP/1.1", "list /p HTTP/1.1", "XLIST /p HTTP/1.1", "GET /LIST HTTP/1.1", "GET /?LIST HTTP/1.1"])(
-    "%s stays as it is",
+    "%s is unchanged",
     async (line) => {
       const { upstream, client } = await throughRecorder();
       client.send(`${line}\r\nHost: a\r\nX: LIST /x HTTP/1.1\r\n\r\n`);
@@ -27,7 +27,7 @@ describe("LIST", () => {
     },
   );
 
-  it("is found on a connection that is kept alive, between other requests", async () => {
+  it("is recognised on a kept-alive connection between other requests", async () => {
     const { client } = await throughHttp();
     for (const [line, answer] of [
       ["GET /1", "GET /1"],
@@ -40,7 +40,7 @@ describe("LIST", () => {
     }
   });
 
-  it("is found in pipelined requests, and the answers keep their order", async () => {
+  it("is recognised in pipelined requests, and the answers keep their order", async () => {
     const { client } = await throughHttp();
     client.send(
       "LIST /1 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -51,7 +51,7 @@ describe("LIST", () => {
     expect(text.match(/\[.*?\]/g)).toEqual(["[GET /1?list=true]", "[POST /2 LIST]", "[GET /3?list=true]"]);
   });
 
-  it("is found in more pipelined requests than are read at a time", async () => {
+  it("is recognised in more pipelined requests than one read holds", async () => {
     const { client } = await throughHttp();
     const requests = Array.from(
       { length: 40 },
@@ -61,7 +61,7 @@ describe("LIST", () => {
     await client.received("[GET /39?list=true]");
   });
 
-  it("is found when bytes arrive one at a time", async () => {
+  it("is recognised when bytes arrive one at a time", async () => {
     const { client } = await throughHttp();
     const requests =
       "\r\nLIST /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
@@ -79,14 +79,14 @@ describe("LIST", () => {
 describe("bodies", () => {
   const decoy = "\r\n\r\nLIST /x HTTP/1.1\r\nHost: a\r\n\r\n";
 
-  it("pass byte for byte when counted, whatever they hold", async () => {
+  it("with a length are forwarded byte for byte, for any content", async () => {
     const { upstream, client } = await throughRecorder();
     const request = `POST /a HTTP/1.1\r\nHost: a\r\ncontent-LENGTH:  ${decoy.length} \r\n\r\n${decoy}`;
     client.send(request);
     expect(await upstream.received(decoy)).toBe(request);
   });
 
-  it("pass byte for byte when chunked, with extensions and trailers, whatever they hold", async () => {
+  it("that are chunked are forwarded byte for byte, with extensions and trailers, for any content", async () => {
     const { upstream, client } = await throughRecorder();
     const size = decoy.length.toString(16).toUpperCase();
     const request =
@@ -99,13 +99,13 @@ describe("bodies", () => {
     await upstream.received("GET /b?list=true HTTP/1.1\r\n\r\n");
   });
 
-  it("reach the service while they are being sent, even inside one large chunk", async () => {
+  it("are forwarded while they arrive, also inside one large chunk", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n100000\r\nfirst");
     await upstream.received("first");
   });
 
-  it("arrive unchanged as bytes, not as text", async () => {
+  it("are forwarded as bytes, not as text", async () => {
     const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const { upstream, client } = await throughRecorder();
     client.send(`LIST /\xe9 HTTP/1.1\r\nX: \xff\r\nContent-Length: 256\r\n\r\n`);
@@ -114,7 +114,7 @@ describe("bodies", () => {
     expect(await upstream.received("\xfe\xff")).toBe(head + every.toString("latin1"));
   });
 
-  it("wait for 100 Continue when the client asked for it", async () => {
+  it("wait for 100 Continue when the client requests it", async () => {
     const { client } = await throughHttp();
     client.send("POST /a HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     await client.received("100 Continue\r\n\r\n");
@@ -122,7 +122,7 @@ describe("bodies", () => {
     expect(await client.received("[GET /b?list=true]")).toContain("[POST /a ok]");
   });
 
-  it("may still be on their way when the answer is already there", async () => {
+  it("may still arrive after the answer was sent", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nLIST ");
     await upstream.received("LIST ");
@@ -143,7 +143,7 @@ describe("answers", () => {
       "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     ],
     ["GET", "HTTP/1.1 200\r\nContent-Length: 3\r\n\r\nabc"],
-  ])("to %s end where %j ends", async (method, answer) => {
+  ])("to %s end with %j", async (method, answer) => {
     const { upstream, client } = await throughRecorder();
     client.send(`${method} /a HTTP/1.1\r\n\r\n`, "LIST /b HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -152,7 +152,7 @@ describe("answers", () => {
     expect(client.text()).toBe(answer);
   });
 
-  it("are not what an interim answer is: the next request waits on", async () => {
+  it("exclude interim responses: the next request waits for the final one", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /a HTTP/1.1\r\n\r\n", "LIST /b HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -172,7 +172,7 @@ describe("answers", () => {
     expect(client.text()).toBe("HTTP/1.0 200 OK\r\n\r\nabcdef");
   });
 
-  it("stream: every line arrives when it is written", async () => {
+  it("are streamed: every line arrives when it is written", async () => {
     const { client, waiting } = await throughHttp((_request, response) => {
       response.write("one\n");
       waiting.push(() => response.write("two\n"));
@@ -183,7 +183,7 @@ describe("answers", () => {
     await client.received("two\n");
   });
 
-  it("are cut, not ended, when the service dies in the middle", async () => {
+  it("are cut, not completed, when the service crashes in the middle", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -195,7 +195,7 @@ describe("answers", () => {
 });
 
 describe("back-pressure", () => {
-  it("holds the service when the client does not read", async () => {
+  it("slows down the service when the client does not read", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -206,7 +206,7 @@ describe("back-pressure", () => {
     await once(upstream.socket(), "drain");
   });
 
-  it("holds the client when the service does not read", async () => {
+  it("slows down the client when the service does not read", async () => {
     const { upstream, client } = await throughRecorder();
     client.send(`POST /a HTTP/1.1\r\nContent-Length: ${2 ** 40}\r\n\r\n`);
     await upstream.received("/a");
@@ -216,7 +216,7 @@ describe("back-pressure", () => {
     await once(client.socket, "drain");
   });
 
-  it("holds the client when its requests pile up behind one that is not answered", async () => {
+  it("slows down the client when its requests queue up behind an unanswered one", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -225,7 +225,7 @@ describe("back-pressure", () => {
 });
 
 describe("connections", () => {
-  it("become a tunnel when the service agrees to upgrade: LIST in a WebSocket is data", async () => {
+  it("become a tunnel when the service upgrades; LIST in WebSocket data is not a method", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /ws HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n");
     await upstream.received("/ws");
@@ -243,7 +243,7 @@ describe("connections", () => {
     expect(client.text()).toMatch(/good bye$/);
   });
 
-  it("stay HTTP when the service does not upgrade, and the next LIST is found", async () => {
+  it("stay HTTP when the service does not upgrade, and recognise the next LIST", async () => {
     const { upstream, client } = await throughRecorder();
     client.send(
       "GET /ws HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
@@ -254,7 +254,7 @@ describe("connections", () => {
     await upstream.received("GET /b?list=true");
   });
 
-  it("whose client has first ended and is then gone are reset at the service, each of them", async () => {
+  it("of clients that half-close and disappear are reset at the service", async () => {
     const { upstream, client, connect } = await throughRecorder();
     const all = [client, ...(await Promise.all(Array.from({ length: 20 }, () => connect())))];
     for (const one of all) one.send("GET /slow HTTP/1.1\r\n\r\n");
@@ -270,7 +270,7 @@ describe("connections", () => {
     clearInterval(lines);
   });
 
-  it("that carry events are reset as soon as their client has ended", async () => {
+  it("with an event stream are reset when their client half-closes", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /v1/event/stream?topic=* HTTP/1.1\r\n\r\n");
     await upstream.received("/v1/event/stream");
@@ -281,7 +281,7 @@ describe("connections", () => {
     await gone;
   });
 
-  it("that the client resets are reset at the service", async () => {
+  it("reset by the client are reset at the service", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /stream HTTP/1.1\r\n\r\n");
     await upstream.received("/stream");
@@ -290,7 +290,7 @@ describe("connections", () => {
     await gone;
   });
 
-  it("that the client leaves in the middle of a stream close at the service with the next line", async () => {
+  it("left by the client in the middle of a stream close at the service with the next line", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /stream HTTP/1.1\r\n\r\n");
     await upstream.received("/stream");
@@ -303,7 +303,7 @@ describe("connections", () => {
     clearInterval(lines);
   });
 
-  it("whose client only stops sending still get their answers", async () => {
+  it("half-closed by the client still return their answers", async () => {
     const { upstream, client } = await throughRecorder();
     client.socket.end("GET /a HTTP/1.1\r\n\r\nLIST /b HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -314,7 +314,7 @@ describe("connections", () => {
     expect(client.text()).toMatch(/\r\n\r\n1HTTP[\s\S]*\r\n\r\n2$/);
   });
 
-  it("live as long as they are used, however much their heads add up to", async () => {
+  it("stay open while they are used, regardless of the total size of their heads", async () => {
     const { client } = await throughHttp();
     for (let i = 0; i < 20; i++) {
       client.send(`LIST /${i} HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(10_000)}\r\n\r\n`);
@@ -322,7 +322,7 @@ describe("connections", () => {
     }
   });
 
-  it("end when an idle service ends them", async () => {
+  it("end when an idle service closes them", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -334,7 +334,7 @@ describe("connections", () => {
     expect(client.text()).toBe(answer);
   });
 
-  it("to a service that is down get 503, a time to try again, and one plain line", async () => {
+  it("to an unreachable service return 503 with Retry-After and one line of text", async () => {
     const nobody = createServer();
     const port = await listen(nobody);
     nobody.close();
@@ -347,7 +347,7 @@ describe("connections", () => {
     );
   });
 
-  it("get 503 while there is no runtime, and go on when it is back", async () => {
+  it("return 503 while the runtime is down, and work again when it is back", async () => {
     const { upstream, gateway, connect } = await throughRecorder();
     const { upstreamPort } = gateway;
     gateway.upstreamPort = null;
@@ -364,7 +364,7 @@ describe("connections", () => {
     expect(upstream.text()).not.toContain("/a");
   });
 
-  it("get 502 when the service closes them without a word", async () => {
+  it("return 502 when the service closes them without an answer", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
@@ -374,8 +374,8 @@ describe("connections", () => {
   });
 });
 
-describe("fields of the platform", () => {
-  it("are not a client's to send", async () => {
+describe("platform headers", () => {
+  it("are removed from client requests", async () => {
     const { upstream, client } = await throughRecorder();
     client.send(
       "LIST /a HTTP/1.1\r\nHost: a\r\nMF-CF-Blob: {\r\nmf-original-url: http://b/\r\nCF-Connecting-IP: 1.2.3.4\r\nX-Mf: kept\r\n\r\n",
@@ -383,7 +383,7 @@ describe("fields of the platform", () => {
     expect(await upstream.received("\r\n\r\n")).toBe("GET /a?list=true HTTP/1.1\r\nHost: a\r\nX-Mf: kept\r\n\r\n");
   });
 
-  it("pass only as the signed assertion of Cloudflare Access, by exactly that name", async () => {
+  it("include only the signed assertion of Cloudflare Access, by its exact name", async () => {
     const { upstream, client } = await throughRecorder();
     const others = "Cf-Access-Jwt-Assertions: b\r\nCf-Access-Jwt: c\r\nCf-Access-Jwt-Assertion-X: d\r\n";
     client.send(`GET /a HTTP/1.1\r\nHost: a\r\ncf-access-jwt-assertion: a\r\n${others}\r\n`);
@@ -393,7 +393,7 @@ describe("fields of the platform", () => {
   });
 });
 
-describe("a gateway that drains", () => {
+describe("a draining gateway", () => {
   const begin = async (path: string) => {
     const through = await throughRecorder();
     through.client.send(`GET ${path} HTTP/1.1\r\n\r\n`);
@@ -402,7 +402,7 @@ describe("a gateway that drains", () => {
     return through;
   };
 
-  it("ends a stream of events after a whole line, with a whole chunk", async () => {
+  it("ends an event stream after a complete line and chunk", async () => {
     for (const [before, after] of [
       ["3\r\n{}\n\r\n", ""],
       ["3\r\n{}\n\r\n2\r\n{", '"\r\n3\r\n"}\n\r\n'],
@@ -418,7 +418,7 @@ describe("a gateway that drains", () => {
     }
   });
 
-  it("completes other answers, cuts those that do not end, and closes what is idle", async () => {
+  it("completes finite answers, cuts endless ones, and closes idle connections", async () => {
     const complete = await begin("/v1/jobs");
     const idle = await complete.connect();
     const drained = complete.gateway.drain();

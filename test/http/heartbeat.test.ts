@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Response as Heard, pinged, silence } from "../../scripts/heartbeat.ts";
 
-describe("silence", () => {
+describe("a heartbeat", () => {
   /** How many answers are heard before one counts as dead; null when none does. */
   async function asked(answers: readonly Heard[]): Promise<number | null> {
     let at = 0;
@@ -32,9 +32,11 @@ describe("silence", () => {
     [["gone", "gone"], 2],
     [["gone", "well", "gone", "late", "gone"], null],
     [["late", "gone", "late", "gone", "gone"], 5],
-  ])("of %j counts as death after %s answers", async (answers, heard) => expect(await asked(answers)).toBe(heard));
+  ])("with the results %j counts the process as dead after %s of them", async (answers, heard) =>
+    expect(await asked(answers)).toBe(heard),
+  );
 
-  it("is heard from a process that is frozen, and not from one that answers", { timeout: 120_000 }, async () => {
+  it("fails for a frozen process, and succeeds for a responsive one", { timeout: 120_000 }, async () => {
     const dir = mkdtempSync(join(tmpdir(), "sallyport-heartbeat-"));
     const file = join(dir, "child.mjs");
     writeFileSync(

@@ -68,7 +68,7 @@ const stateIs = (id: string, state: string) =>
     interval: 100,
   });
 
-it("a volume is a directory on its node, ready soon, and gone when it is deleted", async () => {
+it("creates a volume as a directory on its node, marks it ready, and removes it on deletion", async () => {
   const { id, node } = await startNode("life");
   const made = await create({ NodePool: "life", Parameters: { mode: "0750" } });
   expect(made.status, made.text).toBe(200);
@@ -85,7 +85,7 @@ it("a volume is a directory on its node, ready soon, and gone when it is deleted
   expect((await call("GET", `/v1/volume/host/${ID}`)).status).toBe(404);
 });
 
-it("a directory that is there is registered, and stays when that is taken back", async () => {
+it("registers an existing directory, and keeps it when it is deregistered", async () => {
   const { id, node } = await startNode("register");
   mkdirSync(node.at("data/mine"));
   const register = (more: object) =>
@@ -100,7 +100,7 @@ it("a directory that is there is registered, and stays when that is taken back",
   expect(existsSync(node.at("data/mine"))).toBe(true);
 });
 
-it("what a plugin says when it fails is what the caller reads, and nothing is left", async () => {
+it("returns a plugin's error to the caller, and leaves nothing", async () => {
   await startNode("broken");
   const failed = await create({ NodePool: "broken", PluginID: "broken" });
   expect([failed.status, failed.text]).toEqual([502, expect.stringContaining("the disk is on fire")]);
@@ -109,7 +109,7 @@ it("what a plugin says when it fails is what the caller reads, and nothing is le
   expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining("colour")]);
 });
 
-it("an agent that is killed while it makes a volume has made it once when it is back", async () => {
+it("an agent killed during a creation creates the volume once after its restart", async () => {
   const { node, agent } = await startNode("killed");
   const asked = create({ NodePool: "killed", PluginID: "slow" });
   await vi.waitFor(() => expect(agent.log + readFileSync(node.at("state/journal"), "utf8")).toContain("dhv.create"), {
@@ -125,7 +125,7 @@ it("an agent that is killed while it makes a volume has made it once when it is 
   await stateIs(made.body.Volume.ID, "ready");
 }, 60_000);
 
-it("a node that is gone refuses at once, its volume goes by force alone, and stays on the disk", async () => {
+it("a lost node refuses requests at once, and its volume is deleted by force only and stays on disk", async () => {
   const { id, node, agent } = await startNode("gone");
   const { ID } = (await create({ NodePool: "gone" })).body.Volume;
   await stateIs(ID, "ready");

@@ -26,7 +26,7 @@ function use(env: Record<string, string> = {}): LocalState {
 }
 
 describe("a fresh state", () => {
-  it("gets a master key and a root token, which only its owner can read", () => {
+  it("has a master key and a root token that only its owner can read", () => {
     const state = use();
     expect(Buffer.from(state.masterKey, "base64")).toHaveLength(32);
     expect(state.rootToken).toMatch(/^hvs\.[0-9A-Za-z]{24}$/);
@@ -35,14 +35,14 @@ describe("a fresh state", () => {
     expect(statSync(dir).mode & 0o777).toBe(0o700);
   });
 
-  it("takes both from the environment, and keeps the key nowhere but there", () => {
+  it("uses both from the environment, and stores the environment's key nowhere", () => {
     const state = use({ MASTER_KEY: OLD, DEV_ROOT_TOKEN: "my.root" });
     expect([state.masterKey, state.rootToken]).toEqual([OLD, "my.root"]);
     expect(vars()).toEqual({ DEV_ROOT_TOKEN: "my.root" });
     expect(readFileSync(join(dir, "about.json"), "utf8")).not.toContain(OLD);
   });
 
-  it("does not take a key or a token that cannot work", () => {
+  it("refuses an invalid key or token", () => {
     expect(() => use({ MASTER_KEY: "c2hvcnQ=" })).toThrow("key 1 of MASTER_KEY is not base64 of 32 bytes.");
     expect(() => use({ DEV_ROOT_TOKEN: 'a"b' })).toThrow("DEV_ROOT_TOKEN may hold letters, digits and");
     expect(existsSync(join(dir, "lock"))).toBe(false);
@@ -50,7 +50,7 @@ describe("a fresh state", () => {
 });
 
 describe("a STATE_DIR that existed before", () => {
-  it("keeps its own mode and shuts what is the service's", () => {
+  it("keeps its own mode and restricts the service's files", () => {
     mkdirSync(join(dir, "state", "v3"), { recursive: true, mode: 0o755 });
     writeFileSync(join(dir, ".dev.vars"), `MASTER_KEY=${OLD}\nDEV_ROOT_TOKEN=t\n`, { mode: 0o644 });
     chmodSync(dir, 0o755);
@@ -59,7 +59,7 @@ describe("a STATE_DIR that existed before", () => {
     expect([mode("."), mode("state"), mode("agent"), mode(".dev.vars")]).toEqual([0o755, 0o700, 0o700, 0o600]);
   });
 
-  it("is refused in one sentence while others can write in it", () => {
+  it("is refused with one sentence while other users can write to it", () => {
     mkdirSync(dir);
     for (const mode of [0o775, 0o757, 0o777]) {
       chmodSync(dir, mode);
@@ -76,13 +76,13 @@ describe("agents and their volumes", () => {
     for (const of of [state.agentsDir, state.volumesDir]) mkdirSync(join(of, "local-1"), { recursive: true });
   };
 
-  it("are found again with the data", () => {
+  it("are found again together with the data", () => {
     useThem(use());
     use();
     expect(left()).toEqual([true, true]);
   });
 
-  it("are orphaned when the data is gone: agents are removed, volumes stay", () => {
+  it("are orphaned when the data is missing: agents are removed, volumes stay", () => {
     const state = use();
     useThem(state);
     rmSync(state.dataDir, { recursive: true });
@@ -90,21 +90,21 @@ describe("agents and their volumes", () => {
     expect(left()).toEqual([false, true]);
   });
 
-  it("go with the data when a state is to begin afresh", () => {
+  it("are removed with the data by a fresh start", () => {
     useThem(use());
     new LocalState(dir, {}, true).close();
     expect(left()).toEqual([false, false]);
   });
 });
 
-describe("a state that holds data", () => {
-  it("is opened again with what it was made with", () => {
+describe("a state directory with data", () => {
+  it("opens with the key it was created with", () => {
     const made = use();
     const opened = use({ DEV_ROOT_TOKEN: "another" });
     expect([opened.masterKey, opened.rootToken]).toEqual([made.masterKey, made.rootToken]);
   });
 
-  it("is not opened without its key, and the refusal names both ways out", () => {
+  it("does not open without its key, and the error names both ways out", () => {
     use();
     rmSync(join(dir, ".dev.vars"));
     const waysOut = `restore ${dir}/.dev.vars from a backup, or remove ${dir} and start afresh.`;
@@ -120,7 +120,7 @@ describe("a state that holds data", () => {
     expect(vars()).toEqual({ DEV_ROOT_TOKEN: "t", MASTER_KEY: NEW });
   });
 
-  it("follows its keyring: an old key may go once a newer one has been used beside it, not before", () => {
+  it("follows its keyring: an old key is removable only after a newer one was used beside it", () => {
     use({ MASTER_KEY: OLD });
     expect(() => use({ MASTER_KEY: NEW })).toThrow("is not the one that sealed the data");
     use({ MASTER_KEY: `${NEW},${OLD}` });
@@ -128,14 +128,14 @@ describe("a state that holds data", () => {
     expect(() => use({ MASTER_KEY: OLD })).toThrow("is not the one that sealed the data");
   });
 
-  it("keeps the key in its file when another keyring comes from the environment", () => {
+  it("keeps the key in its file when the environment has another keyring", () => {
     const { masterKey } = use();
     writeFileSync(join(dir, ".dev.vars"), `MASTER_KEY=${masterKey}\n`);
     use({ MASTER_KEY: `${NEW},${masterKey}`, DEV_ROOT_TOKEN: "t" });
     expect(vars()).toEqual({ MASTER_KEY: masterKey, DEV_ROOT_TOKEN: "t" });
   });
 
-  it("remembers which migrations it has", () => {
+  it("records applied migrations", () => {
     const state = new LocalState(dir, {});
     state.noteMigrations("v7");
     state.close();
@@ -145,7 +145,7 @@ describe("a state that holds data", () => {
     expect(use().migrations).toBe("v8");
   });
 
-  it("is fresh once, and again when it was cut short before it was ever ready", () => {
+  it("is fresh once, and again after a first start that was interrupted", () => {
     const cutShort = new LocalState(dir, {});
     mkdirSync(join(cutShort.dataDir, "v3"), { recursive: true });
     cutShort.close();
@@ -163,7 +163,7 @@ describe("a state that holds data", () => {
 });
 
 describe("a state directory", () => {
-  it("is for one process at a time", () => {
+  it("is locked for one process at a time", () => {
     const state = new LocalState(dir, {});
     // This process would recognise its own lock; the one that started it is alive as well.
     const [, started] = readFileSync(`/proc/${process.ppid}/stat`, "utf8").split(") ");
@@ -172,7 +172,7 @@ describe("a state directory", () => {
     state.close();
   });
 
-  it("is not locked by a process that has ended, nor by a later one with the same id", () => {
+  it("is not locked by an ended process, nor by a later one with the same id", () => {
     mkdirSync(dir);
     writeFileSync(join(dir, "lock"), "2147483646 1\n");
     use();
@@ -180,7 +180,7 @@ describe("a state directory", () => {
     use();
   });
 
-  it("that cannot be used is refused in one sentence", () => {
+  it("that is unusable is refused with one sentence", () => {
     writeFileSync(join(dir, "..", "file"), "");
     expect(() => new LocalState(join(dir, "..", "file"), {})).toThrow(/^STATE_DIR .*file cannot be used: EEXIST/);
     expect(() => new LocalState(join(dir, "..", "file", "x"), {})).toThrow(/^STATE_DIR .* cannot be used: ENOTDIR/);

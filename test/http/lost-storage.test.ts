@@ -82,8 +82,8 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-describe("a service with an emptied file", () => {
-  it("of a mount refuses its requests with 503, says so in its health, and serves all else", {
+describe("a service with a truncated database file", () => {
+  it("of a mount returns 503 for that mount, reports it in its health, and serves other paths", {
     timeout: 200_000,
   }, async () => {
     const putBack = empty("KvStore");
@@ -111,7 +111,7 @@ describe("a service with an emptied file", () => {
     await stop();
   });
 
-  it("of AccessControl refuses every token, the development root token included", { timeout: 200_000 }, async () => {
+  it("of AccessControl refuses every token, including the development root token", { timeout: 200_000 }, async () => {
     const putBack = empty("AccessControl");
     for (const _again of [1, 2]) {
       await start();

@@ -12,7 +12,7 @@ beforeAll(() => cluster.start(), 180_000);
 afterAll(() => cluster.destroy(), 60_000);
 
 describe("a connection", () => {
-  it("that loses a result gets it repeated: one volume, created once", async () => {
+  it("that loses a result repeats it: one volume, created once", async () => {
     const node = await cluster.node("lost");
     node.stopAt("create 2");
     const asked = cluster.create({ NodePool: "lost" });
@@ -28,7 +28,7 @@ describe("a connection", () => {
     expect(node.runs()).toHaveLength(1);
   });
 
-  it("that is dead but looks open is replaced; operations requested meanwhile run once", async () => {
+  it("that is dead but looks open is replaced, and operations requested meanwhile run once", async () => {
     const node = await cluster.node("silent");
     cluster.line.silence();
     const asked = cluster.insist("PUT", "/v1/volume/host/create", creation({ NodePool: "silent" }, "silent"), [200]);
@@ -39,7 +39,7 @@ describe("a connection", () => {
   });
 });
 
-it("an agent whose clock is hours off works all the same", async () => {
+it("works for an agent whose clock is hours off", async () => {
   const node = await cluster.node("clock");
   await node.kill();
   await node.isReady("disconnected");

@@ -12,7 +12,7 @@ const cluster = new Cluster();
 beforeAll(() => cluster.start(), 180_000);
 afterAll(() => cluster.destroy(), 60_000);
 
-describe("a plugin that misbehaves", () => {
+describe("a faulty plugin", () => {
   const ways: Record<string, (at: Node["at"]) => string> = {
     rubbish: () => "echo '{{{ not JSON'",
     nothing: () => "exit 0",
@@ -28,7 +28,7 @@ describe("a plugin that misbehaves", () => {
 
   // Requests to a plugin that hangs end after a minute; agent-dhv-plugins.test.ts has these plugins with a shorter limit.
   it.runIf(isLong)(
-    "fails its own requests only, writes nowhere else, and has created each volume once after it recovers",
+    "fails only its own requests, writes nowhere else, and has created each volume once after it recovers",
     async () => {
       const script = (at: Node["at"]) =>
         [

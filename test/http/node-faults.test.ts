@@ -14,7 +14,7 @@ afterAll(() => cluster.destroy(), 60_000);
 const path = (id: string) => `/v1/volume/host/${id}`;
 
 describe("two nodes on one machine", () => {
-  it("have one volume each of a name that is asked for without an ID, and no more; with an ID it stays where it is", async () => {
+  it("have at most one volume of a name each without an ID; with an ID the volume stays on its node", async () => {
     const nodes = [await cluster.node("two", "n1"), await cluster.node("two", "n2")];
     const made = [await cluster.create({ NodePool: "two" }), await cluster.create({ NodePool: "two" })];
     expect(
@@ -39,7 +39,7 @@ describe("two nodes on one machine", () => {
   });
 });
 
-describe("a request whose node or service dies", () => {
+describe("a request whose node or service crashes", () => {
   const faults = {
     "the agent": (node: Node) => node.restart(),
     "the service": () => cluster.restartService(),
@@ -56,7 +56,7 @@ describe("a request whose node or service dies", () => {
     ]),
   );
   it.each(part(cases))(
-    "has happened once when it is repeated, when %s is killed at step %s of the plugin",
+    "has one effect when it is repeated, with %s killed at step %s of the plugin",
     async (who, step) => {
       const pool = `${who} ${step}`.replaceAll(" ", "-");
       const node = await cluster.node(pool);
@@ -85,7 +85,7 @@ describe("a request whose node or service dies", () => {
 });
 
 describe("a volume in use", () => {
-  it("is not deleted, by force or not, with its node there or not, whatever dies", async () => {
+  it("is not deleted, with or without force, with its node ready or lost, under crashes", async () => {
     const node = await cluster.node("used");
     const { ID } = (await cluster.create({ NodePool: "used", PluginID: "mkdir" })).body.Volume;
     writeFileSync(`${node.pathOf(ID)}/data`, "precious");
@@ -125,8 +125,8 @@ describe("a volume in use", () => {
   });
 });
 
-describe("an agent that has lost", () => {
-  it("what it knew of its volumes shows them as unavailable; asked for again by ID they are ready, with what is in them", async () => {
+describe("an agent that lost", () => {
+  it("its volume records reports the volumes as unavailable; a request with their ID makes them ready with their content", async () => {
     const node = await cluster.node("forgot");
     const { ID } = (await cluster.create({ NodePool: "forgot", PluginID: "mkdir" })).body.Volume;
     await cluster.waitForState(ID, "ready");
@@ -144,7 +144,7 @@ describe("an agent that has lost", () => {
     expect(node.volumes()).toEqual([ID]);
   });
 
-  it("all of its state is another node; what it had stays on the disk, and the old node can be forgotten", async () => {
+  it("all of its state is a new node; the old volumes stay on disk, and the old node can be purged", async () => {
     const node = await cluster.node("amnesia");
     const { ID } = (await cluster.create({ NodePool: "amnesia", PluginID: "mkdir" })).body.Volume;
     writeFileSync(`${node.pathOf(ID)}/data`, "precious");
@@ -173,7 +173,7 @@ describe("an agent that has lost", () => {
   });
 });
 
-it("a service without its state rejects agents, whose volumes stay; after a new join they show as unknown", async () => {
+it("a service that lost its state rejects agents, whose volumes stay and are reported as unknown after a new join", async () => {
   const node = await cluster.node("before");
   const { ID } = (await cluster.create({ NodePool: "before", PluginID: "mkdir" })).body.Volume;
   writeFileSync(`${node.pathOf(ID)}/data`, "precious");

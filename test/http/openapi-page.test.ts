@@ -79,13 +79,13 @@ async function open() {
   };
 }
 
-it("lists every operation and opens with the introduction", async () => {
+it("lists every operation and starts with the introduction", async () => {
   const { main, list } = await open();
   expect(list.links.sort()).toEqual(operations.map(({ operationId }) => `#${operationId}`).sort());
   expect(main.text).toContain(`${operations.length} operations`);
 });
 
-it("finds operations by words of their verb, path, id, summary and tag", async () => {
+it("finds operations by words of their method, path, id, summary and tag", async () => {
   const { list, search } = await open();
   search("post HOST create");
   expect(list.links).toEqual([]);
@@ -113,7 +113,7 @@ it("shows each operation with its requirements, responses and errors", async () 
   expect(main.text).toContain("/v1/secret/metadata/{path}?list=true");
 });
 
-it("shows verb and path of each operation in the sidebar, and folds aliases", async () => {
+it("shows method and path of each operation in the sidebar, and folds aliases", async () => {
   const { list } = await open();
   expect(list.text).toContain("POST/auth/token/create");
   expect(list.text).toMatch(/\d aliases/);

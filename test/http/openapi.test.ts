@@ -32,7 +32,7 @@ describe("docs/openapi.json", () => {
     expect(validator.version).toBe("3.1");
   });
 
-  it("names each operation once, says in one line what it does, and where it belongs", () => {
+  it("has one entry per operation, with a one-line summary and a tag", () => {
     const ids = operations.map(({ operationId }) => operationId);
     expect(ids.filter((id, place) => ids.indexOf(id) !== place)).toEqual([]);
     expect(ids.filter((id) => !/^[a-z][A-Za-z]+$/.test(id))).toEqual([]);
@@ -45,7 +45,7 @@ describe("docs/openapi.json", () => {
     }
   });
 
-  it("declares every parameter that a path has, and no other", () => {
+  it("declares exactly the parameters of each path", () => {
     for (const { path, parameters, operationId } of operations) {
       const all = parameters.map((given) => (given.$ref ? at(given.$ref) : given) as Parameter);
       const declared = all.filter((each) => each.in === "path").map(({ name }) => name);
@@ -64,12 +64,12 @@ describe("docs/openapi.json", () => {
     expect(kept.filter((ref) => !refs.has(ref))).toEqual([]);
   });
 
-  it("has examples that fit their schemas, and no secret in any", () => {
+  it("has examples that match their schemas and contain no secret", () => {
     expect(new Checker(document).checkExamples()).toEqual([]);
     expect(text.match(/hvs\.\w.{9}|PRIVATE KEY-----\\n|"(client_secret|SecretID|Token)":"[^…"*].{9}/g)).toBeNull();
   });
 
-  it("says of each operation what its answers and refusals look like, and what it takes", () => {
+  it("describes the responses, errors and request of each operation", () => {
     for (const operation of operations) {
       const { operationId, responses } = operation;
       const statuses = Object.keys(responses).map(Number);
@@ -87,12 +87,12 @@ describe("docs/openapi.json", () => {
 describe("the page at /docs", () => {
   const html = readFileSync("docs/openapi.html", "utf8");
 
-  it("is one small file that needs nothing from elsewhere", () => {
+  it("is one small file without external resources", () => {
     expect(html.length).toBeLessThan(30 * 1024);
     expect(html).not.toMatch(/https?:|["'(]\/\/|@import|<link|<img|<iframe|\bsrc=|\bcookie|localStorage/i);
   });
 
-  it("sets everything as text, so that no document can make it run anything", () => {
+  it("sets all content as text, so that a document cannot inject scripts", () => {
     expect(html).not.toMatch(/innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function|\son\w+=/);
   });
 });
@@ -106,7 +106,7 @@ describe("the checker", () => {
   const check = (more: object) =>
     checker.check({ ...exchange, text: '{"initialized":true}', headers: {}, asked: [], glanced: [], ...more });
 
-  it("takes what is described", () => {
+  it("accepts described responses", () => {
     expect(check({})).toEqual([]);
     expect(check({ status: 503, text: '{"errors":["sealed"]}' })).toEqual([]);
   });
@@ -137,11 +137,11 @@ describe("the checker", () => {
       "a body that is not described",
       { path: "/v1/sys/rotate", method: "POST", sent: '{"a":1}', status: 204, type: null, text: "" },
     ],
-  ])("finds %s", (_what, more) => {
+  ])("detects %s", (_what, more) => {
     expect(check(more)).not.toEqual([]);
   });
 
-  it("finds an unknown field in a line of a stream", () => {
+  it("detects an unknown field in a line of a stream", () => {
     const stream = { path: "/v1/event/stream?topic=Job" };
     expect(check({ ...stream, text: '{"Index":1,"Events":[]}\n{"Index":2,"Events":[]}\n' })).toEqual([]);
     expect(check({ ...stream, text: '{"Index":1,"Events":[]}\n{"Index":2,"Events":[],"More":1}\n' })).not.toEqual([]);

@@ -25,14 +25,14 @@ const refused = (outcome: string, code: string) => ({
 });
 
 describe("a call to a provider", () => {
-  it("answers with any status and the whole text, for a Request as well", async () => {
+  it("returns any status with the whole text, also for a Request", async () => {
     const url = await serving((response) => response.writeHead(418).end("é".repeat(1000)));
     expect(await call(url)).toMatchObject({ ok: true, text: "é".repeat(1000), response: { status: 418 } });
     const request = new Request(url, { method: "POST", body: "x" });
     expect(await callProvider(request, { deadlineMs: 2000 })).toMatchObject({ ok: true, response: { status: 418 } });
   });
 
-  it.each([301, 302, 303, 307, 308])("does not follow a %i, which would hand the credentials on", async (status) => {
+  it.each([301, 302, 303, 307, 308])("does not follow a %i, which would forward the credentials", async (status) => {
     const visited: string[] = [];
     const url = await serving((response, path) => {
       visited.push(path);
@@ -51,11 +51,11 @@ describe("a call to a provider", () => {
     ["ftp://127.0.0.1", "insecure_url"],
     ["https://user:pass@example.com", "invalid_url"],
     ["nonsense", "invalid_url"],
-  ])("refuses %s before anything is sent", async (url, code) => {
+  ])("refuses %s before a request is sent", async (url, code) => {
     expect(await call(url)).toEqual(refused("client", code));
   });
 
-  it("sends nothing when no time is left", async () => {
+  it("sends no request when no time is left", async () => {
     let requests = 0;
     const url = await serving((response) => response.end(String(++requests)));
     for (const deadline of [0, -5, Number.NaN]) {
@@ -64,7 +64,7 @@ describe("a call to a provider", () => {
     expect(requests).toBe(0);
   });
 
-  it("is 'unknown' when the deadline passes before an answer, or within one", async () => {
+  it("is 'unknown' when the deadline passes before or during the answer", async () => {
     const silent = await serving(() => {});
     expect(await call(silent, 50)).toEqual(refused("unknown", "deadline_exceeded"));
     server?.closeAllConnections();
@@ -72,7 +72,7 @@ describe("a call to a provider", () => {
     expect(await call(stalling, 80)).toEqual(refused("unknown", "deadline_exceeded"));
   });
 
-  it("is 'unknown' when the connection fails, before or within an answer", async () => {
+  it("is 'unknown' when the connection fails before or during the answer", async () => {
     const url = await serving((response) => response.socket?.destroy());
     expect(await call(url)).toEqual(refused("unknown", "network_error"));
     const cut = await serving((response) => {

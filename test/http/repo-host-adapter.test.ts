@@ -85,7 +85,7 @@ describe("put", () => {
     expect(operations().slice(0, 2)).toEqual(["getPublicKey", "putSecret"]);
   });
 
-  it("says who it is and which version it speaks in every request, and reads the key once for several secrets", async () => {
+  it("sends user agent and API version in every request, and reads the key once for several secrets", async () => {
     await put();
     await put({ name: "OTHER" });
     expect(operations()).toEqual(["getPublicKey", "putSecret", "putSecret"]);
@@ -106,7 +106,7 @@ describe("put", () => {
     expect(account.secrets()).toMatchObject([{ value: "two" }]);
   });
 
-  it("takes 48 KB and refuses one byte more, and names that cannot be, without a call", async () => {
+  it("accepts 48 KB, and refuses one byte more and invalid names without a call", async () => {
     expect(await put({ value: "x".repeat(48 * 1024) })).toEqual(ok);
     const before = operations().length;
     expect(await put({ value: `${"é".repeat(24 * 1024)}x` })).toMatchObject({
@@ -128,7 +128,7 @@ describe("put", () => {
     expect(account.secrets()).toMatchObject([{ value: "two", visibility: "selected", selected: ids }]);
   });
 
-  it("looks up a selected repository again when it was created again under its name", async () => {
+  it("looks up a selected repository again when it was recreated under its name", async () => {
     const selected = organization({ organization_visibility: "selected", selected_repository_names: ["api"] });
     await put({}, selected);
     account.call({ operation: "delete-repository", repository: "api" });
@@ -142,7 +142,7 @@ describe("put", () => {
     });
   });
 
-  it("a place that is full is a quota, and what is there already can still be updated", async () => {
+  it("a full repository is a quota error, and existing secrets can still be updated", async () => {
     for (let index = 0; index < 100; index++) {
       account.call({ operation: "put-secret", place: "acme/web", name: `S${index}`, value: "v" });
     }
@@ -152,7 +152,7 @@ describe("put", () => {
 });
 
 describe("update policies", () => {
-  it("if-not-exists leaves what is there and writes what is not", async () => {
+  it("if-not-exists leaves an existing secret and writes an absent one", async () => {
     expect(await put({ updatePolicy: "if-not-exists" })).toEqual(ok);
     expect(await put({ updatePolicy: "if-not-exists", value: "two", knownToExist: true })).toEqual({
       ...{ outcome: "ok", left: true },
@@ -160,7 +160,7 @@ describe("update policies", () => {
     expect(account.secrets()).toMatchObject([{ value }]);
   });
 
-  it("owned-only refuses a secret that we never wrote, and updates one that we did", async () => {
+  it("owned-only refuses a secret that we have not written, and updates one that we have", async () => {
     asSomebodyElse();
     expect(await put({ updatePolicy: "owned-only" })).toMatchObject({ outcome: "client", code: "not_owned" });
     expect(account.secrets()).toMatchObject([{ value: "theirs" }]);
@@ -169,7 +169,7 @@ describe("update policies", () => {
   });
 
   it.each(["if-not-exists", "owned-only"] as const)(
-    "%s writes again at once when the answer to its write is lost",
+    "%s writes again at once after a write with a lost answer",
     async (updatePolicy) => {
       account.fault({ fault: "apply-then-drop", operation: "putSecret" });
       expect(await put({ updatePolicy })).toEqual(ok);
@@ -182,7 +182,7 @@ describe("update policies", () => {
     },
   );
 
-  it("removing with ownedOnly leaves what no push of ours is known of", async () => {
+  it("removing with ownedOnly leaves a secret without a known push of ours", async () => {
     asSomebodyElse();
     expect(await remove(repository(), { ownedOnly: true, reference: null })).toEqual({ outcome: "ok" });
     expect(account.secrets()).toHaveLength(1);
@@ -191,8 +191,8 @@ describe("update policies", () => {
   });
 });
 
-describe("repeating an intent", () => {
-  it("whose write was applied but not answered ends with one secret of the newest value", async () => {
+describe("a repeated push", () => {
+  it("after a write with a lost answer ends with one secret of the newest value", async () => {
     account.fault({ fault: "apply-then-drop", operation: "putSecret" });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
     expect(account.secrets()).toMatchObject([{ value }]);
@@ -200,12 +200,12 @@ describe("repeating an intent", () => {
     expect(account.secrets()).toMatchObject([{ value: "two" }]);
   });
 
-  it("that lost only a reading call is not uncertain", async () => {
+  it("after a lost answer to a read is not uncertain", async () => {
     account.fault({ fault: "drop", operation: "getPublicKey" });
     expect(await put()).toMatchObject({ outcome: "external", code: "network_error" });
   });
 
-  it("a removal whose answer was lost is done by the next", async () => {
+  it("a removal with a lost answer is completed by the next", async () => {
     await put();
     account.fault({ fault: "apply-then-drop", operation: "deleteSecret" });
     expect(await remove()).toMatchObject({ outcome: "unknown" });
@@ -214,7 +214,7 @@ describe("repeating an intent", () => {
 });
 
 describe("remove", () => {
-  it("deletes, and what is absent or in an environment that is gone is fine", async () => {
+  it("deletes, and succeeds for an absent secret or a deleted environment", async () => {
     await put({}, environment());
     expect(await remove(environment())).toEqual({ outcome: "ok" });
     expect(account.secrets()).toEqual([]);
@@ -223,7 +223,7 @@ describe("remove", () => {
     expect(await remove(environment())).toEqual({ outcome: "ok" });
   });
 
-  it("does not take a repository that cannot be seen for one that is gone", async () => {
+  it("does not treat an invisible repository as a deleted one", async () => {
     const blind = addToken({ kind: "fine-grained", permissions: { secrets: "write" }, repositories: ["api"] });
     expect(await remove(repository({ access_token: blind }))).toMatchObject({ outcome: "client", code: "not_found" });
     account.call({ operation: "delete-repository", repository: "web" });
@@ -232,14 +232,14 @@ describe("remove", () => {
     expect(await remove(organization({ organization_name: "other" }))).toMatchObject({ code: "not_found" });
   });
 
-  it("does not follow a renamed repository to another name", async () => {
+  it("does not follow a renamed repository", async () => {
     account.call({ operation: "rename-repository", repository: "web", name: "site2" });
     expect(await remove()).toMatchObject({ outcome: "client", code: "redirect_refused" });
   });
 });
 
 describe("inspect", () => {
-  it("tells absent, unchanged, changed since the push, and present without a reference", async () => {
+  it("distinguishes absent, unchanged, changed since the push, and present without a reference", async () => {
     expect(await inspect()).toEqual({ outcome: "ok", state: "absent", owned: null });
     const pushed = await put();
     const { reference = null } = pushed.outcome === "ok" ? pushed : {};
@@ -252,13 +252,13 @@ describe("inspect", () => {
     expect(operations().filter((operation) => operation === "putSecret")).toHaveLength(1);
   });
 
-  it("does not call absent what it cannot see", async () => {
+  it("does not report an invisible secret as absent", async () => {
     expect(await inspect(null, repository({ repository_name: "nowhere" }))).toMatchObject({ code: "not_found" });
   });
 });
 
 describe("probe", () => {
-  it("is content with a place that it may write to, and changes nothing", async () => {
+  it("succeeds for a writable repository, and changes nothing", async () => {
     const selected = organization({ organization_visibility: "selected", selected_repository_names: ["api"] });
     for (const connection of [repository(), environment(), organization(), selected]) {
       expect(await probe(connection)).toEqual({ outcome: "ok" });
@@ -286,12 +286,12 @@ describe("probe", () => {
       (add) => ({ access_token: add({ kind: "fine-grained", permissions: { metadata: "read" } }) }),
       ...(["permission_denied", "secrets=read"] as const),
     ],
-  ])("says that there is %s", async (_what, changed, code, text) => {
+  ])("reports %s", async (_what, changed, code, text) => {
     const outcome = await probe(repository(changed(addToken)));
     expect(outcome).toMatchObject({ outcome: "client", code, message: expect.stringContaining(text) });
   });
 
-  it("says that reading the key of a public repository is not enough", async () => {
+  it("reports that reading a public repository's key is not enough", async () => {
     for (const scopes of [["gist"], []]) {
       const token = addToken({ kind: "classic", scopes });
       const outcome = await probe(repository({ access_token: token, repository_name: "site" }));
@@ -299,14 +299,14 @@ describe("probe", () => {
     }
   });
 
-  it("says that an organization needs another scope, and that an archived repository is read-only", async () => {
+  it("reports that an organization needs another scope, and that an archived repository is read-only", async () => {
     const token = addToken({ kind: "classic", scopes: ["repo"] });
     expect(await probe(organization({ access_token: token }))).toMatchObject({ code: "permission_denied" });
     account.call({ operation: "archive-repository", repository: "web" });
     expect(await probe()).toMatchObject({ outcome: "client", code: "read_only" });
   });
 
-  it("tells a wrong key from a wrong installation, a missing permission and an unreachable repository", async () => {
+  it("distinguishes a wrong key, a wrong installation, a missing permission and an unreachable repository", async () => {
     const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
     const { appId, appKey } = account.credentials;
@@ -333,7 +333,7 @@ describe("probe", () => {
 });
 
 describe("an application", () => {
-  it("takes precedence over an access token, asks for no more than it needs, and keeps its token", async () => {
+  it("is preferred to an access token, requests minimal permissions, and caches its token", async () => {
     const both = { ...asApp(repository()), access_token: "ghp_wrong" };
     expect(await put({}, both)).toEqual(ok);
     expect(await put({ value: "two" }, both)).toEqual(ok);
@@ -344,7 +344,7 @@ describe("an application", () => {
     expect(token).toMatchObject({ repositories: new Set([account.state.repositories.get("web")?.id]) });
   });
 
-  it("renews a token that was revoked before its time, once", async () => {
+  it("renews a token that was revoked early, once", async () => {
     await put({}, asApp(repository()));
     account.call({ operation: "revoke-installation-tokens" });
     expect(await put({ value: "two" }, asApp(repository()))).toEqual(ok);
@@ -378,7 +378,7 @@ describe("errors", () => {
     expect("retryAfterMs" in answer ? answer.retryAfterMs : undefined).toBe(retryAfterMs);
   });
 
-  it("waits until the primary limit is reset, and as long as the secondary one says", async () => {
+  it("waits for the reset of the primary limit, and for the wait of the secondary one", async () => {
     for (let writes = 0; writes < 12; writes++) expect(await put({ knownToExist: true })).toEqual(ok);
     expect(await put()).toMatchObject({ outcome: "external", code: "throttled", retryAfterMs: 60_000 });
     now += 61_000;
@@ -391,7 +391,7 @@ describe("errors", () => {
     expect(retryAfterMs).toBeLessThanOrEqual(60 * 60_000);
   });
 
-  it("a success that is not the service's is never ok", async () => {
+  it("a success from another server is never 'ok'", async () => {
     const portal = { fault: "raw", status: 200, body: "<html>" } as const;
     account.fault({ ...portal, operation: "getPublicKey" });
     expect(await put()).toMatchObject({ outcome: "external", code: "unreadable_answer" });
@@ -417,7 +417,7 @@ describe("errors", () => {
     expect(operations()).toEqual([]);
   });
 
-  it("never repeat a value, a credential or a text of the provider", async () => {
+  it("contain no value, credential or text of the provider", async () => {
     const outcomes = [
       await put({ value: "v".repeat(50_000) }),
       await put({}, repository({ access_token: "ghp_wrong" })),
@@ -432,7 +432,7 @@ describe("errors", () => {
     for (const part of ["hunter2", "quotes", "vvvv", "ghp_"]) expect(text).not.toContain(part);
   });
 
-  it("does not call a host that the deployment does not list, and calls one that it does", async () => {
+  it("calls only hosts that the deployment allows", async () => {
     const elsewhere = repository({ enterprise_url: double.url });
     expect(await put({}, elsewhere)).toMatchObject({ outcome: "client", code: "host_not_allowed" });
     const listed = { settings: { SYNC_ALLOWED_HOSTS: "git.example.com, 127.0.0.1" } as CallContext["settings"] };

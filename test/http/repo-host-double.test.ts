@@ -53,8 +53,8 @@ async function sealed(text: string | Uint8Array, path = secrets) {
 const putStatus = async (name: string, body: unknown, sending: Sending = {}, path = secrets) =>
   statusOf(`${path}/${name}`, { method: "PUT", body, ...sending });
 
-describe("what surrounds a request", () => {
-  it("a User-Agent is needed", async () => {
+describe("a request", () => {
+  it("requires a User-Agent", async () => {
     const { hostname, port } = new URL(double.url);
     const status = await new Promise((resolve, reject) => {
       const sent = httpRequest({ hostname, port, path: "/app" }, (response) => resolve(response.statusCode));
@@ -63,7 +63,7 @@ describe("what surrounds a request", () => {
     expect(status).toBe(403);
   });
 
-  it("an unknown version, another media type and other paths are refused", async () => {
+  it("with an unknown version, another media type or another path is refused", async () => {
     expect(await statusOf(secrets, { headers: { "x-github-api-version": "2021-01-01" } })).toBe(400);
     expect(await statusOf(secrets, { headers: { accept: "*/*" } })).toBe(415);
     expect(await statusOf("/repos/acme/web/actions/variables")).toBe(404);
@@ -72,21 +72,21 @@ describe("what surrounds a request", () => {
     expect(await statusOf(`/api/v3${secrets}`)).toBe(200);
   });
 
-  it("a token must be known", async () => {
+  it("requires a known token", async () => {
     expect(await statusOf(secrets, { bearer: "ghp_wrong" })).toBe(401);
     expect(await statusOf(secrets, { headers: { authorization: "Basic eDp5" } })).toBe(401);
   });
 });
 
 describe("writing a secret", () => {
-  it("creates, updates, and spells names in capitals", async () => {
+  it("creates, updates, and converts names to upper case", async () => {
     expect(await putStatus("lower_case", await sealed("one"))).toBe(201);
     expect(await putStatus("LOWER_CASE", await sealed("two"))).toBe(204);
     expect(account.secrets()).toMatchObject([{ name: "LOWER_CASE", value: "two" }]);
     expect((await send(`${secrets}/Lower_Case`)).body).toMatchObject({ name: "LOWER_CASE" });
   });
 
-  it("refuses a value that does not open with the current key", async () => {
+  it("refuses a value that is not sealed with the current key", async () => {
     const good = await sealed("one");
     const box = Buffer.from(good.encrypted_value, "base64");
     box.writeUInt8(box.readUInt8(40) ^ 1, 40);
@@ -100,7 +100,7 @@ describe("writing a secret", () => {
     expect(account.secrets()).toEqual([]);
   });
 
-  it("refuses names, fields and sizes that cannot be", async () => {
+  it("refuses invalid names, fields and sizes", async () => {
     const good = await sealed("one");
     for (const name of ["A-B", "1A", "GITHUB_A", "github_a"]) expect(await putStatus(name, good)).toBe(422);
     expect(await putStatus("A", { ...good, visibility: "all" })).toBe(422);
@@ -112,7 +112,7 @@ describe("writing a secret", () => {
     expect(await putStatus("B", await sealed("x".repeat(48 * 1024 + 1)))).toBe(422);
   });
 
-  it("holds a hundred secrets", async () => {
+  it("is limited to a hundred secrets", async () => {
     for (let index = 0; index < 100; index++) {
       account.call({ operation: "put-secret", place: "acme/web", name: `S${index}`, value: "v" });
     }
@@ -121,7 +121,7 @@ describe("writing a secret", () => {
     expect(await putStatus("S1", await sealed("v"))).toBe(204);
   });
 
-  it("an organization wants a visibility, and ids exactly for 'selected'", async () => {
+  it("an organization requires a visibility, and ids exactly for 'selected'", async () => {
     const path = "/orgs/acme/actions/secrets";
     const good = await sealed("one", path);
     const { id } = (await send("/repos/acme/api")).body;
@@ -137,11 +137,11 @@ describe("writing a secret", () => {
   });
 });
 
-describe("what a token may do", () => {
+describe("the permissions of a token", () => {
   const add = (change: object) =>
     String(account.call({ operation: "add-token", ...change } as Parameters<Account["call"]>[0])["token"]);
 
-  it("classic: without the scope a private repository does not exist, and a reader does not write", async () => {
+  it("classic: a private repository is hidden without the scope, and readers cannot write", async () => {
     const none = add({ kind: "classic", scopes: [] });
     expect(await statusOf("/repos/acme/web", { bearer: none })).toBe(404);
     expect(await statusOf("/repos/acme/site", { bearer: none })).toBe(200);
@@ -154,7 +154,7 @@ describe("what a token may do", () => {
     expect((await send(secrets)).headers.get("x-oauth-scopes")).toBe("admin:org, repo");
   });
 
-  it("fine-grained: permissions and repositories both count", async () => {
+  it("fine-grained: permissions and repositories are both required", async () => {
     const reader = add({ kind: "fine-grained", permissions: { secrets: "read" } });
     const refused = await send(`${secrets}/A`, { method: "PUT", body: await sealed("one"), bearer: reader });
     expect(refused.status).toBe(403);
@@ -187,7 +187,7 @@ describe("an application", () => {
   const tokens = () => `/app/installations/${account.credentials.installationId}/access_tokens`;
   const issue = (body: unknown) => send(tokens(), { method: "POST", body, bearer: jwt() });
 
-  it("must sign with its key, for at most ten minutes", async () => {
+  it("requires a signature with its key, valid for at most ten minutes", async () => {
     const seconds = Math.floor(now / 1000);
     expect(await statusOf("/app", { bearer: jwt() })).toBe(200);
     expect(await statusOf("/app", { bearer: jwt({ iat: seconds - 61 }) })).toBe(401);
@@ -202,7 +202,7 @@ describe("an application", () => {
     expect(await statusOf(secrets, { bearer: jwt() })).toBe(403);
   });
 
-  it("gets tokens with no more than the installation has, which end after an hour", async () => {
+  it("gets tokens with at most the permissions of the installation, for an hour", async () => {
     const { body, status } = await issue({ repositories: ["web"], permissions: { secrets: "write" } });
     expect({ status, permissions: body.permissions }).toEqual({
       ...{ status: 201, permissions: { metadata: "read", secrets: "write" } },
@@ -221,8 +221,8 @@ describe("an application", () => {
   });
 });
 
-describe("limits of the rate", () => {
-  it("the secondary one counts writes in a minute and says how long to wait", async () => {
+describe("rate limits", () => {
+  it("the secondary one counts writes per minute and returns the wait", async () => {
     const body = await sealed("one");
     for (let index = 0; index < 20; index++) expect(await putStatus("A", body)).toBeLessThan(300);
     const refused = await send(`${secrets}/A`, { method: "PUT", body });
@@ -231,7 +231,7 @@ describe("limits of the rate", () => {
     expect(await putStatus("A", body)).toBe(204);
   });
 
-  it("the primary one counts calls in an hour, tells what remains, and is another token's own", async () => {
+  it("the primary one counts calls per hour and token, and returns the remaining number", async () => {
     const first = await send(secrets);
     expect(first.headers.get("x-ratelimit-remaining")).toBe("199");
     for (let index = 0; index < 199; index++) await statusOf(secrets);
@@ -242,8 +242,8 @@ describe("limits of the rate", () => {
   });
 });
 
-describe("its own paths", () => {
-  it("open accounts that do not meet, and speak of the one that is named", async () => {
+describe("control paths", () => {
+  it("create separate accounts, and apply to the named one", async () => {
     const open = await fetch(`${double.url}/_double/accounts`, { method: "POST" });
     const credentials = (await open.json()) as Account["credentials"];
     const own = (path: string, body?: unknown) =>

@@ -38,8 +38,8 @@ function seal(text: string, key: string): string {
   return sodium.to_base64(sealed, sodium.base64_variants.ORIGINAL);
 }
 
-describe("the vendor's client against the double", () => {
-  it("goes through the life of a repository's secret", async () => {
+describe("the vendor's client with the double", () => {
+  it("creates, updates, reads and deletes a repository's secret", async () => {
     const { actions } = client().rest;
     const { data: key } = await actions.getRepoPublicKey(place);
     const secret = { ...place, secret_name: "TOKEN" };
@@ -75,7 +75,7 @@ describe("the vendor's client against the double", () => {
     expect(who).toMatchObject({ total_count: 1, repositories: [{ name: "web" }] });
   });
 
-  it("signs in as an application with the key as it is handed out and as PKCS#8", async () => {
+  it("authenticates as an application with the key as issued and as PKCS#8", async () => {
     const { appId, appKey, installationId } = account.credentials;
     const pkcs8 = createPrivateKey(appKey).export({ type: "pkcs8", format: "pem" }).toString();
     for (const privateKey of [appKey, pkcs8]) {
@@ -99,7 +99,7 @@ describe("the vendor's client against the double", () => {
     await expect(limited.getOrgPublicKey({ org: "acme" })).rejects.toMatchObject({ status: 403 });
   });
 
-  it("recognises refusals by status", async () => {
+  it("recognises errors by status", async () => {
     const { actions } = client().rest;
     const { data: key } = await actions.getRepoPublicKey(place);
     const write = { ...place, secret_name: "TOKEN", encrypted_value: seal("one", key.key), key_id: key.key_id };
@@ -114,7 +114,7 @@ describe("the vendor's client against the double", () => {
   });
 });
 
-describe("our adapter beside the vendor's client", () => {
+describe("our adapter and the vendor's client", () => {
   const object: ExternalObject = {
     ...{ name: "TOKEN", value: '{"password":"é😀\\n"}', tags: {}, idempotencyToken: "i", knownToExist: false },
     ...{ reference: null, previousTagKeys: [], contentType: "application/json", updatePolicy: "replace" },
@@ -125,7 +125,7 @@ describe("our adapter beside the vendor's client", () => {
     ...{ repository_owner: "acme", repository_name: "web" },
   });
 
-  it("each sees, overwrites and removes what the other wrote", async () => {
+  it("read, overwrite and remove each other's secrets", async () => {
     const { actions } = client().rest;
     const secret = { ...place, secret_name: "TOKEN" };
     expect(await repoHost.put(object, connection(), context())).toMatchObject({ outcome: "ok" });
@@ -141,7 +141,7 @@ describe("our adapter beside the vendor's client", () => {
     await expect(actions.getRepoSecret(secret)).rejects.toMatchObject({ status: 404 });
   });
 
-  it("sends the same requests with the same fields", async () => {
+  it("send the same requests with the same fields", async () => {
     const { actions } = client().rest;
     const { data: key } = await actions.getRepoPublicKey(place);
     const theirs = { encrypted_value: seal("theirs", key.key), key_id: key.key_id };

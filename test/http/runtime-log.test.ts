@@ -7,6 +7,6 @@ it.each([
   ['{"level":"error","event":"defect","message":"x"}', false],
   ["service core:user:sallyport: Uncaught Error: x", false],
   ["", false],
-])("judges the line %j of the runtime as noise: %s", (line, isNoise) => {
+])("classifies the runtime's log line %j as noise: %s", (line, isNoise) => {
   expect(isRuntimeNoise(line)).toBe(isNoise);
 });

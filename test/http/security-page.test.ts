@@ -28,7 +28,7 @@ describe("docs/operate/security.md", () => {
   const threats = rowsOf(page, "| Threat | Possible | Prevented |");
   const proofs = rowsOf(tests, "| Threat | Tests |");
 
-  it("says for each threat what is possible and what is prevented", () => {
+  it("states for each threat what is possible and what is prevented", () => {
     expect(threats.length).toBeGreaterThan(40);
     for (const { line, cells } of threats) {
       expect(cells, `line ${line}`).toHaveLength(3);
@@ -40,7 +40,7 @@ describe("docs/operate/security.md", () => {
     expect(page.split("\n").filter((text) => text.includes(" › "))).toEqual([]);
   });
 
-  it("has the threats of docs/internals/threats.md, which names tests that exist and are not skipped", () => {
+  it("has the threats of docs/internals/threats.md, which names existing tests that are not skipped", () => {
     const names = (rows: typeof threats) => rows.map(({ cells: [name] }) => name);
     expect(names(proofs)).toEqual(names(threats));
     // The parser of references is that of the page of coverage.
@@ -52,7 +52,7 @@ describe("docs/operate/security.md", () => {
     expect(asCoverage).not.toMatch(/\| open \|$/m);
   });
 
-  it("asks only for operations that there are", () => {
+  it("requests only existing operations", () => {
     const { paths } = JSON.parse(read("docs/openapi.json")) as { paths: Record<string, Record<string, unknown>> };
     const patterns = Object.entries(paths).map(([path, operations]): [RegExp, string[]] => [
       new RegExp(`^${path.replace(/[.+]/g, "\\$&").replace(/\{[^}]+\}/g, "[^/]+(?:/[^/]+)*")}$`),

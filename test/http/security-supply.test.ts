@@ -25,8 +25,8 @@ const nameOf = (place: string): string => place.slice(place.lastIndexOf("node_mo
 /** An exact version; under another name (`npm:name@1.2.3`), too. */
 const EXACT = /^(npm:(@[^/]+\/)?[^@/]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/;
 
-describe("what is installed from elsewhere", () => {
-  it("is named in one exact version by every package here, and by the lock", () => {
+describe("third-party packages", () => {
+  it("have one exact version in every package.json and in the lock file", () => {
     expect(ours.map(([place]) => place)).toContain("agent");
     for (const [place, locked] of ours) {
       const written: Package = JSON.parse(read(place === "" ? "package.json" : `${place}/package.json`));
@@ -39,7 +39,7 @@ describe("what is installed from elsewhere", () => {
     }
   });
 
-  it("has the digest of its content in the lock, each package of it, and comes from no address that is written there", () => {
+  it("have a digest in the lock file, and no address", () => {
     expect(installed.length).toBeGreaterThan(100);
     for (const [place, { integrity, resolved }] of installed) {
       expect(integrity, place).toMatch(/^sha512-/);
@@ -47,7 +47,7 @@ describe("what is installed from elsewhere", () => {
     }
   });
 
-  it("runs nothing when it is installed but what is listed, which is one package", () => {
+  it("run no install scripts except the listed one", () => {
     const scripts = [
       ...new Set(installed.filter(([, { hasInstallScript }]) => hasInstallScript).map(([at]) => nameOf(at))),
     ];

@@ -132,7 +132,7 @@ const shape = ({ pathname, searchParams }: URL): string =>
   `${pathname.split("/").length} segments, asks ${[...searchParams.keys()].sort()}`;
 
 describe.each(kinds.map((kind) => [kind.type.type, kind] as const))("a destination of %s", (_type, kind) => {
-  it("is called at its provider's hosts only, at the paths meant, whatever is written into its fields or names a secret", async () => {
+  it("is called only at its provider's hosts and intended paths, for any fields and secret names", async () => {
     expect(await useAll(kind, kind.fields, kind.name)).toBe(true);
     expect(called.length).toBeGreaterThan(0);
     const shapes = new Set(called.map(shape));

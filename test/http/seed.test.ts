@@ -36,7 +36,7 @@ const load = () => seed({ baseUrl: `http://127.0.0.1:${(server.address() as Addr
 const write = (name: string, ...made: unknown[]) =>
   writeFileSync(join(dir, name), JSON.stringify({ because: "a test", requests: made }));
 
-it("files are loaded in the order of their names, their requests in the order they stand, the tour is not", async () => {
+it("loads files in the order of their names, requests in the order of the file, and skips the tour", async () => {
   write("20-b.json", { method: "DELETE", path: "/v1/c" });
   write(
     "10-a.json",
@@ -54,14 +54,14 @@ it.each([
   [{ status: 404, body: '{"errors":[]}' }, "404: nothing there"],
   [{ status: 409, body: "volume is in use\n" }, "409: volume is in use"],
   [{ status: 500, body: "" }, "500: no reason given"],
-])("the first refusal %j stops the rest, and names the request and the reason", async (answer, reason) => {
+])("stops at the first refusal %j, and prints the request and the reason", async (answer, reason) => {
   refuse = answer;
   write("10-a.json", { method: "PUT", path: "/v1/a", body: {} }, { method: "PUT", path: "/v1/b", body: {} });
   await expect(load()).rejects.toThrow(`${join(dir, "10-a.json")}: PUT /v1/a was refused with ${reason}`);
   expect(requests).toHaveLength(1);
 });
 
-it("the seeds of this repository say why they are there", () => {
+it("the seeds of this repository state their purpose", () => {
   expect(readdirSync("seeds")).toContain("tour.json");
   for (const { title, command } of readTour())
     expect([title, command]).toEqual([expect.any(String), expect.stringContaining("$SALLYPORT_ADDR")]);

@@ -10,7 +10,7 @@ it("docs/reference/settings.md lists exactly the settings that are read", () => 
   expect(named.sort()).toEqual([...WORKER_SETTINGS, "PORT", "PLAYGROUND", "STATE_DIR", "SEED", "AGENT", "LOG"].sort());
 });
 
-it("a setting that is empty counts as not set", () => {
+it("treats an empty setting as unset", () => {
   expect(workerSettings({ PUBLIC_URL: "", ADMIN_NAMESPACE: "ops", HOME: "/root" })).toEqual({ ADMIN_NAMESPACE: "ops" });
   expect(localSettings({ PORT: "", STATE_DIR: "" })).toEqual({
     port: 8787,
@@ -29,10 +29,10 @@ it.each([
   [{ PORT: "80a" }, 'PORT must be a number from 1 to 65535, not "80a".'],
   [{ AGENT: "10" }, 'AGENT must be a number from 0 to 9, not "10".'],
   [{ SEED: "no" }, 'SEED must be 0 or 1, not "no".'],
-])("%j is refused in one sentence", (env, sentence) => {
+])("refuses %j with one sentence", (env, sentence) => {
   expect(() => localSettings(env)).toThrow(new Refusal(sentence));
 });
 
-it("a setting of the Worker that it could not use is refused by name before anything starts", () => {
+it("refuses an invalid setting of the Worker by name before anything starts", () => {
   expect(() => workerSettings({ EVENT_HEARTBEAT_MS: "x" })).toThrow(/^EVENT_HEARTBEAT_MS is not usable: /);
 });

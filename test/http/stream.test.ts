@@ -77,7 +77,7 @@ async function streamSocket(port: number, query: string): Promise<Socket> {
 describe.each(["directly", "through the gateway"])("%s", (way) => {
   const base = () => `http://127.0.0.1:${ports[way]}`;
 
-  it("the first line arrives at once, and each later one, at a client that offers gzip", async () => {
+  it("delivers the first line at once and each later one, also to a client that accepts gzip", async () => {
     const abort = new AbortController();
     const response = await fetch(`${base()}/v1/event/stream?topic=ACLPolicy&index=-1`, {
       headers: { ...TOKEN, "Accept-Encoding": "gzip, deflate, br" },
@@ -101,7 +101,7 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     abort.abort();
   });
 
-  it("a client that leaves is noticed", async () => {
+  it("detects a client that closes the connection", async () => {
     await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 30_000 });
     const abort = new AbortController();
     const opened = await Promise.all(
@@ -117,7 +117,7 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 30_000 });
   });
 
-  it("a connection that is reset is noticed, too", async () => {
+  it("detects a connection that is reset", async () => {
     const socket = await streamSocket(ports[way] ?? 0, "index=-1");
     let text = "";
     while (!text.includes('"Events":[]}')) text += String((await once(socket, "data"))[0]);
@@ -126,7 +126,7 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 30_000 });
   });
 
-  it("a client that stops reading is cut, while others get everything", async () => {
+  it("cuts a client that stops reading, while others get every line", async () => {
     await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 30_000 });
     const abort = new AbortController();
     const live = await fetch(`${base()}/v1/event/stream?topic=Job&index=-1`, { headers: TOKEN, signal: abort.signal });
@@ -168,7 +168,7 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 30_000 });
   });
 
-  it("a browser's way of reading gets each line as it comes", async () => {
+  it("delivers each line as it is written to a fetch() reader as in browsers", async () => {
     const abort = new AbortController();
     const response = await fetch(`${base()}/v1/event/stream?topic=ACLPolicy&index=-1`, {
       headers: { ...TOKEN, Accept: "text/event-stream", "Accept-Encoding": "gzip, deflate, br" },
@@ -189,14 +189,14 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     abort.abort();
   });
 
-  it("a refusal is whole and has a status of its own", async () => {
+  it("returns a refusal with its own status and a complete body", async () => {
     const denied = await fetch(`${base()}/v1/event/stream`, { headers: { "X-Orch-Token": "wrong" } });
     expect([denied.status, await denied.text()]).toEqual([403, "Permission denied"]);
     const bad = await fetch(`${base()}/v1/event/stream?index=x`, { headers: TOKEN });
     expect([bad.status, await bad.text()]).toEqual([400, 'Unable to parse index: "x" is not an integer within 2^53']);
   });
 
-  it("a body that is too large is refused by name while it is still being sent", async () => {
+  it("refuses a body that is too large by name while it is still being sent", async () => {
     const response = await fetch(`${base()}/v1/namespace/n`, {
       method: "PUT",
       headers: TOKEN,
@@ -206,7 +206,7 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
   });
 
   it.each(["/v1/kv/data/a/../../../sys/mounts", "/v1/kv/data/%2e%2e/%2e%2e/%2e%2e/sys/mounts"])(
-    "dots in %s lead where they lead before anybody is asked for rights",
+    "resolves the dot segments in %s before authorization",
     async (path) => {
       const answer = await new Promise<string>((resolve, reject) => {
         const socket = connect({ port: ports[way] ?? 0, host: "127.0.0.1" });

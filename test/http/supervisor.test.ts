@@ -61,7 +61,7 @@ describe("the supervisor", () => {
     ["workerd", "SIGKILL", childOf],
     ["workerd", "SIGSTOP", childOf],
   ] as const;
-  it.each(DEATHS)("serves on when %s gets %s alone, and again", { timeout: 300_000 }, async (_what, signal, partOf) => {
+  it.each(DEATHS)("keeps serving after %s gets %s, repeatedly", { timeout: 300_000 }, async (_what, signal, partOf) => {
     const { supervisor, ports } = await supervised();
     for (let time = 1; time <= 2; time++) {
       const dead = partOf(supervisor.runtime.pid);
@@ -76,7 +76,7 @@ describe("the supervisor", () => {
     }
   });
 
-  it("replaces a runtime that is out of descriptors, so that it takes no new connection", {
+  it("replaces a runtime that has no descriptors left and accepts no connections", {
     timeout: 300_000,
   }, async () => {
     const { supervisor, ports } = await supervised();
@@ -88,7 +88,7 @@ describe("the supervisor", () => {
     expect(await (await fetch(`http://127.0.0.1:${ports.at(-1)}/`)).text()).toBe("served");
   });
 
-  it("tries again until the runtime can be started", { timeout: 300_000 }, async () => {
+  it("retries until the runtime can be started", { timeout: 300_000 }, async () => {
     const { supervisor, ports } = await supervised();
     const worker = readFileSync(join(dir, "worker.js"), "utf8");
     writeFileSync(join(dir, "worker.js"), "no Worker");
@@ -102,7 +102,7 @@ describe("the supervisor", () => {
     await expect.poll(() => ports.length, PATIENCE).toBe(3);
   });
 
-  it("leaves no process behind when it stops, frozen ones neither", { timeout: 300_000 }, async () => {
+  it("leaves no process when it stops, including frozen ones", { timeout: 300_000 }, async () => {
     const { supervisor } = await supervised();
     const { pid } = supervisor.runtime;
     const back = childOf(pid);
@@ -113,8 +113,8 @@ describe("the supervisor", () => {
   });
 });
 
-describe("a runtime whose starter is gone", () => {
-  it("is ended by the next start, and no process that only has its id", { timeout: 120_000 }, async () => {
+describe("an orphaned runtime", () => {
+  it("is ended by the next start, which spares other processes with a reused id", { timeout: 120_000 }, async () => {
     over = new AbortController();
     const runtime = new Runtime(dir, "ignore");
     lives.push(runtime);
@@ -130,7 +130,7 @@ describe("a runtime whose starter is gone", () => {
   });
 });
 
-describe("the gateway's process", () => {
+describe("the gateway process", () => {
   let service: Server;
   beforeAll(async () => {
     service = createServer((_request, answer) => answer.end("through")).listen(0, "127.0.0.1");
@@ -139,7 +139,7 @@ describe("the gateway's process", () => {
   afterAll(() => service.close());
 
   it.each(["SIGKILL", "SIGSTOP"] as const)(
-    "comes back at its port after %s, with the runtime that there is now",
+    "returns at its port after %s, with the current runtime",
     { timeout: 300_000 },
     async (signal) => {
       over = new AbortController();
