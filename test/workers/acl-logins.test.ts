@@ -92,7 +92,7 @@ describe("auth methods of the cluster API", () => {
     expect(events[0].Payload).toEqual({ AuthMethod: made.body });
   });
 
-  it("keep what an update leaves empty, except Default", async () => {
+  it("keep their values when an update leaves them empty, except Default", async () => {
     const made = await putMethod({}, { Default: true, TokenLocality: "global" });
     const kept = await put("/v1/acl/auth-method/ci", { Name: "ci", MaxTokenTTL: "2h" });
     expect(kept.body).toEqual({
@@ -137,7 +137,7 @@ describe("auth methods of the cluster API", () => {
     expect((await get("/v1/acl/auth-methods")).body).toEqual([]);
   });
 
-  it("are one default at most, and named as in the path", async () => {
+  it("have at most one default, and the name of the path", async () => {
     await putMethod({}, { Default: true });
     const second = await put("/v1/acl/auth-method", method({}, { Name: "other", Default: true }));
     expect([second.status, second.text]).toEqual([400, "default method already exists: ci"]);
@@ -209,7 +209,7 @@ describe("binding rules", () => {
     expect((await get("/v1/acl/binding-rules")).body).toEqual([]);
   });
 
-  it("keep their auth method, and are named as in the path", async () => {
+  it("keep their auth method, and have the name of the path", async () => {
     await putMethod();
     await putMethod({}, { Name: "other" });
     const { ID } = await bind({ BindType: "management" });
@@ -248,7 +248,7 @@ describe("a login of the cluster API", () => {
     expect((await eventsOf(`ACLToken:${body.AccessorID}`)).map(({ Type }) => Type)).toEqual(["ACLTokenUpserted"]);
   });
 
-  it("makes management tokens by a rule of that type only, global ones by the method's locality", async () => {
+  it("issues management tokens by management rules only, and global ones by the method's locality", async () => {
     await putMethod({}, { TokenLocality: "global" });
     await bind({ BindType: "management", Selector: 'value.team == "admins"' });
     expect(await refusal(await issuer.sign(CLAIMS))).toEqual(NONE);
@@ -268,7 +268,7 @@ describe("a login of the cluster API", () => {
     ["is empty", "list.groups is empty", false],
     ["is not empty", "list.groups is not empty", true],
     ["parentheses, and, or, not", '(value.team == "x" or value.team == "ops") and not "c" in list.groups', true],
-  ])("selects by %s", async (_what, Selector, selects) => {
+  ])("selects rules by %s", async (_what, Selector, selects) => {
     await putMethod();
     await bind({ BindType: "policy", BindName: "ops", Selector });
     expect((await login(await issuer.sign(CLAIMS))).status).toBe(selects ? 200 : 400);
@@ -291,7 +291,7 @@ describe("a login of the cluster API", () => {
     },
   );
 
-  it("does not let other types of claims pass", async () => {
+  it("is refused for claims of other types", async () => {
     await putMethod();
     await bind({ BindType: "policy", BindName: "${value.team}" });
     expect((await login(await issuer.sign({ ...CLAIMS, team: ["ops"] } as never))).status).toBe(401);
@@ -310,7 +310,7 @@ describe("a login of the cluster API", () => {
     expect(body.Policies).toEqual(["team-ops"]);
   });
 
-  it("refuses forged, foreign and untimely tokens", async () => {
+  it("refuses forged, foreign, expired and premature tokens", async () => {
     await putMethod();
     await bind({ BindType: "policy", BindName: "ops" });
     const good = await issuer.sign(CLAIMS);
@@ -340,7 +340,7 @@ describe("a login of the cluster API", () => {
     expect((await login(good)).status).toBe(200);
   });
 
-  it("takes tokens of bound issuers only, and checks the issuer after the signature", async () => {
+  it("accepts bound issuers only, and checks the issuer after the signature", async () => {
     const keys = { OIDCDiscoveryURL: "", JWTValidationPubKeys: [await exportSPKI(issuer.publicKey)] };
     await putMethod({ ...keys, BoundIssuer: ["https://a.example", issuer.url] });
     await bind({ BindType: "policy", BindName: "ops" });
@@ -354,7 +354,7 @@ describe("a login of the cluster API", () => {
     ]);
   });
 
-  it("accepts RS256 only, unless SigningAlgs names others", async () => {
+  it("accepts only RS256 unless SigningAlgs names others", async () => {
     const ecdsa = await newIssuer("ecdsa", "ES256");
     await putMethod({ OIDCDiscoveryURL: ecdsa.url });
     await bind({ BindType: "policy", BindName: "ops" });
@@ -372,7 +372,7 @@ describe("a login of the cluster API", () => {
     expect([answer.status, answer.text]).toEqual([status, text]);
   });
 
-  it("gives nothing by rules of other methods, or by a method that was replaced meanwhile", async () => {
+  it("grants nothing by rules of other methods, or of a method that was replaced meanwhile", async () => {
     await putMethod();
     await putMethod({}, { Name: "other" });
     await put("/v1/acl/binding-rule", { AuthMethod: "other", BindType: "policy", BindName: "ops" });
@@ -383,7 +383,7 @@ describe("a login of the cluster API", () => {
     expect(stale).toMatchObject({ ok: false, reason: "denied" });
   });
 
-  it("ends with its token's time", async () => {
+  it("returns a token that expires", async () => {
     await putMethod({}, { MaxTokenTTL: "1m" });
     await bind({ BindType: "policy", BindName: "ops" });
     const { body } = await login(await issuer.sign(CLAIMS));

@@ -79,7 +79,7 @@ afterEach(() => {
 });
 
 describe("a login in a browser", () => {
-  it("goes to the issuer with PKCE, and returns a token for the code", async () => {
+  it("redirects to the issuer with PKCE, and returns a token for the code", async () => {
     const url = await begun();
     expect(`${url.origin}${url.pathname}`).toBe(`${issuer.url}/authorize`);
     const { state = "", code_challenge: challenge, ...sent } = Object.fromEntries(url.searchParams);
@@ -106,7 +106,7 @@ describe("a login in a browser", () => {
     expect((await issuer.requests("/userinfo")).authorization).toBe("Bearer at");
   });
 
-  it("uses a state once, also in 20 parallel requests, and within ten minutes", async () => {
+  it("accepts a state once, also in 20 parallel requests, and for ten minutes", async () => {
     await answerWith(await idToken());
     const state = stateOf(await begun());
     const answers = await Promise.all(Array.from({ length: 20 }, () => complete(state)));
@@ -118,7 +118,7 @@ describe("a login in a browser", () => {
     expect([refused.status, refused.text]).toEqual([400, "invalid or expired state"]);
   });
 
-  it("refuses a state of another login, before the issuer is asked", async () => {
+  it("refuses a state of another login before any request to the issuer", async () => {
     await putMethod({}, { Name: "other" });
     await answerWith(await idToken());
     const state = stateOf(await begun());
@@ -166,7 +166,7 @@ describe("a login in a browser", () => {
     expect((await complete(stateOf(url), local)).status).toBe(200);
   });
 
-  it("refuses forged, foreign and untimely ID tokens", async () => {
+  it("refuses forged, foreign, expired and premature ID tokens", async () => {
     const other = await newIssuer("foreign");
     const pem = await exportSPKI(issuer.publicKey);
     const claims = { sub: "ann", aud: CLIENT, nonce: NONCE, iss: issuer.url, exp: now() + 60, iat: now() };
@@ -194,14 +194,14 @@ describe("a login in a browser", () => {
     }
   });
 
-  it("sends no code to the issuer that another issuer gave", async () => {
+  it("sends no code of one issuer to another", async () => {
     await answerWith(await idToken());
     const refused = await complete(stateOf(await begun()), { Iss: "https://evil.example" });
     expect([refused.status, refused.text]).toEqual([401, expect.stringContaining("from another issuer")]);
     expect((await issuer.requests("/token")).count ?? 0).toBe(0);
   });
 
-  it("is refused when the issuer does not redeem the code", async () => {
+  it("is refused when the issuer rejects the code", async () => {
     await issuer.put("/token", { status: 400, body: JSON.stringify({ error: "invalid_grant" }) });
     const refused = await complete(stateOf(await begun()));
     expect([refused.status, refused.text]).toEqual([
@@ -212,7 +212,7 @@ describe("a login in a browser", () => {
     expect((await complete(stateOf(await begun()))).text).toContain("the issuer's answer has no ID token");
   });
 
-  it("adds the user info of the same subject, unless the method turns it off", async () => {
+  it("adds the user info of the same subject, unless the method disables it", async () => {
     await answerWith(await idToken());
     await userInfo({ sub: "bob", email: "ann@example.com", groups: ["ops"] });
     const foreign = await complete(stateOf(await begun()));
@@ -226,7 +226,7 @@ describe("a login in a browser", () => {
     expect((await complete(stateOf(await begun()))).status).toBe(200);
   });
 
-  it("sends the client's secret as the issuer asks for it, and none for a public client", async () => {
+  it("sends the client secret in the form that the issuer requires, and none for a public client", async () => {
     issuer = await newIssuer("post");
     await document({ token_endpoint_auth_methods_supported: ["client_secret_post"] });
     await userInfo({ sub: "ann", email: "ann@example.com", groups: ["ops"] });
@@ -264,7 +264,7 @@ describe("a login in a browser", () => {
     expect([direct.status, direct.text]).toEqual([400, "unsupported auth-method type: OIDC"]);
   });
 
-  it("says so when the issuer cannot be asked", async () => {
+  it("returns the error when the issuer is unreachable", async () => {
     await putMethod({ OIDCDiscoveryURL: `${issuer.url}/absent` });
     const refused = await begin();
     expect([refused.status, refused.text]).toEqual([502, expect.stringContaining("failed to generate auth URL")]);
@@ -274,7 +274,7 @@ describe("a login in a browser", () => {
 });
 
 describe("the client secret of an auth method", () => {
-  it("is sealed, never shown, and kept by a write that has it redacted", async () => {
+  it("is sealed, never shown, and kept by a write with the redacted value", async () => {
     const { body } = await get("/v1/acl/auth-method/sso");
     expect(body.Config.OIDCClientSecret).toBe("redacted");
     expect(await dump()).not.toContain(SECRET);

@@ -52,7 +52,7 @@ describe("a one-time token", () => {
     expect(await rows()).toEqual([]);
   });
 
-  it("ends after ten minutes, and its row with it", async () => {
+  it("expires after ten minutes, and its row is deleted", async () => {
     const secret = await oneTime((await management()).SecretID);
     vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 600_001 });
     expect((await exchange(secret)).status).toBe(403);
@@ -60,7 +60,7 @@ describe("a one-time token", () => {
     expect(await rows()).toEqual([]);
   });
 
-  it("ends with its token, and when the token creates another", async () => {
+  it("is deleted with its token, and when the token creates another", async () => {
     const { AccessorID, SecretID } = await management();
     const first = await oneTime(SecretID);
     const second = await oneTime(SecretID);
@@ -72,7 +72,7 @@ describe("a one-time token", () => {
     expect(await rows()).toEqual([]);
   });
 
-  it("is no token itself, and none for unknown, limited and batch tokens", async () => {
+  it("is not a token itself, and is not created for unknown, limited and batch tokens", async () => {
     const secret = await oneTime((await management()).SecretID);
     expect((await get("/v1/acl/token/self", { token: secret })).status).toBe(403);
     expect((await put("/v1/acl/token/onetime", {}, NOBODY)).status).toBe(403);

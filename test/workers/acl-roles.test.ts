@@ -92,7 +92,7 @@ describe("roles of the cluster API", () => {
     expect([answer.status, answer.text]).toEqual([status, expect.stringContaining(text)]);
   });
 
-  it("are refused under the name of another role", async () => {
+  it("cannot be renamed to another role's name", async () => {
     await policy("nodes", NODES);
     const one = await role("one", "nodes");
     await role("two", "nodes");
@@ -126,7 +126,7 @@ describe("a token with roles", () => {
     expect(changed.body.Hash).not.toBe(made.Hash);
   });
 
-  it("has the rights of its policies and of its roles, as they are at each request", async () => {
+  it("has the current rights of its policies and roles at each request", async () => {
     await policy("nodes", NODES);
     await policy("plugins", PLUGINS);
     const ops = await role("ops", "nodes");
@@ -156,7 +156,7 @@ describe("a token with roles", () => {
     expect((await get("/v1/nodes", { token })).status).toBe(403);
   });
 
-  it("reads its roles and their policies, and no others", async () => {
+  it("reads its own roles and their policies only", async () => {
     await policy("nodes", NODES);
     await policy("plugins", PLUGINS);
     const mine = await role("mine", "nodes");

@@ -13,28 +13,28 @@ const tokenWith = async (...capabilities: string[]): Promise<string> => {
 };
 
 describe("sys/activation-flags", () => {
-  it("says to anybody that secret sync is on", async () => {
+  it("reports secret sync as active to any caller", async () => {
     for (const token of [null, "root", "unknown"]) {
       const answer = await get("/v1/sys/activation-flags", { token });
       expect([answer.status, answer.body.data, answer.body.mount_type]).toEqual([200, DATA, "system"]);
     }
   });
 
-  it.each(["POST", "PUT"])("%s activates what is active, again and again, with or without a body", async (method) => {
+  it.each(["POST", "PUT"])("%s activates it repeatedly without an effect, with or without a body", async (method) => {
     for (const body of [undefined, {}, { ignored: true }]) {
       const answer = await send(method, ACTIVATE, body);
       expect([answer.status, answer.body.data]).toEqual([200, DATA]);
     }
   });
 
-  it("needs update and sudo to activate", async () => {
+  it("requires update and sudo to activate", async () => {
     const as = async (...capabilities: string[]) =>
       (await send("POST", ACTIVATE, undefined, { token: await tokenWith(...capabilities) })).status;
     expect([await as("update"), await as("sudo"), await as("update", "sudo")]).toEqual([403, 403, 200]);
     expect((await send("POST", ACTIVATE, undefined, { token: null })).status).toBe(403);
   });
 
-  it("knows no other flag, and no way back", async () => {
+  it("returns errors for other flags and for deactivation", async () => {
     expect((await send("POST", "/v1/sys/activation-flags/secrets-import/activate")).status).toBe(404);
     expect((await send("DELETE", ACTIVATE)).status).toBe(405);
     expect((await get(ACTIVATE)).status).toBe(405);

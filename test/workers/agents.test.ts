@@ -38,7 +38,7 @@ describe("a join token", () => {
     expect(JSON.stringify(await registryRows("SELECT * FROM join_tokens"))).not.toContain(Token);
   });
 
-  it("is for the default pool, any name and an hour unless it says otherwise", async () => {
+  it("defaults to the default pool, any node name and one hour", async () => {
     const made = await joinToken();
     expect(made).toMatchObject({ NodePool: "default", Name: "" });
     expect(Date.parse(made.ExpirationTime) - Date.parse(made.CreateTime)).toBe(3_600_000);
@@ -53,21 +53,21 @@ describe("a join token", () => {
     [{ NodePool: "" }, "NodePool: "],
     [{ Name: "n".repeat(129) }, "Name: "],
     [{ Name: 7 }, "Name: "],
-  ])("of %j is refused, and nothing is stored", async (body, text) => {
+  ])("of %j is refused and not stored", async (body, text) => {
     const refused = await send("POST", "/v1/agent/tokens", body);
     expect([refused.status, refused.headers.get("content-type")]).toEqual([400, "text/plain; charset=utf-8"]);
     expect(refused.text).toContain(text);
     expect((await get("/v1/agent/tokens")).body).toEqual([]);
   });
 
-  it("can be deleted, and is then refused with 403", async () => {
+  it("can be deleted, and returns 403 afterwards", async () => {
     const { AccessorID, Token } = await joinToken();
     expect((await del(`/v1/agent/token/${AccessorID}`)).status).toBe(200);
     expect(await del(`/v1/agent/token/${AccessorID}`)).toMatchObject({ status: 404, text: "join token not found" });
     expect((await join(Token, await newIdentity())).status).toBe(403);
   });
 
-  it("is listed by pages, both ways", async () => {
+  it("is listed in pages, in both directions", async () => {
     const ids = (await Promise.all([1, 2, 3].map(() => joinToken()))).map(({ AccessorID }) => AccessorID).sort();
     const first = await get("/v1/agent/tokens?per_page=2");
     expect(first.body.map((each: { AccessorID: string }) => each.AccessorID)).toEqual(ids.slice(0, 2));
@@ -78,7 +78,7 @@ describe("a join token", () => {
     expect(back.body.map((each: { AccessorID: string }) => each.AccessorID)).toEqual([...ids].reverse());
   });
 
-  it("is deleted when it has expired, by the alarm", async () => {
+  it("is deleted by the alarm after its expiry", async () => {
     const { Token } = await joinToken({ TTL: "1s" });
     await scheduler.wait(1_100);
     expect((await join(Token, await newIdentity())).status).toBe(403);
@@ -90,7 +90,7 @@ describe("a join token", () => {
 });
 
 describe("joining", () => {
-  it("gives a key its node, and the same again to who asks again because an answer was lost", async () => {
+  it("assigns a node to a key, and returns the same node for a repeated request after a lost answer", async () => {
     const { Token } = await joinToken();
     const identity = await newIdentity();
     const first = await join(Token, identity);
@@ -101,7 +101,7 @@ describe("joining", () => {
     ]);
   });
 
-  it("takes each token for one key", async () => {
+  it("accepts each token for one key", async () => {
     const { Token, AccessorID } = await joinToken();
     const joined = await join(Token, await newIdentity());
     expect(await join(Token, await newIdentity())).toMatchObject({
@@ -111,20 +111,20 @@ describe("joining", () => {
     expect((await get("/v1/agent/tokens")).body).toMatchObject([{ AccessorID, NodeID: joined.body.NodeID }]);
   });
 
-  it("takes each token for one key also when two come at once", async () => {
+  it("accepts each token for one key in concurrent requests", async () => {
     const { Token } = await joinToken();
     const answers = await Promise.all([await newIdentity(), await newIdentity()].map((each) => join(Token, each)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 403]);
   });
 
-  it("holds a node to the name that its token names", async () => {
+  it("requires the node name that the token specifies", async () => {
     const { Token } = await joinToken({ Name: "db-1" });
     const identity = await newIdentity();
     expect(await join(Token, identity, "db-2")).toMatchObject({ status: 403, text: expect.stringContaining("Name: ") });
     expect((await join(Token, identity, "db-1")).status).toBe(200);
   });
 
-  it("lets a key that lost its answer and its token ask with a new one, but not move to another pool", async () => {
+  it("accepts another token for a known key, but not one for another pool", async () => {
     const identity = await newIdentity();
     const first = await join((await joinToken()).Token, identity);
     const elsewhere = await join((await joinToken({ NodePool: "gpu" })).Token, identity);
@@ -141,7 +141,7 @@ describe("joining", () => {
     [{ Name: "" }, 400, "Name: "],
     [{ Name: "n".repeat(129) }, 400, "Name: "],
     [{ Token: "0".repeat(64) }, 403, "Token: is unknown or has expired"],
-  ])("with %j is refused with %i", async (change, status, text) => {
+  ])("with %j returns %i", async (change, status, text) => {
     const { Token } = await joinToken();
     const { publicKey } = await newIdentity();
     const body = { Token, PublicKey: publicKey, Name: "node-1", ...change };
@@ -153,7 +153,7 @@ describe("joining", () => {
 });
 
 describe("connecting", () => {
-  it("makes the node known and ready, and losing the connection makes it disconnected", async () => {
+  it("makes the node ready, and a lost connection makes it disconnected", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     const [shown] = (await get("/v1/agents")).body;
@@ -179,7 +179,7 @@ describe("connecting", () => {
     ["a token that ends before it begins", () => ({ exp: now() - 5 }), "lives for more than 60 s"],
     ["a token with two nodes", () => ({ sub: crypto.randomUUID() }), "issuer that is not its subject"],
     ["a token without a UUID to tell it apart", () => ({ jti: "1" }), "jti"],
-  ])("with %s is refused, and told the service's time", async (_, claims, text) => {
+  ])("with %s is refused, and the answer has the service's time", async (_, claims, text) => {
     const agent = await ScriptedAgent.joined();
     const refused = await agent.request(await agent.token(claims()));
     expect(refused.status).toBe(401);
@@ -187,12 +187,12 @@ describe("connecting", () => {
     expect(Math.abs(Date.parse(refused.headers.get("Date") ?? "") - Date.now())).toBeLessThan(5_000);
   });
 
-  it("with a clock that is 50 s off is let in", async () => {
+  it("is accepted with a clock that is 50 s off", async () => {
     const agent = await ScriptedAgent.joined();
     for (const iat of [now() - 50, now() + 50]) await (await agent.connect({ iat })).welcome();
   });
 
-  it("with a token that was used is refused", async () => {
+  it("is refused with a used token", async () => {
     const agent = await ScriptedAgent.joined();
     const token = await agent.token();
     const first = await agent.request(token);
@@ -204,13 +204,13 @@ describe("connecting", () => {
     expect((await agent.request(token)).status).toBe(401);
   });
 
-  it("with another node's key is refused", async () => {
+  it("is refused with another node's key", async () => {
     const [agent, other] = [await ScriptedAgent.joined(), await ScriptedAgent.joined()];
     const forged = new ScriptedAgent(agent.node, agent.service, other.identity);
     expect((await forged.request(await forged.token())).status).toBe(401);
   });
 
-  it("with a token whose signature is by no algorithm, or by the public key as a secret, is refused", async () => {
+  it("is refused with an unsigned token, and with the public key as an HMAC secret", async () => {
     const agent = await ScriptedAgent.joined();
     const [, payload = ""] = (await agent.token()).split(".");
     const encode = (header: object) => Buffer.from(JSON.stringify(header)).toString("base64url");
@@ -245,7 +245,7 @@ describe("connecting", () => {
     expect(await refused.text()).toContain(text);
   });
 
-  it("too often within a minute is put off", async () => {
+  it("is delayed when it is repeated too often within a minute", async () => {
     const agent = await ScriptedAgent.joined();
     for (let count = 0; count < 60; count++) expect((await agent.request(await agent.token())).status).toBe(101);
     const refused = await agent.request(await agent.token());
@@ -280,7 +280,7 @@ describe("removing an agent", () => {
     expect(await registryRows("SELECT id FROM host_volumes")).toEqual([]);
   });
 
-  it("sends it away for good, and its node is lost", async () => {
+  it("closes its connection permanently, and its node is lost", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     const removed = await del(`/v1/agent/${agent.node}`);
@@ -298,7 +298,7 @@ describe("removing an agent", () => {
     expect(await statusOf(agent.node)).toBe("disconnected");
   });
 
-  it("reaches it also when its session was down, and one that was let in before its key was gone", async () => {
+  it("also closes a connection that was down, and one authorized before the key was deleted", async () => {
     const agent = await ScriptedAgent.joined();
     const identity = {
       jti: crypto.randomUUID(),
@@ -315,14 +315,14 @@ describe("removing an agent", () => {
     expect(await new AgentSocket(late.webSocket).closed).toMatchObject({ code: CLOSE.revoked });
   });
 
-  it("lets its key join again, as another node", async () => {
+  it("lets its key join again as another node", async () => {
     const agent = await ScriptedAgent.joined();
     await del(`/v1/agent/${agent.node}`);
     const again = await join((await joinToken()).Token, agent.identity);
     expect([again.status, again.body.NodeID === agent.node]).toEqual([200, false]);
   });
 
-  it("makes the token useless by which it joined", async () => {
+  it("invalidates its join token", async () => {
     const { Token } = await joinToken();
     const identity = await newIdentity();
     const { body } = await join(Token, identity);
@@ -341,7 +341,7 @@ describe("rights", () => {
     ["DELETE", "/v1/agent/none", "write"],
   ] as const;
 
-  it.each(routes)("%s %s needs node %s", async (method, path, needed) => {
+  it.each(routes)("%s %s requires node %s", async (method, path, needed) => {
     for (const [level, allowed] of [
       ["deny", false],
       ["read", needed === "read"],
@@ -355,7 +355,7 @@ describe("rights", () => {
   });
 });
 
-it("what an agent reports is its own node's: its pool and name are those it has joined", async () => {
+it("an agent's report has the pool and name of its join", async () => {
   for (const [node, text] of [
     [nodeReport({ NodePool: "gpu" }), "node.NodePool"],
     [nodeReport({ Name: "other" }), "node.Name"],

@@ -43,8 +43,8 @@ async function later(ms: number): Promise<void> {
   moved.mockRestore();
 }
 
-describe("time writes down what it ends", () => {
-  it("a version of a secret that is synced", async () => {
+describe("actions at a deadline are recorded", () => {
+  it("the expiry of a synced version", async () => {
     const { uuid } = await mountKv();
     await makeDestination("in-mem", "d");
     await put("/v1/kv/metadata/app", { delete_version_after: "1s" });
@@ -54,14 +54,14 @@ describe("time writes down what it ends", () => {
     expect(JSON.stringify(lines)).not.toContain("canary");
   });
 
-  it("a node that is away for too long", async () => {
+  it("the loss of a node after its grace period", async () => {
     const node = await addNode(1);
     await lose(node);
     await later(24 * 3_600_000);
     await written("node-down", { node });
   });
 
-  it("a drain whose deadline has come, and not one that is still waited for", async () => {
+  it("the end of a drain at its deadline, but not of a drain without one", async () => {
     const node = await addNode(1);
     await run(node, []);
     await put(`/v1/node/${node}/drain`, { DrainSpec: { Deadline: 3_600_000_000_000 } });
@@ -72,7 +72,7 @@ describe("time writes down what it ends", () => {
     await finish(node);
   });
 
-  it("an operation on a CSI volume that has waited for its plugin for too long", async () => {
+  it("the timeout of a CSI operation that waits for its plugin", async () => {
     const csi = new ScriptedCsi();
     await addCsiNode(1);
     await create({ ID: "a", Name: "a" });
@@ -97,7 +97,7 @@ describe("time writes down what it ends", () => {
   });
 });
 
-describe("what the service does behind a request is written down", () => {
+describe("actions of the service behind a request are recorded", () => {
   it("the exchange of a one-time token", async () => {
     const { AccessorID, SecretID } = (await put("/v1/acl/token", { Name: "m", Type: "management" })).body;
     const { OneTimeToken } = (await put("/v1/acl/token/onetime", {}, { token: SecretID })).body;
@@ -142,7 +142,7 @@ describe("what the service does behind a request is written down", () => {
     await written("identity-key-rotated", { kid: expect.any(String) });
   });
 
-  it("agents: how they may come, that they came, and that they were sent away", async () => {
+  it("agents: join tokens, joins and removals", async () => {
     const agent = await ScriptedAgent.joined();
     await written("join-token-created", { accessor: expect.any(String), pool: "default", by: expect.any(String) });
     await written("agent-joined", { node: agent.node });
@@ -150,7 +150,7 @@ describe("what the service does behind a request is written down", () => {
     await written("agent-removed", { node: agent.node, by: expect.any(String) });
   });
 
-  it("a snapshot that was brought back", async () => {
+  it("the restore of a snapshot", async () => {
     const file = await snapshot();
     await loseEverything();
     await restore(file);

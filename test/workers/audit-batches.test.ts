@@ -13,8 +13,8 @@ class Kept implements Sink {
 const behind: Promise<unknown>[] = [];
 const keepAlive = (work: Promise<unknown>) => void behind.push(work);
 
-describe("lines on their way", () => {
-  it("that come at one moment are one write, and all who wait are told", async () => {
+describe("audit lines in transit", () => {
+  it("are written as one batch when they are concurrent, and every waiting request is answered", async () => {
     const sink = new Kept();
     const courier = new BatchWriter([sink]);
     const told = await Promise.all(["a", "b", "c"].map((line) => courier.write(line, keepAlive)));
@@ -32,7 +32,7 @@ describe("lines on their way", () => {
     expect(sink.batches).toHaveLength(1);
   });
 
-  it("whose carrier is gone with its request are carried by the next", async () => {
+  it("are sent with the next request when the request that sends them ends early", async () => {
     const sink = new Kept();
     const courier = new BatchWriter([sink]);
     vi.spyOn(scheduler, "wait").mockImplementationOnce(() => new Promise(() => undefined));
@@ -60,7 +60,7 @@ describe("lines on their way", () => {
     expect(sink.batches).toEqual([["left behind", "waited for"]]);
   });
 
-  it("are refused when too many wait for a sink, and taken again when it has had them", async () => {
+  it("are refused when too many wait for a sink, and accepted again when it has caught up", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const sink = new Kept();
     const courier = new BatchWriter([sink]);

@@ -68,7 +68,7 @@ it("no route audits or logs a request's content besides its path", async () => {
   expect(texts.filter((text) => text.includes(CANARY))).toEqual([]);
 });
 
-it("nothing that the service gives out is written down: tokens, secrets, credentials", async () => {
+it("no issued token, secret or credential is logged", async () => {
   const { texts, bucket } = everything();
   const send = deployment({ AUDIT_BUCKET: bucket });
   const ask = (path: string, asked?: Parameters<typeof send>[1]) => send(path, { leaves: true, ...asked });

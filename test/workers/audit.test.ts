@@ -46,7 +46,7 @@ const broken = async (): Promise<never> => {
 };
 
 describe("each request", () => {
-  it("has one line, which says who asked for what, and what became of it", async () => {
+  it("has one line with caller, operation and outcome", async () => {
     await mountKv();
     const { client_token: token, accessor } = (await put("/v1/auth/token/create", { policies: ["default", "p"] })).body
       .auth;
@@ -80,7 +80,7 @@ describe("each request", () => {
     expect(audit(printed)).toHaveLength(1);
   });
 
-  it("carries the id that its answer carries", async () => {
+  it("has the request id of its answer", async () => {
     const { body } = await get("/v1/sys/mounts");
     expect(answers().at(-1)?.["requestId"]).toBe(body.request_id);
   });
@@ -90,12 +90,12 @@ describe("each request", () => {
     ["a path that leads nowhere", "/v1/nowhere/x", "root", 404, "nothing there", null],
     ["bad input", "/v1/nodes?per_page=-1", "root", 400, "invalid or in use", "GET /v1/nodes"],
     ["a path that cannot be read", "/v1/sys/%zz", "root", 400, "invalid or in use", null],
-  ])("that is refused has one, too: %s", async (_what, path, token, status, error, route) => {
+  ])("that is refused has a line, too: %s", async (_what, path, token, status, error, route) => {
     await get(path, { token });
     expect(answers()).toEqual([expect.objectContaining({ status, error, route })]);
   });
 
-  it("goes on to its line although its caller hangs up", async () => {
+  it("has a line although its caller hangs up", async () => {
     await mountKv();
     const exec = createExecutionContext();
     const body = JSON.stringify({ data: { password: "x" } });
@@ -106,7 +106,7 @@ describe("each request", () => {
     expect(answers()).toContainEqual(expect.objectContaining({ path: "/v1/kv/data/a", status: 200 }));
   });
 
-  it("of areas A and B says which namespace it is in, be it named by a header or by its path", async () => {
+  it("to the Vault API has its namespace, from header or path", async () => {
     await put("/v1/sys/namespaces/team", {});
     printed = [];
     await get("/v1/sys/policies/acl?list=true", { headers: { "X-Orch-Namespace": "team" } });
@@ -119,13 +119,13 @@ describe("each request", () => {
     ]);
   });
 
-  it("of areas C and D says which namespace it names, unless that could not be the name of one", async () => {
+  it("to the Nomad API has its namespace, unless the name is invalid", async () => {
     await get("/v1/jobs?namespace=n1");
     await get("/v1/jobs?namespace=hvs.a+token");
     expect(answers().map(({ namespace }) => namespace)).toEqual(["n1", null]);
   });
 
-  it("names equal tokens and addresses by equal hashes, as `audit-hash` does", async () => {
+  it("has equal hashes for equal tokens and addresses, as `audit-hash` returns", async () => {
     const ask = deployment({});
     for (const token of ["guess", "guess", "another"]) await ask("/v1/sys/mounts", { token, from: "203.0.113.7" });
     const [one, two, other] = answers();
@@ -139,17 +139,17 @@ describe("each request", () => {
   it.each([
     ["plain", "203.0.113.7"],
     ["none", undefined],
-  ])("tells its address as the deployment wants it: %s", async (AUDIT_ADDRESS, address) => {
+  ])("has the caller's address in the configured form: %s", async (AUDIT_ADDRESS, address) => {
     await deployment({ AUDIT_ADDRESS })("/v1/sys/mounts", { from: "203.0.113.7" });
     expect(answers()[0]?.["address"]).toBe(address);
   });
 
-  it("has no hash while the service is sealed, rather than one that could be guessed", async () => {
+  it("has no hash while the service is sealed", async () => {
     await deployment({ MASTER_KEY: undefined })("/v1/sys/mounts", { from: "203.0.113.7" });
     expect(answers()).toEqual([expect.objectContaining({ token: null, address: null })]);
   });
 
-  it("is not in the Worker's own log where the deployment wants it elsewhere only", async () => {
+  it("is not in the Worker's own log if the deployment disables that", async () => {
     const bucket = new Bucket();
     await deployment({ AUDIT_LOG: "off", AUDIT_BUCKET: asBucket(bucket) })("/v1/sys/mounts");
     expect(audit(printed)).toEqual([]);
@@ -158,7 +158,7 @@ describe("each request", () => {
 });
 
 describe("a bound sink", () => {
-  it("has the line of a request before it is carried out, and that of its answer after", async () => {
+  it("receives the line of a request before the request is performed, and the line of its answer afterwards", async () => {
     await mountKv();
     const bucket = new Bucket();
     const seen: unknown[] = [];
@@ -177,7 +177,7 @@ describe("a bound sink", () => {
     expect(answer).toMatchObject({ ...request, kind: "answer", time: answer?.["time"], status: 200 });
   });
 
-  it("that is a bucket has objects of lines, by day and hour", async () => {
+  it("that is a bucket contains objects of lines by day and hour", async () => {
     const ask = deployment({ AUDIT_BUCKET: env.FILES });
     await Promise.all(Array.from({ length: 20 }, () => ask("/v1/sys/mounts")));
     const { objects } = (await env.FILES?.list()) ?? { objects: [] };
@@ -191,7 +191,7 @@ describe("a bound sink", () => {
     expect(ids("answer").toSorted()).toEqual(ids("request").toSorted());
   });
 
-  it("that is a queue has a message for each line, as many at once as it takes", async () => {
+  it("that is a queue receives one message per line, in batches of its maximum", async () => {
     const calls: Line[][] = [];
     const sendBatch = async (messages: Iterable<MessageSendRequest<string>>) => {
       calls.push([...messages].map(({ body }) => JSON.parse(body)));
@@ -214,7 +214,7 @@ describe("a sink that fails", () => {
   /** Retries happen at once. */
   beforeEach(() => void vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => void (ms > 5_000)));
 
-  it("has requests of areas A and B refused with nothing done, and lets those of C and D go on", async () => {
+  it("makes the Vault API refuse requests without an effect, and the Nomad API continue", async () => {
     await mountKv();
     const { ask } = failing();
     for (const [method, path, sent] of [
@@ -237,13 +237,13 @@ describe("a sink that fails", () => {
     ["closed", 503, 503],
     ["open", 200, 200],
     ["secrets=open,cluster=closed", 200, 503],
-  ])("does what AUDIT_ON_FAILURE says: %s", async (AUDIT_ON_FAILURE, secrets, cluster) => {
+  ])("has the effect that AUDIT_ON_FAILURE configures: %s", async (AUDIT_ON_FAILURE, secrets, cluster) => {
     const { ask } = failing({ AUDIT_ON_FAILURE });
     expect((await ask("/v1/sys/mounts")).status).toBe(secrets);
     expect((await ask("/v1/nodes")).status).toBe(cluster);
   });
 
-  it("says so in the log with how much was lost, and the lines are in the log all the same", async () => {
+  it("is logged with the number of lost lines, and the lines are in the log", async () => {
     const { ask } = failing();
     await ask("/v1/nodes");
     expect(printed.filter((text) => text.includes("audit-lost")).map((text) => JSON.parse(text))).toEqual([
@@ -267,7 +267,7 @@ describe("a sink that fails", () => {
     expect(await told()).toEqual([Number(failed) + 2, full]);
   });
 
-  it("gets what it has missed once it works again, and another sink has nothing twice", async () => {
+  it("receives the missed lines later, and another sink receives no line twice", async () => {
     const { bucket } = failing();
     let failures = 2;
     bucket.before = async () => {
@@ -287,12 +287,12 @@ describe("a sink that fails", () => {
     expect(messages).toHaveLength(1);
   });
 
-  it("does not keep load balancers from learning that the service runs", async () => {
+  it("does not affect the health check of load balancers", async () => {
     const { ask } = failing();
     expect((await ask("/v1/sys/health", { token: null })).status).toBe(200);
   });
 
-  it("that does not answer is waited for no longer than a while", async () => {
+  it("that does not answer is awaited for a limited time", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const { bucket, ask } = failing();
     bucket.before = () => promise;
@@ -301,8 +301,8 @@ describe("a sink that fails", () => {
   });
 });
 
-describe("what is done without a request, or behind it", () => {
-  it("has a line: a secret that was pushed, by the numbers of its objects", async () => {
+describe("actions without a request", () => {
+  it("have a line: a push of a secret, with the number of its objects", async () => {
     const { uuid } = await mountKv();
     await makeDestination("in-mem", "d");
     await write("app", { v: "1" });
@@ -322,7 +322,7 @@ describe("what is done without a request, or behind it", () => {
     );
   });
 
-  it("has a line: a destination that is gone", async () => {
+  it("have a line: the end of a deleted destination", async () => {
     await makeDestination("in-mem", "d");
     await send("DELETE", "/v1/sys/sync/destinations/in-mem/d");
     await eventually(() =>
@@ -332,7 +332,7 @@ describe("what is done without a request, or behind it", () => {
     );
   });
 
-  it("has lines: what a node's agent was told to do, and how it ended", async () => {
+  it("have lines: operations of a node's agent, and their outcomes", async () => {
     outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation({ method: "dhv.create", params: { secret: "canary-parameter" } });
@@ -349,7 +349,7 @@ describe("what is done without a request, or behind it", () => {
     expect(printed.join()).not.toContain("canary");
   });
 
-  it("has a line: a token whose time is over", async () => {
+  it("have a line: the expiry of a token", async () => {
     const { accessor } = (await put("/v1/auth/token/create", { ttl: "1s" })).body.auth;
     await eventually(() =>
       expect(actions()).toContainEqual(expect.objectContaining({ event: "token-expired", accessor })),
@@ -362,7 +362,7 @@ describe("the hash of a value", () => {
     JSON.parse((await deployment(own)("/v1/sys/audit-hash", { method: "POST", body: { input } })).text).data;
   const keys = ["a", "b"].map((letter) => Buffer.from(letter.repeat(32)).toString("base64"));
 
-  it("is told at upstream's path, too, for what the log is written to", async () => {
+  it("is returned at upstream's path, too", async () => {
     const { body } = await put("/v1/sys/audit-hash", { input: "v" });
     const upstream = await put("/v1/sys/audit-hash/log", { input: "v" });
     expect(upstream.body.data.hash).toBe(body.data.hash);
@@ -371,14 +371,14 @@ describe("the hash of a value", () => {
     expect((await get("/v1/sys/audit")).body.data).toEqual({ "log/": expect.objectContaining({ type: "log" }) });
   });
 
-  it("differs from key to key, and is told for each that is left", async () => {
+  it("differs per key, and is returned for each remaining key", async () => {
     const before = await hashes({ MASTER_KEY: keys[0] });
     const after = await hashes({ MASTER_KEY: `${keys[1]},${keys[0]}` });
     expect(after.hash).not.toBe(before.hash);
     expect(Object.values(after.hashes)).toEqual([after.hash, before.hash]);
   });
 
-  it("is told only to who may see everything", async () => {
+  it("requires sudo", async () => {
     const policy = 'path "sys/audit-hash*" { capabilities = ["update"] } path "sys/audit" { capabilities = ["read"] }';
     await put("/v1/sys/policies/acl/p", { policy });
     const { client_token: token } = (await put("/v1/auth/token/create", { policies: ["p"] })).body.auth;
@@ -386,7 +386,7 @@ describe("the hash of a value", () => {
     expect((await get("/v1/sys/audit", { token })).status).toBe(403);
   });
 
-  it("is not told without a key", async () => {
+  it("is not returned without a key", async () => {
     const refused = await deployment({ MASTER_KEY: "" })("/v1/sys/audit-hash", {
       method: "POST",
       body: { input: "v" },
@@ -394,7 +394,7 @@ describe("the hash of a value", () => {
     expect(refused.status).toBe(503);
   });
 
-  it("belongs to the whole deployment", async () => {
+  it("is the same in all namespaces", async () => {
     await put("/v1/sys/namespaces/n", {});
     const inside = { headers: { "X-Orch-Namespace": "n" } };
     expect((await put("/v1/sys/audit-hash", { input: "v" }, inside)).status).toBe(400);

@@ -27,7 +27,7 @@ beforeEach(async () => {
 const secretId = async (body: object = {}) => (await put(`${ROLE}/secret-id`, body)).body.data;
 
 describe("a secret id", () => {
-  it("survives a restart and a rotation, and is carried by a snapshot with the uses that are left", async () => {
+  it("survives a restart and a rotation, and a snapshot contains it with its remaining uses", async () => {
     const { secret_id, secret_id_accessor } = await secretId({ num_uses: 4, metadata: { tag: "canary-tag" } });
     await put("/v1/sys/rotate", {});
     await evictDurableObject(accessObject());
@@ -57,7 +57,7 @@ describe("a secret id", () => {
     expect((await signIn("web-role", secret_id)).status).not.toBe(200);
   });
 
-  it("is one of at most 10000 of its role", async () => {
+  it("is refused above 10000 of one role", async () => {
     await secretId();
     await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
       const [row] = sql.exec("SELECT mount, role, uses, updated, value FROM approle_secret_ids").toArray();
@@ -119,7 +119,7 @@ describe("sys/locked-users", () => {
     expect((await get("/v1/sys/locked-users")).body.data.total).toBe(1);
   });
 
-  it("lists names of users, and forgets them when the lock ends", async () => {
+  it("lists locked names, and drops them when the lock expires", async () => {
     await put("/v1/sys/auth/userpass", { type: "userpass" });
     for (let i = 0; i < 5; i += 1) await put("/v1/auth/userpass/login/ann", { password: "wrong" }, NOBODY);
     const [group] = (await get("/v1/sys/locked-users")).body.data.by_namespace;
@@ -128,7 +128,7 @@ describe("sys/locked-users", () => {
     expect((await get("/v1/sys/locked-users")).body.data).toEqual({ total: 0, by_namespace: [] });
   });
 
-  it("needs read to list and update to unlock", async () => {
+  it("requires read to list and update to unlock", async () => {
     const { client_token: token } = await holderOf(path("sys/locked-users", "read"));
     expect((await get("/v1/sys/locked-users", { token })).status).toBe(200);
     expect((await put("/v1/sys/locked-users/a/unlock/b", {}, { token })).status).toBe(403);

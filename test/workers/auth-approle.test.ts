@@ -140,7 +140,7 @@ describe("a login by role id and secret id", () => {
     expect(await dump()).not.toContain(secret_id_accessor);
   });
 
-  it("needs only the role id when bind_secret_id is off, from the bound networks", async () => {
+  it("requires only the role id when bind_secret_id is off, from the bound networks", async () => {
     expect((await put(ROLE, { bind_secret_id: false })).body).toEqual({
       errors: ["at least one constraint should be enabled on the role"],
     });
@@ -221,7 +221,7 @@ describe("a login by role id and secret id", () => {
     expect((await signIn(role, secret_id)).status).toBe(200);
   });
 
-  it("ends with its mount, of which a later one knows nothing", async () => {
+  it("is deleted with its mount; a later mount has neither", async () => {
     const role = await roleId();
     const { secret_id } = await secretId();
     const { client_token: token } = (await signIn(role, secret_id)).body.auth;
@@ -260,7 +260,7 @@ describe("a role", () => {
   };
   const at = "/v1/auth/approle/role/full";
 
-  it("stores every field, and takes the older names of some", async () => {
+  it("stores every field, and accepts older names of some", async () => {
     expect((await put(at, stored)).status).toBe(204);
     expect((await get("/v1/auth/approle/role/FULL")).body.data).toEqual(stored);
     await put(at, { policies: "ops", period: "1m", bound_cidr_list: "10.1.0.0/16" });
@@ -287,7 +287,7 @@ describe("a role", () => {
     ["token-max-ttl", { token_max_ttl: 700 }, { token_max_ttl: 0 }],
     ["token-num-uses", { token_num_uses: 7 }, { token_num_uses: 0 }],
     ["token-bound-cidrs", { token_bound_cidrs: ["10.3.0.0/16"] }, { token_bound_cidrs: [] }],
-  ])("has a path for its field %s, with %j, then %j", async (field, set, reset) => {
+  ])("has a path for its field %s, set to %j, then %j", async (field, set, reset) => {
     await put(at, stored);
     expect((await put(`${at}/${field}`, set)).status).toBe(204);
     expect((await get(`${at}/${field}`)).body.data).toEqual(set);

@@ -49,7 +49,7 @@ describe("a login by a signed token", () => {
     expect(data).toMatchObject({ display_name: "jwt-repo:app", path: "auth/jwt/login" });
   });
 
-  it("takes the configured role, and the token of Cloudflare Access", async () => {
+  it("uses the configured role, and accepts the token of Cloudflare Access", async () => {
     await configure({ oidc_discovery_url: issuer.url, default_role: "ci" });
     const headers = { "Cf-Access-Jwt-Assertion": await issuer.sign(MAIN) };
     expect((await put("/v1/auth/jwt/login", {}, { ...NOBODY, headers })).status).toBe(200);
@@ -98,7 +98,7 @@ describe("a login by a signed token", () => {
     ]);
   });
 
-  it("works from the role's bound networks only, without a request to the issuer", async () => {
+  it("works from the role's bound networks only, without a request to the issuer from others", async () => {
     await put("/v1/auth/jwt/role/ci", { ...ROLE, token_bound_cidrs: "10.0.0.0/8" });
     const from = (address: string) => ({ ...NOBODY, headers: { "CF-Connecting-IP": address } });
     const jwt = await issuer.sign(MAIN);
@@ -172,7 +172,7 @@ describe("a hostile token", () => {
     expect((await login(`${header}.${changed}.${signature}`)).status).toBe(400);
   });
 
-  it("with an unknown key id costs the issuer one request in ten seconds", async () => {
+  it("with an unknown key id causes one request to the issuer in ten seconds", async () => {
     expect((await login(await issuer.sign(MAIN))).status).toBe(200);
     const { count } = await issuer.requests("/keys");
     later(11);
@@ -206,7 +206,7 @@ describe("the issuer's keys", () => {
 });
 
 describe("the configuration", () => {
-  it("is stored and read back, and refuses what has no effect", async () => {
+  it("is stored and returned, and fields without an effect are refused", async () => {
     const config = { bound_issuer: "i", jwt_supported_algs: ["RS256"], default_role: "ci", namespace_in_state: false };
     const unused = { oidc_discovery_ca_pem: "", jwks_ca_pem: "" };
     await configure({ oidc_discovery_url: issuer.url, ...config, ...unused });
@@ -265,7 +265,7 @@ describe("the configuration", () => {
       },
       /too large/,
     ],
-  ])("refuses %s, and keeps the one before", async (_name, body, message) => {
+  ])("refuses %s, and keeps the previous configuration", async (_name, body, message) => {
     const { status, body: answer } = await configure(await body());
     expect([status, answer.errors[0]]).toEqual([400, expect.stringMatching(message)]);
     expect((await get("/v1/auth/jwt/config")).body.data.oidc_discovery_url).toBe(issuer.url);
@@ -306,7 +306,7 @@ describe("a role", () => {
     [{ ...ROLE, claim_mappings: { a: "b", c: "b" } }, /multiple keys/],
     [{ ...ROLE, bound_claims_type: "glob", bound_claims: { a: 1 } }, /claim is not a string/],
     [{ ...ROLE, token_policies: "root" }, /root/],
-  ])("is refused with %j, and nothing is written", async (body, message) => {
+  ])("is refused with %j and not stored", async (body, message) => {
     const refused = await put("/v1/auth/jwt/role/new", body);
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringMatching(message)]);
     expect((await list("/v1/auth/jwt/role")).body.data.keys).toEqual(["ci"]);

@@ -52,7 +52,7 @@ describe("a login of a service account", () => {
     expect(entity.aliases[0]).toMatchObject({ name: "0b1f7c3e-uid", metadata: account });
   });
 
-  it("has its namespace and name as alias, if the role says so", async () => {
+  it("uses namespace and name as its alias, if the role specifies that", async () => {
     await putRole({ alias_name_source: "serviceaccount_name" });
     const { auth } = (await login(await cluster.sign(podClaims()))).body;
     const { data } = (await get(`/v1/identity/entity/id/${auth.entity_id}`)).body;
@@ -67,7 +67,7 @@ describe("a login of a service account", () => {
     expect((await login(jwt)).status).toBe(200);
   });
 
-  it("is verified by the cluster's keys alone, also when its API is private", async () => {
+  it("is verified by the cluster's keys alone, also with a private API", async () => {
     expect((await configure(await byKeys())).status).toBe(204);
     expect((await login(await cluster.sign(podClaims()))).status).toBe(200);
     const old = {
@@ -92,7 +92,7 @@ describe("a login of a service account", () => {
     expect(await refusal(jwt)).toEqual([403, expect.stringContaining("service account jwt not valid")]);
   });
 
-  it("checks the issuer when that is wanted", async () => {
+  it("checks the issuer if configured", async () => {
     await configure({ ...(await byKeys()), issuer: cluster.url, disable_iss_validation: false });
     expect((await login(await cluster.sign(podClaims()))).status).toBe(200);
     await configure({ ...(await byKeys()), disable_iss_validation: false });
@@ -110,13 +110,13 @@ describe("a login that is refused", () => {
     ["a wrong audience", { audience: "x" }, podClaims(), /invalid audience/],
     ["no uid", {}, podClaims("app", "prod", ""), /could not parse UID/],
     ["no service account", {}, { sub: "x", aud: "sallyport" }, /could not parse UID/],
-  ])("has %s: without a request to the cluster", async (_name, role, claims, message) => {
+  ])("has %s, and causes no request to the cluster", async (_name, role, claims, message) => {
     await putRole(role);
     expect(await refusal(await cluster.sign(claims))).toEqual([403, expect.stringMatching(message)]);
     expect((await cluster.requests("/apis/authentication.k8s.io/v1/tokenreviews")).count).toBe(0);
   });
 
-  it("is one of another cluster, of a deleted account, or expired", async () => {
+  it("belongs to another cluster or a deleted account, or has expired", async () => {
     const other = await newIssuer("other-cluster");
     const invalid = [403, "permission denied: lookup failed: service account jwt not valid"];
     expect(await refusal(await other.sign(podClaims()))).toEqual(invalid);
@@ -138,7 +138,7 @@ describe("a login that is refused", () => {
     expect(await refusal(await cluster.sign(podClaims()))).toEqual([403, expect.stringMatching(message)]);
   });
 
-  it("lacks a role, a token, a signature, or comes from another network", async () => {
+  it("lacks a role, a token or a signature, or comes from another network", async () => {
     expect(await refusal("x.y.z", "none")).toEqual([400, 'invalid role name "none"']);
     expect(await refusal("x.y.z", "")).toEqual([400, "missing role"]);
     expect(await refusal("")).toEqual([400, "missing jwt"]);
@@ -178,7 +178,7 @@ describe("the configuration of a cluster", () => {
     [{ token_reviewer_jwt: "x" }, /token_reviewer_jwt/],
     [{ pem_keys: "x" }, /pem_keys/],
     [{ use_annotations_as_alias_metadata: true }, /use_annotations_as_alias_metadata/],
-  ])("refuses %j, and keeps the one before", async (settings, message) => {
+  ])("refuses %j, and keeps the previous configuration", async (settings, message) => {
     const { status, body } = await configure({ kubernetes_host: "api.example:6443", ...settings });
     expect([status, body.errors[0]]).toEqual([400, expect.stringMatching(message)]);
     expect((await get("/v1/auth/kubernetes/config")).body.data.kubernetes_host).toBe(cluster.url);
@@ -215,7 +215,7 @@ describe("a role of service accounts", () => {
     [{ bound_service_account_namespace_selector: '{"matchLabels":{}}' }, /bound_service_account_namespace_selector/],
     [{ alias_name_source: "x" }, /alias_name_source/],
     [{ token_policies: "root" }, /root/],
-  ])("is refused with %j, and nothing is written", async (role, message) => {
+  ])("is refused with %j and not stored", async (role, message) => {
     const refused = await put("/v1/auth/kubernetes/role/new", { ...ROLE, ...role });
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringMatching(message)]);
     expect((await list("/v1/auth/kubernetes/role")).body.data.keys).toEqual(["app"]);

@@ -93,7 +93,7 @@ describe("a login in a browser", () => {
     expect(await begin({ role: "ci" }, "both")).toBe("");
   });
 
-  it("sends the client's secret in the body when the provider takes it there only", async () => {
+  it("sends the client secret in the body if the provider requires it", async () => {
     const other = await newProvider("in-body", [CLI]);
     const discovery = {
       ...{ issuer: other.url, jwks_uri: `${other.url}/keys`, authorization_endpoint: `${other.url}/authorize` },
@@ -111,8 +111,8 @@ describe("a login in a browser", () => {
   });
 });
 
-describe("a redirect that names its provider", () => {
-  it("is refused when it is from another one, before the code is sent", async () => {
+describe("a callback with an issuer parameter", () => {
+  it("is refused for another issuer, before the code is sent", async () => {
     const returned = await provider.visit(await begin());
     expect(await refusal({ ...returned, iss: "https://other.example" })).toEqual([
       400,
@@ -123,14 +123,14 @@ describe("a redirect that names its provider", () => {
   });
 });
 
-describe("a login whose code comes in a form", () => {
+describe("a login with response_mode form_post", () => {
   const post = (fields: Record<string, string>) =>
     send("POST", "/v1/auth/oidc/oidc/callback", new URLSearchParams(fields).toString(), {
       ...NOBODY,
       headers: { "Content-Type": "application/x-www-form-urlencoded" },
     });
 
-  it("is completed by the person, or by the command line client with its nonce", async () => {
+  it("is completed by a browser, or by the command line client with its nonce", async () => {
     const config = { oidc_discovery_url: provider.url, ...CLIENT, default_role: "people" };
     await put("/v1/auth/oidc/config", { ...config, oidc_response_mode: "form_post" });
     const fields = await provider.visit(await begin({ client_nonce: "n" }));
@@ -145,7 +145,7 @@ describe("a login whose code comes in a form", () => {
     expect((await complete({ ...fields, client_nonce: "n" })).status).toBe(200);
   });
 
-  it("is refused with a foreign state, and unless it is configured; the page escapes what it shows", async () => {
+  it("is refused with a foreign state, and without configuration; the page escapes its content", async () => {
     const { state = "" } = await provider.visit(await begin());
     expect((await post({ state, code: "c" })).body.errors).toEqual(["oidc_response_mode is not form_post"]);
     const config = { oidc_discovery_url: provider.url, ...CLIENT, default_role: "people" };
@@ -190,7 +190,7 @@ describe("a hostile callback", () => {
     expect(await refusal(await provider.visit(authUrl))).toEqual(EXPIRED);
   });
 
-  it("gets one token for one state under parallel requests", async () => {
+  it("returns one token for one state under parallel requests", async () => {
     const authUrl = await begin();
     const all = await Promise.all([0, 1, 2, 3, 4, 5].map(() => provider.visit(authUrl)));
     const statuses = await Promise.all(all.map(async (returned) => (await complete(returned)).status));
@@ -204,7 +204,7 @@ describe("a hostile callback", () => {
     }
   });
 
-  it("is refused with the state of another mount, or of a configuration before", async () => {
+  it("is refused with the state of another mount, or of a previous configuration", async () => {
     const config = { oidc_discovery_url: provider.url, ...CLIENT, default_role: "people" };
     await put("/v1/sys/auth/other", { type: "oidc" });
     await put("/v1/auth/other/config", config);
@@ -228,7 +228,7 @@ describe("a hostile callback", () => {
     expect((await complete({ ...returned, client_nonce: "of this browser" })).status).toBe(200);
   });
 
-  it("is refused with the code of another login: PKCE", async () => {
+  it("is refused with the code of another login, because of PKCE", async () => {
     const { code = "" } = await provider.visit(await begin());
     const { state = "" } = await provider.visit(await begin());
     expect(await refusal({ code, state })).toEqual([400, expect.stringContaining("Error exchanging oidc code")]);
@@ -245,7 +245,7 @@ describe("a hostile callback", () => {
     expect(count).toBe(0);
   });
 
-  it("states the provider's error, if it is a known one", async () => {
+  it("returns the provider's error, if it is a known one", async () => {
     await provider.change({ error: "access_denied" });
     expect(await loginRefusal()).toEqual([400, "Vault login failed. The provider reported an error: access_denied."]);
     await provider.change({ error: "<script>" });
@@ -286,7 +286,7 @@ describe("a hostile ID token", () => {
     }
   });
 
-  it("is refused when it lacks a bound claim or a bound audience, or is too old a login", async () => {
+  it("is refused without a bound claim or audience, or when the login is too old", async () => {
     const refused = async (role: object) => {
       await put("/v1/auth/oidc/role/people", { ...ROLE, ...role });
       return loginRefusal();
@@ -303,14 +303,14 @@ describe("a hostile ID token", () => {
 });
 
 describe("a provider", () => {
-  it("that is down or slow ends the login with a reason", { timeout: 30_000 }, async () => {
+  it("that is down or slow fails the login with the reason", { timeout: 30_000 }, async () => {
     await provider.change({ fails: 503 });
     expect(await loginRefusal()).toEqual([400, expect.stringContaining("answered with status 503")]);
     await provider.change({ fails: 0, delayMs: 12_000 } as object);
     expect(await loginRefusal()).toEqual([400, expect.stringContaining("did not answer within 10000 ms")]);
   });
 
-  it("that knows another client secret ends the login, and the secret is in no answer", async () => {
+  it("with another client secret fails the login, and the secret appears in no answer", async () => {
     const config = { oidc_discovery_url: provider.url, ...CLIENT, oidc_client_secret: "a-wrong-one" };
     await put("/v1/auth/oidc/config", { ...config, default_role: "people" });
     const answer = await complete(await provider.visit(await begin()));
@@ -344,7 +344,7 @@ describe("the configuration of logins in a browser", () => {
     expect((await get("/v1/auth/oidc/config")).body.data.default_role).toBe("people");
   });
 
-  it("and roles are needed before a login begins", async () => {
+  it("and roles are required before a login begins", async () => {
     const error = async (body: object, mount = "oidc") =>
       (await put(`/v1/auth/${mount}/oidc/auth_url`, body, NOBODY)).body.errors?.[0];
     expect(await error({ redirect_uri: CLI, role: "none" })).toBe('role "none" could not be found');

@@ -139,7 +139,7 @@ describe("the token of a login", () => {
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(200);
   });
 
-  it("ends with its auth method", async () => {
+  it("is revoked with its auth method", async () => {
     const token = (await signIn(CANARY)).body.auth.client_token;
     expect((await del("/v1/sys/auth/userpass")).status).toBe(204);
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(403);
@@ -159,7 +159,7 @@ describe("the token of a login", () => {
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(403);
   });
 
-  it("has the number of uses of its user", async () => {
+  it("has its user's number of uses", async () => {
     await put("/v1/auth/userpass/users/ann", { token_num_uses: 2 });
     const token = (await signIn(CANARY)).body.auth.client_token;
     const statuses = [];
@@ -190,7 +190,7 @@ describe("a user", () => {
     expect((await signIn(CANARY)).status).toBe(200);
   });
 
-  it("stores every token field, and takes the older names of some", async () => {
+  it("stores every token field, and accepts older names of some", async () => {
     const fields = {
       ...{ token_ttl: 60, token_max_ttl: 120, token_explicit_max_ttl: 600, token_period: 30, token_num_uses: 3 },
       ...{ token_policies: ["a"], token_bound_cidrs: ["10.0.0.0/8"], token_no_default_policy: true },
@@ -211,7 +211,7 @@ describe("a user", () => {
     expect((await signIn("x", "max")).body.auth.lease_duration).toBe(600);
   });
 
-  it("gets a new password and new policies", async () => {
+  it("can get a new password and new policies", async () => {
     expect((await put("/v1/auth/userpass/users/ann/password", { password: "new" })).status).toBe(204);
     expect((await signIn(CANARY)).status).toBe(400);
     expect((await put("/v1/auth/userpass/users/ann/policies", { token_policies: ["other"] })).status).toBe(204);
@@ -227,7 +227,7 @@ describe("a user", () => {
     ["bob", { password: "x", token_bound_cidrs: "10.0.0.0/40" }, /token_bound_cidrs/],
     ["bob", { password: "x", token_num_uses: -1 }, /token_num_uses/],
     ["b%20b", { password: "x" }, /username/],
-  ])("%s with %j is refused, and nothing is written", async (name, body, message) => {
+  ])("%s with %j is refused and not stored", async (name, body, message) => {
     const refused = await put(`/v1/auth/userpass/users/${name}`, body);
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringMatching(message)]);
     expect((await list("/v1/auth/userpass/users")).body.data.keys).toEqual(["ann"]);
@@ -235,7 +235,7 @@ describe("a user", () => {
 });
 
 describe("auth methods in a namespace", () => {
-  it("are separate, found by header and by path, and end with it only when disabled", async () => {
+  it("are separate, found by header and by path, and are deleted with it only after they are disabled", async () => {
     await put("/v1/sys/namespaces/ns1", {});
     const inside = { headers: { "X-Vault-Namespace": "ns1" } };
     expect((await get("/v1/sys/auth", inside)).body.data).not.toHaveProperty("userpass/");

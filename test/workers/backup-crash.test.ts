@@ -68,8 +68,8 @@ const ALONE: Cut[] = [
 const ACCESS_STEPS = ["beginRestore", "joinRestore", "beginStaging", "stage", "completeRestore", "swap", "release"];
 const OTHER_STEPS = ["holdForRestore", "beginStaging", "stage", "swap", "release"];
 
-describe("a restore under which an object dies", () => {
-  it.each(part(ALONE))("%s, in %s, %s it is done: comes to its end when it is asked for again", async (...step) => {
+describe("a restore during which an object crashes", () => {
+  it.each(part(ALONE))("%s, in %s, %s the step: completes when it is repeated", async (...step) => {
     const bytes = await begin();
     const happened = cut(step);
     await insist(bytes);
@@ -82,16 +82,13 @@ describe("a restore under which an object dies", () => {
     ["AccessControl", "after", ACCESS_STEPS],
     ["KvStore", "before", OTHER_STEPS],
     ["SyncDestination", "after", OTHER_STEPS],
-  ] as const)(
-    "%s, once in each step, %s that is done: comes to its end when it is asked for again",
-    async (name, when, steps) => {
-      const bytes = await begin();
-      const happened = steps.map((method) => cut([name, method, when]));
-      await insist(bytes);
-      expect(happened.map((each) => each())).toEqual(steps.map(() => true));
-      await works();
-    },
-  );
+  ] as const)("%s, once in each step, %s the step: completes when it is repeated", async (name, when, steps) => {
+    const bytes = await begin();
+    const happened = steps.map((method) => cut([name, method, when]));
+    await insist(bytes);
+    expect(happened.map((each) => each())).toEqual(steps.map(() => true));
+    await works();
+  });
 });
 
 /** A restore whose Worker dies after a number of frames, without an abort. */
@@ -105,8 +102,8 @@ async function dieHalfWay(restoreId = "dead"): Promise<void> {
   }
 }
 
-describe("a restore whose Worker dies half way", () => {
-  it("leaves a deployment that says so, takes no change, also after its objects have restarted, and begins again", async () => {
+describe("a restore whose Worker crashes midway", () => {
+  it("is reported by the deployment, which refuses writes, also after restarts, and can be repeated", async () => {
     const bytes = await begin();
     await dieHalfWay();
     for (const object of SINGLETONS)
@@ -125,7 +122,7 @@ describe("a restore whose Worker dies half way", () => {
     await works();
   });
 
-  it("can be undone: the deployment is as empty as before, and works", async () => {
+  it("can be rolled back: the deployment is as empty as before, and works", async () => {
     await begin();
     const before = await rowsOf(SINGLETONS);
     await dieHalfWay();
@@ -136,7 +133,7 @@ describe("a restore whose Worker dies half way", () => {
     await write("a", { v: 1 });
   });
 
-  it("is no longer heard of once another was begun", async () => {
+  it("is replaced by the next one", async () => {
     const bytes = await begin();
     await dieHalfWay();
     expect((await restore(bytes)).status).toBe(200);
@@ -146,7 +143,7 @@ describe("a restore whose Worker dies half way", () => {
     await works();
   });
 
-  it("is undone by itself when the sender breaks off", async () => {
+  it("is rolled back automatically when the client disconnects", async () => {
     const bytes = await begin();
     const before = await rowsOf(SINGLETONS);
     const body = new ReadableStream<Uint8Array>({
@@ -162,8 +159,8 @@ describe("a restore whose Worker dies half way", () => {
   });
 });
 
-describe("a restore whose Worker dies when all rows have come", () => {
-  it("goes on by itself, and no object begins to work before all have their rows", async () => {
+describe("a restore whose Worker crashes after all rows were received", () => {
+  it("completes automatically, and no object starts before all have their rows", async () => {
     const bytes = await begin();
     const order: string[] = [];
     for (const kind of [KvStore, SyncDestination, EventLog, ClusterRegistry, AccessControl]) {

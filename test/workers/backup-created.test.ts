@@ -58,7 +58,7 @@ async function watchers(): Promise<string[]> {
   return found;
 }
 
-it("everything whose creation was answered before a snapshot began is in it, and nothing in it is half there", async () => {
+it("a snapshot contains everything acknowledged before it began, and nothing half created", async () => {
   await put("/v1/sys/mounts/kv", kv);
   await put("/v1/kv/data/shared", { data: { v: 1 } });
   const destinations = creating(async (n) => {
@@ -110,8 +110,8 @@ it("everything whose creation was answered before a snapshot began is in it, and
   for (const destination of await watchers()) expect(names).toContain(destination);
 }, 60_000);
 
-describe("while a snapshot is begun", () => {
-  it("a destination is not created, or it is in the snapshot", async () => {
+describe("during the start of a snapshot", () => {
+  it("a destination is either not created, or part of the snapshot", async () => {
     await put("/v1/sys/mounts/kv", kv);
     await put("/v1/kv/data/shared", { data: { v: 1 } });
     const prototype = ClusterRegistry.prototype as unknown as Record<"known", (after: string) => unknown>;
@@ -138,7 +138,7 @@ describe("while a snapshot is begun", () => {
   });
 });
 
-it("a destination that was not created after all does not keep its namespace from being deleted", async () => {
+it("a destination whose creation failed does not block the deletion of its namespace", async () => {
   await put("/v1/sys/namespaces/team", {});
   const there = { headers: { "X-Orch-Namespace": "team" } };
   const prototype = AccessControl.prototype as unknown as Record<"admitDestination", (...given: unknown[]) => unknown>;
@@ -153,7 +153,7 @@ it("a destination that was not created after all does not keep its namespace fro
   await eventually(async () => expect((await del("/v1/sys/namespaces/team")).status).toBeLessThan(300));
 });
 
-it("a destination that has ended is in snapshots until its mounts know of that", async () => {
+it("a deleted destination is part of snapshots until its mounts are notified", async () => {
   await put("/v1/sys/mounts/kv", kv);
   await put("/v1/kv/data/shared", { data: { v: 1 } });
   await put("/sys/sync/destinations/in-mem/d", {});

@@ -65,36 +65,34 @@ function change(sql: SqlStorage, random: () => number): void {
   changes[pick(changes.length)]?.();
 }
 
-describe("a cut", () => {
-  it.each([1, 2, 3, 4, 5, 6])(
-    "shows every row as it was, whatever happens to the tables while it is read (seed %i)",
-    (seed) =>
-      inScratch((sql, storage) => {
-        const random = randomFrom(seed);
-        for (let n = 0; n < 150; n++) change(sql, random);
-        // Rows so large that each is a page.
-        for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(300_000));
-        const before = now(sql);
-        storage.transactionSync(() => beginSnapshot(sql));
-        for (let n = 0; n < 60; n++) change(sql, random);
-        const read: Record<string, Value[][]> = Object.fromEntries(tables(sql).map(({ name }) => [name, []]));
-        let parts = 0;
-        for (let from: SnapshotPosition | null | undefined; from !== null; parts++) {
-          const part: SnapshotPage | null = snapshotPage(sql, from ?? null);
-          for (const { table, rows } of part?.some ?? []) read[table]?.push(...rows.map((row) => [...row]));
-          from = part?.next ?? null;
-          for (let n = 0; n < 20; n++) change(sql, random);
-        }
-        expect(parts).toBeGreaterThan(2);
-        expect(read).toEqual(before);
-        const after = now(sql);
-        storage.transactionSync(() => endSnapshot(sql));
-        expect(now(sql)).toEqual(after);
-        expect(sql.exec("SELECT name FROM sqlite_master WHERE name GLOB '*:*'").toArray()).toEqual([]);
-      }),
+describe("an object's snapshot", () => {
+  it.each([1, 2, 3, 4, 5, 6])("contains every row as of its start, for any concurrent changes (seed %i)", (seed) =>
+    inScratch((sql, storage) => {
+      const random = randomFrom(seed);
+      for (let n = 0; n < 150; n++) change(sql, random);
+      // Rows so large that each is a page.
+      for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(300_000));
+      const before = now(sql);
+      storage.transactionSync(() => beginSnapshot(sql));
+      for (let n = 0; n < 60; n++) change(sql, random);
+      const read: Record<string, Value[][]> = Object.fromEntries(tables(sql).map(({ name }) => [name, []]));
+      let parts = 0;
+      for (let from: SnapshotPosition | null | undefined; from !== null; parts++) {
+        const part: SnapshotPage | null = snapshotPage(sql, from ?? null);
+        for (const { table, rows } of part?.some ?? []) read[table]?.push(...rows.map((row) => [...row]));
+        from = part?.next ?? null;
+        for (let n = 0; n < 20; n++) change(sql, random);
+      }
+      expect(parts).toBeGreaterThan(2);
+      expect(read).toEqual(before);
+      const after = now(sql);
+      storage.transactionSync(() => endSnapshot(sql));
+      expect(now(sql)).toEqual(after);
+      expect(sql.exec("SELECT name FROM sqlite_master WHERE name GLOB '*:*'").toArray()).toEqual([]);
+    }),
   );
 
-  it("is read in parts, each of several tables while they are small, and of bounded bytes", () =>
+  it("is read in parts of bounded size, each of several tables while they are small", () =>
     inScratch((sql, storage) => {
       for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(400_000));
       sql.exec("INSERT INTO named VALUES ('n', ?, NULL)", "x".repeat(400_000));
@@ -110,7 +108,7 @@ describe("a cut", () => {
       expect(snapshotPage(sql, { table: "unknown", after: null })).toBeNull();
     }));
 
-  it("costs a row for each row that changes, and nothing for those that do not", () =>
+  it("costs one row per changed row, and nothing for others", () =>
     inScratch((sql, storage) => {
       for (let n = 0; n < 5_000; n++) sql.exec("INSERT INTO numbered (v) VALUES ('v')");
       storage.transactionSync(() => beginSnapshot(sql));

@@ -9,7 +9,7 @@ import { closeAll, event, openStream } from "./streams.ts";
 
 clock.moves = true;
 
-it("a snapshot is whole although lists of secrets were left halfway before", async () => {
+it("a snapshot is complete although lists of secrets were abandoned midway", async () => {
   await mountKv();
   for (const path of ["a/b", "a/c", "d"]) await put(`/v1/kv/data/${path}`, { data: {} });
   // A folder's inside is skipped, and a page ends before the list does.
@@ -22,7 +22,7 @@ it("a snapshot is whole although lists of secrets were left halfway before", asy
   expect(JSON.stringify(warned.mock.calls)).not.toContain("cut-left");
 });
 
-it("a snapshot is whole although an object is in the middle of a walk, and is ended in that object later", async () => {
+it("a snapshot is complete although an object is iterating, and ends there later", async () => {
   await put("/v1/namespace/n", {});
   const log = env.EVENT_LOG.getByName("log");
   const walk = await runInDurableObject(log, (_object, { storage }) => {
@@ -48,7 +48,7 @@ it("a snapshot is whole although an object is in the middle of a walk, and is en
   expect((await isCut()).n).toBe(0);
 });
 
-it("a snapshot is over at once although readers of events have stopped halfway through what was buffered", async () => {
+it("a snapshot completes at once although event readers have stopped midway through the backlog", async () => {
   const log = eventLog(env);
   const some = (from: number) =>
     Array.from({ length: 500 }, (_, n) => ({ seq: from + n, events: [event({ Key: `k${(from + n) % 2}` })] }));

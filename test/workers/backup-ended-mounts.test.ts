@@ -36,7 +36,7 @@ async function anHourLater(): Promise<void> {
   );
 }
 
-it("a mount that is gone is in no snapshot any more once nothing of it is left", async () => {
+it("a disabled mount is in no snapshot once all of its data is deleted", async () => {
   const { uuid } = await mountKv();
   await write("a", { v: 1 });
   succeeded(await del("/v1/sys/mounts/kv"));
@@ -45,7 +45,7 @@ it("a mount that is gone is in no snapshot any more once nothing of it is left",
   expect(await isInSnapshots(uuid)).toBe(false);
 });
 
-it("and as long as a destination still has something of it, it is", async () => {
+it("a disabled mount is in snapshots while a destination still has its objects", async () => {
   const { uuid } = await mountKv();
   await write("a", { v: 1 });
   await makeDestination("in-mem", "m");
@@ -60,7 +60,7 @@ it("and as long as a destination still has something of it, it is", async () => 
   });
 });
 
-it("an engine that is gone is in every snapshot until all that it has made is taken away, which a restore goes on with", async () => {
+it("a disabled engine is in snapshots until its resources are removed, which a restore continues", async () => {
   const tenant = await openTenant();
   const uuid = await mountEngine(tenant);
   await writeRole("reader", dynamicRole(tenant));

@@ -50,8 +50,8 @@ async function later(ms: number, stub: DurableObjectStub): Promise<void> {
   vi.mocked(Date.now).mockRestore();
 }
 
-describe("while a snapshot is begun", () => {
-  it("reads go on, writes are asked to come back in a second, and then succeed", async () => {
+describe("during the start of a snapshot", () => {
+  it("reads succeed, writes return a retry after one second, and then succeed", async () => {
     await mountKv();
     await write("a", { v: 1 });
     const frozen = heldFrozen();
@@ -69,7 +69,7 @@ describe("while a snapshot is begun", () => {
     expect((await put("/v1/sys/mounts/more", { type: "kv", options: { version: "2" } })).status).toBe(204);
   });
 
-  it("a result that comes from the cloud is not lost, but waits until it can be written down", async () => {
+  it("a result of the cloud is kept until it can be stored", async () => {
     const tenant = await openTenant();
     const uuid = await mountEngine(tenant);
     await writeRole("reader", dynamicRole(tenant));
@@ -90,7 +90,7 @@ describe("while a snapshot is begun", () => {
     await engine.endCut("s");
   });
 
-  it("what an agent says is taken once the object goes on, in its order", async () => {
+  it("messages of agents are processed in order after the object resumes", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     const { told } = outcomes();
     const asked = [operation(), operation()];
@@ -108,7 +108,7 @@ describe("while a snapshot is begun", () => {
 });
 
 describe("a snapshot", () => {
-  it("is of one moment: what is written, changed or deleted while it is read is not in it", async () => {
+  it("has one point in time: later writes, changes and deletions are not in it", async () => {
     await mountKv();
     await makeDestination("in-mem", "m");
     for (let n = 0; n < 20; n++) await write(`s${n}`, { v: "before", text: "x".repeat(50_000) });
@@ -135,7 +135,7 @@ describe("a snapshot", () => {
     expect(await objects("m")).toEqual(before);
   });
 
-  it("is one at a time, and the next may begin once the reader of one has gone", async () => {
+  it("is exclusive, and the next one may start once the client of the previous has disconnected", async () => {
     await mountKv();
     const first = await begin();
     const second = await begin();
@@ -148,13 +148,13 @@ describe("a snapshot", () => {
     await snapshot();
   });
 
-  it("leaves nothing behind when only its headers were asked for", async () => {
+  it("leaves nothing when only its headers are requested", async () => {
     await mountKv();
     expect((await send("HEAD", "/v1/sys/snapshot")).status).toBe(200);
     await eventually(async () => expect(await cutTables()).toEqual([]));
   });
 
-  it("that has died lets objects go on by themselves: they take changes after ten seconds, and forget the cut after an hour", async () => {
+  it("whose Worker crashed releases the objects: writes after ten seconds, shadow data after an hour", async () => {
     const { uuid } = await mountKv();
     await write("a", { v: 1 });
     const stub = env.KV_STORE.getByName(uuid) as unknown as DurableObjectStub<KvStore>;
@@ -176,7 +176,7 @@ describe("a snapshot", () => {
     expect(await cutTables()).toEqual([]);
   });
 
-  it("fails when not all objects come to rest in time, and lets them all go", async () => {
+  it("fails when an object cannot quiesce in time, and releases all of them", async () => {
     await mountKv();
     const frozen = heldFrozen();
     const taking = begin();
@@ -193,7 +193,7 @@ describe("a snapshot", () => {
     await snapshot();
   });
 
-  it("is not given to a token that has no sudo, nor in a namespace", async () => {
+  it("returns 403 without sudo, and in a namespace", async () => {
     const reader = await holderOf(path("sys/snapshot", "read", "update", "delete"));
     const options = { token: reader.client_token };
     for (const method of ["GET", "POST", "DELETE"]) {

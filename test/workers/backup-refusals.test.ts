@@ -67,8 +67,8 @@ const swapped = (a: number, b: number) => {
   return Buffer.concat(moved);
 };
 
-describe("a file is refused", () => {
-  it("when it is cut off: at each frame's beginning, and inside of it", async () => {
+describe("a snapshot file is refused", () => {
+  it("when it is truncated, at and within each frame", async () => {
     for (const keep of [0, 1, 7, frames.length - 1]) {
       const some = Buffer.concat(frames.slice(0, keep));
       await refused(some, keep === 0 ? /is not a snapshot/ : /cut off/);
@@ -77,7 +77,7 @@ describe("a file is refused", () => {
     expect((await restore(whole())).status).toBe(200);
   });
 
-  it("when a frame was moved, left out, repeated, or comes from another snapshot", async () => {
+  it("when a frame is moved, missing, repeated, or from another snapshot", async () => {
     await refused(swapped(3, 4), /frame 3 was altered, or is not in its place/);
     await refused(swapped(1, frames.length - 1), /frame 1 was altered/);
     await refused(Buffer.concat(frames.toSpliced(5, 1)), /frame 5 was altered/);
@@ -90,7 +90,7 @@ describe("a file is refused", () => {
     await refused(Buffer.concat(frames.with(3, other[3] as Buffer)), /frame 3 was altered/);
   });
 
-  it("when any bit of it differs", async () => {
+  it("when any bit differs", async () => {
     const { length } = whole();
     const places = [3, MAGIC.length + 1, MAGIC.length + LENGTH_BYTES + 20, length >> 1, length - 1];
     for (const place of places) {
@@ -102,7 +102,7 @@ describe("a file is refused", () => {
     await refused(Buffer.from("{}"), /is not a snapshot/);
   });
 
-  it("when MASTER_KEY here does not hold the key that it was sealed under, which is named", async () => {
+  it("when MASTER_KEY lacks the key that sealed it, which the error names", async () => {
     const { master } = JSON.parse((frames[0] as Buffer).subarray(MAGIC.length + LENGTH_BYTES).toString());
     (env as { MASTER_KEY?: string }).MASTER_KEY = randomBytes(32).toString("base64");
     await loseEverything();
@@ -115,7 +115,7 @@ describe("a file is refused", () => {
     );
   });
 
-  it("when it has a data key under a master key that is not held here, wherever it stands in the file", async () => {
+  it("when it has a data key under an unknown master key, anywhere in the file", async () => {
     const foreign = parseKeyring(randomBytes(32).toString("base64")).newest.id;
     const own = parseKeyring(env.MASTER_KEY).newest.id;
     const columns = ["term", "master", "wrapped", "created"];
@@ -140,7 +140,7 @@ describe("a file is refused", () => {
     }
   });
 
-  it("when a newer version of the service has made it, and an object that this one does not know", async () => {
+  it("when it was made by a newer version, or has an object of an unknown type", async () => {
     const newer = new Sealer("s", new Date(), env.MASTER_KEY);
     const versions = { access: 1_000 };
     const bytes = [
@@ -153,7 +153,7 @@ describe("a file is refused", () => {
     await refused(Buffer.concat([other.begin(), other.seal(strange), other.end()]), /has no teapot/);
   });
 
-  it("when it is whole but does not have every object, or has rows that fit no table", async () => {
+  it("when it lacks an object, or has rows that match no table", async () => {
     const bare = new Sealer("s", new Date(), env.MASTER_KEY);
     await refused(Buffer.concat([bare.begin(), bare.end()]), /without cluster-registry main/);
     const odd = new Sealer("s", new Date(), env.MASTER_KEY);
@@ -166,8 +166,8 @@ describe("a file is refused", () => {
   });
 });
 
-describe("a deployment takes no snapshot in", () => {
-  it("that holds anything: what was restored, a policy, a mount, an event", async () => {
+describe("a deployment refuses a restore", () => {
+  it("when it is not empty: after a restore, or with a policy, a mount or an event", async () => {
     expect((await restore(whole())).status).toBe(200);
     const again = await restore(whole());
     expect([again.status, again.body.errors]).toEqual([
@@ -191,7 +191,7 @@ describe("a deployment takes no snapshot in", () => {
     }
   });
 
-  it("while one is taken from it, and none is taken while one is restored", async () => {
+  it("during a snapshot of it, and a snapshot during a restore", async () => {
     const stub = accessControl(env);
     expect(await stub.beginRestore("r")).toEqual({ ok: true, value: null });
     const taken = await get("/v1/sys/snapshot");

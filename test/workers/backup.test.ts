@@ -33,8 +33,8 @@ const NAMESPACES = {
   "access-control": env.ACCESS_CONTROL,
 };
 
-describe("a snapshot that is restored into a new deployment", () => {
-  it("brings back every row of every object, in place before any of them begins to work, and the lists", async () => {
+describe("a snapshot restored into a new deployment", () => {
+  it("restores every row of every object before any of them starts, and the lists", async () => {
     const { destroyedMount } = await buildWorld();
     const all = await allObjects();
     for (const [kind, namespace] of Object.entries(NAMESPACES)) {
@@ -66,7 +66,7 @@ describe("a snapshot that is restored into a new deployment", () => {
     expect(Object.keys(await rowsOf(all)).filter((name) => name.includes(":"))).toEqual([]);
   });
 
-  it("is a service that works: tokens, leases, syncing, events from the next index on, nodes", async () => {
+  it("yields a working service: tokens, leases, syncing, events from the next index on, nodes", async () => {
     const { lease, token, agent, tenant } = await buildWorld();
     const newest = await eventLog(env).newest();
     const file = await snapshot();

@@ -202,14 +202,14 @@ function* badPaths({ area, table, path, prefix }: Case): Iterable<Attempt> {
 
 const catalogue = { badBodies, badFields, badCallers, badNames, badMethods, badPaths };
 
-it("knows the routes of all areas", () => {
+it("knows the routes of both APIs", () => {
   expect(cases.length).toBeGreaterThan(60);
   expect(new Set(cases.map(({ prefix, area }) => `${area} ${prefix}`)).size).toBe(
     Object.keys(mountedRoutes).length + 2,
   );
 });
 
-describe("refuses whatever is wrong with a request, says why, and stores nothing", () => {
+describe("returns an error for every invalid request, with the reason, and stores nothing", () => {
   it.each(groups)("$about", { timeout: 60_000 }, async ({ members }) => {
     const before = await dump();
     const found: string[] = [];
@@ -225,7 +225,7 @@ describe("refuses whatever is wrong with a request, says why, and stores nothing
   });
 });
 
-describe("takes names that JavaScript knows for names", () => {
+describe("accepts names of object internals as names", () => {
   it.each(groups)("$about", { timeout: 60_000 }, async ({ members }) => {
     for (const one of members.filter(hasName)) {
       const reads = ["GET", "LIST"].includes(one.route.verb);

@@ -55,7 +55,7 @@ describe("a batch token", () => {
     expect(of.body.data["kv/data/app"]).toEqual(["read"]);
   });
 
-  it("is not among the accessors, and cannot be renewed or revoked, nor create others", async () => {
+  it("is not listed by accessor, and cannot be renewed, revoked or have children", async () => {
     await policies({ makes: path("auth/token/*", "update", "sudo") });
     const count = (await list("/v1/auth/token/accessors")).body.data.keys.length;
     const { client_token: token } = await batch({ policies: ["makes"] });
@@ -89,7 +89,7 @@ describe("a batch token", () => {
     expect([refused.status, refused.body.errors.join()]).toEqual([400, expect.stringContaining(text)]);
   });
 
-  it("ends with its parent", async () => {
+  it("is revoked with its parent", async () => {
     const parent = await holderOf(path("auth/token/create", "update") + path("kv/data/app", "read"));
     const { client_token: token } = await batch({ policies: [] }, { token: parent.client_token });
     expect(await statusOf(token)).toBe(200);
@@ -98,7 +98,7 @@ describe("a batch token", () => {
     expect((await post("lookup", { token })).status).toBe(403);
   });
 
-  it("ends at its TTL, and no later than its parent", async () => {
+  it("expires at its TTL, and no later than its parent", async () => {
     later(0);
     const parent = await holderOf(path("auth/token/create", "update"), { ttl: "10m" });
     const child = await batch({ policies: [] }, { token: parent.client_token });
@@ -113,7 +113,7 @@ describe("a batch token", () => {
     expect(await statusOf(orphan.client_token)).toBe(403);
   });
 
-  it("that was altered, made up or cut short gets the answer of an unknown token", async () => {
+  it("that is altered, invented or truncated returns the error of an unknown token", async () => {
     const { client_token: token } = await batch();
     const flipped = `${token.slice(0, -10)}${token.at(-10) === "A" ? "B" : "A"}${token.slice(-9)}`;
     const made = `hvb.${Buffer.from(`[1,"x","root","",["root"],0,${Date.now() + 1e6},null,"","","",null,null,null]`).toString("base64url")}`;
@@ -124,7 +124,7 @@ describe("a batch token", () => {
     expect(await statusOf(token)).toBe(200);
   });
 
-  it("cannot be used or named by the accessor that the service keeps for it", async () => {
+  it("cannot be used or looked up by the accessor that the service keeps for it", async () => {
     const { client_token: token } = await batch();
     const access: Pick<AccessControlApi, "authorize"> = accessObject() as never;
     const grant = await access.authorize({ token, namespace: "", path: "kv/data/app" });
@@ -148,7 +148,7 @@ describe("a batch token", () => {
     expect(await statusOf((await batch()).client_token)).toBe(200);
   });
 
-  it("does not work in a later namespace at the path of its own", async () => {
+  it("does not work in a later namespace with the same path", async () => {
     const there = { headers: { "X-Orch-Namespace": "ns" } };
     await put("/v1/sys/namespaces/ns", {});
     const orphan = { type: "batch", policies: ["default"], ttl: "1h" };
@@ -159,7 +159,7 @@ describe("a batch token", () => {
     expect((await get(SELF, { token })).status).toBe(403);
   });
 
-  it("is made by roles of its types", async () => {
+  it("is issued by roles of matching types", async () => {
     const role = "/v1/auth/token/roles/app";
     const of = async (body: object) => (await post("create/app", body)).body.auth?.token_type;
     for (const [fields, fault] of [
@@ -189,7 +189,7 @@ describe("a batch token", () => {
 });
 
 describe("leases issued to a batch token", () => {
-  it("belong to its parent, and end with it; an orphan gets none", async () => {
+  it("belong to its parent, and are revoked with it; an orphan gets none", async () => {
     const tenant = await openTenant();
     await mountEngine(tenant);
     await writeRole("app", dynamicRole(tenant));

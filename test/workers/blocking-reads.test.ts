@@ -24,8 +24,8 @@ async function waitAfter(index: number, token: string, query = ""): Promise<{ an
   return { answer };
 }
 
-describe("a read that waits", () => {
-  it("is answered with the change, and its index is the next one to wait with", async () => {
+describe("a blocking query", () => {
+  it("returns the change, and its index is the next one to wait with", async () => {
     const index = await report(job());
     const { answer } = await waitAfter(index, "root");
     const next = await report(job({ ID: "api" }));
@@ -34,7 +34,7 @@ describe("a read that waits", () => {
     expect(found.headers.get("X-Orch-Index")).toBe(String(next));
   });
 
-  it("is answered with what there is when nothing changes", async () => {
+  it("returns the current data when nothing changes", async () => {
     const index = await report(job());
     const { answer } = await waitAfter(index, "root", "&wait=200ms");
     const found = await answer;
@@ -51,7 +51,7 @@ describe("a read that waits", () => {
     expect([refused.status, refused.text]).toEqual([403, "Permission denied"]);
   });
 
-  it("shows only what its token may read in the end", async () => {
+  it("shows only data that its token may read at the end", async () => {
     const { client_token, policies: names } = await holderOf(reader);
     const index = await report(job());
     const { answer } = await waitAfter(index, client_token, "&namespace=*");
@@ -60,7 +60,7 @@ describe("a read that waits", () => {
     expect(listed(await answer)).toEqual([]);
   });
 
-  it("pays once for its token's uses", async () => {
+  it("uses one of its token's uses", async () => {
     const { client_token } = await holderOf(reader, { num_uses: 1 });
     const index = await report(job());
     const { answer } = await waitAfter(index, client_token);

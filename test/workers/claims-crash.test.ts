@@ -32,7 +32,7 @@ const expectWhole = (alloc: string, volume: string) =>
     expect(claim.CreateIndex).toBeLessThanOrEqual(allocation.ModifyIndex);
   });
 
-describe("a claim is there once and whole when the power goes out", () => {
+describe("a claim exists once and completely after a power cut", () => {
   it.each(part(INGEST))("while an allocation is reported (%s.%s, %s)", async (...place) => {
     const { ID } = await make();
     await report(stickyJob());
@@ -61,7 +61,7 @@ describe("a claim is there once and whole when the power goes out", () => {
   });
 
   it.each(part([...both("ClusterRegistry", "createHostVolume", "operationDone"), ...both("EventLog", "append")]))(
-    "while its volume is made (%s.%s, %s)",
+    "while its volume is created (%s.%s, %s)",
     async (...place) => {
       await report(stickyJob());
       await report(placed("a1"));
@@ -81,7 +81,7 @@ describe("a claim is there once and whole when the power goes out", () => {
     },
   );
 
-  it.each(part(INGEST))("while it moves (%s.%s, %s)", async (...place) => {
+  it.each(part(INGEST))("while it moves to another allocation (%s.%s, %s)", async (...place) => {
     const { ID } = await make();
     await report(stickyJob(), placed("a1"));
     const [claim] = await claims();
@@ -93,7 +93,7 @@ describe("a claim is there once and whole when the power goes out", () => {
   });
 });
 
-describe("a claim is gone for good, and its list has moved, when the power goes out", () => {
+describe("a claim is deleted permanently, and its list's index has advanced, after a power cut", () => {
   const gone = (index: number) =>
     byItself(async () => {
       const { body, headers } = await listClaims();

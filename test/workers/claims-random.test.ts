@@ -170,9 +170,9 @@ const asks = () =>
     sql.exec("SELECT * FROM claim_asks").toArray(),
   );
 
-describe("claims, in a history of jobs, allocations and volumes,", () => {
+describe("claims after random jobs, allocations and volumes", () => {
   it.each([1, 2, 3, 4, 5, 6])(
-    "are those that the rules make, after every step (seed %i)",
+    "match the rules after every step (seed %i)",
     async (seed) => {
       const random = randomFrom(seed);
       new ScriptedNodes();

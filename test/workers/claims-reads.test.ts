@@ -65,7 +65,7 @@ describe("the list of claims", () => {
     expect(answer.headers.get("Content-Type")).toBe("application/json");
   });
 
-  it.each(["claim_id", "prefix"])("finds claims by the beginning of their ids: %s", async (name) => {
+  it.each(["claim_id", "prefix"])("finds claims by id prefix: %s", async (name) => {
     for (const { ID, Namespace } of await claims()) {
       for (const length of [1, 7, 8, 9, 20, 36]) {
         const prefix = ID.slice(0, length);
@@ -81,7 +81,7 @@ describe("the list of claims", () => {
   });
 
   it.each(["", "&reverse=true", "&claim_id=", "&job_id=web", "&task_group=g&reverse=true", "&volume_name=log"])(
-    "is walked by pages of any size in one order, each claim once (%s)",
+    "is paged in a stable order, each claim once, for any page size (%s)",
     async (query) => {
       const whole = (await claims(query)).map(({ ID }) => ID);
       expect(whole.length).toBeGreaterThan(1);
@@ -100,14 +100,14 @@ describe("the list of claims", () => {
     },
   );
 
-  it("is in order of namespace and id", async () => {
+  it("is sorted by namespace and id", async () => {
     const order = (await claims()).map(({ Namespace, ID }) => `${Namespace}.${ID}`);
     expect(order).toEqual(order.toSorted());
     const reverse = (await claims("&reverse=true")).map(({ Namespace, ID }) => `${Namespace}.${ID}`);
     expect(reverse).toEqual(order.toReversed());
   });
 
-  it("goes on behind a token whose claim has gone, and is empty behind the last", async () => {
+  it("continues after a token whose claim was deleted, and is empty after the last one", async () => {
     const first = await get("/v1/volumes/claims?namespace=*&per_page=1");
     const [, second, ...rest] = await claims();
     expect(first.body.NextToken).toBe(`${second.Namespace}.${second.ID}`);
@@ -117,7 +117,7 @@ describe("the list of claims", () => {
     expect((await get("/v1/volumes/claims?namespace=*&per_page=9&next_token=zz.zz")).body.Claims).toEqual([]);
   });
 
-  it("is a bare array for upstream's clients, who need not name namespace or page", async () => {
+  it("is a bare array for upstream clients, without a required namespace or page size", async () => {
     const whole = await get("/v1/volumes/claims", upstream);
     expect([Array.isArray(whole.body), keys(whole)]).toEqual([true, ["api/db", "web/db", "web/log"]]);
     const page = await get("/v1/volumes/claims?namespace=*&per_page=3", upstream);
@@ -137,7 +137,7 @@ describe("the list of claims", () => {
     `namespace=*&volume_name=${"x".repeat(4000)}`,
     "namespace=*&task_group=%F0%9F%92%BE",
   ];
-  it("finds nothing by strange words, and stands", async () => {
+  it("is empty for unusual values, and the service keeps working", async () => {
     for (const query of STRANGE) {
       const answer = await get(`/v1/volumes/claims?per_page=2&${query}`);
       expect([200, 400]).toContain(answer.status);
@@ -155,14 +155,14 @@ describe("the list of claims", () => {
     "%00",
     "x".repeat(4000),
   ];
-  it("has nothing to delete under what is no id of a claim", async () => {
+  it("deletes nothing for an invalid claim id", async () => {
     const before = await claims();
     for (const id of NO_IDS) expect([400, 404]).toContain((await del(`/v1/volumes/claim/${id}`)).status);
     expect(await claims()).toEqual(before);
   });
 });
 
-describe("without looking at any claim, the service", () => {
+describe("without reading any claim, the service", () => {
   it.each<[query: string, says: string | RegExp]>([
     ["", "namespace: is required; * is all of them"],
     ["per_page=1", "namespace: is required; * is all of them"],
@@ -202,18 +202,18 @@ describe("without looking at any claim, the service", () => {
     ["GET", "/v1/volumes/claim/x"],
     ["PUT", "/v1/volumes/claim/x"],
     ["PATCH", "/v1/volume/claim/x"],
-  ])("has no %s %s", async (method, path) => {
+  ])("returns 404 for %s %s", async (method, path) => {
     expect([404, 405]).toContain((await send(method, path, method === "GET" ? undefined : {})).status);
   });
 });
 
-it("the list of claims is empty, with an index to wait for, before there are any", async () => {
+it("the list of claims is empty, with an index to wait for, before the first claim", async () => {
   const empty = await listClaims();
   expect([empty.text, empty.headers.get("X-Orch-Index")]).toEqual(['{"Claims":[],"NextToken":""}', "1"]);
   expect((await get("/v1/volumes/claims", upstream)).text).toBe("[]");
 });
 
-describe("rights to claims", () => {
+describe("access to claims", () => {
   beforeEach(fourClaims);
   const rules = (capabilities: string[], name = "default") =>
     `namespace "${name}" { capabilities = ${JSON.stringify(capabilities)} }\n`;
@@ -234,7 +234,7 @@ describe("rights to claims", () => {
     ["all rights everywhere but here", `${rules(["host-volume-write"], "*")}${rules(["deny"])}`, false, false],
     ["all rights by a glob", rules(["host-volume-write"], "def*"), true, true],
     ["the rights to nodes", 'node { policy = "write" }\nhost_volume "*" { policy = "write" }', false, false],
-  ])("of who has %s", async (_what, text, lists, deletes) => {
+  ])("with %s", async (_what, text, lists, deletes) => {
     const as = await holder(text);
     const [claim] = await claims("&job_id=api");
     const listed = await get("/v1/volumes/claims?namespace=default&per_page=0", as);
@@ -253,7 +253,7 @@ describe("rights to claims", () => {
     expect(await claims("&job_id=api")).toHaveLength(deletes ? 0 : 1);
   });
 
-  it("are judged claim by claim in a list of all namespaces", async () => {
+  it("is checked per claim in a list of all namespaces", async () => {
     const as = await holder(rules(["host-volume-read"]));
     expect(keys(await listClaims("", as))).toEqual(["api/db", "web/db", "web/log"]);
     expect(keys(await listClaims("&volume_name=log", as))).toEqual(["web/log"]);
@@ -263,7 +263,7 @@ describe("rights to claims", () => {
     expect((await listClaims("", await holder(rules(["read-job"])))).status).toBe(403);
   });
 
-  it("to delete in one namespace are none in another, nor everywhere at once", async () => {
+  it("to delete in one namespace grants nothing in another, nor in all", async () => {
     const as = await holder(rules(["host-volume-write"]));
     const [claim] = await claims("&job_id=app");
     expect((await del(`/v1/volumes/claim/${claim.ID}?namespace=prod`, as)).status).toBe(403);
@@ -272,7 +272,7 @@ describe("rights to claims", () => {
     expect(await claims("&job_id=app")).toEqual([claim]);
   });
 
-  it("are refused without a token", async () => {
+  it("is refused without a token", async () => {
     const [claim] = await claims();
     for (const token of [null, "no-such-token"]) {
       expect((await listClaims("", { token })).status).toBe(403);
@@ -280,7 +280,7 @@ describe("rights to claims", () => {
     }
   });
 
-  it("are asked for again once a list has waited", async () => {
+  it("is checked again after a blocking query", async () => {
     const { client_token: token, accessor } = await holderOf(rules(["host-volume-read"]));
     const index = (await listClaims()).headers.get("X-Orch-Index");
     const waiting = listClaims(`&index=${index}&wait=60s`, { token });
@@ -291,7 +291,7 @@ describe("rights to claims", () => {
   });
 });
 
-describe("a page costs what it holds, and not what the table holds", () => {
+describe("the cost of a page depends on its size, not on the table's", () => {
   const SIZES = [1_000, 100_000];
   const PAGE = 50;
 

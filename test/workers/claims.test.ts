@@ -21,7 +21,7 @@ const onlyClaim = async () => {
 };
 
 describe("a sticky volume", () => {
-  it("is claimed by the group whose allocation is placed beside it, in the line that tells of the allocation", async () => {
+  it("is claimed by the group of an allocation reported with it, in the same event line", async () => {
     const volume = await make();
     await report(stickyJob());
     const index = await report(placed("a1"));
@@ -46,14 +46,14 @@ describe("a sticky volume", () => {
     ["the job, then the volume", async () => [await report(placed("a1")), await report(stickyJob()), await make()]],
     ["the volume, then the job", async () => [await report(placed("a1")), await make(), await report(stickyJob())]],
     ["its job, in one report", async () => [await make(), await report(placed("a1"), stickyJob())]],
-  ])("is claimed by an allocation that came before %s", async (_what, story) => {
+  ])("is claimed by an allocation that was reported before %s", async (_what, story) => {
     await story();
     const claim = await onlyClaim();
     expect(claim).toMatchObject({ AllocID: "a1", VolumeName: "db" });
     expect(claim.CreateIndex).toBeGreaterThan(0);
   });
 
-  it("is claimed by what the allocation's own copy of the job asks for, of which nothing is kept", async () => {
+  it("is claimed by the job inside the allocation, which is not stored", async () => {
     await make();
     const { TaskGroups } = stickyJob().Payload["Job"] as { TaskGroups: unknown };
     await report(placed("a1", { Job: { Version: 1, TaskGroups } }));
@@ -63,13 +63,13 @@ describe("a sticky volume", () => {
     expect(JSON.stringify(event)).not.toContain("Sticky");
   });
 
-  it("is claimed by that copy although the job is known and says otherwise", async () => {
+  it("is claimed by the job inside the allocation although the known job differs", async () => {
     await make();
     await report(stickyJob([]), placed("a1", { Job: { TaskGroups: [{ Name: "g", Volumes: stickyVolumesOf() }] } }));
     expect(await holders()).toEqual([["db", "a1"]]);
   });
 
-  it("waits for the version of the job that the allocation runs", async () => {
+  it("waits for the job version of the allocation", async () => {
     await make();
     await report(stickyJob([], { Version: 1 }), placed("a1", { JobVersion: 2 }));
     expect(await claims()).toEqual([]);
@@ -79,7 +79,7 @@ describe("a sticky volume", () => {
     expect(await holders()).toEqual([["db", "a1"]]);
   });
 
-  it("is claimed by each group of each job for itself, and each volume that a group asks for", async () => {
+  it("is claimed separately by each group of each job, as is each volume of a group", async () => {
     await make();
     await make({ Name: "log" });
     await report(stickyJob(["db", "log"]), stickyJob(["db"], { ID: "other" }));
@@ -95,7 +95,7 @@ describe("a sticky volume", () => {
     (stickyJob().Payload["Job"] as { TaskGroups: { Volumes: object }[] }).TaskGroups[0]?.Volumes;
 });
 
-it("a job is taken in however many allocations have waited for it", async () => {
+it("a job is accepted for any number of waiting allocations", async () => {
   await make();
   await report(placed("a1"));
   await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
@@ -140,7 +140,7 @@ describe("no claim is made", () => {
     expect(await claims()).toEqual([]);
   });
 
-  it("by an allocation that ended before the volume came", async () => {
+  it("by an allocation that ended before the volume was created", async () => {
     await report(stickyJob(["log"]), placed("a1"));
     await report(ended("a1"));
     await make({ Name: "log" });
@@ -158,27 +158,27 @@ describe("a claim", () => {
     claim = await onlyClaim();
   });
 
-  it("stays when its holder ends, and moves to the next allocation under its id", async () => {
+  it("stays when its allocation ends, and moves to the next allocation under its id", async () => {
     await report(ended("a1"));
     expect(await onlyClaim()).toEqual(claim);
     const index = await report(placed("a2"));
     expect(await onlyClaim()).toEqual({ ...claim, AllocID: "a2", ModifyIndex: index });
   });
 
-  it("stays as it is when its holder was thought lost and comes back", async () => {
+  it("is unchanged when its lost allocation comes back", async () => {
     await report(placed("a1", { ClientStatus: "lost" }));
     await report(placed("a1"));
     expect(await onlyClaim()).toEqual(claim);
   });
 
-  it("of a holder that runs is replaced by one with an id of its own", async () => {
+  it("of a running allocation is replaced by one with another id", async () => {
     const index = await report(placed("a2"));
     const next = await onlyClaim();
     expect(next).toEqual({ ...claim, ID: expect.any(String), AllocID: "a2", CreateIndex: index, ModifyIndex: index });
     expect(next.ID).not.toBe(claim.ID);
   });
 
-  it("of a holder that is no longer reported is replaced by one with a new id", async () => {
+  it("of an unreported allocation is replaced by one with another id", async () => {
     await report(gone(ended("a1")));
     expect(await onlyClaim()).toEqual(claim);
     await report(placed("a2"));
@@ -187,12 +187,12 @@ describe("a claim", () => {
     expect(next.ID).not.toBe(claim.ID);
   });
 
-  it("moves when the end of one allocation and the next one come in one report", async () => {
+  it("moves when one report ends an allocation and starts the next", async () => {
     const index = await report(ended("a1"), placed("a2"));
     expect(await onlyClaim()).toEqual({ ...claim, AllocID: "a2", ModifyIndex: index });
   });
 
-  it("is deleted, and not made again by what else is heard of its holder", async () => {
+  it("is not created again after its deletion by later reports of the same allocation", async () => {
     const deleted = await del(`/v1/volumes/claim/${claim.ID}`);
     expect([deleted.status, deleted.text]).toEqual([200, ""]);
     const index = Number(deleted.headers.get("X-Orch-Index"));
@@ -204,12 +204,12 @@ describe("a claim", () => {
     expect(await holders()).toEqual([["db", "a2"]]);
   });
 
-  it("is deleted without waiting, whatever index the request gives", async () => {
+  it("is deleted at once, for any index in the request", async () => {
     const deleted = await del(`/v1/volumes/claim/${claim.ID}?index=${2 ** 40}&wait=300s`);
     expect([deleted.status, await claims()]).toEqual([200, []]);
   });
 
-  it.each(["/v1/volumes/claim", "/v1/volume/claim"])("is deleted at %s, once", async (path) => {
+  it.each(["/v1/volumes/claim", "/v1/volume/claim"])("is deleted once at %s", async (path) => {
     expect((await del(`${path}/${claim.ID.toUpperCase()}`)).status).toBe(200);
     const again = await del(`${path}/${claim.ID}`);
     expect([again.status, again.text]).toEqual([404, "task group volume claim does not exist"]);
@@ -224,12 +224,12 @@ describe("a claim", () => {
     expect(await onlyClaim()).toEqual(claim);
   });
 
-  it("must be named to be deleted", async () => {
+  it("must be named in a deletion", async () => {
     for (const path of ["/v1/volumes/claim/", "/v1/volumes/claim"]) expect((await del(path)).status).toBe(404);
     expect(await onlyClaim()).toEqual(claim);
   });
 
-  it("goes when its job is purged, and not when that stops", async () => {
+  it("is deleted when its job is purged, not when it stops", async () => {
     await report(stickyJob(["db"], { Stop: true, Status: "dead" }));
     expect(await onlyClaim()).toEqual(claim);
     await report(gone(stickyJob()));
@@ -241,7 +241,7 @@ describe("a claim", () => {
     expect(await onlyClaim()).toEqual(claim);
   });
 
-  it("makes its volume used while its holder runs, and goes with the volume after that", async () => {
+  it("makes its volume used while its allocation runs, and is deleted with the volume after that", async () => {
     const refused = await del(`/v1/volume/host/${volume.ID}`);
     expect([refused.status, refused.text]).toEqual([409, `volume ${volume.ID} in use by allocations: [a1]`]);
     await report(ended("a1"));
@@ -249,7 +249,7 @@ describe("a claim", () => {
     expect(await claims()).toEqual([]);
   });
 
-  it("of the allocation's own copy of its job makes the volume used, too", async () => {
+  it("of the job inside an allocation makes the volume used, too", async () => {
     await report(gone(stickyJob()), ended("a1"));
     const [group] = (stickyJob().Payload["Job"] as { TaskGroups: object[] }).TaskGroups;
     await report(placed("a3", { JobID: "unheard", Job: { TaskGroups: [group] } }));
@@ -257,28 +257,28 @@ describe("a claim", () => {
     expect((await get(`/v1/volume/host/${volume.ID}`)).body.Allocations).toMatchObject([{ ID: "a3" }]);
   });
 
-  it("goes with a volume that is dropped without its node", async () => {
+  it("is deleted with a volume that is deleted by force while its node is lost", async () => {
     await report(ended("a1"));
     await lose(nodeId(1));
     expect((await del(`/v1/volume/host/${volume.ID}?force=true`)).status).toBe(200);
     expect(await claims()).toEqual([]);
   });
 
-  it("goes with the node of its volume", async () => {
+  it("is deleted with the node of its volume", async () => {
     await lose(nodeId(1));
     expect((await put(`/v1/node/${nodeId(1)}/purge?force=true`, {})).status).toBe(200);
     expect((await get(`/v1/volume/host/${volume.ID}`)).status).toBe(404);
     expect(await claims()).toEqual([]);
   });
 
-  it("stays with a volume that could not be deleted", async () => {
+  it("stays with a volume whose deletion failed", async () => {
     await report(ended("a1"));
     nodes.behave = () => ({ state: "failed", error: { kind: "plugin", message: "no" } });
     expect((await del(`/v1/volume/host/${volume.ID}`)).status).toBe(502);
     expect(await onlyClaim()).toEqual(claim);
   });
 
-  it("wakes who waits for claims when it is made, moved, and gone", async () => {
+  it("wakes blocking queries when it is created, moved or deleted", async () => {
     for (const change of [
       () => report(ended("a1"), placed("a2")),
       () => report(placed("b1", { JobID: "other" }), stickyJob(["db"], { ID: "other" })),
@@ -292,7 +292,7 @@ describe("a claim", () => {
     }
   });
 
-  it("leaves who waits for claims alone when nothing of them changes", async () => {
+  it("does not wake blocking queries without a change", async () => {
     const index = Number((await listClaims()).headers.get("X-Orch-Index"));
     await report(placed("a1"), placed("x", { TaskGroup: "h" }));
     await make({ Name: "log" });
@@ -300,7 +300,7 @@ describe("a claim", () => {
   });
 });
 
-describe("a report that says of a sticky volume what cannot be is refused whole, and claims nothing:", () => {
+describe("a report with an invalid sticky volume is refused completely and creates no claim:", () => {
   const groups = (Volumes: unknown, more: object = {}) => [{ Name: "g", Volumes, ...more }];
 
   it.each<[what: string, groups: unknown, field: string]>([

@@ -24,7 +24,7 @@ const csiVolume = (more: object = {}) => ({
   ...more,
 });
 
-it("a CSI volume is created, changed, registered and snapshotted by what the Go client writes", async () => {
+it("a CSI volume is created, changed, registered and snapshotted by the Go client's requests", async () => {
   new ScriptedCsi();
   await addCsiNode(1);
   const created = await put("/v1/volume/csi/v1/create", { Volumes: [csiVolume()], ...REQUEST }, UPSTREAM);
@@ -47,7 +47,7 @@ it("a CSI volume is created, changed, registered and snapshotted by what the Go 
   expect((await put("/v1/volumes/snapshot", { Snapshots: [], ...REQUEST }, UPSTREAM)).body.Snapshots).toBeNull();
 });
 
-it("what a read shows of a CSI volume is taken back in the Go client's form", async () => {
+it("the Go client's form of a returned CSI volume is accepted as a request", async () => {
   new ScriptedCsi();
   await addCsiNode(1);
   const MountOptions = { FSType: "ext4", MountFlags: ["noatime"] };
@@ -60,7 +60,7 @@ it("what a read shows of a CSI volume is taken back in the Go client's form", as
   expect(shown).toMatchObject(kept);
 });
 
-it("a host volume is made by what the Go client writes, and drained from by what it writes of drains", async () => {
+it("a host volume and a drain are created by the Go client's requests", async () => {
   new ScriptedNodes();
   const node = await addNode(1);
   const Volume = {
@@ -87,14 +87,14 @@ it("a host volume is made by what the Go client writes, and drained from by what
   expect((await del(`/v1/volume/host/${made.body.Volume.ID}`, UPSTREAM)).status).toBe(200);
 });
 
-it("who asks for a leader, for peers or for regions before it begins gets them, without a token", async () => {
+it("leader, peers and regions are returned without a token", async () => {
   const ask = async (path: string) => (await get(path, { token: null })).body;
   expect(await ask("/v1/status/leader")).toBe("x:443");
   expect(await ask("/v1/status/peers")).toEqual(["x:443"]);
   expect(await ask("/v1/regions")).toEqual(["global"]);
 });
 
-it("answers what the Go client reads of the agent that it reaches", async () => {
+it("returns the agent's fields that the Go client reads", async () => {
   const self = (await get("/v1/agent/self", UPSTREAM)).body;
   expect(self.config).toMatchObject({ Region: "global", Datacenter: "dc1", Version: { Version: "1.11.2" } });
   for (const group of Object.values<object>(self.stats))
@@ -108,7 +108,7 @@ it("answers what the Go client reads of the agent that it reaches", async () => 
   expect((await get("/v1/agent/schedulers/config", UPSTREAM)).body.num_schedulers).toBe(0);
 });
 
-it("returns an error for a word of upstream's agents, and never looks for an agent of that name", async () => {
+it("returns errors for upstream's agent endpoints, and does not treat their names as agents", async () => {
   for (const [answer, status, text] of [
     [await get("/v1/agent/monitor", UPSTREAM), 400, "monitor: "],
     [await put("/v1/agent/force-leave?node=a", "", UPSTREAM), 400, "force-leave: "],
@@ -120,7 +120,7 @@ it("returns an error for a word of upstream's agents, and never looks for an age
   }
 });
 
-it("returns errors in upstream's form for its paths that are not served", async () => {
+it("returns errors in upstream's format for unsupported upstream paths", async () => {
   for (const path of ["/v1/vars", "/v1/quotas", "/v1/scaling/policies", "/v1/operator/snapshot", "/v1/services"]) {
     const theirs = await get(path, { headers: { "X-Nomad-Token": "root" }, token: null });
     expect([path, theirs.status, theirs.text]).toEqual([path, 404, "not found: no such path"]);
@@ -130,7 +130,7 @@ it("returns errors in upstream's form for its paths that are not served", async 
   expect((await get("/v1/vars")).body).toHaveProperty("errors");
 });
 
-it("shows a node's version as one that clients take for no ancient orchestrator", async () => {
+it("reports a node version that clients accept as current", async () => {
   await addNode(1);
   const version = async (options = {}) => (await get("/v1/nodes", options)).body[0].Version;
   expect(await version(UPSTREAM)).toBe("1.11.2");

@@ -3,7 +3,7 @@ import { del, get, put } from "./client.ts";
 
 /* Undocumented requests of real clients, found by driving the service with them. */
 
-it("null in a body is a field left out, as some clients write every field they know", async () => {
+it("null in a body means an absent field, as some clients send every field", async () => {
   const mount = { type: "kv-v2", description: null, local: null, seal_wrap: null, options: null, config: null };
   expect((await put("/v1/sys/mounts/kv", mount)).status).toBe(204);
   const token = { ttl: null, period: null, num_uses: null, renewable: null, display_name: null, type: null, id: null };
@@ -20,14 +20,14 @@ it("a required field that is null is missing", async () => {
   expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("policy")]);
 });
 
-it("numbers and flags in a map of texts are their text", async () => {
+it("numbers and flags in a map of texts are converted to text", async () => {
   expect((await put("/v1/sys/mounts/kv", { type: "kv", options: { version: 2 } })).status).toBe(204);
   expect((await get("/v1/sys/mounts/kv")).body.data.options).toEqual({ version: "2" });
   const created = await put("/v1/auth/token/create", { policies: ["p"], meta: { n: 1, on: true } });
   expect(created.body.auth.metadata).toEqual({ n: "1", on: "true" });
 });
 
-it("a namespace is not deleted under its sync destinations, whose credentials would wait for the next of its name", async () => {
+it("a namespace with sync destinations cannot be deleted, because a later one would inherit their credentials", async () => {
   const inside = { headers: { "X-Orch-Namespace": "tenant" } };
   await put("/v1/sys/namespaces/tenant", {});
   await put("/v1/sys/sync/destinations/in-mem/prod", {}, inside);
@@ -40,13 +40,13 @@ it("a namespace is not deleted under its sync destinations, whose credentials wo
   expect((await del("/v1/sys/namespaces/tenant")).status).toBe(204);
 });
 
-it("a destination of the root does not stand in the way of a namespace that is called like its type", async () => {
+it("a root destination does not block a namespace with the name of its type", async () => {
   await put("/v1/sys/sync/destinations/in-mem/d", {});
   expect((await put("/v1/sys/namespaces/in-mem", {})).status).toBe(200);
   expect((await del("/v1/sys/namespaces/in-mem")).status).toBe(204);
 });
 
-it("the index of a list never falls, also when the newest of it goes", async () => {
+it("the index of a list never decreases, also when its newest row is deleted", async () => {
   const index = async (path: string) => Number((await get(path)).headers.get("X-Orch-Index"));
   await put("/v1/acl/policy/a", { Rules: 'path "a" {}' });
   await put("/v1/acl/policy/b", { Rules: 'path "a" {}' });
@@ -58,7 +58,7 @@ it("the index of a list never falls, also when the newest of it goes", async () 
   expect(await index("/v1/namespaces")).toBeGreaterThanOrEqual(before.namespaces);
 });
 
-it("an initialised deployment refuses to be initialised again", async () => {
+it("an initialised deployment refuses initialisation", async () => {
   const refused = await put("/v1/sys/init", { secret_shares: 1 }, { token: null });
   expect([refused.status, refused.body.errors[0]]).toEqual([400, "Vault is already initialized"]);
 });

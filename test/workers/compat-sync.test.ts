@@ -23,7 +23,7 @@ describe("a destination", () => {
     expect((await get(`${AT}/cloud-a-sm/prod`)).status).toBe(404);
   });
 
-  it("is named as the caller names it, by path or by an upstream header", async () => {
+  it("has the dialect's names in responses, by path or by an upstream header", async () => {
     await makeDestination("cloud-a-sm", "gh", cloudABody({ custom_tags: { gh: "cloud-a-sm" } }));
     const type = async (at: string, options?: typeof upstream) => (await get(at, options)).body.data.type;
     expect([
@@ -44,7 +44,7 @@ describe("a destination", () => {
     expect((await get(`${AT}/AWS-SM/aws-sm`)).status).toBe(404);
   });
 
-  it("is found through a namespace that leads the path, too", async () => {
+  it("is found with a leading namespace in the path, too", async () => {
     await put("/v1/sys/namespaces/team", {});
     const made = await put("/v1/team/sys/sync/destinations/aws-sm/prod", cloudABody());
     expect([made.status, made.body.data?.type]).toEqual([200, "aws-sm"]);
@@ -52,7 +52,7 @@ describe("a destination", () => {
     expect((await get(`${AT}/cloud-a-sm/prod`, inside)).body.data.type).toBe("cloud-a-sm");
   });
 
-  it("returns its methods by either name", async () => {
+  it("returns its methods under either name", async () => {
     const allow = async (at: string) => (await send("OPTIONS", at)).headers.get("Allow");
     expect(await allow(`${AT}/aws-sm/prod`)).toBe(await allow(`${AT}/cloud-a-sm/prod`));
   });
@@ -64,7 +64,7 @@ describe("lists", () => {
     await makeDestination("in-mem", "gh");
   });
 
-  it("of all destinations use the caller's names in keys and key_info, with a slash behind the path or without", async () => {
+  it("of all destinations use the dialect's names in keys and key_info, with a trailing slash or without", async () => {
     const neutral = {
       keys: ["cloud-a-sm/", "in-mem/"],
       key_info: { "cloud-a-sm/": ["repo-host"], "in-mem/": ["gh"] },
@@ -81,7 +81,7 @@ describe("lists", () => {
     }
   });
 
-  it("of one type are returned by either name", async () => {
+  it("of one type are returned under either name", async () => {
     for (const at of [`${AT}/cloud-a-sm`, `${AT}/aws-sm`, `${AT}/aws-sm/`]) {
       const { keys } = (await list(at)).body.data;
       expect(keys, at).toEqual(["repo-host"]);
@@ -91,7 +91,7 @@ describe("lists", () => {
 });
 
 describe("associations", () => {
-  it("name the type of their destination as the caller does, and leave the names of secrets", async () => {
+  it("have the dialect's destination type, and unchanged names of secrets", async () => {
     await mountKv();
     await write("cloud-a-sm", { a: 1 });
     await makeDestination("cloud-a-sm", "prod");
@@ -114,7 +114,7 @@ describe("associations", () => {
   });
 });
 
-it("the destinations of a secret are keyed as the caller calls them", async () => {
+it("the destinations of a secret have keys in the dialect's names", async () => {
   await mountKv();
   await write("app", { a: 1 });
   await makeDestination("cloud-a-sm", "aws-sm");
@@ -154,7 +154,7 @@ describe("custom applications", () => {
     return `-----BEGIN PRIVATE KEY-----\n${Buffer.from(der).toString("base64")}\n-----END PRIVATE KEY-----\n`;
   };
 
-  it("are found under either path, and a refused deletion names their users as the caller does", async () => {
+  it("are found under either path, and a refused deletion names their users in the dialect", async () => {
     const app = { app_id: 1, private_key: await pem() };
     expect((await put("/v1/sys/sync/github-apps/github-apps", app, upstream)).status).toBe(200);
     expect((await get("/v1/sys/sync/repo-host-apps/github-apps")).body.data.name).toBe("github-apps");
@@ -178,11 +178,11 @@ describe("custom applications", () => {
   });
 });
 
-it("every remote type has two names, and every pair of names is a type", () => {
+it("every remote type has exactly two names", () => {
   expect([...destinationTypes.keys()].sort()).toEqual([...TYPE_NAMES.map(([neutral]) => neutral), "in-mem"].sort());
 });
 
-it("a refusal names types as the caller does", async () => {
+it("an error names types in the dialect", async () => {
   await put("/v1/sys/namespaces/tenant", {});
   await put(`${AT}/cloud-a-sm/in-mem`, cloudABody(), { headers: { "X-Orch-Namespace": "tenant" } });
   const told = async (options?: typeof upstream) => (await del("/v1/sys/namespaces/tenant", options)).body.errors[0];
@@ -210,7 +210,7 @@ describe("a policy with one name covers both", () => {
     expect(await read(path(`sys/sync/destinations/${word}/*`, "read"), `${AT}/in-mem/d`)).toBe(403);
   });
 
-  it.each(["cloud-a-sm", "aws-sm"])("to deny, which no spelling of a request gets round: %s", async (word) => {
+  it.each(["cloud-a-sm", "aws-sm"])("to deny, for any spelling of a request: %s", async (word) => {
     const ways = [
       ...spellings,
       "/sys/sync/destinations/aws-sm/prod",

@@ -20,7 +20,7 @@ describe("sys/config/cors", () => {
     expect((await get(AT)).body.data).toEqual({ enabled: false });
   });
 
-  it("returns 400 for what is no origin or header", async () => {
+  it("returns 400 for an invalid origin or header", async () => {
     const rows: readonly [body: object, says: string][] = [
       [{}, "allowed_origins"],
       [{ allowed_origins: [] }, "at least one origin or the wildcard must be provided"],
@@ -38,7 +38,7 @@ describe("sys/config/cors", () => {
 });
 
 describe("a browser's request", () => {
-  it("is answered as any other while no origin is configured", async () => {
+  it("has no CORS headers while no origin is configured", async () => {
     const { status, headers } = await get("/v1/sys/mounts", from(APP));
     expect([status, headers.get("Access-Control-Allow-Origin")]).toEqual([200, null]);
     expect((await preflight(APP, "GET")).headers.get("Access-Control-Allow-Origin")).toBeNull();
@@ -76,7 +76,7 @@ describe("a browser's request", () => {
     expect((await get("/v1/sys/mounts")).headers.get("Access-Control-Allow-Origin")).toBeNull();
   });
 
-  it("is allowed from everywhere with *", async () => {
+  it("is allowed from every origin with *", async () => {
     await put(AT, { allowed_origins: "*" });
     expect((await get("/v1/sys/mounts", from("https://any.example"))).headers.get("Access-Control-Allow-Origin")).toBe(
       "https://any.example",

@@ -63,7 +63,7 @@ const MOMENTS: Readonly<Record<string, (operation: Operation) => Behaviour>> = {
   },
 };
 
-describe("a claim outlives the death of the registry", () => {
+describe("a claim survives a crash of the registry", () => {
   for (const method of METHODS) {
     for (const [moment, dies] of Object.entries(MOMENTS)) {
       it(`${moment}: ${method}`, async () => {
@@ -91,7 +91,7 @@ describe("a claim outlives the death of the registry", () => {
     }
   }
 
-  it("as soon as it was told of each step", async () => {
+  it("after each of its steps was reported", async () => {
     const tell = csi.tell;
     csi.tell = async (...told) => {
       await tell(...told);
@@ -105,7 +105,7 @@ describe("a claim outlives the death of the registry", () => {
     expect(csi.asked.slice(1)).toEqual(["publish", "node.publish", "node.detach", "unpublish"]);
   });
 
-  it("whatever was to be done at once: the alarm does it", async () => {
+  it("before pending steps run: the alarm runs them", async () => {
     vi.spyOn(ClaimController.prototype, "soon").mockImplementation(() => {});
     await report(() => runs(NODE));
     await byItself(isPublished);
@@ -113,7 +113,7 @@ describe("a claim outlives the death of the registry", () => {
     await byItself(isFree);
   });
 
-  it("while it waits for the next try, with all that is known of it", async () => {
+  it("before its next retry, with its state and error", async () => {
     csi.behave = ({ method }) =>
       method === "csi.node.detach" ? { state: "failed", error: { kind: "plugin", message: "stuck" } } : "work";
     await report(() => runs(NODE));

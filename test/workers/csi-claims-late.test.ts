@@ -12,7 +12,7 @@ beforeEach(async () => {
 
 const sent = (method: string) => csi.sent.find(({ operation }) => operation.method === method) ?? expect.fail();
 
-it("a volume is detached once more when a controller says that it has attached it while another one was detaching it", async () => {
+it("a volume is detached again when a late result reports an attachment during its detachment by another controller", async () => {
   await create();
   const once = new Set(["csi.controller.publish", "csi.controller.unpublish"]);
   csi.behave = ({ method }) => (once.delete(method) ? "hold" : "work");

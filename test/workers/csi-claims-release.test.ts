@@ -46,7 +46,7 @@ async function goDown(node: string): Promise<void> {
 }
 
 describe("DELETE /v1/volume/csi/:id/detach", () => {
-  it("returns 404 for a node that does not exist and holds no claim, and 200 for one that does exist", async () => {
+  it("returns 404 for an unknown node without a claim, and 200 for a known node", async () => {
     await published();
     const unknown = await del("/v1/volume/csi/v1/detach?node=11111111-2222-3333-4444-555555555555");
     expect([unknown.status, unknown.text]).toEqual([404, 'no such node "11111111-2222-3333-4444-555555555555"']);
@@ -57,7 +57,7 @@ describe("DELETE /v1/volume/csi/:id/detach", () => {
 });
 
 describe("releasing a claim", () => {
-  it("waits for a node that is away, says so, and goes on when the node is back", async () => {
+  it("waits for a node that is away, shows that, and continues when the node is back", async () => {
     await published();
     await lose(NODE);
     await ends(NODE);
@@ -74,7 +74,7 @@ describe("releasing a claim", () => {
     clean();
   });
 
-  it("asks nothing of a node that is down, and the controller by the name that the provider knew the node by", async () => {
+  it("calls no node that is down, and passes the node's id at the provider to the controller", async () => {
     await published();
     await goDown(NODE);
     csi.lostNodes = true;
@@ -84,7 +84,7 @@ describe("releasing a claim", () => {
     expect(csi.sent.at(-1)?.operation.params["externalNodeId"]).toBe("far-node-2");
   });
 
-  it("does not need its node to be known any more", async () => {
+  it("works for an unknown node", async () => {
     await published();
     csi.lostNodes = true;
     await clusterRegistry(env).purgeNode(NODE, true);
@@ -93,7 +93,7 @@ describe("releasing a claim", () => {
     expect([csi.asked.slice(3), csi.attached.size]).toEqual([["unpublish"], 0]);
   });
 
-  it("does not wait for what a node that goes down was asked for, and takes no late word for it", async () => {
+  it("does not wait for operations of a node that goes down, and ignores their late results", async () => {
     await published();
     csi.behave = ({ method }) => (method === "csi.node.detach" ? "hold" : "work");
     await ends(NODE);
@@ -109,7 +109,7 @@ describe("releasing a claim", () => {
     expect(await statesOf()).toEqual(["published"]);
   });
 
-  it("goes on when a claim was waiting for a node that goes down", async () => {
+  it("continues when a claim was waiting for a node that goes down", async () => {
     await published();
     await lose(NODE);
     await ends(NODE);
@@ -119,7 +119,7 @@ describe("releasing a claim", () => {
     await expect.poll(() => statesOf()).toEqual([]);
   });
 
-  it("keeps trying when a step fails, by itself, and shows how it is going", async () => {
+  it("retries a failed step automatically, and shows its progress", async () => {
     await published();
     let tries = 0;
     csi.behave = () => (tries++ < 4 ? failed("stuck") : "work");
@@ -155,7 +155,7 @@ describe("releasing a claim", () => {
     clean();
   });
 
-  it("waits for a controller when there is none", async () => {
+  it("waits for a controller when none is available", async () => {
     await published();
     await lose(HEAD);
     await ends(NODE);
@@ -167,7 +167,7 @@ describe("releasing a claim", () => {
     clean();
   });
 
-  it("begins when what was under way to take it has ended", async () => {
+  it("starts after the operation that was taking it has ended", async () => {
     await create();
     csi.behave = ({ method }) => (method === "csi.node.publish" ? "hold" : "work");
     await runs(NODE);
@@ -180,7 +180,7 @@ describe("releasing a claim", () => {
     clean();
   });
 
-  it("undoes what failed half-way", async () => {
+  it("rolls back a partial failure", async () => {
     await create();
     csi.behave = ({ method }) => (method === "csi.node.publish" ? failed("no mount") : "work");
     await runs(NODE);
@@ -193,7 +193,7 @@ describe("releasing a claim", () => {
 });
 
 describe("taking a claim", () => {
-  it("goes on where it was when a step fails, also when the volume is in use elsewhere at the time", async () => {
+  it("continues after a failed step, also when the volume is in use elsewhere at that time", async () => {
     await create();
     let tries = 0;
     csi.behave = ({ method }) =>
@@ -205,7 +205,7 @@ describe("taking a claim", () => {
     expect(csi.asked).toEqual(["create", "publish", "publish", "publish", "node.publish"]);
   });
 
-  it("has detached again what a controller attached after another one had done it and the claim was gone", async () => {
+  it("detaches a late attachment of a controller after the claim has gone", async () => {
     await addCsiNode(3);
     await create();
     csi.behave = (_operation, node) => (node === HEAD ? "hold" : "work");
@@ -227,7 +227,7 @@ describe("taking a claim", () => {
 });
 
 describe("detaching a volume from a node", () => {
-  it("is refused while an allocation there uses it, and changes nothing", async () => {
+  it("is refused while an allocation on the node uses it, without a change", async () => {
     await published();
     expect(refusal(await detach())).toEqual([
       409,
@@ -236,7 +236,7 @@ describe("detaching a volume from a node", () => {
     expect(await statesOf()).toEqual(["published"]);
   });
 
-  it("is done at once where a release was to be tried later, and frees the claim", async () => {
+  it("runs at once when the release was to be retried later, and frees the claim", async () => {
     await published();
     csi.behave = () => failed("stuck");
     await ends(NODE);
@@ -252,7 +252,7 @@ describe("detaching a volume from a node", () => {
   it.each<[string, string]>([
     ["csi.node.detach", "could not detach from node: "],
     ["csi.controller.unpublish", "could not detach from controller: controller detach volume: "],
-  ])("answers what the plugin says to %s, and goes on trying", async (method, said) => {
+  ])("returns the plugin's error of %s, and keeps retrying", async (method, said) => {
     await published();
     csi.behave = (operation) => (operation.method === method ? failed("stuck") : "work");
     await ends(NODE);
@@ -262,7 +262,7 @@ describe("detaching a volume from a node", () => {
     clean();
   });
 
-  it("says that the node is away, and goes on when it is back", async () => {
+  it("reports that the node is away, and continues when it is back", async () => {
     await published();
     await lose(NODE);
     await ends(NODE);
@@ -272,7 +272,7 @@ describe("detaching a volume from a node", () => {
     await expect.poll(() => statesOf()).toEqual([]);
   });
 
-  it("asks only the controller when the node is down", async () => {
+  it("calls only the controller when the node is down", async () => {
     await published();
     csi.lostNodes = true;
     csi.behave = ({ method }) => (method.endsWith("unpublish") ? failed("stuck") : "work");
@@ -286,7 +286,7 @@ describe("detaching a volume from a node", () => {
     await freed();
   });
 
-  it("does nothing where nothing is held", async () => {
+  it("has no effect without a claim", async () => {
     await published();
     expect((await del(`/v1/volume/csi/v1/detach?node=${HEAD}`)).status).toBe(200);
     expect(await statesOf()).toEqual(["published"]);

@@ -53,7 +53,7 @@ it("an allocation that is running again while its claim is released gets a new c
   expect([csi.published.size, csi.wrongs]).toEqual([1, []]);
 });
 
-it("a file system grows to the size that the disk has got, which may be more than was asked for", async () => {
+it("a file system grows to the actual size of the disk, which may exceed the request", async () => {
   await use({ RequestedCapacityMin: 1_000 });
   await expect.poll(() => statesOf()).toEqual(["published"]);
   csi.behave = ({ method }): Behaviour =>
@@ -101,7 +101,7 @@ it("a volume keeps the mode of its first claim until its last claim is released"
   await expect.poll(modeNow).toBe(one.AccessMode);
 });
 
-it("a later claim is attached and published by the modes of its own job, whatever the volume's are", async () => {
+it("a later claim is attached and published with the modes of its own job", async () => {
   expect((await create({ RequestedCapabilities: [many, one] })).status).toBe(200);
   await runs(NODE, { ...many });
   await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -123,7 +123,7 @@ it("a later claim is attached and published by the modes of its own job, whateve
   expect(await modeNow()).toBe(many.AccessMode);
 });
 
-it("a claim that is older than others, but admitted after them, does not change the mode of the volume", async () => {
+it("a claim that is older but admitted later does not change the mode of the volume", async () => {
   expect((await create({ RequestedCapabilities: [one, many] })).status).toBe(200);
   await runs(NODE, { ...one });
   await runs(NODE, { alloc: "a2", ...many });
@@ -136,7 +136,7 @@ it("a claim that is older than others, but admitted after them, does not change 
   expect(await modeNow()).toBe(one.AccessMode);
 });
 
-it("claims that wait for room on a node do not take it from each other", async () => {
+it("claims that wait for capacity on a node do not block each other", async () => {
   await addNode(2, nodePlugins({ NodeInfo: { ID: "far-two", MaxVolumes: 1 } }));
   const ids = ["v1", "v2", "v3"];
   for (const id of ids) {
@@ -149,7 +149,7 @@ it("claims that wait for room on a node do not take it from each other", async (
   await expect.poll(states).toEqual(["pending", "published"]);
 });
 
-it("a step that fails again and again is tried more and more rarely, and every five minutes at last", () => {
+it("a repeatedly failing step is retried with growing delays of up to five minutes", () => {
   const pauseAfter = (attempts: number) => {
     const { due } = failure({ attempts } as CsiClaim, refuse("faulty", "stuck"));
     return (due - Date.now()) / 1_000;
@@ -164,7 +164,7 @@ it("a step that fails again and again is tried more and more rarely, and every f
   }
 });
 
-it("a claim that waits for another on its node to be attached does not wait on when that fails", async () => {
+it("a claim that waits for another one's attachment on its node continues when that fails", async () => {
   csi.behave = ({ method }) => (method === "csi.controller.publish" ? "hold" : "work");
   await use({ RequestedCapabilities: [many] });
   await expect.poll(() => csi.holding).toBe(1);
@@ -180,7 +180,7 @@ it("a claim that waits for another on its node to be attached does not wait on w
   await expect.poll(() => statesOf()).toEqual(["taken", "published"]);
 });
 
-it("no volume is written while an operation changes it, nor any that is written with it", async () => {
+it("a volume is not written during an operation on it, nor with an operation's result", async () => {
   expect((await create()).status).toBe(200);
   csi.behave = () => "hold";
   const deletion = del("/v1/volume/csi/v1/delete");
@@ -199,7 +199,7 @@ it("no volume is written while an operation changes it, nor any that is written 
   expect((await deletion).status).toBe(200);
 });
 
-it("a list of claims without pages has them all, however many there are", async () => {
+it("a list of claims without pages is complete for any number", async () => {
   expect((await create()).status).toBe(200);
   await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
     sql.exec(`WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2100)
@@ -210,7 +210,7 @@ it("a list of claims without pages has them all, however many there are", async 
   expect(found).toEqual(Array.from({ length: 2_100 }, (_, at) => `a${at + 1}`));
 });
 
-it("a claim that is given back owes no expansion any more", async () => {
+it("a released claim has no pending expansion", async () => {
   await use({ RequestedCapacityMin: 1_000 });
   await expect.poll(() => statesOf()).toEqual(["published"]);
   csi.behave = ({ method }): Behaviour => {
@@ -243,7 +243,7 @@ it("a plugin continues with other operations while the outcome of one is unknown
   expect((await first).status).toBe(200);
 });
 
-it("what was sealed for an operation is gone when that has ended, unless a volume may yet come of it", async () => {
+it("sealed data of an operation is deleted when it ends, unless it may still create a volume", async () => {
   const sealed = () =>
     runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) =>
       sql.exec("SELECT method, state FROM csi_operations WHERE sealed IS NOT NULL").toArray(),
@@ -264,7 +264,7 @@ it("what was sealed for an operation is gone when that has ended, unless a volum
   expect(await sealed()).toEqual([{ method: "csi.controller.create", state: "failed" }]);
 });
 
-it("an operation is kept for an hour after its end, a mere read for a minute, one of unknown outcome for 30 days", async () => {
+it("a completed operation is kept for an hour, a read for a minute, an unknown outcome for 30 days", async () => {
   const kept = (volume: string) =>
     runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) =>
       sql.exec("SELECT (due - ended) / 3600000.0 AS hours FROM csi_operations WHERE volume_id = ?", volume).one(),
@@ -283,7 +283,7 @@ it("an operation is kept for an hour after its end, a mere read for a minute, on
   ]);
 });
 
-it("a claim that comes while its volume is being deleted waits for that, and is taken at once when it fails", async () => {
+it("a claim during the deletion of its volume waits for it, and is taken at once when it fails", async () => {
   expect((await create()).status).toBe(200);
   csi.behave = () => "hold";
   const deletion = del("/v1/volume/csi/v1/delete");

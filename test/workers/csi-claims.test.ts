@@ -27,7 +27,7 @@ beforeEach(async () => {
 });
 
 describe("a claim", () => {
-  it("walks from its allocation's report to a path, and back until nothing is left", async () => {
+  it("goes from its allocation's report to a published path, and is released completely", async () => {
     await create();
     await runs(nodeId(1));
     await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -60,7 +60,7 @@ describe("a claim", () => {
   it.each<[string, Record<string, unknown>, string]>([
     ["that may read only", { ReadOnly: true }, "read"],
     ["that may write", {}, "write"],
-  ])("of a group %s has its mode, and the modes that the group asks for", async (_what, more, mode) => {
+  ])("of a group %s has its mode and the group's requested modes", async (_what, more, mode) => {
     await create({ RequestedCapabilities: [capability("multi-node-multi-writer")], MountOptions: { FSType: "xfs" } });
     await runs(nodeId(1), { ...more, AccessMode: "multi-node-single-writer", MountOptions: { MountFlags: ["ro"] } });
     await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -78,7 +78,7 @@ describe("a claim", () => {
     ]);
   });
 
-  it("has the volume's secrets with everything that is asked of its plugin", async () => {
+  it("passes the volume's secrets in every call to its plugin", async () => {
     await create({ Secrets: { key: "value" } });
     await runs(nodeId(1));
     await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -87,7 +87,7 @@ describe("a claim", () => {
     expect(csi.sent.map(({ operation }) => operation.secrets)).toEqual(csi.sent.map(() => ({ key: "value" })));
   });
 
-  it("is in use from the report on, whatever its plugin does", async () => {
+  it("is in use from the report on, for any state of its plugin", async () => {
     await create();
     csi.behave = () => "hold";
     await runs(nodeId(1));
@@ -95,7 +95,7 @@ describe("a claim", () => {
     expect((await get("/v1/volume/csi/v1")).body.WriteAllocs).toEqual({ a1: null });
   });
 
-  it("wakes who waits for the volume to change", async () => {
+  it("wakes blocking queries of the volume", async () => {
     await create();
     const before = await get("/v1/volume/csi/v1");
     const waiting = get(`/v1/volume/csi/v1?index=${before.headers.get("X-Orch-Index")}&wait=10s`);
@@ -104,7 +104,7 @@ describe("a claim", () => {
     expect((await waiting).body.WriteAllocs).toEqual({ a1: null });
   });
 
-  it("is shown to who may read the volume, a page at a time", async () => {
+  it("is visible in the volume to readers of it, in pages", async () => {
     await create({ RequestedCapabilities: [capability("multi-node-multi-writer")] });
     for (const alloc of ["a1", "a2", "a3"]) await runs(nodeId(1), { alloc });
     const idsOf = (rows: { AllocID: string }[]) => rows.map(({ AllocID }) => AllocID);
@@ -119,7 +119,7 @@ describe("a claim", () => {
   });
 });
 
-describe("what becomes a claim", () => {
+describe("a claim is created", () => {
   const report = (...objects: unknown[]) => put("/v1/cluster/objects", objects);
   const groups = (volumes: object) => [{ Name: "g", Volumes: { v: { Type: "csi", Source: "v1", ...volumes } } }];
   const allocation = (more: object = {}) => ({
@@ -136,7 +136,7 @@ describe("what becomes a claim", () => {
     Payload: { Job: { ID: "web", Namespace: "default", Version, TaskGroups: groups(volumes) } },
   });
 
-  it("is an allocation that was reported before its job", async () => {
+  it("for an allocation that was reported before its job", async () => {
     await create();
     await report(allocation());
     expect(await statesOf()).toEqual([]);
@@ -144,26 +144,26 @@ describe("what becomes a claim", () => {
     await expect.poll(() => statesOf()).toEqual(["published"]);
   });
 
-  it("is an allocation whose volume is created later", async () => {
+  it("for an allocation whose volume is created later", async () => {
     await report(job({}), allocation());
     await create();
     await expect.poll(() => statesOf()).toEqual(["published"]);
   });
 
-  it("is an allocation that brings its job along", async () => {
+  it("for an allocation that includes its job", async () => {
     await create();
     await report(allocation({ Job: { Version: 7, TaskGroups: groups({ ReadOnly: true }) } }));
     await expect.poll(() => statesOf()).toEqual(["published"]);
     expect(await claimsOf()).toMatchObject([{ Mode: "read" }]);
   });
 
-  it("is each allocation on its own volume, where each has one", async () => {
+  it("for each allocation of a group with one volume each", async () => {
     await create({ ID: "v1[3]", Name: "three" });
     await report(job({ PerAlloc: true }), allocation());
     await expect.poll(() => statesOf("v1%5B3%5D")).toEqual(["published"]);
   });
 
-  it("is no allocation of another version of the job, of another group, without a node, or that has ended", async () => {
+  it("for no allocation of another job version or group, without a node, or that has ended", async () => {
     await create();
     await report(
       job({}),
@@ -174,7 +174,7 @@ describe("what becomes a claim", () => {
     expect([await statesOf(), csi.asked]).toEqual([[], ["create"]]);
   });
 
-  it("ends with the allocation, also when that is gone without having ended", async () => {
+  it("until the allocation ends or is deleted", async () => {
     await create();
     await report(job({}), allocation());
     await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -183,7 +183,7 @@ describe("what becomes a claim", () => {
     await expect.poll(() => statesOf()).toEqual([]);
   });
 
-  it("outlives its job", async () => {
+  it("and outlives its job", async () => {
     await create();
     await report(job({}), allocation());
     await report({ Topic: "Job", Type: "JobDeregistered", Payload: { Job: { ID: "web" }, Deleted: true } });
@@ -210,7 +210,7 @@ describe("a claim on a node without an agent", () => {
 });
 
 describe("a claim that cannot be taken", () => {
-  it("waits, says why, and is taken when there is room", async () => {
+  it("waits, shows the reason, and is taken when there is capacity", async () => {
     await create();
     await addCsiNode(2);
     await runs(nodeId(1));
@@ -228,7 +228,7 @@ describe("a claim that cannot be taken", () => {
     expect(csi.wrongs).toEqual([]);
   });
 
-  it("is taken when its plugin is well again", async () => {
+  it("is taken when its plugin is healthy again", async () => {
     await create();
     await lose(nodeId(1));
     await runs(nodeId(1));
@@ -238,7 +238,7 @@ describe("a claim that cannot be taken", () => {
     await expect.poll(() => statesOf()).toEqual(["published"]);
   });
 
-  it("leaves nothing behind when its allocation ends", async () => {
+  it("leaves nothing when its allocation ends", async () => {
     await create();
     await runs(nodeId(1));
     await runs(nodeId(1), { alloc: "a2" });
@@ -247,7 +247,7 @@ describe("a claim that cannot be taken", () => {
     await expect.poll(() => statesOf()).toEqual(["published"]);
   });
 
-  it("waits for room on its node, too", async () => {
+  it("waits for capacity on its node, too", async () => {
     for (let at = 1; at <= 6; at++) await create({ ID: `v${at}`, Name: `n${at}` });
     for (let at = 1; at <= 6; at++) await runs(nodeId(1), { alloc: `a${at}`, source: `v${at}` });
     await expect.poll(() => statesOf("v5")).toEqual(["published"]);
@@ -259,7 +259,7 @@ describe("a claim that cannot be taken", () => {
 });
 
 describe("two claims on one node", () => {
-  it("share what the controller attached, and the last one has it detached", async () => {
+  it("share the controller's attachment, and the last one detaches it", async () => {
     await create({ RequestedCapabilities: [capability("multi-node-multi-writer")] });
     await runs(nodeId(1));
     await runs(nodeId(1), { alloc: "a2" });
@@ -287,7 +287,7 @@ describe("two claims on one node", () => {
     expect(csi.wrongs).toEqual([]);
   });
 
-  it("are never attached and detached at once", async () => {
+  it("are never attached and detached concurrently", async () => {
     await create({ RequestedCapabilities: [capability("multi-node-multi-writer")] });
     await runs(nodeId(1));
     await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -323,7 +323,7 @@ describe("a volume that grows while it is published", () => {
     expect(await claimsOf()).toMatchObject([{ ExpansionOwed: false, State: "published" }]);
   });
 
-  it("says what is owed when a node cannot, and has it done later", async () => {
+  it("shows pending expansions of unavailable nodes, and performs them later", async () => {
     await create({ RequestedCapacityMin: 1000 });
     await runs(nodeId(1));
     await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -345,7 +345,7 @@ describe("a volume that grows while it is published", () => {
     await expect.poll(claimsOf).toMatchObject([{ ExpansionOwed: false }]);
   });
 
-  it("owes nothing where nothing is published", async () => {
+  it("has no pending expansion without a publication", async () => {
     await create({ RequestedCapacityMin: 1000 });
     growing();
     expect((await create({ RequestedCapacityMin: 2000 })).status).toBe(200);
@@ -354,7 +354,7 @@ describe("a volume that grows while it is published", () => {
 });
 
 describe("one plugin", () => {
-  it("is shared fairly: what users ask for does not wait for all that claims want, nor the other way round", async () => {
+  it("is shared fairly between user requests and claims", async () => {
     const ids = ["v1", "v2", "v3", "v4"];
     for (const id of [...ids, "x", "y"]) await create({ ID: id, Name: id });
     csi.behave = ({ method }) => (method.startsWith("csi.controller.") ? "hold" : "work");

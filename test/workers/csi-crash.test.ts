@@ -31,8 +31,8 @@ const settled = (ids: readonly string[]) => async () => {
   expect([...live].filter(([, told]) => told.at(-1).Type === "CSIVolumeRegistered").map(([id]) => id)).toEqual(ids);
 };
 
-describe("an operation of a CSI plugin outlives the registry", () => {
-  it("while its plugin is at it: the caller who still waits is answered", async () => {
+describe("an operation of a CSI plugin survives a crash of the registry", () => {
+  it("while its plugin runs it: the waiting caller is answered", async () => {
     csi.behave = () => "hold";
     const making = create({ Secrets: { a: "1" } });
     await expect.poll(() => csi.holding).toBe(1);
@@ -42,7 +42,7 @@ describe("an operation of a CSI plugin outlives the registry", () => {
     await settled(["v1"])();
   });
 
-  it("before it is sent: it is, by itself", async () => {
+  it("before it is sent: it is sent automatically", async () => {
     let died = false;
     csi.behave = () => {
       if (died) return "work";
@@ -58,7 +58,7 @@ describe("an operation of a CSI plugin outlives the registry", () => {
     expect(csi.sent.filter(({ operation }) => operation.secrets?.["a"] !== "1")).toEqual([]);
   });
 
-  it("while one waits in line: each has its turn", async () => {
+  it("while it is queued: operations keep their order", async () => {
     await create({ ID: "a", Name: "a" });
     await create({ ID: "b", Name: "b" });
     csi.behave = () => "hold";
@@ -73,7 +73,7 @@ describe("an operation of a CSI plugin outlives the registry", () => {
     await byItself(settled([]));
   });
 
-  it("and its result, told twice, counts once", async () => {
+  it("and its result counts once when it is reported twice", async () => {
     csi.behave = () => "hold";
     const making = create();
     await expect.poll(() => csi.holding).toBe(1);
@@ -89,7 +89,7 @@ describe("an operation of a CSI plugin outlives the registry", () => {
   });
 });
 
-it("who waits in line for two minutes is refused, and nothing is asked of the plugin later", async () => {
+it("an operation that is queued for two minutes is refused, and never sent", async () => {
   await create({ ID: "a", Name: "a" });
   await create({ ID: "b", Name: "b" });
   csi.behave = () => "hold";
@@ -113,8 +113,8 @@ it("who waits in line for two minutes is refused, and nothing is asked of the pl
   await settled(["b"])();
 });
 
-describe("an operation whose node goes away", () => {
-  it("goes to another controller when the node is removed", async () => {
+describe("an operation whose node is lost", () => {
+  it("moves to another controller when the node is removed", async () => {
     await addCsiNode(2);
     csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
     const making = create();
@@ -124,7 +124,7 @@ describe("an operation whose node goes away", () => {
     expect(csi.sent.map(({ node }) => node)).toEqual([nodeId(1), nodeId(2)]);
   });
 
-  it("goes to another controller when the node is away, and its first word that it is done counts", async () => {
+  it("moves to another controller when the node is away, and its first success counts", async () => {
     await addCsiNode(2);
     csi.behave = () => "hold";
     const making = create();
@@ -138,7 +138,7 @@ describe("an operation whose node goes away", () => {
     await settled(["v1"])();
   });
 
-  it("goes to another controller when its plugin hangs and is reported unhealthy", async () => {
+  it("moves to another controller when its plugin hangs and is reported unhealthy", async () => {
     await addCsiNode(2);
     csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
     const making = create();
@@ -154,7 +154,7 @@ describe("an operation whose node goes away", () => {
     ["deleted", "delete", "delete", []],
     ["deregistered", "", "nothing", ["vol-one"]],
   ])(
-    "leaves a provider with what users left there: a volume %s before the first controller is done",
+    "keeps changes of users at the provider: a volume %s before the first controller completes",
     async (_how, path, then, left) => {
       await addCsiNode(2);
       csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
@@ -171,7 +171,7 @@ describe("an operation whose node goes away", () => {
     },
   );
 
-  it("is asked for again at once when its silent plugin is healthy again", async () => {
+  it("is repeated at once when its hung plugin is healthy again", async () => {
     csi.behave = () => "hold";
     const making = create();
     await expect.poll(() => csi.holding).toBe(1);
@@ -188,7 +188,7 @@ describe("an operation whose node goes away", () => {
     await settled(["v1"])();
   });
 
-  it("is refused when there is no other, and counts all the same if it was carried out", async () => {
+  it("is refused without another controller, and its late success still counts", async () => {
     csi.behave = () => "hold";
     const making = create();
     await expect.poll(() => csi.holding).toBe(1);
@@ -198,7 +198,7 @@ describe("an operation whose node goes away", () => {
     await settled(["v1"])();
   });
 
-  it("waits for the node that may have done it, when no other takes it", async () => {
+  it("waits for the node that may have performed it, when no other controller accepts it", async () => {
     await addCsiNode(2);
     csi.behave = (_operation, node) =>
       node === nodeId(2) ? { ok: false, reason: "unavailable", message: "away" } : "hold";
@@ -213,7 +213,7 @@ describe("an operation whose node goes away", () => {
     expect((await making).text).toBe("controller create volume: full");
   });
 
-  it("does not end by the failure of a node that was asked before, nor by the word of one that was not", async () => {
+  it("ignores the failure of an earlier node and results of other nodes", async () => {
     await addCsiNode(2);
     csi.behave = () => "hold";
     const making = create();
@@ -235,7 +235,7 @@ describe("an operation whose node goes away", () => {
   describe("whose outcome was given up", () => {
     const givenUp = { state: "given-up", error: { kind: "timeout", message: "given up" } } as const;
 
-    it("goes to another controller, and ends when there is none", async () => {
+    it("moves to another controller, and ends when there is none", async () => {
       await addCsiNode(2);
       csi.behave = () => "hold";
       const making = create();
@@ -250,7 +250,7 @@ describe("an operation whose node goes away", () => {
       await settled(["v1"])();
     });
 
-    it("leaves the volume to be deleted again", async () => {
+    it("allows another deletion of the volume", async () => {
       await create();
       csi.behave = () => "hold";
       const deleting = del("/v1/volume/csi/v1/delete");

@@ -67,14 +67,14 @@ describe.each(Object.entries(endpoints))("the %s", (_what, { method, path, body,
     expect(answer.status, answer.text).toBe(200);
   });
 
-  it("is at its path below /v1, and nowhere else", async () => {
+  it("exists at its path below /v1 only", async () => {
     expect((await send(method, path.replace("/v1/", "/"), body)).status).toBe(404);
     const answer = await send(method, path, body);
     expect(answer.status, answer.text).toBe(200);
   });
 
   if (blocks) {
-    it("waits for a change when it is given an index", async () => {
+    it("blocks until a change when an index is given", async () => {
       let answered = false;
       const asked = send(method, withQuery(path, `index=${2 ** 40}&wait=1s`), body).finally(() => {
         answered = true;
@@ -84,13 +84,13 @@ describe.each(Object.entries(endpoints))("the %s", (_what, { method, path, body,
       expect((await asked).status).toBe(200);
     });
   } else {
-    it("answers at once, whatever index it is given", async () => {
+    it("answers at once for any index", async () => {
       expect((await send(method, withQuery(path, `index=${2 ** 40}&wait=300s`), body)).status).toBe(200);
     });
   }
 });
 
-describe("lists that only plugins know", () => {
+describe("lists of plugins", () => {
   const waits = async (path: string, change: () => Promise<Answer>): Promise<Answer> => {
     const { headers } = await get(path);
     const waiting = get(withQuery(path, `index=${headers.get("X-Orch-Index")}&wait=10s`));
@@ -99,18 +99,18 @@ describe("lists that only plugins know", () => {
     return waiting;
   };
 
-  it("answer again when volumes change", async () => {
+  it("are repeated when volumes change", async () => {
     const answer = await waits(EXTERNAL, () => create({ ID: "v2", Name: "two" }));
     expect(answer.body.Volumes.map(({ ExternalID }: { ExternalID: string }) => ExternalID)).toContain("ext-two");
   });
 
-  it("answer again when snapshots are created or deleted", async () => {
+  it("are repeated when snapshots are created or deleted", async () => {
     await send("POST", "/v1/volumes/snapshot", { Snapshots: [{ SourceVolumeID: "v1", Name: "s" }] });
     const answer = await waits(SNAPSHOTS, () => del(`/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=snap-s`));
     expect(answer.body.Snapshots).toEqual([]);
   });
 
-  it("pass the tokens of pages on, both ways", async () => {
+  it("pass page tokens to and from the plugin", async () => {
     csi.behave = ({ method }) =>
       method.endsWith("snapshotList")
         ? { state: "done", result: { snapshots: [shown("s1", "ext"), shown("s2", "ext")], nextToken: "more" } }
@@ -120,13 +120,13 @@ describe("lists that only plugins know", () => {
     expect(csi.sent.at(-1)?.operation.params).toEqual({ pluginId: PLUGIN, maxEntries: 2, startingToken: "from-here" });
   });
 
-  it("give a plugin the secrets of the header, and those alone", async () => {
+  it("pass only the header's secrets to the plugin", async () => {
     await get(SNAPSHOTS, { headers: { "X-Orch-CSI-Secrets": "a=1,b=2" } });
     expect(csi.sent.at(-1)?.operation.secrets).toEqual({ a: "1", b: "2" });
   });
 });
 
-it("lists one kind of volume: csi or host", async () => {
+it("lists one type of volume: csi or host", async () => {
   const namesOf = async (type: string) =>
     (await get(`/v1/volumes?type=${type}`)).body.map(({ Name }: { Name: string }) => Name);
   expect([await namesOf("csi"), await namesOf("host")]).toEqual([["vol-one"], []]);
@@ -145,7 +145,7 @@ describe("a volume in use", () => {
     ["deregistered by force", "/v1/volume/csi/v1?force=true"],
     ["deleted", "/v1/volume/csi/v1/delete"],
     ["detached", `/v1/volume/csi/v1/detach?node=${nodeId(1)}`],
-  ])("is not %s, and nothing changes", async (_what, path) => {
+  ])("cannot be %s, and is unchanged", async (_what, path) => {
     const before = await held();
     const asked = csi.asked.length;
     const answer = await del(path);
@@ -153,7 +153,7 @@ describe("a volume in use", () => {
     expect([(await get("/v1/volume/csi/v1")).body, csi.asked.length]).toEqual([before, asked]);
   });
 
-  it("by allocations that have ended is deregistered by force: their claims are dropped, and no node is asked", async () => {
+  it("by ended allocations can be deregistered by force: its claims are dropped without calls to nodes", async () => {
     await held();
     csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "stuck" } });
     await runs(nodeId(1), { status: "complete" });

@@ -50,8 +50,8 @@ async function goDown(node: string): Promise<void> {
   now.mockRestore();
 }
 
-describe("a node whose machine has started again", () => {
-  it("publishes again what its allocations use, and the controller has nothing to do", async () => {
+describe("a rebooted node", () => {
+  it("publishes the volumes of its allocations again, without calls to the controller", async () => {
     await lose(NODE);
     csi.published.clear();
     await starts("tuesday");
@@ -61,7 +61,7 @@ describe("a node whose machine has started again", () => {
     expect(await claimsOf()).toMatchObject([{ Path: "/mounts/a1", LastError: "" }]);
   });
 
-  it("shows no path until that is done", async () => {
+  it("shows no path until then", async () => {
     csi.behave = ({ method }) => (method === "csi.node.publish" ? failed("not yet") : "work");
     await starts("tuesday");
     await expect.poll(claimsOf).toMatchObject([{ State: "attached", Path: "", LastError: expect.anything() }]);
@@ -69,7 +69,7 @@ describe("a node whose machine has started again", () => {
     await expect.poll(() => statesOf()).toEqual(["published"]);
   });
 
-  it("is asked again when it was publishing at that time", async () => {
+  it("receives an interrupted publication again", async () => {
     await ends(NODE);
     await expect.poll(() => statesOf()).toEqual([]);
     csi.behave = ({ method }) => (method === "csi.node.publish" ? "hold" : "work");
@@ -83,7 +83,7 @@ describe("a node whose machine has started again", () => {
     await expect.poll(() => statesOf()).toEqual(["published"]);
   });
 
-  it("does not publish again for allocations that have ended meanwhile", async () => {
+  it("does not publish for allocations that have ended meanwhile", async () => {
     await lose(NODE);
     await ends(NODE);
     await expect.poll(() => statesOf()).toEqual(["unpublishing"]);
@@ -93,7 +93,7 @@ describe("a node whose machine has started again", () => {
   });
 });
 
-it("a node that was away, or whose agent alone has started again, keeps what it has published", async () => {
+it("a node that was away, or whose agent alone has restarted, keeps its publications", async () => {
   await lose(NODE);
   await starts("monday");
   await goDown(NODE);
@@ -102,7 +102,7 @@ it("a node that was away, or whose agent alone has started again, keeps what it 
   expect([await statesOf(), times("node.publish")]).toEqual([["published"], 1]);
 });
 
-describe("what a node that was down has published still, of a claim that is gone", () => {
+describe("a publication on a node that was down, of a deleted claim", () => {
   const leave = async () => {
     csi.lostNodes = true;
     await goDown(NODE);
@@ -112,7 +112,7 @@ describe("what a node that was down has published still, of a claim that is gone
   };
   const isAway = () => expect([csi.published.size, times("node.detach")]).toEqual([0, 1]);
 
-  it("is taken away when the node is back, once", async () => {
+  it("is removed once when the node is back", async () => {
     await leave();
     await connect(NODE);
     await expect.poll(() => csi.published.size).toBe(0);
@@ -122,7 +122,7 @@ describe("what a node that was down has published still, of a claim that is gone
     isAway();
   });
 
-  it("is taken away though the volume is gone by then", async () => {
+  it("is removed although the volume was deleted meanwhile", async () => {
     await leave();
     expect((await del("/v1/volume/csi/v1/delete")).status).toBe(200);
     await connect(NODE);
@@ -131,7 +131,7 @@ describe("what a node that was down has published still, of a claim that is gone
     expect(operation.params).toEqual({ pluginId: "disk", externalId: "ext-vol-one", allocId: "a1" });
   });
 
-  it("is asked for until it is done, also when the registry dies meanwhile", async () => {
+  it("is retried until it is removed, also after a crash of the registry", async () => {
     await leave();
     let tries = 0;
     csi.behave = () => (tries++ < 2 ? failed("busy") : "work");
@@ -141,7 +141,7 @@ describe("what a node that was down has published still, of a claim that is gone
     expect(times("node.detach")).toBe(3);
   });
 
-  it("waits for the plugin there to be well", async () => {
+  it("waits for its plugin to be healthy", async () => {
     await leave();
     const { CSINodePlugins } = (await get(`/v1/node/${NODE}`)).body;
     const well = (Healthy: boolean) => addNode(2, { CSINodePlugins: { disk: { ...CSINodePlugins.disk, Healthy } } });
@@ -153,7 +153,7 @@ describe("what a node that was down has published still, of a claim that is gone
     isAway();
   });
 
-  it("is forgotten with a node that is purged", async () => {
+  it("is dropped with a purged node", async () => {
     await leave();
     await clusterRegistry(env).purgeNode(NODE, true);
     await addCsiNodes();
@@ -161,7 +161,7 @@ describe("what a node that was down has published still, of a claim that is gone
     expect(times("node.detach")).toBe(0);
   });
 
-  it("stays when its allocation is there again by then, and has it published", async () => {
+  it("stays when its allocation is back and uses it", async () => {
     await leave();
     await runs(NODE);
     csi.behave = ({ method }) => (method === "csi.node.detach" ? failed("busy") : "work");

@@ -13,7 +13,7 @@ const counts = async () => {
 };
 
 describe("a CSI plugin", () => {
-  it("is there from its first healthy instance on, with what nodes say of it", async () => {
+  it("exists from its first healthy instance on, with the fields that nodes report", async () => {
     await addNode(1, controllers({}, { Healthy: false }));
     expect((await get(`/v1/plugin/csi/${PLUGIN}`)).status).toBe(404);
     await addCsiNode(2);
@@ -37,7 +37,7 @@ describe("a CSI plugin", () => {
     ]);
   });
 
-  it("counts what is, however often nodes go, come back and say the same", async () => {
+  it("counts its instances, for any number of reconnects and repeated reports", async () => {
     await addCsiNode(1);
     await addCsiNode(2);
     for (let round = 0; round < 2; round++) {
@@ -51,7 +51,7 @@ describe("a CSI plugin", () => {
     expect(await counts()).toEqual([1, 1, 2, 2]);
   });
 
-  it("is gone with its last instance", async () => {
+  it("is deleted with its last instance", async () => {
     await addCsiNode(1);
     await clusterRegistry(env).purgeNode(nodeId(1), true);
     expect((await get(`/v1/plugin/csi/${PLUGIN}`)).status).toBe(404);
@@ -63,7 +63,7 @@ describe("a CSI plugin", () => {
     ]);
   });
 
-  it("is told of when its health or who runs it changes, and not when it was only looked at again", async () => {
+  it("sends an event when its health or its nodes change, not for a repeated report", async () => {
     await addCsiNode(1);
     const before = (await eventsOf("CSIPlugin")).length;
     const later = { UpdateTime: "2026-02-02T03:04:05Z" };
@@ -81,7 +81,7 @@ describe("a CSI plugin", () => {
     expect((await plugin()).ModifyIndex).toBe(told.at(-1).Index);
   });
 
-  it("wakes who waits for it", async () => {
+  it("wakes blocking queries", async () => {
     await addCsiNode(1);
     const index = (await plugin()).ModifyIndex;
     const waiting = get(`/v1/plugins?type=csi&index=${index}&wait=10s`);
@@ -90,7 +90,7 @@ describe("a CSI plugin", () => {
     expect((await waiting).body).toMatchObject([{ ID: PLUGIN, ControllersHealthy: 0 }]);
   });
 
-  it("is listed by the beginning of its id", async () => {
+  it("is listed by id prefix", async () => {
     await addNode(1, { CSINodePlugins: { ab: instance({ NodeInfo: {} }), b: instance({ NodeInfo: {} }) } });
     const ids = async (query: string) =>
       (await get(`/v1/plugins?type=csi${query}`)).body.map(({ ID }: { ID: string }) => ID);
@@ -100,7 +100,7 @@ describe("a CSI plugin", () => {
   });
 });
 
-describe("who may see CSI plugins", () => {
+describe("access to CSI plugins", () => {
   it.each([
     ['plugin { policy = "list" }', 200, 403],
     ['plugin { policy = "read" }', 200, 200],
@@ -112,7 +112,7 @@ describe("who may see CSI plugins", () => {
     expect((await get(`/v1/plugin/csi/${PLUGIN}`, { token })).status).toBe(read);
   });
 
-  it("shows allocations only to who may read jobs", async () => {
+  it("shows allocations only to tokens that may read jobs", async () => {
     await addCsiNode(1);
     const { client_token: token } = await holderOf('plugin { policy = "read" }');
     expect((await get(`/v1/plugin/csi/${PLUGIN}`, { token })).body.Allocations).toBeNull();

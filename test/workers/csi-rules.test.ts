@@ -41,7 +41,7 @@ const withSticky = () =>
     },
   ]);
 
-it("answers of volumes, snapshots and claims are JSON, and call fields by the names that the document uses", async () => {
+it("responses about volumes, snapshots and claims are JSON with the documented field names", async () => {
   const definitionOfOne = definition({ RequestedCapacityMin: 1_000 });
   const made = await must(put("/v1/volume/csi/v1/create", { Volumes: [definitionOfOne] }));
   const registered = await must(
@@ -80,7 +80,7 @@ it("answers of volumes, snapshots and claims are JSON, and call fields by the na
   ]);
 });
 
-it("what only removes answers with no body", async () => {
+it("deletions answer without a body", async () => {
   await must(create());
   await must(create({ ID: "v2", Name: "two" }));
   await must(send("POST", "/v1/volumes/snapshot", { Snapshots: [{ SourceVolumeID: "v1", Name: "s" }] }));
@@ -112,13 +112,13 @@ it.each<[what: string, path: string, body: object, said: string]>([
     "Snapshots.0: unknown field Nmae",
   ],
   ["no snapshot", "/v1/volumes/snapshot", { Snapshots: [null] }, "snapshot cannot be nil"],
-])("%s is refused, and no plugin is asked", async (_what, path, body, said) => {
+])("%s is refused without a call to the plugin", async (_what, path, body, said) => {
   const answer = await send("PUT", path, body);
   expect([answer.status, answer.text]).toEqual([400, said]);
   expect((await get("/v1/volume/csi/v1/operations")).status).toBe(404);
 });
 
-it("what an answer says of a snapshot may be sent back", async () => {
+it("a returned snapshot is accepted in a request", async () => {
   await must(create());
   const made = await must(send("POST", "/v1/volumes/snapshot", { SourceVolumeID: "v1", Name: "s" }));
   const again = await must(

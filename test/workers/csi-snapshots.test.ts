@@ -15,7 +15,7 @@ const snapshot = (more: Record<string, unknown> = {}, headers = {}) =>
 const list = (query = "") => get(`/v1/volumes/snapshot?plugin_id=${PLUGIN}&per_page=10${query}`);
 
 describe("snapshots", () => {
-  it("are made of a volume by its plugin, with its secrets and those of body and header", async () => {
+  it("are created from a volume by its plugin, with its secrets and those of body and header", async () => {
     await create({ Secrets: { a: "1", b: "1", c: "1" } });
     const made = await snapshot({ Secrets: { b: "2", c: "2" } }, { "X-Orch-CSI-Secrets": "c=3" });
     expect(made.status, made.text).toBe(200);
@@ -38,7 +38,7 @@ describe("snapshots", () => {
     expect((await list()).body.Snapshots).toEqual([]);
   });
 
-  it("are asked for again until they are ready, under the same name, and answered as they were when that fails", async () => {
+  it("are polled until ready under the same name, and returned as they are when polling fails", async () => {
     await create();
     const snapshots = () => csi.sent.filter(({ operation }) => operation.method.endsWith("snapshotCreate"));
     const unready = (id: string) =>
@@ -51,7 +51,7 @@ describe("snapshots", () => {
     expect((await snapshot({ Name: "s2" })).body.Snapshots).toMatchObject([{ ID: "snap-s2", IsReady: false }]);
   });
 
-  it("are made under a name of ours when they have none", async () => {
+  it("get a generated name when they have none", async () => {
     await create();
     const made = await snapshot({ Name: undefined });
     expect(made.body.Snapshots[0].Name).toMatch(/^snapshot-[0-9a-f-]{36}$/);
@@ -60,12 +60,12 @@ describe("snapshots", () => {
   it.each<[string, Record<string, unknown>, number, string]>([
     ["no volume", { SourceVolumeID: "no" }, 404, '1 error occurred:\n\t* no such volume "no"\n\n'],
     ["no plugin", { PluginID: "no" }, 404, '1 error occurred:\n\t* no such plugin "no"\n\n'],
-  ])("cannot be made: %s", async (_what, more, status, said) => {
+  ])("are refused: %s", async (_what, more, status, said) => {
     await create();
     expect(refusal(await snapshot(more))).toEqual([status, said]);
   });
 
-  it("need a plugin that can, which is said", async () => {
+  it("require a plugin with the capability, and the error says so", async () => {
     await create();
     await addCsiNode(1, { SupportsCreateDeleteSnapshot: false, SupportsListSnapshots: false });
     expect((await snapshot()).text).toContain("plugin does not support snapshot");
@@ -79,13 +79,13 @@ describe("snapshots", () => {
     ["DELETE", `/v1/volumes/snapshot?plugin_id=${PLUGIN}`, "snapshot_id is required"],
     ["GET", "/v1/volumes/external?per_page=1", "plugin_id is required"],
     ["GET", `/v1/volumes/external?plugin_id=${PLUGIN}`, "per_page: is required"],
-  ])("and external lists say what a request lacks: %s %s", async (method, path, said) => {
+  ])("and external lists return an error for missing fields: %s %s", async (method, path, said) => {
     expect(refusal(await send(method, path))).toEqual([400, said]);
   });
 });
 
-describe("what the provider has", () => {
-  it("is listed in pages of the plugin's, whole or as far as asked for", async () => {
+describe("the external list", () => {
+  it("has the plugin's pages, complete or up to the requested size", async () => {
     for (const name of ["a", "b", "c"]) await create({ ID: "v1", Name: name }).then(() => del("/v1/volume/csi/v1"));
     const page = await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=2`);
     expect(page.status, page.text).toBe(200);
@@ -95,7 +95,7 @@ describe("what the provider has", () => {
     expect((await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=0`)).body.Volumes).toHaveLength(3);
   });
 
-  it("is not listed by a plugin that is not there or cannot", async () => {
+  it("is refused for a missing plugin or one without the capability", async () => {
     expect(refusal(await get("/v1/volumes/external?plugin_id=no&per_page=1"))).toEqual([404, 'no such plugin "no"']);
     await addCsiNode(1, { SupportsListVolumes: false });
     expect((await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=1`)).status).toBe(501);

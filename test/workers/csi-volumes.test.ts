@@ -39,7 +39,7 @@ const stored = (but = "") =>
   );
 
 describe("creating a CSI volume", () => {
-  it("is refused when its plugin answers what another volume is, since plugins make one volume of a name", async () => {
+  it("is refused when its plugin returns the external id of another volume, because plugins create one volume per name", async () => {
     const { ExternalID } = await make({ Name: "same" });
     const second = () => create({ ID: "v2", Name: "same" });
     const taken = (whose: string) =>
@@ -54,7 +54,7 @@ describe("creating a CSI volume", () => {
     expect((await second()).body.Volumes[0].ExternalID).toBe(ExternalID);
   });
 
-  it("has its plugin create the volume, and returns it with all of its fields", async () => {
+  it("calls its plugin, and returns all fields of the volume", async () => {
     const made = await create({
       ...{ RequestedCapacityMin: 1000, RequestedCapacityMax: 2000, Parameters: { tier: "gold" } },
       RequestedTopologies: { Required: [{ Segments: { zone: "a" } }] },
@@ -104,7 +104,7 @@ describe("creating a CSI volume", () => {
     });
   });
 
-  it("takes the volume by itself as a body, and no other id than the path's", async () => {
+  it("accepts the volume itself as a body, and requires the id of the path", async () => {
     expect((await put("/v1/volume/csi/v1/create", definition())).status).toBe(200);
     expect(refusal(await put("/v1/volume/csi/other/create", definition()))).toEqual([
       400,
@@ -112,7 +112,7 @@ describe("creating a CSI volume", () => {
     ]);
   });
 
-  it("asks the plugin once when it is asked for twice at a time, and once more is an update", async () => {
+  it("calls the plugin once for concurrent requests, and a later one is an update", async () => {
     csi.behave = () => "hold";
     const both = [create(), create()];
     await expect.poll(() => csi.holding).toBe(1);
@@ -134,7 +134,7 @@ describe("creating a CSI volume", () => {
     expect(await eventsOf("CSIVolume")).toHaveLength(1);
   });
 
-  it("takes the answer only from a node that was asked", async () => {
+  it("accepts the result only from a node that was called", async () => {
     csi.behave = () => "hold";
     const making = create();
     await expect.poll(() => csi.holding).toBe(1);
@@ -144,7 +144,7 @@ describe("creating a CSI volume", () => {
     expect((await making).status).toBe(200);
   });
 
-  it("asks the next controller when one is absent, or when its outcome is unknown", async () => {
+  it("calls the next controller when one is absent, or when its outcome is unknown", async () => {
     await addCsiNode(2);
     await addCsiNode(3);
     csi.behave = (_operation, node) => {
@@ -157,14 +157,14 @@ describe("creating a CSI volume", () => {
     expect([first.id, first.params]).toEqual([second.id, second.params]);
   });
 
-  it("asks no other controller when one says no", async () => {
+  it("calls no other controller after a refusal", async () => {
     await addCsiNode(2);
     csi.behave = () => ({ state: "failed", error: { kind: "conflict", message: "other size" } });
     expect(refusal(await create())).toEqual([409, "controller create volume: other size"]);
     expect(csi.sent).toHaveLength(1);
   });
 
-  it("says which of many volumes failed, and keeps those that were made", async () => {
+  it("reports which of several volumes failed, and keeps the others", async () => {
     csi.behave = ({ params }) =>
       params["name"] === "bad" ? { state: "failed", error: { kind: "exhausted", message: "full" } } : "work";
     const volumes = [definition({ ID: "a", Name: "good" }), definition({ ID: "b", Name: "bad" })];
@@ -214,12 +214,12 @@ describe("creating a CSI volume", () => {
       400,
       "Volumes.0.Secrets.a: Invalid input: expected string, received number",
     ],
-  ])("refuses %s, and changes nothing", async (_what, more, status, said) => {
+  ])("refuses %s without a change", async (_what, more, status, said) => {
     expect(refusal(await create(more))).toEqual([status, said]);
     expect([await listed(), csi.sent]).toEqual([[], []]);
   });
 
-  it("again, with a higher capacity, makes it larger", async () => {
+  it("again, with a higher capacity, expands it", async () => {
     await make({ RequestedCapacityMin: 1000 });
     expect(await make({ RequestedCapacityMin: 3000 })).toMatchObject({ Capacity: 3000, RequestedCapacityMin: 3000 });
     expect(csi.asked).toEqual(["create", "expand"]);
@@ -241,7 +241,7 @@ describe("creating a CSI volume", () => {
     ["a name that steers terminals", { Volumes: [definition({ ID: "v1", Name: "a\u001b[2J" })] }],
     ["a secret of a strange name", { Volumes: [definition({ Secrets: { "a b": "canary" } })] }],
     ["null among flags", { Volumes: [definition({ MountOptions: { MountFlags: [null] } })] }],
-  ])("takes no body of %s, and stores nothing", async (_what, body) => {
+  ])("refuses a body of %s and stores nothing", async (_what, body) => {
     for (const path of ["/v1/volume/csi/v1", "/v1/volume/csi/v1/create", "/v1/volumes"]) {
       const answer = await put(path, body, UPSTREAM);
       expect([path, answer.status]).toEqual([path, 400]);
@@ -250,14 +250,14 @@ describe("creating a CSI volume", () => {
     expect([await listed(), csi.sent]).toEqual([[], []]);
   });
 
-  it("needs a plugin that can, and says what is missing", async () => {
+  it("requires a plugin with the capability, and names the missing one", async () => {
     await addCsiNode(1, { SupportsCreateDelete: false });
     expect(refusal(await create())).toEqual([501, "plugin does not support creating volumes"]);
   });
 });
 
 describe("registering a CSI volume", () => {
-  it("has its plugin validate what is there, on the node that it names", async () => {
+  it("calls its plugin to validate the volume, on the specified node", async () => {
     await addCsiNode(2);
     const made = await register({ ExternalID: "ext", NodeID: nodeId(2), Context: { a: "b" } }, {});
     expect(made.status, made.text).toBe(200);
@@ -296,7 +296,7 @@ describe("registering a CSI volume", () => {
     ]);
   });
 
-  it("takes back what a read has shown, and keeps flags and secrets that it did not show", async () => {
+  it("accepts a returned volume, and keeps its hidden flags and secrets", async () => {
     await make({ MountOptions: { FSType: "ext4", MountFlags: ["noatime"] }, Secrets: { key: "s3cr3t" } });
     const shown = (await get("/v1/volume/csi/v1")).body;
     const again = await put("/v1/volume/csi/v1", { Volumes: [shown] }, UPSTREAM);
@@ -311,7 +311,7 @@ describe("registering a CSI volume", () => {
     });
   });
 
-  it("says all that may not change", async () => {
+  it("names every immutable field", async () => {
     await make({ Parameters: { a: "b" } });
     const answer = await register({ Name: "x", ExternalID: "y", CloneID: "z", Parameters: { a: "c" } });
     expect(refusal(answer)).toEqual([
@@ -320,7 +320,7 @@ describe("registering a CSI volume", () => {
     ]);
   });
 
-  it("makes a volume larger that is asked for larger, and tells the new size", async () => {
+  it("expands a volume to a larger requested size, and returns the new size", async () => {
     await make({ RequestedCapacityMin: 1000 });
     const grown = await register({ RequestedCapacityMin: 1500, RequestedCapacityMax: 2000 });
     expect(grown.body.Volumes[0]).toMatchObject({
@@ -331,7 +331,7 @@ describe("registering a CSI volume", () => {
     expect(csi.asked).toEqual(["create", "validate", "expand", "validate"]);
   });
 
-  it("leaves a volume as it was when it cannot grow", async () => {
+  it("leaves a volume unchanged when it cannot expand", async () => {
     const made = await make({ RequestedCapacityMin: 1000 });
     csi.behave = ({ method }) =>
       method.endsWith("expand") ? { state: "failed", error: { kind: "exhausted", message: "full" } } : "work";
@@ -344,7 +344,7 @@ describe("registering a CSI volume", () => {
 });
 
 describe("secrets of a CSI volume", () => {
-  it("go to its plugin, and are on no disk, in no answer and in no event", async () => {
+  it("are passed to its plugin, and are on no disk, in no answer and in no event", async () => {
     csi.behave = () => "hold";
     const making = create({ Secrets: { key: "s3cr3t-canary" } });
     await expect.poll(() => csi.holding).toBe(1);
@@ -358,7 +358,7 @@ describe("secrets of a CSI volume", () => {
     expect(everything).not.toContain("s3cr3t-canary");
   });
 
-  it("are as well kept when they are flags of mounts, or what a controller tells: no table holds them, at no time", async () => {
+  it("are equally protected as mount flags and as the controller's publish context: no table holds them", async () => {
     const flags = ["password=flag-canary"];
     const heldThen = async (ask: Promise<unknown>) => {
       await expect.poll(() => csi.holding).toBe(1);
@@ -382,7 +382,7 @@ describe("secrets of a CSI volume", () => {
     expect(seen.at(-1)?.publishContext).toEqual({ token: "context-canary" });
   });
 
-  it("are as well kept when a job asks for them: only the job itself shows them", async () => {
+  it("are equally protected in a job: only the job itself shows them", async () => {
     await make();
     const MountOptions = { FSType: "", MountFlags: ["job-canary"] };
     await run(nodeId(1), [{ Type: "csi", Source: "v1", MountOptions } as never]);
@@ -391,7 +391,7 @@ describe("secrets of a CSI volume", () => {
     expect(await stored("reported")).not.toContain("job-canary");
   });
 
-  it("of a volume that is made after its failure was told are kept with it", async () => {
+  it("of a volume created after its failure was reported are stored with it", async () => {
     csi.behave = () => ({ state: "given-up", error: { kind: "timeout", message: "lost the way" } });
     await create({ Secrets: { a: "1" }, MountOptions: { MountFlags: ["ro"] } });
     const { operation, node } = csi.sent[0] ?? expect.fail();
@@ -404,7 +404,7 @@ describe("secrets of a CSI volume", () => {
     });
   });
 
-  it("stay when a request has none, are replaced by those that it has, and cleared by none at all", async () => {
+  it("are kept when a request has none, replaced by given ones, and cleared by an empty map", async () => {
     await make({ Secrets: { a: "1" } });
     await register();
     await register({ Secrets: { b: "2" } });
@@ -418,13 +418,13 @@ describe("secrets of a CSI volume", () => {
     ]);
   });
 
-  it("of the header are laid over those that are kept, for a deletion", async () => {
+  it("of the header extend the stored ones in a deletion", async () => {
     await make({ Secrets: { a: "1", b: "2" } });
     await del("/v1/volume/csi/v1/delete", { headers: { "X-Orch-CSI-Secrets": "one,b=3=4,c=5,c=6" } });
     expect(csi.sent.at(-1)?.operation.secrets).toEqual({ a: "1", b: "3=4", c: "6" });
   });
 
-  it("move under a new key of the deployment", async () => {
+  it("are resealed under a new master key", async () => {
     await make({ Secrets: { a: "1" } });
     expect((await put("/v1/sys/rotate", {})).status).toBeLessThan(300);
     await register();
@@ -432,8 +432,8 @@ describe("secrets of a CSI volume", () => {
   });
 });
 
-describe("a CSI volume that is removed", () => {
-  it("is deleted at the provider first, and one that is gone there is gone", async () => {
+describe("removing a CSI volume", () => {
+  it("deletes it at the provider first, and succeeds when it is absent there", async () => {
     await make();
     const gone = await del("/v1/volume/csi/v1/delete");
     expect([gone.status, gone.text]).toEqual([200, ""]);
@@ -445,7 +445,7 @@ describe("a CSI volume that is removed", () => {
     expect(refusal(await del("/v1/volume/csi/v1/delete"))).toEqual([404, "volume not found: v1"]);
   });
 
-  it("is only forgotten when it is deregistered", async () => {
+  it("by deregistration keeps it at the provider", async () => {
     await make();
     expect((await del("/v1/volume/csi/v1?force=true")).status).toBe(200);
     expect([csi.disks.size, await listed(), csi.asked]).toEqual([1, [], ["create"]]);
@@ -458,7 +458,7 @@ describe("a CSI volume that is removed", () => {
     ["deregister", "/v1/volume/csi/v1"],
     ["deregister by force", "/v1/volume/csi/v1?force=true"],
     ["detach", `/v1/volume/csi/v1/detach?node=${nodeId(1)}`],
-  ])("is not while an allocation uses it: %s", async (_what, path) => {
+  ])("is refused while an allocation uses it: %s", async (_what, path) => {
     await make();
     await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never]);
     await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -469,7 +469,7 @@ describe("a CSI volume that is removed", () => {
     expect([shown.WriteAllocs, shown.Allocations.map(({ ID }: { ID: string }) => ID)]).toEqual([{ a1: null }, ["a1"]]);
   });
 
-  it("is deregistered by force while ended allocations still hold it, without a release", async () => {
+  it("by forced deregistration works while ended allocations hold it, without a release", async () => {
     await make();
     await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never]);
     await expect.poll(() => statesOf()).toEqual(["published"]);
@@ -483,14 +483,14 @@ describe("a CSI volume that is removed", () => {
     expect([csi.asked, await listed()]).toEqual([["create", "publish", "node.publish", "node.detach"], []]);
   });
 
-  it("stays when its plugin cannot delete it", async () => {
+  it("keeps it when its plugin cannot delete it", async () => {
     await make();
     csi.behave = () => ({ state: "failed", error: { kind: "conflict", message: "has snapshots" } });
     expect(refusal(await del("/v1/volume/csi/v1/delete"))).toEqual([409, "controller delete volume: has snapshots"]);
     expect(await listed()).toEqual(["v1"]);
   });
 
-  it("is detached from a node where nothing of it is, and not from nowhere", async () => {
+  it("by detaching succeeds on a node without it, and requires a node", async () => {
     await make();
     expect((await del(`/v1/volume/csi/v1/detach?node=${nodeId(1)}`)).status).toBe(200);
     expect(refusal(await del("/v1/volume/csi/v1/detach"))).toEqual([400, "detach requires node ID"]);
@@ -499,7 +499,7 @@ describe("a CSI volume that is removed", () => {
 });
 
 describe("one plugin", () => {
-  it("does one thing that changes something at a time, and namespaces take turns", async () => {
+  it("runs one modifying operation at a time, and namespaces alternate", async () => {
     await put("/v1/namespace/prod", {});
     for (const id of ["a", "b", "c"]) await register({ ID: id });
     await register({ ID: "p", Namespace: "prod" });
@@ -521,7 +521,7 @@ describe("one plugin", () => {
 });
 
 describe("operations of a CSI volume", () => {
-  it("are shown, newest first, also those that failed", async () => {
+  it("are listed, newest first, including failed ones", async () => {
     await make();
     csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "no" } });
     await del("/v1/volume/csi/v1/delete");
@@ -546,7 +546,7 @@ describe("lists of CSI volumes", () => {
     await register({ ID: "web", Namespace: "prod" });
   };
 
-  it("are paged, filtered, and cut to beginnings", async () => {
+  it("are paged, filtered by expression and by prefix", async () => {
     await stock();
     expect(await listed()).toEqual(["vol-01", "vol-02", "vol-03", "web"]);
     const page = await get("/v1/volumes?type=csi&namespace=*&per_page=2");
@@ -559,11 +559,14 @@ describe("lists of CSI volumes", () => {
     expect((await get("/v1/volumes?type=csi&plugin_id=abc")).status).toBe(400);
   });
 
-  it.each(["Secrets.a == b", "MountOptions.MountFlags is empty", "Nope == 1"])("cannot ask for %s", async (filter) => {
-    expect((await get(`/v1/volumes?type=csi&filter=${encodeURIComponent(filter)}`)).status).toBe(400);
-  });
+  it.each(["Secrets.a == b", "MountOptions.MountFlags is empty", "Nope == 1"])(
+    "return an error for %s",
+    async (filter) => {
+      expect((await get(`/v1/volumes?type=csi&filter=${encodeURIComponent(filter)}`)).status).toBe(400);
+    },
+  );
 
-  it("show what is used on a node", async () => {
+  it("show the volumes in use on a node", async () => {
     await stock();
     await run(nodeId(1), [{ Type: "csi", Source: "vol-02", ReadOnly: true } as never]);
     expect(await listed(`&node_id=${nodeId(1).slice(0, 8)}`)).toEqual(["vol-02"]);
@@ -572,7 +575,7 @@ describe("lists of CSI volumes", () => {
     expect(await listed("&node_id=ff")).toEqual([]);
   });
 
-  it("show only what the caller may see", async () => {
+  it("show only volumes that the token may read", async () => {
     await stock();
     const { client_token: token } = await holderOf('namespace "prod" { capabilities = ["csi-list-volume"] }');
     const seen = await get("/v1/volumes?type=csi&namespace=*", { token });
@@ -581,7 +584,7 @@ describe("lists of CSI volumes", () => {
     expect((await get("/v1/volume/csi/web?namespace=prod", { token })).status).toBe(403);
   });
 
-  it("wake who waits for a change", async () => {
+  it("wake blocking queries", async () => {
     const { body, headers } = await get("/v1/volumes?type=csi");
     expect(body).toEqual([]);
     const waiting = get(`/v1/volumes?type=csi&index=${headers.get("X-Orch-Index")}&wait=10s`);
@@ -591,8 +594,8 @@ describe("lists of CSI volumes", () => {
   });
 });
 
-describe("rights to CSI volumes", () => {
-  it("writing takes csi-write-volume, and for upstream's callers to see plugins, too", async () => {
+describe("access to CSI volumes", () => {
+  it("requires csi-write-volume for writes, and of upstream clients plugin:read as well", async () => {
     const { client_token: token } = await holderOf('namespace "default" { capabilities = ["csi-write-volume"] }');
     const { client_token: reader } = await holderOf('namespace "default" { capabilities = ["csi-read-volume"] }');
     const body = { Volumes: [definition()] };
@@ -606,7 +609,7 @@ describe("rights to CSI volumes", () => {
   });
 });
 
-it("a volume is not deleted at its provider while it is held there as another volume", async () => {
+it("a volume is not deleted at its provider while it is claimed there as another volume", async () => {
   const { ExternalID } = await make();
   expect((await register({ ID: "twin", Name: "", ExternalID })).status).toBe(200);
   await run(nodeId(1), [{ Type: "csi", Source: "twin" } as never]);

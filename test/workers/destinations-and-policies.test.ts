@@ -34,7 +34,7 @@ const nameOf = (secret: string) => `vault/${accessor}/${secret}`;
 const statusOf = async (destination: string, secret = "app") => (await association(destination, secret))?.sync_status;
 
 describe("a destination", () => {
-  it("is created and updated with POST, under the name in its path, which is required", async () => {
+  it("is created and updated with POST, and requires the name in its path", async () => {
     const made = await post(`${AT}/cloud-a-sm/d`, cloudABody({ name: "other" }));
     expect([made.status, made.body.data.name]).toEqual([200, "d"]);
     const updated = await post(`${AT}/cloud-a-sm/d`, { secret_name_template: "x/{{ .SecretPath }}" });
@@ -49,7 +49,7 @@ describe("a destination", () => {
     expect((await list(`${AT}/cloud-a-sm`)).body.data.keys).toEqual(["d"]);
   });
 
-  it("is told from another by its type as well as by its name", async () => {
+  it("is identified by type and name", async () => {
     for (const [type, name] of [
       ["cloud-a-sm", "d"],
       ["in-mem", "d"],
@@ -65,7 +65,7 @@ describe("a destination", () => {
     for (const other of ["in-mem/d", "in-mem/e"]) expect((await get(`${AT}/${other}`)).status).toBe(200);
   });
 
-  it("must be of a type that there is, in every path that names one", async () => {
+  it("requires an existing type in every path with a type", async () => {
     await makeDestination("in-mem", "d");
     const secret = { mount: "kv", secret_name: "app" };
     for (const type of ["cloud-z", "in-mem2", "IN-MEM", "constructor"]) {
@@ -83,7 +83,7 @@ describe("a destination", () => {
     expect((await list(AT)).body.data.key_info).toEqual({ "in-mem/": ["d"] });
   });
 
-  it("has its type's default template when the template is left out or empty", async () => {
+  it("has its type's default template when the template is absent or empty", async () => {
     const template = (answer: Awaited<ReturnType<typeof get>>) => answer.body.data.options.secret_name_template;
     for (const type of ["cloud-a-sm", "in-mem"]) {
       const standard = "vault/{{ .MountAccessor }}/{{ .SecretPath }}";
@@ -97,7 +97,7 @@ describe("a destination", () => {
     }
   });
 
-  it("of cloud-a-sm puts its tags beside the built-in one, takes a map of texts only, and has none by default", async () => {
+  it("of cloud-a-sm adds its tags to the built-in one, accepts a map of texts only, and has none by default", async () => {
     const marker = { "hashicorp:vault": "" };
     const tags = async () => (await cloudA.secrets())[0]?.tags;
     await makeDestination("cloud-a-sm", "d");
@@ -113,7 +113,7 @@ describe("a destination", () => {
     }
   });
 
-  it("of cloud-a-sm needs no field but what its environment does not give, and the refusal names that", async () => {
+  it("of cloud-a-sm requires only fields that the deployment does not set, and the error names them", async () => {
     const bare = await post(`${AT}/cloud-a-sm/d`, {});
     expect([bare.status, bare.body.errors]).toEqual([400, [expect.stringContaining("region")]]);
     const keyless = await post(`${AT}/cloud-a-sm/d`, { region: "eu-west-1" });
@@ -122,7 +122,7 @@ describe("a destination", () => {
     expect(await cloudA.requests()).toEqual([]);
   });
 
-  it("of cloud-a-sm acts as its role only, so without the role's trust it fails", async () => {
+  it("of cloud-a-sm acts as its role only, and fails if the role does not trust it", async () => {
     const role = "arn:aws:iam::123456789012:role/sync";
     await makeDestination("cloud-a-sm", "d", cloudABody({ role_arn: role, external_id: crypto.randomUUID() }));
     await setAssociation("cloud-a-sm/d", "app");
@@ -133,7 +133,7 @@ describe("a destination", () => {
     expect(await cloudA.requests()).toMatchObject([{ operation: "AssumeRole", subject: role, status: 403 }]);
   });
 
-  it("of cloud-a-sm has an external id of its own", async () => {
+  it("of cloud-a-sm has its own external id", async () => {
     const role_arn = "arn:aws:iam::123456789012:role/sync";
     const [one, two] = [crypto.randomUUID(), crypto.randomUUID()];
     await makeDestination("cloud-a-sm", "one", cloudABody({ role_arn, external_id: one }));
@@ -146,7 +146,7 @@ describe("a destination", () => {
     }
   });
 
-  it.each([...destinationTypes.values()])("of $type masks every field that is named like a secret", (type) => {
+  it.each([...destinationTypes.values()])("of $type masks every field whose name denotes a secret", (type) => {
     const { properties = {} } = z.toJSONSchema(type.connection, { io: "input", unrepresentable: "any" });
     const secret = Object.keys(properties).filter((field) =>
       /secret(?!s_location)|token|credential|password|private|access_key/.test(field),
@@ -155,7 +155,7 @@ describe("a destination", () => {
     if (type.kind === "remote") expect(secret).not.toEqual([]);
   });
 
-  it("with associations is not deleted with purge=false, which is the default", async () => {
+  it("with associations is not deleted with purge=false, the default", async () => {
     await makeDestination("cloud-a-sm", "d");
     await setAssociation("cloud-a-sm/d", "app");
     for (const query of ["", "?purge=false"]) {
@@ -182,7 +182,7 @@ describe("an association", () => {
     expect(await association("in-mem/m", "app")).toBeUndefined();
   });
 
-  it("is of one secret: neither of its neighbours nor of one with the same name in another mount", async () => {
+  it("covers one secret: neither its neighbours nor one with the same name in another mount", async () => {
     const other = await mountKv("other");
     await send("POST", "/v1/other/data/app", { data: { a: "other" } });
     await write("app/b", { a: "below" });
@@ -201,7 +201,7 @@ describe("an association", () => {
     expect(await objects("n")).toEqual({});
   });
 
-  it.each(["set", "remove"] as const)("needs mount and secret_name, each of which is a text, for %s", async (what) => {
+  it.each(["set", "remove"] as const)("requires mount and secret_name as texts: %s", async (what) => {
     const whole = { mount: "kv", secret_name: "app" };
     await setAssociation("in-mem/m", "app");
     for (const field of ["mount", "secret_name"] as const) {
@@ -213,7 +213,7 @@ describe("an association", () => {
     expect(await statusOf("in-mem/m")).toBe("SYNCED");
   });
 
-  it("set again stays the same association and the same object outside", async () => {
+  it("set again is the same association with the same remote object", async () => {
     await makeDestination("cloud-a-sm", "d");
     const row = () =>
       runInDurableObject(env.SYNC_DESTINATION.getByName("cloud-a-sm/d"), (_object, { storage: { sql } }) =>
@@ -230,7 +230,7 @@ describe("an association", () => {
     expect(await cloudA.secrets()).toHaveLength(1);
   });
 
-  it("set again tries again what has failed", async () => {
+  it("set again retries a failed push", async () => {
     await makeDestination("cloud-a-sm", "d");
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret" });
     const set = await setAssociation("cloud-a-sm/d", "app");
@@ -252,16 +252,13 @@ describe("the event stream", () => {
   };
   const others = NAMESPACE_CAPABILITIES.filter((capability) => capability !== "read-job" && capability !== "deny");
 
-  it.each(["Job", "Allocation", "Deployment", "Evaluation"])(
-    "shows %s to read-job and to nothing else",
-    async (topic) => {
-      expect(await open(topic, 'namespace "default" { capabilities = ["read-job"] }')).toBe(200);
-      const rest = `namespace "default" { capabilities = ${JSON.stringify(others)} } node { policy = "write" } operator { policy = "write" }`;
-      expect(await open(topic, rest)).toBe(403);
-    },
-  );
+  it.each(["Job", "Allocation", "Deployment", "Evaluation"])("shows %s to read-job only", async (topic) => {
+    expect(await open(topic, 'namespace "default" { capabilities = ["read-job"] }')).toBe(200);
+    const rest = `namespace "default" { capabilities = ${JSON.stringify(others)} } node { policy = "write" } operator { policy = "write" }`;
+    expect(await open(topic, rest)).toBe(403);
+  });
 
-  it("carries every field of an event, its filter keys as a list of texts or null", async () => {
+  it("has every field of an event, with filter keys as a list of texts or null", async () => {
     const job = {
       Topic: "Job",
       Type: "JobRegistered",

@@ -109,7 +109,7 @@ describe("a destination", () => {
     ["granularity", { granularity: "secret-mount" }, "granularity: "],
     ["secret_name_template", { secret_name_template: "{{ .Nope }}" }, "Nope"],
     ["custom_tags", { custom_tags: { "aws:x": "1" } }, "custom_tags: "],
-  ])("refuses a change of %s by its name and stays as it was (%#)", async (_field, change, text) => {
+  ])("refuses a change of %s by its name and stays unchanged (%#)", async (_field, change, text) => {
     await makeDestination("cloud-a-sm", "d");
     const before = await get(`${AT}/cloud-a-sm/d`);
     const refused = await put(`${AT}/cloud-a-sm/d`, change);
@@ -122,7 +122,7 @@ describe("a destination", () => {
     [{ region: "eu-west-1", access_key_id: "AKIA" }, "secret_access_key"],
     [{ region: "eu-west-1", secret_access_key: "s" }, "access_key_id"],
     [{ region: "Moon" }, "region"],
-  ])("is not made from %j", async (body, field) => {
+  ])("is not created from %j", async (body, field) => {
     const refused = await put(`${AT}/cloud-a-sm/d`, body);
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining(field)]);
     expect((await get(`${AT}/cloud-a-sm/d`)).status).toBe(404);
@@ -281,7 +281,7 @@ describe("deleting a destination with associations", () => {
   it.each([
     ["force_delete=true", 1],
     ["force_delete=true&purge=true", 0],
-  ])("with %s goes whatever fails", async (query, left) => {
+  ])("with %s is deleted despite any failure", async (query, left) => {
     await makeDestination("cloud-a-sm", "d", cloudABody());
     await setAssociation("cloud-a-sm/d", "one");
     expect((await del(`${AT}/cloud-a-sm/d?${query}`)).status).toBe(204);
@@ -293,7 +293,7 @@ describe("deleting a destination with associations", () => {
     ["?purge=maybe", undefined, "purge: "],
     ["?force_delete=2", undefined, "force_delete: "],
     ["", { purge: "maybe" }, "purge: "],
-  ])("does not guess what %s %j means", async (query, body, field) => {
+  ])("requires true or false for %s: %j", async (query, body, field) => {
     const refused = await send("DELETE", at + query, body);
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining(field)]);
     expect((await get(at)).status).toBe(200);
@@ -352,7 +352,7 @@ describe("a destination that is being created", () => {
     return names;
   }
 
-  it("is registered for snapshots before it is stored, and not stored while that fails", async () => {
+  it("is registered for snapshots before it is stored, and not stored if that fails", async () => {
     await access().freeze("s");
     const refused = await put(`${AT}/in-mem/late`, {});
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);

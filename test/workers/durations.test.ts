@@ -30,21 +30,21 @@ const ZERO = [0, "0", "0s", "0ms", "0.0s", "-0", ""];
 
 const parsed = (schema: z.core.$ZodType, value: unknown) => z.safeParse(schema, value);
 
-describe("every field of the API that holds a length of time", () => {
-  it("is known to be one", () => {
+describe("every duration field of the API", () => {
+  it("is listed in this test", () => {
     const unmarked = fields.filter(({ name, schema }) => TIME.test(name) && !holdsDuration(schema));
     expect(unmarked.map(({ at }) => at)).toEqual(IN_NANOSECONDS);
     expect(durations.length).toBeGreaterThan(20);
   });
 
-  it("takes a part of a second for a whole one, never for 0", () => {
+  it("rounds a fraction of a second up to one, never down to 0", () => {
     for (const { at, schema } of durations) {
       for (const value of SHORT) expect(parsed(schema, value).data, `${at} = ${value}`).toBe(1);
       expect(parsed(schema, "59m59.000000001s").data, at).toBe(3600);
     }
   });
 
-  it("refuses negative lengths, and reads them as negative where they have a meaning", () => {
+  it("refuses negative durations, except where they have a meaning", () => {
     for (const { at, schema } of durations) {
       for (const value of NEGATIVE) {
         const { success, data } = parsed(schema, value);
@@ -56,7 +56,7 @@ describe("every field of the API that holds a length of time", () => {
     }
   });
 
-  it("refuses what is too long or no length at all", () => {
+  it("refuses durations that are too long or invalid", () => {
     for (const { at, schema } of durations) {
       for (const value of [...HUGE, ...NONSENSE]) {
         // Nanoseconds of areas C and D: what is too long for a token is refused by its own bounds.
@@ -66,7 +66,7 @@ describe("every field of the API that holds a length of time", () => {
     }
   });
 
-  it("takes 0 as 0, or refuses it", () => {
+  it("accepts 0 as 0, or refuses it", () => {
     for (const { at, schema } of durations) {
       for (const value of ZERO) {
         const { success, data } = parsed(schema, value);
@@ -132,7 +132,7 @@ const writes: Readonly<
   },
 };
 
-describe("a length of time in a request", () => {
+describe("a duration in a request", () => {
   it.each(Object.keys(writes))(
     "%s: half a second is one second, and a negative one is refused by name",
     async (field) => {
@@ -150,7 +150,7 @@ describe("a length of time in a request", () => {
     },
   );
 
-  it("ends a token of a part of a second, and refuses one of areas C and D", async () => {
+  it("of a fraction of a second expires a token, and is refused by the Nomad API", async () => {
     const { client_token } = await issue({ ttl: "1ms" });
     const self = () => get("/v1/auth/token/lookup-self", { token: client_token });
     await expect.poll(async () => (await self()).status, { timeout: 30_000 }).toBe(403);
@@ -167,7 +167,7 @@ describe("a length of time in a request", () => {
     }
   });
 
-  it("holds a token of areas C and D to a time to come, whatever TTL stands beside it", async () => {
+  it("limits a token of the Nomad API to a future expiry, for any TTL beside it", async () => {
     const ExpirationTime = new Date(Date.now() + 3_600_000).toISOString();
     for (const ExpirationTTL of [0, "0s", "", "2h"]) {
       const { status, body } = await put("/v1/acl/token", { Type: "management", ExpirationTTL, ExpirationTime });
@@ -176,7 +176,7 @@ describe("a length of time in a request", () => {
     }
   });
 
-  it("wraps an answer however short it is: a part of a second is no open answer", async () => {
+  it("of a fraction of a second still wraps a response", async () => {
     for (const ttl of ["500ms", "1ns", " 1"]) {
       const answer = await get("/v1/sys/mounts", { headers: { "X-Vault-Wrap-TTL": ttl } });
       expect([answer.body.data, answer.body.wrap_info.ttl], ttl).toEqual([null, 1]);

@@ -2,7 +2,7 @@ import { env, exports } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { get, lines, mountKv, put } from "./client.ts";
 
-it("carries a secret from a write over HTTP to a destination, and the policy that allowed it onto the stream", async () => {
+it("pushes a secret written over HTTP to a destination, and streams the event of the policy that allowed it", async () => {
   const { accessor } = await mountKv();
   await put("/v1/sys/policies/acl/app", {
     policy: 'path "kv/data/app/*" { capabilities = ["create","update","read"] }',

@@ -170,7 +170,7 @@ describe("a sent response", () => {
     expect(await rows(uuid, "leases")).toMatchObject([{ state: "live", hand_over_by: null }]);
   });
 
-  it("has 30 s to leave, plus the request's time if the credentials are verified", async () => {
+  it("may be sent for 30 s, plus the request's time if the credentials are verified", async () => {
     const seen: number[] = [];
     const original = CredentialEngine.prototype.handOver;
     vi.spyOn(CredentialEngine.prototype, "handOver").mockImplementation(function (this: CredentialEngine, id) {

@@ -127,7 +127,7 @@ describe("a rotation whose Worker dies", () => {
       [nth, "before"],
       [nth, "after"],
     ]) as [number, string][],
-  )("at turn %i (%s the object has heard) comes to its end by itself", async (nth, when) => {
+  )("at turn %i (%s the object has received the report) completes automatically", async (nth, when) => {
     const original = CredentialEngine.prototype.turn as unknown as Method;
     let turns = 0;
     let deaths = 0;
@@ -152,12 +152,15 @@ describe("a rotation whose Worker dies", () => {
     await works();
   });
 
-  it.each(["apply-then-drop", "drop"] as const)("or loses the new secret (%s) creates another one", async (fault) => {
-    await tenant.fault({ operation: "AddApplicationPassword", fault });
-    expect((await rotate()).status).toBe(204);
-    await byItself(uuid, async () => expect(await keys()).toHaveLength(1));
-    await works();
-  });
+  it.each(["apply-then-drop", "drop"] as const)(
+    "with a lost answer to the new secret (%s) creates another one",
+    async (fault) => {
+      await tenant.fault({ operation: "AddApplicationPassword", fault });
+      expect((await rotate()).status).toBe(204);
+      await byItself(uuid, async () => expect(await keys()).toHaveLength(1));
+      await works();
+    },
+  );
 });
 
 const HOUR_MS = 3_610_000;

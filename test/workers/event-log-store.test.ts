@@ -40,7 +40,7 @@ const entries = (from: number, count: number): Append[] => Array.from({ length: 
 
 const LINES = 20_000;
 
-it("going on from any index, starting again and appending cost the same whatever the buffer holds", async () => {
+it("resuming at any index, restarting and appending cost the same for any buffer size", async () => {
   await inStorage((storage) => {
     const { make, rows } = counting(storage.sql);
     const store = make();
@@ -63,7 +63,7 @@ it("going on from any index, starting again and appending cost the same whatever
   });
 });
 
-it("a page of a filter looks through a bounded number of lines and hands on those alone that may be wanted", async () => {
+it("a filtered page reads a bounded number of lines and returns only possible matches", async () => {
   await inStorage((storage) => {
     const { make, rows } = counting(storage.sql);
     const store = make();
@@ -83,7 +83,7 @@ it("a page of a filter looks through a bounded number of lines and hands on thos
   });
 });
 
-it("a reader who stops halfway leaves no walk behind that would lock the table", async () => {
+it("a reader that stops midway leaves no open cursor that locks the table", async () => {
   await inStorage((storage) => {
     const { sql } = storage;
     const store = new LineStore(sql);
@@ -101,7 +101,7 @@ it("a reader who stops halfway leaves no walk behind that would lock the table",
   });
 });
 
-it("lines of any size are read, whichever come together", async () => {
+it("lines of any size are read in any combination", async () => {
   await inStorage((storage) => {
     const store = new LineStore(storage.sql);
     const sizes = Array.from({ length: 200 }, (_, n) => (n % 50 === 7 ? 1_000_000 : (n * 977) % 40_000));
@@ -113,7 +113,7 @@ it("lines of any size are read, whichever come together", async () => {
   });
 });
 
-it("making room reads no more than the lines that leave", async () => {
+it("eviction reads no more than the evicted lines", async () => {
   await inStorage((storage) => {
     const { make, rows } = counting(storage.sql);
     const store = make();
@@ -139,7 +139,7 @@ it.each([
   ["lines", 50, 1_000_000],
   ["bytes", 1_000, 9_000],
   ["neither, with room for less than one", 1, 1],
-])("keeps books that agree with its rows while %s are bounded, whatever sizes come", async (_what, lines, bytes) => {
+])("keeps counters equal to its rows while %s are bounded, for any sizes", async (_what, lines, bytes) => {
   await inStorage((storage) => {
     const store = new LineStore(storage.sql);
     for (let seq = 1; seq <= 300; seq++) {
@@ -195,8 +195,8 @@ function everyLine(store: LineStore): Line[] {
   return found;
 }
 
-describe("shares of the buffer", () => {
-  it("keep the lines of all others while one namespace writes far more than the buffer holds", async () => {
+describe("accounts of the buffer", () => {
+  it("keep the lines of all others while one namespace exceeds the buffer", async () => {
     await inStorage((storage) => {
       const store = new LineStore(storage.sql);
       const [LIMIT_LINES, LIMIT_BYTES] = [2_000, 1_000_000];
@@ -232,7 +232,7 @@ describe("shares of the buffer", () => {
     });
   });
 
-  it("never take lines about the root's policies or about volumes, only their payloads", async () => {
+  it("keep lines about root policies and volumes, without their payloads if necessary", async () => {
     await inStorage((storage) => {
       const store = new LineStore(storage.sql);
       for (const [at, account] of [accessAccount(""), volumeAccount("prod")].entries()) {
@@ -252,7 +252,7 @@ describe("shares of the buffer", () => {
     });
   });
 
-  it("leave lines of one account whole while the buffer has room for them", async () => {
+  it("keep all lines of one account while the buffer has room", async () => {
     await inStorage((storage) => {
       const store = new LineStore(storage.sql);
       store.append(
@@ -265,7 +265,7 @@ describe("shares of the buffer", () => {
     });
   });
 
-  it("tell a line of a namespace that is larger than 64 KiB without its payload", async () => {
+  it("shorten a line of a namespace above 64 KiB to its headers", async () => {
     await inStorage((storage) => {
       const store = new LineStore(storage.sql);
       for (const [account, whole] of [
@@ -278,7 +278,7 @@ describe("shares of the buffer", () => {
     });
   });
 
-  it("keep books that agree with the rows, also after a restart, whatever comes", async () => {
+  it("keep counters equal to the rows, also after a restart, for any lines", async () => {
     await inStorage((storage) => {
       let store = new LineStore(storage.sql);
       const accounts = [null, accessAccount(""), accessAccount("a/"), accessAccount("b/c/"), volumeAccount("x")];
@@ -298,7 +298,7 @@ describe("shares of the buffer", () => {
   });
 });
 
-it("appends that come while others are being made durable share one wait for the disk", async () => {
+it("concurrent appends share one sync to disk", async () => {
   const log = eventLog(env);
   await log.append("warm", [entry(1)]);
   const syncs = await runInDurableObject(env.EVENT_LOG.getByName("log"), async (object, { storage }) => {
@@ -311,7 +311,7 @@ it("appends that come while others are being made durable share one wait for the
   expect(syncs).toBeLessThanOrEqual(2);
 });
 
-it("lines of before facts were kept are still here, and found by filters", async () => {
+it("lines stored before headers existed are returned, also by filters", async () => {
   await inStorage((storage) => {
     const { sql } = storage;
     sql.exec(
@@ -341,7 +341,7 @@ it("lines of before facts were kept are still here, and found by filters", async
   });
 });
 
-it("lines that come together are all there in their order, each once, however many they are", async () => {
+it("concurrent lines are all stored once and in order, for any number", async () => {
   await inStorage((storage) => {
     const store = new LineStore(storage.sql);
     let next = 1;

@@ -21,24 +21,24 @@ const log = () => eventLog(env);
 const one = (seq: number, Key = `k${seq}`) => ({ seq, events: [event({ Key })] });
 
 describe("the sequence", () => {
-  it("gives each line the next index, across sources", async () => {
+  it("gives each line the next index across sources", async () => {
     expect(await log().append("a", [one(1), one(2)])).toEqual([1, 2]);
     expect(await log().append("b", [one(1)])).toEqual([3]);
     expect(await log().newest()).toBe(3);
   });
 
-  it("says 1 before the first event, because an index on the wire is never 0", async () => {
+  it("is 1 before the first event, because an index on the wire is never 0", async () => {
     expect(await log().newest()).toBe(1);
   });
 
-  it("gives a repeated entry its first index again and adds nothing", async () => {
+  it("returns the first index of a repeated entry and adds nothing", async () => {
     expect(await log().append("a", [one(1), one(5)])).toEqual([1, 2]);
     expect(await log().append("a", [one(1), one(5), one(7)])).toEqual([1, 2, 3]);
     expect(await log().append("a", [one(5)])).toEqual([2]);
     expect((await state()).lines).toBe(3);
   });
 
-  it("goes on after a restart, and after a power cut", async () => {
+  it("continues after a restart and after a power cut", async () => {
     await appendKeys("a", "b");
     await evict();
     expect(await appendKeys("c")).toEqual([3]);
@@ -47,7 +47,7 @@ describe("the sequence", () => {
     expect(await state()).toMatchObject({ lines: 4, oldest: 1, newest: 4 });
   });
 
-  it("takes all entries of an append or none", async () => {
+  it("stores all entries of an append or none", async () => {
     const bad = { seq: 2, events: null as unknown as [] };
     const outcome = await runInDurableObject(env.EVENT_LOG.getByName("log"), (object) =>
       object.append("a", [one(1), bad]).then(
@@ -60,7 +60,7 @@ describe("the sequence", () => {
     expect(await log().append("a", [one(1), one(2)])).toEqual([1, 2]);
   });
 
-  it("shows no line that a power cut can take back", async () => {
+  it("shows no line that a power cut can undo", async () => {
     await appendKeys("kept");
     const stream = await openStream("?index=-1");
     await stream.next();
@@ -77,7 +77,7 @@ describe("the sequence", () => {
 });
 
 describe("the buffer", () => {
-  it("drops the oldest lines beyond its number of lines", async () => {
+  it("evicts the oldest lines above its number of lines", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "100" });
     for (let n = 0; n < 15; n++) await appendKeys(...Array.from({ length: 20 }, (_, i) => `k${n * 20 + i}`));
     const { lines, oldest, newest } = await state();
@@ -87,7 +87,7 @@ describe("the buffer", () => {
     expect(oldest).toBe(newest - lines + 1);
   });
 
-  it("drops the oldest lines beyond its bytes, and keeps the newest however large", async () => {
+  it("evicts the oldest lines above its bytes, and keeps the newest of any size", async () => {
     await withSettings({ EVENT_BUFFER_BYTES: "10000" });
     const large = (size: number) => [event({ Payload: { Job: { ID: "x".repeat(size) } } })];
     for (let n = 0; n < 10; n++) await append(large(2_000));
@@ -102,7 +102,7 @@ describe("the buffer", () => {
     expect((await state()).bytes).toBeGreaterThan(2_000);
   });
 
-  it("knows its bounds again after a restart", async () => {
+  it("has its bounds again after a restart", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "10" });
     for (const key of "abcdefghijklmnopqrstuvwxyz") await appendKeys(key);
     const before = await state();
@@ -111,7 +111,7 @@ describe("the buffer", () => {
     expect(before.oldest).toBeGreaterThan(10);
   });
 
-  it("recognises a repeat after its line has left, and after a restart", async () => {
+  it("recognises a repeated entry after its line was evicted, and after a restart", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "1" });
     await log().append("a", [one(1)]);
     await log().append("b", [one(1), one(2), one(3)]);
@@ -122,7 +122,7 @@ describe("the buffer", () => {
     expect((await state()).newest).toBe(4);
   });
 
-  it("takes an event that no row can hold, without its payload", async () => {
+  it("stores an event above the row limit without its payload", async () => {
     const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
     await append([event({ Key: "large", Payload: { Job: { ID: "\u0001".repeat(400_000) } } })]);
     const stream = await openStream();
@@ -133,7 +133,7 @@ describe("the buffer", () => {
 });
 
 describe("readers", () => {
-  it("are forgotten as soon as they go, and leave no timer behind", async () => {
+  it("are removed when they disconnect, and leave no timer", async () => {
     const streams = await Promise.all(Array.from({ length: 20 }, () => openStream()));
     for (const stream of streams) await stream.next();
     expect((await state()).readers).toBe(20);
@@ -145,7 +145,7 @@ describe("readers", () => {
     await evict();
   });
 
-  it("are let go when their client only asked for the head", async () => {
+  it("are released when their client requested only the headers", async () => {
     const head = await exports.default.fetch("https://x/v1/event/stream", {
       method: "HEAD",
       headers: { "X-Orch-Token": "root" },
@@ -155,7 +155,7 @@ describe("readers", () => {
     await noReaders();
   });
 
-  it("lose nothing and see nothing twice, 200 of them, each stalling as it likes, across what memory holds", async () => {
+  it("get every line once, 200 of them with random stalls, from memory and disk", async () => {
     let seed = 20_261_121;
     const random = (below: number) => {
       seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fffffff;
@@ -193,7 +193,7 @@ describe("readers", () => {
     await noReaders();
   }, 60_000);
 
-  it("who fall out of the buffer are cut, and told so if they asked", async () => {
+  it("behind the buffer are cut, with an error if they requested errors", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "50" });
     await appendKeys("first");
     const plain = await openStream();

@@ -62,7 +62,7 @@ const UNMEANT: readonly (readonly [query: string, headers: Record<string, string
   ),
 ];
 
-it("a query that cannot be meant is refused with its parameter's name, and opens no stream", async () => {
+it("an invalid query is refused with its parameter's name, and opens no stream", async () => {
   for (const [query, headers, name] of UNMEANT) {
     const refused = await ask(query, headers);
     const text = await refused.text();
@@ -74,7 +74,7 @@ it("a query that cannot be meant is refused with its parameter's name, and opens
   }
 });
 
-it("whatever a client says it accepts, it gets lines, or server-sent events when it names nothing it likes better", async () => {
+it("any Accept header gets JSON lines, or server-sent events if it prefers nothing else", async () => {
   const [lines, events] = ["application/json", "text/event-stream"];
   for (const [accept, type] of [
     ["application/json", lines],
@@ -159,7 +159,7 @@ function isMeant(url: string): boolean {
   );
 }
 
-it(`${QUERIES} random queries and headers are refused by name or answered, never fail or hang, and leave no reader behind (seed ${SEED})`, async () => {
+it(`${QUERIES} random queries and headers are refused by name or answered, never fail or hang, and leave no reader (seed ${SEED})`, async () => {
   await append([event()], [event({ Key: "b" })]);
   const counts = new Map<number, number>();
   const one = async () => {
@@ -295,7 +295,7 @@ const randomReportQuery = (): string =>
 /** How a refusal begins: with what it is about. */
 const NAMED = /^(event \d+|request body|Request body|namespace|source|source_index|Index|Events|unknown field)\b/;
 
-it(`${BODIES} mutated reports are taken whole, as one line, or refused and change nothing; none fails (seed ${SEED})`, async () => {
+it(`${BODIES} mutated reports are stored as one line or refused without an effect; none fails (seed ${SEED})`, async () => {
   const counts = new Map<number, number>();
   const refused: [body: string, query: string][] = [];
   /** @returns the index of the line that it became; null when it changed nothing */

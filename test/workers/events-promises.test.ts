@@ -53,7 +53,7 @@ describe("event types", () => {
   });
 });
 
-it("one stream carries every change of the cluster, by any caller, under its eight topics", async () => {
+it("one stream contains every change of the cluster by any caller under its eight topics", async () => {
   const stream = await openStream("?namespace=*&index=-1");
   await stream.next();
   await policy();
@@ -72,7 +72,7 @@ it("one stream carries every change of the cluster, by any caller, under its eig
   expect(indexes).toEqual([...indexes].sort((a, b) => a - b));
 });
 
-it("the stream is the only path that tells of events, and nothing calls anybody outside to tell of one", async () => {
+it("the stream is the only path to events, and the service calls no webhook", async () => {
   const paths = [...clusterRoutes.routes, ...secretsRoutes.routes].map(({ path }) => path);
   expect(paths.filter((path) => /event|stream|subscri|hook|notif|watch/i.test(path))).toEqual(["/event/stream"]);
   const calls = vi.spyOn(globalThis, "fetch");
@@ -82,7 +82,7 @@ it("the stream is the only path that tells of events, and nothing calls anybody 
   expect(calls).not.toHaveBeenCalled();
 });
 
-it("an Allocation has no job information but which version and kind of job it runs", async () => {
+it("an Allocation event contains no job, except the job's version and type", async () => {
   const Job = { ID: "web", Version: 3, Type: "batch", TaskGroups: [{ Name: "g" }], Meta: { s3cret: "x" } };
   await report(allocation({ Job }));
   const [{ Payload }] = await eventsOf("Allocation");
@@ -90,7 +90,7 @@ it("an Allocation has no job information but which version and kind of job it ru
   expect(JSON.stringify(Payload)).not.toMatch(/TaskGroups|s3cret/);
 });
 
-it("every write answers the index of the line that tells of it, also one that deletes", async () => {
+it("every write returns the index of its event line, deletions included", async () => {
   const told = async (write: () => Promise<Answer>) => {
     const stream = await openStream("?namespace=*&index=-1");
     await stream.next();

@@ -84,7 +84,7 @@ describe("an index", () => {
     [60, 1_000_000],
     [1_000, 20_000],
   ])(
-    "is where a reader begins, or the oldest line of at most %i lines and %i bytes; going on after the last loses and repeats nothing",
+    "is the start of a stream, or the oldest of at most %i lines and %i bytes; resuming after the last line loses and repeats nothing",
     async (maxLines, maxBytes) => {
       const model = new Model();
       const settings = { EVENT_BUFFER_LINES: String(maxLines), EVENT_BUFFER_BYTES: String(maxBytes) };

@@ -26,7 +26,7 @@ const DRAIN = "nodes-drain › that ignores system jobs does not wait for those 
 /** Routes, fields, and the test that shows their effect: file, title, and the row if the title has a placeholder. */
 const LOCKOUT = "auth-userpass › counts failures by the settings of the auth method";
 const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string])[] = [
-  [/audit-hash/, "input", "audit › names equal tokens and addresses by equal hashes, as `audit-hash` does"],
+  [/audit-hash/, "input", "audit › has equal hashes for equal tokens and addresses, as `audit-hash` returns"],
   [
     /quotas\/rate-limit/,
     "path rate interval block_interval inheritable group_by type role secondary_rate",
@@ -112,12 +112,12 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /sys\/mounts/,
     "passthrough_request_headers allowed_response_headers audit_non_hmac_request_keys audit_non_hmac_response_keys allowed_managed_keys delegated_auth_accessors",
-    "terraform › has no difference: vault_mount, after a change of its settings and after taking them away",
+    "terraform › has no difference: vault_mount, after its settings were changed and removed",
   ],
   [
     /sys\/mounts/,
     "identity_token_key plugin_version",
-    "terraform › is refused what has no effect: vault_mount with %j › plugin_version",
+    "terraform › is refused with a setting without an effect: vault_mount with %j › plugin_version",
   ],
   [/sys\/remount/, "from to", "remount › returns the id of the move in data and at the top level, and its status"],
   [
@@ -153,7 +153,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "mount secret_name",
     "sync-api-associations › accept a mount with or without slashes, and return only the changed associations",
   ],
-  [/repo-host-apps/, "app_id private_key", "sync-apps › accepts its key as PKCS#1 and as PKCS#8 to the same effect"],
+  [/repo-host-apps/, "app_id private_key", "sync-apps › accepts its key as PKCS#1 and as PKCS#8 with the same result"],
   [/\{kv\}\/(config|metadata)/, "max_versions cas_required delete_version_after custom_metadata", KV],
   [
     /\{kv\}\/data/,
@@ -201,7 +201,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "auth-userpass › keeps the settings of a method and returns them",
   ],
   [/sys\/auth/, "external_entropy_access plugin_version", "auth-userpass › refuses settings without an effect"],
-  [/\{auth\/userpass\}\/users/, "password", "auth-userpass › gets a new password and new policies"],
+  [/\{auth\/userpass\}\/users/, "password", "auth-userpass › can get a new password and new policies"],
   [
     /\{auth\/userpass\}\/login/,
     "password",
@@ -210,7 +210,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /\{auth\/userpass\}\/users/,
     "token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
-    "auth-userpass › stores every token field, and takes the older names of some",
+    "auth-userpass › stores every token field, and accepts older names of some",
   ],
   [
     /\{auth\/(jwt|oidc)\}\/config/,
@@ -220,7 +220,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /\{auth\/(jwt|oidc)\}\/config/,
     "oidc_discovery_url oidc_discovery_ca_pem jwks_url jwks_ca_pem jwt_validation_pubkeys bound_issuer jwt_supported_algs default_role namespace_in_state",
-    "auth-jwt › is stored and read back, and refuses what has no effect",
+    "auth-jwt › is stored and returned, and fields without an effect are refused",
   ],
   [
     /\{auth\/(jwt|oidc)\}\/role/,
@@ -250,20 +250,20 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /oidc\/callback/,
     "state code error",
-    "auth-oidc › is refused with a foreign state, and unless it is configured; the page escapes what it shows",
+    "auth-oidc › is refused with a foreign state, and without configuration; the page escapes its content",
   ],
-  [/oidc\/callback/, "iss", "auth-oidc › is completed by the person, or by the command line client with its nonce"],
+  [/oidc\/callback/, "iss", "auth-oidc › is completed by a browser, or by the command line client with its nonce"],
   [/oidc\/auth_url/, "role redirect_uri", "auth-oidc › sends what OpenID Connect and PKCE require"],
   [/oidc\/auth_url/, "client_nonce", "auth-oidc › is refused without the client's nonce, which prevents login CSRF"],
   [
     /\{auth\/approle\}\/role\/:name$/,
     "local_secret_ids bind_secret_id secret_id_bound_cidrs bound_cidr_list secret_id_num_uses secret_id_ttl token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type policies period",
-    "auth-approle › stores every field, and takes the older names of some",
+    "auth-approle › stores every field, and accepts older names of some",
   ],
   [
     /\{auth\/approle\}\/role\/:name\/(?!(custom-)?secret-id$)/,
     "token_policies bind_secret_id secret_id_bound_cidrs bound_cidr_list secret_id_num_uses secret_id_ttl token_period token_ttl token_max_ttl token_num_uses token_bound_cidrs policies period",
-    "auth-approle › has a path for its field %s, with %j, then %j › token_num_uses",
+    "auth-approle › has a path for its field %s, set to %j, then %j › token_num_uses",
   ],
   [/\{auth\/approle\}\/role/, "role_id", "auth-approle › has a role id that can be set, and is unique in its mount"],
   [
@@ -303,13 +303,13 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /entity\/merge/,
     "conflicting_alias_ids_to_keep force",
-    "identity-lookups › keeps the alias that the request names, of two at one auth method",
+    "identity-lookups › keeps the named one of two aliases at the same auth method",
   ],
   [/entity\/batch-delete/, "entity_ids", "identity-lookups › deletes several entities, and ignores unknown ids"],
   [
     /identity\/group$|identity\/group\/(id|name)\/:/,
     "id name type policies metadata member_entity_ids member_group_ids",
-    "identity-entities › gives its policies to members, also of groups inside it",
+    "identity-entities › adds its policies to members, also of nested groups",
   ],
   [/identity\/group-alias/, "name mount_accessor canonical_id", "identity-entities › has an alias when it is external"],
   [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is created for a caller with the secret, and works in both APIs"],
@@ -334,7 +334,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /acl\/oidc/,
     "AuthMethodName RedirectURI ClientNonce State Code Iss",
-    "acl-oidc › goes to the issuer with PKCE, and returns a token for the code",
+    "acl-oidc › redirects to the issuer with PKCE, and returns a token for the code",
   ],
   [/acl\/token\/onetime/, "OneTimeSecretID", "acl-onetime › is exchanged for the token that created it"],
   [/acl\/token/, "Roles ID", "acl-roles › names them by id or by name, and returns both"],
@@ -348,15 +348,15 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /node\/:id\/drain/,
     "MarkEligible",
-    "nodes-drain › that there is none of cannot be ended: nothing changes, unless the node is to be eligible again",
+    "nodes-drain › that is absent can be cleared, without an effect except MarkEligible",
   ],
-  [/node\/:id\/eligibility/, "NodeID Eligibility", "nodes-api › changes in one line, and is answered with its index"],
   [
-    /agent\/tokens/,
-    "NodePool Name TTL",
-    "agents › is for the default pool, any name and an hour unless it says otherwise",
+    /node\/:id\/eligibility/,
+    "NodeID Eligibility",
+    "nodes-api › changes with one event line, and its index is returned",
   ],
-  [/agent\/join/, "Token PublicKey Name", "agents › holds a node to the name that its token names"],
+  [/agent\/tokens/, "NodePool Name TTL", "agents › defaults to the default pool, any node name and one hour"],
+  [/agent\/join/, "Token PublicKey Name", "agents › requires the node name that the token specifies"],
 ];
 
 /**
@@ -390,7 +390,7 @@ const proofOf = (route: string, field: string): string | null =>
   )?.[2] ?? null;
 
 describe("every field of a body", () => {
-  it("has an effect, or is stored and shown, as a test says that is named here", () => {
+  it("has an effect, or is stored and returned, in a test named here", () => {
     const unproven = routes.flatMap(({ verb, path, body }) => {
       if (body === undefined || JUDGED.test(`${verb} ${path}`)) return [];
       const fields = schemaFields(body).filter(({ schema }) => !isEchoed(schema) && !isInternal(schema));
@@ -401,7 +401,7 @@ describe("every field of a body", () => {
     expect(unproven).toEqual([]);
   });
 
-  it.each(EFFECTS)("has a test that exists, runs and uses it: %s %s", (_routes, fields, proof) => {
+  it.each(EFFECTS)("has an existing test that runs and uses it: %s %s", (_routes, fields, proof) => {
     const [file, title = "", row] = proof.split(" › ");
     const source = codeOf(sources[`./${file}.test.ts`] ?? "");
     expect(source, "every test of the file runs").not.toMatch(/\b(?:it|describe)\.(?:skip|todo|only|runIf)\b/);
@@ -428,17 +428,17 @@ describe("every field of a body", () => {
     ['it.skip("not run", () => {', []],
     ['// it("in a comment", () => {', []],
     ['expect("a text").toBe("a text", "why");', []],
-  ])("has no test in a comment, a skipped test or another call: %j", (source, titles) => {
+  ])("is not covered by a comment, a skipped test or another call: %j", (source, titles) => {
     expect(titlesOf(codeOf(source))).toEqual(titles);
   });
 
-  it("is known, so that others can be told: only those routes take any that judge them themselves", () => {
+  it("is defined in a schema, so that unknown fields are reported, except on routes that check fields themselves", () => {
     const any = routes.filter(({ body }) => body !== undefined && knownFields(body) === null);
     expect(any.map(({ verb, path }) => `${verb} ${path}`).filter((name) => !JUDGED.test(name))).toEqual([]);
   });
 });
 
-describe("a field that nothing reads", () => {
+describe("an unknown field", () => {
   it.each([
     ["POST", "/v1/auth/token/create", { tll: 1 }],
     ["POST", "/v1/auth/token/lookup-self", { tll: 1 }],
@@ -448,7 +448,7 @@ describe("a field that nothing reads", () => {
     ["POST", "/v1/sys/namespaces/unknown-fields", { tll: 1 }],
     ["PATCH", "/v1/sys/sync/config", { tll: 1 }],
     ["POST", "/v1/sys/sync/destinations/in-mem/unknown-fields", { tll: 1 }],
-  ])("is told in the warnings of an answer: %s %s", async (method, path, body) => {
+  ])("is reported in the warnings of a response: %s %s", async (method, path, body) => {
     const answer = await send(method, path, body);
     expect([answer.status, answer.body?.warnings]).toEqual([
       200,
@@ -465,12 +465,12 @@ describe("a field that nothing reads", () => {
     ["/v1/acl/policy/p", { Rules: 'node { policy = "read" }', JobACL: { Jobs: "x" } }, "JobACL.Jobs"],
     ["/v1/namespace/n", { Capabilities: { TaskDrivers: ["x"] } }, "Capabilities.TaskDrivers"],
     ["/v1/acl/token", { Type: "management", SecretID: "mine" }, "SecretID: must not be set"],
-  ])("is refused in areas C and D: %s %j", async (path, body, text) => {
+  ])("is refused by the Nomad API: %s %j", async (path, body, text) => {
     const answer = await put(path, body);
     expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(text)]);
   });
 
-  it("is none that the path says too, nor one that a read has shown", async () => {
+  it("excludes path parameters and fields of returned objects", async () => {
     const named = await put("/v1/sys/policies/acl/repeated", { policy: 'path "a" {}', name: "repeated" });
     expect(named.status, named.text).toBe(204);
     const other = await put("/v1/sys/policies/acl/repeated", { policy: 'path "a" {}', name: "other" });

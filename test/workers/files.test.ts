@@ -31,7 +31,7 @@ describe("a file named after @", () => {
     expect(await read(value, namespace)).toEqual({ ok: true, value: content });
   });
 
-  it("loses its byte order mark only", async () => {
+  it("loses only a byte order mark", async () => {
     await bucket.put("bom", "\uFEFF {}\r\n");
     expect(await read("@bom")).toEqual({ ok: true, value: " {}\r\n" });
   });
@@ -47,7 +47,7 @@ describe("a file named after @", () => {
     });
   });
 
-  it("must be text", async () => {
+  it("must be UTF-8 text", async () => {
     await bucket.put("binary", new Uint8Array([0xff, 0xfe]));
     expect(await read("@binary")).toEqual({
       ok: false,
@@ -64,7 +64,7 @@ describe("a file named after @", () => {
     });
   });
 
-  it("is refused with the bucket and the key where no bucket is bound", async () => {
+  it("returns 400 with bucket and key when no bucket is bound", async () => {
     const { FILES: _, ...without } = env;
     expect(await read("@gcp.json", "team-a/", without)).toEqual({
       ok: false,
@@ -74,7 +74,7 @@ describe("a file named after @", () => {
   });
 });
 
-describe("over HTTP", () => {
+describe("a file over HTTP", () => {
   const DESTINATION = "/v1/sys/sync/destinations/cloud-c-sm/d";
 
   it("gives a destination its credentials", async () => {
@@ -107,7 +107,7 @@ describe("over HTTP", () => {
 
 describe("a path after @", () => {
   it.each(["@", "@/", "@..", "@../gcp.json", "@/../gcp.json", "@keys/../../gcp.json", "@a//b", "@a/", "@./gcp.json"])(
-    "is refused when a segment is none: %s",
+    "is refused for an invalid segment: %s",
     async (value) => {
       expect(await read(value, "team-a/")).toEqual({
         ok: false,
@@ -128,7 +128,7 @@ describe("a path after @", () => {
     },
   );
 
-  it("has at most the bytes of a key, namespace included", async () => {
+  it("is limited to the length of a key, namespace included", async () => {
     await bucket.put(`team-a/${"é".repeat(508)}`, "long");
     expect(await read(`@${"é".repeat(508)}`, "team-a/")).toEqual({ ok: true, value: "long" });
     expect(await read(`@${"é".repeat(509)}`, "team-a/")).toMatchObject({ ok: false, reason: "invalid" });

@@ -52,14 +52,14 @@ async function runAll(commands: readonly string[]): Promise<Answer | null> {
 
 const policiesOf = (answer: Answer | null) => answer?.body?.auth?.policies;
 
-it("the guide of logins by signed tokens leads to a token", async () => {
+it("the guide for logins by signed tokens yields a token", async () => {
   const issuer = await newIssuer("guide");
   const claims = { sub: "job", aud: "https://sallyport.example", repository: "acme/app", ref: "refs/heads/main" };
   const values = { "https://token.actions.githubusercontent.com": issuer.url, $TOKEN: await issuer.sign(claims) };
   expect(policiesOf(await runAll(commandsOf("log-in-with-jwt", values)))).toEqual(["app-readers", "default"]);
 });
 
-it("the guide of logins from Kubernetes leads to a token", async () => {
+it("the guide for logins from Kubernetes yields a token", async () => {
   const cluster = await newCluster("guide", []);
   const values = {
     "@issuer-0.pem": `'${await exportSPKI(cluster.publicKey)}'`,
@@ -68,7 +68,7 @@ it("the guide of logins from Kubernetes leads to a token", async () => {
   expect(policiesOf(await runAll(commandsOf("log-in-from-kubernetes", values)))).toEqual(["app-readers", "default"]);
 });
 
-it("the guide of logins through Cloudflare Access leads to a token, for people and for service tokens", async () => {
+it("the guide for logins through Cloudflare Access yields a token, for people and for service tokens", async () => {
   const issuer = await newIssuer("guide-access");
   const guide = "log-in-through-cloudflare-access";
   const values = {
@@ -93,7 +93,7 @@ it("the guide of logins through Cloudflare Access leads to a token, for people a
   }
 });
 
-it("the guide of logins of people leads to a token, by the command line client and by curl", async () => {
+it("the guide for logins of people yields a token, by the command line client and by curl", async () => {
   const provider = await newProvider("guide", [CLI]);
   const commands = commandsOf("log-in-people-with-oidc", {
     "https://login.example": provider.url,

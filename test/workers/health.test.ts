@@ -33,7 +33,7 @@ const broken = {
   hangs: () => new Promise<never>(() => {}),
 };
 
-describe("a part that does not stop the service", () => {
+describe("a degraded part of the service", () => {
   it.each([
     ["event_log", "fails", EventLog],
     ["event_log", "hangs", EventLog],
@@ -41,7 +41,7 @@ describe("a part that does not stop the service", () => {
     ["cluster_registry", "hangs", ClusterRegistry],
     ["sync_control", "fails", SyncControl],
     ["sync_control", "hangs", SyncControl],
-  ] as const)("is named when it cannot be reached: %s %s", async (part, how, type) => {
+  ] as const)("is named when it is unreachable: %s %s", async (part, how, type) => {
     const down = vi.spyOn(type.prototype, "vitals").mockImplementation(broken[how] as never);
     const { status, body, text } = await health();
     expect([status, body.failing, body.degraded]).toEqual([200, [], [part]]);
@@ -51,21 +51,21 @@ describe("a part that does not stop the service", () => {
     expect((await health()).body).toMatchObject({ parts: WELL, failing: [], degraded: [] });
   });
 
-  it("is D1, whose lists lag or cannot be read", async () => {
+  it("is D1 with lists that lag or cannot be read", async () => {
     await env.LISTINGS.exec("DROP TABLE destinations");
     const { status, body } = await health();
     expect([status, body.degraded, body.parts]).toEqual([200, ["listings"], { ...WELL, listings: "unreachable" }]);
     expect((await get("/v1/agent/health", anyone)).status).toBe(200);
   });
 
-  it("is D1 that does not answer", async () => {
+  it("is D1 without an answer", async () => {
     clearHealthCache();
     const LISTINGS = { prepare: () => ({ all: broken.hangs }) } as unknown as D1Database;
     const { status, text } = await deployment({ LISTINGS })("/v1/sys/health", { token: null });
     expect([status, JSON.parse(text).degraded]).toEqual([200, ["listings"]]);
   });
 
-  it("is an outbox that cannot be emptied for a minute", async () => {
+  it("is an outbox with rows older than a minute", async () => {
     await health();
     const down = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("down"));
     const written = put("/v1/acl/policy/p", { Name: "p", Rules: 'path "a" {}' });
@@ -87,7 +87,7 @@ describe("a service that cannot work", () => {
   const ALL = "?activecode=299&sealedcode=299&uninitcode=299&standbycode=299";
 
   it.each(Object.entries(broken))(
-    "says so when nobody can be let in, whatever code is asked for: AccessControl %s",
+    "reports that for any requested status code when AccessControl %s",
     async (_how, answer) => {
       vi.spyOn(AccessControl.prototype, "status").mockImplementation(answer as never);
       vi.spyOn(AccessControl.prototype, "vitals").mockImplementation(answer as never);
@@ -102,35 +102,32 @@ describe("a service that cannot work", () => {
     },
   );
 
-  it.each(Object.entries(broken))(
-    "answers whoever asks after it, though all of it %s at once",
-    async (_how, answer) => {
-      for (const type of [AccessControl, EventLog, ClusterRegistry, SyncControl])
-        vi.spyOn(type.prototype, "vitals").mockImplementation(answer as never);
-      vi.spyOn(AccessControl.prototype, "status").mockImplementation(answer as never);
-      vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(answer as never);
-      const { status, body } = await health("?counts=true", {});
-      expect([status, body.failing]).toEqual([503, ["access_control"]]);
-      expect(body.degraded).toEqual(["event_log", "cluster_registry", "sync_control"]);
-      expect(body.agents).toBeUndefined();
-      for (const path of ["/v1/sys/seal-status", "/v1/sys/init"]) {
-        const asked = await get(path, anyone);
-        expect([path, asked.status, asked.body.errors]).toEqual([path, 503, ["access_control: unreachable"]]);
-      }
-      expect((await get("/v1/agent/health", anyone)).body.server).toEqual({
-        ok: false,
-        message: "unreachable: access_control, event_log, cluster_registry",
-      });
-    },
-  );
+  it.each(Object.entries(broken))("answers health checks although every object %s", async (_how, answer) => {
+    for (const type of [AccessControl, EventLog, ClusterRegistry, SyncControl])
+      vi.spyOn(type.prototype, "vitals").mockImplementation(answer as never);
+    vi.spyOn(AccessControl.prototype, "status").mockImplementation(answer as never);
+    vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(answer as never);
+    const { status, body } = await health("?counts=true", {});
+    expect([status, body.failing]).toEqual([503, ["access_control"]]);
+    expect(body.degraded).toEqual(["event_log", "cluster_registry", "sync_control"]);
+    expect(body.agents).toBeUndefined();
+    for (const path of ["/v1/sys/seal-status", "/v1/sys/init"]) {
+      const asked = await get(path, anyone);
+      expect([path, asked.status, asked.body.errors]).toEqual([path, 503, ["access_control: unreachable"]]);
+    }
+    expect((await get("/v1/agent/health", anyone)).body.server).toEqual({
+      ok: false,
+      message: "unreachable: access_control, event_log, cluster_registry",
+    });
+  });
 
-  describe("because of its key", () => {
+  describe("with a key problem", () => {
     afterEach(() => deployWithMasterKey(FIRST_KEY));
 
     it.each([
       ["missing", ""],
       ["wrong", key("another")],
-    ])("says that it is %s, and shows neither", async (_what, text) => {
+    ])("reports a %s key without showing it", async (_what, text) => {
       await health();
       await deployWithMasterKey(text);
       const { status, body, text: answer } = await health();
@@ -144,13 +141,13 @@ describe("a service that cannot work", () => {
   });
 });
 
-describe("how much there is of something", () => {
-  it("is nothing where no agent has ever come, and that is no fault", async () => {
+describe("counts in health", () => {
+  it("are absent without agents, which is no fault", async () => {
     const { status, body } = await health("?counts=true", {});
     expect([status, body.degraded, body.agents]).toEqual([200, [], { connected: 0, known: 0 }]);
   });
 
-  it("is told only to who asks and may read agents", async () => {
+  it("are shown on request to tokens with agent:read", async () => {
     const [, socket] = await ScriptedAgent.connected();
     const token = async (rules: string) => (await holderOf(rules)).client_token as string;
     const counts = { agents: { connected: 1, known: 1 }, outbox: { rows: expect.any(Number), oldest_seconds: 0 } };
@@ -173,14 +170,14 @@ describe("how much there is of something", () => {
     );
   });
 
-  it("costs a token with few uses none unless it asks", async () => {
+  it("cost a token with limited uses one use only when it requests them", async () => {
     const { client_token } = await issue({ policies: ["root"], num_uses: 2 });
     for (let n = 0; n < 4; n++) await health("", { token: client_token });
     expect((await get("/v1/auth/token/lookup-self", { token: client_token })).body.data).toMatchObject({ num_uses: 1 });
   });
 });
 
-it("asking again and again looks once a second, and everybody is answered", async () => {
+it("frequent health checks inspect once a second and all get an answer", async () => {
   const status = vi.spyOn(AccessControl.prototype, "status");
   const vitals = vi.spyOn(EventLog.prototype, "vitals");
   clearHealthCache();

@@ -25,7 +25,7 @@ describe("?help=1", () => {
     expect((await get("/v1/sys/none?help=1")).status).toBe(404);
   });
 
-  it("is public for paths of the service, and needs a right in a mount", async () => {
+  it("is public for system paths, and requires a capability in a mount", async () => {
     await policies({ reads: 'path "kv/data/app" { capabilities = ["read"] }' });
     const { client_token: token } = await issue({ policies: ["reads"] });
     expect((await get("/v1/sys/mounts/kv?help=1", { token: null })).status).toBe(200);
@@ -40,8 +40,8 @@ describe("?help=1", () => {
   });
 });
 
-describe("what a web interface reads about its token", () => {
-  it("are its rules, exact ones and globs", async () => {
+describe("the resultant ACL of a web interface", () => {
+  it("contains exact rules and globs", async () => {
     await policies({
       p: 'path "kv/data/a" { capabilities = ["read"] }\npath "kv/metadata/*" { capabilities = ["list"] }',
     });
@@ -56,7 +56,7 @@ describe("what a web interface reads about its token", () => {
     expect((await get("/v1/sys/internal/ui/resultant-acl")).body.data.root).toBe(true);
   });
 
-  it("are the child namespaces in which it has a capability", async () => {
+  it("contains the child namespaces in which the token has a capability", async () => {
     for (const name of ["mine", "theirs"]) await put(`/v1/sys/namespaces/${name}`, {});
     await policies({ p: 'path "mine/kv/data/a" { capabilities = ["read"] }' });
     const { client_token: token } = await issue({ policies: ["p"], no_default_policy: true });

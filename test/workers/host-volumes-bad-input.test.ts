@@ -125,7 +125,7 @@ const rows: readonly Row[] = [
   [named({ plugin_id: "again" }), 400, "Volume.PluginID: is given twice"],
 ];
 
-describe("what is wrong with a volume is said by field and rule, and changes nothing", () => {
+describe("an invalid request is refused by field and rule, without a change", () => {
   it.each(rows)("%j", async (given, status, says) => {
     const answer = await put("/v1/volume/host/create", given === undefined ? {} : { Volume: given });
     expect([answer.status, answer.text]).toEqual([
@@ -144,7 +144,7 @@ describe("what is wrong with a volume is said by field and rule, and changes not
     [{ IdempotencyToken: "x".repeat(257) }, /^IdempotencyToken: /],
     [{ Namespace: {} }, /^Namespace: /],
     [{ volume: {} }, /^Volume: is given twice/],
-  ])("%j beside the volume", async (more, says) => {
+  ])("with %j beside the volume", async (more, says) => {
     const answer = await put("/v1/volume/host/create", { Volume: volume(), ...more });
     expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(says)]);
   });
@@ -156,12 +156,12 @@ describe("what is wrong with a volume is said by field and rule, and changes not
     ["[]", 400, /must be a JSON object/],
     [`{"Volume":${"[".repeat(200)}${"]".repeat(200)}}`, 400, /nested deeper/],
     [JSON.stringify({ Volume: { Name: "x".repeat(1024 * 1024) } }), 413, /larger than 1048576 bytes/],
-  ])("a body such as %.20s", async (body, status, says) => {
+  ])("with a body such as %.20s", async (body, status, says) => {
     const answer = await put("/v1/volume/host/register", body);
     expect([answer.status, answer.text]).toEqual([status, expect.stringMatching(says)]);
   });
 
-  it("of a registration, in the contract's order", async () => {
+  it("of a registration, checked in the documented order", async () => {
     const says = async (more: Record<string, unknown>) => (await register(more)).text;
     const none = await put("/v1/volume/host/register", {});
     expect([none.status, none.text]).toEqual([400, "missing volume definition"]);
@@ -171,7 +171,7 @@ describe("what is wrong with a volume is said by field and rule, and changes not
     expect(await says({ HostPath: "srv" })).toMatch(/^Volume\.HostPath: must be an absolute path/);
   });
 
-  it("of a registered volume's update, which only a registration can be", async () => {
+  it("of a registered volume's update, which requires a registration", async () => {
     const { Volume } = (await register()).body;
     const refused = await put("/v1/volume/host/create", { Volume: { ...Volume, Name: "other" } });
     expect([refused.status, refused.text]).toEqual([

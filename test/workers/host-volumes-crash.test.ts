@@ -66,8 +66,8 @@ async function insist(request: () => Promise<Answer>): Promise<Answer> {
   throw new Error("never answered");
 }
 
-describe("a volume that is created", () => {
-  it.each(part(everywhere("createHostVolume")))("is there once when %s.%s is cut (%s %s)", async (...death) => {
+describe("a created volume", () => {
+  it.each(part(everywhere("createHostVolume")))("exists once after a crash in %s.%s (%s %s)", async (...death) => {
     const happened = die(death as unknown as Death);
     const made = await insist(() => create());
     expect(happened()).toBe(true);
@@ -79,7 +79,7 @@ describe("a volume that is created", () => {
   });
 
   it.each(part(everywhere("createHostVolume")))(
-    "is there or not when %s.%s is cut (%s %s) and nobody asks again",
+    "exists or not after a crash in %s.%s (%s %s) without a repeated request",
     async (...death) => {
       die(death as unknown as Death);
       const made = await attempt(ask());
@@ -89,7 +89,7 @@ describe("a volume that is created", () => {
   );
 
   it.each(part([...both("ClusterRegistry", "operationDone"), ...during("NodeSession", "start")]))(
-    "and fails on its node leaves nothing when %s.%s is cut (%s %s)",
+    "that fails on its node leaves nothing after a crash in %s.%s (%s %s)",
     async (...death) => {
       nodes.behave = () => ({ state: "failed", error: { kind: "plugin", message: "no" } });
       die(death as unknown as Death);
@@ -102,8 +102,8 @@ describe("a volume that is created", () => {
   );
 });
 
-describe("a volume that is updated", () => {
-  it.each(part(everywhere("updateHostVolume")))("has changed once when %s.%s is cut (%s %s)", async (...death) => {
+describe("an updated volume", () => {
+  it.each(part(everywhere("updateHostVolume")))("has changed once after a crash in %s.%s (%s %s)", async (...death) => {
     const { ID } = await make();
     const happened = die(death as unknown as Death);
     const updated = await insist(() => ask({ ID, Name: "renamed" }));
@@ -117,8 +117,8 @@ describe("a volume that is updated", () => {
   });
 });
 
-describe("a volume that is deleted", () => {
-  it.each(part(everywhere("deleteHostVolume")))("is gone when %s.%s is cut (%s %s)", async (...death) => {
+describe("a deleted volume", () => {
+  it.each(part(everywhere("deleteHostVolume")))("is absent after a crash in %s.%s (%s %s)", async (...death) => {
     const { ID } = await make();
     const happened = die(death as unknown as Death);
     const deleted = await insist(() => del(`/v1/volume/host/${ID}`));
@@ -131,7 +131,7 @@ describe("a volume that is deleted", () => {
   });
 
   it.each(both("ClusterRegistry", "deleteHostVolume"))(
-    "while it is used stays when %s.%s is cut (%s %s)",
+    "that is in use stays after a crash in %s.%s (%s %s)",
     async (...death) => {
       const { ID } = await make();
       await run(nodeId(1), ["db"]);
@@ -150,7 +150,7 @@ describe("a volume that is deleted", () => {
   );
 });
 
-it("does everything once although everybody is called twice", async () => {
+it("has every effect once when every delivery is repeated", async () => {
   for (const [name, method] of [
     ["NodeSession", "start"],
     ["ClusterRegistry", "operationDone"],

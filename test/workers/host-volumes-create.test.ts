@@ -18,7 +18,7 @@ const refusal = ({ status, text }: Answer) => [status, text];
 const nothingStored = async () => expect(await listed()).toEqual([]);
 
 describe("creating a host volume", () => {
-  it("has a node make it, and answers it as it is stored", async () => {
+  it("calls a node's plugin, and returns the stored volume", async () => {
     const made = await ask();
     expect(made.status, made.text).toBe(200);
     const { Volume, Index, Warnings } = made.body;
@@ -46,7 +46,7 @@ describe("creating a host volume", () => {
     expect([read.status, read.body, read.headers.get("X-Orch-Index")]).toEqual([200, Volume, String(Index)]);
   });
 
-  it("tells the node everything it needs, and nothing else", async () => {
+  it("sends the node all required parameters and no others", async () => {
     const { ID } = await make({
       Parameters: { mode: "0750" },
       RequestedCapacityMinBytes: 1_000,
@@ -70,7 +70,7 @@ describe("creating a host volume", () => {
     ]);
   });
 
-  it("takes PUT and POST, fields in any case, and snake case with a warning", async () => {
+  it("accepts PUT and POST, fields in any case, and snake case with a warning", async () => {
     const posted = await put("/v1/volume/host/create", {
       volume: { name: "a", plugin_id: "mkdir", capacity_min: 5, RequestedCapabilities: [] },
       policyoverride: false,
@@ -81,16 +81,16 @@ describe("creating a host volume", () => {
     });
   });
 
-  it("takes a minimum without a maximum, which is unset", async () => {
+  it("accepts a minimum without a maximum", async () => {
     expect(await make({ RequestedCapacityMinBytes: 5 })).toMatchObject({ RequestedCapacityMinBytes: 5 });
   });
 
-  it("keeps what the plugin says of size and path", async () => {
+  it("stores the plugin's size and path", async () => {
     nodes.behave = () => ({ state: "done", result: { path: "/data/x", bytes: 4096 } });
     expect(await make()).toMatchObject({ HostPath: "/data/x", CapacityBytes: 4096 });
   });
 
-  it("ignores what is not the caller's to say", async () => {
+  it("ignores fields that the service sets", async () => {
     const ours = { State: "ready", CreateIndex: 7, ModifyIndex: 8, CreateTime: 9, ModifyTime: 10, CapacityBytes: 11 };
     const made = await make({ ...ours, HostPath: "/etc", Allocations: [{}] });
     expect(made).toMatchObject({ State: "pending", CapacityBytes: 0, HostPath: `/volumes/${made.ID}` });
@@ -98,7 +98,7 @@ describe("creating a host volume", () => {
     expect(made).not.toHaveProperty("Allocations");
   });
 
-  it("puts a second one of the same name on another node, and refuses when there is none left", async () => {
+  it("places a second volume of the same name on another node, and refuses when there is none", async () => {
     await addNode(2);
     await addNode(3, { Attributes: { "kernel.name": "linux" } });
     expect([(await make()).NodeID, (await make()).NodeID]).toEqual([nodeId(1), nodeId(2)]);
@@ -109,14 +109,14 @@ describe("creating a host volume", () => {
     expect((await make({ Name: "other" })).NodeID).toBe(nodeId(1));
   });
 
-  it("takes a name for the whole node, whatever the namespace", async () => {
+  it("reserves a name on the whole node for all namespaces", async () => {
     await put("/v1/namespace/prod", {});
     await make();
     expect((await ask({ Namespace: "prod" })).status).toBe(409);
     expect((await ask({ Namespace: "prod", NodeID: nodeId(1) })).text).toBe("volume name already exists on this node");
   });
 
-  it("leaves out a node on which something else holds the name", async () => {
+  it("skips a node with another volume of the name", async () => {
     const stray = { db: { ID: "0199d1f0-0000-7000-8000-000000000000", Name: "db", Path: "/x", ReadOnly: false } };
     await clusterRegistry(env).registerNode(nodeId(1), { HostVolumes: stray });
     expect((await ask()).text).toContain("1 nodes had existing volume");
@@ -135,7 +135,7 @@ describe("creating a host volume", () => {
       true,
       ` (1 of them outside the constraint ${KERNEL} = plan9)`,
     ],
-  ])("leaves out a node that %s, and says so", async (_what, node, wanted, ready, because) => {
+  ])("skips a node that %s, and reports that", async (_what, node, wanted, ready, because) => {
     await addNode(2, { ...node }, ready);
     await make({ Name: "x", NodeID: nodeId(1) });
     const placed = await ask({ Name: "x", ...wanted });
@@ -144,13 +144,13 @@ describe("creating a host volume", () => {
     expect(placed.status).toBe(409);
   });
 
-  it("looks for a node in the pool that is asked for", async () => {
+  it("selects a node in the requested pool", async () => {
     await addNode(2, { NodePool: "gpu" });
     expect(await make({ NodePool: "gpu" })).toMatchObject({ NodeID: nodeId(2), NodePool: "gpu" });
     expect(await make({ Name: "y", NodePool: "all" })).toMatchObject({ NodeID: nodeId(1), NodePool: "default" });
   });
 
-  it("leaves out nodes that are not eligible, and says how many are away", async () => {
+  it("skips ineligible nodes, and reports how many are away", async () => {
     await put(`/v1/node/${nodeId(1)}/eligibility`, { Eligibility: "ineligible" });
     expect((await ask()).text).toMatch(/1 nodes were infeasible \(1 of them not ready or not eligible\)$/);
     expect(refusal(await ask({ NodeID: nodeId(1) }))).toEqual([
@@ -159,7 +159,7 @@ describe("creating a host volume", () => {
     ]);
   });
 
-  it("goes through nodes a page at a time, and counts them exactly", async () => {
+  it("reads nodes page by page and counts them exactly", async () => {
     const registry = clusterRegistry(env);
     const others = Array.from(
       { length: 230 },
@@ -179,7 +179,7 @@ describe("creating a host volume", () => {
     expect((await make()).NodeID).toBe(last);
   });
 
-  it("never puts two of a name on one node, however many are asked for at once", async () => {
+  it("never places two volumes of a name on one node under concurrent requests", async () => {
     for (const number of [2, 3]) await addNode(number);
     const answers = await Promise.all(Array.from({ length: 6 }, () => ask()));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 409, 409, 409]);
@@ -187,14 +187,14 @@ describe("creating a host volume", () => {
     expect(placed.sort()).toEqual([nodeId(1), nodeId(2), nodeId(3)]);
   });
 
-  it("answers at once when the node is not there, and stores nothing", async () => {
+  it("fails at once for a missing node, and stores nothing", async () => {
     await lose(nodeId(1));
     expect(refusal(await ask({ NodeID: nodeId(1) }))).toEqual([503, `node ${nodeId(1)} is disconnected`]);
     expect(nodes.sent).toEqual([]);
     await nothingStored();
   });
 
-  it("leaves nothing when the agent turns out to be away", async () => {
+  it("leaves nothing when the agent is away", async () => {
     nodes.behave = () => ({ ok: false, reason: "unavailable", message: "the agent is not connected" });
     expect(refusal(await ask())).toEqual([503, "the agent is not connected"]);
     await nothingStored();
@@ -216,7 +216,7 @@ describe("creating a host volume", () => {
     ["busy", 503],
     ["plugin", 502],
     ["internal", 502],
-  ])("answers what the node says when it fails as %s (%i), and leaves nothing", async (kind, status) => {
+  ])("returns the node's failure %s (%i), and leaves nothing", async (kind, status) => {
     nodes.behave = () => ({ state: "failed", error: { kind: kind as "plugin", message: "the plugin said no" } });
     expect(refusal(await ask())).toEqual([status, "the plugin said no"]);
     await nothingStored();
@@ -225,7 +225,7 @@ describe("creating a host volume", () => {
     expect((await make()).NodeID).toBe(nodeId(1));
   });
 
-  it("does not take a result that says nothing", async () => {
+  it("does not accept an empty result", async () => {
     nodes.behave = () => ({ state: "done", result: {} });
     expect((await ask()).status).toBe(502);
     await nothingStored();

@@ -18,7 +18,7 @@ const told = async () =>
   (await eventsOf("HostVolume")).map(({ Type, Payload }) => [Type, Payload.Volume.Name, Payload.Volume.State]);
 
 describe("the state of a volume", () => {
-  it("is ready once its node shows it, unavailable while it does not or is away, and ready again", async () => {
+  it("is ready while its node reports it, and unavailable otherwise or while the node is away", async () => {
     const { ID } = await make();
     expect(await stateOf(ID)).toBe("pending");
     await nodes.report(nodeId(1));
@@ -41,7 +41,7 @@ describe("the state of a volume", () => {
     ]);
   });
 
-  it("is told in the line of its node, under one index", async () => {
+  it("changes in the event line of its node, under one index", async () => {
     const { ID } = await make();
     await nodes.report(nodeId(1));
     const events = await eventsOf("*");
@@ -51,14 +51,14 @@ describe("the state of a volume", () => {
     expect((await get(`/v1/volume/host/${ID}`)).body.ModifyIndex).toBe(ready.Index);
   });
 
-  it("goes by the volume's id, not by its name", async () => {
+  it("follows the volume's id, not its name", async () => {
     const { ID } = await make();
     const ghost = { db: { ID: "0199d1f0-0000-7000-8000-000000000000", Name: "db", Path: "/x", ReadOnly: false } };
     await clusterRegistry(env).registerNode(nodeId(1), { HostVolumes: ghost });
     expect(await stateOf(ID)).toBe("pending");
   });
 
-  it("is ready at once when the node has shown the volume before it has told that it is made", async () => {
+  it("is ready at once when the node reports the volume before the result", async () => {
     nodes.behave = () => "hold";
     const asked = ask();
     while (nodes.holding === 0) await scheduler.wait(10);
@@ -69,7 +69,7 @@ describe("the state of a volume", () => {
     expect((await asked).body.Volume.State).toBe("ready");
   });
 
-  it("stays ready through a change of what the node shows of others, without a line", async () => {
+  it("stays ready without an event when the node's other volumes change", async () => {
     const { ID } = await make();
     await nodes.report(nodeId(1));
     const before = (await get(`/v1/volume/host/${ID}`)).body.ModifyIndex;
@@ -84,8 +84,8 @@ describe("the state of a volume", () => {
   });
 });
 
-describe("a node that is purged", () => {
-  it("takes its volumes along, each with an event, and what was asked of it fails", async () => {
+describe("a purged node", () => {
+  it("removes its volumes, each with an event, and fails their operations", async () => {
     const { ID } = await make();
     nodes.behave = () => "hold";
     const asked = ask({ Name: "two" });
@@ -102,7 +102,7 @@ describe("a node that is purged", () => {
   });
 });
 
-it("reports a node's unknown volumes to it, and does not touch them", async () => {
+it("reports a node's unknown volumes to it, and leaves them unchanged", async () => {
   const { ID } = await make();
   await addNode(2);
   const ghost = "0199d1f0-0000-7000-8000-000000000000";
@@ -113,7 +113,7 @@ it("reports a node's unknown volumes to it, and does not touch them", async () =
 });
 
 describe("events", () => {
-  it("tell of each change in one line, with keys to filter by, and without allocations", async () => {
+  it("have one line per change, with filter keys and without allocations", async () => {
     const made = await make({ Parameters: { mode: "0700" } });
     await run(nodeId(1), []);
     const updated = (await ask({ ID: made.ID, Name: "renamed" })).body;
@@ -152,7 +152,7 @@ describe("a volume in use", () => {
     return [status, text];
   };
 
-  it("is neither deleted nor updated, and the error names who uses it", async () => {
+  it("cannot be deleted or updated, and the error names its users", async () => {
     const { ID } = await make();
     await run(nodeId(1), ["db"]);
     expect(await deletion(ID)).toEqual([409, `volume ${ID} in use by allocations: [a1]`]);
@@ -165,7 +165,7 @@ describe("a volume in use", () => {
     expect((await deletion(ID))[0]).toBe(200);
   });
 
-  it("is not deleted by force either, not even without its node", async () => {
+  it("cannot be deleted by force either, also without its node", async () => {
     const { ID } = await make();
     await run(nodeId(1), ["db"]);
     expect((await del(`/v1/volume/host/${ID}?force=true`)).status).toBe(409);
@@ -189,7 +189,7 @@ describe("a volume in use", () => {
     ["its name and is out of sight", nodeId(1), ["db"], { status: "unknown" }, true],
     ["its name for each allocation", nodeId(1), [{ Source: "db", PerAlloc: true }], {}, false],
     ["another version's needs, which nobody knows", nodeId(1), [], { version: 0 }, true],
-  ])("by a group that asks for %s: %j", async (_what, node, sources, options, used) => {
+  ])("by a group that requests %s: %j", async (_what, node, sources, options, used) => {
     await put("/v1/namespace/prod", {});
     const { ID } = await make();
     await run(node, sources, options);
@@ -202,20 +202,20 @@ describe("a volume in use", () => {
     }
   });
 
-  it("by one allocation of a group that has a volume for each", async () => {
+  it("by one allocation of a group with one volume each", async () => {
     const { ID } = await make({ Name: "db[2]" });
     await run(nodeId(1), [{ Source: "db", PerAlloc: true }], { name: "web.g[1]", alloc: "a0" });
     await run(nodeId(1), [{ Source: "db", PerAlloc: true }], { name: "web.g[2]" });
     expect(await deletion(ID)).toEqual([409, `volume ${ID} in use by allocations: [a1]`]);
   });
 
-  it("names a few of many", async () => {
+  it("names only some of many users", async () => {
     const { ID } = await make();
     for (let at = 0; at < 25; at++) await run(nodeId(1), ["db"], { alloc: `b${String(at).padStart(2, "0")}` });
     expect((await del(`/v1/volume/host/${ID}`)).text).toMatch(/\[b00 b01 .* b19 and 5 more\]$/);
   });
 
-  it("since its deletion was sent is kept, unavailable, until it is no longer used", async () => {
+  it("since its deletion was sent is kept as unavailable until it is unused", async () => {
     const { ID } = await make();
     await nodes.report(nodeId(1));
     nodes.behave = () => "hold";
@@ -231,7 +231,7 @@ describe("a volume in use", () => {
     expect((await deletion(ID))[0]).toBe(200);
   });
 
-  it("since its deletion was asked for is not even sent", async () => {
+  it("since its deletion was requested is not sent", async () => {
     const { ID } = await make();
     const { usersOf } = VolumeUsage.prototype;
     let calls = 0;

@@ -16,7 +16,7 @@ const names = (answer: Answer): string[] => answer.body.map(({ Name }: { Name: s
 const list = (query = "", options?: Parameters<typeof get>[1]) => get(`/v1/volumes?type=host${query}`, options);
 
 describe("the list of volumes", () => {
-  it("needs a type", async () => {
+  it("requires a type", async () => {
     expect([(await get("/v1/volumes")).status, (await get("/v1/volumes")).text]).toEqual([
       400,
       "type: is required: csi or host",
@@ -26,7 +26,7 @@ describe("the list of volumes", () => {
     expect([upstream.status, upstream.body]).toEqual([200, []]);
   });
 
-  it("shows of each volume what the contract names, and the index of the table", async () => {
+  it("has the documented fields of each volume and the index of the table", async () => {
     expect((await list()).headers.get("X-Orch-Index")).toBe("1");
     const made = await make({ Parameters: { mode: "0700" } });
     const answer = await list();
@@ -43,7 +43,7 @@ describe("the list of volumes", () => {
     expect([empty.body, empty.headers.get("X-Orch-Index")]).toEqual([[], String(body.Index)]);
   });
 
-  it("does not show a volume before it is made", async () => {
+  it("excludes a volume until it is created", async () => {
     nodes.behave = () => "hold";
     const asked = ask();
     while (nodes.holding === 0) await scheduler.wait(10);
@@ -53,7 +53,7 @@ describe("the list of volumes", () => {
     expect(await listed()).toHaveLength(1);
   });
 
-  describe("of several", () => {
+  describe("of several volumes", () => {
     const ids: Record<string, string> = {};
 
     beforeEach(async () => {
@@ -100,19 +100,22 @@ describe("the list of volumes", () => {
       else expect(names(answer)).toEqual(found[0] === "all" ? ["alpha", "beta", "by-hand", "delta", "gamma"] : found);
     });
 
-    it.each(["xyz", "abc", "z"])("refuses plugin_id=%s, which is neither a plugin nor bytes", async (plugin) => {
-      const answer = await list(`&plugin_id=${plugin}`);
-      expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/^plugin_id: .*even number/)]);
-    });
+    it.each(["xyz", "abc", "z"])(
+      "refuses plugin_id=%s, which is neither a plugin nor a byte prefix",
+      async (plugin) => {
+        const answer = await list(`&plugin_id=${plugin}`);
+        expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/^plugin_id: .*even number/)]);
+      },
+    );
 
-    it("compares words as they are for those who speak upstream's language", async () => {
+    it("compares plugin ids as texts in the upstream dialect", async () => {
       const upstream = { headers: { "X-Nomad-Token": "root" }, token: null };
       expect(names(await list("&plugin_id=mkd", upstream))).toEqual([]);
       expect(names(await list("&node_id=0", upstream))).toEqual([]);
       expect(names(await list(`&node_id=${nodeId(1)}`, upstream))).toEqual(["alpha", "by-hand"]);
     });
 
-    it("pages by namespace and id, both ways", async () => {
+    it("is paged by namespace and id, in both directions", async () => {
       const seen: string[] = [];
       let token = "";
       for (let pages = 0; pages < 10; pages++) {
@@ -135,14 +138,14 @@ describe("the list of volumes", () => {
       expect((await list("&namespace=*&next_token=zzz")).body).toEqual([]);
     });
 
-    it("refuses what is no filter", async () => {
+    it("refuses an invalid filter", async () => {
       for (const filter of ["NotValid", "Nope == 1", "Name =="])
         expect((await list(`&filter=${encodeURIComponent(filter)}`)).status).toBe(400);
     });
   });
 });
 
-describe("rights", () => {
+describe("access", () => {
   const namespace = (capabilities: string[], name = "default") =>
     `namespace "${name}" { capabilities = ${JSON.stringify(capabilities)} }\n`;
   const holder = async (rules: string) => ({ token: (await holderOf(rules)).client_token as string });
@@ -159,7 +162,7 @@ describe("rights", () => {
     ["overriding", namespace(["host-volume-create", "policy-override"]), ["create", "read", "override"]],
     ["upstream's word for it", namespace(["host-volume-create", "sentinel-override"]), ["create", "read", "override"]],
     ["another namespace", namespace(["host-volume-write"], "prod"), []],
-  ])("whose holder has %s", async (_what, rules, allowed) => {
+  ])("of a token with %s", async (_what, rules, allowed) => {
     const { ID } = await make();
     await addNode(2);
     const as = await holder(rules);
@@ -184,7 +187,7 @@ describe("rights", () => {
     ]);
   });
 
-  it("shows with namespace=* only what may be read", async () => {
+  it("with namespace=* returns only readable volumes", async () => {
     await put("/v1/namespace/prod", {});
     await make({ Name: "a" });
     const secret = await make({ Name: "b", Namespace: "prod" });
@@ -196,7 +199,7 @@ describe("rights", () => {
     expect((await get(`/v1/volume/host/${secret.ID}`, as)).status).toBe(404);
   });
 
-  it("asks for the right to override also of who registers", async () => {
+  it("requires the override capability also for a registration", async () => {
     const body = { Volume: volume({ NodeID: nodeId(1), HostPath: "/srv/o", PluginID: "" }), PolicyOverride: true };
     const as = async (...rights: string[]) =>
       (await put("/v1/volume/host/register", body, await holder(namespace(rights)))).status;
@@ -212,8 +215,8 @@ describe("rights", () => {
   });
 });
 
-describe("waiting for a change", () => {
-  it("of one volume, until it is changed", async () => {
+describe("a blocking query", () => {
+  it("of one volume returns when it changes", async () => {
     const { ID, ModifyIndex } = await make();
     const waiting = get(`/v1/volume/host/${ID}?index=${ModifyIndex}&wait=10s`);
     await scheduler.wait(50);
@@ -226,14 +229,14 @@ describe("waiting for a change", () => {
     ]);
   });
 
-  it("of one volume, until it is gone", async () => {
+  it("of one volume returns when it is deleted", async () => {
     const { ID, ModifyIndex } = await make();
     const waiting = get(`/v1/volume/host/${ID}?index=${ModifyIndex}&wait=300ms`);
     await del(`/v1/volume/host/${ID}`);
     expect((await waiting).status).toBe(404);
   });
 
-  it("of the list, until any volume changes", async () => {
+  it("of the list returns when any volume changes", async () => {
     await make();
     const before = (await list()).headers.get("X-Orch-Index");
     const waiting = list(`&index=${before}&wait=10s`);
@@ -241,7 +244,7 @@ describe("waiting for a change", () => {
     expect((await waiting).body).toHaveLength(2);
   });
 
-  it("ends with what there is when the time is up", async () => {
+  it("returns the current data after the wait", async () => {
     const { ID, ModifyIndex } = await make();
     const answer = await get(`/v1/volume/host/${ID}?index=${ModifyIndex}&wait=50ms`);
     expect([answer.status, answer.body.ID]).toEqual([200, ID]);
@@ -249,7 +252,7 @@ describe("waiting for a change", () => {
 });
 
 describe("a read of one volume", () => {
-  it("shows the allocations that use it, and no others", async () => {
+  it("returns the allocations that use it, and no others", async () => {
     const { ID } = await make();
     await run(nodeId(1), ["db"]);
     await run(nodeId(1), ["other"], { alloc: "a2", namespace: "default" }).catch(() => undefined);
@@ -263,7 +266,7 @@ describe("a read of one volume", () => {
     expect((await get(`/v1/volume/host/${ID}`)).body).not.toHaveProperty("Allocations");
   });
 
-  it("takes an id in any case, and says plainly when there is none", async () => {
+  it("accepts an id in any case, and returns 404 for an unknown one", async () => {
     const { ID } = await make();
     expect((await get(`/v1/volume/host/${ID.toUpperCase()}`)).body.ID).toBe(ID);
     for (const id of ["nothing", nodeId(1)]) {
@@ -273,7 +276,7 @@ describe("a read of one volume", () => {
   });
 });
 
-it("reads no more rows for a page when there are many volumes", async () => {
+it("reads a constant number of rows per page for any number of volumes", async () => {
   const { runInDurableObject } = await import("cloudflare:test");
   await make();
   const rowsRead = () =>

@@ -48,7 +48,7 @@ const work: Readonly<Record<string, (sql: SqlStorage) => unknown>> = {
 };
 
 describe("with many volumes and allocations", () => {
-  it("everything costs the same with 1 000 as with 100 000", async () => {
+  it("every operation costs the same with 1 000 as with 100 000", async () => {
     const costs = async () => {
       const measured: Record<string, number> = {};
       for (const [name, run] of Object.entries(work)) measured[name] = (await counted(run)).rows;
@@ -64,7 +64,7 @@ describe("with many volumes and allocations", () => {
   }, 120_000);
 });
 
-it("the first of many nodes that will do is found without a look at the others", async () => {
+it("the first suitable of many nodes is selected without reading the others", async () => {
   for (let number = 1; number <= 5; number++) await addNode(number);
   const { rows } = await counted((sql) => new NodeView(sql).placeable("all", "", 200).next());
   expect(rows).toBeLessThanOrEqual(2);

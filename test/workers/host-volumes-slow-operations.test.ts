@@ -58,12 +58,12 @@ const kill = async () => {
   await died.catch(() => undefined);
 };
 
-describe("an operation that does not end in time", () => {
+describe("an operation that exceeds the request time", () => {
   beforeEach(() => {
     nodes.behave = () => "hold";
   });
 
-  it("is answered with 504 and its id, and still makes the volume when it ends", async () => {
+  it("returns 504 with its id, and still creates the volume when it completes", async () => {
     const asked = ask();
     await holding();
     const [operation] = await running();
@@ -79,7 +79,7 @@ describe("an operation that does not end in time", () => {
     expect(await eventsOf("HostVolume")).toHaveLength(1);
   });
 
-  it("is waited for again by the same request, which makes no second volume", async () => {
+  it("is awaited by a repetition of the request, which creates no second volume", async () => {
     const asked = ask();
     await holding();
     letTimePass();
@@ -91,7 +91,7 @@ describe("an operation that does not end in time", () => {
     expect(await listed()).toHaveLength(1);
   });
 
-  it("is not waited for by another request, nor by the same one of another caller", async () => {
+  it("is not awaited by another request, nor by the same one of another caller", async () => {
     const asked = ask();
     await holding();
     letTimePass();
@@ -102,7 +102,7 @@ describe("an operation that does not end in time", () => {
     expect(await listed()).toHaveLength(2);
   });
 
-  it("keeps others from changing the volume, and says so", async () => {
+  it("blocks other changes of the volume with an error", async () => {
     nodes.behave = () => "work";
     const { ID } = await make();
     nodes.behave = () => "hold";
@@ -121,7 +121,7 @@ describe("an operation that does not end in time", () => {
     expect((await get(`/v1/volume/host/${ID}`)).body.Name).toBe("renamed");
   });
 
-  it("ends with the volume when that is deleted by force, because its node is gone", async () => {
+  it("is dropped with the volume by a forced deletion when the node is lost", async () => {
     nodes.behave = () => "work";
     const { ID } = await make();
     nodes.behave = () => "hold";
@@ -142,7 +142,7 @@ describe("an operation that does not end in time", () => {
 });
 
 describe("a result", () => {
-  it("that comes twice counts once", async () => {
+  it("that is repeated counts once", async () => {
     const { ID } = await make();
     const [{ operation } = { operation: { id: "" } }] = nodes.sent;
     const before = (await get(`/v1/volume/host/${ID}`)).body;
@@ -152,7 +152,7 @@ describe("a result", () => {
     expect(await eventsOf("HostVolume")).toHaveLength(1);
   });
 
-  it("is taken from no other node, and of no operation that there is not", async () => {
+  it("is not accepted from another node, nor for an unknown operation", async () => {
     nodes.behave = () => "hold";
     const asked = ask();
     await holding();
@@ -165,7 +165,7 @@ describe("a result", () => {
     expect((await asked).body.Volume.HostPath).not.toBe("/etc");
   });
 
-  it("that is unknown leaves the volume reserved until it is known", async () => {
+  it("that is unknown keeps the volume reserved until it is known", async () => {
     nodes.behave = () => ({ state: "unknown", error: { kind: "timeout", message: "who knows" } });
     const asked = ask();
     await vi.waitFor(() => expect(nodes.sent).toHaveLength(1));
@@ -178,7 +178,7 @@ describe("a result", () => {
     expect((await asked).body.Volume.NodeID).toBe(nodeId(1));
   });
 
-  it("that is lost and told again after a while is not missed", async () => {
+  it("that is lost and repeated later is processed", async () => {
     nodes.behave = () => "lose-answer";
     const asked = ask();
     await vi.waitFor(() => expect(nodes.sent).toHaveLength(1));
@@ -189,8 +189,8 @@ describe("a result", () => {
   });
 });
 
-describe("a request that comes again", () => {
-  it("to delete waits for the deletion that runs", async () => {
+describe("a repeated request", () => {
+  it("to delete waits for the running deletion", async () => {
     const { ID } = await make();
     nodes.behave = () => "hold";
     const first = del(`/v1/volume/host/${ID}`);
@@ -201,7 +201,7 @@ describe("a request that comes again", () => {
     expect(nodes.sent).toHaveLength(2);
   });
 
-  it("to update waits for the update that runs, and another update for its turn", async () => {
+  it("to update waits for the running update, and another update for its turn", async () => {
     const { ID } = await make();
     nodes.behave = () => "hold";
     const first = ask({ ID, Name: "one" });
@@ -219,7 +219,7 @@ describe("a request that comes again", () => {
     ]);
   });
 
-  it("while the first request is still open is a second request: two volumes on two nodes", async () => {
+  it("during the first one is a second request: two volumes on two nodes", async () => {
     nodes.behave = () => "hold";
     const asked = [ask(), ask()];
     await holding(2);
@@ -228,7 +228,7 @@ describe("a request that comes again", () => {
     expect(made.sort()).toEqual([nodeId(1), nodeId(2)]);
   });
 
-  it("with a token of its own is the same request for as long as it is remembered", async () => {
+  it("with a client token is the same request while the token is stored", async () => {
     const create = (IdempotencyToken: string) =>
       put("/v1/volume/host/create", { IdempotencyToken, Volume: { Name: "db", PluginID: "mkdir" } });
     const [a, b] = await Promise.all([create("t1"), create("t1")]);
@@ -240,7 +240,7 @@ describe("a request that comes again", () => {
 });
 
 describe("operations of two volumes", () => {
-  it("run beside each other, on one node and on two", async () => {
+  it("run concurrently, on one node and on two", async () => {
     nodes.behave = ({ params }) => (params["name"] === "slow" ? "hold" : "work");
     const slow = ask({ Name: "slow" });
     await holding();
@@ -251,8 +251,8 @@ describe("operations of two volumes", () => {
   });
 });
 
-describe("what dies meanwhile", () => {
-  it("the registry, while a request waits: the request still gets its answer", async () => {
+describe("a crash during a request", () => {
+  it("of the registry: the request is still answered", async () => {
     nodes.behave = () => "hold";
     const asked = ask();
     await holding();
@@ -262,7 +262,7 @@ describe("what dies meanwhile", () => {
     expect(await listed()).toHaveLength(1);
   });
 
-  it("the stream: the answer comes without an index, and the line later", async () => {
+  it("of the event log: the response has no index, and the event follows", async () => {
     const append = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("the log is down"));
     const made = await ask();
     expect([made.status, made.body.Index, made.body.Volume.ModifyIndex]).toEqual([200, 0, 0]);
@@ -274,7 +274,7 @@ describe("what dies meanwhile", () => {
   });
 });
 
-it("forgets an operation an hour after its end", async () => {
+it("deletes an operation an hour after its end", async () => {
   await make();
   const count = () =>
     runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>

@@ -64,8 +64,8 @@ const everyoneGivesUp = () => {
   passed += 100_000;
 };
 
-describe("a request whose outcome the node does not know", () => {
-  it("has its node asked at once when it comes again, and is answered by that", async () => {
+describe("a request whose outcome is unknown to the node", () => {
+  it("queries the node at once when it is repeated, and returns that result", async () => {
     const first = create();
     const asked = await isUnknown(1);
     const again = create();
@@ -75,7 +75,7 @@ describe("a request whose outcome the node does not know", () => {
     expect([(await first).status, (await again).status]).toEqual([200, 200]);
   });
 
-  it("is answered with what the node has last said, when that is too late", async () => {
+  it("returns the node's last message when that takes too long", async () => {
     const first = create();
     const { op } = await isUnknown(1);
     const again = create();
@@ -88,7 +88,7 @@ describe("a request whose outcome the node does not know", () => {
       ]);
   });
 
-  it("does not end because its node is away when it comes again", async () => {
+  it("does not fail because its node is away when it is repeated", async () => {
     const first = create();
     const { op } = await isUnknown(1);
     socket.close();
@@ -105,7 +105,7 @@ describe("a request whose outcome the node does not know", () => {
     expect([(await first).status, (await again).status]).toEqual([200, 200]);
   });
 
-  it("to delete does not end because the volume is in use by now", async () => {
+  it("to delete does not fail because the volume is in use meanwhile", async () => {
     const ID = await made();
     const remove = () => del(`/v1/volume/host/${ID}`);
     const first = remove();
@@ -124,7 +124,7 @@ describe("a request whose outcome the node does not know", () => {
   });
 });
 
-describe("an outcome that stays unknown for 30 days", () => {
+describe("an outcome that is unknown for 30 days", () => {
   /** Time passes until the session gives up, and its word has reached the registry. */
   async function isGivenUp() {
     passed += 31 * DAY_MS;
@@ -137,7 +137,7 @@ describe("an outcome that stays unknown for 30 days", () => {
     expect([status, text]).toEqual([504, givenUp]);
   };
 
-  it("of a creation frees the name, so that it can be made again", async () => {
+  it("of a creation frees the name for another creation", async () => {
     const first = create();
     await isUnknown(1);
     await isGivenUp();
@@ -147,7 +147,7 @@ describe("an outcome that stays unknown for 30 days", () => {
     expect(await made()).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it("of a change leaves the volume as it was, so that it can be changed", async () => {
+  it("of an update keeps the volume unchanged and updatable", async () => {
     const ID = await made();
     const first = create({ ID, Name: "renamed", NodeID: agent.node });
     await isUnknown(2);
@@ -162,7 +162,7 @@ describe("an outcome that stays unknown for 30 days", () => {
     expect((await again).body.Volume.Name).toBe("renamed");
   });
 
-  it("of a deletion leaves the volume, so that it can be deleted, by force when its node is gone", async () => {
+  it("of a deletion keeps the volume deletable, by force without its node", async () => {
     const ID = await made();
     const first = del(`/v1/volume/host/${ID}`);
     await isUnknown(2);
@@ -175,8 +175,8 @@ describe("an outcome that stays unknown for 30 days", () => {
   });
 });
 
-describe("a deletion by force", () => {
-  it("gives up a creation whose outcome is not known: the node forgets it, and its name is free", async () => {
+describe("a forced deletion", () => {
+  it("drops a creation of unknown outcome: the node forgets it, and its name is free", async () => {
     const first = create();
     const { op, params } = await isUnknown(1);
     const { id } = params as { id: string };
@@ -196,7 +196,7 @@ describe("a deletion by force", () => {
     expect((await again).body.Volume).toMatchObject({ Name: "db", HostPath: "/w" });
   });
 
-  it("whose own outcome is not known is given up by the next, without the node", async () => {
+  it("of unknown outcome is completed by the next one, without the node", async () => {
     const id = await made();
     const remove = (force: boolean) => del(`/v1/volume/host/${id}?force=${force}`);
     const first = remove(false);
@@ -210,7 +210,7 @@ describe("a deletion by force", () => {
     expect(await socket.seen("req", 3)).toHaveLength(3);
   });
 
-  it("is never over those who use the volume, and waits for what may yet be known", async () => {
+  it("is refused while the volume is in use, and waits for outcomes that may still arrive", async () => {
     const id = await made();
     const first = del(`/v1/volume/host/${id}`);
     const [, { op } = { op: "" }] = await socket.seen("req", 2);

@@ -17,7 +17,7 @@ const refusal = ({ status, text }: Answer) => [status, text];
 const nothingStored = async () => expect(await listed()).toEqual([]);
 
 describe("updating a host volume", () => {
-  it("changes what may change and keeps the rest", async () => {
+  it("changes mutable fields and keeps the rest", async () => {
     const made = await make({
       Constraints: [{ LTarget: KERNEL, Operand: "=", RTarget: "linux" }],
       RequestedCapabilities: [{ AccessMode: "single-node-multi-writer", AttachmentMode: "file-system" }],
@@ -36,7 +36,7 @@ describe("updating a host volume", () => {
     expect(nodes.sent.map(({ operation }) => operation.gen)).toEqual([1, 2]);
   });
 
-  it("takes back what a read has shown, unchanged", async () => {
+  it("accepts a returned volume unchanged", async () => {
     const made = await make({ Parameters: { mode: "0700" } });
     await nodes.report(nodeId(1));
     const shown = (await get(`/v1/volume/host/${made.ID}`)).body;
@@ -49,7 +49,7 @@ describe("updating a host volume", () => {
     });
   });
 
-  it("frees the old name and holds the new one", async () => {
+  it("frees the old name and reserves the new one", async () => {
     const first = await make();
     await make({ Name: "two" });
     expect(refusal(await ask({ ID: first.ID, Name: "two" }))).toEqual([409, "volume name already exists on this node"]);
@@ -58,7 +58,7 @@ describe("updating a host volume", () => {
     expect((await ask({ Name: "three" })).status).toBe(409);
   });
 
-  it("leaves a volume as it was when the node cannot change it", async () => {
+  it("leaves a volume unchanged when the node cannot update it", async () => {
     const made = await make();
     nodes.behave = () => ({ state: "failed", error: { kind: "plugin", message: "no" } });
     expect(refusal(await ask({ ID: made.ID, Name: "renamed" }))).toEqual([502, "no"]);
@@ -76,7 +76,7 @@ describe("updating a host volume", () => {
       { RequestedCapacityMaxBytes: 10 },
       "capacity_max (10) cannot be less than existing provisioned capacity (4096)",
     ],
-  ])("refuses another %s", async (_what, change, said) => {
+  ])("refuses to change %s", async (_what, change, said) => {
     nodes.behave = () => ({ state: "done", result: { path: "/data/x", bytes: 4096 } });
     const { ID } = await make();
     expect(refusal(await ask({ ID, ...change }))).toEqual([
@@ -86,14 +86,14 @@ describe("updating a host volume", () => {
     expect(nodes.sent).toHaveLength(1);
   });
 
-  it("says all that is wrong at once", async () => {
+  it("reports all errors at once", async () => {
     const { ID } = await make();
     expect((await ask({ ID, NodeID: nodeId(2), NodePool: "gpu" })).text).toBe(
       `validating volume "${ID}" update failed: 2 errors occurred:\n\t* node ID cannot be updated\n\t* node pool cannot be updated\n\n`,
     );
   });
 
-  it("refuses an id that is not there, or is in another namespace", async () => {
+  it("refuses an unknown id, or one in another namespace", async () => {
     const { ID } = await make();
     await put("/v1/namespace/prod", {});
     const unknown = "0199d1f0-0000-7000-8000-000000000000";
@@ -104,7 +104,7 @@ describe("updating a host volume", () => {
     expect((await ask({ ID, Namespace: "prod" })).status).toBe(404);
   });
 
-  it("answers at once when the node is away", async () => {
+  it("fails at once when the node is away", async () => {
     const { ID } = await make();
     await lose(nodeId(1));
     expect(refusal(await ask({ ID }))).toEqual([503, `node ${nodeId(1)} is disconnected`]);
@@ -112,7 +112,7 @@ describe("updating a host volume", () => {
 });
 
 describe("registering a host volume", () => {
-  it("takes what is on a node as it is told, without a plugin", async () => {
+  it("stores a volume as described, without calling a plugin", async () => {
     const made = await register({ CapacityBytes: 77, Constraints: [] });
     expect(made.status, made.text).toBe(200);
     expect(made.body.Volume).toMatchObject({
@@ -123,7 +123,7 @@ describe("registering a host volume", () => {
     ]);
   });
 
-  it("changes one that is registered", async () => {
+  it("updates a registered volume", async () => {
     const { ID } = (await register()).body.Volume;
     const moved = await register({ ID, HostPath: "/srv/new", CapacityBytes: 5 });
     expect(moved.body.Volume).toMatchObject({ ID, HostPath: "/srv/new", CapacityBytes: 5 });
@@ -149,14 +149,14 @@ describe("registering a host volume", () => {
     await nothingStored();
   });
 
-  it("refuses a name that the node has", async () => {
+  it("refuses a name in use on the node", async () => {
     await make();
     expect(refusal(await register())).toEqual([409, "volume name already exists on this node"]);
   });
 });
 
 describe("deleting a host volume", () => {
-  it.each(["", "/delete"])("removes it from its node and from everywhere (%s)", async (tail) => {
+  it.each(["", "/delete"])("removes it from its node and from all lists (%s)", async (tail) => {
     const { ID, ModifyIndex } = await make();
     const deleted = await del(`/v1/volume/host/${ID}${tail}`);
     expect([deleted.status, deleted.body]).toEqual([200, { Index: expect.any(Number) }]);
@@ -172,7 +172,7 @@ describe("deleting a host volume", () => {
     expect((await make()).NodeID).toBe(nodeId(1));
   });
 
-  it("keeps it when the plugin cannot", async () => {
+  it("keeps it when the plugin fails", async () => {
     const made = await make();
     nodes.behave = () => ({
       state: "failed",
@@ -185,14 +185,14 @@ describe("deleting a host volume", () => {
     expect((await get(`/v1/volume/host/${made.ID}`)).body).toEqual(made);
   });
 
-  it("needs the right namespace", async () => {
+  it("requires the right namespace", async () => {
     const { ID } = await make();
     await put("/v1/namespace/prod", {});
     expect((await del(`/v1/volume/host/${ID}?namespace=prod`)).status).toBe(404);
     expect((await del(`/v1/volume/host/${ID}?namespace=default`)).status).toBe(200);
   });
 
-  it("takes force when its node does not answer, and only then", async () => {
+  it("requires force only when its node does not answer", async () => {
     const { ID } = await make();
     await lose(nodeId(1));
     expect(refusal(await del(`/v1/volume/host/${ID}`))).toEqual([
@@ -206,7 +206,7 @@ describe("deleting a host volume", () => {
     expect(await clusterRegistry(env).unknownVolumes(nodeId(1), [ID])).toEqual([ID]);
   });
 
-  it("has its node do it although force is given, when that is there", async () => {
+  it("calls its node also with force, when it is connected", async () => {
     const { ID } = await make();
     expect((await del(`/v1/volume/host/${ID}?force=true`)).status).toBe(200);
     expect(nodes.disks.get(nodeId(1))?.size).toBe(0);
@@ -218,7 +218,7 @@ describe("deleting a host volume", () => {
   });
 });
 
-it("answers a write without waiting, whatever index it is given", async () => {
+it("answers a write at once, for any given index", async () => {
   const wait = "?index=1000000&wait=60s";
   const created = await put(`/v1/volume/host/create${wait}`, { Volume: { Name: "a", PluginID: "mkdir" } });
   const registered = await put(`/v1/volume/host/register${wait}`, {

@@ -63,7 +63,7 @@ describe("an entity", () => {
     expect((await put(`/v1/identity/entity/id/${id}`, { name: "ann" })).status).toBe(400);
   });
 
-  it("gives its policies to its tokens at once, and takes them away", async () => {
+  it("adds its policies to its tokens at once, and removes them at once", async () => {
     const { token, entity } = await signIn();
     expect(await reads(token)).toBe(403);
     await put(`/v1/identity/entity/id/${entity}`, { policies: ["reader"] });
@@ -72,7 +72,7 @@ describe("an entity", () => {
     expect(await reads(token)).toBe(403);
   });
 
-  it("cannot log in while it is disabled, and its tokens are refused", async () => {
+  it("cannot log in while disabled, and its tokens are refused", async () => {
     const { token, entity } = await signIn();
     await put(`/v1/identity/entity/id/${entity}`, { disabled: true });
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(403);
@@ -81,7 +81,7 @@ describe("an entity", () => {
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(200);
   });
 
-  it("takes its tokens along when it is deleted; the next login creates another", async () => {
+  it("has its tokens revoked when it is deleted; the next login creates another", async () => {
     const { token, entity } = await signIn();
     await del(`/v1/identity/entity/id/${entity}`);
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(403);
@@ -111,7 +111,7 @@ describe("an entity", () => {
     expect((await signIn()).entity).not.toBe(id);
   });
 
-  it("belongs to one namespace, and ends with it", async () => {
+  it("belongs to one namespace, and is deleted with it", async () => {
     await put("/v1/sys/namespaces/there", {});
     const id = await made("entity", { name: "ann" });
     expect((await get(`/v1/identity/entity/id/${id}`, there)).status).toBe(404);
@@ -124,7 +124,7 @@ describe("an entity", () => {
 });
 
 describe("a group", () => {
-  it("gives its policies to members, also of groups inside it", async () => {
+  it("adds its policies to members, also of nested groups", async () => {
     const { token, entity } = await signIn();
     const inner = await made("group", { name: "inner", member_entity_ids: [entity], metadata: { a: "b" } });
     const outer = await made("group", { name: "outer", policies: ["reader"], member_group_ids: [inner] });

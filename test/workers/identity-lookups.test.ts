@@ -60,7 +60,7 @@ describe("POST identity/lookup", () => {
     }
   });
 
-  it("spells the name of an alias as its auth method does", async () => {
+  it("normalizes the name of an alias as its auth method does", async () => {
     const { entity: id } = await signIn("ann");
     expect((await look("entity", { alias_name: "Ann", alias_mount_accessor: staff })).body.data.id).toBe(id);
   });
@@ -112,7 +112,7 @@ describe("POST identity/entity/batch-delete", () => {
     expect(await isValid(bob.token)).toBe(false);
   });
 
-  it("leaves entities of other namespaces alone", async () => {
+  it("keeps entities of other namespaces", async () => {
     await put("/v1/sys/namespaces/there", {});
     const { token, entity: id } = await signIn("ann");
     expect((await put("/v1/identity/entity/batch-delete", { entity_ids: [id] }, there)).status).toBe(204);
@@ -157,7 +157,7 @@ describe("POST identity/entity/merge", () => {
     expect(await isValid(from.token)).toBe(false);
   });
 
-  it("keeps the alias that the request names, of two at one auth method", async () => {
+  it("keeps the named one of two aliases at the same auth method", async () => {
     const [to, from] = [await signIn("ann"), await signIn("bob")];
     const body = { to_entity_id: to.entity, from_entity_ids: [from.entity] };
     const [mine, other] = [await aliasOf(to.entity), await aliasOf(from.entity)];
@@ -258,7 +258,7 @@ describe("POST identity/entity-alias/id/:id", () => {
     expect((await entity(ann.entity)).aliases).toMatchObject([{ id: alias, name: "ann" }]);
   });
 
-  it("takes the accessor of the token method, whose aliases are those of token roles", async () => {
+  it("accepts the accessor of the token method, whose aliases belong to token roles", async () => {
     const accessor = (await get("/v1/sys/auth")).body.data["token/"].accessor;
     const id = await made("entity", { name: "deployer" });
     await made("entity-alias", { name: "deploy", mount_accessor: accessor, canonical_id: id });

@@ -33,7 +33,7 @@ const long = "x".repeat(257);
 const deep = (levels: number): string => `${"[".repeat(levels)}${"]".repeat(levels)}`;
 const text = (raw: string) => JSON.stringify(job({ Raw: "RAW" })).replace('"RAW"', raw);
 
-describe("a report is refused, naming what is wrong", () => {
+describe("an invalid report returns an error that names the cause", () => {
   /** The second of two events, so that its number is told, and the first is not taken either. */
   const events: [string, object | number | null, string][] = [
     ["no object", 7, "event 2: must be an object"],
@@ -188,7 +188,7 @@ describe("a report is refused, naming what is wrong", () => {
     ["a node's attributes", node({ Attributes: { a: 1 } }), "event 2: Payload.Node.Attributes.a: "],
     ["a line among events", { Index: 7, Events: [job()] }, "event 2: Events: a line of a stream comes alone"],
   ];
-  it("event by event, field by field", async () => {
+  it("per event and field", async () => {
     for (const [what, bad, message] of events) {
       const refused = await send([job({ ID: "good" }), bad]);
       expect([what, refused.status, refused.text]).toEqual([what, 400, expect.stringContaining(message)]);
@@ -231,7 +231,7 @@ describe("a report is refused, naming what is wrong", () => {
     ["a stream's index below 0", '{"Index":-7,"Events":[]}', 400, "Index: "],
     ["an event of a stream's line", '{"Index":7,"Events":[{"Topic":"X"}]}', 400, "event 1: Topic: must be one of"],
   ];
-  it("as a body", async () => {
+  it("for the body", async () => {
     for (const [what, body, status, message] of bodies) {
       const refused = await send(body);
       expect([what, refused.status, refused.text]).toEqual([what, status, expect.stringContaining(message)]);
@@ -257,7 +257,7 @@ describe("a report is refused, naming what is wrong", () => {
     ["all namespaces", "?namespace=*", "namespace: must match"],
     ["a namespace with a slash", "?namespace=a/b", "namespace: must match"],
   ];
-  it("by its query", async () => {
+  it("for the query", async () => {
     for (const [what, query, message] of queries) {
       const refused = await send([job({ ID: "good" })], query);
       expect([what, refused.status, refused.text]).toEqual([what, 400, expect.stringContaining(message)]);
@@ -266,19 +266,19 @@ describe("a report is refused, naming what is wrong", () => {
   });
 });
 
-it("repeats none of what it refuses", async () => {
+it("repeats no refused content in errors", async () => {
   for (const body of ['{"Topic":"s3cret', `[{"Topic":"s3cret"}]`, JSON.stringify([job({ Status: "s3cret" })])]) {
     expect((await send(body)).text).not.toContain("s3cret");
   }
 });
 
-describe("who may report", () => {
+describe("access to reports", () => {
   it.each<[string, number]>([
     ['operator { policy = "write" }', 200],
     ['operator { policy = "read" }', 403],
     ['namespace "*" { policy = "write" }', 403],
     ['node { policy = "write" }', 403],
-  ])("%s answers %i", async (rules, status) => {
+  ])("with %s returns %i", async (rules, status) => {
     const token = await tokenWith(rules);
     expect((await request("PUT", "/v1/cluster/objects", [job({ ID: "before" })], { token })).status).toBe(status);
   });

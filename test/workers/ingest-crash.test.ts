@@ -85,7 +85,7 @@ const CUTS: [where: string, place: Place][] = [
 
 describe("a report", () => {
   it.each(part(CUTS))(
-    "of a source, cut at %s, is told once, whole, and answered with its index when it is repeated",
+    "of a source, with a crash at %s, is published once, complete, and a repetition returns its index",
     async (_where, place) => {
       await send([job({ ID: "first" })], "?source=eu&source_index=1");
       const happened = await place();
@@ -118,7 +118,7 @@ describe("a report", () => {
   );
 
   it.each(part(CUTS))(
-    "without a source, cut at %s, is told whole once for each time it was taken",
+    "without a source, with a crash at %s, is published completely for each time it was accepted",
     async (_where, place) => {
       const happened = await place();
       const first = await attempt(send(told));
@@ -138,7 +138,7 @@ describe("a report", () => {
   );
 });
 
-it("the log that is called twice for every line tells each once", async () => {
+it("repeated deliveries to the log publish each line once", async () => {
   const original = prototypeOf("EventLog")["append"] as Method;
   const append = vi.spyOn(EventLog.prototype, "append").mockImplementation(async function (
     this: unknown,
@@ -156,9 +156,9 @@ it("the log that is called twice for every line tells each once", async () => {
   ]);
 });
 
-describe("a history of reports with power cuts", () => {
+describe("random reports with power cuts", () => {
   it.each([1, 2, 3, 4])(
-    "is told as it happened, and ends as it was told (seed %i)",
+    "are published as reported, and end in the reported state (seed %i)",
     async (seed) => {
       const random = randomFrom(seed);
       const pick = (bound: number) => Math.floor(random() * bound);

@@ -15,7 +15,7 @@ describe("a full list", () => {
     ["Evaluation", evaluation, uuid, "EvaluationUpdated", ["web", ""]],
     ["Deployment", deployment, uuid, "DeploymentStatusUpdate", ["web"]],
     ["Service", service, (at: number) => `service-${at}`, "ServiceDeregistration", ["web", "http"]],
-  ] as const)("of topic %s removes what it leaves out, with its events", async (topic, event, id, type, keys) => {
+  ] as const)("of topic %s deletes omitted objects, with events", async (topic, event, id, type, keys) => {
     await report(...[1, 2, 3].map((at) => event({ ID: id(at), Note: `n${at}` })));
     const taken = await send([event({ ID: id(2), Note: "again" })], full(topic, "&source=eu&source_index=1"));
     expect([taken.status, taken.body]).toEqual([200, { Index: expect.any(Number), Applied: true }]);
@@ -30,7 +30,7 @@ describe("a full list", () => {
     expect(again.body).toEqual({ Index: taken.body.Index, Applied: false });
   });
 
-  it("leaves other topics and other namespaces alone", async () => {
+  it("does not affect other topics and namespaces", async () => {
     await report(job(), job({ ID: "elsewhere", Namespace: "prod" }), evaluation(), allocation());
     await send([], full("Job"));
     expect((await get("/v1/jobs?namespace=*")).body.map(({ ID }: { ID: string }) => ID)).toEqual(["elsewhere"]);
@@ -40,7 +40,7 @@ describe("a full list", () => {
     expect((await get("/v1/allocations")).body).toHaveLength(1);
   });
 
-  it("ends a drain together with the allocation that it leaves out", async () => {
+  it("completes a drain together with the omitted allocation", async () => {
     await report(node({ Status: "ready" }), job(), allocation());
     await put(`/v1/node/${uuid(9)}/drain`, { DrainSpec: { Deadline: 0 } });
     expect((await get(`/v1/node/${uuid(9)}`)).body.Drain).toBe(true);
@@ -48,7 +48,7 @@ describe("a full list", () => {
     expect((await get(`/v1/node/${uuid(9)}`)).body.Drain).toBe(false);
   });
 
-  it("removes nothing twice, also when it says itself that something is gone", async () => {
+  it("deletes nothing twice, also when it reports a deletion itself", async () => {
     await report(job({ ID: "a" }), job({ ID: "b" }));
     const { Index } = (await send([gone(job({ ID: "a" })), job({ ID: "b" })], full("Job"))).body;
     const told = (await eventsOf("Job")).filter((event) => event.Index === Index);
@@ -58,7 +58,7 @@ describe("a full list", () => {
     ]);
   });
 
-  it("removes thousands of objects, and what is reported again afterwards is new", async () => {
+  it("deletes thousands of objects, and later reports create them again", async () => {
     const jobs = Array.from({ length: 1_200 }, (_, at) => job({ ID: `job-${at}`, Padding: "x".repeat(2_000) }));
     await report(...jobs);
     await send([jobs[0]], full("Job"));
@@ -78,7 +78,7 @@ describe("a full list", () => {
     [full("Job"), [job({ Namespace: "prod" })], "event 1: full: must be of topic Job and namespace default"],
     [full("Job"), { Index: 7, Events: [] }, "full: must not be given with a line of a stream"],
     [full("Job"), {}, "full: must not be given with a line of a stream"],
-  ])("%s is refused, and nothing is removed", async (query, body, message) => {
+  ])("%s is refused without a deletion", async (query, body, message) => {
     await report(job({ ID: "there" }));
     const refused = await send(body, query);
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(message)]);

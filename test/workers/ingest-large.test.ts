@@ -35,7 +35,7 @@ async function backlog(): Promise<(ReadLine & { readonly length: number })[]> {
 const keysOf = (lines: readonly ReadLine[]) => lines.flatMap(({ Events }) => Events.map(({ Key }) => Key));
 
 describe("a large line of a stream", () => {
-  it("of 15 000 events and 10 MiB is taken as one transaction and told in order, by lines that each fit a row", async () => {
+  it("of 15 000 events and 10 MiB is stored in one transaction and published in order, in lines that each fit a row", async () => {
     const line = planOf(15_000, 550);
     expect(JSON.stringify(line).length).toBeGreaterThan(10 * 1024 * 1024);
     const taken = await send(line, "?source=eu");
@@ -54,7 +54,7 @@ describe("a large line of a stream", () => {
     expect(await eventsOf("Evaluation")).toHaveLength(1);
   }, 120_000);
 
-  it("is taken whole or not at all", async () => {
+  it("is stored completely or not at all", async () => {
     const line = planOf(15_000, 550);
     line.Events[14_000] = job({ Status: "gone" }) as (typeof line.Events)[number];
     const refused = await send(line, "?source=eu");
@@ -63,7 +63,7 @@ describe("a large line of a stream", () => {
     expect((await send({ Index: 7, Events: [job()] }, "?source=eu")).body.Applied).toBe(true);
   });
 
-  it("is completed in order when the log fails in its middle, before what another source told meanwhile", async () => {
+  it("is completed in order when the log fails midway, before later lines of other sources", async () => {
     const original = EventLog.prototype.append;
     let calls = 0;
     const append = vi.spyOn(EventLog.prototype, "append").mockImplementation(async function (this: EventLog, ...given) {
@@ -88,7 +88,7 @@ describe("a large line of a stream", () => {
   });
 });
 
-it("an object that is created and changed in one report knows the line that created it", async () => {
+it("an object created and changed in one report has its create index", async () => {
   const filler = Array.from({ length: 4 }, (_, at) => job({ ID: `filler-${at}`, Padding: "x".repeat(700_000) }));
   const Index = await report(job({ Status: "pending" }), ...filler, job({ Status: "running" }));
   const lines = await backlog();
@@ -107,8 +107,8 @@ it("an object that is created and changed in one report knows the line that crea
   expect((await get("/v1/job/web")).body).toMatchObject({ CreateIndex: first, ModifyIndex: Index, Status: "running" });
 });
 
-describe("the bounds of a report", () => {
-  it("are named where they refuse", async () => {
+describe("the limits of a report", () => {
+  it("are named in their errors", async () => {
     const event = JSON.stringify(job());
     const most = `[${Array.from({ length: MAX_EVENTS }, () => event).join(",")}]`;
     const rows: [what: string, body: string, message: string][] = [

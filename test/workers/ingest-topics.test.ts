@@ -30,7 +30,7 @@ describe("an event of topic", () => {
     ["Deployment", deployment(), d3, ["web"]],
     ["Service", service(), "_nomad-task-1", ["web", "http"]],
   ])(
-    "%s carries the object's key, filter keys and namespace under the object's name",
+    "%s has the object's key, filter keys and namespace, and the object under its name",
     async (topic, given, key, keys) => {
       const Index = await report({ ...given, Namespace: "prod", Key: "liar", FilterKeys: ["liar"], Index: 99 });
       const object = { ...(given.Payload[topic] as object), Namespace: "prod", CreateIndex: Index, ModifyIndex: Index };
@@ -48,7 +48,7 @@ describe("an event of topic", () => {
     },
   );
 
-  it("NodePool carries its name and no namespace", async () => {
+  it("NodePool has its name and no namespace", async () => {
     const Index = await report(nodePool());
     expect(await eventsOf("NodePool")).toEqual([
       {
@@ -58,7 +58,7 @@ describe("an event of topic", () => {
     ]);
   });
 
-  it("Node is a node's life, and its upstream name for a node event becomes ours", async () => {
+  it("Node is a life-cycle event, and its upstream type is translated", async () => {
     await report(node());
     await report({ ...node({ Status: "ready" }), Type: "NodeStreamEvent" });
     expect((await eventsOf("Node")).map(({ Type, Key, Payload }) => [Type, Key, Payload.Node.Name])).toEqual([
@@ -67,7 +67,7 @@ describe("an event of topic", () => {
     ]);
   });
 
-  it("Allocation tells what job it runs by version only", async () => {
+  it("Allocation has only the version of its job", async () => {
     const Index = await report(allocation({ Job: { ID: "web", Version: 3, Type: "batch", TaskGroups: null } }));
     const [{ Payload }] = await eventsOf("Allocation");
     expect(Payload.Allocation).toEqual({
@@ -76,7 +76,7 @@ describe("an event of topic", () => {
     });
   });
 
-  it("Allocation says whether its time was up, only when it was", async () => {
+  it("Allocation has Timeout and TimeoutReason only after a timeout", async () => {
     const timed = allocation({ ClientStatus: "complete" });
     await report({ ...timed, Payload: { ...timed.Payload, Timeout: true, TimeoutReason: "max_run_duration" } });
     await report({ ...timed, Payload: { ...timed.Payload, Timeout: false, TimeoutReason: "" } });
@@ -87,7 +87,7 @@ describe("an event of topic", () => {
   });
 });
 
-it("takes every type of event, whatever its topic", async () => {
+it("accepts every event type under any topic", async () => {
   await report(...EVENT_TYPES.map((Type) => ({ ...job(), Type })));
   expect((await eventsOf("Job")).map(({ Type }) => Type)).toEqual([...EVENT_TYPES]);
 });
@@ -109,13 +109,13 @@ describe("the namespace of an event", () => {
   });
 });
 
-describe("the end of an object", () => {
+describe("the deletion of an object", () => {
   it.each([
     ["Job", job({ Status: "dead", Priority: 50 }), job({ Stop: true }), true],
     ["Allocation", allocation({ Name: "web.cache[0]" }), allocation(), true],
     ["Evaluation", evaluation({ Priority: 7 }), evaluation(), true],
     ["Deployment", deployment({ JobVersion: 4 }), deployment(), true],
-  ])("of topic %s is told with what it was last", async (topic, born, last, deleted) => {
+  ])("of topic %s has its last state in the event", async (topic, born, last, deleted) => {
     const first = await report(born);
     const second = await report(gone(last));
     const [, { Payload, Index }] = await eventsOf(topic);
@@ -132,7 +132,7 @@ describe("the end of an object", () => {
     ]);
   });
 
-  it("of a service or a node pool is what its type says", async () => {
+  it("of a service or a node pool is recognised by the event type", async () => {
     await report(service({ Tags: ["a"] }), nodePool({ Description: "big" }));
     await report({ ...service(), Type: "ServiceDeregistration" }, { ...nodePool(), Type: "NodePoolDeleted" });
     expect((await eventsOf("Service"))[1].Payload).toMatchObject({ Service: { Tags: ["a"] } });
@@ -152,8 +152,8 @@ describe("the end of an object", () => {
   });
 });
 
-describe("one request", () => {
-  it("is one line, one event a report, in their order", async () => {
+describe("a request", () => {
+  it("is one event line with one event per report, in order", async () => {
     const stream = await openStream("?index=-1");
     await stream.next();
     const Index = await report(job(), evaluation(), deployment(), allocation(), job({ Status: "running" }));
@@ -164,7 +164,7 @@ describe("one request", () => {
     );
   });
 
-  it("that tells of one object several times leaves the last, under one index", async () => {
+  it("with several reports of one object stores the last one, under one index", async () => {
     const first = await report(job({ Status: "pending" }), job({ Status: "running" }));
     const second = await report(job({ Status: "dead" }), gone(job()), job({ Status: "pending" }));
     const indexes = (await eventsOf("Job")).map(({ Payload: { Job } }) => [

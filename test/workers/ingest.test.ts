@@ -11,8 +11,8 @@ afterEach(closeAll);
 
 const keys = async (topic: string) => (await eventsOf(topic)).map(({ Key }) => Key);
 
-describe("what a scheduler reports", () => {
-  it("is one line of the stream, and what a read shows, under one index", async () => {
+describe("a scheduler's report", () => {
+  it("is one event line and the object that reads return, under one index", async () => {
     const stream = await openStream("?topic=Job&index=-1");
     await stream.next();
     const taken = await send([job({ SubmitTime: 1 })]);
@@ -35,7 +35,7 @@ describe("what a scheduler reports", () => {
     expect((await get("/v1/jobs")).text).toContain('"SubmitTime":1736191993011000123');
   });
 
-  it("has the indexes of this service, and its scheduler's own where they say something else", async () => {
+  it("gets this service's indexes, and keeps its scheduler's own under other names", async () => {
     const Index = await report(job({ CreateIndex: 70, ModifyIndex: 71, JobModifyIndex: 72 }));
     expect((await get("/v1/job/web")).body).toMatchObject({
       CreateIndex: Index,
@@ -44,7 +44,7 @@ describe("what a scheduler reports", () => {
     });
   });
 
-  it("leaves allocations alone when their job goes", async () => {
+  it("keeps allocations when their job is deleted", async () => {
     await report(job(), allocation());
     await report(gone(job()));
     expect((await get("/v1/job/web")).status).toBe(404);
@@ -52,13 +52,13 @@ describe("what a scheduler reports", () => {
     expect(await keys("Allocation")).toEqual([uuid(1)]);
   });
 
-  it("may be about an unknown job", async () => {
+  it("may refer to an unknown job", async () => {
     await report(evaluation({ JobID: "ghost" }), deployment({ JobID: "ghost" }));
     expect((await get("/v1/job/ghost/evaluations")).body).toHaveLength(1);
     expect((await get("/v1/job/ghost/deployments")).body).toHaveLength(1);
   });
 
-  it("ends the drain of a node together with its last allocation, in one line", async () => {
+  it("completes the drain of a node together with its last allocation, in one line", async () => {
     await report(node({ Status: "ready" }), job(), allocation());
     const drained = await put(`/v1/node/${uuid(9)}/drain`, { DrainSpec: { Deadline: 0 } });
     expect(drained.status).toBe(200);
@@ -91,18 +91,18 @@ describe("a body", () => {
     ['{"Index":7,"Events":[]}', ""],
     ['{"Index":7,"Events":null}', "?source=eu"],
     ["{}", "?source=eu"],
-  ])("may be a heartbeat of a stream, of which nothing is taken: %s", async (body, query) => {
+  ])("may be a heartbeat of a stream, which is ignored: %s", async (body, query) => {
     const taken = await send(body, query);
     expect([taken.status, taken.body]).toEqual([200, { Index: null, Applied: false }]);
   });
 
-  it("holds a thousand events", async () => {
+  it("may have a thousand events", async () => {
     const Index = await report(...Array.from({ length: 1_000 }, (_, at) => evaluation({ ID: uuid(at) })));
     const [first, ...rest] = await eventsOf("Evaluation");
     expect([first.Key, first.Index, rest.length, rest.at(-1).Index]).toEqual([uuid(0), Index, 999, Index]);
   });
 
-  it("holds nearly a mebibyte, in one object or in many", async () => {
+  it("may have nearly a mebibyte, in one object or in many", async () => {
     const large = "x".repeat(1_000_000);
     const Index = await report(job({ Padding: large }));
     expect((await get("/v1/job/web")).body).toMatchObject({ Padding: large, ModifyIndex: Index });
@@ -118,13 +118,13 @@ describe("a body", () => {
     expect((await get("/v1/job/large-0")).status).toBe(404);
   });
 
-  it("may come by POST, too", async () => {
+  it("may be sent with POST, too", async () => {
     expect((await request("POST", "/v1/cluster/objects", [job()])).status).toBe(200);
   });
 });
 
 describe("a source", () => {
-  it("leaves no unused index behind", async () => {
+  it("skips no index", async () => {
     await send([job({ ID: "a" })], "?source=eu&source_index=7");
     const names = await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
       storage.sql.exec<{ name: string }>("SELECT name FROM table_indexes").toArray(),
@@ -132,14 +132,14 @@ describe("a source", () => {
     expect(names).toEqual([{ name: "Job" }]);
   });
 
-  it("counts once, however often it tells the same", async () => {
+  it("is stored once for any number of repetitions", async () => {
     const once = (await send([job({ ID: "a" })], "?source=eu&source_index=7")).body;
     const again = await send([job({ ID: "a" })], "?source=eu&source_index=7");
     expect([again.status, again.body]).toEqual([200, { Index: once.Index, Applied: false }]);
     expect(await keys("Job")).toEqual(["a"]);
   });
 
-  it("is not asked about what it told before its last report", async () => {
+  it("is not compared with reports before its last one", async () => {
     await send([job({ ID: "a" })], "?source=eu&source_index=7");
     const last = (await send([job({ ID: "b" })], "?source=eu&source_index=9")).body;
     expect((await send([job({ ID: "c" })], "?source=eu&source_index=8")).body).toEqual({ ...last, Applied: false });
@@ -147,7 +147,7 @@ describe("a source", () => {
     expect(await keys("Job")).toEqual(["a", "b"]);
   });
 
-  it("has indexes of its own, from 0 on", async () => {
+  it("has its own indexes, starting at 0", async () => {
     for (const [source, index] of [
       ["eu", 7],
       ["us", 0],
@@ -160,12 +160,12 @@ describe("a source", () => {
     expect(await keys("Job")).toEqual(["eu-7", "us-0", "us-1"]);
   });
 
-  it("may be refused and then tell it right under the same index", async () => {
+  it("may repeat a refused report under the same index", async () => {
     expect((await send([job({ Status: "gone" })], "?source=eu&source_index=7")).status).toBe(400);
     expect((await send([job()], "?source=eu&source_index=7")).body.Applied).toBe(true);
   });
 
-  it("that passes a stream on needs no index: the line has one", async () => {
+  it("that forwards a stream uses the line's index", async () => {
     const line = { Index: 7, Events: [job({ ID: "a" })] };
     const once = (await send(line, "?source=eu")).body;
     expect(once.Applied).toBe(true);
@@ -174,7 +174,7 @@ describe("a source", () => {
     expect(await keys("Job")).toEqual(["a"]);
   });
 
-  it("that passes a stream on loses no line of several under one index, and repeats none of them", async () => {
+  it("that forwards a stream loses and repeats no line of several under one index", async () => {
     const registered = { Index: 7, Events: [job()] };
     const evaluated = { Index: 7, Events: [{ ...evaluation(), Type: "JobRegistered" }] };
     const first = [await send(registered, "?source=eu"), await send(evaluated, "?source=eu")].map(({ body }) => body);
@@ -187,14 +187,14 @@ describe("a source", () => {
     expect((await send({ Index: 8, Events: [job()] }, "?source=eu")).body.Applied).toBe(true);
   });
 
-  it("goes by the index in the query, if there is one, also for a line that has another", async () => {
+  it("uses the index in the query before that of a line", async () => {
     const line = { Index: 7, Events: [job()] };
     expect((await send(line, "?source=eu&source_index=1")).body.Applied).toBe(true);
     expect((await send(line, "?source=eu&source_index=2")).body.Applied).toBe(true);
   });
 });
 
-it("takes nothing of a request of which one event cannot be taken", async () => {
+it("stores nothing of a request with one invalid event", async () => {
   const managed = uuid(77);
   const joined = await registry().registerNode(managed, { Name: "own", Datacenter: "dc1", Attributes: { a: "b" } });
   expect(joined.ok).toBe(true);
@@ -204,7 +204,7 @@ it("takes nothing of a request of which one event cannot be taken", async () => 
   expect((await send([job()], "?source=eu&source_index=7")).body.Applied).toBe(true);
 });
 
-it("what is told of an object while its creation is still on its way to the stream knows when it was created", async () => {
+it("an object reported while its creation is undelivered has the right create index", async () => {
   const original = EventLog.prototype.append;
   // Flags, not promises: what is made in one request must not be waited for in another.
   const way = { reached: false, open: false };
@@ -228,10 +228,10 @@ it("what is told of an object while its creation is still on its way to the stre
   expect((await get("/v1/job/web")).body).toMatchObject({ CreateIndex: first, ModifyIndex: second });
 });
 
-describe("while the stream cannot be reached", () => {
+describe("during an outage of the event log", () => {
   const down = () => vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("the log is down"));
 
-  it("reports are taken and answered, and read with the indexes known so far", async () => {
+  it("reports are stored and answered, and reads show the indexes known so far", async () => {
     const first = await report(job({ Status: "pending" }));
     down();
     const taken = await send([job({ Status: "running" }), job({ ID: "new" })]);
@@ -245,7 +245,7 @@ describe("while the stream cannot be reached", () => {
     expect([fresh.body.ModifyIndex, fresh.headers.get("x-orch-index")]).toEqual([0, "1"]);
   });
 
-  it("a repeated report says so, and learns its index later", async () => {
+  it("a repeated report is recognised, and has its index later", async () => {
     const append = down();
     const query = "?source=eu&source_index=7";
     expect((await send([job()], query)).body).toEqual({ Index: null, Applied: true });
@@ -258,7 +258,7 @@ describe("while the stream cannot be reached", () => {
     expect((await get("/v1/job/web")).body.ModifyIndex).toBe((await send([job()], query)).body.Index);
   });
 
-  it("lines wait in order, and each object's creation is told by the index of its first", async () => {
+  it("lines wait in order, and each object's create index is that of its first line", async () => {
     const append = down();
     const told = [job({ Status: "pending" }), job({ Status: "running" }), job({ ID: "other" }), gone(job()), job()];
     for (const event of told) expect((await send([event])).body.Index).toBeNull();

@@ -186,7 +186,7 @@ describe("check-and-set", () => {
   it.each([
     ["the mount", "/v1/kv/config"],
     ["the path", "/v1/kv/metadata/a"],
-  ])("is required for every write once %s says so", async (_name, settings) => {
+  ])("is required for every write if %s requires it", async (_name, settings) => {
     await write("a", { n: 1 });
     await put(settings, { cas_required: "true" });
     const required = ["400", "check-and-set parameter required for this call"];

@@ -126,7 +126,7 @@ describe("a write of version 1 that was authorized before the upgrade", () => {
 });
 
 describe("a crash during the upgrade", () => {
-  it("after the mount changed loses nothing: the store is told later", async () => {
+  it("after the mount changed loses nothing: the store is notified later", async () => {
     const told = vi.spyOn(KvStore.prototype, "enableVersioning").mockImplementation(() => {
       throw new Error("crashed");
     });
@@ -149,7 +149,7 @@ describe("a crash during the upgrade", () => {
       .toBe(false);
   });
 
-  it("keeps every write that was answered with success", async () => {
+  it("keeps every acknowledged write", async () => {
     const names = Array.from({ length: 40 }, (_, n) => `n${n}`);
     const writes = names.map(async (name, n) => {
       await scheduler.wait(n);

@@ -28,8 +28,8 @@ class Counter implements RateLimit {
 const HERE = "203.0.113.7";
 const THERE = "203.0.113.8";
 
-describe("a token that asks too often", () => {
-  it("is refused in each area's format before any effect, with Retry-After", async () => {
+describe("a token above its request rate", () => {
+  it("gets each API's error before any effect, with Retry-After", async () => {
     await mountKv();
     const LIMIT_TOKEN = new Counter(2);
     const ask = deployment({ LIMIT_TOKEN });
@@ -51,7 +51,7 @@ describe("a token that asks too often", () => {
     expect((await ask("/v1/sys/mounts", { token: "nobody's", from: HERE })).status).toBe(429);
   });
 
-  it("does not reduce the limits of others, and is counted under a name that does not reveal it", async () => {
+  it("does not reduce the limits of others, and its counter's name does not reveal it", async () => {
     const LIMIT_TOKEN = new Counter(1);
     const ask = deployment({ LIMIT_TOKEN });
     const { client_token: token } = (await put("/v1/auth/token/create", { policies: ["root"] })).body.auth;
@@ -64,7 +64,7 @@ describe("a token that asks too often", () => {
 });
 
 describe("unknown callers", () => {
-  it("shut their address when there are too many of them: to strangers, not to known callers and other addresses", async () => {
+  it("block their address when there are too many: for strangers, but not for known callers and other addresses", async () => {
     const ask = deployment({ LIMIT_REFUSED: new Counter(3) });
     const guess = (from: string) => ask("/v1/sys/mounts", { token: crypto.randomUUID(), from });
     const known = () => ask("/v1/sys/mounts", { from: HERE });
@@ -96,7 +96,7 @@ describe("unknown callers", () => {
     expect((await guess()).status).toBe(403);
   });
 
-  it("of one IPv6 network are one caller", async () => {
+  it("of one IPv6 network count together", async () => {
     const ask = deployment({ LIMIT_REFUSED: new Counter(1) });
     const guess = (from: string) => ask("/v1/sys/mounts", { token: "x", from });
     for (const from of ["2001:db8:0:1::1", "2001:db8:0:1::2"]) expect((await guess(from)).status).toBe(403);
@@ -145,7 +145,7 @@ describe("routes without authentication", () => {
     ["GET", "/v1/agent/connect"],
     ["POST", "/v1/agent/join"],
     ["PUT", "/v1/acl/bootstrap"],
-  ])("%s %s is limited by address, whatever token is shown", async (method, path) => {
+  ])("%s %s is limited by address, for any token", async (method, path) => {
     const ask = deployment({ LIMIT_OPEN: new Counter(1) });
     const asked = { method, from: HERE, ...(method !== "GET" && { body: {} }) };
     expect((await ask(path, asked)).status).not.toBe(429);
@@ -156,7 +156,7 @@ describe("routes without authentication", () => {
 });
 
 it.each(["/v1/sys/health", "/sys/health", "/v1/sys/seal-status", "/v1/sys/leader"])(
-  "%s is answered however often it is asked, and wherever from: 429 means something else there",
+  "%s is never limited, because its clients give 429 another meaning",
   async (path) => {
     const ask = deployment({ LIMIT_TOKEN: new Counter(0), LIMIT_OPEN: new Counter(0), LIMIT_REFUSED: new Counter(0) });
     await ask("/v1/sys/mounts", { token: null, from: HERE });
@@ -175,7 +175,7 @@ describe("without limits", () => {
     expect(missing).toHaveLength(1);
   });
 
-  it("nor does one whose counters fail", async () => {
+  it("nor does one with failing counters", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const failing = { limit: () => Promise.reject(new Error("no counter")) };
     const ask = deployment({ LIMIT_TOKEN: failing, LIMIT_OPEN: failing, LIMIT_REFUSED: failing });
@@ -186,7 +186,7 @@ describe("without limits", () => {
     }
   });
 
-  it("nor does one that has switched them off", async () => {
+  it("nor does one with limits switched off", async () => {
     const none = { LIMIT_TOKEN: new Counter(0), LIMIT_OPEN: new Counter(0), LIMIT_REFUSED: new Counter(0) };
     const ask = deployment({ ...none, RATE_LIMITS: "off" });
     for (let n = 0; n < 2; n++) {

@@ -24,8 +24,8 @@ beforeEach(async () => {
   expect((await put("/v1/auth/userpass/users/ann", { password: "right" })).status).toBe(204);
 });
 
-describe("guesses of a password at the same time", () => {
-  it("are answered as often as the threshold of the lockout", async () => {
+describe("concurrent password guesses", () => {
+  it("are verified up to the threshold of the lockout", async () => {
     const guesses = await Promise.all(Array.from({ length: 30 }, (_, i) => signIn(`wrong-${i}`)));
     const answers = guesses.map(({ status, body }) => [status, body.errors]);
     expect(answers.filter(([status]) => status === 400)).toEqual(
@@ -36,7 +36,7 @@ describe("guesses of a password at the same time", () => {
     );
   });
 
-  it("get the same answer for the right one, when the name was locked while it was verified", async () => {
+  it("return the same error for the right password, when the name was locked meanwhile", async () => {
     const { uuid: mount } = (await get("/v1/sys/auth/userpass")).body.data;
     const entry = { mount, kind: "user", name: "ann" };
     const attempt = await accessObject().authAttempt(entry, "ann");
@@ -52,20 +52,20 @@ describe("guesses of a password at the same time", () => {
     expect((await accessObject().login(login)).ok).toBe(true);
   });
 
-  it("do not lock out logins with the right one", async () => {
+  it("do not lock out logins with the right password", async () => {
     const answers = await Promise.all(Array.from({ length: 12 }, () => signIn("right")));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("are not remembered by a name that no user can have", async () => {
+  it("are not counted for names that no user can have", async () => {
     const name = encodeURIComponent(`${"x".repeat(2_000)} y`);
     for (let i = 0; i < 6; i += 1) expect((await signIn("wrong", name)).status).toBe(400);
     expect((await get("/v1/sys/locked-users")).body.data.total).toBe(0);
   });
 });
 
-describe("a change of a user", () => {
-  it("does not bring back a user that is deleted at the same time", async () => {
+describe("a concurrent change of a user", () => {
+  it("does not restore a deleted user", async () => {
     for (const [way, body] of [
       ["/password", { password: "new" }],
       ["", { password: "new", token_policies: "reader" }],
@@ -81,7 +81,7 @@ describe("a change of a user", () => {
     }
   });
 
-  it("is kept next to a change of the password at the same time", async () => {
+  it("is kept next to a change of the password", async () => {
     await put("/v1/auth/userpass/users/ann", { token_policies: "admin" });
     const changing = put("/v1/auth/userpass/users/ann/password", { password: "new" });
     expect((await put("/v1/auth/userpass/users/ann/policies", { token_policies: "reader" })).status).toBe(204);
@@ -90,7 +90,7 @@ describe("a change of a user", () => {
     expect((await signIn("new")).status).toBe(200);
   });
 
-  it("is kept next to other changes of a role at the same time", async () => {
+  it("is kept next to other changes of a role", async () => {
     await put("/v1/sys/auth/jwt", { type: "jwt" });
     const role = { role_type: "jwt", user_claim: "sub", bound_subject: "x" };
     await put("/v1/auth/jwt/role/ci", role);
@@ -105,7 +105,7 @@ describe("a change of a user", () => {
   });
 });
 
-describe("a login that is verified while", () => {
+describe("a login during which", () => {
   it.each([
     ["its role gets other policies", () => put("/v1/auth/oidc/role/people", { token_policies: "none" })],
     ["the configuration is replaced", () => configure("other")],
@@ -148,7 +148,7 @@ describe("a login that is verified while", () => {
   });
 });
 
-describe("logins at the same time", () => {
+describe("concurrent logins", () => {
   it("share the fetch of the issuer's keys when the cached ones are too old", async () => {
     const issuer = await newIssuer("jwt-herd");
     await put("/v1/sys/auth/jwt", { type: "jwt" });
@@ -252,7 +252,7 @@ describe("the lifetime of a login's token", () => {
   const NO_LIMITS = { token_ttl: 0, token_max_ttl: 0, token_period: 0 };
   const CAPPED = ["TTL is capped at the effective maximum"];
 
-  it("is bounded by the auth method, whatever its roles say", async () => {
+  it("is bounded by the auth method, for any role", async () => {
     await put("/v1/sys/auth/userpass/tune", { max_lease_ttl: "1h" });
     expect(await lasting({ ...NO_LIMITS, token_ttl: "10h", token_max_ttl: "100h" })).toEqual([3600, CAPPED]);
     const token = (await signIn("right")).body.auth.client_token;
@@ -273,7 +273,7 @@ describe("the lifetime of a login's token", () => {
 });
 
 describe("a token of a child namespace", () => {
-  it("does not get that namespace's policies by the names of its entity's", async () => {
+  it("does not get that namespace's policies by the names of its entity's policies", async () => {
     await mountKv();
     await put("/v1/sys/namespaces/team", {});
     const team = { "X-Orch-Namespace": "team" };

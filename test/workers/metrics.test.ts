@@ -31,8 +31,8 @@ async function since(before: readonly Sample[], name: string, labels: Record<str
   return (valueIn(await scrape(), name, labels) ?? 0) - (valueIn(before, name, labels) ?? 0);
 }
 
-describe("the answer", () => {
-  it("is Prometheus text at both paths, every line of it sound", async () => {
+describe("the metrics response", () => {
+  it("is valid Prometheus text at both paths", async () => {
     for (const path of ["/v1/metrics", "/v1/sys/metrics", "/v1/metrics?format=prometheus"]) {
       const answer = await get(path);
       expect(answer.headers.get("Content-Type")).toBe("text/plain; version=0.0.4; charset=utf-8");
@@ -40,7 +40,7 @@ describe("the answer", () => {
     }
   });
 
-  it("is OpenMetrics for who accepts that, as Prometheus itself does", async () => {
+  it("is OpenMetrics for clients that accept it, as Prometheus does", async () => {
     const Accept =
       "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
     const answer = await get("/v1/metrics", { headers: { Accept } });
@@ -51,7 +51,7 @@ describe("the answer", () => {
     parseText(answer.text);
   });
 
-  it("keeps to the format whatever mounts and destinations are called", async () => {
+  it("is valid for any names of mounts and destinations", async () => {
     const name = 'a"b\\c';
     await mountKv(`kv/${encodeURIComponent(name)}`);
     for (const format of ["prometheus", "openmetrics"]) {
@@ -61,7 +61,7 @@ describe("the answer", () => {
     }
   });
 
-  it("says the same in JSON as in text", async () => {
+  it("has the same content in JSON and in text", async () => {
     await mountKv();
     const now = Date.now();
     vi.spyOn(Date, "now").mockReturnValue(now);
@@ -95,7 +95,7 @@ describe("the answer", () => {
     });
   });
 
-  it("refuses a format that there is not, in the convention of the path", async () => {
+  it("returns 400 for an unknown format, in the convention of the path", async () => {
     expect((await get("/v1/metrics?format=xml")).status).toBe(400);
     expect((await get("/v1/sys/metrics?format=xml")).body.errors).toEqual([
       "format: one of prometheus, openmetrics, json",
@@ -103,13 +103,13 @@ describe("the answer", () => {
   });
 });
 
-describe("who may read them", () => {
+describe("access to metrics", () => {
   const statuses = async (token: string | null) => [
     (await get("/v1/metrics", { token })).status,
     (await get("/v1/sys/metrics", { token })).status,
   ];
 
-  it("is a management token, and who may read agents, or the path", async () => {
+  it("requires a management token, agent:read or a rule on the path", async () => {
     const client = async (rules: string) => (await holderOf(rules)).client_token as string;
     const agents = await client('agent { policy = "read" }');
     const path = await client('path "sys/metrics" { capabilities = ["read"] }');
@@ -122,7 +122,7 @@ describe("who may read them", () => {
     expect(await statuses(null)).toEqual([403, 403]);
   });
 
-  it("may present the token as Prometheus does", async () => {
+  it("accepts the token in the header that Prometheus sends", async () => {
     const headers = { Authorization: "Bearer root" };
     expect((await get("/v1/metrics", { token: null, headers })).status).toBe(200);
   });
@@ -135,7 +135,7 @@ describe("who may read them", () => {
 });
 
 describe("requests", () => {
-  it("are counted by route, method and status, never by what a path or a query says", async () => {
+  it("are counted by route, method and status, never by content of path or query", async () => {
     await mountKv();
     const before = await scrape();
     await put("/v1/kv/data/canary-in-a-path", { data: { a: "canary-in-a-value" } });
@@ -152,7 +152,7 @@ describe("requests", () => {
     expect((await get("/v1/metrics")).text).not.toContain("canary");
   });
 
-  it("take as many observations of time as there are, by part of the service", async () => {
+  it("have one observation of time each, by part of the service", async () => {
     await mountKv();
     const before = await scrape();
     for (let n = 0; n < 4; n++) await get("/v1/kv/data/x");
@@ -167,19 +167,19 @@ describe("requests", () => {
     expect(values).toEqual(values.toSorted((a, b) => a - b));
   });
 
-  it("of unknown methods are one series", async () => {
+  it("with unknown methods are one series", async () => {
     const answered = { route: null, area: "secrets", status: 405, durationMs: 1 } as const;
     for (const method of ["BREW", "CANARY"]) measureAnswer({ ...answered, method } as unknown as Answered);
     expect(valueIn(await scrape(), REQUESTS, { route: "none", method: "other", status: "405" })).toBe(2);
   });
 });
 
-describe("counts of Workers", () => {
+describe("counters of Workers", () => {
   const total = async (labels: Record<string, string>) => valueIn(await scrape(), REQUESTS, labels);
   const labels = { route: "/v1/test", method: "GET", status: "200" };
   const key = keyOf(REQUESTS, Object.values(labels));
 
-  it("arrive by themselves, a moment later", async () => {
+  it("are flushed automatically after a short time", async () => {
     await get("/v1/regions");
     const read = async () => {
       const all = await runInDurableObject(object(), (_metrics, { storage }) =>
@@ -190,7 +190,7 @@ describe("counts of Workers", () => {
     await eventually(async () => expect((await read()).join()).toMatch(/sallyport_http_requests_total/));
   });
 
-  it("are added up over all senders, and a repeated batch counts once", async () => {
+  it("are summed over all isolates, and a repeated batch counts once", async () => {
     await metrics(env).add("one", 1, [[key, 2]]);
     await metrics(env).add("one", 1, [[key, 2]]);
     await metrics(env).add("two", 1, [[key, 5]]);
@@ -199,7 +199,7 @@ describe("counts of Workers", () => {
     expect(await total(labels)).toBe(8);
   });
 
-  it("outlive the object that keeps them", async () => {
+  it("are kept in storage after the object is evicted", async () => {
     await metrics(env).add("one", 1, [[key, 3]]);
     await evictDurableObject(object());
     await metrics(env).add("one", 1, [[key, 3]]);
@@ -210,7 +210,7 @@ describe("counts of Workers", () => {
   it.each([
     ["their arrival", false],
     ["the answer to their arrival", true],
-  ])("arrive once when %s is lost", async (_what, arrives) => {
+  ])("are counted once when %s is lost", async (_what, arrives) => {
     await scrape();
     const add = Metrics.prototype.add;
     const broken = vi.spyOn(Metrics.prototype, "add").mockImplementation(function (this: Metrics, ...given) {
@@ -225,7 +225,7 @@ describe("counts of Workers", () => {
     expect(await total(labels)).toBe(2);
   });
 
-  it("are of no more series than there is room for: the rest is one", async () => {
+  it("above the maximum number of series are merged into one", async () => {
     const many = Array.from({ length: 1_200 }, (_, n) => `destination-${n}`);
     for (const destination of many) count("sallyport_sync_tasks_total", destination, "ok");
     await flushCounts();
@@ -248,17 +248,17 @@ describe("counts of Workers", () => {
     expect(sum).toBe(1_200 + 5_100);
   });
 
-  it("of a metric that another version knew are left out", async () => {
+  it("of a metric that another version defined are omitted", async () => {
     await metrics(env).add("one", 1, [["sallyport_of_another_version_total\u0000x\u0000", 3]]);
     expect((await get("/v1/metrics")).text).not.toContain("another_version");
   });
 });
 
-describe("an object that does not say how it is", () => {
+describe("an object without health stats", () => {
   it.each([
     ["fails", () => Promise.reject(new Error("broken"))],
     ["hangs", () => new Promise<never>(() => {})],
-  ])("because it %s is left out and counted, and the others are there", async (_how, answer) => {
+  ])("because it %s is omitted and counted, and the others are exported", async (_how, answer) => {
     await mountKv("a");
     await mountKv("b");
     vi.spyOn(EventLog.prototype, "vitals").mockImplementation(answer as never);
@@ -271,7 +271,7 @@ describe("an object that does not say how it is", () => {
     expect(samples.filter(({ labels }) => labels["class"] === "KvStore" && labels["object"])).toHaveLength(4);
   });
 
-  it("is asked once a second at most, however many ask", async () => {
+  it("is called at most once a second, for any number of scrapes", async () => {
     const now = Date.now();
     const clock = vi.spyOn(Date, "now").mockReturnValue(now);
     const vitals = vi.spyOn(EventLog.prototype, "vitals");

@@ -86,7 +86,7 @@ const counts = (sql: SqlStorage) =>
 
 describe("objects of an older version", () => {
   it.each(Object.keys(NAMESPACES) as Kind[])(
-    "%s: opens from before each of the last three steps of each module, with its rows",
+    "%s: open at each of the last three steps of each module, with their rows",
     async (kind) => {
       // The rows are due at once, and would be gone before they are counted.
       vi.spyOn(StoredObject.prototype, "alarm").mockResolvedValue();
@@ -127,7 +127,7 @@ describe("objects of an older version", () => {
     },
   );
 
-  it("the oldest of all, from before the first step, is a new one", async () => {
+  it("from before the first step open as new", async () => {
     await runInDurableObject(scratch("event-log"), (_object, { storage }) => {
       const { sql } = storage;
       for (const table of ["lines", "sources", "accounts", "books"]) sql.exec(`DROP TABLE ${table}`);
@@ -157,7 +157,7 @@ describe("objects of a newer version", () => {
       (sql: SqlStorage) => noteVersion(sql, "teapots", 1),
       /newer schema: the tables of "teapots" are at step 1 .* knows 0/,
     ],
-  ])("that %s is not opened: requests are told so, and nothing is touched", async (_what, change, message) => {
+  ])("that %s is not opened: requests return an error, and nothing changes", async (_what, change, message) => {
     await touched(change);
     for (let tries = 0; tries < 2; tries++) {
       const refused = await get("/v1/sys/policies/acl/p");
@@ -165,7 +165,7 @@ describe("objects of a newer version", () => {
     }
   });
 
-  it("is refused before any step of another module has run", () =>
+  it("is refused before any step of another module runs", () =>
     runInDurableObject(scratch("event-log"), (_object, { storage }) => {
       const { sql } = storage;
       noteVersion(sql, "newer", 2);

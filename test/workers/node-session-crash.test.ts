@@ -62,21 +62,25 @@ const CUTS: Cut[] = [
   ...both("EventLog", "append"),
 ];
 
-describe("a node's way to ready and an operation's way to its end", () => {
-  it.each(part(CUTS))("cut at %s.%s (%s) from the beginning", { timeout: 60_000 }, async (...where) => {
-    const owner = outcomes();
-    const happened = cut(where);
-    const [agent, live] = await steady();
-    const wanted = operation({ secrets: { token: "secret" } });
-    await insist(agent, wanted);
-    await settled(agent, live, [wanted], owner);
-    expect(happened()).toBe(true);
-  });
+describe("a node's registration and an operation", () => {
+  it.each(part(CUTS))(
+    "complete after a crash in %s.%s (%s) at the beginning",
+    { timeout: 60_000 },
+    async (...where) => {
+      const owner = outcomes();
+      const happened = cut(where);
+      const [agent, live] = await steady();
+      const wanted = operation({ secrets: { token: "secret" } });
+      await insist(agent, wanted);
+      await settled(agent, live, [wanted], owner);
+      expect(happened()).toBe(true);
+    },
+  );
 
   it.each([
     ...both("NodeSession", "start", "webSocketMessage", "webSocketClose"),
     ...both("ClusterRegistry", "operationDone", "agentNews"),
-  ])("cut at %s.%s (%s) once it is connected", { timeout: 60_000 }, async (...where) => {
+  ])("complete after a crash in %s.%s (%s) when it is connected", { timeout: 60_000 }, async (...where) => {
     const owner = outcomes();
     const [agent, live] = await steady();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
@@ -89,22 +93,19 @@ describe("a node's way to ready and an operation's way to its end", () => {
   });
 });
 
-it.each(both("NodeSession", "revoke"))(
-  "removing an agent, cut at %s.%s (%s), sends it away all the same",
-  async (...where) => {
-    outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
-    const happened = cut(where);
-    expect((await del(`/v1/agent/${agent.node}`)).status).toBe(200);
-    expect(happened()).toBe(true);
-    await socket.closed;
-    await eventually(async () => expect(await agent.rows("SELECT id FROM session WHERE revoked = 1")).toHaveLength(1));
-    expect((await (await agent.connect()).closed).code).toBe(4003);
-    expect(await statusOf(agent.node)).toBe("disconnected");
-    expect((await get("/v1/agents")).body).toEqual([]);
-  },
-);
+it.each(both("NodeSession", "revoke"))("removing an agent completes after a crash in %s.%s (%s)", async (...where) => {
+  outcomes();
+  const [agent, socket] = await ScriptedAgent.connected();
+  await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
+  const happened = cut(where);
+  expect((await del(`/v1/agent/${agent.node}`)).status).toBe(200);
+  expect(happened()).toBe(true);
+  await socket.closed;
+  await eventually(async () => expect(await agent.rows("SELECT id FROM session WHERE revoked = 1")).toHaveLength(1));
+  expect((await (await agent.connect()).closed).code).toBe(4003);
+  expect(await statusOf(agent.node)).toBe("disconnected");
+  expect((await get("/v1/agents")).body).toEqual([]);
+});
 
 /** The same numbers each time, so that a failure can be looked at again. */
 function randomOf(seed: number): () => number {
@@ -116,7 +117,7 @@ function randomOf(seed: number): () => number {
 }
 
 it.each([1, 2, 3])(
-  "whatever is cut whenever (seed %i), each operation happens once and is told done",
+  "each operation has one effect and is reported done after random crashes (seed %i)",
   { timeout: 60_000 },
   async (seed) => {
     const random = randomOf(seed);

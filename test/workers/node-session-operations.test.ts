@@ -25,7 +25,7 @@ async function reconnect(agent: ScriptedAgent, socket: AgentSocket, journal: str
 }
 
 describe("an operation", () => {
-  it("is sent and done, and its owner has the result before the agent may forget it", async () => {
+  it("is sent and completed, and its owner has the result before the agent may forget it", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation({ method: "dhv.create", gen: 3, deadlineMs: 1_234, params: { a: [1, { b: "ü" }] } });
@@ -43,7 +43,7 @@ describe("an operation", () => {
     expect(owner.told).toEqual([[agent.node, wanted.id, { state: "done", result: { path: "/v/1", bytes: 7 } }]]);
   });
 
-  it("that is asked for again is not sent again, whether it runs or has ended", async () => {
+  it("that is requested again is not sent again while it runs or after it has ended", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -59,7 +59,7 @@ describe("an operation", () => {
     expect(owner.told).toHaveLength(1);
   });
 
-  it("that failed says why", async () => {
+  it("that failed returns the reason", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -71,7 +71,7 @@ describe("an operation", () => {
     expect(owner.told[0]?.[2]).toEqual({ state: "failed", error: { kind: "stale", message: "it broke" } });
   });
 
-  it("whose result is repeated is delivered once, and acknowledged each time", async () => {
+  it("with a repeated result is delivered once, and acknowledged each time", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -97,7 +97,7 @@ describe("an operation", () => {
     expect(owner.told[0]?.[2]).toMatchObject({ state: "unknown", error: { message: expect.stringContaining("path") } });
   });
 
-  it("of a node whose agent is not there is refused, and nothing is kept", async () => {
+  it("of a node with an absent agent is refused and not stored", async () => {
     const owner = outcomes();
     const agent = await ScriptedAgent.joined();
     const refused = await agent.session.start(operation());
@@ -106,7 +106,7 @@ describe("an operation", () => {
     expect(owner.told).toEqual([]);
   });
 
-  it("of a node whose agent was there a moment ago waits for it to come back", async () => {
+  it("of a node whose agent has just disconnected waits for its return", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     socket.close();
     await eventually(async () => expect((await get("/v1/agents")).body[0].Connected).toBe(false));
@@ -126,7 +126,7 @@ describe("an operation", () => {
     expect(await agent.rows("SELECT * FROM operations")).toEqual([]);
   });
 
-  it("that is older than another of its key is refused", async () => {
+  it("older than another of its key is refused", async () => {
     const [agent] = await ScriptedAgent.connected();
     await agent.session.start(operation({ key: "k", gen: 5 }));
     expect(await agent.session.start(operation({ key: "k", gen: 4 }))).toMatchObject({ ok: false, reason: "conflict" });
@@ -134,13 +134,13 @@ describe("an operation", () => {
     expect((await agent.session.start(operation({ key: "other", gen: 1 }))).ok).toBe(true);
   });
 
-  it("that does not fit a frame is refused", async () => {
+  it("that exceeds the size of a frame is refused", async () => {
     const [agent] = await ScriptedAgent.connected();
     const huge = operation({ params: { pad: "x".repeat(1024 * 1024) } });
     expect(await agent.session.start(huge)).toMatchObject({ ok: false, reason: "too-large" });
   });
 
-  it("beyond 32 waits until there is room", async () => {
+  it("above 32 waits for a free slot", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = Array.from({ length: 40 }, () => operation());
@@ -337,7 +337,7 @@ describe("secrets", () => {
     expect(stored).not.toContain(CANARY);
   });
 
-  it("are kept so, too, when they are flags of mounts or what a controller tells, and sent as they came", async () => {
+  it("are equally protected as mount flags and as the controller's publish context, and sent unchanged", async () => {
     outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const params = {
@@ -357,7 +357,7 @@ describe("secrets", () => {
     expect(await everything(agent)).not.toContain(CANARY);
   });
 
-  it("are under a key that rotates with all others", async () => {
+  it("are sealed under a key that is rotated with all others", async () => {
     outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     expect(await agent.rows("SELECT * FROM data_keys")).toEqual([]);
@@ -381,7 +381,7 @@ describe("secrets", () => {
   });
 });
 
-it("removing an agent ends its operations: unsent ones as failed, the others as unknown", async () => {
+it("removing an agent ends its operations: unsent ones as failed, others as unknown", async () => {
   const owner = outcomes();
   const [agent, socket] = await ScriptedAgent.connected();
   const wanted = Array.from({ length: 34 }, () => operation());

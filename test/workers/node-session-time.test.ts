@@ -37,7 +37,7 @@ const stateOf = async (agent: ScriptedAgent, id: string): Promise<unknown> =>
 const ready = (agent: ScriptedAgent) => eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
 
 describe("a socket", () => {
-  it("without pings is closed, and its node is lost", async () => {
+  it("without pings is closed, and its node becomes lost", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await ready(agent);
     await pass(agent, 61_000);
@@ -206,7 +206,7 @@ describe("an operation", () => {
     ]);
   });
 
-  it("is remembered for a day after its end, then forgotten", async () => {
+  it("is stored for a day after its end, then deleted", async () => {
     outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -220,7 +220,7 @@ describe("an operation", () => {
     expect(await stateOf(agent, wanted.id)).toBeUndefined();
   });
 
-  it("of unknown outcome is given up after 30 days, reported to its owner, and later forgotten", async () => {
+  it("of unknown outcome is abandoned after 30 days, reported to its owner, and later deleted", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
@@ -238,7 +238,7 @@ describe("an operation", () => {
     expect(await agent.rows("SELECT id FROM operations")).toEqual([]);
   });
 
-  it("of a node whose agent has been away for long is refused at once", async () => {
+  it("of a node whose agent has been away longer than the grace period is refused at once", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     socket.close();
     await eventually(async () => expect((await agent.rows("SELECT live FROM session"))[0]).toEqual({ live: null }));
@@ -248,7 +248,7 @@ describe("an operation", () => {
   });
 });
 
-it("connect tokens are remembered only while they are still valid", async () => {
+it("connect tokens are stored only while they are valid", async () => {
   const agent = await ScriptedAgent.joined();
   for (const _ of [1, 2, 3]) await agent.connect();
   offset += 61_000;

@@ -10,7 +10,7 @@ import { eventually, hello, nodeReport, readNode, ScriptedAgent, statusOf } from
 const sockets = async (agent: ScriptedAgent) => (await agent.rows("SELECT live, opened FROM session"))[0];
 
 describe("hello", () => {
-  it("is answered by what the agent needs to know", async () => {
+  it("returns the settings that the agent needs", async () => {
     const agent = await ScriptedAgent.joined();
     const socket = await agent.connect();
     const before = Date.now();
@@ -29,7 +29,7 @@ describe("hello", () => {
     expect(welcome.serverTime).toBeGreaterThanOrEqual(before);
   });
 
-  it("makes the node what the agent says of it", async () => {
+  it("sets the node's fields from the agent's report", async () => {
     const node = nodeReport({ Name: "db-7", Datacenter: "dc9", NodeClass: "large", Meta: { rack: "7" } });
     const [agent] = await ScriptedAgent.connected({ node });
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
@@ -41,7 +41,7 @@ describe("hello", () => {
     expect((await get("/v1/agents")).body).toMatchObject([{ NodeID: agent.node, Name: "db-7" }]);
   });
 
-  it("of a protocol that this side does not speak ends with a code that says so", async () => {
+  it("with an unsupported protocol version closes the connection with a specific code", async () => {
     const agent = await ScriptedAgent.joined();
     const socket = await agent.connect();
     socket.send(hello({ proto: [2, 7] }));
@@ -49,12 +49,12 @@ describe("hello", () => {
     expect(await statusOf(agent.node)).toBeUndefined();
   });
 
-  it("of a newer agent that speaks this protocol too is taken", async () => {
+  it("of a newer agent that supports this version is accepted", async () => {
     const [, socket] = await ScriptedAgent.connected({ proto: [1, 7] });
     expect((await socket.seen("welcome"))[0]?.proto).toBe(1);
   });
 
-  it("lists unknown volumes, and they stay where they are", async () => {
+  it("lists unknown volumes, which stay in place", async () => {
     const [held, broken] = [crypto.randomUUID(), crypto.randomUUID()];
     const asked = vi.spyOn(ClusterRegistry.prototype, "unknownVolumes");
     const agent = await ScriptedAgent.joined();
@@ -69,7 +69,7 @@ describe("hello", () => {
     expect(socket.frames.filter(({ t }) => t === "req")).toEqual([]);
   });
 
-  it("is answered while the known volumes cannot be looked up", async () => {
+  it("is answered while the known volumes cannot be read", async () => {
     vi.spyOn(ClusterRegistry.prototype, "unknownVolumes").mockRejectedValue(new Error("the registry is down"));
     const agent = await ScriptedAgent.joined();
     const welcome = await (await agent.connect()).welcome({
@@ -78,7 +78,7 @@ describe("hello", () => {
     expect(welcome.unknownVolumes).toEqual([]);
   });
 
-  it("that the registry cannot take as a node's is refused with the reason", async () => {
+  it("with an invalid node is refused with the reason", async () => {
     const agent = await ScriptedAgent.joined();
     const socket = await agent.connect();
     socket.send(hello({ node: nodeReport({ Attributes: {} }) }));
@@ -92,8 +92,8 @@ describe("hello", () => {
   });
 });
 
-describe("a change of the node", () => {
-  it("replaces the fields it names, and nothing else", async () => {
+describe("a change of node fields", () => {
+  it("replaces the given fields only", async () => {
     const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport({ Meta: { a: "1" } }) });
     socket.send({ t: "fp", seq: 1, node: { Attributes: { "kernel.name": "linux", extra: "1" } } });
     await eventually(async () => expect((await readNode(agent.node)).Attributes).toMatchObject({ extra: "1" }));
@@ -109,7 +109,7 @@ describe("a change of the node", () => {
     expect((await readNode(agent.node)).NodePool).toBe("default");
   });
 
-  it("reaches the registry once it is back, with the connection's state, and not twice", async () => {
+  it("reaches the registry after its return, together with the connection's state, and once", async () => {
     const down = vi.spyOn(ClusterRegistry.prototype, "agentNews").mockRejectedValue(new Error("down"));
     const [agent, socket] = await ScriptedAgent.connected();
     socket.send({ t: "fp", seq: 1, node: { Meta: { last: "word" } } });
@@ -125,7 +125,7 @@ describe("a change of the node", () => {
     ]);
   });
 
-  it("tells of a node again that was purged although its agent is connected", async () => {
+  it("registers a node again that was purged while its agent is connected", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     await clusterRegistry(env).purgeNode(agent.node, true);
@@ -136,7 +136,7 @@ describe("a change of the node", () => {
   });
 });
 
-it("a node that is purged although its agent is connected is back by itself, as a new one", async () => {
+it("a node purged while its agent is connected returns automatically as a new one", async () => {
   const [agent] = await ScriptedAgent.connected();
   await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
   const { CreateIndex } = await readNode(agent.node);
@@ -148,7 +148,7 @@ it("a node that is purged although its agent is connected is back by itself, as 
   expect(back.CreateIndex).toBeGreaterThan(CreateIndex);
 });
 
-it("an agent that leaves is let go at once", async () => {
+it("an agent that leaves is disconnected at once", async () => {
   const [agent, socket] = await ScriptedAgent.connected();
   socket.close();
   await socket.closed;
@@ -156,7 +156,7 @@ it("an agent that leaves is let go at once", async () => {
 });
 
 describe("two connections of one node", () => {
-  it("are never both in use: the newest wins, and the other is told to end", async () => {
+  it("are never both active: the newer replaces the other, which is told to exit", async () => {
     const [agent, first] = await ScriptedAgent.connected();
     const second = await agent.connect();
     const { session } = await second.welcome();
@@ -168,14 +168,14 @@ describe("two connections of one node", () => {
     expect((await get("/v1/agents")).body).toMatchObject([{ Connected: true }]);
   });
 
-  it("do not disturb each other before the second has said hello", async () => {
+  it("are independent until the second has sent hello", async () => {
     const [agent, first] = await ScriptedAgent.connected();
     await agent.connect();
     await first.settled();
     expect((await sockets(agent))?.["live"]).toBe((await first.seen("welcome"))[0]?.session);
   });
 
-  it("refuse an older copy of the agent's state, whichever comes last", async () => {
+  it("refuse an older copy of the agent's state in either order", async () => {
     const [agent, live] = await ScriptedAgent.connected({ epoch: 5 });
     const copy = await agent.connect();
     copy.send(hello({ epoch: 4, boot: "boot-0" }));
@@ -189,7 +189,7 @@ describe("two connections of one node", () => {
     await (await agent.connect()).welcome({ epoch: 6 });
   });
 
-  it("that say hello in the other order leave the newer in use", async () => {
+  it("that send hello in reverse order leave the newer one active", async () => {
     const agent = await ScriptedAgent.joined();
     const [older, newer] = [await agent.connect(), await agent.connect()];
     const { session } = await newer.welcome();
@@ -200,7 +200,7 @@ describe("two connections of one node", () => {
 });
 
 describe("a frame", () => {
-  it("that is a ping is answered without anybody waking up", async () => {
+  it("with a ping is answered without waking the object", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await agent.hibernate();
     socket.send(PING);
@@ -229,14 +229,14 @@ describe("a frame", () => {
     expect(await statusOf(agent.node)).toBeUndefined();
   });
 
-  it("of a kind that only a newer agent knows is ignored", async () => {
+  it("of an unknown type is ignored", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     socket.send('{"t":"novelty"}');
     await socket.settled();
     expect((await sockets(agent))?.["live"]).not.toBeNull();
   });
 
-  it("too many end the connection, with a time to stay away", async () => {
+  it("above the rate limit closes the connection, with a delay for the next", async () => {
     const [, socket] = await ScriptedAgent.connected();
     const large = `{"t":"novelty","pad":"${"x".repeat(1_000_000)}"}`;
     for (let count = 0; count < 40; count++) socket.send(large);
@@ -244,7 +244,7 @@ describe("a frame", () => {
     expect([code, retryAfterOf(reason)]).toEqual([CLOSE.slowDown, 30_000]);
   });
 
-  it("cannot make a report larger than a frame by pieces", async () => {
+  it("cannot exceed the size of a report by several changes", async () => {
     const mapOf = (name: string, entries: number) =>
       Object.fromEntries(Array.from({ length: entries }, (_, n) => [`${name}${n}`, "x".repeat(1_000)]));
     const driver = { Detected: true, Healthy: true, HealthDescription: "", UpdateTime: "2026-01-01T00:00:00Z" };
@@ -262,8 +262,8 @@ describe("a frame", () => {
   });
 });
 
-describe("an object that forgets", () => {
-  it("everything but its sockets goes on as if nothing had happened", async () => {
+describe("an evicted object", () => {
+  it("with open sockets continues without a loss", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     await agent.hibernate();
@@ -272,7 +272,7 @@ describe("an object that forgets", () => {
     expect((await send("GET", `/v1/agent/${agent.node}`)).body).toMatchObject({ Connected: true });
   });
 
-  it("its sockets too finds out that the agent is gone, and takes it back", async () => {
+  it("without sockets detects that the agent is gone, and accepts its return", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     await agent.kill();
@@ -284,7 +284,7 @@ describe("an object that forgets", () => {
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
   });
 
-  it("knows after a sleep which connection is the old one", async () => {
+  it("identifies the older connection after hibernation", async () => {
     const [agent, first] = await ScriptedAgent.connected();
     await agent.hibernate();
     const second = await agent.connect();

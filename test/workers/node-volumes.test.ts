@@ -42,7 +42,7 @@ const shows = (agent: ScriptedAgent, volumes: readonly ReportedHostVolume[]) =>
   eventually(async () => expect(await shown(agent)).toEqual(mapOf(volumes)));
 
 describe("a change of volumes", () => {
-  it("names those that are new, broken and gone, and leaves the others as they are", async () => {
+  it("lists new, broken and deleted volumes, and keeps the others", async () => {
     const [agent, socket] = await nodeWith(ghosts(4));
     const before = (await readNode(agent.node)).ModifyIndex;
     socket.send(
@@ -58,7 +58,7 @@ describe("a change of volumes", () => {
     await eventually(async () => expect(Object.keys(await shown(agent))).toHaveLength(4));
   });
 
-  it("that says what is known already moves no index", async () => {
+  it("without a difference changes no index", async () => {
     const [agent, socket] = await nodeWith(ghosts(2));
     const index = (await readNode(agent.node)).ModifyIndex;
     socket.send(vols({ usable: [ghost(1)], gone: [ghost(5).ID] }));
@@ -66,7 +66,7 @@ describe("a change of volumes", () => {
     expect((await readNode(agent.node)).ModifyIndex).toBe(index);
   });
 
-  it("reaches a blocking read of the node", async () => {
+  it("wakes a blocking query of the node", async () => {
     const [agent, socket] = await nodeWith([]);
     const { ModifyIndex } = await readNode(agent.node);
     const read = get(`/v1/node/${agent.node}?index=${ModifyIndex}&wait=20s`);
@@ -75,7 +75,7 @@ describe("a change of volumes", () => {
     expect(Object.keys((await read).body.HostVolumes)).toEqual(["ghost-1"]);
   });
 
-  it("waits for a registry that is away, however many follow it, and a volume that came and went is not told", async () => {
+  it("waits while the registry is away; a volume that was created and deleted meanwhile is not reported", async () => {
     const [agent, socket] = await nodeWith(ghosts(2));
     const down = vi.spyOn(ClusterRegistry.prototype, "agentNews").mockRejectedValue(new Error("down"));
     socket.send(vols({ usable: [ghost(5), ghost(6)] }));
@@ -87,7 +87,7 @@ describe("a change of volumes", () => {
     expect(await agent.rows("SELECT id FROM report_volumes WHERE body IS NULL")).toEqual([]);
   });
 
-  it("beside a change of the node is taken with it", async () => {
+  it("is stored together with a change of the node", async () => {
     const [agent, socket] = await nodeWith(ghosts(2));
     const down = vi.spyOn(ClusterRegistry.prototype, "agentNews").mockRejectedValue(new Error("down"));
     socket.send({ t: "fp", seq: 1, node: { Meta: { a: "1" } } });
@@ -98,7 +98,7 @@ describe("a change of volumes", () => {
     expect((await readNode(agent.node)).Meta).toEqual({ a: "1" });
   });
 
-  it("of a node that was purged meanwhile brings all of its volumes back", async () => {
+  it("of a node that was purged meanwhile restores all of its volumes", async () => {
     const [agent, socket] = await nodeWith(ghosts(3));
     await clusterRegistry(env).purgeNode(agent.node, true);
     socket.send(vols({ gone: [ghost(0).ID] }));
@@ -106,7 +106,7 @@ describe("a change of volumes", () => {
     await shows(agent, [ghost(1), ghost(2)]);
   });
 
-  it("that would make more volumes than a node has ends the connection, and nothing of it is kept", async () => {
+  it("above the maximum number of volumes closes the connection without a change", async () => {
     const [agent, socket] = await nodeWith(ghosts(2_000));
     socket.send(vols({ usable: [ghost(5_000)], gone: [ghost(0).ID] }));
     await eventually(async () => expect(Object.keys(await shown(agent))).toContain("ghost-5000"));
@@ -118,7 +118,7 @@ describe("a change of volumes", () => {
     expect(Object.keys(await shown(agent))).not.toContain("ghost-5001");
   });
 
-  it("before hello ends the connection", async () => {
+  it("before hello closes the connection", async () => {
     const agent = await ScriptedAgent.joined();
     const socket = await agent.connect();
     socket.send(vols({ usable: [ghost(1)] }));
@@ -127,14 +127,14 @@ describe("a change of volumes", () => {
 });
 
 describe("a report at connect", () => {
-  it("takes the place of what was known of the volumes", async () => {
+  it("replaces the known volumes", async () => {
     const [agent, socket] = await nodeWith(ghosts(3));
     socket.close();
     await (await agent.connect()).welcome({ node: reportOf([ghost(1), ghost(7)]) });
     await shows(agent, [ghost(1), ghost(7)]);
   });
 
-  it("that has not room for all leaves those that it holds as they were, and asks for the names of all", async () => {
+  it("that exceeds a frame keeps the omitted volumes, and lists all names", async () => {
     const [agent, socket] = await nodeWith(ghosts(4));
     socket.close();
     const next = await agent.connect();
@@ -149,7 +149,7 @@ describe("a report at connect", () => {
     await shows(agent, [ghost(0), ghost(2), ghost(9)]);
   });
 
-  it("of an agent of the first release is followed by whole maps, which say what is gone", async () => {
+  it("of an agent of the first release is followed by complete maps, which show deletions", async () => {
     const [agent, socket] = await nodeWith(ghosts(3));
     socket.send({ t: "fp", seq: 1, node: { HostVolumes: mapOf([ghost(1), ghost(8)]) }, unavailableVolumes: [] });
     await shows(agent, [ghost(1), ghost(8)]);
@@ -186,13 +186,13 @@ describe("a node with 2 000 volumes", () => {
     return events.map((event) => JSON.stringify({ ...event, Index: 0 }).length);
   }
 
-  it("tells of a volume in lines as small as those of a node with one", async () => {
+  it("sends event lines as small as those of a node with one", async () => {
     const [few, many] = [await bytesOfLines(1), await bytesOfLines(1_999)];
     for (const [at, bytes] of many.entries()) expect(Math.abs(bytes - (few[at] ?? 0))).toBeLessThan(16);
     expect(Math.max(...many)).toBeLessThan(2_000);
   });
 
-  it("costs its session and the registry one row for each volume that changes", async () => {
+  it("costs its session and the registry one row per changed volume", async () => {
     const [agent, socket] = await nodeWith(ghosts(2_000));
     const told = vi.spyOn(ClusterRegistry.prototype, "agentNews");
     socket.send(vols({ gone: [ghost(7).ID] }));
@@ -204,7 +204,7 @@ describe("a node with 2 000 volumes", () => {
   });
 });
 
-it("keeps no volume of an agent that was removed", async () => {
+it("a removed agent's volumes are deleted", async () => {
   const [agent] = await nodeWith(ghosts(3));
   await del(`/v1/agent/${agent.node}`);
   expect(await agent.rows("SELECT * FROM report_volumes")).toEqual([]);

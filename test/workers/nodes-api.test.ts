@@ -10,7 +10,7 @@ const ids = (answer: Answer): string[] => answer.body.map(({ ID: each }: { ID: s
 const query = (text: string): string => `/v1/nodes?${text}`;
 
 describe("the list of nodes", () => {
-  it("shows a stub of each, by id", async () => {
+  it("has a stub per node, by id", async () => {
     await register(id(2), { Name: "second" });
     await ready(id(1));
     const answer = await get("/v1/nodes");
@@ -27,7 +27,7 @@ describe("the list of nodes", () => {
     expect(answer.headers.get("X-Orch-LastContact")).toBe("0");
   });
 
-  it("is empty, with an index to wait from, when there is none", async () => {
+  it("is empty without nodes, with an index to wait for", async () => {
     const answer = await get("/v1/nodes");
     expect([answer.status, answer.body, answer.headers.get("X-Orch-Index")]).toEqual([200, [], "1"]);
   });
@@ -35,12 +35,12 @@ describe("the list of nodes", () => {
   it.each([
     ["10.1.2.3:4646", "10.1.2.3"],
     ["[2001:db8::1]:4646", "2001:db8::1"],
-  ])("has the host of %s as the address", async (HTTPAddr, address) => {
+  ])("has the host of %s as Address", async (HTTPAddr, address) => {
     await report("NodeRegistration", { ID, HTTPAddr });
     expect((await get("/v1/nodes")).body[0].Address).toBe(address);
   });
 
-  it("shows the operating system and the resources when asked", async () => {
+  it("has operating system and resources on request", async () => {
     await register();
     const { NodeResources, ReservedResources } = await read();
     const [plain] = (await get("/v1/nodes")).body;
@@ -64,7 +64,7 @@ describe("the list of nodes", () => {
     ["zz", null],
     ["0", null],
     ["00%", null],
-  ])("by prefix %j has %j nodes", async (prefix, count) => {
+  ])("with prefix %j has %j nodes", async (prefix, count) => {
     for (const each of [id(1), id(2), `ff${ID.slice(2)}`]) await register(each);
     const answer = await get(query(`prefix=${encodeURIComponent(prefix)}`));
     if (count === null) {
@@ -73,7 +73,7 @@ describe("the list of nodes", () => {
     } else expect(answer.body).toHaveLength(prefix === "00" ? 2 : count);
   });
 
-  it("comes in pages, by id, whatever comes or goes meanwhile", async () => {
+  it("is paged by id while nodes are added and deleted", async () => {
     for (let n = 1; n <= 5; n++) await register(id(n));
     const first = await get(query("per_page=2"));
     expect(ids(first)).toEqual([id(1), id(2)]);
@@ -124,7 +124,7 @@ describe("the list of nodes", () => {
     expect(answer.headers.get("Content-Type")).toBe("text/plain; charset=utf-8");
   });
 
-  it("waits for the next change of any node", async () => {
+  it("waits for a change of any node", async () => {
     await register();
     const index = (await get("/v1/nodes")).headers.get("X-Orch-Index");
     const waiting = get(query(`index=${index}&wait=10s`));
@@ -132,7 +132,7 @@ describe("the list of nodes", () => {
     expect(ids(await waiting)).toEqual([ID, id(2)]);
   });
 
-  it("waits for a node's end, too", async () => {
+  it("waits for a deletion of a node, too", async () => {
     await register();
     const index = (await get("/v1/nodes")).headers.get("X-Orch-Index");
     const waiting = get(query(`index=${index}&wait=10s`));
@@ -144,7 +144,7 @@ describe("the list of nodes", () => {
 });
 
 describe("a node", () => {
-  it("is found by its id in capitals, too, and not by anything else", async () => {
+  it("is found by its whole id only, in any case", async () => {
     await register();
     expect((await get(`/v1/node/${ID.toUpperCase()}`)).body.ID).toBe(ID);
     for (const other of [id(2), ID.slice(0, 8), "x", "%27"]) {
@@ -153,7 +153,7 @@ describe("a node", () => {
     }
   });
 
-  it("is waited for by its own index, whatever happens to others", async () => {
+  it("has a blocking query with its own index, independent of other nodes", async () => {
     await register();
     const { ModifyIndex } = await read();
     const waiting = get(`/v1/node/${ID}?index=${ModifyIndex}&wait=15s`);
@@ -165,7 +165,7 @@ describe("a node", () => {
     expect(answer.body.ModifyIndex).toBe(ModifyIndex + 2);
   });
 
-  it("is answered as it is when the time is up", async () => {
+  it("returns the current data after the wait", async () => {
     await register();
     const { ModifyIndex } = await read();
     expect((await get(`/v1/node/${ID}?index=${ModifyIndex}&wait=50ms`)).body.ModifyIndex).toBe(ModifyIndex);
@@ -175,7 +175,7 @@ describe("a node", () => {
 });
 
 describe("eligibility", () => {
-  it("changes in one line, and is answered with its index", async () => {
+  it("changes with one event line, and its index is returned", async () => {
     await register();
     const { next } = await follow();
     for (const eligibility of ["ineligible", "eligible"]) {
@@ -193,7 +193,7 @@ describe("eligibility", () => {
     }
   });
 
-  it("that two ask for at once is one event, and both learn its index", async () => {
+  it("requested twice concurrently is one event, and both requests return its index", async () => {
     await register();
     const ask = () => put(`/v1/node/${ID}/eligibility`, { Eligibility: "ineligible" });
     const answers = await Promise.all([ask(), ask()]);
@@ -201,7 +201,7 @@ describe("eligibility", () => {
     expect(await allLines()).toHaveLength(2);
   });
 
-  it("that is so already is no event", async () => {
+  it("without a change sends no event", async () => {
     const index = await register();
     const answer = await put(`/v1/node/${ID}/eligibility`, { Eligibility: "eligible" });
     expect([answer.status, answer.body.NodeModifyIndex]).toEqual([200, index]);
@@ -210,7 +210,7 @@ describe("eligibility", () => {
 });
 
 describe("purging a node", () => {
-  it("forgets it, and tells how it was last", async () => {
+  it("deletes it, and the event has its last state", async () => {
     await register();
     const before = await read();
     const { next } = await follow();
@@ -223,7 +223,7 @@ describe("purging a node", () => {
     expect((await get("/v1/nodes")).body).toEqual([]);
   });
 
-  it("whose agent is connected takes force", async () => {
+  it("with a connected agent requires force", async () => {
     await ready();
     const refused = await put(`/v1/node/${ID}/purge`, "");
     expect([refused.status, refused.text]).toEqual([
@@ -235,7 +235,7 @@ describe("purging a node", () => {
     expect((await put(`/v1/node/${ID}/purge`, "")).status).toBe(200);
   });
 
-  it("that a scheduler reports takes no force", async () => {
+  it("that a scheduler reports requires no force", async () => {
     await report("NodeRegistration", { ID, Status: "ready" });
     expect((await send("POST", `/v1/node/${ID}/purge`, "{}")).status).toBe(200);
   });
@@ -250,14 +250,14 @@ describe("purging a node", () => {
   });
 });
 
-it("evaluating a node answers its index, and makes nothing", async () => {
+it("evaluating a node returns its index and creates no evaluation", async () => {
   const index = await register();
   const answer = await put(`/v1/node/${ID}/evaluate`, "");
   expect(answer.body).toEqual({ EvalCreateIndex: 0, EvalIDs: [], Index: index, NodeModifyIndex: index });
   expect(await allLines()).toHaveLength(1);
 });
 
-describe("what is refused", () => {
+describe("an invalid request", () => {
   const drain = (body: unknown) => [`/v1/node/${ID}/drain`, body] as const;
   const eligibility = (body: unknown) => [`/v1/node/${ID}/eligibility`, body] as const;
   it.each([
@@ -292,7 +292,7 @@ describe("what is refused", () => {
     [400, "invalid force value", `/v1/node/${ID}/purge?force=perhaps`, ""],
     [409, "stop its agent first", `/v1/node/${ID}/purge?force=false`, ""],
     [404, "node not found", `/v1/node/${id(9)}/evaluate`, ""],
-  ])("%i %s: %s %j", async (status, text, path, body) => {
+  ])("returns %i for %s: %s %j", async (status, text, path, body) => {
     await ready();
     const before = await read();
     const answer = await put(path, body);
@@ -303,7 +303,7 @@ describe("what is refused", () => {
     expect(await allLines()).toHaveLength(2);
   });
 
-  it("is to make a draining node eligible", async () => {
+  it("makes a draining node eligible", async () => {
     await report("NodeDrain", { ID, DrainStrategy: { Deadline: 0 }, SchedulingEligibility: "ineligible" });
     const before = await read();
     const answer = await put(`/v1/node/${ID}/eligibility`, { Eligibility: "eligible" });
@@ -314,7 +314,7 @@ describe("what is refused", () => {
     expect(await read()).toEqual(before);
   });
 
-  it("takes fields however they are written, and returns 400 for those that nothing reads", async () => {
+  it("accepts fields in any case, and returns 400 for unknown ones", async () => {
     await ready();
     const answer = await put(`/v1/node/${ID}/drain`, {
       ...{ nodeid: ID.toUpperCase(), drainspec: { deadline: -1, ignoresystemjobs: null }, Region: "global" },
@@ -329,7 +329,7 @@ describe("what is refused", () => {
   });
 });
 
-describe("rights", () => {
+describe("access", () => {
   const READS = ["/v1/nodes", `/v1/node/${ID}`];
   const WRITES = ["drain", "eligibility", "evaluate", "purge"].map((what) => `/v1/node/${ID}/${what}`);
   const bodies: Readonly<Record<string, object>> = {
@@ -343,7 +343,7 @@ describe("rights", () => {
     ["a denial", 'node { policy = "deny" }', [403, 403]],
     ["another right", 'namespace "*" { policy = "write" }', [403, 403]],
     ["no rule about nodes", 'node_pool "*" { policy = "write" }', [403, 403]],
-  ] as const)("with %s", async (_what, rules, [reading, writing]) => {
+  ] as const)("of a token with %s", async (_what, rules, [reading, writing]) => {
     await register();
     const { client_token: token } = await holderOf(rules);
     for (const path of READS) expect([path, (await get(path, { token })).status]).toEqual([path, reading]);
@@ -354,7 +354,7 @@ describe("rights", () => {
     }
   });
 
-  it("without a token there are none, and nothing is told of what exists", async () => {
+  it("is refused without a token, for existing and unknown nodes alike", async () => {
     await register();
     for (const token of [null, "unknown"]) {
       for (const path of [...READS, `/v1/node/${id(9)}`]) {

@@ -135,8 +135,8 @@ const cuts = Object.entries(flows).flatMap(([name, { method }]) =>
   ]),
 );
 
-describe("a change of a node is there whole or not at all, and told once", () => {
-  it.each(part(cuts))("%s, cut at %s.%s (%s)", async (name, ...where) => {
+describe("a change of a node is stored completely or not at all, and published once", () => {
+  it.each(part(cuts))("%s, with a crash in %s.%s (%s)", async (name, ...where) => {
     const flow = flows[name] as Flow;
     await ready();
     await flow.prepare?.();
@@ -152,7 +152,7 @@ describe("a change of a node is there whole or not at all, and told once", () =>
 it.each([
   ["a drain with nothing to wait for", { Deadline: 0 }],
   ["a drain by force", { Deadline: -1 }],
-])("%s ends although the registry dies between its beginning and its end", async (_what, spec) => {
+])("%s completes although the registry crashes in the middle", async (_what, spec) => {
   await ready();
   if (spec.Deadline < 0) await allocations({ a1: "running" });
   vi.spyOn(prototypeOf("EventLog"), "append").mockImplementationOnce(async () => {
@@ -164,8 +164,8 @@ it.each([
   expect((await read()).LastDrain?.Status).toBe("complete");
 });
 
-describe("while the stream cannot take anything", () => {
-  it("changes are answered, and are told in order once it can", async () => {
+describe("during an outage of the event log", () => {
+  it("changes are answered, and published in order later", async () => {
     await ready();
     const append = vi.spyOn(prototypeOf("EventLog"), "append").mockRejectedValue(new Error("log is down"));
     expect(await registry().registerNode(id(2), fingerprint())).toEqual({ ok: true, value: { index: null } });
@@ -187,7 +187,7 @@ describe("while the stream cannot take anything", () => {
     expect(await read(id(2))).toMatchObject({ CreateIndex: 3, ModifyIndex: 3, Events: [{ CreateIndex: 3 }] });
   });
 
-  it("a node that was purged and came back gets the indexes of its second life only", async () => {
+  it("a node that was purged and created again has the indexes of its second life only", async () => {
     const append = vi.spyOn(prototypeOf("EventLog"), "append").mockRejectedValue(new Error("log is down"));
     await registry().registerNode(ID, fingerprint());
     await registry().purgeNode(ID, true);
@@ -205,7 +205,7 @@ describe("while the stream cannot take anything", () => {
   });
 });
 
-it("a node goes down in time although the registry dies while it waits", async () => {
+it("a node becomes down on time although the registry crashes during the wait", async () => {
   await ready();
   await registry().nodeLost(ID);
   const happened = cut(["ClusterRegistry", "readNode", "before"]);

@@ -42,7 +42,7 @@ const systemJob = (Type: string) =>
   ]);
 
 describe("a drain", () => {
-  it("that waits for allocations says so, in its event and in a read", async () => {
+  it("that waits for allocations shows that in its event and in reads", async () => {
     await allocations({ a1: "running" });
     const { next } = await follow("?topic=NodeDrain&index=-1");
     const answer = await drain({ Deadline: 3600 * SECOND, IgnoreSystemJobs: true }, { Meta: { why: "disks" } });
@@ -69,14 +69,14 @@ describe("a drain", () => {
     });
   });
 
-  it("reaches who subscribes to Node, too", async () => {
+  it("reaches subscribers of Node, too", async () => {
     const { next } = await follow("?topic=Node&index=-1");
     await allocations({ a1: "running" });
     await drain({ Deadline: 0 });
     expect(await next()).toMatchObject({ Topic: "NodeDrain", Type: "NodeDrain" });
   });
 
-  it("of a node on which nothing runs is done at once, in a line of its own", async () => {
+  it("of a node without allocations completes at once, with its own event line", async () => {
     await allocations({ old: "complete", gone: "lost" });
     const { next } = await follow("?topic=NodeDrain&index=-1");
     const answer = await drain({ Deadline: 0 });
@@ -96,7 +96,7 @@ describe("a drain", () => {
     expect(waited.body).toMatchObject({ DrainStrategy: null, ModifyIndex: done.Index });
   });
 
-  it("is done with the line that tells of its last allocation's end", async () => {
+  it("completes with the event line of its last allocation's end", async () => {
     await allocations({ a1: "running", a2: "pending" });
     await drain({ Deadline: 0 });
     await allocations({ a1: "complete" });
@@ -115,7 +115,7 @@ describe("a drain", () => {
     });
   });
 
-  it("is done when several allocations end in one report", async () => {
+  it("completes when several allocations end in one report", async () => {
     await allocations({ a1: "running", a2: "running" });
     await drain({ Deadline: 0 });
     const before = (await allLines()).length;
@@ -124,7 +124,7 @@ describe("a drain", () => {
     expect((await read()).LastDrain?.Status).toBe("complete");
   });
 
-  it("is done when its last allocation has moved to another node", async () => {
+  it("completes when its last allocation has moved to another node", async () => {
     await ready(id(2));
     await allocations({ a1: "running" });
     await drain({ Deadline: 0 });
@@ -132,7 +132,7 @@ describe("a drain", () => {
     expect((await read()).LastDrain?.Status).toBe("complete");
   });
 
-  it("with a deadline is over then, and says that something still ran", async () => {
+  it("with a deadline completes then, and reports that allocations still ran", async () => {
     await allocations({ a1: "running" });
     await drain({ Deadline: 60 * SECOND });
     await pass(59_000);
@@ -146,14 +146,14 @@ describe("a drain", () => {
     });
   });
 
-  it("without a deadline goes on for as long as something runs", async () => {
+  it("without a deadline continues while an allocation runs", async () => {
     await allocations({ a1: "running" });
     await drain({ Deadline: 0 });
     await pass(365 * 86_400_000);
     expect(await read()).toMatchObject({ Drain: true, DrainStrategy: { Deadline: 0, ForceDeadline: null } });
   });
 
-  it.each([-1, -1_000_000_000])("by force (%i) is done at once, whatever runs", async (Deadline) => {
+  it.each([-1, -1_000_000_000])("with force (%i) completes at once, with running allocations", async (Deadline) => {
     await allocations({ a1: "running" });
     const answer = await drain({ Deadline });
     const lines = await allLines();
@@ -168,7 +168,7 @@ describe("a drain", () => {
     expect(node.Events.at(-1)?.Details).toEqual({ deadline_reached: "true" });
   });
 
-  it("keeps a deadline beyond 2^53 nanoseconds as it was written", async () => {
+  it("keeps a deadline beyond 2^53 nanoseconds exactly", async () => {
     await allocations({ a1: "running" });
     expect((await put(`/v1/node/${ID}/drain`, '{"DrainSpec":{"Deadline":31536000000000001}}')).status).toBe(200);
     expect((await get(`/v1/node/${ID}`)).text).toContain('"Deadline":31536000000000001,');
@@ -186,7 +186,7 @@ describe("a drain", () => {
     expect((await read()).LastDrain?.Status).toBe("complete");
   });
 
-  it("that ignores system jobs knows them by what their allocations say, too", async () => {
+  it("that ignores system jobs recognises them by their allocations, too", async () => {
     const Allocation = { ID: "s1", NodeID: ID, JobID: "logs", ClientStatus: "running", Job: { Type: "system" } };
     await put("/v1/cluster/objects", [{ Topic: "Allocation", Type: "AllocationUpdated", Payload: { Allocation } }]);
     await drain({ Deadline: 0, IgnoreSystemJobs: true });
@@ -203,7 +203,7 @@ describe("a drain", () => {
     expect((await read()).Drain).toBe(true);
   });
 
-  it("under way takes new terms, and keeps when it began", async () => {
+  it("in progress accepts new settings, and keeps its start", async () => {
     await allocations({ a1: "running" });
     await drain({ Deadline: 0 }, { Meta: { why: "first" } });
     const before = await read();
@@ -225,7 +225,7 @@ describe("a drain", () => {
     ["null", { DrainSpec: null }, "ineligible"],
     ["absent", {}, "ineligible"],
     ["null, with MarkEligible", { DrainSpec: null, MarkEligible: true }, "eligible"],
-  ])("ends when its terms are %s", async (_what, body, eligibility) => {
+  ])("ends when its settings are %s", async (_what, body, eligibility) => {
     await allocations({ a1: "running" });
     await drain({ Deadline: 60 * SECOND });
     const { next } = await follow("?topic=NodeDrain&index=-1");
@@ -243,12 +243,12 @@ describe("a drain", () => {
     expect((await read()).ModifyIndex).toBe(node.ModifyIndex);
   });
 
-  it("that is done leaves the node ineligible, although MarkEligible was said at its beginning", async () => {
+  it("leaves the completed node ineligible although MarkEligible was set at its start", async () => {
     await drain({ Deadline: 0 }, { MarkEligible: true });
     expect(await read()).toMatchObject({ Drain: false, SchedulingEligibility: "ineligible" });
   });
 
-  it("that there is none of cannot be ended: nothing changes, unless the node is to be eligible again", async () => {
+  it("that is absent can be cleared, without an effect except MarkEligible", async () => {
     const before = await read();
     expect((await drain(null)).body.NodeModifyIndex).toBe(before.ModifyIndex);
     expect(await read()).toEqual(before);
@@ -257,7 +257,7 @@ describe("a drain", () => {
     expect((await read()).SchedulingEligibility).toBe("eligible");
   });
 
-  it("goes on while the node is away, and after it has come back", async () => {
+  it("continues while the node is away and after its return", async () => {
     await allocations({ a1: "running" });
     await drain({ Deadline: 3600 * SECOND });
     await registry().nodeLost(ID);
@@ -268,7 +268,7 @@ describe("a drain", () => {
     expect(await read()).toMatchObject({ Status: "ready", Drain: false, LastDrain: { Status: "complete" } });
   });
 
-  it("that a scheduler reports is that scheduler's to end", async () => {
+  it("that a scheduler reports can be ended by that scheduler only", async () => {
     const node = { ID: id(3), Name: "theirs" };
     await report("NodeDrain", { ...node, DrainStrategy: { Deadline: SECOND, ForceDeadline: "2020-01-01T00:00:00Z" } });
     await pass(60_000);
@@ -278,7 +278,7 @@ describe("a drain", () => {
     expect(await read(id(3))).toMatchObject({ Drain: false, DrainStrategy: null });
   });
 
-  it("of a reported node that is begun here ends here, also when the node is reported again meanwhile", async () => {
+  it("of a reported node that starts here ends here, also when the node is reported meanwhile", async () => {
     const node = { ID: id(3), Name: "theirs" };
     await report("NodeRegistration", node);
     await allocations({ a1: "running" }, { node: id(3) });

@@ -69,7 +69,7 @@ describe("the life of a node", () => {
     ["down", "register", "down", null],
     ["down", "lose", "down", null],
     ["down", "grace", "down", null],
-  ] as const)("in %s, on %s: is %s, and tells %j", async (from, act, to, message) => {
+  ] as const)("in %s, on %s: is %s, with the events %j", async (from, act, to, message) => {
     for (const step of inState[from] ?? []) await acts[step]();
     const before = await read();
     expect(before.Status).toBe(from);
@@ -90,7 +90,7 @@ describe("the life of a node", () => {
     }
   });
 
-  it("is one line for each change", async () => {
+  it("has one event line per change", async () => {
     for (const act of ["register", "connect", "lose", "grace", "connect"] as const) await acts[act]();
     const lines = await allLines();
     expect(lines.map((events) => events.map(({ Type, Index }) => `${Index} ${Type}`))).toEqual([
@@ -103,7 +103,7 @@ describe("the life of a node", () => {
     expect((await read()).Events.map(({ CreateIndex }) => CreateIndex)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it("goes on waiting for a node that came back and left again, from when it left", async () => {
+  it("restarts its grace period when it comes back and leaves again", async () => {
     await ready();
     await registry().nodeLost(ID);
     offset += DOWN_AFTER_MS - 1_000;
@@ -115,7 +115,7 @@ describe("the life of a node", () => {
     expect((await read()).Status).toBe("down");
   });
 
-  it("is down after the time of grace that the deployment sets", async () => {
+  it("becomes down after the deployment's grace period", async () => {
     await runInDurableObject(registryObject(), (object) => {
       const held = object as unknown as { env: object };
       held.env = { ...held.env, NODE_GRACE_MS: "5000" };
@@ -128,7 +128,7 @@ describe("the life of a node", () => {
     expect((await read()).Status).toBe("down");
   });
 
-  it("takes all nodes of a site down that left together, more than one alarm takes", async () => {
+  it("becomes down together with all nodes of a site, more than one alarm handles", async () => {
     const count = 620;
     for (let n = 1; n <= count; n++) {
       await registry().registerNode(id(n), { Name: `n${n}`, Datacenter: "dc1", Attributes: { a: "b" } });
@@ -141,7 +141,7 @@ describe("the life of a node", () => {
     expect(down.body).toHaveLength(count);
   }, 60_000);
 
-  it("keeps its status while something else about it changes, and still ends its wait", async () => {
+  it("keeps its status and grace period while other fields change", async () => {
     await ready();
     await registry().nodeLost(ID);
     await put(`/v1/node/${ID}/eligibility`, { Eligibility: "ineligible" });
@@ -152,13 +152,13 @@ describe("the life of a node", () => {
 });
 
 describe("a registration", () => {
-  it("that says the same again is no event", async () => {
+  it("without a difference sends no event", async () => {
     const index = await register();
     expect(await register()).toBe(index);
     expect(await allLines()).toHaveLength(1);
   });
 
-  it("that says something new keeps what was decided about the node, and when it began", async () => {
+  it("with a difference keeps the node's eligibility, drain and create index", async () => {
     await ready();
     await put(`/v1/node/${ID}/drain`, { DrainSpec: { Deadline: 0 } });
     const before = await read();
@@ -181,7 +181,7 @@ describe("a registration", () => {
     ["no attributes", { Attributes: {} }, "missing attributes for client registration"],
     ["the pool all", { NodePool: "all" }, 'NodePool: node is not allowed to register in node pool "all"'],
     ["no name of a pool", { NodePool: "a b" }, "NodePool: must be 1 to 128 letters, digits, - or _"],
-  ])("with %s is refused and changes nothing", async (_what, more, message) => {
+  ])("with %s is refused without a change", async (_what, more, message) => {
     expect(await registry().registerNode(ID, { ...fingerprint(), ...more })).toEqual({
       ...{ ok: false, reason: "invalid", message },
     });
@@ -189,7 +189,7 @@ describe("a registration", () => {
     expect(await allLines()).toEqual([]);
   });
 
-  it("of a node that is not known needs more than what changed", async () => {
+  it("of an unknown node requires all fields", async () => {
     expect(await registry().registerNode(ID, { Meta: {} })).toMatchObject({ ok: false, reason: "invalid" });
     for (const refused of [
       await registry().nodeConnected(ID),
@@ -200,7 +200,7 @@ describe("a registration", () => {
     }
   });
 
-  it("makes a pool that is named for the first time, in its line", async () => {
+  it("creates a pool that is named for the first time, in the same event line", async () => {
     const { nextLine } = await follow("?topic=Node&topic=NodePool&index=-1");
     await register(ID, { NodePool: "gpu" });
     const line = await nextLine();
@@ -214,8 +214,8 @@ describe("a registration", () => {
   });
 });
 
-describe("what a session tells", () => {
-  it("counts once, and only if it is newer than what was heard last", async () => {
+describe("a report of a session", () => {
+  it("is applied once, if it is newer than the last one", async () => {
     await registry().registerNode(ID, fingerprint(), 10);
     await registry().nodeConnected(ID, 11);
     expect(await registry().nodeLost(ID, 9)).toMatchObject({ ok: true });
@@ -232,7 +232,7 @@ describe("what a session tells", () => {
     expect((await read()).Status).toBe("ready");
   });
 
-  it("starts a new count for a node that was purged", async () => {
+  it("starts a new sequence for a purged node", async () => {
     await registry().registerNode(ID, fingerprint(), 50);
     await registry().purgeNode(ID, true);
     await registry().registerNode(ID, fingerprint(), 1);

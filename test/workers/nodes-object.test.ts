@@ -26,13 +26,13 @@ describe("the Node object", () => {
     check(node);
   };
 
-  it("is the same in the event and in a read, index by index", async () => {
+  it("is equal in events and reads, with the same indexes", async () => {
     expect(node).toEqual(told.Payload.Node);
     expect(Object.keys(told.Payload)).toEqual(["Node"]);
     expect(told).toMatchObject({ Topic: "Node", Type: "NodeRegistration", Key: ID, Namespace: "", FilterKeys: null });
   });
 
-  it("has its names as texts", () => {
+  it("has texts for its names", () => {
     both((each) =>
       expect(each).toMatchObject({
         ID,
@@ -78,7 +78,7 @@ describe("the Node object", () => {
     );
   });
 
-  it("has Resources, drawn from NodeResources", () => {
+  it("has Resources, derived from NodeResources", () => {
     both((each) =>
       expect(each["Resources"]).toEqual({
         ...{ CPU: 8000, MemoryMB: 16_000, DiskMB: 100_000, IOPS: 0, Devices: null },
@@ -87,7 +87,7 @@ describe("the Node object", () => {
     );
   });
 
-  it("has Reserved, drawn from ReservedResources", () => {
+  it("has Reserved, derived from ReservedResources", () => {
     both((each) =>
       expect(each["Reserved"]).toEqual({
         ...{ CPU: 100, MemoryMB: 256, DiskMB: 1024, IOPS: 0 },
@@ -96,7 +96,7 @@ describe("the Node object", () => {
     );
   });
 
-  it("has null where there is nothing", async () => {
+  it("has null for absent fields", async () => {
     both((each) =>
       expect(each).toMatchObject({
         DrainStrategy: null,
@@ -118,14 +118,14 @@ describe("the Node object", () => {
     both((each) => expect(each["Status"]).toBe("initializing"));
   });
 
-  it("says in Unix seconds since when it has its status", () => {
+  it("has StatusUpdatedAt in Unix seconds", () => {
     both((each) => {
       expect(each["StatusUpdatedAt"]).toEqual(int);
       expect(Math.abs((each["StatusUpdatedAt"] as number) - Date.now() / 1000)).toBeLessThan(60);
     });
   });
 
-  it("has its events, with the index of the line that brought each", () => {
+  it("has its events, each with the index of its line", () => {
     both((each) =>
       expect(each["Events"]).toEqual([
         {
@@ -139,7 +139,7 @@ describe("the Node object", () => {
     );
   });
 
-  it("tells the time of an event with its offset", () => {
+  it("has event times with an offset", () => {
     both((each) => expect((each["Events"] as { Timestamp: string }[])[0]?.Timestamp).toMatch(ISO_WITH_OFFSET));
   });
 
@@ -154,7 +154,7 @@ describe("the Node object", () => {
     );
   });
 
-  it("tells the time of a driver in ISO 8601, as the agent wrote it", () => {
+  it("has the time of a driver in ISO 8601, as the agent sent it", () => {
     both((each) =>
       expect(each["Drivers"]).toMatchObject({
         exec: { UpdateTime: "2026-11-21T10:00:00.5+01:00" },
@@ -163,7 +163,7 @@ describe("the Node object", () => {
     );
   });
 
-  it("has the index of its line as both of its indexes", () => {
+  it("has the index of its line as create and modify index", () => {
     both((each) => expect(each).toMatchObject({ CreateIndex: told.Index, ModifyIndex: told.Index }));
   });
 
@@ -197,7 +197,7 @@ describe("the Node object", () => {
     );
   });
 
-  it("has the fields that came later, too", () => {
+  it("has the fields of later versions, too", () => {
     both((each) =>
       expect(each).toMatchObject({
         ...{ NodePool: "default", LastDrain: null, HostNetworks: null, CgroupParent: "", IdentitySigningKeyID: "" },
@@ -217,7 +217,7 @@ describe("the Node object", () => {
 });
 
 describe("a read of a node", () => {
-  it("leaves out the two legacy fields for who speaks upstream", async () => {
+  it("omits the two legacy fields in the upstream dialect", async () => {
     await register();
     const { body } = await get(`/v1/node/${ID}`, { headers: { "X-Nomad-Token": "root" } });
     expect(Object.keys(body)).not.toContain("Resources");
@@ -225,7 +225,7 @@ describe("a read of a node", () => {
     expect(body.NodeResources.Cpu.CpuShares).toBe(8000);
   });
 
-  it("fills every field of a node of which next to nothing is told", async () => {
+  it("has a value for every field, also of a node with a minimal report", async () => {
     await register();
     await registry().registerNode(id(2), { Name: "bare", Datacenter: "dc1", Attributes: { a: "b" } });
     const [full, bare] = [await read(), await read(id(2))];
@@ -241,7 +241,7 @@ describe("the computed class", () => {
     return (await read(id(n))).ComputedClass;
   };
 
-  it("is equal for nodes that differ only in their names and in what is unique to them", async () => {
+  it("is equal for nodes that differ only in names and unique attributes", async () => {
     const one = await classOf(1, {});
     const { Attributes, Meta } = fingerprint();
     const reordered = Object.fromEntries(Object.entries(Attributes).reverse());
@@ -263,7 +263,7 @@ describe("the computed class", () => {
     expect(await classOf(2, more)).not.toBe(await classOf(1, {}));
   });
 
-  it("follows what the agent finds out later", async () => {
+  it("changes with the agent's later reports", async () => {
     const before = await classOf(1, {});
     await registry().registerNode(ID, { NodeClass: "small" });
     expect((await read()).ComputedClass).not.toBe(before);
@@ -274,7 +274,7 @@ describe("the computed class", () => {
 });
 
 describe("the events of a node", () => {
-  it("are the last ten, each with the index of its own line", async () => {
+  it("are the last ten, each with the index of its line", async () => {
     await ready();
     const { next } = await follow();
     const indexes: number[] = [];

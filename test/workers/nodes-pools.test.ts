@@ -16,7 +16,7 @@ describe("node pools", () => {
 
   const names = (answer: Answer): string[] => answer.body.map(({ Name }: { Name: string }) => Name);
 
-  it("are the two that are always there, and those that nodes name", async () => {
+  it("are the two built-in ones and those that nodes name", async () => {
     const answer = await get("/v1/node/pools");
     expect(names(answer)).toEqual(["all", "default", "gpu"]);
     expect(answer.body[0]).toEqual({
@@ -27,7 +27,7 @@ describe("node pools", () => {
     expect((await get("/v1/node/pool/gpu")).body).toEqual(answer.body[2]);
   });
 
-  it("come in pages, by prefix and by filter", async () => {
+  it("are paged, by prefix and by filter", async () => {
     for (const NodePool of ["b", "gpu-2", "z"]) await report("NodeRegistration", { ID: crypto.randomUUID(), NodePool });
     const seen: string[] = [];
     for (let token: string | null = ""; token !== null; ) {
@@ -41,7 +41,7 @@ describe("node pools", () => {
     expect(names(await get('/v1/node/pools?filter=Name matches "^g"'))).toEqual(["gpu", "gpu-2"]);
   });
 
-  it("of any names come once each, however small the pages", async () => {
+  it("of any names are listed once each, for any page size", async () => {
     // Their order by bytes is not that of JavaScript's text.
     const given = ["x\uff5e", "x\u{1f600}", "xé"];
     const Payloads = given.map((Name) => ({ NodePool: { Name } }));
@@ -56,14 +56,14 @@ describe("node pools", () => {
     expect(seen.sort()).toEqual(given.sort());
   });
 
-  it("have nodes; the pool all has every one", async () => {
+  it("list their nodes; the pool all lists every node", async () => {
     expect(ids(await get("/v1/node/pool/gpu/nodes"))).toEqual([id(1)]);
     expect(ids(await get("/v1/node/pool/default/nodes"))).toEqual([id(2)]);
     expect(ids(await get("/v1/node/pool/all/nodes"))).toEqual([id(1), id(2)]);
     expect(ids(await get("/v1/node/pool/all/nodes?per_page=1"))).toEqual([id(1)]);
   });
 
-  it("that are not there are not found", async () => {
+  it("return 404 if unknown", async () => {
     for (const path of ["/v1/node/pool/nope", "/v1/node/pool/nope/nodes"]) {
       const answer = await get(path);
       expect([answer.status, answer.text]).toEqual([404, "node pool not found"]);
@@ -76,14 +76,14 @@ describe("node pools", () => {
     }
   });
 
-  it("are waited for", async () => {
+  it("support blocking queries", async () => {
     const index = (await get("/v1/node/pools")).headers.get("X-Orch-Index");
     const waiting = get(`/v1/node/pools?index=${index}&wait=10s`);
     await register(id(3), { NodePool: "new" });
     expect(names(await waiting)).toContain("new");
   });
 
-  it("may be described by a scheduler", async () => {
+  it("may be defined by a scheduler", async () => {
     await put("/v1/cluster/objects", [
       { Topic: "NodePool", Type: "NodePoolUpserted", Payload: { NodePool: { Name: "gpu", Description: "cards" } } },
     ]);
@@ -95,7 +95,7 @@ describe("node pools", () => {
     ["all by a star", 'node_pool "*" { policy = "read" }', ["all", "default", "gpu"]],
     ["all but one", 'node_pool "*" { policy = "read" } node_pool "gpu" { policy = "deny" }', ["all", "default"]],
     ["nodes only", 'node { policy = "read" }', []],
-  ])("show to who may read %s just those", async (_what, rules, expected) => {
+  ])("list only pools that the token may read: %s", async (_what, rules, expected) => {
     const { client_token: token } = await holderOf(rules);
     expect(names(await get("/v1/node/pools", { token }))).toEqual(expected);
     const may = expected.includes("gpu");

@@ -6,7 +6,7 @@ import { closeAll } from "./streams.ts";
 afterEach(closeAll);
 
 describe("a reported node", () => {
-  it("is told and read with every field, unknown ones and numbers beyond 2^53 included", async () => {
+  it("is published and returned with every field, including unknown ones and numbers beyond 2^53", async () => {
     const { next } = await follow();
     const body = `[{"Topic":"Node","Type":"NodeRegistration","Payload":{"Node":{"ID":"${ID}","Name":"n1",
       "Status":"ready","Custom":{"Deep":[1736191993011000123]},"NodeResources":{"Cpu":{"CpuShares":7,"Own":1}},
@@ -36,12 +36,12 @@ describe("a reported node", () => {
     ["NodeEligibility", { SchedulingEligibility: "ineligible" }, "Node", "NodeEligibility"],
     ["NodeDrain", { DrainStrategy: { Deadline: 1 } }, "NodeDrain", "NodeDrain"],
     ["NodeDeregistration", {}, "Node", "NodeDeregistration"],
-  ])("by %s is told as such", async (Type, more, topic, told) => {
+  ])("with the event type %s has that type in its event", async (Type, more, topic, told) => {
     expect((await report(Type, { ID, Name: "n1", ...more })).status).toBe(200);
     expect((await allLines()).at(-1)?.[0]).toMatchObject({ Topic: topic, Type: told, Key: ID, Namespace: "" });
   });
 
-  it("comes by the topic of drains, too", async () => {
+  it("is accepted under the topic of drains, too", async () => {
     const taken = await put("/v1/cluster/objects", [
       { Topic: "NodeDrain", Type: "NodeDrain", Payload: { Node: { ID, DrainStrategy: { Deadline: 5 } } } },
     ]);
@@ -49,7 +49,7 @@ describe("a reported node", () => {
     expect(await read()).toMatchObject({ Drain: true, DrainStrategy: { Deadline: 5, IgnoreSystemJobs: false } });
   });
 
-  it("keeps what it was told of its life, and nothing else, when a report does not say", async () => {
+  it("keeps status, eligibility and drain if a report omits them, and no other fields", async () => {
     await report("NodeRegistration", {
       ...{ ID, Name: "n1", Meta: { a: "b" }, Status: "ready", SchedulingEligibility: "ineligible" },
       Events: [{ Message: "own", Subsystem: "Theirs", Timestamp: "2026-01-02T03:04:05+02:00", CreateIndex: 3 }],
@@ -66,7 +66,7 @@ describe("a reported node", () => {
     });
   });
 
-  it("goes with the report that says so, which still tells how it was", async () => {
+  it("is deleted by a report of its end, whose event has its last state", async () => {
     await report("NodeRegistration", { ID, Name: "n1" });
     for (const gone of [
       () => report("NodeDeregistration", { ID, Name: "n1" }),
@@ -79,7 +79,7 @@ describe("a reported node", () => {
     }
   });
 
-  it("several times in one request is several events in order, under one index", async () => {
+  it("several times in one request has several events in order, under one index", async () => {
     const event = (Name: string) => ({ Topic: "Node", Type: "NodeRegistration", Payload: { Node: { ID, Name } } });
     const { body } = await put("/v1/cluster/objects", [event("one"), event("two")]);
     const [line] = await allLines();
@@ -95,14 +95,14 @@ describe("a reported node", () => {
     ]);
   });
 
-  it("may have the name of another", async () => {
+  it("may have another node's name", async () => {
     await report("NodeRegistration", { ID, Name: "same" });
     await report("NodeRegistration", { ID: id(2), Name: "same" });
     await register(id(3), { Name: "same" });
     expect((await get("/v1/nodes")).body.map(({ Name }: { Name: string }) => Name)).toEqual(["same", "same", "same"]);
   });
 
-  it("makes a pool that is named for the first time, in its line", async () => {
+  it("creates a pool that is named for the first time, in the same event line", async () => {
     await report("NodeRegistration", { ID, NodePool: "edge" });
     expect((await allLines()).at(-1)?.map(({ Topic, Key }) => [Topic, Key])).toEqual([
       ["Node", ID],
@@ -111,8 +111,8 @@ describe("a reported node", () => {
   });
 });
 
-describe("who tells of a node", () => {
-  it("is its agent, and then no report can change it, nor anything that came with that", async () => {
+describe("the owner of a node", () => {
+  it("is its agent, and reports about it are refused with all of their request", async () => {
     await ready();
     const before = await read();
     const lines = (await allLines()).length;
@@ -129,7 +129,7 @@ describe("who tells of a node", () => {
     expect((await get("/v1/job/web")).status).toBe(404);
   });
 
-  it("is a scheduler, and then no agent can take it over", async () => {
+  it("is its scheduler, and agents with its id are refused", async () => {
     await report("NodeRegistration", { ID, Name: "theirs" });
     const before = await read();
     expect(await registry().registerNode(ID, fingerprint())).toEqual({
@@ -141,7 +141,7 @@ describe("who tells of a node", () => {
   });
 });
 
-describe("a report that cannot be a node's", () => {
+describe("an invalid node report", () => {
   it.each([
     ["no ID", { Name: "n" }, "Payload.Node.ID"],
     ["an ID that is none", { ID: "node-1" }, "Payload.Node.ID: must be a UUID in lower case"],
@@ -184,7 +184,7 @@ describe("a report that cannot be a node's", () => {
     ["the pool all", { ID, NodePool: "all" }, 'node is not allowed to register in node pool "all"'],
     ["no name of a pool", { ID, NodePool: "a b" }, "Payload.Node.NodePool"],
     ["a host volume without shape", { ID, HostVolumes: { a: 1 } }, "Payload.Node.HostVolumes.a"],
-  ])("with %s is refused by field, and changes nothing", async (_what, node, text) => {
+  ])("with %s is refused by field without a change", async (_what, node, text) => {
     const refused = await report("NodeRegistration", node);
     expect(refused.status).toBe(400);
     expect(refused.text).toContain("event 1: ");
@@ -198,7 +198,7 @@ describe("a report that cannot be a node's", () => {
     ["a type that is none", { Type: "NodeParty" }, "Type"],
     ["another payload", { Payload: { Job: { ID: "j" } } }, "Payload"],
     ["no payload", { Payload: undefined }, "Payload"],
-  ])("as an event with %s is refused by field", async (_what, more, text) => {
+  ])("in an event with %s is refused by field", async (_what, more, text) => {
     const refused = await put("/v1/cluster/objects", [
       { Topic: "Node", Type: "NodeRegistration", Payload: { Node: { ID } }, ...more },
     ]);

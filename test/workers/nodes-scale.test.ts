@@ -47,7 +47,7 @@ const costs = async (): Promise<Record<string, number>> => {
 };
 
 describe("with many nodes", () => {
-  it("everything costs the same with 1 000 nodes as with 100 000", async () => {
+  it("every operation costs the same with 1 000 nodes as with 100 000", async () => {
     await fill(1_000);
     const few = await costs();
     await runInDurableObject(registryObject(), (_object, state) => {
@@ -61,10 +61,10 @@ describe("with many nodes", () => {
     }
   }, 120_000);
 
-  describe("such as 3 000", () => {
+  describe("in a list", () => {
     beforeEach(() => fill(3_000, true), 60_000);
 
-    it("all of them are listed, each once, in order", async () => {
+    it("each of 3 000 appears once and in order", async () => {
       const ids: string[] = (await get("/v1/nodes")).body.map(({ ID }: { ID: string }) => ID);
       expect(ids).toHaveLength(3_000);
       expect(ids).toEqual(Array.from({ length: 3_000 }, (_, n) => id(n + 1)));

@@ -12,8 +12,8 @@ const PATHS = [
   "/v1/volumes?type=csi",
 ];
 
-describe("one service", () => {
-  it("answers all four areas, at paths relative to whatever base URL it is reached by", async () => {
+describe("the service", () => {
+  it("answers both APIs, at paths relative to any base URL", async () => {
     await mountKv();
     await put("/v1/kv/data/a", { data: { a: "b" } });
     await mountEngine(null);
@@ -27,7 +27,7 @@ describe("one service", () => {
     }
   });
 
-  it("says that it is the edition with all fields, and has those of that edition", async () => {
+  it("reports the enterprise edition, and supports that edition's fields", async () => {
     expect((await get("/v1/sys/health")).body.enterprise).toBe(true);
     await mountEngine(null);
     const written = await put("/v1/cloud-b/config", {

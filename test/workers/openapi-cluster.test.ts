@@ -21,7 +21,7 @@ beforeEach(() => {
 afterEach(async () => expect(await run.problems()).toEqual([]));
 afterEach(closeAll);
 
-it("tokens, policies and namespaces of areas C and D", async () => {
+it("describes tokens, policies and namespaces of the Nomad API", async () => {
   const { ok, any } = bound(run);
   await ok("PUT", "/v1/namespace/dev", { Description: "for trials", Meta: { owner: "a" } });
   await ok("PUT", "/v1/namespace", { Name: "dev", Description: "for more trials" });
@@ -50,7 +50,7 @@ it("tokens, policies and namespaces of areas C and D", async () => {
   await any("GET", "/v1/namespace/dev");
 });
 
-it("roles of areas C and D", async () => {
+it("describes roles of the Nomad API", async () => {
   const { ok, any } = bound(run);
   await ok("POST", "/v1/acl/policy/reader", { Rules: 'node { policy = "read" }' });
   const { body: role } = await ok("POST", "/v1/acl/role", { Name: "ops", Policies: [{ Name: "reader" }] });
@@ -65,7 +65,7 @@ it("roles of areas C and D", async () => {
   await any("POST", "/v1/acl/role", { Name: "ops" });
 });
 
-it("auth methods, binding rules and logins of areas C and D", async () => {
+it("describes auth methods, binding rules and logins of the Nomad API", async () => {
   const { ok, any } = bound(run);
   const issuer = await newIssuer("document");
   const Config = { OIDCDiscoveryURL: issuer.url, BoundAudiences: ["a"], ClaimMappings: { sub: "name" } };
@@ -89,7 +89,7 @@ it("auth methods, binding rules and logins of areas C and D", async () => {
   await any("GET", "/v1/acl/auth-method/ci");
 });
 
-it("logins in a browser of areas C and D", async () => {
+it("describes logins in a browser of the Nomad API", async () => {
   const { ok, any } = bound(run);
   const issuer = await newIssuer("browser");
   const endpoints = { authorization_endpoint: `${issuer.url}/authorize`, token_endpoint: `${issuer.url}/token` };
@@ -109,7 +109,7 @@ it("logins in a browser of areas C and D", async () => {
   await any("POST", "/v1/acl/oidc/complete-auth", { ...request, State, Code: "c" }, { token: null });
 });
 
-it("one-time tokens of areas C and D", async () => {
+it("describes one-time tokens of the Nomad API", async () => {
   const { ok, any } = bound(run);
   const { body } = await ok("POST", "/v1/acl/token/onetime");
   const { OneTimeSecretID } = body.OneTimeToken;
@@ -117,7 +117,7 @@ it("one-time tokens of areas C and D", async () => {
   await any("POST", "/v1/acl/token/onetime/exchange", { OneTimeSecretID }, { token: null });
 });
 
-it("the first token of a deployment", async () => {
+it("describes the first token of a deployment", async () => {
   await runInDurableObject(accessObject(), (object, { storage: { sql } }) => {
     sql.exec("DELETE FROM tokens");
     sql.exec("DELETE FROM facts WHERE name = 'bootstrapped'");
@@ -129,7 +129,7 @@ it("the first token of a deployment", async () => {
   await run.any("POST", "/v1/acl/bootstrap", request, { token: null });
 });
 
-it("what schedulers report", async () => {
+it("describes reports of schedulers", async () => {
   const { ok, any } = bound(run);
   await ok("PUT", "/v1/cluster/objects?source=eu&source_index=7", [
     ...[job({ Name: "web", Meta: { a: "b" } }), allocation(), evaluation(), deployment(), nodePool()],
@@ -168,7 +168,7 @@ async function streams(): Promise<void> {
   await run.any("GET", "/v1/event/stream?topic=Job&index=x");
 }
 
-it("nodes and their pools", async () => {
+it("describes nodes and their pools", async () => {
   const { ok, any } = bound(run);
   await ready(ID, fingerprint());
   await ok("GET", "/v1/nodes?os=true&resources=true");
@@ -191,7 +191,7 @@ it("nodes and their pools", async () => {
   await any("GET", `/v1/node/${ID}`);
 });
 
-it("search and the operator API", async () => {
+it("describes search and the operator API", async () => {
   const { ok, any } = bound(run);
   await ready(ID, fingerprint());
   await ok("PUT", "/v1/cluster/objects", [job({ Name: "web" })]);
@@ -204,7 +204,7 @@ it("search and the operator API", async () => {
   for (const path of ["gc", "reconcile/summaries"]) await ok("PUT", `/v1/system/${path}`);
 });
 
-it("node agents", async () => {
+it("describes node agents", async () => {
   const { ok, any } = bound(run);
   const token = (await ok("POST", "/v1/agent/tokens", { Name: "node-1", TTL: "10m" })).body;
   const identity = await newIdentity();
@@ -227,7 +227,7 @@ it("node agents", async () => {
   await any("GET", `/v1/agent/${joined.NodeID}`);
 });
 
-it("host volumes and claims on them", async () => {
+it("describes host volumes and claims on them", async () => {
   const { ok, any } = bound(run);
   new ScriptedNodes();
   const node = await addNode(1);
@@ -258,7 +258,7 @@ it("host volumes and claims on them", async () => {
   await any("PUT", "/v1/volume/host/create", { Volume: {} });
 });
 
-it("CSI volumes, snapshots and plugins", async () => {
+it("describes CSI volumes, snapshots and plugins", async () => {
   const { ok, any } = bound(run);
   new ScriptedCsi();
   const node = await addCsiNode(1);
@@ -304,11 +304,11 @@ const NOT_YET: readonly string[] = [];
 
 const TAGS = ["Events", "Volumes", "Nodes", "Reported", "Cluster access", "Cluster logins"];
 
-it("every operation of these areas has been seen to succeed", async () => {
+it("every operation of this API has succeeded in a test", async () => {
   expect(await unproven(TAGS)).toEqual(NOT_YET);
 });
 
-it("every query parameter that is described is read by its route", async () => {
+it("every described query parameter is read by its route", async () => {
   expect(await unasked(TAGS)).toEqual([]);
 });
 

@@ -7,7 +7,7 @@ import { get } from "./client.ts";
 const anonymous = { token: null };
 
 describe("the document of the API", () => {
-  it("is what the code says, and docs/openapi.json holds it; `npm run openapi` writes it", async () => {
+  it("is generated from the code, and docs/openapi.json is up to date (`npm run openapi`)", async () => {
     const served = await get("/v1/openapi.json", anonymous);
     expect(served.status).toBe(200);
     // Compared by lines: a whole document that differs is no help to anybody.
@@ -16,7 +16,7 @@ describe("the document of the API", () => {
     expect(served.text).toBe(documentText(openApiDocument()));
   });
 
-  it("has every route of the table once, and nothing else; those that only refuse are none", async () => {
+  it("has each route of the table once, and no other; routes that only refuse are omitted", async () => {
     const { body } = await get("/v1/openapi.json", anonymous);
     const described = Object.entries(body.paths as Record<string, object>).flatMap(([path, item]) =>
       Object.keys(item).map(
@@ -38,7 +38,7 @@ describe("the document of the API", () => {
     expect(described.sort()).toEqual(expected.sort());
   });
 
-  it("is open to everybody, and is not sent again to who has it", async () => {
+  it("is public, and is not sent again to clients with a current ETag", async () => {
     for (const path of ["/v1/openapi.json", "/openapi.json", "/docs", "/v1/docs"]) {
       const first = await get(path, anonymous);
       const etag = first.headers.get("ETag") ?? "";
@@ -50,7 +50,7 @@ describe("the document of the API", () => {
     }
   });
 
-  it("is deployed with the page beside the Worker, and nothing else of docs/ is", async () => {
+  it("is deployed with the page beside the Worker, and no other file of docs/ is", async () => {
     const status = async (name: string) => (await env.ASSETS.fetch(`https://assets/${name}`)).status;
     expect(await Promise.all(["openapi.json", "openapi.html"].map(status))).toEqual([200, 200]);
     const others = [
@@ -68,7 +68,7 @@ describe("the document of the API", () => {
 describe("the page", () => {
   const page = () => exports.default.fetch("https://x/docs");
 
-  it("runs only what is in it, and asks only this service", async () => {
+  it("runs inline scripts only, and sends requests to this service only", async () => {
     const response = await page();
     expect(response.headers.get("Content-Type")).toBe("text/html; charset=utf-8");
     const html = await response.text();

@@ -38,8 +38,8 @@ function gate() {
   };
 }
 
-describe("what an object promises in a commit", () => {
-  it("is delivered in the order of each lane, and forgotten after", async () => {
+describe("a row that is enlisted with a commit", () => {
+  it("is delivered in the order of its lane, and deleted afterwards", async () => {
     const seen: [string, unknown[]][] = [];
     const t = async (lane: string, rows: OutboxRow[]) => void seen.push([lane, bodies(rows)]);
     await withOutbox("order", { t }, async (object, state) => {
@@ -61,7 +61,7 @@ describe("what an object promises in a commit", () => {
     ]);
   });
 
-  it("is not promised when the change fails", async () => {
+  it("is not stored when the change fails", async () => {
     await withOutbox("rollback", { t: pass }, (object, state) => {
       expect(() =>
         object.commit(() => {
@@ -79,7 +79,7 @@ describe("what an object promises in a commit", () => {
     });
   });
 
-  it("has an alarm that became durable with it, whenever the object dies", async () => {
+  it("has an alarm that became durable with it, for a crash at any time", async () => {
     let both = 0;
     let neither = 0;
     for (let turns = 0; turns < 12; turns++) {
@@ -116,7 +116,7 @@ describe("what an object promises in a commit", () => {
 });
 
 describe("a lane", () => {
-  it("keeps what was enlisted while it was delivered, and delivers it next", async () => {
+  it("keeps rows that are enlisted during a delivery, and delivers them next", async () => {
     const first = gate();
     const seen: unknown[][] = [];
     const t = async (_lane: string, rows: OutboxRow[]) => {
@@ -136,7 +136,7 @@ describe("a lane", () => {
     expect(seen).toEqual([[1], [2]]);
   });
 
-  it("of which only the newest matters delivers what replaced a row on its way, also when that one fails", async () => {
+  it("with coalescing delivers the row that replaced another in flight, also when that one fails", async () => {
     for (const fails of [false, true]) {
       const first = gate();
       const seen: unknown[] = [];
@@ -165,7 +165,7 @@ describe("a lane", () => {
     }
   });
 
-  it("is never delivered twice at a time, however many drain", async () => {
+  it("is never delivered concurrently, for any number of drains", async () => {
     let inside = 0;
     let most = 0;
     let deliveries = 0;
@@ -190,7 +190,7 @@ describe("a lane", () => {
     expect(deliveries).toBeGreaterThan(1);
   });
 
-  it("serves a drain that begins at the very moment the one before ends", async () => {
+  it("serves a drain that begins at the moment the previous one ends", async () => {
     await withOutbox("handover", { t: pass }, async (object, state) => {
       for (let turns = 0; turns < 12; turns++) {
         object.commit(() => object.outbox.enlist("t", "a", 1));
@@ -204,7 +204,7 @@ describe("a lane", () => {
     });
   });
 
-  it("that never empties does not delay callers whose rows were delivered", async () => {
+  it("that is never empty does not delay callers whose rows were delivered", async () => {
     let busy = true;
     const t = () => scheduler.wait(2);
     await withOutbox("busy", { t }, async (object, state) => {
@@ -247,7 +247,7 @@ describe("a lane", () => {
     expect(seen).toEqual(["quick", "hung"]);
   });
 
-  it("that holds more rows than one delivery takes is delivered whole", async () => {
+  it("with more rows than one delivery holds is delivered completely", async () => {
     const sizes: number[] = [];
     const t = async (_lane: string, rows: OutboxRow[]) => void sizes.push(rows.length);
     await withOutbox("long", { t }, async (object, state) => {
@@ -260,7 +260,7 @@ describe("a lane", () => {
     expect(sizes).toEqual([100, 100, 50]);
   });
 
-  it("with large rows is delivered in parts that one call can carry", async () => {
+  it("with large rows is delivered in parts of bounded size", async () => {
     const sizes: number[] = [];
     const t = async (_lane: string, rows: OutboxRow[]) => void sizes.push(rows.length);
     await withOutbox("large", { t }, async (object, state) => {
@@ -286,12 +286,12 @@ describe("a lane", () => {
   });
 });
 
-describe("a delivery that fails", () => {
+describe("a failed delivery", () => {
   const failing = async () => {
     throw new Error("receiver is down");
   };
 
-  it("is tried again later and later, and callers are not held up meanwhile", async () => {
+  it("is retried with growing delays, without delaying callers", async () => {
     const deliver = vi.fn(failing);
     const time = movedClock();
     await withOutbox("backoff", { t: deliver }, async (object, state) => {
@@ -313,7 +313,7 @@ describe("a delivery that fails", () => {
     });
   });
 
-  it("keeps rows that join its lane from waking the alarm before the lane may be tried", async () => {
+  it("is not retried earlier because rows join its lane", async () => {
     await withOutbox("joins", { t: failing }, async (object) => {
       const long = Date.now() - 60_000;
       object.commit(() => object.outbox.enlist("t", "a", 1, long));
@@ -339,7 +339,7 @@ describe("a delivery that fails", () => {
     });
   });
 
-  it("also when what it wanted to write back fails: nothing of it is written", async () => {
+  it("stores nothing, also when storing its result fails", async () => {
     let broken = true;
     const t = async () => () => {
       if (broken) throw new Error("no");
@@ -356,7 +356,7 @@ describe("a delivery that fails", () => {
     });
   });
 
-  it("or never ends counts as failed after its deadline", async () => {
+  it("includes one that exceeds its deadline", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     try {
       await withOutbox("never", { t: () => new Promise(() => undefined) }, async (object, state) => {
@@ -388,7 +388,7 @@ describe("the alarm", () => {
     expect(seen).toEqual([1]);
   });
 
-  it("is set at every moment at which rows wait, even while it runs", async () => {
+  it("is set whenever rows wait, also while it runs", async () => {
     const hung = gate();
     await withOutbox("guard", { t: hung.deliver }, async (object, state) => {
       object.commit(() => object.outbox.enlist("t", "a", 1, Date.now() - 10_000));
@@ -399,7 +399,7 @@ describe("the alarm", () => {
     });
   });
 
-  it("never throws, whatever fails", async () => {
+  it("never throws, for any failure", async () => {
     await withOutbox("throws", { t: pass }, async (object, state) => {
       object.commit(() => object.outbox.enlist("t", "a", 1, Date.now() - 10_000));
       const fragile = object as Inside & { onAlarm(): Promise<void> };
@@ -428,7 +428,7 @@ describe("the alarm", () => {
     });
   });
 
-  it("comes for rows that no code delivers any more, but not often", async () => {
+  it("is set for rows without a delivery function, but rarely", async () => {
     await withOutbox("orphans", { t: pass }, async (object, state) => {
       object.commit(() => object.outbox.enlist("t", "a", 1, Date.now() - 10_000));
       state.storage.sql.exec("UPDATE outbox SET topic = 'gone'");

@@ -379,7 +379,7 @@ describe("a rule that allows only wrapped responses", () => {
     expect((await get("/v1/kv/data/a")).status).toBe(200);
   });
 
-  it("holds for a token that a request names, too", async () => {
+  it("applies to a token that a request names, too", async () => {
     const bound = (route: string) =>
       `path "auth/token/${route}" { capabilities = ["update"] min_wrapping_ttl = "10s" }`;
     const { client_token: token } = await holderOf(bound("lookup"));

@@ -49,7 +49,7 @@ describe("sys/quotas/rate-limit", () => {
     expect((await list(AT)).status).toBe(404);
   });
 
-  it("returns 400 with the field's name for what has no effect here", async () => {
+  it("returns 400 with the field's name for a setting without an effect", async () => {
     await quota("kv", { rate: 1000, path: "kv/" });
     const rows: readonly [name: string, body: object, says: string][] = [
       ["q", {}, "rate"],
@@ -108,7 +108,7 @@ describe("a quota", () => {
     expect((await get("/v1/kv/data/a", from("192.0.2.2"))).status).toBe(429);
   });
 
-  it("of the most specific path decides alone", async () => {
+  it("of the most specific path applies alone", async () => {
     await put("/v1/sys/namespaces/team", {});
     const team = { headers: { "X-Orch-Namespace": "team" } };
     await mountKv("kv", team);
@@ -130,7 +130,7 @@ describe("a quota", () => {
     }
   });
 
-  it("of a namespace counts below it only when it is inheritable", async () => {
+  it("of a namespace applies below it only when it is inheritable", async () => {
     await put("/v1/sys/namespaces/team", {});
     await put("/v1/team/sys/namespaces/sub", {});
     const path = "/v1/team/sub/sys/mounts";

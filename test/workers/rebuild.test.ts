@@ -36,8 +36,8 @@ beforeEach(async () => {
   before = await listed();
 });
 
-describe("lists that are rebuilt", () => {
-  it("hold what there is, when they were lost", async () => {
+describe("rebuilding the lists", () => {
+  it("restores lost lists", async () => {
     await env.LISTINGS.batch(
       ["destinations", "associations"].map((table) => env.LISTINGS.prepare(`DELETE FROM ${table}`)),
     );
@@ -50,7 +50,7 @@ describe("lists that are rebuilt", () => {
     expect(await listed()).toEqual(before);
   });
 
-  it("hold nothing else, whatever was in them", async () => {
+  it("removes stale entries", async () => {
     await run(
       "INSERT INTO destinations VALUES ('', 'in-mem', 'ghost'), ('', 'teapot', 'x'), ('odd', 'in-mem', 'a'), ('no/where/', 'in-mem', 'a')",
     );
@@ -66,7 +66,7 @@ describe("lists that are rebuilt", () => {
     expect(await listed()).toEqual(before);
   });
 
-  it("never show less than before while they are made, and follow what changes meanwhile", async () => {
+  it("never shows less than before, and includes concurrent changes", async () => {
     const relist = SyncDestination.prototype.relist;
     const seen: number[] = [];
     vi.spyOn(SyncDestination.prototype, "relist").mockImplementation(async function (this: SyncDestination, ...given) {
@@ -96,7 +96,7 @@ describe("lists that are rebuilt", () => {
     });
   });
 
-  it("are whole after one under which objects died was run again", async () => {
+  it("is complete when it is repeated after a crash", async () => {
     await run("DELETE FROM associations");
     await run("INSERT INTO destinations VALUES ('', 'in-mem', 'ghost')");
     for (const when of ["before", "after"] as const) {
@@ -109,7 +109,7 @@ describe("lists that are rebuilt", () => {
     expect(await listed()).toEqual(before);
   });
 
-  it("go page by page through more associations than one page has, keeping few rows waiting", async () => {
+  it("handles more associations than one page, with few pending rows", async () => {
     const stub = env.SYNC_DESTINATION.getByName("in-mem/b");
     await runInDurableObject(stub, (_object, { storage: { sql } }) => {
       for (let n = 0; n < 1_200; n++)
@@ -124,13 +124,13 @@ describe("lists that are rebuilt", () => {
     await vi.waitFor(async () => expect((await listed())[1]).toHaveLength(1_205));
   });
 
-  it("are for who has sudo", async () => {
+  it("requires sudo", async () => {
     const reader = await holderOf(path("sys/listings/rebuild", "update"));
     expect((await rebuild({ token: reader.client_token })).status).toBe(403);
     expect((await rebuild({ headers: { "X-Orch-Namespace": "team" } })).status).toBe(400);
   });
 
-  it("cannot be made while D1 is down, which harms nothing", async () => {
+  it("fails while D1 is down, without an effect", async () => {
     vi.spyOn(env.LISTINGS, "withSession").mockImplementation(() => {
       throw new Error("down");
     });

@@ -142,7 +142,7 @@ const SEED = Date.now() % 1_000_000;
 
 describe(`readers of a relay (seed ${SEED})`, () => {
   it.each([0, 1, 2, 3])(
-    "get each of their lines once, wherever they begin, however the feed and the pages fail (round %i)",
+    "get each of their lines once, from any start, under failures of feed and pages (round %i)",
     async (round) => {
       const random = randomFrom(SEED + round);
       const below = (most: number) => Math.floor(random() * most);
@@ -182,7 +182,7 @@ describe(`readers of a relay (seed ${SEED})`, () => {
     60_000,
   );
 
-  it("who are behind hold few pages, however many they are and whatever they want", async () => {
+  it("behind the ring hold few pages, for any number and any filters", async () => {
     const { append, open, trouble, atOnce } = relayed();
     append(100, (index) => ({ FilterKeys: upTo(60).map((n) => `k${n}`), Key: String(index) }));
     trouble.page = () => scheduler.wait(1);
@@ -192,7 +192,7 @@ describe(`readers of a relay (seed ${SEED})`, () => {
     expect(atOnce.pages).toBeLessThanOrEqual(8);
   });
 
-  it("who want the same and are behind share what is fetched", async () => {
+  it("behind the ring share the pages they fetch", async () => {
     const { append, open, trouble } = relayed();
     append(50);
     const page = vi.fn(async () => {});
@@ -202,7 +202,7 @@ describe(`readers of a relay (seed ${SEED})`, () => {
     expect(page).toHaveBeenCalledTimes(1);
   });
 
-  it("who are behind get signs of life while nothing can be fetched, and what they lack afterwards", async () => {
+  it("behind the ring get heartbeats while the log is unreachable, and missed lines afterwards", async () => {
     const { append, open, trouble } = relayed();
     append(20, () => ({ Payload: { Job: { ID: "x".repeat(60_000) } } }));
     const opened = await open();
@@ -218,7 +218,7 @@ describe(`readers of a relay (seed ${SEED})`, () => {
   });
 });
 
-it("a page holds no line that may not be shown yet, and none that has left", () => {
+it("a page contains no line before it is visible, and no evicted one", () => {
   const lines = upTo(5).map((index) => Line.of(index, numbered([event()], index)));
   const log = {
     newest: () => 4,
@@ -230,7 +230,7 @@ it("a page holds no line that may not be shown yet, and none that has left", () 
   expect(page).toMatchObject({ upTo: 4, evicted: 1 });
 });
 
-it("a reader whose next line leaves the log before it is fetched is cut rather than led past the gap", async () => {
+it("a reader whose next line is evicted before it is fetched is cut instead of skipping lines", async () => {
   const { append, open, trouble, evict } = relayed();
   append(50);
   const held = Promise.withResolvers<void>();
@@ -242,7 +242,7 @@ it("a reader whose next line leaves the log before it is fetched is cut rather t
   await expect(reading).rejects.toThrow("slow_consumer");
 });
 
-it("a reader goes on as long as the relay has its lines, though they have left the log", async () => {
+it("a reader continues while the relay has its lines, although the log has evicted them", async () => {
   const { append, open, feed, evict } = relayed();
   const slow = await open();
   append(50);
@@ -252,8 +252,8 @@ it("a reader goes on as long as the relay has its lines, though they have left t
   expect(await indexesTo(slow, 50)).toEqual(upTo(50));
 });
 
-describe("a feed that comes back after lines have left the log", () => {
-  it("ends the streams that lack them, and checks the rights of all others again", async () => {
+describe("a feed that resumes after an eviction", () => {
+  it("ends the streams that miss lines, and checks the rights of all others again", async () => {
     const { append, open, trouble, evict, ask } = relayed();
     append(5);
     const [behind, beyond] = [await open(), await open({ from: 60, accessor: "b" })];
@@ -277,8 +277,8 @@ describe("a feed that comes back after lines have left the log", () => {
   });
 });
 
-describe("the log", () => {
-  it("gives a thousand relays that are equally far the very same bytes", async () => {
+describe("the event log", () => {
+  it("sends a thousand relays at the same index the same bytes", async () => {
     const { readers, append, ask, feed } = relayed();
     await feed.join();
     append(50);
@@ -292,7 +292,7 @@ describe("the log", () => {
     expect(readers.count).toBe(0);
   });
 
-  it("is asked few questions however many streams are opened at once, each answered no earlier than it was opened", async () => {
+  it("receives few rights checks for many new streams, each answered no earlier than the stream was opened", async () => {
     const { append, open, bounds, trouble } = relayed();
     const held = Promise.withResolvers<void>();
     trouble.bounds = () => held.promise;
@@ -310,7 +310,7 @@ describe("the log", () => {
     expect(bounds).toHaveBeenCalledTimes(2);
   });
 
-  it("that cannot answer one is asked again for the next", async () => {
+  it("is queried again for the next check after a failed one", async () => {
     const { open, trouble } = relayed();
     trouble.bounds = () => Promise.reject(new Error("unreachable"));
     await expect(open()).rejects.toThrow("unreachable");
@@ -320,7 +320,7 @@ describe("the log", () => {
 });
 
 describe("a feed", () => {
-  it("that is silent counts as dead and is reopened", async () => {
+  it("that is silent is considered dead and reopened", async () => {
     const { append, open, trouble } = relayed();
     const opened = await open();
     let silent = true;

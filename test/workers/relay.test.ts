@@ -38,7 +38,7 @@ async function lastOf(stream: Awaited<ReturnType<typeof openAt>>): Promise<unkno
 const keys = (prefix: string, count: number) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
 describe("a relay", () => {
-  it("is one reader of the log, however many it serves", async () => {
+  it("is one reader of the log, for any number of its own readers", async () => {
     const streams = [];
     for (let n = 0; n < 10; n++) streams.push(await openAt(0), await openAt(1, "?topic=Node"));
     for (const stream of streams) await stream.next();
@@ -46,7 +46,7 @@ describe("a relay", () => {
     expect(await logReaders()).toBe(2);
   });
 
-  it("closes its feed some time after its last reader, keeps nothing running, and can start again", async () => {
+  it("closes its feed some time after its last reader, keeps no timer, and can start again", async () => {
     const stream = await openAt(0);
     await stream.next();
     expect(await following()).toEqual([true, false]);
@@ -63,7 +63,7 @@ describe("a relay", () => {
     expect(await keysTo(await openAt(0, "?index=2"), "b")).toEqual(["b"]);
   });
 
-  it("keeps its feed for who comes soon after the last reader", async () => {
+  it("keeps its feed for a reader that comes soon after the last one", async () => {
     const first = await openAt(0);
     await first.next();
     const follow = vi.fn((open: () => Promise<ReadableStream<Uint8Array>>) => open());
@@ -74,14 +74,14 @@ describe("a relay", () => {
     expect(follow).not.toHaveBeenCalled();
   });
 
-  it("answers 503 while the log cannot be reached", async () => {
+  it("returns 503 while the log is unreachable", async () => {
     await between(0, { before: () => Promise.reject(new Error("unreachable")) });
     await between(1, { before: () => Promise.reject(new Error("unreachable")) });
     const answer = await send("GET", "/v1/event/stream");
     expect([answer.status, answer.headers.get("Retry-After")]).toEqual([503, "1"]);
   });
 
-  it("passes on lines that hold no event as if they were not there", async () => {
+  it("skips lines without an event", async () => {
     const stream = await openAt(0);
     await stream.next();
     await append([event({ Key: "a" })], [], [event({ Key: "b" })]);
@@ -90,8 +90,8 @@ describe("a relay", () => {
   });
 });
 
-describe("through a relay that lags", () => {
-  it("a new stream contains every line that the log has when it is opened", async () => {
+describe("a stream through a lagging relay", () => {
+  it("contains every line that the log has when it is opened", async () => {
     const { feed, close, open } = gate();
     await between(0, { feed });
     const before = await openAt(0);
@@ -116,7 +116,7 @@ describe("through a relay that lags", () => {
     ]);
   });
 
-  it("-1 begins at what was newest when it was asked, not at what the relay had", async () => {
+  it("with index -1 begins after the newest line at the time of the request", async () => {
     const { feed, close, open } = gate();
     const knowsBounds = vi.fn();
     await between(0, { feed, knowsBounds });
@@ -133,7 +133,7 @@ describe("through a relay that lags", () => {
     expect(await keysTo(await opening, "new")).toEqual(["new"]);
   });
 
-  it("each reader of two relays gets every line once and in order, and signs of life only of what it has passed", async () => {
+  it("through either of two relays gets every line once and in order, and heartbeats only for passed indexes", async () => {
     const gates = [gate(), gate()];
     for (const [number, { feed }] of gates.entries()) await between(number, { feed });
     const streams = await Promise.all([0, 1, 0, 1].map((number) => openAt(number)));
@@ -152,8 +152,8 @@ describe("through a relay that lags", () => {
   });
 });
 
-describe("when the log dies", () => {
-  it("streams through relays stay open, and lose and repeat nothing", async () => {
+describe("a crash of the log", () => {
+  it("keeps streams through relays open, without a loss or repetition", async () => {
     const streams = await Promise.all([0, 1, 0, 1].map((number) => openAt(number)));
     const found = streams.map((stream) => keysTo(stream, "end"));
     const all: string[] = [];
@@ -168,7 +168,7 @@ describe("when the log dies", () => {
     for (const seen of await Promise.all(found)) expect(seen).toEqual([...all, "end"]);
   });
 
-  it("readers who are behind go on from the log's disk afterwards", async () => {
+  it("lets readers behind the ring continue from the log's disk afterwards", async () => {
     for (const key of keys("k", 60)) await append(large(key));
     const stream = await openAt(0);
     expect((await stream.next()).Index).toBe(1);
@@ -178,8 +178,8 @@ describe("when the log dies", () => {
   });
 });
 
-describe("when a relay dies", () => {
-  it("its streams end, those of others go on, and readers resume by index at any", async () => {
+describe("a crash of a relay", () => {
+  it("ends its streams only, and readers resume by index at any relay", async () => {
     const [lost, kept] = [await openAt(0), await openAt(1)];
     await appendKeys("a", "b");
     expect(await keysTo(lost, "b")).toEqual(["a", "b"]);
@@ -195,8 +195,8 @@ describe("when a relay dies", () => {
   });
 });
 
-describe("when lines leave the buffer before a relay has them", () => {
-  it("streams that lack them are cut rather than led past the gap, and new ones begin after it", async () => {
+describe("lines evicted before a relay has read them", () => {
+  it("cut the streams that miss them, and new ones begin after the gap", async () => {
     let broken = false;
     await between(0, {
       feed: async (open) => {
@@ -232,7 +232,7 @@ describe("when lines leave the buffer before a relay has them", () => {
   });
 });
 
-it("relays are off unless they are asked for", async () => {
+it("relays are off by default", async () => {
   throughRelays(0);
   const stream = await openStream();
   await stream.next();

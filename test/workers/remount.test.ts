@@ -146,7 +146,7 @@ describe("POST sys/remount", () => {
     expect((await move("ns/kv", "ns/new", { token: (await holderOf(both)).client_token })).status).toBe(200);
   });
 
-  it("decides by the new path at once", async () => {
+  it("is authorized by the new path at once", async () => {
     await mountKv("old");
     await write("old/data/x", { n: 1 });
     const before = { token: (await holderOf(path("old/*", "read", "update", "create"))).client_token };
@@ -203,7 +203,7 @@ describe("an auth method that moves", () => {
 });
 
 describe("a mount that moves under load", () => {
-  it("keeps every write that was answered with success, and every read finds a whole secret", async () => {
+  it("keeps every acknowledged write, and every read returns a complete secret", async () => {
     await mountKv("a");
     await write("a/data/fixed", { n: "fixed" });
     let ends = false;
@@ -245,7 +245,7 @@ describe("a mount that moves under load", () => {
     expect([...kept].filter((name) => !names.has(name))).toEqual([]);
   });
 
-  it("is the target of writes with a cached grant, never the mount that follows at its path", async () => {
+  it("is the target of writes with a cached grant, never a later mount at its path", async () => {
     await mountKv("old");
     await write("old/data/x", { n: 1 });
     // Another isolate moves the mount: this one still has a grant for its old path.
@@ -277,7 +277,7 @@ describe("the leases of a mount that moved", () => {
     return { tenant, fresh, lease: succeeded(await creds("app")).body.lease_id as string };
   };
 
-  it("are found, renewed and revoked by their earlier ids, and have the new path in answers", async () => {
+  it("are found, renewed and revoked by their earlier ids, and have the new path in responses", async () => {
     const { tenant, lease } = await setUp();
     await moved("cloud-b", "moved/engine");
     const current = lease.replace(/^cloud-b\//, "moved/engine/");
@@ -295,7 +295,7 @@ describe("the leases of a mount that moved", () => {
     expect((await tenant.everything()).applications).toHaveLength(1 + 1);
   });
 
-  it("are not those of a mount that follows at the path", async () => {
+  it("do not belong to a later mount at the path", async () => {
     const { tenant, lease } = await setUp();
     await moved("cloud-b", "first");
     await mountEngine(tenant);
@@ -310,7 +310,7 @@ describe("the leases of a mount that moved", () => {
     expect((await lookup(lease)).status).toBe(400);
   });
 
-  it("end with their token and with the mount", async () => {
+  it("are revoked with their token and with the mount", async () => {
     const { tenant, fresh } = await setUp();
     const { client_token: token } = await holderOf(path("cloud-b/creds/app", "read"));
     const lease = succeeded(await creds("app", { token })).body.lease_id;
@@ -322,7 +322,7 @@ describe("the leases of a mount that moved", () => {
     expect((await lookup(lease)).status).toBe(400);
   });
 
-  it("come with identity tokens that name the new path", async () => {
+  it("use identity tokens with the new path", async () => {
     const tenant = await openTenant();
     const audience = "api://AzureADTokenExchange";
     const uuid = await mountEngine(null);
@@ -349,7 +349,7 @@ describe("the associations of a mount that moved", () => {
     await eventually(async () => expect(Object.keys(await objects("d"))).toEqual(["kv/app/db"]));
   });
 
-  it("follow its writes, keep the names of their objects, and are listed at the new path", async () => {
+  it("follow its writes, keep their object names, and are listed at the new path", async () => {
     await moved("kv", "new");
     await write("new/data/app/db", { n: 2 });
     await eventually(async () => expect(await objects("d")).toEqual({ "kv/app/db": '{"n":2}' }));
@@ -360,7 +360,7 @@ describe("the associations of a mount that moved", () => {
     await eventually(async () => expect(await holders("new")).toBe(404));
   });
 
-  it("take the new path into their names when they are set again", async () => {
+  it("use the new path in their names when they are set again", async () => {
     await moved("kv", "new");
     succeeded(await setAssociation("in-mem/d", "app/db", "new"));
     await eventually(async () => expect(await objects("d")).toEqual({ "new/app/db": '{"n":1}' }));
@@ -378,7 +378,7 @@ describe("the associations of a mount that moved", () => {
 });
 
 describe("a crash during a move", () => {
-  it("after the mount table changed loses nothing: the rest follows", async () => {
+  it("after the mount table changed loses nothing: the rest follows automatically", async () => {
     await mountKv("kv");
     await write("kv/data/app/db", { n: 1 });
     await makeDestination("in-mem", "d");

@@ -74,7 +74,7 @@ describe.each(SIZES)("with %i objects of each topic", (size) => {
     ].map(([what, query]): [string, Partial<ReportedQuery>] => [`${topic} ${what}`, query as Partial<ReportedQuery>]);
   });
 
-  it("a page costs the rows it has, wherever it begins and whichever way it goes", async () => {
+  it("a page costs its own rows, from any start and in either direction", async () => {
     for (const [what, query] of queries) {
       for (const reverse of [false, true]) {
         const { result, read } = await counted((reported) =>
@@ -87,7 +87,7 @@ describe.each(SIZES)("with %i objects of each topic", (size) => {
     }
   });
 
-  it("finding one costs a row, by name or by id alone", async () => {
+  it("a read costs one row, by name or by id alone", async () => {
     for (const [found, find] of [
       [middle, (reported: Reported) => reported.find("Job", middle, inMiddle, true)],
       [middle, (reported: Reported) => reported.find("Allocation", middle, "default")],
@@ -99,7 +99,7 @@ describe.each(SIZES)("with %i objects of each topic", (size) => {
     }
   });
 
-  it("taking a report costs the same, and no index is touched by what does not move in it", async () => {
+  it("a report costs the same, and updates no index of an unchanged column", async () => {
     const base = {
       ...{
         topic: "Job" as const,
@@ -120,7 +120,7 @@ describe.each(SIZES)("with %i objects of each topic", (size) => {
 describe("a list of 100 000 objects", () => {
   beforeEach(() => fill(["Evaluation"], 100_000), 60_000);
 
-  it("comes whole, each once and in order, in pieces that are small however long it is", async () => {
+  it("is complete and in order, in small pieces", async () => {
     const response = await exports.default.fetch("https://x/v1/evaluations?namespace=*", {
       headers: { "X-Orch-Token": "root" },
     });
@@ -136,7 +136,7 @@ describe("a list of 100 000 objects", () => {
     expect(largest).toBeLessThan(64 * 1024);
   }, 60_000);
 
-  it("is read no further than its reader takes", async () => {
+  it("is read no further than its reader reads", async () => {
     const pages = vi.spyOn(ClusterRegistry.prototype, "reported");
     const response = await exports.default.fetch("https://x/v1/evaluations?namespace=*", {
       headers: { "X-Orch-Token": "root" },
@@ -149,7 +149,7 @@ describe("a list of 100 000 objects", () => {
   });
 });
 
-it("a page of large objects ends early, so that none is larger than a message may be", async () => {
+it("a page of large objects ends early, within the size of a message", async () => {
   await fill(["Job"], 40, 500_000);
   const { result } = await counted((reported) =>
     reported.page({ topic: "Job", namespace: null, from: "", limit: 1_000 }),
@@ -159,7 +159,7 @@ it("a page of large objects ends early, so that none is larger than a message ma
   expect((await get("/v1/jobs?namespace=*")).body).toHaveLength(40);
 });
 
-it("what is gone leaves no row behind", async () => {
+it("deleted objects leave no rows", async () => {
   await report(job());
   await report(gone(job()));
   const left = await inRegistry((sql) => sql.exec<{ n: number }>("SELECT count(*) AS n FROM reported").one().n);

@@ -44,7 +44,7 @@ const READS: [path: string, missing: string, make: (object: object, more?: objec
 ];
 
 describe("a job's stub", () => {
-  it("has every field that upstream lists, whatever was reported", async () => {
+  it("has every field that upstream lists, for any report", async () => {
     const Index = await report(job());
     expect((await get("/v1/jobs")).body).toEqual([
       {
@@ -60,7 +60,7 @@ describe("a job's stub", () => {
     ]);
   });
 
-  it("sums up what its allocations are doing, and waits for them to change", async () => {
+  it("summarises the status of its allocations, and supports blocking until they change", async () => {
     const none = { Queued: 0, Starting: 0, Running: 0, Complete: 0, Failed: 0, Lost: 0, Unknown: 0 };
     const summary = async (query = "") => {
       const { JobSummary } = (await get(`/v1/jobs?${query}`)).body[0];
@@ -90,7 +90,7 @@ describe("a job's stub", () => {
     expect(await summary()).toEqual({ cache: none, db: { ...none, Queued: 3 } });
   });
 
-  it("counts the jobs that were made from it", async () => {
+  it("counts the jobs derived from it", async () => {
     const child = (ID: string, Status: string) => job({ ID: `web/${ID}`, ParentID: "web", Status });
     await report(job({ Periodic: { Enabled: true } }), child("1", "running"), child("2", "dead"), child("3", "dead"));
     expect((await get("/v1/job/web/summary")).body.Children).toEqual({ Pending: 0, Running: 1, Dead: 2 });
@@ -99,7 +99,7 @@ describe("a job's stub", () => {
     expect((await get("/v1/job/none/summary")).status).toBe(404);
   });
 
-  it("says what was reported, and its own texts only if asked for", async () => {
+  it("has the reported fields, and the service's own texts on request only", async () => {
     const object = { Name: "Web", Status: "running", Type: "batch", Priority: 50, Stop: true, Datacenters: ["dc1"] };
     await report(job({ ...object, Periodic: { Enabled: true }, Meta: { owner: "me" }, TaskGroups: [] }));
     const [plain] = (await get("/v1/jobs")).body;
@@ -130,7 +130,7 @@ describe("an allocation's stub", () => {
     ]);
   });
 
-  it("shows resources if asked for, and task states unless asked not to", async () => {
+  it("has resources on request, and task states unless disabled", async () => {
     const TaskStates = { cache: { State: "running", Restarts: 1 } };
     await report(allocation({ TaskStates, AllocatedResources: { Shared: { DiskMB: 300 } } }));
     const one = async (query: string) => (await get(`/v1/allocations?${query}`)).body[0];
@@ -148,7 +148,7 @@ describe("an allocation's stub", () => {
     }
   });
 
-  it("has the type of its job, unless it tells another", async () => {
+  it("has the type of its job, unless it has its own", async () => {
     const types = async (path: string) => (await get(path)).body.map(({ JobType }: { JobType: string }) => JobType);
     await report(job({ Type: "system" }), allocation(), allocation({ ID: uuid(2), JobType: "batch" }));
     await report(allocation({ ID: uuid(3), JobID: "ghost" }));
@@ -156,14 +156,14 @@ describe("an allocation's stub", () => {
     expect(await types(`/v1/node/${uuid(9)}/allocations`)).toEqual(["system", "batch", "service"]);
   });
 
-  it("is the whole allocation where a node's are listed", async () => {
+  it("is the whole allocation in a node's list", async () => {
     await report(allocation({ Colour: "red" }));
     expect((await get(`/v1/node/${uuid(9)}/allocations`)).body).toMatchObject([{ ID: uuid(1), Colour: "red" }]);
   });
 });
 
 describe.each(READS)("%s/:id", (path, missing, make) => {
-  it("shows what was reported last, with our indexes", async () => {
+  it("returns the last report with this service's indexes", async () => {
     const created = await report(make({ ID: uuid(5), Status: undefined, A: 1 }));
     const modified = await report(make({ ID: uuid(5), Status: undefined, A: 2 }));
     const read = await get(`${path}/${uuid(5)}`);
@@ -172,13 +172,13 @@ describe.each(READS)("%s/:id", (path, missing, make) => {
     expect((await get(`${path}/${uuid(5)}?pretty`)).text).toContain('\n    "A": 2,');
   });
 
-  it(`says "${missing}" of what there is not, or is not any more`, async () => {
+  it(`returns "${missing}" for an unknown or deleted object`, async () => {
     expect(await get(`${path}/${uuid(5)}`)).toMatchObject({ status: 404, text: missing });
     await report(make({ ID: uuid(5) }), gone(make({ ID: uuid(5) })));
     expect(await get(`${path}/${uuid(5)}`)).toMatchObject({ status: 404, text: missing });
   });
 
-  it("requires the right to read jobs in the object's namespace", async () => {
+  it("requires the capability to read jobs in the object's namespace", async () => {
     await report(make({ ID: uuid(5) }, { Namespace: "prod" }));
     const query = path === "/v1/job" ? "?namespace=prod" : "";
     for (const [rules, status] of [
@@ -195,7 +195,7 @@ describe.each(READS)("%s/:id", (path, missing, make) => {
     expect((await get(`${path}/${uuid(5)}${query}`, { token: null })).status).toBe(403);
   });
 
-  it("waits for it to change, and for it to go", async () => {
+  it("blocks until it changes or is deleted", async () => {
     const index = await report(make({ ID: uuid(5) }));
     const answered = get(`${path}/${uuid(5)}?index=${index}&wait=30s`);
     await report(make({ ID: uuid(6) }));
@@ -206,7 +206,7 @@ describe.each(READS)("%s/:id", (path, missing, make) => {
     expect(await ended).toMatchObject({ status: 404, text: missing });
   });
 
-  it("answers what there is when the wait is over", async () => {
+  it("returns the current data after the wait", async () => {
     const index = await report(make({ ID: uuid(5) }));
     expect((await get(`${path}/${uuid(5)}?index=${index}&wait=50ms`)).body).toMatchObject({ ModifyIndex: index });
     expect((await get(`${path}/${uuid(6)}?index=${index}&wait=50ms`)).status).toBe(404);
@@ -220,7 +220,7 @@ it("a job of the same name in another namespace is another job", async () => {
   expect((await get("/v1/job/web")).status).toBe(404);
 });
 
-it("an id with a slash is written encoded", async () => {
+it("accepts an encoded slash in an id", async () => {
   await report(job({ ID: "cron/periodic-1" }));
   expect((await get("/v1/job/cron%2Fperiodic-1")).body.ID).toBe("cron/periodic-1");
 });
@@ -231,12 +231,12 @@ describe.each([...LISTS, ...WITHIN])("%s (%s)", (path, topic, make) => {
   const some = (...at: number[]) => at.map((each) => order[each] ?? "");
   const join = path.includes("?") ? "&" : "?";
 
-  it("is empty at first, at an index that can be waited for", async () => {
+  it("is empty at first, with an index to wait for", async () => {
     const empty = await get(path);
     expect([empty.status, empty.body, empty.headers.get("x-orch-index")]).toEqual([200, [], "1"]);
   });
 
-  it("lists in a fixed order, and in the other one if asked to", async () => {
+  it("has a stable order, which can be reversed", async () => {
     for (const ID of order) await report(make({ ID }));
     expect(ids(await get(path))).toEqual(order);
     expect(ids(await get(`${path}${join}reverse=true`))).toEqual(order.toReversed());
@@ -245,7 +245,7 @@ describe.each([...LISTS, ...WITHIN])("%s (%s)", (path, topic, make) => {
   });
 
   it.each(["", "&reverse=true"])(
-    "pages: none twice, none left out, also when a page's first goes (%s)",
+    "is paged without repetitions or gaps, also when a page's first row is deleted (%s)",
     async (query) => {
       await report(...order.map((ID) => make({ ID })));
       const expected = query === "" ? order : order.toReversed();
@@ -259,7 +259,7 @@ describe.each([...LISTS, ...WITHIN])("%s (%s)", (path, topic, make) => {
     },
   );
 
-  it("filters by any field, unknown fields included", async () => {
+  it("is filtered by any field, unknown fields included", async () => {
     await report(...order.map((ID, at) => make({ ID, Nr: at, Tags: { [`t${at}`]: "x" } })));
     const filtered = async (filter: string, more = "") =>
       ids(await get(`${path}${join}filter=${encodeURIComponent(filter)}${more}`));
@@ -271,7 +271,7 @@ describe.each([...LISTS, ...WITHIN])("%s (%s)", (path, topic, make) => {
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("failed to read filter expression")]);
   });
 
-  it("waits for the list to change, and then answers it", async () => {
+  it("blocks until the list changes", async () => {
     const index = await report(make({ ID: order[0] }));
     const waiting = get(`${path}${join}index=${index}&wait=30s`);
     await report({ Topic: "Service", Type: "ServiceRegistration", Payload: { Service: { ID: "other" } } });
@@ -283,7 +283,7 @@ describe.each([...LISTS, ...WITHIN])("%s (%s)", (path, topic, make) => {
     expect(ids(await gently)).toEqual(some(1));
   });
 
-  it("refuses what its parameters cannot be", async () => {
+  it("refuses invalid parameters", async () => {
     for (const [query, message] of [
       ["per_page=some", "Expect a number for `per_page` query string parameter"],
       ["wait=5", "Invalid wait time"],
@@ -305,13 +305,13 @@ describe.each(LISTS)("%s of several namespaces (%s)", (path, topic, make) => {
     await report(make({ ID: a }, { Namespace: "a" }), make({ ID: b }, { Namespace: "b" }), make({ ID: c }));
   });
 
-  it("lists one of them, default if none is named", async () => {
+  it("lists one namespace, default if none is given", async () => {
     expect(ids(await get(path))).toEqual([c]);
     expect(ids(await get(`${path}?namespace=b`))).toEqual([b]);
     expect(ids(await get(`${path}?namespace=none`))).toEqual([]);
   });
 
-  it("lists all of them, as far as the caller may see", async () => {
+  it("lists all readable namespaces", async () => {
     for (const [rules, seen] of [
       [`namespace "a" { capabilities = ["${right}"] }`, [a]],
       [`namespace "*" { capabilities = ["${right}"] }\nnamespace "a" { policy = "deny" }`, [b, c]],
@@ -322,7 +322,7 @@ describe.each(LISTS)("%s of several namespaces (%s)", (path, topic, make) => {
     }
   });
 
-  it("is refused where nothing grants it", async () => {
+  it("is refused without a capability in any of them", async () => {
     for (const [rules, namespace, status] of [
       [`namespace "a" { capabilities = ["${right}"] }`, "a", 200],
       [`namespace "a" { capabilities = ["${right}"] }`, "b", 403],
@@ -340,7 +340,7 @@ describe.each(LISTS)("%s of several namespaces (%s)", (path, topic, make) => {
 });
 
 describe("a prefix", () => {
-  it("finds jobs by name, in one namespace or in all, forwards and backwards, page by page", async () => {
+  it("finds jobs by name, in one namespace or all, in both directions, page by page", async () => {
     const names = ["api", "web", "web-1", "web-2", "wex"];
     await report(...names.map((ID) => job({ ID })), job({ ID: "web-0" }, { Namespace: "a" }));
     expect(ids(await get("/v1/jobs?prefix=web"))).toEqual(["web", "web-1", "web-2"]);
@@ -371,7 +371,7 @@ describe("a prefix", () => {
     }
   });
 
-  it("of a token of another list leaves nothing out and brings nothing in", async () => {
+  it("with a token of another list loses and adds no rows", async () => {
     await report(...["api", "web-1", "web-2", "wex"].map((ID) => job({ ID })));
     expect(ids(await get("/v1/jobs?prefix=web&next_token=default.api"))).toEqual(["web-1", "web-2"]);
     expect(ids(await get("/v1/jobs?prefix=web&next_token=default.wex"))).toEqual([]);
@@ -379,25 +379,28 @@ describe("a prefix", () => {
     expect(ids(await get("/v1/jobs?prefix=web&next_token=default.api&reverse=true"))).toEqual([]);
   });
 
-  it.each(LISTS.slice(1))("finds in %s by whole bytes of an id, hyphens or not (%s)", async (path, _topic, make) => {
-    await report(...["0a0b0000", "0a0b0001", "0a0c0000"].map((head) => make({ ID: `${head}${uuid(0).slice(8)}` })));
-    const found = async (prefix: string) => ids(await get(`${path}?prefix=${prefix}`)).map((id) => id.slice(0, 8));
-    expect(await found("0a")).toEqual(["0a0b0000", "0a0b0001", "0a0c0000"]);
-    expect(await found("0A0B")).toEqual(["0a0b0000", "0a0b0001"]);
-    expect(await found("0a0b00010000")).toEqual(["0a0b0001"]);
-    expect(await found("0a0b0001-0000-40")).toEqual(["0a0b0001"]);
-    expect(await found("ff")).toEqual([]);
-  });
+  it.each(LISTS.slice(1))(
+    "finds rows of %s by whole bytes of an id, with hyphens or without (%s)",
+    async (path, _topic, make) => {
+      await report(...["0a0b0000", "0a0b0001", "0a0c0000"].map((head) => make({ ID: `${head}${uuid(0).slice(8)}` })));
+      const found = async (prefix: string) => ids(await get(`${path}?prefix=${prefix}`)).map((id) => id.slice(0, 8));
+      expect(await found("0a")).toEqual(["0a0b0000", "0a0b0001", "0a0c0000"]);
+      expect(await found("0A0B")).toEqual(["0a0b0000", "0a0b0001"]);
+      expect(await found("0a0b00010000")).toEqual(["0a0b0001"]);
+      expect(await found("0a0b0001-0000-40")).toEqual(["0a0b0001"]);
+      expect(await found("ff")).toEqual([]);
+    },
+  );
 });
 
-describe("an allocation that is read", () => {
+describe("a read of an allocation", () => {
   const whole = async () => {
     const one = (await get(`/v1/allocation/${uuid(1)}`)).body;
     expect((await get(`/v1/node/${uuid(9)}/allocations`)).body).toEqual([one]);
     return one;
   };
 
-  it("has its job, under the version that it runs, and its event has none", async () => {
+  it("has the job in the allocation's version, which its event omits", async () => {
     const TaskGroups = [{ Name: "cache", Tasks: [{ Name: "redis", Driver: "docker" }] }];
     await report(job({ Type: "system", Version: 7, TaskGroups }), allocation({ JobVersion: 6 }));
     expect((await whole()).Job).toMatchObject({
@@ -408,7 +411,7 @@ describe("an allocation that is read", () => {
       expect(Object.keys(Payload.Allocation)).not.toContain("Job");
   });
 
-  it("takes its fields from the allocation when its job is not reported or has lost the group", async () => {
+  it("has the allocation's own fields when its job is unknown or has lost the group", async () => {
     const TaskStates = { redis: { State: "running" } };
     await report(allocation({ TaskStates, JobType: "batch" }));
     const group = { Name: "cache", Count: 1, Tasks: [{ Name: "redis" }] };
@@ -423,14 +426,14 @@ describe("an allocation that is read", () => {
     expect((await whole()).Job.TaskGroups).toMatchObject([{ Name: "web" }, group]);
   });
 
-  it("is not joined with a job of the same name in another namespace", async () => {
+  it("has no job of the same name in another namespace", async () => {
     await report(job({ Type: "system" }, { Namespace: "a" }), allocation());
     expect(await whole()).toMatchObject({ JobType: "service", Job: { Type: "service", Namespace: "default" } });
   });
 });
 
-describe("what belongs to a job", () => {
-  it("is found by the evaluation that made it, and by its deployment", async () => {
+describe("an allocation of a job", () => {
+  it("is found by its evaluation and by its deployment", async () => {
     const of = async (path: string) => ids(await get(path));
     await report(evaluation(), deployment({ ID: uuid(3) }), deployment({ ID: uuid(4) }));
     await report(
@@ -453,7 +456,7 @@ describe("what belongs to a job", () => {
 });
 
 describe("evaluations", () => {
-  it("are found by job and status, which a filter replaces", async () => {
+  it("are found by job and status parameters, which a filter replaces", async () => {
     const make = (nr: number, JobID: string, Status: string) => evaluation({ ID: uuid(nr), JobID, Status });
     await report(make(1, "web", "pending"), make(2, "web", "complete"), make(3, "api", "complete"));
     expect(ids(await get("/v1/evaluations?job=web"))).toEqual([uuid(1), uuid(2)]);
@@ -466,7 +469,7 @@ describe("evaluations", () => {
 });
 
 describe("allocations of a node", () => {
-  it("are all there are, in whatever namespace, as far as the caller may see", async () => {
+  it("are listed in all readable namespaces", async () => {
     await report(
       allocation({ ID: uuid(1) }, { Namespace: "a" }),
       allocation({ ID: uuid(2), ClientStatus: "complete" }),
@@ -488,7 +491,7 @@ describe("allocations of a node", () => {
   });
 });
 
-it("a reader that waits is woken when the line of a report reaches the stream, not before", async () => {
+it("a blocking query returns when the event line of a report is published, not before", async () => {
   const index = await report(job());
   const append = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("the log is down"));
   expect((await send([job({ Priority: 9 })])).body.Index).toBeNull();

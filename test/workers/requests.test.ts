@@ -8,8 +8,8 @@ import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 const fetch = (path: string, init: RequestInit = {}) => exports.default.fetch(`https://x${path}`, init);
 const root = { "X-Orch-Token": "root" };
 
-describe("the two conventions", () => {
-  it("areas A and B answer in the envelope, each with an id of its own", async () => {
+describe("the conventions of the two APIs", () => {
+  it("the Vault API answers in the envelope, each response with its own id", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => get("/v1/sys/mounts")));
     for (const { body, headers } of answers) {
       expect(Object.keys(body)).toEqual(
@@ -24,7 +24,7 @@ describe("the two conventions", () => {
     expect(new Set(answers.map(({ body }) => body.request_id)).size).toBe(20);
   });
 
-  it("success with nothing to say is 204 without a body in A and B, 200 without a body in C and D", async () => {
+  it("success without content is 204 in the Vault API, and an empty 200 in the Nomad API", async () => {
     const secrets = await put("/v1/sys/policies/acl/p", { policy: 'path "a" { capabilities = ["read"] }' });
     expect([secrets.status, secrets.text, secrets.headers.get("content-type")]).toEqual([204, "", null]);
     const cluster = await put("/v1/namespace/n", {});
@@ -32,7 +32,7 @@ describe("the two conventions", () => {
     expect(cluster.headers.get("content-type") ?? "").not.toMatch(/json/);
   });
 
-  it("nothing there, also an empty list, is 404 without a message", async () => {
+  it("a missing object or an empty list is 404 without a message in the Vault API", async () => {
     await mountKv();
     for (const answer of [
       await get("/v1/kv/data/none"),
@@ -43,7 +43,7 @@ describe("the two conventions", () => {
     }
   });
 
-  it("areas C and D answer bare JSON with their headers, in both spellings", async () => {
+  it("the Nomad API answers bare JSON with its headers, in both spellings", async () => {
     const { headers, body, text } = await get("/v1/namespaces");
     expect(body).toBeInstanceOf(Array);
     expect(text).not.toMatch(/\n/);
@@ -58,7 +58,7 @@ describe("the two conventions", () => {
     expect((await get("/v1/namespaces?pretty=0")).text).toBe(text);
   });
 
-  it("no browser is left to guess what an answer is, whatever it is", async () => {
+  it("every response has X-Content-Type-Options: nosniff", async () => {
     for (const path of [
       "/v1/sys/mounts",
       "/v1/sys/health",
@@ -73,7 +73,7 @@ describe("the two conventions", () => {
     }
   });
 
-  it("a refused request is answered in the convention of its area even when its path cannot be read", async () => {
+  it("an error has its API's format, also for an invalid path", async () => {
     const secrets = await get("/v1/sys/%zz");
     expect([secrets.status, secrets.body]).toEqual([400, { errors: ["path: bad percent-encoding"] }]);
     const cluster = await get("/v1/acl/%zz");
@@ -83,7 +83,7 @@ describe("the two conventions", () => {
 });
 
 describe("paths", () => {
-  it("answer with and without /v1 in areas A and B, and only with it in C and D", async () => {
+  it("work with and without /v1 in the Vault API, and only with it in the Nomad API", async () => {
     await mountKv();
     await put("/kv/data/a", { data: { b: 1 } });
     expect((await get("/v1/kv/data/a")).body.data.data).toEqual({ b: 1 });
@@ -92,7 +92,7 @@ describe("paths", () => {
     expect([without.status, without.headers.get("content-type")]).toEqual([404, "application/json"]);
   });
 
-  it("have one meaning however they are spelled", async () => {
+  it("have one meaning in any spelling", async () => {
     await mountKv();
     await put("/v1/kv/data/a/b", { data: { c: 1 } });
     for (const path of ["//v1//kv///data/a//b", "/v1/kv/data/a%2Fb", "/v1/k%76/dat%61/a/b", "/v1/kv/data/x/../a/./b"]) {
@@ -101,7 +101,7 @@ describe("paths", () => {
     expect((await get("/v1/sys/%6dounts/kv")).status).toBe(200);
   });
 
-  it("are judged as they are read: an encoded way around a policy is none", async () => {
+  it("are authorized in decoded form: encoding does not bypass a policy", async () => {
     await mountKv();
     await put("/v1/kv/data/secret", { data: { c: 1 } });
     await put("/v1/sys/policies/acl/open", { policy: 'path "kv/data/open/*" { capabilities = ["read"] }' });
@@ -120,7 +120,7 @@ describe("paths", () => {
 });
 
 describe("methods", () => {
-  it("PUT is POST in both areas", async () => {
+  it("PUT equals POST in both APIs", async () => {
     await mountKv();
     for (const method of ["PUT", "POST"]) {
       expect((await send(method, "/v1/kv/data/a", { data: { method } })).status).toBe(200);
@@ -133,13 +133,13 @@ describe("methods", () => {
     ["GET with list=true", "GET", "/v1/kv/metadata/?list=true", {}],
     ["GET with list=1", "GET", "/v1/kv/metadata/?list=1", {}],
     ["X-HTTP-Method-Override", "GET", "/v1/kv/metadata/", { "X-HTTP-Method-Override": "list" }],
-  ])("LIST is also %s", async (_name, method, path, headers) => {
+  ])("LIST can be sent as %s", async (_name, method, path, headers) => {
     await mountKv();
     await put("/v1/kv/data/a", { data: {} });
     expect((await send(method, path, undefined, { headers })).body.data.keys).toEqual(["a"]);
   });
 
-  it("HEAD answers the status and headers of GET without a body, refusals too", async () => {
+  it("HEAD returns status and headers of GET without a body, also for errors", async () => {
     await mountKv();
     await put("/v1/kv/data/a", { data: {} });
     for (const path of [
@@ -156,7 +156,7 @@ describe("methods", () => {
     }
   });
 
-  it("OPTIONS says what a path knows, without a token; 404 where nothing is", async () => {
+  it("OPTIONS returns the methods of a path without a token, and 404 for an unknown path", async () => {
     const asked = (path: string) => fetch(path, { method: "OPTIONS" });
     for (const [path, allow] of [
       ["/v1/sys/policies/acl/p", "GET, HEAD, POST, PUT, DELETE, OPTIONS"],
@@ -183,13 +183,13 @@ describe("tokens", () => {
     { Authorization: "bearer   root " },
     { "X-Orch-Token": "", Authorization: "Bearer root" },
     { "X-Orch-Token": "root", "X-Vault-Token": "other", Authorization: "Bearer other" },
-  ])("%j is the root token, in every area", async (headers) => {
+  ])("%j is the root token in both APIs", async (headers) => {
     for (const path of ["/v1/sys/mounts", "/v1/acl/tokens"]) expect((await fetch(path, { headers })).status).toBe(200);
   });
 });
 
-describe("namespaces of areas A and B", () => {
-  it("are named by header, with or without slashes, or lead the path", async () => {
+describe("namespaces of the Vault API", () => {
+  it("are named by header, with or without slashes, or by a leading path segment", async () => {
     await put("/v1/sys/namespaces/team", {});
     await mountKv("kv", { headers: { "X-Orch-Namespace": "team" } });
     const inTeam = (path: string, headers = {}) => send("PUT", path, { data: { in: "team" } }, { headers });
@@ -203,7 +203,7 @@ describe("namespaces of areas A and B", () => {
     expect((await get("/v1/kv/data/a")).status).toBe(404);
   });
 
-  it.each(["", "/", "root", "root/"])("%j is the root", async (namespace) => {
+  it.each(["", "/", "root", "root/"])("%j is the root namespace", async (namespace) => {
     await mountKv();
     expect((await get("/v1/sys/mounts/kv", { headers: { "X-Orch-Namespace": namespace } })).status).toBe(200);
   });
@@ -223,7 +223,7 @@ describe("namespaces of areas A and B", () => {
 });
 
 describe("bodies", () => {
-  it("are JSON or a form in areas A and B whatever the content type says", async () => {
+  it("are JSON or a form in the Vault API, for any content type", async () => {
     await mountKv();
     const document = 'path "a" { capabilities = ["read"] }';
     for (const type of ["application/json", "application/x-www-form-urlencoded", "text/plain", ""]) {
@@ -235,7 +235,7 @@ describe("bodies", () => {
     expect((await get("/v1/sys/policies/acl/p")).body.data.policy).toBe(document);
   });
 
-  it("as forms give a list where a field is given several times", async () => {
+  it("as forms have a list for a repeated field", async () => {
     await mountKv();
     for (let version = 1; version <= 3; version++) await put("/v1/kv/data/s", { data: { version } });
     expect((await send("PUT", "/v1/kv/destroy/s", "versions=1&versions=2")).status).toBe(204);
@@ -243,14 +243,14 @@ describe("bodies", () => {
     expect([versions["1"].destroyed, versions["2"].destroyed, versions["3"].destroyed]).toEqual([true, true, false]);
   });
 
-  it("hold keys that JavaScript knows, and numbers, exactly as they came", async () => {
+  it("keep names of object internals and long numbers exactly", async () => {
     await mountKv();
     const text = '{"__proto__":{"a":1},"constructor":"x","n":12345678901234567890,"f":1.10}';
     expect((await put("/v1/kv/data/a", `{"data":${text}}`)).status).toBe(200);
     expect((await get("/v1/kv/data/a")).text).toContain(`"data":${text}`);
   });
 
-  it("with a long number where something else is meant are refused, not read as a thing made of numbers", async () => {
+  it("with a long number in a field of another type are refused", async () => {
     for (const number of ["9007199254740993", "1e400", "1.50"]) {
       for (const [path, body] of [
         ["/v1/namespace/n", `{"Meta":${number}}`],
@@ -264,7 +264,7 @@ describe("bodies", () => {
     }
   });
 
-  it("of exactly 1 MiB are taken, one byte more is not", async () => {
+  it("of exactly 1 MiB are accepted, and one byte more is refused", async () => {
     await mountKv();
     const body = (size: number) => `{"data":{"a":"${"x".repeat(size - 17)}"}}`;
     expect(body(1_048_576).length).toBe(1_048_576);
@@ -274,7 +274,7 @@ describe("bodies", () => {
     expect((await get("/v1/kv/data/a")).body.data.metadata.version).toBe(1);
   });
 
-  it("that do not arrive in time are refused, however steadily they come", async () => {
+  it("that do not arrive in time are refused, at any constant rate", async () => {
     const route = secretsRoutes.match("POST", "/sys/policies/acl/p")?.route;
     if (!route) throw new Error("no such route");
     for (const headers of [{}, { "Content-Length": "1000" }]) {
@@ -299,7 +299,7 @@ describe("bodies", () => {
     }
   });
 
-  it("of PATCH must say that they are patches", async () => {
+  it("of PATCH require the content type of a patch", async () => {
     await mountKv();
     await put("/v1/kv/data/a", { data: { a: 1 } });
     const headers = (type: string) => ({ headers: { "Content-Type": type } });
@@ -311,9 +311,9 @@ describe("bodies", () => {
   });
 });
 
-describe("when the service cannot", () => {
+describe("an internal failure", () => {
   it.each([{ overloaded: true }, { retryable: true }, { durableObjectReset: true }])(
-    "an object that is %j is 503 with a hint when to come back",
+    "of an object that is %j returns 503 with Retry-After",
     async (flags) => {
       vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(() => {
         throw Object.assign(new Error("Durable Object is overloaded"), flags);
@@ -326,7 +326,7 @@ describe("when the service cannot", () => {
     },
   );
 
-  it("a defect is 500 with the request's id and nothing else; the operator's log has the rest, without quoting input", async () => {
+  it("returns 500 with only the request id; the log has the cause, without quoting input", async () => {
     const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
     vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(() => JSON.parse('"canary-secret'));
     const secrets = await get("/v1/sys/mounts");
@@ -341,7 +341,7 @@ describe("when the service cannot", () => {
   });
 });
 
-it("prints no secret while it serves them", async () => {
+it("secrets do not appear in the log while they are served", async () => {
   const printed: string[] = [];
   for (const method of ["log", "info", "warn", "error", "debug"] as const) {
     vi.spyOn(console, method).mockImplementation((...words: unknown[]) => void printed.push(JSON.stringify(words)));
@@ -361,7 +361,7 @@ it("prints no secret while it serves them", async () => {
   expect(token).toMatch(/^hvs\./);
 });
 
-it("root is a name only to the header", async () => {
+it("a token is accepted in a header, not in the query", async () => {
   expect((await fetch("/v1/sys/mounts?token=root")).status).toBe(403);
   expect((await fetch("/v1/sys/mounts", { headers: root })).status).toBe(200);
 });

@@ -128,7 +128,7 @@ describe("returns 403 unless the token has the right of the route", () => {
 });
 
 describe("a token", () => {
-  it("reads itself and its own policies without being told of others", async () => {
+  it("reads itself and its own policies, and no others", async () => {
     await put("/v1/acl/policy/mine", { Rules: 'node { policy = "read" }' });
     await put("/v1/acl/policy/theirs", { Rules: 'node { policy = "write" }' });
     const made = (await put("/v1/acl/token", { Name: "c", Type: "client", Policies: ["mine"] })).body;
@@ -231,15 +231,15 @@ const OTHERS = [
   ...["acl/tokens", "acl/token/:accessor"],
 ].map((path) => `GET /v1/${path}`);
 
-describe("the namespaces of others", () => {
-  it("are not told of by any list or read", { timeout: 180_000 }, async () => {
+describe("other namespaces", () => {
+  it("are revealed by no list or read", { timeout: 180_000 }, async () => {
     const ids = await fill("secretly");
     expect(await tell("secretly", ids, presented.neutral("root"))).toEqual([...NAMESPACED, ...OTHERS].sort());
     const mine = 'namespace "default" { policy = "write" }\nnode { policy = "write" }\nplugin { policy = "read" }\n';
     expect(await tell("secretly", ids, presented.neutral(await tokenOf(mine)))).toEqual([]);
   });
 
-  it("are told of only to the holder of the right there, whatever else it holds", { timeout: 180_000 }, async () => {
+  it("are revealed only to tokens with the capability there", { timeout: 180_000 }, async () => {
     const ids = await fill("secretly");
     const told: string[] = [];
     for (const right of new Set(NAMESPACED.map((name) => shows[name] ?? ""))) {

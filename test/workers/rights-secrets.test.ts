@@ -235,8 +235,8 @@ const NAMESPACED = [
   ].map((path) => `LIST /v1/${path}`),
 ].sort();
 
-describe("the namespaces of others", () => {
-  it("are not told of by any list or read", { timeout: 60_000 }, async () => {
+describe("other namespaces", () => {
+  it("are revealed by no list or read", { timeout: 60_000 }, async () => {
     const { accessor } = await fill();
     await put("/v1/sys/namespaces/mine", {});
     const mine = { headers: { "X-Orch-Namespace": "mine" } };

@@ -54,7 +54,7 @@ it("seals new values under a new term and still reads the old ones", async () =>
   for (const n of [1, 2, 3]) expect((await get(`/v1/kv/data/a?version=${n}`)).body.data.data).toEqual({ n });
 });
 
-it("shows the term, when it was installed, and what is pending, in data and at the top level", async () => {
+it("shows the term, its time and the pending objects, in data and at the top level", async () => {
   const before = Date.now();
   await rotate();
   const answer = await get("/v1/sys/key-status");
@@ -68,7 +68,7 @@ it("shows the term, when it was installed, and what is pending, in data and at t
   expect(Date.parse(answer.body.data.install_time)).toBeGreaterThanOrEqual(before);
 });
 
-it("lets an operator replace the master key: add, rotate, drop the old one, and everything still opens", async () => {
+it("replaces the master key: add, rotate, drop the old one, and everything still opens", async () => {
   const destination = "/v1/sys/sync/destinations/in-mem/m";
   await put(destination, {});
   await put("/v1/kv/data/a", { data: { n: 1 } });
@@ -136,7 +136,7 @@ it("rewraps the keys of every object at each rotation, so that the previous mast
   }
 });
 
-it("is taken up by objects made after it, which seal under its term", async () => {
+it("is used by objects created after it, which seal under its term", async () => {
   await rotate();
   await put("/v1/sys/sync/destinations/in-mem/late", {});
   const terms = await runInDurableObject(
@@ -146,7 +146,7 @@ it("is taken up by objects made after it, which seal under its term", async () =
   expect(terms).toBe(2);
 });
 
-it("dropping a master key without a rotation closes the service, and bringing it back opens it", async () => {
+it("dropping a master key without a rotation makes the service return 503, and restoring it recovers", async () => {
   await put("/v1/kv/data/a", { data: { n: 1 } });
   await deployWithMasterKey(key("second"));
   expect((await get("/v1/kv/data/a")).status).toBe(503);
@@ -154,7 +154,7 @@ it("dropping a master key without a rotation closes the service, and bringing it
   expect((await get("/v1/kv/data/a")).body.data.data).toEqual({ n: 1 });
 });
 
-it("that a mount misses is shown as pending, and the alarm finishes it", async () => {
+it("that a mount missed is shown as pending, and the alarm completes it", async () => {
   await mountKv("other");
   await put("/v1/other/data/b", { data: { n: 1 } });
   const rekey = vi.spyOn(KvStore.prototype, "rekey").mockImplementationOnce(function (this: KvStore) {
@@ -177,7 +177,7 @@ it("that a mount misses is shown as pending, and the alarm finishes it", async (
   expect((await get("/v1/other/data/b")).body.data.data).toEqual({ n: 2 });
 }, 30_000);
 
-it("whose conductor dies half way goes on after its restart", async () => {
+it("continues after a crash and restart of AccessControl", async () => {
   await mountKv("other");
   await put("/v1/other/data/b", { data: { n: 1 } });
   const seen: string[] = [];
@@ -202,7 +202,7 @@ it("whose conductor dies half way goes on after its restart", async () => {
   expect((await get("/v1/other/data/b")).body.data.data).toEqual({ n: 2 });
 }, 30_000);
 
-it("does not hold up reads and writes that run beside it", async () => {
+it("does not delay concurrent reads and writes", async () => {
   await put("/v1/kv/data/a", { data: { n: 0 } });
   const work = Array.from({ length: 10 }, (_, n) => [put(`/v1/kv/data/p${n}`, { data: { n } }), get("/v1/kv/data/a")]);
   const [answers, ...rotations] = await Promise.all([Promise.all(work.flat()), rotate(), rotate()]);
@@ -213,7 +213,7 @@ it("does not hold up reads and writes that run beside it", async () => {
   for (let n = 0; n < 10; n++) expect((await get(`/v1/kv/data/p${n}`)).body.data.data).toEqual({ n });
 });
 
-it("includes mounts made after an earlier one, and skips those that are gone", async () => {
+it("includes mounts created after an earlier one, and skips deleted ones", async () => {
   await rotate();
   const late = await mountKv("late");
   await put("/v1/late/data/a", { data: { n: 1 } });
@@ -237,7 +237,7 @@ it("repeated for the same term changes no key", async () => {
   expect((await get("/v1/kv/data/a?version=1")).body.data.data).toEqual({ n: 1 });
 });
 
-it("needs sudo, and to see the status needs a right to read it", async () => {
+it("requires sudo, and its status requires a capability to read it", async () => {
   const token = async (policy: string) => {
     await put("/v1/sys/policies/acl/p", { policy });
     return { token: (await put("/v1/auth/token/create", { policies: ["p"] })).body.auth.client_token };

@@ -15,7 +15,7 @@ afterEach(async () => {
 });
 
 describe("at rest", () => {
-  it("no table of any object holds a secret, a token or a credential in any spelling", async () => {
+  it("no table of any object contains a secret, a token or a credential in any encoding", async () => {
     const canary = "canary-Zq8vT2mXw5Rk7Lp3";
     await put("/v1/kv/data/a", { data: { password: canary, nested: { again: [canary] } } });
     await put("/v1/kv/data/a", { data: { password: `${canary}-2` } });
@@ -44,7 +44,7 @@ describe("at rest", () => {
     expect(new Set(kinds)).toEqual(new Set(["AccessControl", "KvStore", "SyncDestination", "SyncControl", "EventLog"]));
   });
 
-  it("the search itself would find a value that lies open", async () => {
+  it("the search of this test finds an unsealed value", async () => {
     await put("/v1/kv/metadata/a", { custom_metadata: { open: "canary-lies-open" } });
     expect(await inStore(kv.uuid, (_store, state) => dump(state))).toContain("canary-lies-open");
     for (const [at, spelling] of spellings("canary-lies-open").entries()) {
@@ -52,7 +52,7 @@ describe("at rest", () => {
     }
   });
 
-  it("destroying a version, and deleting a path, leave nothing of its data behind", async () => {
+  it("destroying a version, and deleting a path, delete all of its data", async () => {
     const blobs = () =>
       inStore(
         kv.uuid,
@@ -80,7 +80,7 @@ describe("at rest", () => {
   });
 });
 
-describe("a stored value that was moved or altered", () => {
+describe("a sealed value that was moved or altered", () => {
   beforeEach(async () => {
     await put("/v1/kv/data/a", { data: { of: "a1" } });
     await put("/v1/kv/data/a", { data: { of: "a2" } });
@@ -119,7 +119,7 @@ describe("a stored value that was moved or altered", () => {
     expect((await get("/v1/kv/data/a?version=1")).body.data.data).toEqual({ of: "a1" });
   });
 
-  it("whose row was renamed does not open under its new number", async () => {
+  it("under a renamed row does not open", async () => {
     await tamper("DELETE FROM versions WHERE path = 'a' AND version = 1");
     await tamper("UPDATE versions SET version = 1 WHERE path = 'a'");
     await failsClosed("?version=1");
@@ -148,7 +148,7 @@ describe("a stored value that was moved or altered", () => {
     await failsClosed();
   });
 
-  it("names a key term that does not exist", async () => {
+  it("with an unknown key term does not open, and the error names the term", async () => {
     await tamper(
       "UPDATE versions SET sealed = CAST(x'000000ff' || substr(sealed, 5) AS BLOB) WHERE path = 'a' AND version = 2",
     );
@@ -156,7 +156,7 @@ describe("a stored value that was moved or altered", () => {
     expect([answer.status, answer.body.errors]).toEqual([503, ["sealed: data key of term 255 is missing"]]);
   });
 
-  it("from another mount does not open, not even together with that mount's data keys", async () => {
+  it("from another mount does not open, also with that mount's data keys", async () => {
     const other = await mountKv("other");
     await put("/v1/other/data/a", { data: { of: "other" } });
     const stolen = await inStore(other.uuid, (_store, state) => ({
@@ -187,51 +187,54 @@ describe("a master key that is", () => {
     ["no base64", `${FIRST_KEY.slice(0, -4)}!!!!`, MALFORMED],
     ["mistyped by a character too many", `${FIRST_KEY.slice(0, 10)}*${FIRST_KEY.slice(10)}`, MALFORMED],
     ["followed by a malformed one", `${FIRST_KEY},x`, /^sealed: key 2 of MASTER_KEY is not base64 of 32 bytes$/],
-  ])("%s closes every authenticated route with 503 and its reason, and tells health", async (_name, text, reason) => {
-    await put("/v1/kv/data/a", { data: { k: "canary-value" } });
-    await put("/v1/sys/sync/destinations/in-mem/m", {});
-    await deployWithMasterKey(text);
-    for (const answer of [
-      await get("/v1/kv/data/a"),
-      await get("/v1/kv/data/a", { token: "unknown" }),
-      await put("/v1/kv/data/a", { data: {} }),
-      await patch("/v1/kv/data/a", { data: {} }),
-      await del("/v1/kv/data/a"),
-      await put("/v1/kv/destroy/a", { versions: [1] }),
-      await get("/v1/kv/metadata/a"),
-      await del("/v1/kv/metadata/a"),
-      await list("/v1/kv/metadata/"),
-      await get("/v1/kv/config"),
-      await get("/v1/sys/mounts"),
-      await del("/v1/sys/mounts/kv"),
-      await get("/v1/sys/policies/acl/default"),
-      await get("/v1/sys/key-status"),
-      await put("/v1/sys/rotate", {}),
-      await get("/v1/auth/token/lookup-self"),
-      await put("/v1/auth/token/create", {}),
-      await get("/v1/sys/sync/destinations/in-mem/m"),
-      await get("/v1/sys/namespaces?list=true"),
-    ]) {
-      expect([answer.status, answer.body.errors]).toEqual([503, [expect.stringMatching(reason)]]);
-      if (text) expect(answer.text).not.toContain(text);
-    }
-    for (const path of ["/v1/acl/tokens", "/v1/acl/token/self", "/v1/namespaces"]) {
-      const answer = await get(path);
-      expect([answer.status, answer.text], path).toEqual([503, expect.stringMatching(reason)]);
-    }
-    const health = await get("/v1/sys/health", { token: null });
-    expect([health.status, health.body.sealed, health.body.initialized]).toEqual([503, true, true]);
-    expect(health.body.sealed_because).toMatch(reason);
+  ])(
+    "%s makes every authenticated route return 503 with the reason, and health report it",
+    async (_name, text, reason) => {
+      await put("/v1/kv/data/a", { data: { k: "canary-value" } });
+      await put("/v1/sys/sync/destinations/in-mem/m", {});
+      await deployWithMasterKey(text);
+      for (const answer of [
+        await get("/v1/kv/data/a"),
+        await get("/v1/kv/data/a", { token: "unknown" }),
+        await put("/v1/kv/data/a", { data: {} }),
+        await patch("/v1/kv/data/a", { data: {} }),
+        await del("/v1/kv/data/a"),
+        await put("/v1/kv/destroy/a", { versions: [1] }),
+        await get("/v1/kv/metadata/a"),
+        await del("/v1/kv/metadata/a"),
+        await list("/v1/kv/metadata/"),
+        await get("/v1/kv/config"),
+        await get("/v1/sys/mounts"),
+        await del("/v1/sys/mounts/kv"),
+        await get("/v1/sys/policies/acl/default"),
+        await get("/v1/sys/key-status"),
+        await put("/v1/sys/rotate", {}),
+        await get("/v1/auth/token/lookup-self"),
+        await put("/v1/auth/token/create", {}),
+        await get("/v1/sys/sync/destinations/in-mem/m"),
+        await get("/v1/sys/namespaces?list=true"),
+      ]) {
+        expect([answer.status, answer.body.errors]).toEqual([503, [expect.stringMatching(reason)]]);
+        if (text) expect(answer.text).not.toContain(text);
+      }
+      for (const path of ["/v1/acl/tokens", "/v1/acl/token/self", "/v1/namespaces"]) {
+        const answer = await get(path);
+        expect([answer.status, answer.text], path).toEqual([503, expect.stringMatching(reason)]);
+      }
+      const health = await get("/v1/sys/health", { token: null });
+      expect([health.status, health.body.sealed, health.body.initialized]).toEqual([503, true, true]);
+      expect(health.body.sealed_because).toMatch(reason);
 
-    await deployWithMasterKey(FIRST_KEY);
-    expect((await get("/v1/kv/data/a")).body.data).toMatchObject({
-      data: { k: "canary-value" },
-      metadata: { version: 1 },
-    });
-    expect((await get("/v1/sys/health", { token: null })).status).toBe(200);
-  });
+      await deployWithMasterKey(FIRST_KEY);
+      expect((await get("/v1/kv/data/a")).body.data).toMatchObject({
+        data: { k: "canary-value" },
+        metadata: { version: 1 },
+      });
+      expect((await get("/v1/sys/health", { token: null })).status).toBe(200);
+    },
+  );
 
-  it("among others, in any place and with blanks around, opens everything", async () => {
+  it("among others, in any position and with blanks around, opens everything", async () => {
     await put("/v1/kv/data/a", { data: { k: 1 } });
     await deployWithMasterKey(` ${key("new")} , ${key("newer")},${FIRST_KEY} ,`);
     expect((await get("/v1/kv/data/a")).status).toBe(200);
@@ -302,7 +305,7 @@ describe("data keys", () => {
     });
   });
 
-  it("open a value only for the context it was sealed for", async () => {
+  it("open a value only in the context it was sealed for", async () => {
     await inStore(kv.uuid, (_store, state) => {
       const keys = new DataKeys(state.storage.sql, kv.uuid, () => env.MASTER_KEY);
       const sealed = keys.seal("value", "here");

@@ -60,13 +60,13 @@ describe("POST /v1/search", () => {
     expect((await search({ Prefix: "data", Context: "host_volumes" })).body.Matches.host_volumes).toHaveLength(1);
   });
 
-  it("returns at most 20, and says that there are more", async () => {
+  it("returns at most 20 matches, and reports truncation", async () => {
     await report(...Array.from({ length: 21 }, (_, at) => job({ ID: `many-${String(at).padStart(2, "0")}` })));
     const { Matches, Truncations } = (await search({ Prefix: "many", Context: "jobs" })).body;
     expect([Matches.jobs.length, Matches.jobs[0], Truncations.jobs]).toEqual([20, "many-00", true]);
   });
 
-  it("leaves out contexts and objects without a right, and returns 403 when none is left", async () => {
+  it("omits contexts and objects without a capability, and returns 403 when none is left", async () => {
     const reader = await tokenWith('namespace "dev" { policy = "read" }');
     const { Matches } = (await search({ Prefix: "w" }, "?namespace=*", reader)).body;
     expect(Matches.jobs).toEqual(["worker"]);
@@ -86,7 +86,7 @@ describe("POST /v1/search", () => {
 });
 
 describe("POST /v1/search/fuzzy", () => {
-  it("finds any part of a name in any case, with its place", async () => {
+  it("finds any part of a name in any case, with its position", async () => {
     const { Matches } = (await fuzzy({ Text: "CA" })).body;
     expect(Matches.groups).toEqual([{ ID: "cache", Scope: ["default", "web"] }]);
     expect(Matches.allocs).toEqual([{ ID: "web.cache[0]", Scope: ["default", uuid(1)] }]);
@@ -112,7 +112,7 @@ describe("POST /v1/search/fuzzy", () => {
 });
 
 describe("the operator API", () => {
-  it("shows one server, and no scheduler", async () => {
+  it("returns one server, and no scheduler", async () => {
     const raft = (await get("/v1/operator/raft/configuration")).body;
     expect(raft.Servers).toMatchObject([{ Leader: true, Voter: true, Address: "x:443", RaftProtocol: "3" }]);
     const health = (await get("/v1/operator/autopilot/health")).body;
@@ -131,7 +131,7 @@ describe("the operator API", () => {
     }
   });
 
-  it("returns 501 for what this service has not, and says what to do instead", async () => {
+  it("returns 501 for unsupported operations, with the alternative", async () => {
     const rows: readonly [method: string, path: string, says: string][] = [
       ["PUT", "jobs", "PUT /v1/cluster/objects"],
       ["POST", "jobs/parse", "PUT /v1/cluster/objects"],

@@ -12,7 +12,7 @@ import { setAssociation } from "./sync-helpers.ts";
 const ALL = path("*", "create", "read", "update", "patch", "delete", "list", "sudo");
 const EVERYWHERE = ["/v1/sys/mounts", "/v1/kv/data/a", "/v1/nodes", "/v1/event/stream", "/v1/sys/sync/config"];
 
-describe("what opens one door opens no other", () => {
+describe("credentials of one kind are refused elsewhere", () => {
   const impostors: Record<string, () => Promise<string>> = {
     "a join token": async () => (await joinToken()).Token,
     "what an agent connects by": async () => (await ScriptedAgent.joined()).token(),
@@ -31,7 +31,7 @@ describe("what opens one door opens no other", () => {
     },
   };
 
-  it.each(Object.keys(impostors))("%s is no token of the API", async (kind) => {
+  it.each(Object.keys(impostors))("%s is not a token of the API", async (kind) => {
     const token = await (impostors[kind] as () => Promise<string>)();
     expect(token).toBeTruthy();
     for (const where of EVERYWHERE) {
@@ -41,7 +41,7 @@ describe("what opens one door opens no other", () => {
     }
   });
 
-  it("a token of the API joins no node and connects as none", async () => {
+  it("a token of the API is neither a join token nor a connect token", async () => {
     const agent = await ScriptedAgent.joined();
     const { client_token: token } = await issue({ policies: ["root"] });
     const body = { Token: token, PublicKey: Buffer.alloc(32, 7).toString("base64"), Name: "n" };
@@ -50,7 +50,7 @@ describe("what opens one door opens no other", () => {
   });
 });
 
-describe("the administrator of one namespace of secrets", () => {
+describe("the administrator of a namespace of secrets", () => {
   /** Everything in `a`, which holds a mount, beside `b` and the root, which hold secrets and users of secrets. */
   async function tenant() {
     for (const name of ["a", "b"]) await put(`/v1/sys/namespaces/${name}`, {});
@@ -68,7 +68,7 @@ describe("the administrator of one namespace of secrets", () => {
     return { inside: { ...at, token }, outside: { token }, accessor: (await get("/v1/sys/mounts/kv", inB)).body.data };
   }
 
-  it("pushes no secret of another namespace anywhere, however its mount is named", async () => {
+  it("cannot push a secret of another namespace, for any mount name", async () => {
     const { inside, accessor } = await tenant();
     expect((await put("/v1/sys/sync/destinations/in-mem/mine", {}, inside)).status).toBe(200);
     const names = ["kv", "b/kv", "/b/kv", "../b/kv", "../kv", "theirs", "b/theirs", accessor.accessor, accessor.uuid];
@@ -87,7 +87,7 @@ describe("the administrator of one namespace of secrets", () => {
     expect(Object.keys(await pushed())).toHaveLength(1);
   });
 
-  it("is told nothing of what is in others, and changes nothing that is everybody's", async () => {
+  it("cannot read other namespaces, or change global settings", async () => {
     const { inside, outside } = await tenant();
     const reads = [
       ...["/v1/kv/data/app", "/v1/theirs/data/app", "/v1/sys/mounts/theirs", "/v1/b/kv/data/app"],
@@ -129,8 +129,8 @@ describe("the administrator of one namespace of secrets", () => {
   });
 });
 
-describe("who may write a destination and not read a secret", () => {
-  it("has it pushed nowhere, and is not shown what others have set there", async () => {
+describe("a token that may write a destination but not read a secret", () => {
+  it("cannot push the secret, nor see its associations", async () => {
     await mountKv();
     await put("/v1/kv/data/app", { data: { value: "canary-value" } });
     await put("/v1/sys/sync/destinations/in-mem/d", {});
@@ -147,7 +147,7 @@ describe("who may write a destination and not read a secret", () => {
 });
 
 describe("a page of another origin in a user's browser", () => {
-  it("may read no answer, and is set no cookie, in any area and whatever becomes of its request", async () => {
+  it("can read no response, and gets no cookie, in either API and for any outcome", async () => {
     await mountKv();
     await put("/v1/kv/data/a", { data: {} });
     const asks = [...EVERYWHERE, "/v1/sys/health", "/v1/nowhere", "/v1/openapi.json", "/docs", "/v1/jobs?per_page=-1"];
@@ -166,8 +166,8 @@ describe("a page of another origin in a user's browser", () => {
   });
 });
 
-describe("a reader of the log", () => {
-  it("is told no lines of a caller's making: what is written in a path or a header begins no line", async () => {
+describe("the log", () => {
+  it("contains no lines forged by callers through paths or headers", async () => {
     const printed: string[] = [];
     for (const method of ["log", "info", "warn", "error", "debug"] as const) {
       vi.spyOn(console, method).mockImplementation((...words: unknown[]) => void printed.push(words.join(" ")));

@@ -33,7 +33,7 @@ async function move(type: string, [from, to]: [string, string], table: string, c
 
 const AWS = { access_key_id: "AKIDEXAMPLE", secret_access_key: "secret", region: "eu-west-1" };
 
-describe("what is sealed for one destination, put into the rows of another together with its data key,", () => {
+describe("a sealed value moved to another destination together with its data key", () => {
   it("does not open: credentials", async () => {
     for (const name of ["a", "b"]) await makeDestination("cloud-a-sm", name, AWS);
     await move("cloud-a-sm", ["a", "b"], "destination", "connection");
@@ -42,7 +42,7 @@ describe("what is sealed for one destination, put into the rows of another toget
     expect((await get("/v1/sys/sync/destinations/cloud-a-sm/a")).status).toBe(200);
   });
 
-  it("does not open: an object that it keeps itself", async () => {
+  it("does not open: an object of kind stored", async () => {
     await mountKv();
     for (const name of ["a", "b"]) {
       await makeDestination("in-mem", name);
@@ -56,7 +56,7 @@ describe("what is sealed for one destination, put into the rows of another toget
   });
 });
 
-describe("the file of a backup", () => {
+describe("a snapshot file", () => {
   const rows = (table: string, ...values: string[]) =>
     ({ type: "rows", table, columns: ["c"], rows: values.map((value) => [value]) }) as const;
 
@@ -93,7 +93,7 @@ describe("the file of a backup", () => {
     }
   }
 
-  it("shows no value, and opens under the master key it was made with and no other", async () => {
+  it("shows no value, and opens under its own master key only", async () => {
     const { whole } = file();
     expect(whole.toString("latin1")).not.toContain("canary");
     expect(await opened(whole)).toEqual(["canary-1", "canary-2"]);
@@ -101,7 +101,7 @@ describe("the file of a backup", () => {
     expect(await opened(whole, key("another"))).toMatch(/which MASTER_KEY of this deployment does not hold/);
   });
 
-  it("is refused as soon as a single bit of it is another, wherever", async () => {
+  it("is refused when any bit is changed", async () => {
     const { whole } = file();
     for (let at = 0; at < whole.length; at++) {
       const altered = Buffer.from(whole);
@@ -110,7 +110,7 @@ describe("the file of a backup", () => {
     }
   });
 
-  it("is refused when parts of it are missing, stand elsewhere, come twice, or are another file's", async () => {
+  it("is refused with missing, reordered, repeated or foreign frames", async () => {
     const [begin, one, two, end] = file().pieces as [Buffer, Buffer, Buffer, Buffer];
     const [otherBegin, otherOne] = file().pieces as [Buffer, Buffer];
     const wrong = [
@@ -130,7 +130,7 @@ describe("the file of a backup", () => {
   });
 });
 
-it("a master key is in no answer that tells of keys or of how the service is", async () => {
+it("no response about keys or health contains a master key", async () => {
   const asks = ["/v1/sys/health", "/v1/sys/seal-status", "/v1/sys/key-status", "/v1/sys/audit", "/v1/metrics"];
   for (const where of asks) expect((await get(where)).text, where).not.toContain(FIRST_KEY);
   expect((await put("/v1/sys/rotate", {})).text).not.toContain(FIRST_KEY);

@@ -75,7 +75,7 @@ describe("sys/health", () => {
     });
   });
 
-  it("uses the code that a caller wants for the state that is, and no other", async () => {
+  it("uses the caller's status code for the current state only", async () => {
     const all =
       "activecode=211&sealedcode=212&uninitcode=213&standbycode=214&drsecondarycode=215&performancestandbycode=216";
     const code = async (query: string) => (await get(`/v1/sys/health?${query}`, anyone)).status;
@@ -86,7 +86,7 @@ describe("sys/health", () => {
     expect([await code(all), await code("uninitcode=213&activecode=211")]).toEqual([212, 503]);
   });
 
-  it.each(["0", "99", "600", "x", "200.5", ""])("ignores the code %j, which is none", async (wrong) => {
+  it.each(["0", "99", "600", "x", "200.5", ""])("ignores the invalid code %j", async (wrong) => {
     expect((await get(`/v1/sys/health?activecode=${wrong}`, anyone)).status).toBe(200);
   });
 
@@ -137,7 +137,7 @@ describe("sys/seal-status", () => {
 });
 
 describe("sys/init and sys/leader", () => {
-  it("answer anyone, sealed or not", async () => {
+  it("are public, sealed or not", async () => {
     for (const key of [FIRST_KEY, ""]) {
       await get("/v1/sys/init", anyone);
       await deployWithMasterKey(key);
@@ -146,7 +146,7 @@ describe("sys/init and sys/leader", () => {
     }
   });
 
-  it("say that a service without its first token is not initialised", async () => {
+  it("report a service without its first token as not initialised", async () => {
     await unbootstrapped();
     expect((await get("/v1/sys/init", anyone)).text).toBe('{"initialized":false}');
     expect((await get("/v1/sys/seal-status", anyone)).body.initialized).toBe(false);

@@ -54,8 +54,8 @@ function withReaders({ heartbeatMs = 50, stallMs = 150 } = {}) {
 const textOf = (bytes: Uint8Array | undefined) => new TextDecoder().decode(bytes);
 const CHUNK = 32 * 1024;
 
-describe("readers who want the same", () => {
-  it("are handed the very same bytes, lines and signs of life, read once for all of them", async () => {
+describe("readers with equal filters", () => {
+  it("receive the same bytes, lines and heartbeats, read once for all of them", async () => {
     const { log, append, open } = withReaders();
     append();
     const [a, b, c] = [await open(), await open(), await open()];
@@ -70,7 +70,7 @@ describe("readers who want the same", () => {
     expect(new Set(beats.map((beat) => beat?.value)).size).toBe(1);
   });
 
-  it("in another form get it in that form", async () => {
+  it("in another format receive that format", async () => {
     const { append, open } = withReaders();
     append();
     const first = async (more: Partial<Subscription>) => {
@@ -85,8 +85,8 @@ describe("readers who want the same", () => {
   });
 });
 
-describe("readers who take nothing", () => {
-  it("hold one chunk together, a thousand of them, however much is written", async () => {
+describe("readers that do not read", () => {
+  it("hold one chunk together, a thousand of them, for any number of events", async () => {
     const { readers, log, append, open } = withReaders({ stallMs: 60_000 });
     for (let n = 0; n < 200; n++) append();
     const all = await Promise.all(Array.from({ length: 1_000 }, () => open()));
@@ -100,7 +100,7 @@ describe("readers who take nothing", () => {
     expect(readers.count).toBe(1_000);
   });
 
-  it("are given a large line piece by piece, all of them from the same bytes", async () => {
+  it("receive a large line in pieces, all from the same bytes", async () => {
     const { append, open } = withReaders({ heartbeatMs: 60_000, stallMs: 60_000 });
     append(1_000_000);
     append();
@@ -118,7 +118,7 @@ describe("readers who take nothing", () => {
     expect(lines[0]?.length).toBeGreaterThan(1_000_000);
   });
 
-  it("within a large line get the rest of it before they are told why they are cut", async () => {
+  it("receive the rest of a large line before the error of their cut", async () => {
     const { readers, append, open } = withReaders({ heartbeatMs: 50, stallMs: 1_500 });
     append(200_000);
     const stalled = await open({ errors: true });
@@ -130,7 +130,7 @@ describe("readers who take nothing", () => {
     expect(lines[1]).toBe('{"Error":{"Code":"slow_consumer","LastIndex":1}}');
   });
 
-  it("of many kinds leave a bounded amount behind for others of their kind", async () => {
+  it("with different filters hold a bounded amount of memory together", async () => {
     const { append, open } = withReaders({ stallMs: 60_000 });
     for (let n = 0; n < 100; n++) append(1_000, { FilterKeys: Array.from({ length: 400 }, (_, k) => `k${k}`) });
     const pairs = await Promise.all(
@@ -152,7 +152,7 @@ describe("readers who take nothing", () => {
     expect(count).toBeGreaterThan(50);
   });
 
-  it("are cut after a while: what they were given is taken back", async () => {
+  it("are cut after a while, and their pending chunks are dropped", async () => {
     const { readers, append, open } = withReaders();
     append();
     const stalled = await open();
@@ -161,14 +161,14 @@ describe("readers who take nothing", () => {
     await expect(stalled.read()).rejects.toThrow("slow consumer");
   });
 
-  it("are cut also when only a sign of life waits for them", async () => {
+  it("are cut also when only a heartbeat is pending", async () => {
     const { readers, open } = withReaders();
     const stalled = await open();
     await stalled.read();
     await vi.waitFor(() => expect(readers.count).toBe(0));
   });
 
-  it("are told so if they asked and take it in time", async () => {
+  it("receive an error if they requested errors and read it in time", async () => {
     const { readers, append, open } = withReaders({ heartbeatMs: 50, stallMs: 1_500 });
     append();
     append();
@@ -181,7 +181,7 @@ describe("readers who take nothing", () => {
     expect(readers.count).toBe(0);
   });
 
-  it("are cut off all the same if they asked and never take it", async () => {
+  it("are cut also if they requested errors and never read", async () => {
     const { readers, append, open } = withReaders();
     append();
     const stalled = await open({ errors: true });
@@ -190,7 +190,7 @@ describe("readers who take nothing", () => {
     await expect(stalled.read()).rejects.toThrow();
   });
 
-  it("do not hold up those who do, who are never cut", async () => {
+  it("do not delay other readers, which are never cut", async () => {
     const { readers, append, open } = withReaders({ heartbeatMs: 50, stallMs: 150 });
     append();
     const stalled = await Promise.all(Array.from({ length: 100 }, () => open()));
@@ -217,8 +217,8 @@ describe("readers who take nothing", () => {
   });
 });
 
-describe("readers who leave", () => {
-  it("free everything at once, whatever they were doing", async () => {
+describe("readers that disconnect", () => {
+  it("release all resources at once, in any state", async () => {
     const { readers, append, open } = withReaders();
     append();
     const [reading, waiting, idle] = [await open(), await open(), await open()];
@@ -233,7 +233,7 @@ describe("readers who leave", () => {
   });
 });
 
-it("one whose next line has left the buffer is cut rather than led past the gap", async () => {
+it("a reader whose next line was evicted is cut instead of skipping lines", async () => {
   const { append, open, evict } = withReaders({ stallMs: 60_000 });
   for (let n = 0; n < 5; n++) append();
   const reader = await open({ errors: true });

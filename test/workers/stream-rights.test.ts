@@ -80,7 +80,7 @@ describe("a token that loses its rights", () => {
       ({ AccessorID }: Token) =>
         put(`/v1/acl/token/${AccessorID}`, { AccessorID, Name: "reader", Type: "client", Policies: ["none"] }),
     ],
-  ])("ends its streams at the line that tells of it, %s", async (_when, lose) => {
+  ])("ends its streams at the event of that change, %s", async (_when, lose) => {
     const token = await tokenOf(["read"]);
     const plain = await jobs(token);
     const told = await jobs(token, "&errors=true");
@@ -114,7 +114,7 @@ describe("a token that loses its rights", () => {
     await noReaders();
   });
 
-  it("gets nothing more of its backlog, either", async () => {
+  it("receives nothing more of its backlog, either", async () => {
     const token = await tokenOf(["read"]);
     const payload = { Job: { ID: "x".repeat(100_000) } };
     for (let n = 0; n < 100; n++) await append([event({ Key: `k${n}`, Payload: payload })]);
@@ -126,7 +126,7 @@ describe("a token that loses its rights", () => {
     await noReaders();
   });
 
-  it("does not slip through while its stream is being opened", async () => {
+  it("cannot open a stream during the change", async () => {
     const token = await tokenOf(["read"]);
     const original = AccessControl.prototype.mayStream;
     const asked = vi.spyOn(AccessControl.prototype, "mayStream");
@@ -146,7 +146,7 @@ describe("a token that loses its rights", () => {
 });
 
 describe("a token that keeps its rights", () => {
-  it("loses nothing by a change of policies or of another token, and sees nothing twice", async () => {
+  it("misses and repeats nothing after a change of policies or of another token", async () => {
     const [token, other] = [await tokenOf(["read"]), await tokenOf(["read"])];
     const stream = await jobs(token);
     const found = keysUntil(stream, "end");
@@ -162,7 +162,7 @@ describe("a token that keeps its rights", () => {
     expect(await found).toEqual([...sent, "end"]);
   });
 
-  it("is asked about only when a line may concern it, and once for all of its equal streams", async () => {
+  it("is checked only when an event may concern it, and once for all of its equal streams", async () => {
     const [token, other] = [await tokenOf(["read"]), await tokenOf(["read"])];
     const streams = await Promise.all(Array.from({ length: 20 }, () => jobs(token)));
     const asked = vi.spyOn(AccessControl.prototype, "mayStream");
@@ -180,7 +180,7 @@ describe("a token that keeps its rights", () => {
     ]);
   });
 
-  it("is asked about in pages, however many tokens read", async () => {
+  it("is checked in batches, for any number of tokens", async () => {
     const tokens = await Promise.all(Array.from({ length: 130 }, () => tokenOf(["read"])));
     const streams: Stream[] = [];
     for (const token of tokens) streams.push(await jobs(token, "&index=-1"));
@@ -192,7 +192,7 @@ describe("a token that keeps its rights", () => {
     expect(sizes).toEqual([100, 30]);
   }, 60_000);
 
-  it("goes on under narrower rules without the events that they take away", async () => {
+  it("continues under narrower rules without the excluded events", async () => {
     for (const name of ["prod", "dev"]) await put(`/v1/namespace/${name}`, {});
     await policy("star", 'namespace "*" { capabilities = ["read-job"] }');
     const token = await tokenOf(["star"]);
@@ -208,8 +208,8 @@ describe("a token that keeps its rights", () => {
   });
 });
 
-describe("while rights cannot be asked about", () => {
-  it("events wait, signs of life go on, and nothing is lost afterwards", async () => {
+describe("while rights cannot be checked", () => {
+  it("events wait, heartbeats continue, and nothing is lost afterwards", async () => {
     const token = await tokenOf(["read"]);
     const stream = await jobs(token);
     await stream.next();
@@ -221,7 +221,7 @@ describe("while rights cannot be asked about", () => {
     expect(await keysUntil(stream, "b")).toEqual(["a", "b"]);
   });
 
-  it("who asked is tried again until an answer comes", async () => {
+  it("failed checks are retried until one succeeds", async () => {
     const token = await tokenOf(["read"]);
     const stream = await jobs(token);
     let failures = 3;
@@ -245,7 +245,7 @@ describe("while rights cannot be asked about", () => {
     await noReaders();
   });
 
-  it("a revocation that came meanwhile shows when it ends", async () => {
+  it("a concurrent revocation takes effect afterwards", async () => {
     const token = await tokenOf(["read"]);
     const stream = await jobs(token);
     const { letGo } = held();
@@ -257,13 +257,13 @@ describe("while rights cannot be asked about", () => {
   });
 });
 
-describe("a token that runs out", () => {
+describe("an expiring token", () => {
   const shortLived = async (seconds: number): Promise<string> => {
     const body = { policies: ["read"], ttl: `${seconds}s`, explicit_max_ttl: "1h" };
     return (await send("POST", "/v1/auth/token/create", body)).body.auth.client_token;
   };
 
-  it("ends its streams at that time, though nothing happens and no line can tell of it", async () => {
+  it("ends its streams at its expiry, without any event", async () => {
     await withSettings({ EVENT_HEARTBEAT_MS: "600000" });
     const stream = await openStream("?topic=Job&errors=true", { token: await shortLived(2) });
     vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("unreachable"));
@@ -272,7 +272,7 @@ describe("a token that runs out", () => {
     await noReaders();
   });
 
-  it("gets no heartbeat after it while its renewal cannot be checked", async () => {
+  it("receives no heartbeat after its expiry while its renewal cannot be checked", async () => {
     const stream = await openStream("?topic=Job", { token: await shortLived(1) });
     const { letGo, asked } = held();
     const signs: number[] = [];
@@ -289,7 +289,7 @@ describe("a token that runs out", () => {
     expect(signs.length).toBe(before);
   });
 
-  it("goes on when it was renewed, beyond the time at which it would have ended", async () => {
+  it("continues after a renewal, beyond its earlier expiry", async () => {
     const secret = await shortLived(2);
     const stream = await openStream("?topic=Job", { token: secret });
     const ends = Date.now() + 2_000;
@@ -301,7 +301,7 @@ describe("a token that runs out", () => {
   });
 });
 
-it("rights are known again after the log has restarted", async () => {
+it("rights are restored after a restart of the log", async () => {
   const token = await tokenOf(["read"]);
   const stream = await jobs(token);
   await stream.next();

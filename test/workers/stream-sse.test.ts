@@ -39,7 +39,7 @@ async function eventSource(query = "", { headers = {}, token = "root" }: { heade
 }
 
 describe("server-sent events", () => {
-  it("are the same lines, each with its index as its id", async () => {
+  it("have the same lines, with the index as the event id", async () => {
     await append([event({ Key: "a\nb", Payload: { Job: { ID: "\r\n\u2028data: x" } } })], [event({ Key: "c" })]);
     const lines = await openStream("");
     const source = await eventSource();
@@ -54,7 +54,7 @@ describe("server-sent events", () => {
     expect(await source.next()).toEqual({ id: "3", event: "message", data: await lines.nextText() });
   });
 
-  it("say once how soon to come back", async () => {
+  it("start with the retry interval", async () => {
     await appendKeys("a");
     const source = await eventSource();
     expect(await source.nextText()).toMatch(/^retry: \d+$/);
@@ -64,7 +64,7 @@ describe("server-sent events", () => {
     for (; !text?.includes('"b"'); text = await source.nextText()) expect(text).not.toContain("retry");
   });
 
-  it("have signs of life that fire nothing, yet move the id beyond what a filter passes over", async () => {
+  it("have heartbeats that fire no event and advance the id past filtered events", async () => {
     const source = await eventSource("?topic=Node");
     await appendKeys("a", "b");
     while (source.lastId() !== "2") expect((await source.next(true))?.data).toBe("");
@@ -76,7 +76,7 @@ describe("server-sent events", () => {
     ["0", "?index=3", "a"],
     ["", "?index=3", "c"],
     ["2", "?index=-1", "c"],
-  ])("go on after Last-Event-ID %j, whatever the index (%s)", async (id, query, first) => {
+  ])("resume after Last-Event-ID %j, for any index (%s)", async (id, query, first) => {
     await appendKeys("a", "b", "c");
     const source = await eventSource(query, { headers: { "Last-Event-ID": id } });
     expect(JSON.parse((await source.next())?.data ?? "").Events[0].Key).toBe(first);
@@ -89,7 +89,7 @@ describe("server-sent events", () => {
     expect(answer.text).toContain("Last-Event-ID");
   });
 
-  it("need the same rights", async () => {
+  it("require the same rights", async () => {
     await put("/v1/acl/policy/p", { Rules: 'node { policy = "read" }' });
     const token = (await put("/v1/acl/token", { Name: "t", Type: "client", Policies: ["p"] })).body;
     expect((await eventSource("", { token: token.SecretID })).response.status).toBe(403);
@@ -104,7 +104,7 @@ describe("server-sent events", () => {
     expect(await source.next(true)).toBeNull();
   });
 
-  it("carry events as upstream clients know them to these", async () => {
+  it("have upstream names in the upstream dialect", async () => {
     await append([event({ Topic: "Node", Type: "NodeEvent", Namespace: "", Payload: { Node: { ID: "n" } } })]);
     const source = await eventSource("", { headers: { "X-Nomad-Token": "root" } });
     expect(JSON.parse((await source.next())?.data ?? "").Events[0].Type).toBe("NodeStreamEvent");
@@ -125,7 +125,7 @@ it.each([
   ["TEXT/Event-Stream; charset=utf-8", "text/event-stream"],
   ["text/event-stream, */*", "text/event-stream"],
   ["application/json;q=0.4, text/event-stream;q=0.9", "text/event-stream"],
-])("Accept: %s is answered with %s", async (accept, type) => {
+])("Accept: %s returns %s", async (accept, type) => {
   const response = await exports.default.fetch("https://x/v1/event/stream", {
     headers: { "X-Orch-Token": "root", ...(accept !== undefined && { Accept: accept }) },
   });

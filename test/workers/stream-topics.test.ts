@@ -24,7 +24,7 @@ async function eventsUntil(stream: Stream, last: string): Promise<(NewEvent & { 
 
 const keysUntil = async (stream: Stream, last: string) => (await eventsUntil(stream, last)).map(({ Key }) => Key);
 
-describe("each topic needs its right, and that alone is enough", () => {
+describe("each topic requires its own capability only", () => {
   const inNamespace = (right: string) => `namespace "default" { capabilities = ["${right}"] }`;
   const WITHOUT_MANAGEMENT = [
     'namespace "*" { policy = "write" }',
@@ -64,12 +64,12 @@ describe("each topic needs its right, and that alone is enough", () => {
     ["Job", "csi-read-volume"],
     ["CSIPlugin", "host-volume-read"],
     ["Variable", "read-job"],
-  ])("%s is not opened by %s", async (topic, right) => {
+  ])("%s is refused with %s", async (topic, right) => {
     const { response } = await openStream(`?topic=${topic}`, { token: await tokenWith(inNamespace(right)) });
     expect(response.status).toBe(403);
   });
 
-  it("a variable is shown to who may list it", async () => {
+  it("a variable's event requires the capability to list it", async () => {
     const variable = (Key: string) =>
       event({ Topic: "Variable", Type: "VariableUpdated", Key, Payload: { Metadata: { Path: Key } } });
     const token = await tokenWith('namespace "default" { variables { path "a/*" { capabilities = ["list"] } } }');
@@ -82,7 +82,7 @@ describe("all namespaces", () => {
   const star = "?topic=Job&namespace=*&index=-1";
   const job = (Key: string, Namespace: string) => event({ Key, Namespace });
 
-  it("need the right in each one that exists when the stream is opened", async () => {
+  it("require the capability in each namespace that exists when the stream is opened", async () => {
     const token = await tokenWith(
       'namespace "*" { policy = "read" }\nnamespace "secret-*" { capabilities = ["list-jobs"] }',
     );
@@ -91,7 +91,7 @@ describe("all namespaces", () => {
     expect((await openStream(star, { token })).response.status).toBe(403);
   });
 
-  it("made later are shown or hidden as the reader's rules say, the closest first", async () => {
+  it("created later are included or excluded by the reader's closest rule", async () => {
     const token = await tokenWith(`namespace "*" { policy = "read" }
       namespace "secret-*" { policy = "deny" }
       namespace "secret-not" { policy = "read" }`);
@@ -105,14 +105,14 @@ describe("all namespaces", () => {
     expect(await keysUntil(stream, "end")).toEqual(["new", "open", "end"]);
   });
 
-  it("made later are not hidden from management", async () => {
+  it("created later are included for management tokens", async () => {
     const stream = await openStream(star);
     await append([job("new", "new")], [job("end", "default")]);
     expect(await keysUntil(stream, "end")).toEqual(["new", "end"]);
   });
 });
 
-describe("a drain", () => {
+describe("a drain event", () => {
   const drain = event({
     Topic: "NodeDrain",
     Type: "NodeDrain",
@@ -123,7 +123,7 @@ describe("a drain", () => {
   const last = event({ Topic: "Node", Type: "NodeEvent", Key: "end", Namespace: "", Payload: { Node: { ID: "end" } } });
   const upstream = { headers: { "X-Nomad-Token": "root" } };
 
-  it.each(["Node", "NodeDrain&topic=Node:end", "*"])("is told as itself to ?topic=%s", async (topic) => {
+  it.each(["Node", "NodeDrain&topic=Node:end", "*"])("is a NodeDrain event for ?topic=%s", async (topic) => {
     await append([drain], [last]);
     expect(await eventsUntil(await openStream(`?topic=${topic}`), "end")).toEqual([
       { ...drain, Index: 1 },
@@ -132,7 +132,7 @@ describe("a drain", () => {
   });
 
   it.each(["Node", "NodeDrain&topic=Node:end", "*"])(
-    "is a type of node event for upstream clients, ?topic=%s, with the names and fields they know",
+    "is a Node event for upstream clients with ?topic=%s, with upstream's names and fields",
     async (topic) => {
       await append([drain, event({ Key: "untouched" })], [last]);
       const events = await eventsUntil(await openStream(`?topic=${topic}`, upstream), "end");
@@ -144,7 +144,7 @@ describe("a drain", () => {
     },
   );
 
-  it("reaches readers of both dialects from one line", async () => {
+  it("reaches readers of both dialects from one stored line", async () => {
     const [neutral, other] = [await openStream("?index=-1"), await openStream("?index=-1", upstream)];
     await append([drain]);
     expect((await neutral.nextLine()).Events[0]?.Topic).toBe("NodeDrain");
@@ -152,7 +152,7 @@ describe("a drain", () => {
   });
 });
 
-describe("a query that cannot be meant", () => {
+describe("an invalid query", () => {
   it.each([
     ["index=9007199254740992", "index"],
     ["index=-9007199254740992", "index"],
@@ -169,13 +169,13 @@ describe("a query that cannot be meant", () => {
     expect(answer.text).toContain(name);
   });
 
-  it("is nothing but that: other parameters mean nothing here", async () => {
+  it("excludes unknown parameters, which are ignored", async () => {
     const query = "?pretty&wait=x&per_page=-1&filter=%28&stale=maybe&index=9007199254740991&errors=false";
     expect((await openStream(query)).response.status).toBe(200);
   });
 });
 
-it("a filter finds the same on disk as in memory, in either dialect", async () => {
+it("a filter has the same result from disk and from memory, in either dialect", async () => {
   const nodes = ["Node", "NodeDrain"].map((Topic) => event({ Topic, Key: `n "${Topic}"`, Namespace: "" }));
   await append(...nodes.map((node) => [node]));
   await append([event({ Key: "é\n", FilterKeys: ["group", ""] }), event({ Key: "other", Namespace: "prod" })]);

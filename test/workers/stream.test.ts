@@ -17,8 +17,8 @@ async function tokenWith(rules: string): Promise<string> {
 
 const keysOf = ({ Events }: { Events: readonly { Key: string }[] }) => Events.map(({ Key }) => Key);
 
-describe("what comes first", () => {
-  it("is the backlog, oldest first, then new events", async () => {
+describe("the start of a stream", () => {
+  it("is the backlog, oldest first, followed by new events", async () => {
     await appendKeys("a", "b");
     const stream = await openStream();
     expect([await stream.next(), await stream.next()].map(({ Index }) => Index)).toEqual([1, 2]);
@@ -26,11 +26,11 @@ describe("what comes first", () => {
     expect(keysOf(await stream.nextLine())).toEqual(["c"]);
   });
 
-  it("is a heartbeat when there is no backlog, so that the answer begins at once", async () => {
+  it("is a heartbeat without a backlog, so that the response starts at once", async () => {
     expect(await (await openStream()).next()).toEqual({ Index: 0, Events: [] });
   });
 
-  it("is {} for upstream clients, backlog or not", async () => {
+  it("is {} for upstream clients, with a backlog or without", async () => {
     await appendKeys("a");
     const stream = await openStream("", { token: null, headers: { "X-Nomad-Token": "root" } });
     expect(await stream.nextText()).toBe("{}");
@@ -38,7 +38,7 @@ describe("what comes first", () => {
   });
 });
 
-describe("index", () => {
+describe("the index parameter", () => {
   it.each([
     ["", 1],
     ["index=", 1],
@@ -53,7 +53,7 @@ describe("index", () => {
     expect((await (await openStream(`?${query}`)).nextLine()).Index).toBe(first);
   });
 
-  it.each(["-1", "-5"])("%s begins with what comes from now on", async (index) => {
+  it.each(["-1", "-5"])("%s begins after the newest line", async (index) => {
     await appendKeys("old", "older");
     const stream = await openStream(`?index=${index}`);
     expect(await stream.next()).toEqual({ Index: 2, Events: [] });
@@ -61,7 +61,7 @@ describe("index", () => {
     expect(keysOf(await stream.nextLine())).toEqual(["new"]);
   });
 
-  it("in the future waits for that line in silence, and counts only what is there", async () => {
+  it("in the future waits for that line without events, and accepts available ones only", async () => {
     await appendKeys("a", "b");
     const stream = await openStream("?index=5");
     expect(await stream.next()).toEqual({ Index: 2, Events: [] });
@@ -69,7 +69,7 @@ describe("index", () => {
     expect(await stream.nextLine()).toMatchObject({ Index: 5, Events: [{ Key: "e" }] });
   });
 
-  it("that has left the buffer begins with the oldest line, and the header says which that is", async () => {
+  it("of an evicted line begins with the oldest line, whose index is in the header", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "10" });
     for (const key of "abcdefghijklmnopqrstuvwxyz") await appendKeys(key);
     for (const query of ["?index=1", "?index=3", ""]) {
@@ -81,7 +81,7 @@ describe("index", () => {
     }
   });
 
-  it("that is still in the buffer is not less than the oldest line that the header tells", async () => {
+  it("of a buffered line is at least the oldest index in the header", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "10" });
     for (const key of "abcdefghijklmnopqrstuvwxyz") await appendKeys(key);
     const stream = await openStream("?index=20");
@@ -99,7 +99,7 @@ describe("index", () => {
   );
 });
 
-describe("topic", () => {
+describe("the topic parameter", () => {
   const job = (Key: string, FilterKeys: string[] | null = null) => event({ Key, FilterKeys });
   const node = event({ Topic: "Node", Key: "n1", Namespace: "" });
   const drain = event({ Topic: "NodeDrain", Key: "n2", Namespace: "" });
@@ -138,13 +138,13 @@ describe("topic", () => {
     if (keys.length === 0) expect(line.Index).toBe(2);
   });
 
-  it("keys are any text but a colon", async () => {
+  it("accepts any key without a colon", async () => {
     await appendKeys("日本 %&=", "other");
     const stream = await openStream(`?topic=Job:${encodeURIComponent("日本 %&=")}`);
     expect(keysOf(await stream.nextLine())).toEqual(["日本 %&="]);
   });
 
-  it("with two colons is refused by name, at bounded length", async () => {
+  it("with two colons is refused by name, with a bounded message", async () => {
     const answer = await refused(`?topic=Job&topic=a:b:c${"x".repeat(2_000)}`);
     expect(answer.status).toBe(400);
     expect(answer.headers.get("content-type")).toMatch(/^text\/plain/);
@@ -153,7 +153,7 @@ describe("topic", () => {
   });
 });
 
-describe("namespace", () => {
+describe("the namespace parameter", () => {
   const three = () =>
     append(
       [event({ Key: "in-default" })],
@@ -174,12 +174,12 @@ describe("namespace", () => {
     ["?namespace=prod", ["in-prod", "nowhere"]],
     ["?namespace=unknown", ["nowhere"]],
     ["?namespace=*", ["in-default", "in-prod", "in-dev", "nowhere"]],
-  ])("%j gives %j", async (query, keys) => {
+  ])("%j returns %j", async (query, keys) => {
     await three();
     expect(await all(query)).toEqual(keys);
   });
 
-  it("a policy that names all namespaces opens the star; its refusal of one closes it", async () => {
+  it("* requires a rule for all namespaces, and a rule that denies one refuses it", async () => {
     for (const name of ["prod", "dev"]) await put(`/v1/namespace/${name}`, {});
     const query = "?namespace=*&topic=Job&index=-1";
     const star = await tokenWith('namespace "*" { policy = "read" }');
@@ -193,7 +193,7 @@ describe("namespace", () => {
     expect((await refused(query, holed)).status).toBe(403);
   });
 
-  it("the star is refused to who may read every namespace there is, but not all there will be", async () => {
+  it("* is refused to tokens that may read every current namespace but not future ones", async () => {
     const each = await tokenWith('namespace "default" { policy = "read" }\nnode { policy = "read" }');
     expect((await refused("?namespace=*&topic=Job", each)).status).toBe(403);
     expect((await refused("?namespace=*&topic=Node", each)).status).toBe(403);
@@ -202,7 +202,7 @@ describe("namespace", () => {
   });
 });
 
-describe("authorisation comes whole and before the first byte", () => {
+describe("authorization is complete before the first byte", () => {
   it.each([
     ["topic=Job", 'namespace "default" { capabilities = ["read-job"] }', 200],
     ["topic=Allocation&topic=Deployment&topic=Evaluation", 'namespace "default" { capabilities = ["read-job"] }', 200],
@@ -235,7 +235,7 @@ describe("authorisation comes whole and before the first byte", () => {
     expect(answer.headers.get("content-type")).toMatch(/^text\/plain/);
   });
 
-  it("sees a revocation at once", async () => {
+  it("uses a revocation at once", async () => {
     const token = await tokenWith('node { policy = "read" }');
     expect((await openStream("?topic=Node", { token })).response.status).toBe(200);
     await del("/v1/acl/policy/rules");
@@ -244,7 +244,7 @@ describe("authorisation comes whole and before the first byte", () => {
 });
 
 describe("framing", () => {
-  it("is one object and one line feed a line, whatever the payload holds", async () => {
+  it("is one object and one line feed per line, for any payload", async () => {
     const stream = await openStream("?index=-1");
     await append([event({ Key: "\n\r\n\u2028", Payload: { Job: { ID: "line\nfeed", Meta: { "a\r\nb": "\n\n" } } } })]);
     await append([event({ Key: "b" }), event({ Key: "c" })]);
@@ -261,7 +261,7 @@ describe("framing", () => {
     expect(stream.rest()).not.toMatch(/^\s/);
   });
 
-  it("fills in indexes that the object does not know yet, and no others", async () => {
+  it("fills in unset indexes of the object, and no others", async () => {
     await append([event({ Payload: { Job: { ID: "a", CreateIndex: null, ModifyIndex: null, Other: null } } })]);
     await append([event({ Payload: { Job: { ID: "a", CreateIndex: 1, ModifyIndex: null } } })]);
     const stream = await openStream();
@@ -271,7 +271,7 @@ describe("framing", () => {
     expect((await stream.next()).Events[0]?.Payload).toEqual({ Job: { ID: "a", CreateIndex: 1, ModifyIndex: 2 } });
   });
 
-  it("has headers that keep every hop from holding lines back", async () => {
+  it("has headers that prevent buffering by intermediaries", async () => {
     const { response } = await openStream();
     expect(Object.fromEntries(response.headers)).toMatchObject({
       "content-type": "application/json",
@@ -282,8 +282,8 @@ describe("framing", () => {
   });
 });
 
-describe("heartbeat", () => {
-  it("comes again and again, with the newest index passed", async () => {
+describe("a heartbeat", () => {
+  it("is repeated with the newest passed index", async () => {
     await appendKeys("a");
     const stream = await openStream("?topic=Node");
     expect([await stream.next(), await stream.next()]).toEqual([
@@ -301,7 +301,7 @@ describe("heartbeat", () => {
     expect([await stream.nextText(), await stream.nextText()]).toEqual(["{}", "{}"]);
   });
 
-  it("comes to a reader whose filter lets nothing of a busy stream through", async () => {
+  it("reaches a reader whose filter excludes all events of a busy stream", async () => {
     const stream = await openStream("?topic=Node");
     await stream.next();
     let busy = true;
@@ -316,8 +316,8 @@ describe("heartbeat", () => {
   });
 });
 
-describe("a stream that breaks", () => {
-  it("resumes by index without loss or repeat, through restarts of the object while others write", async () => {
+describe("an interrupted stream", () => {
+  it("resumes by index without loss or repetition, through restarts and concurrent writes", async () => {
     const seen: number[] = [];
     for (let round = 0; round < 5; round++) {
       const stream = await openStream(`?index=${(seen.at(-1) ?? 0) + 1}`);
@@ -335,7 +335,7 @@ describe("a stream that breaks", () => {
     expect(seen).toEqual(Array.from({ length: 35 }, (_, n) => n + 1));
   });
 
-  it("after a graceful restart reads the backlog from disk as it was written", async () => {
+  it("after a graceful restart reads the backlog from disk unchanged", async () => {
     const payload = { Job: { ID: "é\n", Number: 1e21, Deep: { list: [1, null, ""] } } };
     await append([event({ Payload: payload }), event({ Key: "b" })]);
     const warm = await openStream();
@@ -347,8 +347,8 @@ describe("a stream that breaks", () => {
   });
 });
 
-describe("writes of access control are told", () => {
-  it("a policy and a token, when they are written and when they go, without the secret", async () => {
+describe("events of access control", () => {
+  it("report written and deleted policies and tokens, without the secret", async () => {
     const stream = await openStream("?topic=ACLPolicy&topic=ACLToken&index=-1");
     await stream.next();
     await put("/v1/acl/policy/p", { Rules: 'node { policy = "read" }' });
@@ -367,7 +367,7 @@ describe("writes of access control are told", () => {
     expect(told[1]?.Index).toBe(token.ModifyIndex);
   });
 
-  it("in order of their indexes, however many are written at once", async () => {
+  it("are in the order of their indexes under concurrent writes", async () => {
     const stream = await openStream("?topic=ACLPolicy");
     await Promise.all(
       Array.from({ length: 12 }, (_, n) => put(`/v1/acl/policy/p${n}`, { Rules: 'node { policy = "read" }' })),
@@ -387,7 +387,7 @@ describe("writes of access control are told", () => {
   });
 });
 
-it.each(["POST", "PUT", "PATCH", "DELETE"])("%s is no way to read a stream", async (method) => {
+it.each(["POST", "PUT", "PATCH", "DELETE"])("%s returns 405 for the stream", async (method) => {
   const answer = await send(method, "/v1/event/stream");
   expect([answer.status, answer.text, answer.headers.get("Allow")]).toEqual([
     405,

@@ -279,7 +279,7 @@ describe("setting and removing", () => {
   });
 });
 
-it("setting an association is one use of a token that has only so many", async () => {
+it("setting an association is one use of a token with limited uses", async () => {
   await write("app", { a: 1 });
   const rules = 'path "sys/sync/*" { capabilities = ["update"] } path "kv/data/*" { capabilities = ["read"] }';
   await put("/v1/sys/policies/acl/few", { policy: rules });
@@ -394,7 +394,7 @@ describe("the destinations of a secret", () => {
     }
   });
 
-  it("are those of the mount that an encoded slash names, when the path could mean two", async () => {
+  it("belong to the mount of an encoded slash when the path is ambiguous", async () => {
     await mountKv("a");
     await makeDestination("in-mem", "n");
     await writeAt("a", "b/c");
@@ -419,7 +419,7 @@ describe("the destinations of a secret", () => {
     });
   });
 
-  it("of a mount that is called destinations are found, too", async () => {
+  it("of a mount named destinations are found, too", async () => {
     await mountKv("destinations");
     await writeAt("destinations", "app");
     await setAssociation("in-mem/m", "app", "destinations");

@@ -411,7 +411,7 @@ describe("the credentials of cloud-c-sm", () => {
   const at = `${AT}/cloud-c-sm/d`;
   const bucket = env.FILES as R2Bucket;
 
-  it("come as an object, as text, or in a file of the namespace's, to the same effect", async () => {
+  it("are accepted as an object, as text, or in a file of the namespace", async () => {
     await bucket.put("gcp.json", credentials);
     await bucket.put("team/gcp.json", credentials);
     await put("/v1/sys/namespaces/team", {});
@@ -435,13 +435,13 @@ describe("the credentials of cloud-c-sm", () => {
     [{ type: "authorized_user" }, "credentials: must be the key of a service account"],
     [key({ private_key: "x" }), "credentials: private_key must be an RSA key"],
     [key({ client_email: 5 }), "credentials: client_email must be"],
-  ])("that cannot be used are refused by what is wrong (%#)", async (given, text) => {
+  ])("that are invalid are refused with the cause (%#)", async (given, text) => {
     const refused = await put(at, { credentials: given });
     expect([refused.status, refused.body.errors?.[0]]).toEqual([400, expect.stringContaining(text)]);
     expect(refused.text).not.toContain("-----BEGIN");
   });
 
-  it("must say the project, unless project_id does, and another key must be for the same", async () => {
+  it("require a project unless project_id is set, and another key must be for the same", async () => {
     const bare = key({ project_id: undefined });
     expect((await put(at, { credentials: bare })).body.errors[0]).toContain("project_id: is required");
     await makeDestination("cloud-c-sm", "d", { credentials: bare, project_id: "acme-prod" });
@@ -504,7 +504,7 @@ describe("repo-host", () => {
 
 describe("deploy-project", () => {
   it.each([[["staging"]], [[]], [["production", "staging"]], ["production,moon"]])(
-    "deploys to development, preview and production, and not to %j",
+    "writes to development, preview and production, and refuses %j",
     async (deployment_environments) => {
       const { least } = cases["deploy-project"] as Case;
       const refused = await put(`${AT}/deploy-project/d`, { ...least, deployment_environments });

@@ -35,18 +35,15 @@ describe("a custom application", () => {
   it.each([
     ["a number", 123456],
     ["a text", "123456"],
-  ])(
-    "is made with its id as %s, answered with its fingerprint and a masked key, and read the same",
-    async (_as, id) => {
-      const made = await make("bot", { app_id: id, private_key: pem(first) });
-      const data = { name: "bot", app_id: 123456, fingerprint: fingerprint(first), private_key: "*****" };
-      expect(made.body.data).toEqual(data);
-      expect((await get(`${AT}/bot`)).body.data).toEqual(data);
-      expect((await get(`/v1${AT}/bot`)).body.data).toEqual(data);
-    },
-  );
+  ])("is created with its id as %s, and returned with a fingerprint and a masked key", async (_as, id) => {
+    const made = await make("bot", { app_id: id, private_key: pem(first) });
+    const data = { name: "bot", app_id: 123456, fingerprint: fingerprint(first), private_key: "*****" };
+    expect(made.body.data).toEqual(data);
+    expect((await get(`${AT}/bot`)).body.data).toEqual(data);
+    expect((await get(`/v1${AT}/bot`)).body.data).toEqual(data);
+  });
 
-  it("accepts its key as PKCS#1 and as PKCS#8 to the same effect", async () => {
+  it("accepts its key as PKCS#1 and as PKCS#8 with the same result", async () => {
     for (const type of ["pkcs1", "pkcs8"] as const) {
       const made = await make(type, { app_id: 1, private_key: pem(first, type) });
       expect(made.body.data.fingerprint).toBe(fingerprint(first));
@@ -83,7 +80,7 @@ describe("a custom application", () => {
       "private_key must be an RSA key",
     ],
     [{ app_id: 1, private_key: "x".repeat(16_385) }, "private_key: "],
-  ])("is not made from something else (%#)", async (body, text) => {
+  ])("is not created from invalid fields (%#)", async (body, text) => {
     const refused = await put(`${AT}/bot`, body);
     expect([refused.status, refused.body.errors]).toEqual([400, [expect.stringContaining(text)]]);
     expect((await get(`${AT}/bot`)).status).toBe(404);
@@ -193,7 +190,7 @@ describe("an application that a destination uses", () => {
     expect((await del(`${AT}/other`)).status).toBe(204);
   });
 
-  it("is still in use after the destination died on its way to another one", async () => {
+  it("is still in use after the destination crashed during a change to another one", async () => {
     await makeDestination("repo-host", "a", withApp("bot"));
     const commit = vi.spyOn(SyncDestination.prototype as unknown as { commit: () => void }, "commit");
     commit.mockImplementationOnce(() => {
@@ -216,7 +213,7 @@ describe("an application that a destination uses", () => {
     expect((await get("/sys/sync/destinations/repo-host/a")).status).toBe(404);
   });
 
-  it("pushes with the key it was given last", async () => {
+  it("pushes with the newest key", async () => {
     const { account, values } = await openRepoHost();
     await mountKv();
     await write("app", { token: "v1" });

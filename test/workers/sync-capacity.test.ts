@@ -66,7 +66,7 @@ async function traces(secret: string): Promise<unknown[]> {
   return found;
 }
 
-describe("with room for five operations", () => {
+describe("with a capacity of five operations", () => {
   const secrets = numbered("s", 12);
   beforeEach(async () => {
     await writeMany(mount, secrets);
@@ -139,7 +139,7 @@ describe("with room for five operations", () => {
     ["is deleted by force", "?force_delete=true"],
     ["is purged", "?purge=true"],
     ["is purged by force", "?purge=true&force_delete=true"],
-  ])("its room is given back when a destination %s", async (_how, query) => {
+  ])("its capacity is released when a destination %s", async (_how, query) => {
     for (const secret of secrets.slice(0, 5)) await setAssociation("in-mem/one", secret);
     expect((await setAssociation("in-mem/two", "s0006")).status).toBe(503);
     expect((await del(`/sys/sync/destinations/in-mem/one${query}`)).status).toBe(204);
@@ -159,22 +159,25 @@ describe("with room for five operations", () => {
     await eventually(async () => expect(await counts("cloud-a-sm/d")).toEqual({ CLIENT_SIDE_ERROR: 5 }));
   });
 
-  it.each(["before", "after"])("its room is not lost when a destination dies %s it was granted some", async (when) => {
-    const share = SyncControl.prototype.share;
-    vi.spyOn(SyncControl.prototype, "share").mockImplementationOnce(function (this: SyncControl, ...parameters) {
-      if (when === "after") share.apply(this, parameters);
-      throw new Error("lost");
-    });
-    expect((await setAssociation("in-mem/one", "s0000")).status).toBe(500);
-    await runInDurableObject(destination("in-mem/one"), (_object, state) => state.abort("killed")).catch(
-      () => undefined,
-    );
-    expect(await traces("s0000")).toEqual([]);
-    await byItself({ mounts: [mount.uuid], destinations: AT }, async () => {
-      expect(await control().pending()).toBe(0);
-    });
-    for (const secret of secrets.slice(0, 5)) expect((await setAssociation("in-mem/two", secret)).status).toBe(200);
-  });
+  it.each(["before", "after"])(
+    "its capacity is not lost when a destination crashes %s it was granted some",
+    async (when) => {
+      const share = SyncControl.prototype.share;
+      vi.spyOn(SyncControl.prototype, "share").mockImplementationOnce(function (this: SyncControl, ...parameters) {
+        if (when === "after") share.apply(this, parameters);
+        throw new Error("lost");
+      });
+      expect((await setAssociation("in-mem/one", "s0000")).status).toBe(500);
+      await runInDurableObject(destination("in-mem/one"), (_object, state) => state.abort("killed")).catch(
+        () => undefined,
+      );
+      expect(await traces("s0000")).toEqual([]);
+      await byItself({ mounts: [mount.uuid], destinations: AT }, async () => {
+        expect(await control().pending()).toBe(0);
+      });
+      for (const secret of secrets.slice(0, 5)) expect((await setAssociation("in-mem/two", secret)).status).toBe(200);
+    },
+  );
 
   it("a long backlog at a slow destination leaves capacity to another one", async () => {
     await cloudA.begin();
@@ -203,9 +206,9 @@ describe("with room for five operations", () => {
   }, 90_000);
 });
 
-describe("the capacity holds for any order of events", () => {
+describe("the capacity under any order of events", () => {
   it.each([31, 32, 33])(
-    "the queue holds no more than its capacity, and all converges (seed %i)",
+    "is never exceeded, and all secrets converge (seed %i)",
     async (seed) => {
       const random = randomFrom(seed);
       const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;

@@ -58,7 +58,7 @@ describe("the global configuration", () => {
     [{ disabled: 1 }, { disabled: true, queue_capacity: 1_000_000 }],
     [{ disabled: "False" }, defaults],
     [{ queue_capacity: 1 }, { disabled: false, queue_capacity: 1 }],
-  ])("takes %j", async (body, data) => {
+  ])("accepts %j", async (body, data) => {
     const patched = await patch(AT, body);
     expect([patched.status, patched.body.data]).toEqual([200, data]);
   });
@@ -72,7 +72,7 @@ describe("the global configuration", () => {
     [{ disabled: "maybe" }, "disabled: "],
     [{ disabled: 2 }, "disabled: "],
     [{ disabled: true, queue_capacity: 0 }, "queue_capacity: "],
-  ])("refuses %j by the field's name, and stays as it was", async (body, field) => {
+  ])("refuses %j by the field's name without a change", async (body, field) => {
     const refused = await patch(AT, body);
     expect([refused.status, refused.body.errors]).toEqual([400, [expect.stringContaining(field)]]);
     expect((await get(AT)).body.data).toEqual(defaults);

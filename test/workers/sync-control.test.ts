@@ -35,7 +35,7 @@ describe("the configuration", () => {
     ["queue_capacity", 1.5],
     ["queue_capacity", "many"],
     ["disabled", "perhaps"],
-  ])("refuses %s = %j by its name and stays as it was", async (field, value) => {
+  ])("refuses %s = %j by its name without a change", async (field, value) => {
     const refused = await configure({ [field]: value });
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining(field)]);
     expect((await get("/sys/sync/config")).body.data).toEqual({ disabled: false, queue_capacity: 1_000_000 });
@@ -95,7 +95,7 @@ describe("the queue's capacity", () => {
   });
 
   it.each([41, 42, 43])(
-    "is never exceeded, and its sum is that of its parts, whatever is said (seed %i)",
+    "is never exceeded, and equals the sum of its parts, for any requests (seed %i)",
     async (seed) => {
       const random = randomFrom(seed);
       const names = ["a", "b", "c", "d", "e"];

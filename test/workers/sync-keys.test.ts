@@ -106,7 +106,7 @@ describe("values", () => {
     });
   });
 
-  it("of a secret without keys are none: it is synced, and existing objects are removed", async () => {
+  it("of a secret without keys are empty: it is synced, and existing objects are removed", async () => {
     await write("app", {});
     const set = await setAssociation("cloud-a-sm/d", "app");
     expect(set.body.data.sync_operation_counters).toEqual({ SYNCED: 1 });

@@ -130,7 +130,7 @@ describe("destinations of one organisation", () => {
     await eventually(async () => expect(await statusesAt("repo-host/two")).toEqual(["SYNCED", "SYNCED"]));
   });
 
-  it("hides the names of destinations from other namespaces, save those above", async () => {
+  it("hides the names of destinations from other namespaces, except those above", async () => {
     await put("/v1/sys/namespaces/team", {});
     expect((await put("/v1/team/sys/mounts/kv", { type: "kv", options: { version: "2" } })).status).toBe(204);
     expect((await put("/v1/team/kv/data/app", { data: { a: "1", b: "2" } })).status).toBe(200);
@@ -150,7 +150,7 @@ describe("destinations of one organisation", () => {
   });
 });
 
-it("gives a name that both claimed and neither pushed to the older destination", async () => {
+it("gives a name that both associations claim and neither has pushed to the older destination", async () => {
   const account = await openCloudA();
   await mountKv();
   await write("app", { key: "first" });
@@ -171,7 +171,7 @@ it("gives a name that both claimed and neither pushed to the older destination",
   expect(pushes).toHaveLength(1);
 });
 
-describe("names that two destinations own from before they were neighbours", () => {
+describe("names that two destinations own from before they had a common target", () => {
   let account: ProviderAccount;
   const body = () => ({ ...account.body, ...onePerSecret });
   /** As a version of the service left them that knew of no neighbours. */

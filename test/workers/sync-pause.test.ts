@@ -241,7 +241,7 @@ describe("when a pause is over", () => {
     await byItself(all, isDone);
   }, 40_000);
 
-  it("all pending work is done although the object that wakes destinations restarts", async () => {
+  it("all pending work is done although the object that sends wake-ups restarts", async () => {
     const sent = vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("queue is down"));
     await resume();
     await eventually(() => expect(sent).toHaveBeenCalled());
@@ -263,7 +263,7 @@ describe("when a pause is over", () => {
     await byItself(all, isDone);
   }, 40_000);
 
-  it("and begins again at once, the last statement holds", async () => {
+  it("and begins again at once, the newest request applies", async () => {
     for (let round = 0; round < 3; round++) await Promise.all([resume(), pause()]);
     await pause();
     await scheduler.wait(200);

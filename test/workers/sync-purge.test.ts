@@ -140,7 +140,7 @@ describe("a purge", () => {
   }, 60_000);
 
   it.each(["evicted", "killed"])(
-    "comes to its end although the destination is %s again and again",
+    "completes although the destination is %s repeatedly",
     async (how) => {
       await makeDestination("in-mem", "m");
       await pause();
@@ -168,7 +168,7 @@ describe("a purge", () => {
       (["before", "after"] as const).map((when) => [owner.name, method, when, owner] as const),
     ),
   )(
-    "comes to its end although %s dies at %s (%s)",
+    "completes although %s crashes at %s (%s)",
     async (_name, method, when, owner) => {
       for (const name of ["one", "two"]) {
         await write(name, { v: 1 });

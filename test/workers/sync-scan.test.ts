@@ -53,7 +53,7 @@ const withinTheHour = (check: () => Promise<void>, at: string) =>
     { stepMs: HOUR / 40 },
   );
 
-describe("the scan", () => {
+describe("the resync", () => {
   it("finds an unreported change at every destination, and a version that expired", async () => {
     await write("app", { v: 1 });
     await write("gone", { v: 1 });
@@ -152,7 +152,7 @@ describe("the scan", () => {
     await withinTheHour(async () => expect(await objects("m")).toEqual({ app: '{"v":2}', second: '{"v":2}' }), M);
   });
 
-  it("begins with the first association and stops when the last is gone", async () => {
+  it("begins with the first association and stops after the last", async () => {
     expect(await scanDue(M)).toBeNull();
     await write("app", { v: 1 });
     await setAssociation(M, "app");
@@ -164,7 +164,7 @@ describe("the scan", () => {
     }, M);
   });
 
-  it("begins again at once when the configuration is written", async () => {
+  it("starts again at once when the configuration is written", async () => {
     await write("app", { v: 1 });
     await setAssociation(M, "app");
     deaf();
@@ -174,7 +174,7 @@ describe("the scan", () => {
     expect(await scanDue(M)).toBeGreaterThan(Date.now() + HOUR / 2);
   });
 
-  it("comes as often as SYNC_SCAN_MS says, and hourly unless that is set", async () => {
+  it("runs at the interval SYNC_SCAN_MS, hourly by default", async () => {
     await write("app", { v: 1 });
     await setAssociation(M, "app");
     expect(Math.abs(((await scanDue(M)) ?? 0) - Date.now() - HOUR)).toBeLessThan(60_000);

@@ -54,7 +54,7 @@ const setBoth = async () => {
   for (const at of [D, M]) expect((await setAssociation(at, "app")).status).toBe(200);
 };
 
-describe("of a secret that is synced", () => {
+describe("for a synced secret", () => {
   beforeEach(async () => {
     await write("app", { v: 1 });
     await write("app", { v: 2 });

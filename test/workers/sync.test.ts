@@ -84,7 +84,7 @@ describe("setting an association", () => {
     expect((await removeAssociation("in-mem/none", "app")).status).toBe(404);
   });
 
-  it("accepts any name, __proto__ too", async () => {
+  it("accepts any name, including __proto__", async () => {
     const named = { granularity: "secret-key", secret_name_template: "{{ .SecretKey }}" };
     await makeDestination("in-mem", "keys", named);
     await put("/v1/kv/data/odd", '{"data":{"__proto__":"a","constructor":"b"}}');
@@ -311,7 +311,7 @@ describe("a provider that", () => {
     await syncs();
   });
 
-  it("does not know the key is a refusal, too", async () => {
+  it("returns a refusal for an unknown key", async () => {
     await makeDestination("cloud-a-sm", "d", { access_key_id: "AKIAUNKNOWN" });
     expect(await setOne()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "auth_failed" });
     await makeDestination("cloud-a-sm", "d", cloudABody());

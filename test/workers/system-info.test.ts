@@ -35,7 +35,7 @@ describe("descriptions of the deployment", () => {
       expect((await get(`/v1/sys/internal/counters/${path}`)).status).toBe(204);
   });
 
-  it("show that nothing is replicated, also without a token", async () => {
+  it("show no replication, also without a token", async () => {
     const { status, body } = await get("/v1/sys/replication/status", { token: null });
     expect([status, body.data]).toEqual([200, { dr: { mode: "disabled" }, performance: { mode: "disabled" } }]);
   });
@@ -55,7 +55,7 @@ describe("descriptions of the deployment", () => {
       expect((await get(`/v1/sys/${path}`, { headers })).status, path).toBe(400);
   });
 
-  it("count the tokens there are", async () => {
+  it("count the existing tokens", async () => {
     const total = async () => (await get("/v1/sys/internal/counters/tokens")).body.data.counters.service_tokens.total;
     const before = await total();
     await issue();
@@ -86,7 +86,7 @@ describe("sys/tools", () => {
     expect(sum).toBe(createHash(algorithm).update("a value").digest(format));
   });
 
-  it("returns 400 with the field's name for values that it does not take", async () => {
+  it("returns 400 with the field's name for invalid values", async () => {
     const rows: readonly [path: string, body: object, says: string][] = [
       ["random", { bytes: 0 }, "bytes"],
       ["random/0", {}, "bytes"],
@@ -108,7 +108,7 @@ describe("sys/tools", () => {
 });
 
 describe("operations on seal, key shares and servers", () => {
-  it("refuse with what to do instead", async () => {
+  it("return an error with the alternative", async () => {
     const rows: readonly [path: string, says: string][] = [
       ["seal", "removing MASTER_KEY"],
       ["rekey/init", "sys/rotate"],
@@ -126,7 +126,7 @@ describe("operations on seal, key shares and servers", () => {
     expect((await del("/v1/sys/audit/log")).status).toBe(400);
   });
 
-  it("answer that nothing is in progress, and cancel nothing", async () => {
+  it("report that nothing is in progress, and cancel nothing", async () => {
     for (const path of ["rekey/init", "generate-root/attempt"]) {
       expect((await get(`/v1/sys/${path}`, { token: null })).body).toMatchObject({ started: false, progress: 0 });
       expect((await del(`/v1/sys/${path}`, { token: null })).status).toBe(204);
@@ -134,7 +134,7 @@ describe("operations on seal, key shares and servers", () => {
     expect((await put("/v1/sys/step-down", {})).status).toBe(204);
   });
 
-  it("return the seal status for an unseal of what is not sealed", async () => {
+  it("return the seal status for an unseal of an unsealed service", async () => {
     const { status, body } = await put("/v1/sys/unseal", { key: "a share" }, { token: null });
     expect([status, body]).toMatchObject([200, { sealed: false, initialized: true }]);
   });

@@ -289,7 +289,7 @@ const made: readonly Resource[] = [
   ]),
 ];
 
-describe("a resource of Terraform's provider of areas C and D, applied and planned", () => {
+describe("a resource of Terraform's nomad provider, applied and planned again", () => {
   it.each([...paths.map(atPath), ...made].map(named))("has no difference: %s", (_name, resource) =>
     expectNoDifference(resource),
   );

@@ -264,12 +264,12 @@ async function writeSecret(name: string, { data, ...metadata }: Fields): Promise
   if (Object.keys(metadata).length > 0) succeeded(await put(`/v1/kv/metadata/${name}`, metadata, vault));
 }
 
-describe("a resource of Terraform, applied and planned", () => {
+describe("a resource of Terraform's vault provider, applied and planned again", () => {
   it.each([...paths.map(atPath), ...made].map(named))("has no difference: %s", (_name, resource) =>
     expectNoDifference(resource),
   );
 
-  it("has no difference: vault_mount, after a change of its settings and after taking them away", async () => {
+  it("has no difference: vault_mount, after its settings were changed and removed", async () => {
     const at = "/v1/sys/mounts/tuned";
     succeeded(await put(at, { type: "kv", options: { version: "2" } }, vault));
     succeeded(await put(`${at}/tune`, { ...mountLists, description: "d", options: { version: "2" } }, vault));
@@ -284,7 +284,7 @@ describe("a resource of Terraform, applied and planned", () => {
   it.each([
     [{ identity_token_key: "other" }, 'identity_token_key: there is no key but \\"default\\"'],
     [{ plugin_version: "v1.0.0" }, "plugin_version: engines have no versions here"],
-  ])("is refused what has no effect: vault_mount with %j", async (config, text) => {
+  ])("is refused with a setting without an effect: vault_mount with %j", async (config, text) => {
     const refused = await put("/v1/sys/mounts/m", { type: "azure", config }, vault);
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(text)]);
     const entropy = await put("/v1/sys/mounts/m", { type: "azure", external_entropy_access: true }, vault);
@@ -333,8 +333,8 @@ describe("a resource of Terraform, applied and planned", () => {
   });
 });
 
-describe("a destination whose level of granularity was not given", () => {
-  it("shows its type's own in the neutral dialect", async () => {
+describe("a destination without a given granularity", () => {
+  it("has its type's default in the neutral dialect", async () => {
     succeeded(await put("/v1/sys/sync/destinations/vercel-project/n", vercel, vault));
     const neutral = (await get("/v1/sys/sync/destinations/deploy-project/n")).body.data;
     expect(neutral.options.granularity_level).toBe("secret-key");

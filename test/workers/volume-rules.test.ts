@@ -29,7 +29,7 @@ const ASKS_ZFS = 'plugin must be "zfs"';
 describe("a volume that breaks a hard rule", () => {
   beforeEach(() => write(ZFS));
 
-  it("is not created for any caller, and no operation is sent to a node", async () => {
+  it("is created for no caller, and no operation is sent to a node", async () => {
     const all = 'namespace "default" { capabilities = ["host-volume-write", "policy-override"] }';
     const { client_token: token } = await holderOf(all);
     for (const options of [undefined, { token }]) {
@@ -44,7 +44,7 @@ describe("a volume that breaks a hard rule", () => {
     expect((await register()).status).toBe(200);
   });
 
-  it("is not made as long as the rule is written, and from the next request on it is", async () => {
+  it("is refused while the rule exists, and accepted from the next request on", async () => {
     expect((await ask()).status).toBe(403);
     await write('plugins = ["mkdir", "zfs"]');
     expect((await ask()).status).toBe(200);
@@ -58,14 +58,14 @@ describe("a volume that breaks a hard rule", () => {
     expect((await ask({ Name: "three" })).status).toBe(200);
   });
 
-  it("is told what else is wrong with the request first", async () => {
+  it("has other errors of the request reported first", async () => {
     expect((await ask({ Name: "" })).status).toBe(400);
     expect((await ask({ Namespace: "nowhere" })).text).toContain("no such namespace");
   });
 });
 
-describe("a volume that exists", () => {
-  it("is not changed into one that breaks a rule, and stays as it was", async () => {
+describe("an existing volume", () => {
+  it("cannot be changed to break a rule, and is unchanged", async () => {
     const made = await make({ Name: "db-1", RequestedCapacityMaxBytes: 10 });
     await write('name_pattern = "^db-"\n max_capacity = 10');
     expect(said(await ask({ ID: made.ID, Name: "web", RequestedCapacityMaxBytes: 11 }))).toEqual(
@@ -75,7 +75,7 @@ describe("a volume that exists", () => {
     expect((await ask({ ID: made.ID, Name: "db-2", RequestedCapacityMaxBytes: 9 })).status).toBe(200);
   });
 
-  it("is judged by the plugin and the pool that it has, where a change does not name them", async () => {
+  it("is checked with its current plugin and pool if a change omits them", async () => {
     const { ID } = await make();
     await write(ZFS);
     expect(said(await ask({ ID, PluginID: "" }))).toEqual(denied(ASKS_ZFS));
@@ -85,13 +85,13 @@ describe("a volume that exists", () => {
     expect((await ask({ ID, PluginID: "" })).status).toBe(200);
   });
 
-  it("may be deleted whatever rules there are", async () => {
+  it("can be deleted under any rules", async () => {
     const { ID } = await make();
     await write(ZFS);
     expect((await del(`/v1/volume/host/${ID}`)).status).toBe(200);
   });
 
-  it("that is not there, or is elsewhere, is still said to be missing", async () => {
+  it("that is missing or in another namespace returns 404 as before", async () => {
     const { ID } = await make();
     await put("/v1/namespace/prod", {});
     await write('plugins = ["mkdir"]');
@@ -101,7 +101,7 @@ describe("a volume that exists", () => {
 });
 
 describe("a rule about", () => {
-  it("sizes holds for what is made and for what is registered", async () => {
+  it("sizes applies to creations and registrations", async () => {
     await write('max_capacity = "1KiB"');
     const asked = denied("capacity_max must be given, and at most 1024 bytes");
     expect(said(await ask())).toEqual(asked);
@@ -112,7 +112,7 @@ describe("a rule about", () => {
     expect((await register({ Name: "two", CapacityBytes: 1024 })).status).toBe(200);
   });
 
-  it("pools holds for the pool, or the node, that a volume is to be in, one of which must be named", async () => {
+  it("pools applies to the requested pool or node, one of which is required", async () => {
     await addNode(2, { NodePool: "gpu" });
     await write('node_pools = ["gpu"]');
     const asked = denied('node pool must be "gpu"');
@@ -126,7 +126,7 @@ describe("a rule about", () => {
     expect((await make({ Name: "two", NodeID: nodeId(2) })).NodePool).toBe("gpu");
   });
 
-  it("some namespaces holds in them only", async () => {
+  it("namespaces applies in those only", async () => {
     await put("/v1/namespace/prod-eu", {});
     await write(`${ZFS}\n namespaces = ["prod-*"]`);
     expect(said(await ask({ Namespace: "prod-eu" }))).toEqual(denied(ASKS_ZFS));
@@ -141,7 +141,7 @@ describe("PolicyOverride", () => {
   beforeEach(() => write(ZFS, "soft-mandatory"));
   const warning = `policy "storage", rule "size" (soft-mandatory): ${ASKS_ZFS}`;
 
-  it("makes a volume that a soft rule denies, and says which one", async () => {
+  it("creates a volume that a soft rule denies, with a warning that names the rule", async () => {
     expect(said(await ask())).toEqual(denied(ASKS_ZFS, "soft-mandatory"));
     expect(said(await put("/v1/volume/host/create", { Volume: volume(), PolicyOverride: false }))).toEqual(
       denied(ASKS_ZFS, "soft-mandatory"),
@@ -151,7 +151,7 @@ describe("PolicyOverride", () => {
     expect(await listed()).toHaveLength(1);
   });
 
-  it("registers and changes one, too", async () => {
+  it("registers and updates one, too", async () => {
     const given = { PluginID: "mkdir", NodeID: nodeId(1), HostPath: "/srv/db" };
     expect(said(await register({ PluginID: "mkdir" }))).toEqual(denied(ASKS_ZFS, "soft-mandatory"));
     const made = await override(given, undefined, "register");
@@ -164,7 +164,7 @@ describe("PolicyOverride", () => {
     ["neither", [], false],
     ["the right", ["policy-override"], true],
     ["the right by its other name", ["sentinel-override"], true],
-  ])("needs the right to it: %s", async (_what, rights, passes) => {
+  ])("requires its capability: %s", async (_what, rights, passes) => {
     const capabilities = JSON.stringify(["host-volume-write", ...rights]);
     const { client_token: token } = await holderOf(`namespace "default" { capabilities = ${capabilities} }`);
     for (const [more, intent] of [
@@ -178,7 +178,7 @@ describe("PolicyOverride", () => {
     }
   });
 
-  it("does not pass a hard rule beside the soft one, and tells of both what they ask", async () => {
+  it("does not override a hard rule beside the soft one, and the error names both", async () => {
     await policies({ hard: rule('name_pattern = "^x"', "hard-mandatory", "name") });
     expect(said(await override())).toEqual([
       403,
@@ -188,7 +188,7 @@ describe("PolicyOverride", () => {
   });
 });
 
-it("an advisory rule only warns, beside other warnings", async () => {
+it("an advisory rule adds a warning to others", async () => {
   await write(ZFS, "advisory");
   const made = await put("/v1/volume/host/create", { Volume: { Name: "db", plugin_id: "mkdir" } });
   expect([made.status, made.body.Warnings]).toEqual([
@@ -200,7 +200,7 @@ it("an advisory rule only warns, beside other warnings", async () => {
 describe("a policy with volume rules", () => {
   const text = `# who may have what\n${rule(ZFS)}`;
 
-  it("is read back as it was written, in both forms", async () => {
+  it("is returned as it was written, in both formats", async () => {
     const json = JSON.stringify(
       { volume_rule: { size: { plugins: ["zfs"], enforcement: "hard-mandatory" } } },
       null,
@@ -214,12 +214,12 @@ describe("a policy with volume rules", () => {
     }
   });
 
-  it("gives its holder no right by them", async () => {
+  it("grants its tokens nothing by those rules", async () => {
     const { client_token: token } = await holderOf(rule('plugins = ["mkdir"]'));
     expect(said(await ask({}, { token }))).toEqual([403, "Permission denied"]);
   });
 
-  it("is refused outside the root namespace, where it would govern others", async () => {
+  it("is refused outside the root namespace, because it applies to all namespaces", async () => {
     await send("POST", "/v1/sys/namespaces/team", {});
     const headers = { "X-Orch-Namespace": "team" };
     const refused = await put("/v1/sys/policies/acl/storage", { policy: text }, { headers });
@@ -230,7 +230,7 @@ describe("a policy with volume rules", () => {
     expect((await ask()).status).toBe(200);
   });
 
-  it("is refused by either route in the same words when it is wrong, and the rules before it stand", async () => {
+  it("with an error is refused by either route with the same message, and keeps the previous rules", async () => {
     await write(ZFS);
     const wrong = rule("plugins = []");
     const says = 'plugins of volume_rule \\"size\\": must have 1 to 100 entries (line 2)';
@@ -244,7 +244,7 @@ describe("a policy with volume rules", () => {
     expect((await ask()).status).toBe(403);
   });
 
-  it("may not push the total of all rules over its limit; replacing one does not count it twice", async () => {
+  it("is refused above the total size of all rules; a replacement is not counted twice", async () => {
     const many = (count: number) =>
       Array.from({ length: count }, (_, at) => rule(ZFS, "hard-mandatory", `r${at}`)).join("");
     await policies({ storage: many(150) });
@@ -260,7 +260,7 @@ describe("a policy with volume rules", () => {
     expect((await put("/v1/sys/policies/acl/more", { policy: documents })).status).toBe(400);
   });
 
-  it("costs what rules cost, however many policies have none", async () => {
+  it("costs the same for any number of policies without rules", async () => {
     await write(ZFS);
     const { rules, read } = await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
       sql.exec(

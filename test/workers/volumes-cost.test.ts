@@ -107,7 +107,7 @@ const within = (spent: Spent, most: Spent): void => {
   expect(values(spent).map((value, at) => Math.max(value, values(most)[at] ?? 0))).toEqual(values(most));
 };
 
-it("a host volume takes the registry at most 45 statements and 5 transactions, the session of its node 21 and 3", async () => {
+it("a host volume costs the registry at most 45 statements and 5 transactions, and its node's session 21 and 3", async () => {
   const { agent, stop } = await connect();
   const make = async (time: number) => expect((await ask({ Name: `v${time}`, NodeID: agent.node })).status).toBe(200);
   within(await least(agent, make), [
@@ -117,7 +117,7 @@ it("a host volume takes the registry at most 45 statements and 5 transactions, t
   await stop();
 });
 
-it("a CSI volume takes the registry at most 45 statements and 4 transactions, the session of its node 21 and 3", async () => {
+it("a CSI volume costs the registry at most 45 statements and 4 transactions, and its node's session 21 and 3", async () => {
   const { agent, stop } = await connect(controllers());
   const make = async (time: number) => expect((await create({ ID: `v${time}`, Name: `v${time}` })).status).toBe(200);
   within(await least(agent, make), [

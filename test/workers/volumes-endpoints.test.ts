@@ -72,7 +72,7 @@ const DELETION = "deletion of a volume";
 const entries = Object.entries(endpoints);
 
 describe.each(entries.filter(([, { blocks }]) => blocks))("the %s", (_what, endpoint) => {
-  it("waits for a change when it is given an index", async () => {
+  it("blocks until a change when an index is given", async () => {
     let answered = false;
     const path = withQuery(await targetOf(endpoint, true), `index=${2 ** 40}&wait=2s`);
     const answer = send(endpoint.method, path).finally(() => {
@@ -85,7 +85,7 @@ describe.each(entries.filter(([, { blocks }]) => blocks))("the %s", (_what, endp
 });
 
 describe.each(entries.filter(([, { blocks }]) => !blocks))("the %s", (what, endpoint) => {
-  it("answers at once, whatever index it is given", async () => {
+  it("answers at once for any index", async () => {
     const path = withQuery(await targetOf(endpoint, what !== DELETION), `index=${2 ** 40}&wait=300s`);
     expect((await send(endpoint.method, path, endpoint.body)).status).toBe(200);
   });
@@ -95,14 +95,14 @@ describe.each(entries)("the %s", (what, endpoint) => {
   const { method, body, rights } = endpoint;
   const target = () => targetOf(endpoint, what !== DELETION);
 
-  it("is at its path below /v1, and nowhere else", async () => {
+  it("exists at its path below /v1 only", async () => {
     const at = await target();
     expect((await send(method, at.replace("/v1/", "/"), body)).status).toBe(404);
     expect((await send(method, at.replace("/v1/", "/v2/"), body)).status).toBe(404);
     expect((await send(method, at, body)).status).toBe(200);
   });
 
-  it("answers JSON, but for what has nothing to say", async () => {
+  it("returns JSON, or an empty body without content", async () => {
     const { status, headers, text } = await send(method, await target(), body);
     if (what === "deletion of a claim") expect([status, text]).toEqual([200, ""]);
     else {
@@ -158,7 +158,7 @@ describe("the list of volumes", () => {
     });
 
   it.each(["", "&per_page=0", "&per_page="])(
-    "comes whole, without a next token, unless a page size is given (%s)",
+    "is complete, without a next token, without a page size (%s)",
     async (query) => {
       await fill(2_500);
       const all = await get(VOLUMES + query);
@@ -167,7 +167,7 @@ describe("the list of volumes", () => {
   );
 
   it.each([1, 7, 999, 1_000, 1_001, 2_499, 2_500, 2_501])(
-    "comes in pages of at most per_page=%i, which the header joins",
+    "is paged by per_page=%i, and the header has the next token",
     async (size) => {
       await fill(2_500);
       const [seen, sizes]: [string[], number[]] = [[], []];
@@ -191,7 +191,7 @@ describe("the list of volumes", () => {
     },
   );
 
-  it("shows one kind of volume: those that are dynamic host volumes under type=host", async () => {
+  it("has one type of volume: dynamic host volumes for type=host", async () => {
     const made = await make();
     expect((await get(VOLUMES)).body.map(({ ID }: { ID: string }) => ID)).toEqual([made.ID]);
     for (const type of ["HOST", "hosts", "csi,host", "volume"]) {
@@ -200,7 +200,7 @@ describe("the list of volumes", () => {
     expect((await get("/v1/volumes?type=")).status).toBe(400);
   });
 
-  it("takes prefixes of nodes as bytes: any even number of hexadecimal digits, in any case, and nothing else", async () => {
+  it("accepts node prefixes of any even number of hexadecimal digits, in any case, and no others", async () => {
     await addNode(2);
     await make({ NodeID: nodeId(2) });
     for (const [prefix, found] of [
@@ -232,7 +232,7 @@ describe("the list of volumes", () => {
     }
   });
 
-  it("takes prefixes of plugins as bytes, too, and whole names of plugins that there are", async () => {
+  it("accepts plugin prefixes as bytes, too, and whole names of existing plugins", async () => {
     await register({ Name: "by-hand" });
     nodes.behave = () => ({ state: "done", result: { path: "/x", bytes: 0 } });
     await addNode(1, { Attributes: { "plugins.host_volume.abcd.version": "1" } });
@@ -257,7 +257,7 @@ describe("the list of volumes", () => {
 });
 
 describe("the list of claims", () => {
-  it("has its next token in the body, and none in the header", async () => {
+  it("has its next token in the body, not in the header", async () => {
     for (const name of ["a", "b", "c"]) await make({ Name: name });
     await put("/v1/cluster/objects", [stickyJob(["a", "b", "c"]), placed("a1")]);
     const first = await get("/v1/volumes/claims?namespace=default&per_page=2");
@@ -275,7 +275,7 @@ describe("the list of claims", () => {
 });
 
 describe("a creation", () => {
-  it("without an ID makes a volume of its own on another node each time, and answers both ids", async () => {
+  it("without an ID creates a volume on another node each time, and returns both ids", async () => {
     await addNode(2);
     const [first, second] = [await make(), await make()];
     expect(new Set([first.ID, second.ID]).size).toBe(2);
@@ -285,7 +285,7 @@ describe("a creation", () => {
     expect(await listed()).toHaveLength(2);
   });
 
-  it("with an ID changes that volume where it is, or says why not", async () => {
+  it("with an ID updates that volume in place, or returns the reason", async () => {
     await addNode(2);
     const made = await make();
     const changed = await ask({ ID: made.ID, Parameters: { mode: "0711" } });

@@ -19,7 +19,7 @@ const claimed = (work: WorkQueue, now: number): WorkLease => {
 };
 
 describe("a lease", () => {
-  it("holds until its last millisecond, and for the newest desired state only", () =>
+  it("is valid until its last millisecond, and for the newest desired state only", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       const claim = claimed(work, 0);
@@ -28,7 +28,7 @@ describe("a lease", () => {
       expect(work.holds(claim, 2)).toBe(false);
     }));
 
-  it("is prolonged by its holder, and not by the holder of an expired one", () =>
+  it("is extended by its holder, and not after its expiry", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       const first = claimed(work, 0);
@@ -38,7 +38,7 @@ describe("a lease", () => {
       expect(work.firstLeaseEnd()).toBe(2 * LEASE_MS + 10);
     }));
 
-  it("counts from its claim to its settlement", () =>
+  it("counts from its grant to its completion", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       expect([work.leased(0), work.firstLeaseEnd()]).toEqual([0, null]);
@@ -50,7 +50,7 @@ describe("a lease", () => {
 });
 
 describe("a row", () => {
-  it("that is handed back without an outcome keeps its count of attempts", () =>
+  it("that is returned without an outcome keeps its count of attempts", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       expect(work.complete(claimed(work, 0), { kind: "retry" }, 1)).toBe("retrying");
@@ -58,7 +58,7 @@ describe("a row", () => {
       expect(work.find("a")).toMatchObject({ attempts: 1, leased: false });
     }));
 
-  it("is parked by its last attempt", () =>
+  it("is parked after its last attempt", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       const outcomes = [0, 60_000].map((now) =>
@@ -67,7 +67,7 @@ describe("a row", () => {
       expect([outcomes, work.find("a")]).toEqual([["retrying", "parked"], null]);
     }));
 
-  it("that has waited longest for room is queued first", () =>
+  it("that has waited longest for queue quota is queued first", () =>
     withWork((work) => {
       work.setDesired("young", 2_000, false);
       work.setDesired("old", 1_000, false);
@@ -77,7 +77,7 @@ describe("a row", () => {
 });
 
 describe("a pause", () => {
-  it("that one row was asked for holds all rows, until the latest time that was asked for", () =>
+  it("requested by one row applies to all rows, until the latest requested time", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       work.setDesired("b", 0);

@@ -20,8 +20,8 @@ const only = (claims: WorkLease[]): WorkLease => {
   return claims[0] as WorkLease;
 };
 
-describe("a claim", () => {
-  it("is handed out once until it is settled or its lease has run out", () =>
+describe("a lease", () => {
+  it("is granted once until it is completed or has expired", () =>
     withWork((work) => {
       work.setDesired("a", 1_000);
       const claim = only(work.lease(10, 1_000));
@@ -36,7 +36,7 @@ describe("a claim", () => {
       expect(work.nextReady()).toBeNull();
     }));
 
-  it("whose lease has expired settles nothing, even without another lease", () =>
+  it("that has expired completes nothing, even without another lease", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       const claim = only(work.lease(1, 0));
@@ -44,7 +44,7 @@ describe("a claim", () => {
       expect(work.queued()).toBe(1);
     }));
 
-  it("is settled once: a repeated answer changes nothing", () =>
+  it("is completed once: a repeated result changes nothing", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       const claim = only(work.lease(1, 0));
@@ -54,7 +54,7 @@ describe("a claim", () => {
       expect(work.queued()).toBe(1);
     }));
 
-  it("of an older wish is superseded by the newer one, which is ready at once", () =>
+  it("of an older desired state is superseded by the newer one, which is ready at once", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       const claim = only(work.lease(1, 0));
@@ -64,7 +64,7 @@ describe("a claim", () => {
       expect(only(work.lease(1, 20)).generation).toBe(2);
     }));
 
-  it("takes what has been ready longest, and no more than asked for", () =>
+  it("covers the rows that have been ready longest, up to the requested number", () =>
     withWork((work) => {
       for (const [id, at] of [
         ["late", 30],
@@ -77,7 +77,7 @@ describe("a claim", () => {
       expect(work.lease(9, 50).map(({ id }) => id)).toEqual(["late"]);
     }));
 
-  it("of something forgotten is void, also when the same comes back", () =>
+  it("of a deleted row is void, also when the row is created again", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       const claim = only(work.lease(1, 0));
@@ -89,8 +89,8 @@ describe("a claim", () => {
     }));
 });
 
-describe("an ending", () => {
-  it("that asks for another try waits longer each time, and at least as long as was asked", () =>
+describe("a result", () => {
+  it("that requests a retry waits longer each time, and at least as long as requested", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       let now = 0;
@@ -109,7 +109,7 @@ describe("an ending", () => {
       expect(work.nextReady()).toBe(now + 3_600_001);
     }));
 
-  it("is forgotten with a new wish, which starts from the first attempt", () =>
+  it("is dropped by a new desired state, which starts from the first attempt", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       work.complete(only(work.lease(1, 0)), { kind: "retry", afterMs: 500_000 }, 1);
@@ -117,14 +117,14 @@ describe("an ending", () => {
       expect(work.find("a")).toMatchObject({ attempts: 0, readyAt: 2 });
     }));
 
-  it("that parks leaves nothing to do until the wish changes", () =>
+  it("that parks a row leaves no work until the desired state changes", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       expect(work.complete(only(work.lease(1, 0)), { kind: "park" }, 1)).toBe("parked");
       expect(work.nextReady()).toBeNull();
     }));
 
-  it("that asks for a pause of all is heard although its wish has changed, and shortens no longer pause", () =>
+  it("that requests a pause of all rows applies although its desired state has changed, and shortens no longer pause", () =>
     withWork((work) => {
       for (const id of ["a", "b"]) work.setDesired(id, 0);
       const [first, second] = work.lease(2, 0);
@@ -137,7 +137,7 @@ describe("an ending", () => {
       expect(work.lease(2, 60_002)).toHaveLength(2);
     }));
 
-  it("that asks for a pause of all stops every claim until then, new wishes included", () =>
+  it("that requests a pause of all rows stops every lease until then, new desired states included", () =>
     withWork((work) => {
       work.setDesired("a", 0);
       work.setDesired("b", 0);
@@ -152,69 +152,77 @@ describe("an ending", () => {
 });
 
 /** No wish is ever lost, no two live claims of one id overlap, whatever the order of events. */
-it.each([12, 13, 14, 15, 16, 17, 18])("keeps every wish and never lets claims overlap (seed %i)", (seed) =>
-  withWork((work) => {
-    const random = randomFrom(seed);
-    const ids = ["a", "b", "c", "d"];
-    /** How often each id was wished, and which of those wishes a settled effect has covered. */
-    const wished = new Map<string, number>();
-    const covered = new Map<string, number>();
-    const out: { claim: WorkLease; covers: number }[] = [];
-    let superseded = 0;
-    let stale = 0;
-    let now = 0;
-    const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
-    for (let step = 0; step < 4_000; step++) {
-      now += Math.floor(random() * 4_000);
-      const roll = random();
-      if (roll < 0.3) {
-        const id = pick(ids);
-        work.setDesired(id, now);
-        wished.set(id, (wished.get(id) ?? 0) + 1);
-      } else if (roll < 0.6) {
-        for (const claim of work.lease(1 + Math.floor(random() * 3), now, random() < 0.3 ? pick(ids) : undefined)) {
-          const live = out.filter((other) => other.claim.id === claim.id && other.claim.leaseUntil > now);
-          expect(live, "claims of one id overlap").toEqual([]);
-          out.push({ claim, covers: wished.get(claim.id) ?? 0 });
+it.each([12, 13, 14, 15, 16, 17, 18])(
+  "keeps every desired state and never grants overlapping leases (seed %i)",
+  (seed) =>
+    withWork((work) => {
+      const random = randomFrom(seed);
+      const ids = ["a", "b", "c", "d"];
+      /** How often each id was wished, and which of those wishes a settled effect has covered. */
+      const wished = new Map<string, number>();
+      const covered = new Map<string, number>();
+      const out: { claim: WorkLease; covers: number }[] = [];
+      let superseded = 0;
+      let stale = 0;
+      let now = 0;
+      const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
+      for (let step = 0; step < 4_000; step++) {
+        now += Math.floor(random() * 4_000);
+        const roll = random();
+        if (roll < 0.3) {
+          const id = pick(ids);
+          work.setDesired(id, now);
+          wished.set(id, (wished.get(id) ?? 0) + 1);
+        } else if (roll < 0.6) {
+          for (const claim of work.lease(1 + Math.floor(random() * 3), now, random() < 0.3 ? pick(ids) : undefined)) {
+            const live = out.filter((other) => other.claim.id === claim.id && other.claim.leaseUntil > now);
+            expect(live, "claims of one id overlap").toEqual([]);
+            out.push({ claim, covers: wished.get(claim.id) ?? 0 });
+          }
+        } else if (out.length > 0) {
+          const index = Math.floor(random() * out.length);
+          const { claim, covers } = out[index] as (typeof out)[number];
+          const repeat = random() < 0.2;
+          if (!repeat) out.splice(index, 1);
+          const ending = pick<WorkOutcome>([
+            DONE,
+            DONE,
+            { kind: "retry" },
+            { kind: "retry", afterMs: 9_000, all: true },
+          ]);
+          const settled = work.complete(claim, ending, now);
+          if (settled === "done") {
+            expect(claim.leaseUntil).toBeGreaterThan(now);
+            expect(covers, "done although the wish changed").toBe(wished.get(claim.id));
+            covered.set(claim.id, covers);
+          }
+          if (settled === "superseded") superseded++;
+          if (settled === "stale") stale++;
+          // Once settled, the claim holds nothing any more, whatever a repeat says.
+          if (settled !== "stale")
+            for (const other of out) if (other.claim === claim) out.splice(out.indexOf(other), 1);
         }
-      } else if (out.length > 0) {
-        const index = Math.floor(random() * out.length);
-        const { claim, covers } = out[index] as (typeof out)[number];
-        const repeat = random() < 0.2;
-        if (!repeat) out.splice(index, 1);
-        const ending = pick<WorkOutcome>([DONE, DONE, { kind: "retry" }, { kind: "retry", afterMs: 9_000, all: true }]);
-        const settled = work.complete(claim, ending, now);
-        if (settled === "done") {
-          expect(claim.leaseUntil).toBeGreaterThan(now);
-          expect(covers, "done although the wish changed").toBe(wished.get(claim.id));
-          covered.set(claim.id, covers);
+        for (const id of ids) {
+          const open = (wished.get(id) ?? 0) > (covered.get(id) ?? 0);
+          expect(work.find(id) !== null, `${id} has work`).toBe(open);
         }
-        if (settled === "superseded") superseded++;
-        if (settled === "stale") stale++;
-        // Once settled, the claim holds nothing any more, whatever a repeat says.
-        if (settled !== "stale") for (const other of out) if (other.claim === claim) out.splice(out.indexOf(other), 1);
+        expect(work.nextReady() !== null).toBe(work.queued() > 0);
       }
-      for (const id of ids) {
-        const open = (wished.get(id) ?? 0) > (covered.get(id) ?? 0);
-        expect(work.find(id) !== null, `${id} has work`).toBe(open);
+      // At rest, everything ends.
+      for (let round = 0; round < 1_000 && work.queued() > 0; round++) {
+        now = Math.max(now, work.nextReady() ?? 0);
+        for (const claim of work.lease(10, now)) work.complete(claim, DONE, now);
       }
-      expect(work.nextReady() !== null).toBe(work.queued() > 0);
-    }
-    // At rest, everything ends.
-    for (let round = 0; round < 1_000 && work.queued() > 0; round++) {
-      now = Math.max(now, work.nextReady() ?? 0);
-      for (const claim of work.lease(10, now)) work.complete(claim, DONE, now);
-    }
-    expect(work.queued()).toBe(0);
-    expect([superseded > 0, stale > 0]).toEqual([true, true]);
-  }),
+      expect(work.queued()).toBe(0);
+      expect([superseded > 0, stale > 0]).toEqual([true, true]);
+    }),
 );
 
-describe("the doorbell", () => {
+describe("a wake-up", () => {
   const bell = (send = async (_bell: WakeUpMessage) => undefined) =>
     new WakeUp({ send } as unknown as Queue<WakeUpMessage>, "d");
 
-  it("rings once until a claim has run, or for a while", () => {
+  it("is sent once until a poll has run, or for a while", () => {
     const one = bell();
     expect([one.shouldNotify(0), one.shouldNotify(1), one.shouldNotify(NOTIFY_AGAIN_MS - 1)]).toEqual([
       true,
@@ -226,7 +234,7 @@ describe("the doorbell", () => {
     expect(one.shouldNotify(NOTIFY_AGAIN_MS + 1)).toBe(true);
   });
 
-  it("tells the alarm to come when it may ring again, not before", () => {
+  it("sets the alarm to the time of the next one, not earlier", () => {
     const one = bell();
     one.shouldNotify(100);
     expect([one.due(null), one.due(50), one.due(999_999)]).toEqual([null, 100 + NOTIFY_AGAIN_MS, 999_999]);
@@ -238,7 +246,7 @@ describe("the doorbell", () => {
     expect([one.shouldNotify(1_999), one.shouldNotify(2_000)]).toEqual([false, true]);
   });
 
-  it("survives a queue that takes nothing", async () => {
+  it("that the queue refuses raises no error", async () => {
     const rung: WakeUpMessage[] = [];
     const broken = bell(async (sent) => {
       rung.push(sent);
