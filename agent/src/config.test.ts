@@ -43,14 +43,14 @@ it("gives a CSI plugin both roles by default", () => {
 
 it.each([
   ["no service", {}, "service: "],
-  ["an address that is none", { service: "sallyport" }, "service: must be a URL"],
+  ["an invalid address", { service: "sallyport" }, "service: must be a URL"],
   ["plain http over a network", { service: "http://sallyport.example" }, "service: must begin with https://"],
   ["http to a name that only looks like loopback", { service: "http://127.0.0.1.example" }, "service: must begin with"],
   ["a password in the address", { service: "https://u:p@sallyport.example" }, "service: must be an origin alone"],
   ["a path in the address", { service: `${service}/v1` }, "service: must be an origin alone"],
   ["a key with a typo", { service, hostVolumes: { pluginsDir: "/p" } }, "hostVolumes.pluginsDir: there is no such key"],
   [
-    "a CSI plugin with an id that is no file name",
+    "a CSI plugin with an id that cannot be a file name",
     { service, csi: { plugins: [{ id: "../x", socket: "/s" }] } },
     "csi.plugins.0.id: ",
   ],
@@ -85,7 +85,7 @@ it.each([
     { service, hostVolumes: { plugins: [{ name: "mkdir" }] } },
     "mkdir is built in",
   ],
-  ["a digest that is none", { service, hostVolumes: { plugins: [{ name: "x", sha256: "00" }] } }, "plugins.0.sha256: "],
+  ["an invalid digest", { service, hostVolumes: { plugins: [{ name: "x", sha256: "00" }] } }, "plugins.0.sha256: "],
   [
     "a plugin twice",
     { service, hostVolumes: { plugins: [{ name: "x" }, { name: "x" }] } },

@@ -161,7 +161,7 @@ describe("a namespace rule", () => {
   });
 
   it.each(["policy-override", "sentinel-override", "namespace:policy-override"])(
-    "takes %s for policy-override",
+    "reads %s as policy-override",
     (word) => {
       expect(namespace(`capabilities = ["${word}"]`)?.capabilities).toEqual(["policy-override"]);
     },

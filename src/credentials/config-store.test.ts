@@ -56,7 +56,7 @@ describe("a retry of a failed rotation with a window of an hour from midnight", 
     return config.rotationDue();
   };
 
-  it("comes within the open window", () => {
+  it("is within the open window", () => {
     const due = dueAfterFailureAt(MIDNIGHT + 10 * MINUTE_MS) ?? 0;
     expect(due).toBeGreaterThan(MIDNIGHT + 10 * MINUTE_MS);
     expect(due).toBeLessThanOrEqual(MIDNIGHT + 11 * MINUTE_MS);
@@ -72,7 +72,7 @@ describe("a retry of a failed rotation with a window of an hour from midnight", 
 });
 
 describe("the id of the root secret", () => {
-  it("is forgotten when another secret or client is written", () => {
+  it("is deleted when another secret or client is written", () => {
     const { config } = memoryEngine();
     config.promote("made", "key", 9, 0);
     const before = config.find();

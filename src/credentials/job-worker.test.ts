@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { performJob } from "./job-worker.ts";
 
-it("tells the engine at each poll whether the caller has hung up", async () => {
+it("reports at each poll whether the caller has disconnected", async () => {
   const polls: unknown[] = [];
   const engine = {
     turn: async (_wanted: unknown, _report: unknown, hasLeft: boolean) => {

@@ -56,7 +56,7 @@ function oneLease() {
   return leases;
 }
 
-it("keeps a lease whose response was sent, whatever a second report says", () => {
+it("keeps a lease whose response was sent, for any second report", () => {
   const leases = oneLease();
   leases.expectHandOver("lease", 300);
   expect(leases.nextHandOver()).toBe(300);

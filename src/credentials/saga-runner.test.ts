@@ -17,7 +17,7 @@ function untilLogin(engine: MemoryEngine) {
 }
 
 describe("a report of steps", () => {
-  it("is applied once, however often the Worker sends it", () => {
+  it("is applied once, for any number of repetitions by the Worker", () => {
     const engine = memoryEngine();
     const { wanted, login, now } = untilLogin(engine);
     expect(stepsOf(login).steps).toMatchObject([{ call: "login" }]);
@@ -81,7 +81,7 @@ describe("credentials without a caller", () => {
 });
 
 describe("the account of a step", () => {
-  it("is that of the start of a rotation, whatever is configured later", () => {
+  it("is that of the start of a rotation, for any later configuration", () => {
     const engine = memoryEngine();
     const before = engine.config.find();
     const { wanted, login, now } = untilLogin(engine);

@@ -54,7 +54,7 @@ it("enqueues associations that failed behind those that are outdated", async () 
   ]);
 });
 
-it("enqueues again what waits for its back-off or was leased before the change", async () => {
+it("enqueues associations again that are in back-off or were leased before the change", async () => {
   const rows = ["new", "waiting", "leased"].map((id) => association(id, "PENDING", 0));
   const set = await resynced(rows, {
     new: { attempts: 0, readyAt: NOW, leased: false },

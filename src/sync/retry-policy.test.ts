@@ -41,7 +41,7 @@ it("completes a task by its worst failure and the longest requested wait", () =>
       result([trouble("external", "throttled", 5_000), trouble("external", "name_held", 1_000)]),
       { kind: "retry", afterMs: 5_000, all: true },
     ],
-    ["a wait of none", result([trouble("external", "throttled", 0)]), { kind: "retry", afterMs: 0, all: true }],
+    ["no wait", result([trouble("external", "throttled", 0)]), { kind: "retry", afterMs: 0, all: true }],
   ];
   for (const [what, given, ending] of rows) expect(completionOf(given), what).toEqual(ending);
 });

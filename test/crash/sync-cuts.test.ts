@@ -332,14 +332,17 @@ describe("with wake-up messages that", () => {
     ["are lost", () => send().mockResolvedValue(undefined as never)],
     ["are refused", () => send().mockRejectedValue(new Error("no queue"))],
     [
-      "come several times",
+      "are delivered several times",
       () =>
         send().mockImplementation(async (bell) => {
           await Promise.all([1, 2, 3].map(() => original(bell as WakeUpMessage)));
           return undefined as never;
         }),
     ],
-    ["come late", () => send().mockImplementation((bell) => original(bell as WakeUpMessage, { delaySeconds: 2 }))],
+    [
+      "are delivered late",
+      () => send().mockImplementation((bell) => original(bell as WakeUpMessage, { delaySeconds: 2 })),
+    ],
   ];
 
   it.each(part(fates))("%s, every secret is pushed once", async (_what, befall) => {

@@ -199,7 +199,7 @@ it.each([
   ["two answers", '{"path":"/a"}{"path":"/b"}'],
   ["a list", "[]"],
   ["no path", "{}"],
-  ["a path that is no text", '{"path":7}'],
+  ["a path that is not text", '{"path":7}'],
   ["a fraction of a byte", '{"path":"/a","bytes":1.5}'],
   ["less than no bytes", '{"path":"/a","bytes":-1}'],
 ])("refuses as a result: %s", async (_, answer) => {

@@ -125,7 +125,7 @@ it("refuses a state directory that another agent uses", async () => {
 it.each([
   ["superseded", CLOSE.superseded, 3],
   ["revoked", CLOSE.revoked, 4],
-  ["told that there is no common version", CLOSE.version, 5],
+  ["refused for lack of a common version", CLOSE.version, 5],
 ])("exits when it is %s", async (_, code, exit) => {
   const service = await fakeService();
   const agent = startAgent(nodeDirectory(service.url).path);
@@ -215,7 +215,7 @@ it.each([
     "a frame of more than 1 MiB",
     (send: Send) => send(JSON.stringify({ t: "novelty", pad: "x".repeat(MAX_FRAME_BYTES) })),
   ],
-  ["a frame that is no JSON", (send: Send) => send("{")],
+  ["a frame that is not JSON", (send: Send) => send("{")],
   ["a frame with a wrong field", (send: Send) => send(JSON.stringify({ t: "done", op: "1" }))],
   ["a binary frame", (send: Send) => send(Buffer.from(PING))],
   ["a second welcome", (_: Send, session: { welcome(): unknown }) => session.welcome()],

@@ -105,7 +105,7 @@ describe("settings of the deployment", () => {
 
   it.each<[string, CloudAConnection, object, RegExp]>([
     ["no region", { ...keys, region: "" }, {}, /^region must be given.*CLOUD_A_REGION/],
-    ["a default region that is none", {}, { ...defaults, CLOUD_A_REGION: "Frankfurt" }, /CLOUD_A_REGION/],
+    ["an invalid default region", {}, { ...defaults, CLOUD_A_REGION: "Frankfurt" }, /CLOUD_A_REGION/],
     ["no keys", { region: "eu-west-1" }, {}, /^access_key_id and secret_access_key.*CLOUD_A_ACCESS_KEY_ID/],
     ["half of the default keys", {}, { ...defaults, CLOUD_A_SECRET_ACCESS_KEY: "" }, /CLOUD_A_SECRET_ACCESS_KEY/],
   ])("%s is an error that names the field and the setting", (_what, details, settings, sentence) => {

@@ -46,7 +46,7 @@ describe("signatures", () => {
     ["another region's scope", { region: "us-east-1" }, "InvalidSignatureException", "valid region"],
     ["a clock six minutes slow", { datetime: stamp(Date.now() - 360_000) }, "InvalidSignatureException", "5 minutes"],
     ["a clock six minutes fast", { datetime: stamp(Date.now() + 360_000) }, "InvalidSignatureException", "5 minutes"],
-    ["a date that is none", { datetime: "20261321T000000Z" }, "IncompleteSignatureException", ""],
+    ["an invalid date", { datetime: "20261321T000000Z" }, "IncompleteSignatureException", ""],
     ["an unsigned x-amz header", { unsigned: { "x-amz-extra": "1" } }, "InvalidSignatureException", "x-amz-extra"],
     [
       "a content hash that is not the body's",

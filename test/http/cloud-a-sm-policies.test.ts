@@ -298,7 +298,7 @@ describe("probe", () => {
     ["another role", { ...asRole, role_arn: `${role}2` }, "permission_denied", "there is no such role"],
     ["another external id", { ...asRole, external_id: "ext-2" }, "permission_denied", "another external id"],
     ["no external id", { ...keys, role_arn: role }, "permission_denied", "another external id"],
-    ["a region that is not the account's", { ...keys, region: "us-east-1" }, "auth_failed", ""],
+    ["another region", { ...keys, region: "us-east-1" }, "auth_failed", ""],
     ["no keys", { region: "eu-west-1" }, "credentials_missing", "access_key_id and secret_access_key"],
     ["no region", { ...keys, region: "" }, "region_missing", "CLOUD_A_REGION"],
   ])("returns one sentence for %s", async (_what, connection, code, words) => {

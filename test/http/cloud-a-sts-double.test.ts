@@ -72,7 +72,7 @@ describe("assumed roles", () => {
     ["a role whose trust wants an external id, without one", { RoleArn: externalRole }, "AccessDenied"],
     ["a wrong external id", { RoleArn: externalRole, ExternalId: "ext-2" }, "AccessDenied"],
     ["an unknown role", { RoleArn: "arn:aws:iam::123456789012:role/none" }, "AccessDenied"],
-    ["a role ARN that is none", { RoleArn: "arn:aws:iam::12:role/x" }, "ValidationError"],
+    ["an invalid role ARN", { RoleArn: "arn:aws:iam::12:role/x" }, "ValidationError"],
     ["a session name of one character", { RoleSessionName: "s" }, "ValidationError"],
     ["899 seconds", { DurationSeconds: "899" }, "ValidationError"],
     ["another action's parameters", { Action: "GetCallerIdentity" }, "ValidationError"],

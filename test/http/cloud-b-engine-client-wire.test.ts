@@ -141,9 +141,9 @@ describe("a request", () => {
   it.each<[string, (cloud: Cloud) => Promise<unknown>]>([
     ["an object id that is a path", (cloud) => cloud.getApplication("../groups")],
     ["an object id that is empty", (cloud) => cloud.deleteApplication("")],
-    ["a key id that is none", (cloud) => cloud.removeApplicationPassword(uuid(), "1")],
+    ["an invalid key id", (cloud) => cloud.removeApplicationPassword(uuid(), "1")],
     ["a group that is a path", (cloud) => cloud.addGroupMember("a/b", uuid())],
-    ["a member that is none", (cloud) => cloud.addGroupMember(uuid(), "me")],
+    ["an invalid member", (cloud) => cloud.addGroupMember(uuid(), "me")],
     ["a member that ends a path early", (cloud) => cloud.removeGroupMember(uuid(), `${uuid()}?`)],
     ["a scope that is empty", (cloud) => cloud.createRoleAssignment(assignment(""))],
     ["a scope that is a word", (cloud) => cloud.createRoleAssignment(assignment("production"))],
@@ -151,7 +151,7 @@ describe("a request", () => {
     ["a scope that goes up", (cloud) => cloud.createRoleAssignment(assignment(`${anything}/../x`))],
     ["a scope with a gap", (cloud) => cloud.createRoleAssignment(assignment("/subscriptions//x"))],
     ["a scope of half a character", (cloud) => cloud.createRoleAssignment(assignment("/subscriptions/\ud800"))],
-    ["an assignment's id that is none", (cloud) => cloud.createRoleAssignment(assignment(anything, "x"))],
+    ["an invalid assignment's id", (cloud) => cloud.createRoleAssignment(assignment(anything, "x"))],
     ["the removal of a resource group", (cloud) => cloud.deleteRoleAssignment(anything)],
     [
       "the removal of somebody else's kind of assignment",

@@ -142,7 +142,7 @@ describe("the body of a request", () => {
     ["a secret of one's own", password, { passwordCredential: { secretText: "mine" } }],
     ["a time without a zone", password, { passwordCredential: { endDateTime: "2099-01-01T00:00:00" } }],
     ["an end in the past", password, { passwordCredential: { endDateTime: "2020-01-01T00:00:00Z" } }],
-    ["a key that is no guid", "POST /applications/ID/removePassword", { keyId: "k" }],
+    ["a key that is not a GUID", "POST /applications/ID/removePassword", { keyId: "k" }],
     ["a key that is not there", "POST /applications/ID/removePassword", { keyId: crypto.randomUUID() }],
     ["a principal for no guid", "POST /servicePrincipals", { appId: "x" }],
     ["a principal with more fields", "POST /servicePrincipals", { appId: crypto.randomUUID(), tags: [] }],

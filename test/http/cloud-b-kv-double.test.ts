@@ -195,7 +195,7 @@ describe("requests", () => {
     ["another path", "GET /keys", {}, 404],
     ["a name with an underscore", "PUT /secrets/a_b", { body: { value: "v" } }, 400],
     ["a name of 128 characters", `PUT /secrets/${"n".repeat(128)}`, { body: { value: "v" } }, 400],
-    ["a version that is none", "GET /secrets/n/xyz", {}, 400],
+    ["an invalid version", "GET /secrets/n/xyz", {}, 400],
     ["a body that is not JSON", "PUT /secrets/n", { text: "{" }, 400],
     ["a body that is a list", "PUT /secrets/n", { body: [] }, 400],
     ["no value", "PUT /secrets/n", { body: {} }, 400],

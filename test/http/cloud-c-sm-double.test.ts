@@ -125,7 +125,7 @@ describe("assertions", () => {
     ],
     ["another grant type", { form: { grant_type: "client_credentials" } }, "unsupported_grant_type", ""],
     ["a field too many", { form: { scope } }, "invalid_request", ""],
-    ["something that is no JWT", { form: { assertion: "a.b.c" } }, "invalid_grant", ""],
+    ["something that is not a JWT", { form: { assertion: "a.b.c" } }, "invalid_grant", ""],
     ["JSON", { contentType: "application/json" }, "invalid_request", ""],
   ])("with %s are refused", async (_what, given, error, description) => {
     expect(await grant(typeof given === "function" ? given() : given)).toEqual({
@@ -220,7 +220,7 @@ describe("requests", () => {
     ["a label key that begins with a digit", "POST", "/secrets?secretId=t", labels({ "1a": "" })],
     ["a label key with a colon", "POST", "/secrets?secretId=t", labels({ "a:b": "" })],
     ["a label value of 64 characters", "POST", "/secrets?secretId=t", labels({ a: "v".repeat(64) })],
-    ["a label that is no text", "POST", "/secrets?secretId=t", labels({ a: 1 })],
+    ["a label that is not text", "POST", "/secrets?secretId=t", labels({ a: 1 })],
     [
       "65 labels",
       "POST",
@@ -244,10 +244,10 @@ describe("requests", () => {
     ],
     ["base64 without padding", "POST", "/secrets/s:addVersion", { payload: { ...payload("v"), data: "dg" } }],
     ["base64url", "POST", "/secrets/s:addVersion", { payload: { ...payload("û?"), data: "w7s_" } }],
-    ["a body that is no JSON", "POST", "/secrets/s:addVersion", "{"],
+    ["a body that is not JSON", "POST", "/secrets/s:addVersion", "{"],
     ["a list for a body", "POST", "/secrets/s:addVersion", "[]"],
     ["a body where there is none", "DELETE", "/secrets/s", {}],
-    ["a version that is no number", "POST", "/secrets/s/versions/latest:destroy", {}],
+    ["a version that is not a number", "POST", "/secrets/s/versions/latest:destroy", {}],
   ])("with %s are refused", async (_what, method, path, body) => {
     await create();
     expect(await call(method, path, body)).toMatchObject(refused("INVALID_ARGUMENT"));

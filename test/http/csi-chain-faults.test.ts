@@ -57,7 +57,7 @@ const isCalled = (node: CsiNode, rpc: Rpc, times = 1) =>
 describe("a plugin", () => {
   const deaths: [how: string, deed: Deed, faults: Faults][] = [
     ["before it has made a volume", "CreateVolume", { calls: { CreateVolume: { crash: "before" } } }],
-    ["when it has made a volume and not said so", "CreateVolume", { calls: { CreateVolume: { crash: "after" } } }],
+    ["after it created a volume, before its response", "CreateVolume", { calls: { CreateVolume: { crash: "after" } } }],
     ["in the middle of deleting a volume", "DeleteVolume", { crashAtStep: 2 }],
     ["in the middle of making a snapshot", "CreateSnapshot", { crashAtStep: 3 }],
   ];

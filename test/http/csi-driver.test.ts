@@ -85,21 +85,21 @@ const REFUSED: [what: string, code: string, request: RequestDraft<"CreateVolume"
   ],
   ["more than is left", "RESOURCE_EXHAUSTED", creation("x", { capacityRange: { requiredBytes: String(5 * GIB) } })],
   [
-    "a place that is elsewhere",
+    "another topology",
     "RESOURCE_EXHAUSTED",
     creation("x", { accessibilityRequirements: { requisite: [{ segments: { zone: "b" } }] } }),
   ],
   [
-    "content of a snapshot that is not there",
+    "content of a missing snapshot",
     "NOT_FOUND",
     creation("x", { volumeContentSource: { snapshot: { snapshotId: "s" } } }),
   ],
   [
-    "content of a volume that is not there",
+    "content of a missing volume",
     "NOT_FOUND",
     creation("x", { volumeContentSource: { volume: { volumeId: "../.." } } }),
   ],
-  ["content of nothing", "INVALID_ARGUMENT", creation("x", { volumeContentSource: {} })],
+  ["content without a source", "INVALID_ARGUMENT", creation("x", { volumeContentSource: {} })],
 ];
 
 it("refuses an impossible volume with the matching status code, and creates nothing", async () => {

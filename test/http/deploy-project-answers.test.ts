@@ -199,7 +199,7 @@ describe("errors", () => {
     ["the body, seconds", { fields: { limit: { reset: 1040, total: 1 } } }, 40_000],
     ["the body, milliseconds", { fields: { limit: { reset: 9, resetMs: 1_040_500 } } }, 40_500],
     ["at most an hour", { fields: { limit: { resetMs: 999_999_999 } } }, 3_600_000],
-    ["nothing when it has passed", { fields: { limit: { resetMs: 5 } } }, 0],
+    ["zero when it has passed", { fields: { limit: { resetMs: 5 } } }, 0],
   ])("the wait is that of %s", async (_what, how, retryAfterMs) => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(1_000_000);
     try {

@@ -121,7 +121,7 @@ describe("the rules of a variable", () => {
     ["an unknown target", { target: ["staging"] }, "bad_request"],
     ["no target", { target: [] }, "MISSING_TARGET"],
     ["a target twice", { target: ["preview", "preview"] }, "BAD_REQUEST"],
-    ["a value that is no text", { value: 1 }, "bad_request"],
+    ["a value that is not text", { value: 1 }, "bad_request"],
     ["an empty value", { value: "" }, "MISSING_VALUE"],
     ["an empty name", { key: "" }, "MISSING_KEY"],
     ["a name with a dash", { key: "A-B" }, "KEY_INVALID_CHARACTERS"],

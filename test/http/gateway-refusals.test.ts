@@ -11,7 +11,7 @@ describe("malformed requests are refused and never reach the service", () => {
     ["a signed Content-Length", "Content-Length: +4"],
     ["a hexadecimal Content-Length", "Content-Length: 0x4"],
     ["an empty Content-Length", "Content-Length:"],
-    ["a Content-Length beyond counting", "Content-Length: 99999999999999999999"],
+    ["a Content-Length beyond 64 bits", "Content-Length: 99999999999999999999"],
     ["a Content-Length padded with other than spaces", "Content-Length: 4\xa0"],
     ["a coding besides chunked", "Transfer-Encoding: gzip, chunked"],
     ["a coding that looks like chunked", "Transfer-Encoding: xchunked"],
@@ -33,9 +33,9 @@ describe("malformed requests are refused and never reach the service", () => {
     ["a later protocol", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
     ["a TLS greeting", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n"],
     ["line ends without CR, at once", "GET /a HTTP/1.1\n"],
-    ["a target that is no path", "GET a HTTP/1.1\r\n\r\n"],
+    ["a target that is not a path", "GET a HTTP/1.1\r\n\r\n"],
     ["a target *", "OPTIONS * HTTP/1.1\r\n\r\n"],
-    ["a target of another kind", "GET ftp://a/b HTTP/1.1\r\n\r\n"],
+    ["a target of the wrong type", "GET ftp://a/b HTTP/1.1\r\n\r\n"],
     ["Transfer-Encoding in HTTP/1.0", "POST /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"],
   ])("%s", async (_name, request) => {
     await expectRefusal(request, "400 Bad Request");
@@ -105,9 +105,9 @@ describe("malformed requests are refused and never reach the service", () => {
   });
 
   it.each([
-    ["a chunk size that is none", "LIST\r\n"],
+    ["an invalid chunk size", "LIST\r\n"],
     ["a negative chunk size", "-5\r\n"],
-    ["a chunk size beyond counting", "fffffffffffffffff\r\n"],
+    ["a chunk size beyond 64 bits", "fffffffffffffffff\r\n"],
     ["a chunk size line that does not end", ";".padStart(5000, "0")],
     ["a chunk longer than its size", "2\r\nab/x\r\n0\r\n\r\n"],
     ["a chunk line with a bare LF", "2;a\nab\r\n0\r\n\r\n"],

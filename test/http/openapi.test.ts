@@ -118,7 +118,7 @@ describe("the checker", () => {
     ["another media type", { type: "text/plain" }],
     ["an unknown status", { status: 418 }],
     ["an unknown path", { path: "/v1/sys/unknown/thing" }],
-    ["a parameter that is looked at", { asked: ["secretly"] }],
+    ["an undeclared parameter", { asked: ["secretly"] }],
     ["another type of a header", { path: "/v1/nodes", text: "[]", headers: { "x-orch-index": "none" } }],
     [
       "another frame of a socket",
@@ -134,7 +134,7 @@ describe("the checker", () => {
       { path: "/v1/sys/sync/config", text: envelope({ disabled: true, queue_capacity: 1 }, { more: 1 }) },
     ],
     [
-      "a body that is not described",
+      "an undescribed body",
       { path: "/v1/sys/rotate", method: "POST", sent: '{"a":1}', status: 204, type: null, text: "" },
     ],
   ])("detects %s", (_what, more) => {

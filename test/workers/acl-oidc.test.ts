@@ -130,7 +130,7 @@ describe("a login in a browser", () => {
       ["another id", `${id.slice(1)}x.${until}.${mac}`, {}],
       ["a later end", `${id}.${until}0.${mac}`, {}],
       ["a forged state", `${id}.${until}.${"a".repeat(43)}`, {}],
-      ["no state of ours", "st_1", {}],
+      ["an unknown state", "st_1", {}],
     ];
     for (const [what, given, body] of cases) {
       const { status, text } = await complete(given, body);

@@ -31,7 +31,7 @@ describe("a sticky volume", () => {
     });
   });
 
-  it("is claimed once, however often the allocation is reported", async () => {
+  it("is claimed once, for any number of reports of the allocation", async () => {
     await make();
     await report(stickyJob(), placed("a1"));
     const first = await onlyClaim();

@@ -99,12 +99,17 @@ it.each<[what: string, path: string, body: object, said: string]>([
     "validation: max requested capacity (2 B) less than or equal to min (3 B)",
   ],
   [
-    "one that is registered so",
+    "a registered volume",
     "/v1/volume/csi/v1",
     definition({ RequestedCapacityMin: 3, RequestedCapacityMax: 2, NodeID: NODE }),
     "validation: max requested capacity (2 B) less than or equal to min (3 B)",
   ],
-  ["a snapshot of nothing", "/v1/volumes/snapshot", { Snapshots: [{}] }, "Snapshots.0.SourceVolumeID: is required"],
+  [
+    "a snapshot without a volume",
+    "/v1/volumes/snapshot",
+    { Snapshots: [{}] },
+    "Snapshots.0.SourceVolumeID: is required",
+  ],
   [
     "a snapshot with a field that there is not",
     "/v1/volumes/snapshot",

@@ -209,7 +209,7 @@ describe("creating a CSI volume", () => {
     ["an unknown namespace", { Namespace: "nope" }, 400, "volume v1 is in nonexistent namespace nope"],
     ["an unknown field", { Colour: "red" }, 400, "Volumes.0: unknown field Colour"],
     [
-      "a secret that is no text",
+      "a secret that is not text",
       { Secrets: { a: 1 } },
       400,
       "Volumes.0.Secrets.a: Invalid input: expected string, received number",

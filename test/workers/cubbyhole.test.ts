@@ -116,7 +116,7 @@ describe("the end of a token", () => {
 });
 
 describe("the bounds of a cubbyhole", () => {
-  it("returns 413 for a value, and for all values together, and keeps what is there", async () => {
+  it("returns 413 for a value above the limit or all values together, and keeps the stored ones", async () => {
     const token = await holder();
     const large = await put("/v1/cubbyhole/x", { v: "x".repeat(520 * 1024) }, { token });
     expect([large.status, large.body.errors[0]]).toEqual([413, expect.stringContaining("at most 524288 bytes")]);

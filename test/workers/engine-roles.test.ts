@@ -136,7 +136,7 @@ describe("a role", () => {
 
   const scope = "/subscriptions/x";
   it.each<[string, Record<string, unknown>, RegExp]>([
-    ["nothing to grant", {}, /either cloud_roles or application_object_id must be provided/],
+    ["no grants", {}, /either cloud_roles or application_object_id must be provided/],
     ["groups alone", { cloud_groups: [{ group_name: "developers" }] }, /must be provided/],
     ["malformed JSON", { cloud_roles: "[{" }, /cloud_roles: must be a JSON array/],
     ["an element that is null", { cloud_roles: "[null]" }, /cloud_roles/],
@@ -172,10 +172,10 @@ describe("a role", () => {
       { max_ttl: 10, explicit_max_ttl: 5 },
       /max_ttl cannot be greater than explicit_max_ttl/,
     ],
-    ["an audience that is none", { sign_in_audience: "everybody" }, /Invalid value for sign_in_audience/],
+    ["an invalid audience", { sign_in_audience: "everybody" }, /Invalid value for sign_in_audience/],
     ["a tag that is too long", { tags: "x".repeat(257) }, /between 1 and 256/],
     ["a tag with a space", { tags: "a b" }, /whitespaces are not allowed/],
-    ["a duration that is none", { ttl: "soon" }, /ttl/],
+    ["an invalid duration", { ttl: "soon" }, /ttl/],
   ])("returns 400 for %s and stores nothing", async (_what, body, because) => {
     const refused = await write(body);
     expect(refused.status, refused.text).toBe(400);

@@ -283,7 +283,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "auth-approle › returns a token with the role's policies, and metadata of role and secret id",
   ],
   [/\/search/, "Prefix Text Context", "search › finds %s by %s › two nodes"],
-  [/identity\/entity/, "id name policies metadata disabled", "identity-entities › keeps what a request sets"],
+  [/identity\/entity/, "id name policies metadata disabled", "identity-entities › has the fields that a request sets"],
   [/identity\/entity-alias/, "mount_accessor canonical_id custom_metadata", ALIASED],
   [
     /identity\/(entity|group)-alias/,

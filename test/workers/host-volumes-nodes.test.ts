@@ -177,7 +177,7 @@ describe("a volume in use", () => {
 
   it.each<[what: string, ...run: Parameters<typeof run>, used: boolean]>([
     ["its name", nodeId(1), ["db"], {}, true],
-    ["it beside another", nodeId(1), ["cache", "db"], {}, true],
+    ["it and another volume", nodeId(1), ["cache", "db"], {}, true],
     ["another", nodeId(1), ["cache"], {}, false],
     ["nothing", nodeId(1), [], {}, false],
     ["its name on another node", nodeId(2), ["db"], {}, false],
@@ -188,7 +188,7 @@ describe("a volume in use", () => {
     ["its name and is pending", nodeId(1), ["db"], { status: "pending" }, true],
     ["its name and is out of sight", nodeId(1), ["db"], { status: "unknown" }, true],
     ["its name for each allocation", nodeId(1), [{ Source: "db", PerAlloc: true }], {}, false],
-    ["another version's needs, which nobody knows", nodeId(1), [], { version: 0 }, true],
+    ["a volume under an unknown job version", nodeId(1), [], { version: 0 }, true],
   ])("by a group that requests %s: %j", async (_what, node, sources, options, used) => {
     await put("/v1/namespace/prod", {});
     const { ID } = await make();

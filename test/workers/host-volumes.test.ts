@@ -72,7 +72,7 @@ describe("updating a host volume", () => {
     ["pool", { NodePool: "gpu" }, "node pool cannot be updated"],
     ["plugin", { PluginID: "zfs" }, "plugin ID cannot be updated"],
     [
-      "size below what it has",
+      "size below the current one",
       { RequestedCapacityMaxBytes: 10 },
       "capacity_max (10) cannot be less than existing provisioned capacity (4096)",
     ],

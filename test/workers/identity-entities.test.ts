@@ -27,7 +27,7 @@ beforeEach(async () => {
 });
 
 describe("an entity", () => {
-  it("keeps what a request sets", async () => {
+  it("has the fields that a request sets", async () => {
     const id = await made("entity", { name: "ann", policies: ["reader"], metadata: { team: "ops" } });
     expect((await get(`/v1/identity/entity/id/${id}`)).body.data).toMatchObject({
       ...{ id, name: "ann", policies: ["reader"], metadata: { team: "ops" }, disabled: false, aliases: [] },

@@ -298,7 +298,7 @@ describe("delete, undelete, destroy", () => {
     ["one text", { versions: "1,2" }],
     ["one text with blanks", { versions: "1, 2" }],
     ["a form", "versions=1%2C2"],
-  ])("takes versions as %s", async (_name, body) => {
+  ])("accepts versions as %s", async (_name, body) => {
     const states = async () => {
       const { versions } = (await get("/v1/kv/metadata/a")).body.data;
       return [1, 2].map((version) => [versions[version].deletion_time !== "", versions[version].destroyed]);

@@ -63,7 +63,7 @@ describe("with 100 000 secrets", () => {
     }
   });
 
-  it("listing costs a row a name, and one more for a folder, whatever lies inside", async () => {
+  it("listing costs a row per name, and one more for a folder of any size", async () => {
     const root = await counted((sql) => listFolder(sql, "", "", 1_000));
     expect(root.result).toEqual({ keys: ["deep/", "flat/"], more: false });
     expect(root.rows).toBeLessThanOrEqual(2 * 2 + 2);

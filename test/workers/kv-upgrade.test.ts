@@ -100,7 +100,7 @@ describe("a write of version 1 that was authorized before the upgrade", () => {
     expect((await get("/v1/one/data/app/db")).body.data.data).toEqual({ password: "p", n: 1 });
   });
 
-  it("never replaces a version, although the store was not told of the upgrade", async () => {
+  it("never replaces a version, although the store was not notified of the upgrade", async () => {
     vi.spyOn(KvStore.prototype, "enableVersioning").mockImplementation(() => {
       throw new Error("unreachable");
     });

@@ -23,7 +23,7 @@ it.each([
   '{"zero":-0,"zeros":-0.0,"plain":0}',
   '{"infinite":1e400,"tiny":1e-400,"upper":1E5,"plus":1e+5,"long":1.50e-10}',
   '{"nested":{"list":[1.10,[2.20,{"n":10000000000000000000000}]]}}',
-])("gives every number back as it was written: %s", async (text) => {
+])("returns every number verbatim: %s", async (text) => {
   expect(await roundTrip(text)).toBe(text);
 });
 
@@ -33,7 +33,7 @@ it.each([
   '{"unicode":"snow ☃ 🔑 Ω","escapes":"\\" \\\\ \\n \\u0000 \\u001f"}',
   '{"":"empty key","a.b":"dot","a/b":"slash","sp ace":" "}',
   '{"looks":"1.10","like":"9007199254740993"}',
-])("gives any JSON value back: %s", async (text) => {
+])("returns any JSON value: %s", async (text) => {
   expect(await roundTrip(text)).toBe(text);
 });
 
@@ -54,7 +54,7 @@ it("keeps keys such as __proto__ through writes, patches and subkeys", async () 
   expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
 });
 
-it("takes the last of duplicate keys", async () => {
+it("returns the last of duplicate keys", async () => {
   expect(await roundTrip('{"a":9007199254740993,"a":2}')).toBe('{"a":2}');
   expect(await roundTrip('{"a":2,"a":9007199254740993}')).toBe('{"a":9007199254740993}');
 });

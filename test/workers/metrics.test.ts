@@ -76,9 +76,9 @@ describe("the metrics response", () => {
   });
 
   it.each([
-    ["for who asks", "/v1/metrics?format=json", {}],
+    ["on request by query", "/v1/metrics?format=json", {}],
     ["for upstream's clients", "/v1/sys/metrics", { "X-Vault-Request": "true" }],
-    ["for who accepts it", "/v1/metrics", { Accept: "application/json" }],
+    ["on request by the Accept header", "/v1/metrics", { Accept: "application/json" }],
   ])("is JSON in upstream's shape %s", async (_who, path, headers) => {
     await scrape();
     const { body } = await get(path, { headers });

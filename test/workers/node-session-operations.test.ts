@@ -207,7 +207,7 @@ describe("a result", () => {
 });
 
 describe("a new connection", () => {
-  it("asks for results that the agent has, forgets unknown operations, and sends the rest again", async () => {
+  it("requests results that the agent has, drops unknown operations, and sends the rest again", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const [kept, lost, ended, foreign] = [operation(), operation(), operation(), operation()];

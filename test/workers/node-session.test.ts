@@ -156,7 +156,7 @@ it("an agent that leaves is disconnected at once", async () => {
 });
 
 describe("two connections of one node", () => {
-  it("are never both active: the newer replaces the other, which is told to exit", async () => {
+  it("are never both active: the newer replaces the other, which is closed as superseded", async () => {
     const [agent, first] = await ScriptedAgent.connected();
     const second = await agent.connect();
     const { session } = await second.welcome();
@@ -208,7 +208,7 @@ describe("a frame", () => {
   });
 
   it.each([
-    ["that is no JSON", "{", CLOSE.protocol, "a frame is not JSON"],
+    ["that is not JSON", "{", CLOSE.protocol, "a frame is not JSON"],
     ["that is malformed", '{"t":"ack","op":"1","state":"accepted"}', CLOSE.protocol, "ack: op: "],
     ["that is binary", new Uint8Array([1]), CLOSE.protocol, "a frame is not text"],
     ["of more than 1 MiB", `{"t":"fp","pad":"${"x".repeat(MAX_FRAME_BYTES)}"}`, CLOSE.protocol, "more than"],

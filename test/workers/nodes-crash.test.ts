@@ -150,7 +150,7 @@ describe("a change of a node is stored completely or not at all, and published o
 });
 
 it.each([
-  ["a drain with nothing to wait for", { Deadline: 0 }],
+  ["a drain without allocations", { Deadline: 0 }],
   ["a drain by force", { Deadline: -1 }],
 ])("%s completes although the registry crashes in the middle", async (_what, spec) => {
   await ready();

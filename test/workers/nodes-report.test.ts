@@ -144,7 +144,7 @@ describe("the owner of a node", () => {
 describe("an invalid node report", () => {
   it.each([
     ["no ID", { Name: "n" }, "Payload.Node.ID"],
-    ["an ID that is none", { ID: "node-1" }, "Payload.Node.ID: must be a UUID in lower case"],
+    ["an invalid ID", { ID: "node-1" }, "Payload.Node.ID: must be a UUID in lower case"],
     ["a capital ID", { ID: ID.toUpperCase() }, "Payload.Node.ID"],
     ["a number for a name", { ID, Name: 7 }, "Payload.Node.Name"],
     ["a long name", { ID, Name: "n".repeat(257) }, "Payload.Node.Name"],
@@ -159,24 +159,20 @@ describe("an invalid node report", () => {
       "Payload.Node.NodeResources.Cpu.CpuShares",
     ],
     ["a fraction of a MB", { ID, NodeResources: { Memory: { MemoryMB: 0.5 } } }, "NodeResources.Memory.MemoryMB"],
-    ["networks that are none", { ID, NodeResources: { Networks: {} } }, "Payload.Node.NodeResources.Networks"],
+    ["invalid networks", { ID, NodeResources: { Networks: {} } }, "Payload.Node.NodeResources.Networks"],
     ["a network without shape", { ID, NodeResources: { Networks: [7] } }, "NodeResources.Networks.0"],
-    [
-      "addresses that are none",
-      { ID, NodeResources: { NodeNetworks: [{ Addresses: "x" }] } },
-      "NodeNetworks.0.Addresses",
-    ],
+    ["invalid addresses", { ID, NodeResources: { NodeNetworks: [{ Addresses: "x" }] } }, "NodeNetworks.0.Addresses"],
     [
       "a number for reserved ports",
       { ID, ReservedResources: { Networks: { ReservedHostPorts: 1 } } },
       "ReservedHostPorts",
     ],
     ["a text for IOPS", { ID, Resources: { IOPS: "1" } }, "Payload.Node.Resources.IOPS"],
-    ["a time that is none", { ID, Drivers: { d: { UpdateTime: "now" } } }, "Payload.Node.Drivers.d.UpdateTime"],
+    ["an invalid time", { ID, Drivers: { d: { UpdateTime: "now" } } }, "Payload.Node.Drivers.d.UpdateTime"],
     ["a text for a driver", { ID, Drivers: { d: "x" } }, "Payload.Node.Drivers.d"],
     ["a text for StatusUpdatedAt", { ID, StatusUpdatedAt: "2026" }, "Payload.Node.StatusUpdatedAt"],
     ["a negative StatusUpdatedAt", { ID, StatusUpdatedAt: -1 }, "Payload.Node.StatusUpdatedAt"],
-    ["events that are none", { ID, Events: {} }, "Payload.Node.Events"],
+    ["invalid events", { ID, Events: {} }, "Payload.Node.Events"],
     ["an event of no time", { ID, Events: [{ Timestamp: "x" }] }, "Payload.Node.Events.0.Timestamp"],
     ["an event of a negative index", { ID, Events: [{ CreateIndex: -1 }] }, "Payload.Node.Events.0.CreateIndex"],
     ["a drain without shape", { ID, DrainStrategy: true }, "Payload.Node.DrainStrategy"],
@@ -195,7 +191,7 @@ describe("an invalid node report", () => {
 
   it.each([
     ["a namespace", { Namespace: "default" }, "Namespace: must be empty"],
-    ["a type that is none", { Type: "NodeParty" }, "Type"],
+    ["an invalid type", { Type: "NodeParty" }, "Type"],
     ["another payload", { Payload: { Job: { ID: "j" } } }, "Payload"],
     ["no payload", { Payload: undefined }, "Payload"],
   ])("in an event with %s is refused by field", async (_what, more, text) => {

@@ -374,7 +374,7 @@ describe("a failed delivery", () => {
 });
 
 describe("the alarm", () => {
-  it("delivers what a crash left behind", async () => {
+  it("delivers rows left by a crash", async () => {
     const seen: unknown[] = [];
     const t = async (_lane: string, rows: OutboxRow[]) => void seen.push(...bodies(rows));
     await withOutbox("left", { t }, (object) => void object.commit(() => object.outbox.enlist("t", "a", 1)));

@@ -186,7 +186,7 @@ describe("a path rule", () => {
     ["LIST of a/ is judged by a, too", path("kv/metadata/a", "list"), "LIST", "kv/metadata/a/", 404],
     ["DELETE asks for delete", path("kv/data/*", "update", "read"), "DELETE", "kv/data/a", 403],
     ["PATCH asks for patch", path("kv/data/*", "update", "create"), "PATCH", "kv/data/a", 403],
-    ["a path in other letters is another path", path("kv/data/a", "read"), "GET", "kv/data/A", 403],
+    ["paths are case-sensitive", path("kv/data/a", "read"), "GET", "kv/data/A", 403],
     ["an encoded path is the path", path("kv/data/a b", "read"), "GET", "kv/data/a%20b", 404],
     [
       "an encoded slash is a slash to the rule",

@@ -62,8 +62,8 @@ describe.each(SIZES)("with %i objects of each topic", (size) => {
       ["by a prefix", { topic, prefix: "000000" }],
       ["by a prefix, from the middle", { topic, prefix: "0000", from: `${inMiddle}.${middle}` }],
       ["by a prefix in one namespace", { topic, prefix: "0000", namespace: "ns-7" }],
-      ["by a prefix that nothing has", { topic, prefix: "ff" }],
-      ["by a prefix in a namespace that is empty", { topic, prefix: "00", namespace: "none" }],
+      ["by a prefix without a match", { topic, prefix: "ff" }],
+      ["by a prefix in an empty namespace", { topic, prefix: "00", namespace: "none" }],
       ...(topic === "Job"
         ? []
         : ([

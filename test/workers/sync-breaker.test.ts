@@ -107,7 +107,7 @@ describe("a provider that is down", () => {
   });
 });
 
-describe("a destination that refuses some secrets and takes the others", () => {
+describe("a destination that refuses some secrets and accepts others", () => {
   const nameOf = (secret: string) => `vault/${mount.accessor}/${secret}`;
   let time: PassingTime;
   afterEach(() => time.end());
@@ -201,7 +201,7 @@ describe("a provider that throttles", () => {
   }, 120_000);
 });
 
-describe("a destination that takes few calls at once", () => {
+describe("a destination with few concurrent calls", () => {
   it("never leases more of them, for any number of Workers and sets", async () => {
     await cloudA.fault({ fault: "delay", ms: 150, count: 60 });
     await pause();

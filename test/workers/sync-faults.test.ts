@@ -145,11 +145,11 @@ describe.each(part(Object.keys(providers), 0, 2))("when %s", (type) => {
 
   it.each([
     [
-      "breaks off in its answer",
+      "ends its answer early",
       { status: 200, body: '{"name":"', headers: { "content-length": "5000", connection: "close" } },
     ],
     ["answers with a page", { status: 200, body: "<!doctype html><title>Sign in to the network</title>" }],
-    ["answers with nothing", { status: 200, body: "" }],
+    ["answers with an empty body", { status: 200, body: "" }],
     ["answers an error page", { status: 502, body: "<html><h1>Bad gateway</h1></html>" }],
   ])("%s, a push is never reported as done falsely", async (_what, raw) => {
     await fault({ fault: "raw", ...raw }, "");

@@ -83,7 +83,7 @@ describe.each(Object.keys(providers))("a push to %s", (type) => {
     }
   });
 
-  it("takes few calls, none when unchanged, and one write for a new value", async () => {
+  it("makes few calls, none when unchanged, and one write for a new value", async () => {
     await write("app", { v: "one" });
     await setAssociation(at, "app");
     const reads = new Set(["Token", "getPublicKey"]);

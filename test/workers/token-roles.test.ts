@@ -212,7 +212,7 @@ it("children of a token that is bound to networks are bound to them, too", async
   expect((await get(self, at("192.0.2.1"))).status).toBe(403);
 });
 
-it("auth/token/tidy accepts the request and says that nothing is left to do", async () => {
+it("auth/token/tidy accepts the request and reports nothing to tidy", async () => {
   const tidied = await put("/v1/auth/token/tidy", {});
   expect([tidied.status, tidied.body.warnings]).toEqual([202, [expect.stringContaining("nothing to clean up")]]);
 });

@@ -23,8 +23,8 @@ describe("presenting a token", () => {
     ["none", {}],
     ["an unknown one", { "X-Orch-Token": "hvs.nobody" }],
     ["an empty one", { "X-Orch-Token": "" }],
-    ["one of another scheme", { Authorization: "Basic root" }],
-    ["one that is far too long", { "X-Orch-Token": "x".repeat(5_000) }],
+    ["a token under another scheme", { Authorization: "Basic root" }],
+    ["a token that is far too long", { "X-Orch-Token": "x".repeat(5_000) }],
   ])("returns 403 for %s in the format of its API", async (_what, headers) => {
     const secrets = await get(self, { token: null, headers });
     expect(secrets.status).toBe(403);

@@ -211,7 +211,7 @@ describe("a wrapping token", () => {
     expect((await unwrap(token)).body.data.data.password).toBe(CANARY);
   });
 
-  it("opens the answer after the revocation of the token that asked for it", async () => {
+  it("opens the answer after the revocation of the token that requested it", async () => {
     const caller = (await holderOf(path("kv/data/app", "read"))).client_token;
     const { token } = infoOf(await get("/v1/kv/data/app", { token: caller, ...asked() }));
     await put("/v1/auth/token/revoke", { token: caller });
@@ -271,7 +271,7 @@ describe("the policy response-wrapping", () => {
 });
 
 describe("sys/wrapping/wrap", () => {
-  it("wraps the body, for 300 s unless the header says otherwise", async () => {
+  it("wraps the body, for 300 s unless the header sets another TTL", async () => {
     const body = `{"secret":"${CANARY}","n":12345678901234567890,"none":null}`;
     const info = infoOf(await put("/v1/sys/wrapping/wrap", body));
     expect(info).toMatchObject({ ttl: 300, creation_path: "sys/wrapping/wrap" });

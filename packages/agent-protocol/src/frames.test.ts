@@ -32,11 +32,11 @@ it.each([
   ["no JSON", "{", "a frame is not JSON"],
   ["no object", "[]", "a frame is not an object with a text t"],
   ["null", "null", "a frame is not an object with a text t"],
-  ["an op that is no UUID", JSON.stringify({ ...req, op: "1" }), "req: op: "],
+  ["an op that is not a UUID", JSON.stringify({ ...req, op: "1" }), "req: op: "],
   ["an op in upper case", JSON.stringify({ ...req, op: op.toUpperCase() }), "req: op: is not in lower case"],
   ["gen 0", JSON.stringify({ ...req, gen: 0 }), "req: gen: "],
   ["a key that is too long", JSON.stringify({ ...req, key: "k".repeat(513) }), "req: key: "],
-])("%s is malformed, and the message says what is wrong", (_, frame, message) => {
+])("%s is malformed, and the message states the violated rule", (_, frame, message) => {
   const parsed = parseServiceFrame(frame);
   expect(parsed).toMatchObject({ ok: false, reason: "malformed" });
   expect(!parsed.ok && parsed.message).toContain(message);

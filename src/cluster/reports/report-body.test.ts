@@ -69,7 +69,7 @@ describe("readReports", () => {
   it.each([
     '{"Topic":"Job","Type":"JobRegistered","Payload":{"Job":{"ID":"web","SubmitTime":9000000000000000001,"X":{"Y":9007199254740993}}}}',
     '{"Topic":"Node","Type":"NodeDrain","Payload":{"Node":{"ID":"00000001-0000-4000-8000-000000000000","X":{"Y":9007199254740993},"DrainStrategy":{"Deadline":9000000000000000001}}}}',
-  ])("numbers stay as they are written, also where they are checked: %s", (text) => {
+  ])("numbers keep their digits, also where they are validated: %s", (text) => {
     const body = readReports(text, "default").reports[0]?.body;
     for (const number of ["9000000000000000001", '{"Y":9007199254740993}']) expect(body).toContain(`:${number}`);
   });

@@ -40,17 +40,17 @@ describe("cutArray", () => {
     "[{]",
     "[1}",
     '{"Events":[1',
-  ])("finds none in %s", (text) => expect(cutArray(text, "Events")).toBeNull());
+  ])("finds no element in %s", (text) => expect(cutArray(text, "Events")).toBeNull());
 
   it.each([
     ["[,]", ["", ""]],
     ["[1,]", ["1", ""]],
     ["[1 2]", ["1 2"]],
     ["[ ]", []],
-  ])("leaves what is wrong in %s to the elements", (text, elements) =>
+  ])("leaves errors in %s to the parser of elements", (text, elements) =>
     expect(cutArray(text, "Events")?.elements).toEqual(elements),
   );
 
-  it("keeps the text after the array in the shell", () =>
+  it("keeps the text after the array", () =>
     expect(cutArray('{"Events":[1],"Error":2}x', "Events")?.shell).toBe('{"Events":[],"Error":2}x'));
 });

@@ -51,7 +51,7 @@ describe("a filter returns an error for any rows when it", () => {
       `failed to read result page: error getting match value in expression: strconv.ParseInt: parsing "1.5": invalid syntax`,
     ],
     [
-      "compares an integer with what 64 bits do not hold",
+      "compares an integer with a number beyond 64 bits",
       "Capacity == 9223372036854775808",
       `failed to read result page: error getting match value in expression: strconv.ParseInt: parsing "9223372036854775808": value out of range`,
     ],
@@ -71,7 +71,7 @@ describe("a filter returns an error for any rows when it", () => {
       `failed to read result page: error getting match value in expression: strconv.ParseBool: parsing "maybe": invalid syntax`,
     ],
     ...["Parameters == x", "Tags == x", "Limits != x", "x in Topologies"].map((expression) => [
-      "compares what is no single value",
+      "compares a value that is not a scalar",
       expression,
       "failed to read result page: unable to find suitable primitive comparison function for matching",
     ]),
@@ -91,17 +91,17 @@ describe("a filter returns an error for any rows when it", () => {
       'failed to read result page: cannot perform matches operations on type list for selector: "Tags"',
     ],
     [
-      "asks whether a number is empty",
+      "tests a number for emptiness",
       "Capacity is empty",
       'failed to read result page: cannot perform is empty/is not empty operations on type integer for selector: "Capacity"',
     ],
     [
-      "asks whether a string is nil",
+      "tests a string for nil",
       "Name is nil",
       'failed to read result page: cannot perform is nil/is not nil operations on type string for selector: "Name"',
     ],
     [
-      "goes through a string",
+      "iterates over a string",
       "any Name as c { c == x }",
       "failed to read result page: any and all work on lists and maps, not on a string",
     ],

@@ -10,12 +10,12 @@ describe("fields that the schema does not define", () => {
   it.each<[string, z.ZodType, unknown, string[]]>([
     ["none", Inner, { ttl: 1 }, []],
     ["one beside those it reads", Inner, { ttl: 1, tll: 2 }, ["tll"]],
-    ["one that is left out by null", Inner, { tll: null }, []],
+    ["an absent one with the value null", Inner, { tll: null }, []],
     ["of an object inside", z.object({ config: Inner.nullish() }), { config: { ttl: 1, x: 1 } }, ["config.x"]],
     ["of a default", z.object({ config: Inner.default({}) }), { config: { x: 1 } }, ["config.x"]],
     ["of objects in a list", z.object({ list: z.array(Inner) }), { list: [{ ttl: 1 }, { x: 1 }] }, ["list.x"]],
     [
-      "of what is read after a change",
+      "of a returned object in a write",
       z
         .unknown()
         .transform((body) => body)
@@ -23,21 +23,16 @@ describe("fields that the schema does not define", () => {
       { x: 1, ttl: 1 },
       ["x"],
     ],
-    ["of what is changed after reading", Inner.transform(({ ttl }) => ttl), { x: 1, ttl: 1 }, ["x"]],
-    ["of a map, which takes any", z.object({ meta: z.record(z.string(), z.string()) }), { meta: { x: "1" } }, []],
+    ["of a changed object in a write", Inner.transform(({ ttl }) => ttl), { x: 1, ttl: 1 }, ["x"]],
+    ["none in a map with any keys", z.object({ meta: z.record(z.string(), z.string()) }), { meta: { x: "1" } }, []],
     ["of a value of any kind", z.object({ data: z.unknown() }), { data: { x: 1 } }, []],
     ["of a loose object", z.looseObject({ a: z.string() }), { x: 1 }, []],
     ["in another case", Inner, { TTL: 1 }, ["TTL"]],
-    [
-      "in another case, where that does not count",
-      caseless(z.object({ Name: z.string() })),
-      { nAME: "a", Nam: 1 },
-      ["Nam"],
-    ],
+    ["in another case on a caseless route", caseless(z.object({ Name: z.string() })), { nAME: "a", Nam: 1 }, ["Nam"]],
     ["that the schema adds itself", z.object({ seen: internal(z.string().optional()) }), { seen: "x" }, ["seen"]],
     ["an alias", withAliases(z.unknown().pipe(Inner), "duration"), { duration: 1, other: 1 }, ["other"]],
-    ["what reads show", z.object({ ...echoed("Index") }), { Index: 7, Other: 1 }, ["Other"]],
-    ["of what is no object", Inner, "text", []],
+    ["a field of returned objects", z.object({ ...echoed("Index") }), { Index: 7, Other: 1 }, ["Other"]],
+    ["of a value that is not an object", Inner, "text", []],
   ])("are reported: %s", (_what, schema, body, found) => {
     expect(names(schema, body)).toEqual(found);
   });

@@ -94,7 +94,7 @@ describe("a blocking query", () => {
     expect(await state.response?.text()).toBe("at 5");
   });
 
-  it("sleeps on while the index is below the one asked for", async () => {
+  it("keeps waiting while the index is below the requested one", async () => {
     const { read, changed, move } = table(5);
     const state = watch(blocking(call("index=100"), read, changed));
     for (const index of [6, 50, 100]) {
@@ -107,7 +107,7 @@ describe("a blocking query", () => {
     expect(await state.response?.text()).toBe("at 101");
   });
 
-  it("waits for a thing that is not there, and only then says so", async () => {
+  it("waits for a missing object, and returns 404 after the wait", async () => {
     const { changed } = table(5);
     const missing = async () => nothing("volume not found");
     const state = watch(blocking(call("index=1&wait=10s"), missing, changed, noJitter));
@@ -117,14 +117,14 @@ describe("a blocking query", () => {
     expect(state.failure).toMatchObject({ status: 404, messages: ["volume not found"] });
   });
 
-  it("says at once that there is nothing when it need not wait", async () => {
+  it("returns 404 at once for a missing object without an index", async () => {
     const { changed } = table(5);
     await expect(blocking(call(""), async () => nothing("volume not found"), changed)).rejects.toMatchObject({
       status: 404,
     });
   });
 
-  it("answers with the thing as soon as it comes", async () => {
+  it("returns the object as soon as it exists", async () => {
     const { read, changed, move, asked } = table(5);
     const found = async () => (asked.waits.length > 0 && (await read()).index > 5 ? read() : nothing("not found"));
     const state = watch(blocking(call("index=1"), found, changed));
@@ -134,7 +134,7 @@ describe("a blocking query", () => {
     expect(await state.response?.text()).toBe("at 7");
   });
 
-  it("waits for a list to change, too", async () => {
+  it("waits for a change of a list, too", async () => {
     const { read, changed, move } = table(5);
     const listing: Listing<string> = {
       fetch: async () => ({ rows: ["a", "b"], next: null, index: (await read()).index }),
@@ -151,7 +151,7 @@ describe("a blocking query", () => {
     expect(state.response?.headers.get("X-Orch-Index")).toBe("6");
   });
 
-  it("answers a refusal at once", async () => {
+  it("returns an error at once", async () => {
     const { changed } = table(5);
     const refused = async () => {
       throw badRequest("no");
@@ -160,7 +160,7 @@ describe("a blocking query", () => {
     expect(Date.now()).toBe(STARTED);
   });
 
-  it("goes on when the object it waits at restarts", async () => {
+  it("continues when the object restarts", async () => {
     const { read, changed, move, asked } = table(5);
     const restarting: Changed = async (since, waitMs) => {
       if (asked.reads < 3) throw new Error("reset");
@@ -174,7 +174,7 @@ describe("a blocking query", () => {
     expect(await state.response?.text()).toBe("at 6");
   });
 
-  it("stops when the client leaves, though nothing has changed", async () => {
+  it("stops when the client disconnects, without a change", async () => {
     const { read, changed, asked } = table(5);
     const client = new AbortController();
     const state = watch(blocking(call("index=5", client.signal), read, changed));
@@ -186,7 +186,7 @@ describe("a blocking query", () => {
     expect(asked.reads).toBe(reads);
   });
 
-  it("is refused when the caller loses the right while waiting", async () => {
+  it("is refused when the caller loses its capability meanwhile", async () => {
     const { read, changed, move, asked } = table(5);
     let allowed = true;
     const recheck = async () => {
@@ -210,7 +210,7 @@ describe("a blocking query", () => {
     expect(state.failure).toMatchObject({ status: 403 });
   });
 
-  it("is not a busy loop, whatever the object answers", async () => {
+  it("is no busy loop, for any answers of the object", async () => {
     for (const changed of [
       async () => 5,
       async () => 0,
@@ -225,7 +225,7 @@ describe("a blocking query", () => {
     }
   });
 
-  it("does not ask again about changes it has read already", async () => {
+  it("does not wait for changes that it has already read", async () => {
     const { changed, move, asked } = table(50);
     // A row that has not changed in a table that has.
     const read = async (): Promise<Reading> => ({ index: 5, respond: () => new Response("row") });
@@ -237,7 +237,7 @@ describe("a blocking query", () => {
     expect(asked.waits.map(({ since }) => since)).toEqual([5, 50, 51]);
   });
 
-  it("keeps no object waiting longer than half a minute at a time", async () => {
+  it("waits at an object for at most half a minute per call", async () => {
     const { read, changed, asked } = table(5);
     watch(blocking(call("index=5"), read, changed));
     await vi.advanceTimersByTimeAsync(100_000);
@@ -266,11 +266,11 @@ describe("the wait", () => {
     ["wait=10s", 10_000],
     ["wait=1m30s", 90_000],
     ["wait=0.05h", 180_000],
-  ])("?%s takes %i ms", async (query, ms) => {
+  ])("?%s is %i ms", async (query, ms) => {
     expect(await waited(query)).toBe(ms);
   });
 
-  it("is up to a sixteenth longer, so that clients do not all come back at once", async () => {
+  it("is extended randomly by up to a sixteenth, so that clients do not return at the same time", async () => {
     expect(await waited("wait=160s", () => 0.5)).toBe(165_000);
     expect(await waited("", () => 1)).toBe(318_750);
   });

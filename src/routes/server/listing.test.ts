@@ -40,7 +40,7 @@ const refusal = async (query: string, listing = table([]).listing) => {
 };
 
 describe("a list without per_page", () => {
-  it("has every row, in order, and no token", async () => {
+  it("has every row in order, and no token", async () => {
     const rows = ids(7);
     const response = await list(call(""), table(rows).listing);
     expect(response.status).toBe(200);
@@ -49,23 +49,23 @@ describe("a list without per_page", () => {
     expect(await response.json()).toEqual(stubs(rows));
   });
 
-  it("is an empty array when there is nothing", async () => {
+  it("is an empty array without rows", async () => {
     expect(await (await list(call(""), table([]).listing)).text()).toBe("[]");
     expect(await (await list(call("pretty"), table([]).listing)).text()).toBe("[]\n");
   });
 
-  it("says the index of its first piece, whatever is written meanwhile", async () => {
+  it("has the index of its first piece, for any concurrent writes", async () => {
     const response = await list(call(""), table(ids(50), 10).listing);
     for (const name of clusterHeader.index) expect(response.headers.get(name)).toBe("41");
   });
 
-  it("floors the index at 1, so that a client can always wait with what it got", async () => {
+  it("has an index of at least 1, so that clients can wait with it", async () => {
     const { listing } = table([]);
     const unborn = { ...listing, fetch: async () => ({ rows: [], next: null, index: 0 }) };
     expect((await list(call(""), unborn)).headers.get("X-Orch-Index")).toBe("1");
   });
 
-  it("reads a large table as fast as the client does, and no faster", async () => {
+  it("reads a large table no faster than the client", async () => {
     const { listing, fetches } = table(ids(20_000));
     const response = await list(call(""), listing);
     const reader = response.body?.getReader();
@@ -75,7 +75,7 @@ describe("a list without per_page", () => {
     expect(fetches.length).toBeLessThan(5);
   });
 
-  it("is the same text in pieces as in one, pretty or not", async () => {
+  it("has the same text in pieces as in one, pretty or not", async () => {
     const rows = ids(2_500);
     for (const query of ["", "pretty", "pretty=0"]) {
       const indent = query === "pretty" ? 4 : undefined;
@@ -86,7 +86,7 @@ describe("a list without per_page", () => {
     }
   });
 
-  it("leaves out what the caller may not see", async () => {
+  it("omits rows that the caller may not read", async () => {
     const { listing } = table(ids(2_500));
     const response = await list(call(""), { ...listing, visible: ({ size }) => size % 500 === 3 });
     expect(await response.json()).toEqual(stubs(ids(2_500).filter(({ size }) => size % 500 === 3)));
@@ -94,20 +94,20 @@ describe("a list without per_page", () => {
 });
 
 describe("a list by pages", () => {
-  it("gives as many rows as asked for, and the token of the row that follows", async () => {
+  it("has as many rows as requested, and the token of the next row", async () => {
     const rows = ids(5);
     const response = await list(call("per_page=2"), table(rows).listing);
     expect(await response.json()).toEqual(stubs(rows.slice(0, 2)));
     for (const name of clusterHeader.nextToken) expect(response.headers.get(name)).toBe("default.vol-00002");
   });
 
-  it("says no token on a last page, also when it is full", async () => {
+  it("has no token on the last page, also when it is full", async () => {
     const response = await list(call("per_page=2&next_token=default.vol-00003"), table(ids(5)).listing);
     expect(await response.json()).toHaveLength(2);
     expect(tokenOf(response)).toBeNull();
   });
 
-  it("starts at the first row from the token on, which need not exist", async () => {
+  it("starts at the first row from the token on, which may be missing", async () => {
     const response = await list(call("per_page=1&next_token=default.vol-00002x"), table(ids(5)).listing);
     expect(await response.json()).toEqual([{ ID: "default.vol-00003" }]);
   });
@@ -134,7 +134,7 @@ describe("a list by pages", () => {
     expect(seen).toEqual(stubs(rows.filter(visible)));
   });
 
-  it("goes backwards where the table does", async () => {
+  it("is reversed if the table supports it", async () => {
     const rows = ids(5);
     const first = await list(call("per_page=2&reverse=true"), table(rows).listing);
     expect(await first.json()).toEqual(stubs([rows[4], rows[3]] as Row[]));
@@ -142,7 +142,7 @@ describe("a list by pages", () => {
     expect(await second.json()).toEqual(stubs([rows[2], rows[1]] as Row[]));
   });
 
-  it("goes backwards through all of a table that answers little at a time", async () => {
+  it("is reversed for the whole table, in small pieces", async () => {
     const rows = ids(9);
     for (const query of ["reverse=true", "reverse=true&per_page=9"]) {
       const response = await list(call(query), table(rows, 2).listing);
@@ -158,7 +158,7 @@ describe("a list by pages", () => {
     expect(await second.json()).toEqual(stubs(rows.slice(3)));
   });
 
-  it("gives a usable token for ids of any characters", async () => {
+  it("has a valid token for ids of any characters", async () => {
     const rows = ["a.50%", "b. x", "c.größe", "d.日本\u{1f600}"].map((id, size) => ({ id, size }));
     let token: string | null = "";
     const seen: unknown[] = [];
@@ -171,7 +171,7 @@ describe("a list by pages", () => {
     expect(seen).toEqual(stubs(rows));
   });
 
-  it("does not read on for ever when hardly any row matches: a page may be short, its token leads on", async () => {
+  it("bounds its reads when few rows match: the page is short and its token continues", async () => {
     const { listing, fetches } = table(ids(900), 2);
     const response = await list(call("per_page=5&filter=size == 899"), listing);
     expect(await response.text()).toBe("[]");
@@ -179,7 +179,7 @@ describe("a list by pages", () => {
     expect(tokenOf(response)).toBe("default.vol-00400");
   });
 
-  it("names no row in its token that its caller may not see", async () => {
+  it("has no token of a row that the caller may not read", async () => {
     const { listing, fetches } = table(ids(3_000), 2);
     const seen = (size: number) => ({ ...listing, visible: (row: Row) => row.size === size });
     const response = await list(call("per_page=5"), seen(899));
@@ -193,7 +193,7 @@ describe("a list by pages", () => {
     expect(fetches.length - before).toBe(800);
   });
 
-  it("never reads a huge page into memory: it ends early, and its token leads on", async () => {
+  it("ends early when its rows are large, with a token to continue", async () => {
     const { listing } = table(ids(3_000));
     const fat = { ...listing, stub: () => "x".repeat(1_000_000) };
     const response = await list(call("per_page=2000000000"), fat);
@@ -205,13 +205,13 @@ describe("a list by pages", () => {
 describe("a filtered list", () => {
   const few = (rows: readonly Row[]) => rows.filter(({ size }) => size === 7 || size === 1_900);
 
-  it("has the rows that match, by fields of the record that it does not show", async () => {
+  it("has the matching rows, also by hidden fields", async () => {
     const rows = ids(2_500);
     const response = await list(call("filter=size == 7 or size == 1900"), table(rows).listing);
     expect(await response.json()).toEqual(stubs(few(rows)));
   });
 
-  it("counts only what matches, and its token is that of the next match", async () => {
+  it("counts matching rows only, and its token is the next match", async () => {
     const rows = ids(2_500);
     const { listing } = table(rows);
     const first = await list(call("per_page=1&filter=size == 7 or size == 1900"), listing);
@@ -223,26 +223,26 @@ describe("a filtered list", () => {
     expect(tokenOf(second)).toBeNull();
   });
 
-  it("never has what the caller may not see", async () => {
+  it("has no row that the caller may not read", async () => {
     const { listing } = table(ids(20));
     const response = await list(call("filter=size == 7"), { ...listing, visible: ({ size }) => size !== 7 });
     expect(await response.text()).toBe("[]");
   });
 
-  it.each(["id == x", "size == x", "size =="])("is refused before anything is read: %s", async (filter) => {
+  it.each(["id == x", "size == x", "size =="])("is refused before any read: %s", async (filter) => {
     const { listing, fetches } = table([]);
     expect(await refusal(new URLSearchParams({ filter }).toString(), listing)).toMatchObject({ name: "FilterError" });
     expect(fetches).toEqual([]);
   });
 
-  it("is the whole list where lists take no filter", async () => {
+  it("is complete for lists without a filter parameter", async () => {
     const { fields: _fields, ...listing } = table(ids(3)).listing;
     expect(await (await list(call("filter=nonsense"), listing)).json()).toHaveLength(3);
   });
 });
 
 describe("a list whose token is in the body", () => {
-  it("has both in one object", async () => {
+  it("has rows and token in one object", async () => {
     const { listing } = table(ids(3));
     const claims = { ...listing, wrap: "Claims" };
     const page = await list(call("per_page=2"), claims);
@@ -252,7 +252,7 @@ describe("a list whose token is in the body", () => {
     expect(await (await list(call(""), claims)).json()).toEqual({ Claims: stubs(ids(3)), NextToken: "" });
   });
 
-  it("is written as the whole object would be", async () => {
+  it("has the same text as the whole object", async () => {
     for (const rows of [[], ids(1), ids(1_500)]) {
       const { listing } = table(rows);
       const whole = { Claims: stubs(rows), NextToken: "" };
@@ -263,7 +263,7 @@ describe("a list whose token is in the body", () => {
   });
 });
 
-describe("a bad parameter of a list", () => {
+describe("an invalid parameter of a list", () => {
   it.each(["-1", "x", "1.5", "2147483648", "99999999999999999999", " "])("per_page=%s is refused", async (perPage) => {
     expect(await refusal(new URLSearchParams({ per_page: perPage }).toString())).toMatchObject({
       status: 400,
@@ -271,7 +271,7 @@ describe("a bad parameter of a list", () => {
     });
   });
 
-  it("per_page is refused when absent where it must be given", async () => {
+  it("per_page is refused when it is absent but required", async () => {
     const { listing } = table(ids(3));
     const paged = { ...listing, paged: true };
     expect(await refusal("", paged)).toMatchObject({ status: 400, messages: ["per_page: is required"] });

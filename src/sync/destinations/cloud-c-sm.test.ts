@@ -110,11 +110,11 @@ describe("connection", () => {
     ["a damaged private key", { ...key, private_key: pem.replace(/\n.{20}/, "\n") }, /PKCS#8/],
     ["a private key of 1024 bits", { ...key, private_key: pkcs8(1024) }, /at least 2048 bits/],
     [
-      "a key of another kind",
+      "a key of the wrong type",
       { ...key, private_key: generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }) },
       /RSA/,
     ],
-    ["a token_uri that is no URL", { ...key, token_uri: "hunter2" }, /token_uri must be a URL/],
+    ["a token_uri that is not a URL", { ...key, token_uri: "hunter2" }, /token_uri must be a URL/],
     ["a bad project in the key", { ...key, project_id: "hunter2!" }, /project_id in the key must be a project id/],
   ])("refuses %s without quoting it", (_what, credentials, message) => {
     expect(mistakes({ credentials })).toMatch(message);
