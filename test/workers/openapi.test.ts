@@ -58,7 +58,7 @@ describe("the document of the API", () => {
       "internals/storage.md",
       "operate/alerts.yml",
       ".assetsignore",
-      "internals/decisions/0001-seal-in-the-same-turn.md",
+      "internals/decisions/0001-seal-in-the-transaction.md",
       "",
     ];
     expect(await Promise.all(others.map(status))).toEqual(others.map(() => 404));
