@@ -5,14 +5,14 @@ import { isWithinNetworks } from "../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { ApproleStore, SecretIdFacts, StoredSecretId } from "./approle-store.ts";
 import { isSubset } from "./approles.ts";
-import type { AuthMethods } from "./auth-methods.ts";
+import type { AuthMethodEntries } from "./auth-method-entries.ts";
 import type { AuthMountTable } from "./auth-mounts.ts";
 import type { Logins } from "./logins.ts";
 
 interface Dependencies {
   readonly store: ApproleStore;
   readonly mounts: AuthMountTable;
-  readonly methods: AuthMethods;
+  readonly entries: AuthMethodEntries;
   readonly logins: Logins;
 }
 
@@ -39,10 +39,10 @@ export class ApproleLogins {
 
   /** @throws Sealed */
   login(login: ApproleLogin, now: number): Result<Authed> {
-    const { store, mounts, methods, logins } = this.#deps;
+    const { store, mounts, entries, logins } = this.#deps;
     const mount = mounts.byUuid(login.mount);
     // The role id is the name that failures are counted by.
-    if (!mount || methods.isLocked(login.mount, login.roleId, now)) return refuse("denied", "permission denied");
+    if (!mount || entries.isLocked(login.mount, login.roleId, now)) return refuse("denied", "permission denied");
     const verified = this.#verify(login, now);
     if (!verified.ok) return verified;
     const { role, name, secretId } = verified.value;
@@ -63,7 +63,7 @@ export class ApproleLogins {
   }
 
   #verify(login: ApproleLogin, now: number): Result<Verified> {
-    const { store, methods } = this.#deps;
+    const { store, entries } = this.#deps;
     const { mount, roleId, secretId, address } = login;
     const found = store.byRoleId(mount, roleId);
     const row = store.find({ mount, role: found?.role ?? "" }, { secretId }, now);
@@ -72,7 +72,7 @@ export class ApproleLogins {
     const role = found && (found.bound ? row !== null : true) ? this.#role(mount, name) : null;
     // Without a secret id, a role that does not accept the address is as good as unknown.
     if (!role || (!role.bind_secret_id && !isWithinNetworks(address, role.secret_id_bound_cidrs))) {
-      methods.failed(mount, roleId, found !== null);
+      entries.failed(mount, roleId, found !== null);
       return refuse("invalid", INVALID);
     }
     if (!role.bind_secret_id || !row) return ok({ role, name, secretId: null });
@@ -82,7 +82,7 @@ export class ApproleLogins {
   }
 
   #role(mount: string, role: string): Approle | null {
-    const text = this.#deps.methods.entry(approleEntry({ mount, role }));
+    const text = this.#deps.entries.entry(approleEntry({ mount, role }));
     return text.ok && text.value !== null ? (JSON.parse(text.value) as Approle) : null;
   }
 }

@@ -1,5 +1,6 @@
 import type { ApproleName, SecretIdName } from "../contracts/approle.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import type { TokenStore } from "./token-store.ts";
 
 /** The sealed part of a secret id. Times in ms since 1970, durations in seconds. */
 export interface SecretIdFacts {
@@ -26,8 +27,7 @@ export interface StoredSecretId extends Record<string, SqlStorageValue> {
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
-  /** The keyed hash of a text. @throws Sealed */
-  hash(text: string): string;
+  readonly tokens: TokenStore;
 }
 
 const context = (mount: string, role: string, accessor: string): string =>
@@ -185,8 +185,9 @@ export class ApproleStore {
     );
   }
 
-  #roleIdHash = (mount: string, roleId: string): string => this.#deps.hash(`approle-role-id\n${mount}\n${roleId}`);
+  #roleIdHash = (mount: string, roleId: string): string =>
+    this.#deps.tokens.hashOf(`approle-role-id\n${mount}\n${roleId}`);
 
   #secretIdHash = ({ mount, role }: ApproleName, secretId: string): string =>
-    this.#deps.hash(`approle-secret-id\n${mount}\n${role}\n${secretId}`);
+    this.#deps.tokens.hashOf(`approle-secret-id\n${mount}\n${role}\n${secretId}`);
 }

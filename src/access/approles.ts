@@ -10,7 +10,7 @@ import {
 import { areWithinNetworks } from "../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { ApproleStore } from "./approle-store.ts";
-import type { AuthMethods } from "./auth-methods.ts";
+import type { AuthMethodEntries } from "./auth-method-entries.ts";
 
 /** Bounds what one role occupies in the object that holds all of them. */
 const MAX_SECRET_IDS = 10_000;
@@ -20,7 +20,7 @@ const NEVER = "0001-01-01T00:00:00Z";
 
 interface Dependencies {
   readonly store: ApproleStore;
-  readonly methods: AuthMethods;
+  readonly entries: AuthMethodEntries;
   commit<T>(change: () => T): T;
 }
 
@@ -39,19 +39,19 @@ export class Approles {
 
   /** @throws Sealed */
   read(name: ApproleName): Result<string | null> {
-    return this.#deps.methods.entry(approleEntry(name));
+    return this.#deps.entries.entry(approleEntry(name));
   }
 
   /** See `ApproleApi.putApprole`. @throws Sealed */
   put(name: ApproleName, role: Approle, before: string | null): Result<null> {
-    const { store, methods, commit } = this.#deps;
+    const { store, entries, commit } = this.#deps;
     const current = this.read(name);
     if (!current.ok) return current;
     if (current.value !== before) return refuse("conflict", "the role was changed at the same time");
     const taken = store.byRoleId(name.mount, role.role_id);
     if (taken && taken.role !== name.role) return refuse("invalid", "role_id already in use");
     return commit(() => {
-      const written = methods.putEntry(approleEntry(name), JSON.stringify(role));
+      const written = entries.putEntry(approleEntry(name), JSON.stringify(role));
       if (written.ok) store.putRole(name, role.role_id, role.bind_secret_id);
       return written;
     });
@@ -60,7 +60,7 @@ export class Approles {
   delete(name: ApproleName): Result<null> {
     return this.#deps.commit(() => {
       this.#deps.store.deleteRole(name);
-      return this.#deps.methods.deleteEntry(approleEntry(name));
+      return this.#deps.entries.deleteEntry(approleEntry(name));
     });
   }
 

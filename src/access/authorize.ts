@@ -3,13 +3,13 @@ import { type ClusterRights, NO_CLUSTER_RULES } from "../contracts/cluster-right
 import { isWithinNetworks } from "../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Identity } from "../platform/http/exchange.ts";
-import type { HeldRoles } from "./cluster-roles.ts";
 import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
 import { type PathEvaluator, wrapTtlRefusal } from "./path-evaluator.ts";
 import type { Grants } from "./policy-store.ts";
 import type { SecretsTokens } from "./secrets-tokens.ts";
-import { policiesOf, type TokenRow } from "./token.ts";
+import { policiesOf } from "./token.ts";
+import type { TokenHolders } from "./token-holders.ts";
 import type { TokenStore } from "./token-store.ts";
 import { isWrapping } from "./wrappings.ts";
 
@@ -25,15 +25,6 @@ interface Caller {
   readonly wrapping: boolean;
   /** Networks that the token may be used from; empty for all. */
   readonly networks: readonly string[];
-}
-
-/** Facts about the holder of a token. */
-interface Holders {
-  grantsOf(row: TokenRow): Grants;
-  /** The roles of the cluster API that the token names. */
-  rolesOf(row: TokenRow): HeldRoles;
-  /** False while the holder's entity is disabled or deleted; true for tokens without an entity. */
-  isEntityActive(row: TokenRow): boolean;
 }
 
 const MAX_CACHED = 1_000;
@@ -58,7 +49,7 @@ export class Authorizer {
   readonly #namespaces: NamespaceTree;
   readonly #mounts: MountTable;
   readonly #evaluator: PathEvaluator;
-  readonly #holders: Holders;
+  readonly #holders: TokenHolders;
   /** Callers by token hash; cleared by every commit of the object. */
   readonly #callers = new Map<string, Caller>();
 
@@ -68,7 +59,7 @@ export class Authorizer {
     namespaces: NamespaceTree,
     mounts: MountTable,
     evaluator: PathEvaluator,
-    holders: Holders,
+    holders: TokenHolders,
   ) {
     this.#store = store;
     this.#tokens = tokens;

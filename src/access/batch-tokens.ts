@@ -1,4 +1,4 @@
-import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto";
+import { createHmac, timingSafeEqual } from "node:crypto";
 import type { TokenBody, TokenRole } from "../contracts/tokens.ts";
 import { BATCH_ACCESSOR, BATCH_PREFIX, MAX_BATCH_TOKEN } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
@@ -6,6 +6,7 @@ import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import type { NewToken, TokenRow } from "./token.ts";
+import type { TokenHashKey } from "./token-hash-key.ts";
 
 /** Format of a statement; a later format gets another number. */
 const VERSION = 1;
@@ -40,10 +41,10 @@ type Statement = readonly [
  */
 export class BatchTokens {
   readonly #keys: DataKeys;
-  readonly #hashKey: () => KeyObject;
+  readonly #hashKey: TokenHashKey;
   readonly #namespaces: NamespaceTree;
 
-  constructor(keys: DataKeys, hashKey: () => KeyObject, namespaces: NamespaceTree) {
+  constructor(keys: DataKeys, hashKey: TokenHashKey, namespaces: NamespaceTree) {
     this.#keys = keys;
     this.#hashKey = hashKey;
     this.#namespaces = namespaces;
@@ -137,7 +138,7 @@ export class BatchTokens {
   }
 
   #mac(payload: string): Buffer {
-    return createHmac("sha256", this.#hashKey()).update(`${CONTEXT} ${payload}`).digest();
+    return createHmac("sha256", this.#hashKey.open()).update(`${CONTEXT} ${payload}`).digest();
   }
 }
 

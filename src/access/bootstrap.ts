@@ -2,6 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import type { AclToken } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { DeploymentState } from "../platform/durable/deployment-state.ts";
+import { settings } from "../platform/settings.ts";
 import { aclToken } from "./cluster-acl.ts";
 import type { TokenRow } from "./token.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
@@ -12,11 +13,22 @@ import { newAccessor, type TokenStore } from "./token-store.ts";
  * the deployment's bootstrap secret.
  */
 export class Bootstrap {
+  readonly #env: Env;
   readonly #state: DeploymentState;
   readonly #tokens: TokenStore;
   readonly #secrets: TokenSecrets;
 
-  constructor(state: DeploymentState, tokens: TokenStore, secrets: TokenSecrets) {
+  readonly #commit: <T>(change: () => T) => T;
+
+  constructor(
+    env: Env,
+    state: DeploymentState,
+    tokens: TokenStore,
+    secrets: TokenSecrets,
+    commit: <T>(change: () => T) => T,
+  ) {
+    this.#env = env;
+    this.#commit = commit;
     this.#state = state;
     this.#tokens = tokens;
     this.#secrets = secrets;
@@ -31,11 +43,9 @@ export class Bootstrap {
     if (!this.done) this.#insert(secret, "root", "secrets", "auth/token/root");
   }
 
-  /**
-   * Creates the first token for a caller with the deployment's bootstrap secret. Runs inside a transaction.
-   * @throws Sealed
-   */
-  claim(presented: string | null, wanted: string | undefined): Result<AclToken> {
+  /** Creates the first token for a caller with the deployment's bootstrap secret. @throws Sealed */
+  claim(presented: string | null): Result<AclToken> {
+    const wanted = settings(this.#env).BOOTSTRAP_SECRET;
     const index = this.#state.get("bootstrapped");
     if (index !== null) return refuse("invalid", `ACL bootstrap already done (reset index: ${index})`);
     if (wanted === undefined) {
@@ -45,7 +55,8 @@ export class Bootstrap {
       return refuse("denied", "BootstrapSecret: does not match the setting BOOTSTRAP_SECRET");
     }
     const secret = crypto.randomUUID();
-    return ok(aclToken(this.#insert(secret, "Bootstrap Token", "cluster", "v1/acl/bootstrap"), secret));
+    const row = this.#commit(() => this.#insert(secret, "Bootstrap Token", "cluster", "v1/acl/bootstrap"));
+    return ok(aclToken(row, secret));
   }
 
   #insert(secret: string, name: string, family: TokenRow["family"], path: string): TokenRow {

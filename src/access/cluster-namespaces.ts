@@ -1,9 +1,9 @@
-import type { ClusterNamespace, JobSettings } from "../contracts/access-control.ts";
-import { NAMESPACE_NAME } from "../contracts/cluster-namespace.ts";
+import { type ClusterNamespace, type JobSettings, NAMESPACE_NAME } from "../contracts/namespaces.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
-import type { NamespaceDeletions } from "./namespace-deletions.ts";
+import type { DeletableNamespaces, NamespaceDeletions } from "./namespace-deletions.ts";
 
 interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
   name: string;
@@ -16,12 +16,15 @@ interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
 }
 
 /** The flat namespaces of the cluster API, one row each. `default` always exists. */
-export class ClusterNamespaces {
+export class ClusterNamespaces implements DeletableNamespaces {
+  readonly kind = "cluster";
+  readonly #env: Env;
   readonly #sql: SqlStorage;
   readonly #publisher: AccessPublisher;
   readonly #deletions: NamespaceDeletions;
 
-  constructor(sql: SqlStorage, publisher: AccessPublisher, deletions: NamespaceDeletions) {
+  constructor(env: Env, sql: SqlStorage, publisher: AccessPublisher, deletions: NamespaceDeletions) {
+    this.#env = env;
     this.#sql = sql;
     this.#publisher = publisher;
     this.#deletions = deletions;
@@ -98,11 +101,17 @@ export class ClusterNamespaces {
   /** Deletes a namespace without volumes and running jobs. */
   async delete(name: string): Promise<Result<null>> {
     if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);
-    return this.#row(name) ? this.#deletions.end("cluster", name) : missing(name);
+    return this.#row(name) ? this.#deletions.end(this, name) : missing(name);
+  }
+
+  /** Asks the owner of the namespace's volumes and reports to close it. Idempotent. */
+  async close(name: string): Promise<Result<null>> {
+    const id = this.identity(name);
+    return id.ok ? clusterRegistry(this.#env).endNamespace(id.value, name) : ok(null);
   }
 
   /** Deletes the row inside the caller's transaction. */
-  remove(name: string): void {
+  complete(name: string): void {
     this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
   }
 

@@ -90,6 +90,12 @@ export class ClusterTokens {
     return ok(aclToken(row, reveal ? this.#secrets.reveal(row) : "", this.#roles.of(row).links));
   }
 
+  /** A new token, with its secret. @throws Sealed */
+  withSecret({ accessor, secret }: { readonly accessor: string; readonly secret: string }): Result<AclToken> {
+    const token = this.read(accessor);
+    return token.ok ? ok({ ...token.value, SecretID: secret }) : token;
+  }
+
   /** One page of tokens, sorted by accessor. */
   list(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {
     const { rows, next } = this.#store.page(Date.now(), { from, limit, prefix, global: onlyGlobal ? 1 : null });

@@ -12,6 +12,7 @@ const MAX_PATH = 512;
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
+  readonly tokens: TokenStore;
   commit<T>(change: () => T): T;
 }
 
@@ -32,20 +33,9 @@ export class Cubbyholes {
     return row ? ok(this.#deps.keys.openText(row.value, context(owner, path))) : refuse("missing");
   }
 
-  /**
-   * Stores the JSON text of an object.
-   * @param tokens to check that the owner still exists
-   * @throws Sealed
-   */
-  write(
-    tokens: TokenStore,
-    owner: CubbyholeOwner,
-    path: string,
-    text: string,
-    rights: CubbyholeRights,
-    now: number,
-  ): Result<null> {
-    if (tokens.byAccessor(owner.accessor, now, true) === null) return refuse("denied", "permission denied");
+  /** Stores the JSON text of an object. Refused when the owner has ended. @throws Sealed */
+  write(owner: CubbyholeOwner, path: string, text: string, rights: CubbyholeRights, now: number): Result<null> {
+    if (this.#deps.tokens.byAccessor(owner.accessor, now, true) === null) return refuse("denied", "permission denied");
     const before = this.#row(owner, path);
     if (!(before ? rights.update : rights.create)) return refuse("denied", "permission denied");
     const bytes = Buffer.byteLength(text) + Buffer.byteLength(path);

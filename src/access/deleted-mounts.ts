@@ -1,4 +1,7 @@
 import type { MountType } from "../contracts/mount.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import type { LeaseHolders } from "./lease-holders.ts";
+import type { Remounts } from "./remounts.ts";
 
 /** A deleted mount whose object may still hold resources or rows. */
 export interface DeletedMount {
@@ -23,13 +26,23 @@ const MAX_CHECKS = 20;
  */
 export class DeletedMounts {
   readonly #sql: SqlStorage;
+  readonly #outbox: Outbox;
+  readonly #remounts: Remounts;
+  readonly #leaseHolders: LeaseHolders;
 
-  constructor(sql: SqlStorage) {
+  constructor(sql: SqlStorage, outbox: Outbox, remounts: Remounts, leaseHolders: LeaseHolders) {
     this.#sql = sql;
+    this.#outbox = outbox;
+    this.#remounts = remounts;
+    this.#leaseHolders = leaseHolders;
   }
 
+  /** Adds a mount that is being deleted, forgets what else is kept about it, and enqueues the destruction of its data. */
   add({ uuid, type }: DeletedMount, now: number): void {
+    this.#remounts.forget(uuid);
+    this.#leaseHolders.forget(uuid);
     this.#sql.exec("INSERT INTO ended_mounts (uuid, type, look) VALUES (?, ?, ?)", uuid, type, now + FIRST_CHECK_MS);
+    this.#outbox.enlist("unmount", `${type} ${uuid}`, null);
   }
 
   /** Time of the next check, ms since 1970; null without deleted mounts. */

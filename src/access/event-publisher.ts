@@ -1,4 +1,4 @@
-import type { Journal } from "../contracts/event-publisher.ts";
+import type { EventPublisher } from "../contracts/event-publisher.ts";
 
 /** A row whose indexes are filled in after the event log has assigned them. */
 export type IndexBackfill =
@@ -9,4 +9,4 @@ export type IndexBackfill =
   | { bindingRule: string }
   | { clusterNamespace: string };
 
-export type AccessPublisher = Journal<IndexBackfill>;
+export type AccessPublisher = EventPublisher<IndexBackfill>;

@@ -3,13 +3,13 @@ import { ok, type Result } from "../lib/result.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { DeploymentState } from "../platform/durable/deployment-state.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
 import type { MountTable } from "./mounts.ts";
 
 interface Dependencies {
   readonly sql: SqlStorage;
+  readonly outbox: Outbox;
   commit<T>(change: () => T): T;
-  /** Enqueues the current term for an object; a newer term replaces it. */
-  enlist(lane: string, body: { term: number }): void;
 }
 
 /** The deployment's key term, and the objects that must rewrap their keys after a rotation. */
@@ -44,9 +44,9 @@ export class KeyRotation {
       this.#keys.rotate(term, now);
       this.#state.set("term", String(term));
       this.#state.set("term_installed", String(now));
-      for (const mount of this.#mounts.every()) this.#deps.enlist(`${mount.type} ${mount.uuid}`, { term });
+      for (const mount of this.#mounts.every()) this.#enlist(`${mount.type} ${mount.uuid}`, term);
       const holders = this.#deps.sql.exec<{ kind: string; name: string }>("SELECT kind, name FROM key_holders");
-      for (const { kind, name } of holders) this.#deps.enlist(`${kind} ${name}`, { term });
+      for (const { kind, name } of holders) this.#enlist(`${kind} ${name}`, term);
     });
     return ok(null);
   }
@@ -71,6 +71,11 @@ export class KeyRotation {
       .toArray()
       .map(({ name }) => name.slice(namespace.length))
       .filter((rest) => /^[^/]+\/[^/]+$/.test(rest));
+  }
+
+  /** Enqueues the term for an object; a newer term replaces it. */
+  #enlist(lane: string, term: number): void {
+    this.#deps.outbox.enlistLatest("rekey", lane, { term });
   }
 
   #term(): number {

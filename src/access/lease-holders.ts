@@ -1,14 +1,18 @@
 import { ok, type Result, refuse } from "../lib/result.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
 import type { TokenStore } from "./token-store.ts";
 
 interface Dependencies {
   readonly sql: SqlStorage;
+  readonly tokens: TokenStore;
+  readonly outbox: Outbox;
   commit<T>(change: () => T): T;
-  /** Enqueues the end of a token for a mount. Call inside `commit`. */
-  enlist(mount: string, accessor: string): void;
 }
 
-/** The mounts that may hold leases of a token, and must revoke them with it. One row per token and mount. */
+/**
+ * The mounts that may hold leases of a token, and must revoke them with it. One row per token and mount. The end of a
+ * token is delivered to them by the outbox topic `leases`.
+ */
 export class LeaseHolders {
   readonly #deps: Dependencies;
 
@@ -20,8 +24,8 @@ export class LeaseHolders {
    * Registers a mount for the end of the token, before the mount issues a lease to it. Idempotent.
    * @returns a refusal if the token has already ended
    */
-  hold(tokens: TokenStore, accessor: string, mount: string, now: number): Result<null> {
-    const token = tokens.byAccessor(accessor, now, true);
+  hold(accessor: string, mount: string, now: number): Result<null> {
+    const token = this.#deps.tokens.byAccessor(accessor, now, true);
     if (!token) return refuse("denied", "permission denied: invalid token");
     // The request was the token's last use: a lease would end at once with the token.
     if (token.uses < 0)
@@ -37,7 +41,7 @@ export class LeaseHolders {
     const mounts = this.#deps.sql
       .exec<{ mount: string }>("DELETE FROM lease_holders WHERE token = ? RETURNING mount", accessor)
       .toArray();
-    for (const { mount } of mounts) this.#deps.enlist(mount, accessor);
+    for (const { mount } of mounts) this.#deps.outbox.enlist("leases", mount, accessor);
   }
 
   /** Removes a deleted mount. Runs inside a transaction. */

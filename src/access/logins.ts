@@ -1,29 +1,22 @@
-import type { AuthEntryName, AuthMount, Login } from "../contracts/auth.ts";
+import type { AuthMount, Login } from "../contracts/auth.ts";
 import type { Authed } from "../contracts/tokens.ts";
-import { isWithinNetworks } from "../lib/networks.ts";
 import { randomText } from "../lib/random-text.ts";
-import { ok, type Result, refuse } from "../lib/result.ts";
+import { ok, type Result } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
-import type { AuthEntries } from "./auth-entries.ts";
-import { type AuthMountTable, DEFAULT_LOCKOUT } from "./auth-mounts.ts";
 import { tokenUpserted } from "./cluster-acl.ts";
 import type { Entities } from "./entities.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
-import type { LoginLockouts } from "./login-lockouts.ts";
+import type { LoginChecks } from "./login-checks.ts";
 import { lesserOf } from "./role-rules.ts";
-import { dedupe, expiryFor, type NewToken, policyNames, SYSTEM_MAX_TTL, type TokenRow } from "./token.ts";
+import { dedupe, expiryFor, type NewToken, policyNames, SYSTEM_MAX_TTL } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
-import type { UsedLoginStates } from "./used-login-states.ts";
 
 interface Dependencies {
-  readonly mounts: AuthMountTable;
-  readonly entries: AuthEntries;
+  readonly checks: LoginChecks;
   readonly entities: Entities;
-  readonly lockouts: LoginLockouts;
   readonly tokens: TokenStore;
   readonly rules: TokenRules;
-  readonly usedStates: UsedLoginStates;
   readonly publisher: AccessPublisher;
 }
 
@@ -41,31 +34,22 @@ export class Logins {
    * @throws Sealed
    */
   login(login: Login, also: () => void = () => {}): Result<Authed> {
-    const { mounts, entries, entities, lockouts, tokens, rules, usedStates, publisher } = this.#deps;
+    const { checks, entities, tokens, rules, publisher } = this.#deps;
     const now = Date.now();
-    const mount = mounts.byUuid(login.entry.mount);
-    // Either may have been removed since the credentials were verified.
-    if (!mount || !entries.has(login.entry) || !this.#isCurrent(login)) return refuse("denied", "permission denied");
-    const { settings, alias, once } = login;
-    // Failures since the login began may have locked the name: guesses at the same time are not answered.
-    const lockout = mount.config.user_lockout_config ?? DEFAULT_LOCKOUT;
-    if (alias && lockouts.isLocked(mount.uuid, alias.name, lockout, now)) return refuse("denied", "permission denied");
-    if (once && !usedStates.isUnused(mount.uuid, once.id, once.expires, now)) {
-      return refuse("invalid", "Vault login failed. Expired or missing OAuth state.");
-    }
-    if (!isWithinNetworks(login.address, settings.token_bound_cidrs)) {
-      return refuse("denied", "permission denied: the address is outside the bound networks");
-    }
+    const admitted = checks.admit(login, now);
+    if (!admitted.ok) return admitted;
+    const mount = admitted.value;
+    const { settings, alias } = login;
     const policies = policyNames(settings.token_policies);
     if (!policies.ok) return policies;
-    if (alias) lockouts.clear(mount.uuid, alias.name);
+    checks.passed(login);
     const secret = `hvs.${randomText(24)}`;
     return publisher.commit(() => {
       const { namespace } = mount;
       const entity =
         alias && entities.signIn({ namespace, mount: mount.accessor, ...alias, groups: login.groups }, now);
       if (entity && !entity.ok) return entity;
-      if (once) usedStates.add(mount.uuid, once.id, once.expires, now);
+      checks.useUp(login, now);
       const { token, warnings } = newToken(mount, login, policies.value, entity?.value ?? "", now);
       const row = tokens.insert(secret, token);
       also();
@@ -74,22 +58,7 @@ export class Logins {
       return ok({ auth: rules.authBlock(row, secret, now), warnings });
     });
   }
-
-  /** Whether the entries that a login was verified with are still the same. @throws Sealed */
-  #isCurrent({ entry: { mount }, seen = [] }: Login): boolean {
-    return seen.every(({ kind, name, text }) => this.#deps.entries.get({ mount, kind, name }) === text);
-  }
-
-  /** Whether the role or user of a token still exists, and its entity is not disabled; true for other tokens. */
-  isUnchanged(row: TokenRow): boolean {
-    return row.auth_mount === null || this.#deps.entries.has(entryOf(row));
-  }
 }
-
-const entryOf = (row: TokenRow): AuthEntryName => {
-  const [kind = "", ...name] = (row.auth_entry ?? "").split(" ");
-  return { mount: row.auth_mount ?? "", kind, name: name.join(" ") };
-};
 
 function newToken(
   mount: AuthMount,

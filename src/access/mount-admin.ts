@@ -1,89 +1,38 @@
 import { neutralMountType } from "../compat/cloud-b-names.ts";
-import { isVersioned, type ListedMount, MOUNT_TYPES, type Mount, type MountType } from "../contracts/mount.ts";
+import { isVersioned, MOUNT_TYPES, type Mount } from "../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
-import { builtInMounts, builtInPath } from "./built-in-mounts.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import { builtInPath } from "./built-in-mounts.ts";
+import type { DeletedMounts } from "./deleted-mounts.ts";
+import type { MountViews } from "./mount-views.ts";
 import { configWith, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
-import { mayBelow } from "./path-rules.ts";
-import type { Grants } from "./policy-store.ts";
 import { SYSTEM_MAX_TTL } from "./token.ts";
 
 interface Dependencies {
-  commit<T>(change: () => T): T;
-  /** Enqueues the destruction of a mount's data. Call inside `commit`. */
-  destroyLater(mount: Mount): void;
-  /** Enqueues the end of version 1 writes in the store of an upgraded KV mount. Call inside `commit`. */
-  upgradeLater(mount: Mount): void;
-  /** The id of the deployment. */
-  deploymentId(): string;
+  readonly table: MountTable;
+  readonly views: MountViews;
+  readonly namespaces: NamespaceTree;
+  readonly deleted: DeletedMounts;
+  readonly outbox: Outbox;
 }
 
-/** The rights and the namespace of a caller that reads mounts; it sees no mounts outside its namespace. */
-export interface Viewer {
-  readonly grants: Grants;
-  readonly namespace: string;
-}
-
-/** Enables, tunes and disables mounts, and lists those visible to a caller. */
+/** Enables, tunes and disables mounts. */
 export class MountAdmin {
   readonly #table: MountTable;
+  readonly #views: MountViews;
   readonly #namespaces: NamespaceTree;
-  readonly #deps: Dependencies;
+  readonly #deleted: DeletedMounts;
+  readonly #outbox: Outbox;
+  readonly #commit: <T>(change: () => T) => T;
 
-  constructor(table: MountTable, namespaces: NamespaceTree, deps: Dependencies) {
+  constructor({ table, views, namespaces, deleted, outbox }: Dependencies, commit: <T>(change: () => T) => T) {
     this.#table = table;
+    this.#views = views;
     this.#namespaces = namespaces;
-    this.#deps = deps;
-  }
-
-  /** Mounts of a namespace, built-in ones included, by path. */
-  list(namespace: string): ListedMount[] {
-    const mounts: ListedMount[] = [...this.#table.list(namespace), ...this.#builtIn(namespace)];
-    return mounts.sort((a, b) => (a.path < b.path ? -1 : 1));
-  }
-
-  #builtIn(namespace: string): ListedMount[] {
-    const id = this.#namespaces.idOf(namespace);
-    return id === null ? [] : builtInMounts(namespace, `${this.#deps.deploymentId()} ${id}`);
-  }
-
-  /** Mounts of a namespace with any right of the viewer; without a viewer, those listed for everyone. */
-  visible(viewer: Viewer | null, namespace: string): ListedMount[] {
-    return this.list(namespace).filter((mount) => isListed(mount) || (viewer !== null && sees(viewer, mount)));
-  }
-
-  /** The mount of a path, also below a child namespace, if the viewer has any right on it. */
-  visibleAt(viewer: Viewer, namespace: string, path: string): ListedMount | null {
-    const at = this.#namespaces.split(namespace, path);
-    const builtIn = builtInPath(at.path);
-    const mount =
-      builtIn === null
-        ? this.#table.resolve(at.namespace, at.path)
-        : this.#builtIn(at.namespace).find((each) => each.path === builtIn);
-    return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
-  }
-
-  /** Removes a mount from the table; its data is destroyed later. @returns whether it existed */
-  every(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }> {
-    const every = this.#table.every();
-    const of = (type: MountType) => {
-      const mounts = every.filter((mount) => mount.type === type);
-      const some = mounts.map(({ namespace, path, uuid }) => ({ name: namespace + path, uuid }));
-      return { total: mounts.length, some: some.sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, limit) };
-    };
-    return { kv: of("kv"), "cloud-b": of("cloud-b") };
-  }
-
-  read(namespace: string, path: string): Result<Mount> {
-    const named = mountPath(path);
-    const mount = named.ok ? this.#table.get(namespace, named.value) : null;
-    return mount ? ok(mount) : refuse("invalid", `No secret engine mount at ${path.replace(/\/*$/, "/")}`);
-  }
-
-  /** Like `read`, built-in mounts included. */
-  readListed(namespace: string, path: string): Result<ListedMount> {
-    const builtIn = this.#builtIn(namespace).find((mount) => mount.path === `${path.replace(/\/+$/, "")}/`);
-    return builtIn ? ok(builtIn) : this.read(namespace, path);
+    this.#deleted = deleted;
+    this.#outbox = outbox;
+    this.#commit = commit;
   }
 
   enable(namespace: string, path: string, request: MountRequest): Result<Mount> {
@@ -101,7 +50,7 @@ export class MountAdmin {
     const free = this.#table.conflict(namespace, named.value, (prefix) => this.#namespaces.has(prefix));
     if (!free.ok) return free;
     const whole = { ...request, options: options.value };
-    return ok(this.#deps.commit(() => this.#table.insert(namespace, named.value, known, whole, Date.now())));
+    return ok(this.#commit(() => this.#table.insert(namespace, named.value, known, whole, Date.now())));
   }
 
   /**
@@ -111,7 +60,7 @@ export class MountAdmin {
   tune(namespace: string, path: string, request: TuneRequest): Result<Mount> {
     const builtIn = builtInPath(path);
     if (builtIn !== null) return refuse("invalid", `cannot tune ${JSON.stringify(builtIn)}`);
-    const mount = this.read(namespace, path);
+    const mount = this.#views.read(namespace, path);
     if (!mount.ok) return mount;
     const { description, options, ...config } = request;
     const refusedVersion = mount.value.type === "kv" ? refusedChange(mount.value, options?.["version"]) : null;
@@ -124,22 +73,22 @@ export class MountAdmin {
     };
     const refused = refusedTtls(changed.config);
     if (refused) return refused;
-    this.#deps.commit(() => {
+    this.#commit(() => {
       this.#table.update(changed);
-      if (isVersioned(changed) && !isVersioned(mount.value)) this.#deps.upgradeLater(changed);
+      if (isVersioned(changed) && !isVersioned(mount.value)) this.#outbox.enlistLatest("upgrade", changed.uuid, null);
     });
     return ok(changed);
   }
 
-  /** The refusal of invalid lease TTLs; null for valid ones. */
+  /** Removes a mount from the table; its data is destroyed later. @returns whether it existed */
   disable(namespace: string, path: string): Result<boolean> {
     const builtIn = builtInPath(path);
     if (builtIn !== null) return refuse("invalid", `cannot unmount ${JSON.stringify(builtIn)}`);
-    const mount = this.read(namespace, path);
+    const mount = this.#views.read(namespace, path);
     if (!mount.ok) return ok(false);
-    this.#deps.commit(() => {
+    this.#commit(() => {
       this.#table.delete(mount.value.uuid);
-      this.#deps.destroyLater(mount.value);
+      this.#deleted.add(mount.value, Date.now());
     });
     return ok(true);
   }
@@ -184,8 +133,3 @@ function refusedTtls(config: {
     ? refuse("invalid", `given default lease TTL greater than system max lease TTL of ${SYSTEM_MAX_TTL} seconds`)
     : null;
 }
-
-const isListed = (mount: ListedMount): boolean => mount.config.listing_visibility === "unauth";
-
-const sees = ({ grants, namespace }: Viewer, mount: ListedMount): boolean =>
-  mount.namespace.startsWith(namespace) && (grants.root || mayBelow(grants.paths, mount.namespace + mount.path));

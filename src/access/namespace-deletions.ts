@@ -8,18 +8,13 @@ interface Ending extends Record<string, SqlStorageValue> {
   name: string;
 }
 
-/** The deletion of one kind of namespace. */
-export interface DeletionSteps {
+/** The owner of one kind of namespaces. */
+export interface DeletableNamespaces {
+  readonly kind: NamespaceKind;
   /** Asks the owners of the namespace's content to refuse, or to admit no more content. Idempotent. */
   close(name: string): Promise<Result<null>>;
   /** Deletes the namespace's own rows inside the caller's transaction. */
   complete(name: string): void;
-}
-
-interface Dependencies {
-  readonly sql: SqlStorage;
-  readonly steps: Readonly<Record<NamespaceKind, DeletionSteps>>;
-  commit<T>(change: () => T): T;
 }
 
 /** Time for the request to finish its deletion before the alarm takes over. */
@@ -33,53 +28,59 @@ const GRACE_MS = 10_000;
  *                        └─────owner refuses──► exists
  */
 export class NamespaceDeletions {
-  readonly #deps: Dependencies;
+  readonly #sql: SqlStorage;
+  readonly #commit: <T>(change: () => T) => T;
   readonly #running = new Map<string, Promise<Result<null>>>();
 
-  constructor(deps: Dependencies) {
-    this.#deps = deps;
+  constructor(sql: SqlStorage, commit: <T>(change: () => T) => T) {
+    this.#sql = sql;
+    this.#commit = commit;
   }
 
   has(kind: NamespaceKind, name: string): boolean {
-    const { sql } = this.#deps;
-    return sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name).toArray().length > 0;
+    return (
+      this.#sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name).toArray().length > 0
+    );
   }
 
   /**
    * Deletes a namespace. Concurrent calls share one run. Rejects while an owner is unreachable; the alarm then retries.
    */
-  end(kind: NamespaceKind, name: string): Promise<Result<null>> {
-    const key = `${kind} ${name}`;
-    const running = this.#running.get(key) ?? this.#run(kind, name).finally(() => this.#running.delete(key));
+  end(owner: DeletableNamespaces, name: string): Promise<Result<null>> {
+    const key = `${owner.kind} ${name}`;
+    const running = this.#running.get(key) ?? this.#run(owner, name).finally(() => this.#running.delete(key));
     this.#running.set(key, running);
     return running;
   }
 
   nextDue(): number | null {
-    return this.#deps.sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM ending_namespaces").one().due;
+    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM ending_namespaces").one().due;
   }
 
   /** Resumes interrupted deletions. Never rejects. */
-  async resume(now: number): Promise<void> {
-    const due = this.#deps.sql
+  async resume(owners: readonly DeletableNamespaces[], now: number): Promise<void> {
+    const due = this.#sql
       .exec<Ending>("SELECT kind, name FROM ending_namespaces WHERE due <= ? ORDER BY due LIMIT 20", now)
       .toArray();
-    await Promise.allSettled(due.map(({ kind, name }) => this.end(kind, name)));
+    const ended = due.flatMap(({ kind, name }) =>
+      owners.filter((owner) => owner.kind === kind).map((owner) => this.end(owner, name)),
+    );
+    await Promise.allSettled(ended);
   }
 
-  async #run(kind: NamespaceKind, name: string): Promise<Result<null>> {
-    const { sql, commit, steps } = this.#deps;
-    commit(() =>
-      sql.exec(
+  async #run(owner: DeletableNamespaces, name: string): Promise<Result<null>> {
+    const { kind } = owner;
+    this.#commit(() =>
+      this.#sql.exec(
         `INSERT INTO ending_namespaces VALUES (?, ?, ?)
          ON CONFLICT (kind, name) DO UPDATE SET due = excluded.due`,
         ...[kind, name, Date.now() + GRACE_MS],
       ),
     );
-    const closed = await steps[kind].close(name);
-    commit(() => {
-      sql.exec("DELETE FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name);
-      if (closed.ok) steps[kind].complete(name);
+    const closed = await owner.close(name);
+    this.#commit(() => {
+      this.#sql.exec("DELETE FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name);
+      if (closed.ok) owner.complete(name);
     });
     return closed;
   }

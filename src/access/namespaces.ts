@@ -1,4 +1,4 @@
-import type { Namespace } from "../contracts/access-control.ts";
+import type { Namespace } from "../contracts/namespaces.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../platform/http/areas.ts";

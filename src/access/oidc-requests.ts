@@ -1,7 +1,8 @@
-import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto";
+import { createHmac, timingSafeEqual } from "node:crypto";
 import type { OidcRequest } from "../contracts/cluster-acl.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import type { TokenHashKey } from "./token-hash-key.ts";
 
 const LIFE_MS = 10 * 60_000;
 /** Bound of the memory. A state that is forgotten early is of no use without an unused code of the issuer. */
@@ -13,10 +14,10 @@ const STATE = /^([A-Za-z0-9]{24})\.([0-9a-z]{1,12})\.([\w-]{43})$/;
  * memory; the secret of PKCE follows from it. Used states are remembered until they expire.
  */
 export class OidcRequests {
-  readonly #key: () => KeyObject;
+  readonly #key: TokenHashKey;
   readonly #used = new Map<string, number>();
 
-  constructor(key: () => KeyObject) {
+  constructor(key: TokenHashKey) {
     this.#key = key;
   }
 
@@ -50,7 +51,7 @@ export class OidcRequests {
   }
 
   #derived(parts: readonly string[]): string {
-    return createHmac("sha256", this.#key())
+    return createHmac("sha256", this.#key.open())
       .update(`oidc ${JSON.stringify(parts)}`)
       .digest("base64url");
   }

@@ -7,8 +7,7 @@ import type { TokenStore } from "./token-store.ts";
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
-  /** Provided late, because the end of a token ends its one-time token. */
-  readonly tokens: () => TokenStore;
+  readonly tokens: TokenStore;
   commit<T>(change: () => T): T;
 }
 
@@ -32,7 +31,7 @@ export class OneTimeTokens {
   /** Creates the one-time token of a token, in place of an earlier one. @throws Sealed */
   create(token: string, now: number): Result<OneTimeToken> {
     const { sql, keys, tokens, commit } = this.#deps;
-    const row = tokens().find(token, now);
+    const row = tokens.find(token, now);
     if (!row) return refuse("denied", "permission denied");
     if (row.family === "batch" || row.uses !== 0) {
       return refuse("invalid", "one-time tokens need a service token without a limit of uses");
@@ -40,7 +39,7 @@ export class OneTimeTokens {
     const { accessor } = row;
     const secret = crypto.randomUUID();
     const expires = now + LIFE_MS;
-    const hash = tokens().hashOf(secret);
+    const hash = tokens.hashOf(secret);
     const sealed = keys.seal(token, context(accessor));
     commit(() => {
       sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now);
@@ -56,10 +55,10 @@ export class OneTimeTokens {
     const [row] = sql
       .exec<{ accessor: string; expires: number; token: ArrayBuffer }>(
         "SELECT accessor, expires, token FROM one_time_tokens WHERE hash = ?",
-        tokens().hashOf(secret),
+        tokens.hashOf(secret),
       )
       .toArray();
-    if (!row || row.expires <= now || !tokens().byAccessor(row.accessor, now)) {
+    if (!row || row.expires <= now || !tokens.byAccessor(row.accessor, now)) {
       return refuse("denied", "permission denied");
     }
     const { accessor } = row;

@@ -2,6 +2,7 @@ import type { CountedRequest, QuotaBody, QuotasConfig, RateLimitQuota } from "..
 import type { RateLimit } from "../lib/rate-limit.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { DeploymentState } from "../platform/durable/deployment-state.ts";
+import type { PathPlaces } from "./path-places.ts";
 
 /**
  * Rate-limit quotas (https://developer.hashicorp.com/vault/api-docs/system/rate-limit-quotas): stored settings, and
@@ -37,9 +38,8 @@ interface Counter {
 
 interface Dependencies {
   readonly state: DeploymentState;
+  readonly places: PathPlaces;
   commit<T>(change: () => T): T;
-  /** The place that a path from the root leads to; null when there is neither a namespace nor a mount. */
-  placeOf(path: string): "namespace" | "mount" | "inside" | null;
 }
 
 export class RateLimits {
@@ -163,7 +163,7 @@ export class RateLimits {
 
   #kindOf(path: string): Kind | null {
     if (path === "") return "global";
-    const place = this.#deps.placeOf(path.replace(/\*$/, ""));
+    const place = this.#deps.places.of(path.replace(/\*$/, ""));
     if (place !== null && path.endsWith("*")) return "prefix";
     return place === "inside" ? "exact" : place;
   }

@@ -1,6 +1,6 @@
-import type { Remount } from "../contracts/access-control.ts";
-import type { Mount } from "../contracts/mount.ts";
+import type { Mount, Remount } from "../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
 import { SERVICE_ROOTS } from "../platform/http/areas.ts";
 import { type AuthMountTable, authPath } from "./auth-mounts.ts";
 import { type MountTable, mountPath } from "./mounts.ts";
@@ -8,9 +8,8 @@ import type { NamespaceTree } from "./namespaces.ts";
 
 interface Dependencies {
   readonly sql: SqlStorage;
+  readonly outbox: Outbox;
   commit<T>(change: () => T): T;
-  /** Enqueues the new path for the object of the mount. Call inside `commit`. */
-  tellLater(mount: Mount): void;
 }
 
 /** A path inside a namespace. */
@@ -72,8 +71,8 @@ export class Remounts {
         mount.uuid,
         now,
       );
-      const moved = this.#table.move(mount, target.value);
-      this.#deps.tellLater(moved);
+      const { type, uuid, path } = this.#table.move(mount, target.value);
+      this.#deps.outbox.enlistLatest("moved", `${type} ${uuid}`, (seq: number) => ({ path, seq }));
     });
     return ok(id);
   }

@@ -1,6 +1,7 @@
-import type { Namespace, ResultantAcl } from "../contracts/access-control.ts";
+import type { Namespace } from "../contracts/namespaces.ts";
 import type { PathRule } from "../contracts/policies.ts";
-import type { Viewer } from "./mount-admin.ts";
+import type { ResultantAcl } from "../contracts/tokens.ts";
+import type { Viewer } from "./mount-views.ts";
 import { granted, mayBelow } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 

@@ -1,15 +1,10 @@
-import type { Capability } from "../contracts/policies.ts";
-import { type Authed, MAX_BATCH_TOKEN, type RightsCheck, type TokenKind, type TokenName } from "../contracts/tokens.ts";
+import type { Authed, TokenName } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
-import { tokenMountAccessor } from "./auth-mounts.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
-import type { Entities } from "./entities.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
-import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
-import { allows, type PathEvaluator } from "./path-evaluator.ts";
-import type { Grants } from "./policy-store.ts";
-import type { TokenRequest, TokenRow } from "./token.ts";
+import type { TokenRow } from "./token.ts";
+import { knownToken, type TokenRights } from "./token-rights.ts";
 import type { TokenRoles } from "./token-roles.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
@@ -18,40 +13,31 @@ import { isWrapping } from "./wrappings.ts";
 /** A token outlives the start of its last request by this time, because the request may still query it. */
 const LAST_REQUEST_MS = 10_000;
 
-const TOO_LONG = `batch token: policies, metadata and names must fit into ${MAX_BATCH_TOKEN} characters of its text; use a service token`;
-
-/** Facts about the holder of a token. */
-interface Holders {
-  grantsOf(row: TokenRow): Grants;
-  /** Whether the role or user that a token was issued for still exists; true for tokens without one. */
-  isUnchanged(row: TokenRow): boolean;
-  readonly entities: Entities;
-  readonly roles: TokenRoles;
-}
-
-/** Creates, looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
+/** Looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
 export class SecretsTokens {
   readonly #store: TokenStore;
   readonly #rules: TokenRules;
-  readonly #namespaces: NamespaceTree;
+  readonly #rights: TokenRights;
+  readonly #roles: TokenRoles;
   readonly #publisher: AccessPublisher;
-  readonly #evaluator: PathEvaluator;
-  readonly #holders: Holders;
 
   constructor(
     store: TokenStore,
     rules: TokenRules,
-    namespaces: NamespaceTree,
+    rights: TokenRights,
+    roles: TokenRoles,
     publisher: AccessPublisher,
-    evaluator: PathEvaluator,
-    holders: Holders,
   ) {
     this.#store = store;
     this.#rules = rules;
-    this.#namespaces = namespaces;
+    this.#rights = rights;
+    this.#roles = roles;
     this.#publisher = publisher;
-    this.#evaluator = evaluator;
-    this.#holders = holders;
+  }
+
+  /** The number of tokens of all namespaces. */
+  count(): number {
+    return this.#store.count();
   }
 
   /** Counts one use of a token with limited uses. */
@@ -60,58 +46,23 @@ export class SecretsTokens {
   }
 
   /** @throws Sealed */
-  create(caller: string, namespace: string, path: string, request: TokenRequest, kind: TokenKind): Result<Authed> {
-    const now = Date.now();
-    const parent = this.#store.byAccessor(caller, now, true);
-    if (!parent) return refuse("denied", "permission denied");
-    if (parent.family === "batch") return refuse("invalid", "batch tokens cannot create more tokens");
-    if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
-    const role = kind.role === null ? null : this.#holders.roles.get(namespace, kind.role);
-    if (kind.role !== null && !role) return refuse("invalid", `unknown role ${kind.role}`);
-    const draft = this.#rules.draft(parent, namespace, path, request, { orphan: kind.orphan, role }, now);
-    if (!draft.ok) return draft;
-    const { secret, token, warnings } = draft.value;
-    return this.#publisher.commit(() => {
-      const entity = request.entity_alias
-        ? this.#entityOf(namespace, request.entity_alias, now)
-        : ok(token.entity_id as string);
-      if (!entity.ok) return entity;
-      const drafted = { ...token, entity_id: entity.value };
-      if (token.family === "batch") {
-        const sealed = this.#store.seal(drafted, token.parent === null ? null : parent.accessor, now);
-        if (!sealed) return refuse("invalid", TOO_LONG);
-        return ok({ auth: this.#rules.authBlock(sealed.row, sealed.secret, now), warnings });
-      }
-      const row = this.#store.insert(secret, drafted);
-      this.#publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
-      return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
-    });
-  }
-
-  /** The entity of an alias at the token method of a namespace, created with it. Runs inside a transaction. */
-  #entityOf(namespace: string, alias: string, now: number): Result<string> {
-    const mount = tokenMountAccessor(this.#namespaces.idOf(namespace) ?? "");
-    return this.#holders.entities.signIn({ namespace, mount, name: alias, metadata: {}, groups: [] }, now);
-  }
-
-  /** @throws Sealed */
   lookup(name: TokenName): Result<Record<string, unknown>> {
-    const row = known(this.#named(name));
+    const row = knownToken(this.#rights.named(name));
     return row.ok ? ok(this.#rules.view(row.value, textIn(name), Date.now())) : row;
   }
 
   /** @throws Sealed */
   renew(name: TokenName, increment: number): Result<Authed> {
     const now = Date.now();
-    const row = this.#named(name);
+    const row = this.#rights.named(name);
     if (!row.ok) return row;
     if (row.value === null) return refuse("invalid", "token not found");
     if (row.value.family === "batch") return refuse("invalid", "batch tokens cannot be renewed");
-    if (!this.#holders.isUnchanged(row.value)) {
+    if (!this.#rights.isUnchanged(row.value)) {
       return refuse("invalid", "the role or user of this token is gone, not renewing");
     }
     const { role } = row.value;
-    const current = role === null ? null : this.#holders.roles.get(row.value.namespace, role);
+    const current = role === null ? null : this.#roles.get(row.value.namespace, role);
     if (role !== null && !current) {
       return refuse("invalid", `original token role ${JSON.stringify(role)} could not be found, not renewing`);
     }
@@ -127,7 +78,7 @@ export class SecretsTokens {
 
   /** Revokes a token, with or without its descendants. An unknown token counts as revoked. @throws Sealed */
   revoke(name: TokenName, keepChildren: boolean): Result<null> {
-    const named = this.#named(name);
+    const named = this.#rights.named(name);
     if (!named.ok || named.value === null) return named.ok ? ok(null) : named;
     const row = named.value;
     if (row.family === "batch") return refuse("invalid", "batch tokens cannot be revoked");
@@ -155,39 +106,6 @@ export class SecretsTokens {
     return { keys: rows.map(({ accessor }) => accessor), next };
   }
 
-  /** The capabilities of a token on each path of a namespace. @throws Sealed */
-  capabilities(
-    name: TokenName,
-    namespace: string,
-    paths: readonly string[],
-  ): Result<Record<string, (Capability | "root")[]>> {
-    const row = known(this.#named(name));
-    if (!row.ok) return row;
-    const grants = this.#holders.grantsOf(row.value);
-    const of = (path: string): readonly (Capability | "root")[] =>
-      (namespace + path).startsWith(row.value.namespace)
-        ? this.#evaluator.capabilities(grants, namespace, path)
-        : ["deny"];
-    return ok(Object.fromEntries(paths.map((path) => [path, [...of(path)]])));
-  }
-
-  /** Whether a caller has further rights than its request was authorized for. Counts no use of the token. */
-  mayAlso(check: RightsCheck): Result<null> {
-    const caller = this.#store.byAccessor(check.accessor, Date.now(), true);
-    return caller ? this.#allowed(caller, check).result : refuse("denied", "permission denied");
-  }
-
-  #allowed(caller: TokenRow, requested: RightsCheck): { readonly result: Result<null>; readonly ruled: boolean } {
-    if (!requested.namespace.startsWith(caller.namespace)) {
-      return { result: refuse("denied", "permission denied"), ruled: true };
-    }
-    const decision = this.#evaluator.evaluate(this.#holders.grantsOf(caller), requested, false);
-    return {
-      result: allows(decision, requested.needs, requested.given, requested.wrapTtl ?? 0),
-      ruled: decision.ruled,
-    };
-  }
-
   /** Deletes a token with its descendants. Runs inside a transaction. */
   #end(row: TokenRow): void {
     const gone = this.#store.family(row.hash);
@@ -195,45 +113,6 @@ export class SecretsTokens {
     // Wrapping tokens send no events: they are part of an answer.
     this.#publisher.emit(gone.filter((each) => !isWrapping(each)).map(tokenDeleted));
   }
-
-  /** The token named by a request; null if no token has that text. */
-  #named(name: TokenName): Result<TokenRow | null> {
-    const now = Date.now();
-    if ("own" in name) return ok(this.#store.find(name.own, now, true));
-    if ("by" in name) return this.#followed(name.token, name.by, now);
-    const { within = "" } = name;
-    if ("token" in name) {
-      const row = this.#store.find(name.token, now);
-      return ok(row?.namespace.startsWith(within) ? row : null);
-    }
-    const row = this.#store.byAccessor(name.accessor, now, name.within === undefined);
-    // Batch tokens have no accessor that requests could name.
-    if (row?.family === "batch" && name.within !== undefined) return refuse("invalid", "invalid accessor");
-    return row?.namespace.startsWith(within) ? ok(row) : refuse("invalid", "invalid accessor");
-  }
-
-  /**
-   * The token of a text, for a caller with the right in that token's namespace. A right in the namespace of the request
-   * extends to tokens below it, unless a rule about their namespace differs. Without a right, a token appears to be
-   * unknown.
-   */
-  #followed(text: string, by: RightsCheck, now: number): Result<TokenRow | null> {
-    const caller = this.#store.byAccessor(by.accessor, now, true);
-    if (!caller) return refuse("denied", "permission denied");
-    const here = this.#allowed(caller, by);
-    const row = this.#store.find(text, now, true);
-    // A token after its last use is visible only to the request that was this use.
-    if (!row || (row.uses < 0 && row.hash !== caller.hash)) return here.result.ok ? ok(null) : here.result;
-    const there = this.#allowed(caller, { ...by, namespace: row.namespace });
-    if (there.result.ok) return ok(row);
-    if (!here.result.ok) return here.result;
-    if (!row.namespace.startsWith(by.namespace)) return ok(null);
-    return there.ruled ? there.result : ok(row);
-  }
 }
-
-/** The token, or 403 for an unknown one. */
-const known = (named: Result<TokenRow | null>): Result<TokenRow> =>
-  named.ok ? (named.value === null ? refuse("denied", "bad token") : ok(named.value)) : named;
 
 const textIn = (name: TokenName): string => ("own" in name ? name.own : "token" in name ? name.token : "");

@@ -4,9 +4,11 @@ import type { DeploymentState } from "../platform/durable/deployment-state.ts";
 /** Settings of the whole service that operators change at run time: one stored value each. */
 export class ServiceSettings {
   readonly #state: DeploymentState;
+  readonly #commit: <T>(change: () => T) => T;
 
-  constructor(state: DeploymentState) {
+  constructor(state: DeploymentState, commit: <T>(change: () => T) => T) {
     this.#state = state;
+    this.#commit = commit;
   }
 
   cors(): CorsSettings | null {
@@ -14,6 +16,6 @@ export class ServiceSettings {
   }
 
   setCors(settings: CorsSettings | null): void {
-    this.#state.set("cors", JSON.stringify(settings));
+    this.#commit(() => this.#state.set("cors", JSON.stringify(settings)));
   }
 }

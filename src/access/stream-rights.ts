@@ -2,8 +2,7 @@ import type { ClusterRights } from "../contracts/cluster-rights.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import { isJudgedByEvent, mayReadTopic } from "../contracts/topic-rights.ts";
 import type { ClusterNamespaces } from "./cluster-namespaces.ts";
-import type { Grants } from "./policy-store.ts";
-import type { TokenRow } from "./token.ts";
+import type { TokenHolders } from "./token-holders.ts";
 import type { TokenStore } from "./token-store.ts";
 
 const ALL = "*";
@@ -32,23 +31,23 @@ export function streamScope(
   };
 }
 
-interface Dependencies {
-  readonly tokenStore: TokenStore;
-  readonly clusterNamespaces: ClusterNamespaces;
-  grantsOf(row: TokenRow): Grants;
-}
-
 /** Authorizes event streams; one answer per question, in order. */
-export function streamAnswers(questions: readonly StreamQuestion[], deps: Dependencies, now: number): StreamAnswer[] {
+export function streamAnswers(
+  questions: readonly StreamQuestion[],
+  tokens: TokenStore,
+  holders: TokenHolders,
+  clusterNamespaces: ClusterNamespaces,
+  now: number,
+): StreamAnswer[] {
   let names: readonly string[] | undefined;
   const existing = () => {
-    names ??= deps.clusterNamespaces.names();
+    names ??= clusterNamespaces.names();
     return names;
   };
   return questions.map((question) => {
-    const row = deps.tokenStore.byAccessor(question.accessor, now, true);
-    const rights = row && deps.grantsOf(row).cluster;
-    const since = deps.clusterNamespaces.since(question.namespace);
+    const row = tokens.byAccessor(question.accessor, now, true);
+    const rights = row && holders.grantsOf(row).cluster;
+    const since = clusterNamespaces.since(question.namespace);
     const scope = rights && streamScope(rights, question, existing, since);
     return scope ? { allowed: true, scope, expires: row.expires } : { allowed: false };
   });

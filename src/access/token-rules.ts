@@ -120,6 +120,11 @@ export class TokenRules {
     });
   }
 
+  /** The entity of an alias at the token method, created with it. Runs inside a transaction. */
+  entityOfAlias(namespace: string, mount: string, alias: string, now: number): Result<string> {
+    return this.#entities.signIn({ namespace, mount, name: alias, metadata: {}, groups: [] }, now);
+  }
+
   /** Checks a token of the cluster API. @param roles ids of its roles @returns the token to store */
   draftCluster(request: ClusterTokenBody, roles: readonly string[], path: string, now: number): Result<NewToken> {
     const policies = this.clusterPolicies(request, roles);

@@ -1,4 +1,5 @@
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import { settings } from "../platform/settings.ts";
 import type { TokenRow } from "./token.ts";
 
 /**
@@ -9,28 +10,32 @@ import type { TokenRow } from "./token.ts";
 export class TokenSecrets {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
-  readonly #enabled: () => boolean;
+  readonly #env: Env;
 
-  constructor(sql: SqlStorage, keys: DataKeys, enabled: () => boolean) {
+  constructor(sql: SqlStorage, keys: DataKeys, env: Env) {
     this.#sql = sql;
     this.#keys = keys;
-    this.#enabled = enabled;
+    this.#env = env;
+  }
+
+  get #isEnabled(): boolean {
+    return settings(this.#env).ACL_TOKEN_SECRETS === "on";
   }
 
   /** The sealed secret for the token's row; null if the deployment stores none. @throws Sealed */
   seal(accessor: string, secret: string): ArrayBuffer | null {
-    if (!this.#enabled()) return null;
+    if (!this.#isEnabled) return null;
     return new Uint8Array(this.#keys.seal(secret, context(accessor))).buffer;
   }
 
   /** The token's secret; empty if none is stored. @throws Sealed */
   reveal({ accessor, secret }: Pick<TokenRow, "accessor" | "secret">): string {
-    return secret === null || !this.#enabled() ? "" : this.#keys.openText(secret, context(accessor));
+    return secret === null || !this.#isEnabled ? "" : this.#keys.openText(secret, context(accessor));
   }
 
   /** Deletes all stored secrets after the setting is turned off. Runs inside a transaction. */
   purge(): void {
-    if (!this.#enabled()) this.#sql.exec("UPDATE tokens SET secret = NULL WHERE secret IS NOT NULL");
+    if (!this.#isEnabled) this.#sql.exec("UPDATE tokens SET secret = NULL WHERE secret IS NOT NULL");
   }
 }
 

@@ -1,9 +1,10 @@
-import { createHmac, type KeyObject } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { BATCH_ACCESSOR, BATCH_PREFIX } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { BatchTokens } from "./batch-tokens.ts";
 import type { NewToken, TokenRow } from "./token.ts";
+import type { TokenHashKey } from "./token-hash-key.ts";
 
 /** A new accessor, in the format of the token's API. */
 export const newAccessor = (family: TokenRow["family"]): string =>
@@ -23,6 +24,12 @@ interface Page {
   readonly next: string | null;
 }
 
+/** Rows that end with a token. */
+export interface TokenDependent {
+  /** Called for each deleted token, inside the deleting transaction. */
+  ended(accessor: string): void;
+}
+
 /**
  * The table of tokens, read by hash or accessor; each read costs one indexed row. Writes run inside the object's
  * transaction.
@@ -32,21 +39,24 @@ interface Page {
  */
 export class TokenStore {
   readonly #sql: SqlStorage;
-  readonly #hashKey: () => KeyObject;
+  readonly #hashKey: TokenHashKey;
   readonly #batch: BatchTokens;
-  readonly #ended: (accessor: string) => void;
+  readonly #dependents: TokenDependent[] = [];
 
-  /** @param ended called for each deleted token, inside the deleting transaction */
-  constructor(sql: SqlStorage, hashKey: () => KeyObject, batch: BatchTokens, ended: (accessor: string) => void) {
+  constructor(sql: SqlStorage, hashKey: TokenHashKey, batch: BatchTokens) {
     this.#sql = sql;
     this.#hashKey = hashKey;
     this.#batch = batch;
-    this.#ended = ended;
+  }
+
+  /** Adds rows that end with their token. They need the table of tokens, so it cannot be built with them. */
+  addDependents(...dependents: readonly TokenDependent[]): void {
+    this.#dependents.push(...dependents);
   }
 
   /** The keyed hash of a token, which is useless without the deployment's key. */
   hashOf(token: string): string {
-    return createHmac("sha256", this.#hashKey()).update(token).digest("base64url");
+    return createHmac("sha256", this.#hashKey.open()).update(token).digest("base64url");
   }
 
   /** The number of tokens, of all namespaces; expired ones count until they are swept. */
@@ -173,7 +183,7 @@ export class TokenStore {
   delete(rows: readonly TokenRow[]): void {
     for (const { hash, accessor } of rows) {
       this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
-      this.#ended(accessor);
+      for (const dependent of this.#dependents) dependent.ended(accessor);
     }
   }
 

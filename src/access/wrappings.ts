@@ -21,7 +21,7 @@ export const isWrapping = ({ policies }: Pick<TokenRow, "policies">): boolean =>
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
-  readonly tokens: () => TokenStore;
+  readonly tokens: TokenStore;
   commit<T>(change: () => T): T;
 }
 
@@ -80,7 +80,7 @@ export class Wrappings {
 
   /** Like `unwrap`, by accessor; null unless it is the accessor of a wrapping token. @throws Sealed */
   unwrapByAccessor(accessor: string, now: number): Unwrapped | null {
-    const row = this.#deps.tokens().byAccessor(accessor, now);
+    const row = this.#deps.tokens.byAccessor(accessor, now);
     return row && isWrapping(row) && this.#accessorsOf(accessor) !== null
       ? this.#deps.commit(() => this.#take(row))
       : null;
@@ -111,7 +111,7 @@ export class Wrappings {
   }
 
   #find(token: string, now: number): TokenRow | null {
-    const row = this.#deps.tokens().find(token, now);
+    const row = this.#deps.tokens.find(token, now);
     return row && isWrapping(row) && this.#accessorsOf(row.accessor) !== null ? row : null;
   }
 
@@ -128,7 +128,7 @@ export class Wrappings {
 
   #insert({ namespace, path, ttl, body, accessor: wrapped, asker }: WrapRequest, now: number): WrapInfo {
     const token = `hvs.${randomText(24)}`;
-    const row = this.#deps.tokens().insert(token, {
+    const row = this.#deps.tokens.insert(token, {
       ...{ namespace, path, ttl, policies: POLICIES, parent: null, orphan: 1, family: "secrets", global: 0 },
       ...{ name: "", meta: null, created: now, expires: now + ttl * 1000, renewed: null, explicit_max_ttl: ttl },
       ...{ period: 0, uses: 1, renewable: 0, max_ttl: 0, entity_id: "" },
@@ -149,7 +149,7 @@ export class Wrappings {
       .exec<{ body: ArrayBuffer }>("SELECT body FROM wrapped_answers WHERE token = ?", row.accessor)
       .one();
     const text = this.#deps.keys.openText(body, context(row));
-    this.#deps.tokens().delete([row]);
+    this.#deps.tokens.delete([row]);
     return { accessor: row.accessor, body: text };
   }
 

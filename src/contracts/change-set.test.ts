@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
 import { type Told, tell, together } from "./change-set.ts";
 import type { NewEvent } from "./event.ts";
-import { Journal } from "./event-publisher.ts";
+import { EventPublisher } from "./event-publisher.ts";
 
 const event = (Topic: string, Key: string, bytes = 0): NewEvent => ({
   ...{ Topic, Type: "NodeEvent", Key, Namespace: "", FilterKeys: null },
@@ -19,14 +19,17 @@ const node: Told = { events: [event("Node", "n")], stamps: [{ table: "Node", row
 /** The promises that a change becomes. */
 function promised(told: Told) {
   const lines: Told[] = [];
-  const journal = new Journal<IndexBackfill>({
+  const publisher = new EventPublisher<IndexBackfill>({
+    source: { append: async () => [] },
+    outbox: {
+      enlist: (_topic: string, _lane: string, entry: unknown) =>
+        lines.push((typeof entry === "function" ? entry(7) : entry) as Told),
+      drain: async () => undefined,
+    },
+    rows: { setIndex: () => undefined },
     commit: (change) => change(),
-    enlist: (entry) => lines.push(typeof entry === "function" ? entry(7) : entry),
-    drain: async () => undefined,
-    append: async () => [],
-    stamp: () => undefined,
   });
-  const first = tell(journal, () => told);
+  const first = tell(publisher, () => told);
   return { first, lines };
 }
 

@@ -1,6 +1,6 @@
 import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
 import type { NewEvent } from "./event.ts";
-import type { Journal, Origin } from "./event-publisher.ts";
+import type { EventPublisher, Origin } from "./event-publisher.ts";
 import type { Node, NodeEventType } from "./node.ts";
 
 /** The events of one change, and the rows that receive the index of its line. */
@@ -27,14 +27,14 @@ const LINE_BYTES = 1_000_000;
  * Enqueues the events of a change inside the caller's transaction, split into lines of bounded size.
  * @returns the number of the first line
  */
-export function tell(journal: Journal<IndexBackfill>, change: (line: number) => Told): number {
+export function tell(publisher: EventPublisher<IndexBackfill>, change: (line: number) => Told): number {
   const rest: Told[] = [];
-  const first = journal.emitNoted((line) => {
+  const first = publisher.emitNoted((line) => {
     const [head = NOTHING, ...others] = inLines(change(line));
     rest.push(...others);
     return head;
   });
-  for (const { events, stamps } of rest) journal.emitLine(events, stamps);
+  for (const { events, stamps } of rest) publisher.emitLine(events, stamps);
   return first;
 }
 

@@ -1,6 +1,6 @@
 import type { Result } from "../lib/result.ts";
 import type { AuthMethod, AuthMethodSettings, AuthMethodStub } from "./cluster-auth-method.ts";
-import type { AclToken } from "./tokens.ts";
+import type { AclToken, AclTokenPage, ClusterTokenBody } from "./tokens.ts";
 
 /** A role of the cluster API: tokens that name it hold its policies. */
 export interface AclRole {
@@ -74,8 +74,8 @@ export interface OneTimeToken {
   readonly ExpiresAt: string;
 }
 
-/** The methods of `AccessControl` about roles and logins of the cluster API. */
-export interface ClusterAclApi {
+/** The methods of `AccessControl` about roles of the cluster API. */
+export interface ClusterRolesApi {
   /** Roles sorted by id. @param prefix of the id; empty for all */
   listClusterRoles(prefix: string): AclRole[];
   readClusterRole(key: { readonly id: string } | { readonly name: string }): AclRole | null;
@@ -83,6 +83,10 @@ export interface ClusterAclApi {
   putClusterRole(id: string | null, body: AclRoleBody): Promise<Result<AclRole>>;
   /** Deletes a role: tokens that name it lose its policies. @returns the index of the event */
   deleteClusterRole(id: string): Promise<Result<{ index: number | null }>>;
+}
+
+/** The methods of `AccessControl` about auth methods, binding rules and logins of the cluster API. */
+export interface ClusterLoginsApi {
   /** Auth methods sorted by name. */
   listAuthMethods(): AuthMethodStub[];
   readAuthMethod(name: string): Result<AuthMethod | null>;
@@ -106,6 +110,17 @@ export interface ClusterAclApi {
   beginOidc(request: OidcRequest): Result<{ state: string; verifier: string }>;
   /** The secret of PKCE of a login. Its state is used up. */
   completeOidc(request: OidcRequest, state: string): Result<string>;
+}
+
+/** The methods of `AccessControl` about tokens of the cluster API. */
+export interface ClusterTokensApi {
+  bootstrap(secret: string | null): Result<AclToken>;
+  createClusterToken(request: ClusterTokenBody): Promise<Result<AclToken>>;
+  /** @param reveal includes the stored secret in the response */
+  updateClusterToken(accessor: string, request: ClusterTokenBody, reveal?: boolean): Promise<Result<AclToken>>;
+  readClusterToken(accessor: string, reveal?: boolean): Result<AclToken>;
+  listClusterTokens(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage;
+  deleteClusterToken(accessor: string): Promise<Result<null>>;
   /** Creates the one-time token of a token, in place of an earlier one. @param token its text */
   createOneTimeToken(token: string): Result<OneTimeToken>;
   /** The token, with its text, that a one-time secret stands for. The secret is used up. */

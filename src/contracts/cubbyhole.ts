@@ -1,3 +1,4 @@
+import type { Result } from "../lib/result.ts";
 /** The private storage of one token in one namespace. */
 export interface CubbyholeOwner {
   readonly accessor: string;
@@ -8,4 +9,15 @@ export interface CubbyholeOwner {
 export interface CubbyholeRights {
   readonly create: boolean;
   readonly update: boolean;
+}
+
+/** The methods of `AccessControl` about private storage of tokens. */
+export interface CubbyholeApi {
+  /** Returns the JSON text at a path of a token's private storage. */
+  readCubbyhole(owner: CubbyholeOwner, path: string): Result<string>;
+  /** Stores the JSON text of an object in a token's private storage. Refused above its bounds. */
+  writeCubbyhole(owner: CubbyholeOwner, path: string, text: string, rights: CubbyholeRights): Result<null>;
+  deleteCubbyhole(owner: CubbyholeOwner, path: string): void;
+  /** Returns the names in a folder, sorted; `folder` is empty or ends with a slash. */
+  listCubbyhole(owner: CubbyholeOwner, folder: string): string[];
 }

@@ -1,5 +1,6 @@
-import type { OutboxRow } from "../platform/durable/outbox.ts";
+import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import type { Append, NewEvent } from "./event.ts";
+import { eventLog } from "./stubs.ts";
 
 /**
  * A placeholder in an event's text for the index of an earlier pending line, such as the line that created the object: position
@@ -13,18 +14,41 @@ interface Entry<Stamp> {
   readonly origins?: readonly Origin[];
 }
 
-/** The owner of a publisher: its transaction, its outbox, and the event log. */
-export interface JournalHost<Stamp> {
-  commit<T>(change: () => T): T;
-  /** @returns the increasing number of the entry */
-  enlist(entry: Entry<Stamp> | ((line: number) => Entry<Stamp>)): number;
-  drain(): Promise<void>;
-  append(entries: Append[]): Promise<number[]>;
+/** The rows of an object that receive the indexes of their lines. */
+export interface BackfilledRows<Stamp> {
   /** Writes the index to a row, in the transaction that deletes the entry. */
-  stamp(stamp: Stamp, index: number): void;
+  setIndex(stamp: Stamp, index: number): void;
   /** Called after the indexes are written, in the same transaction. */
-  stamped?(): void;
+  indexesSet?(): void;
 }
+
+/** Appends to the event log under the name of one source. */
+export class EventSource {
+  readonly #env: Env;
+  readonly #source: string;
+
+  constructor(env: Env, source: string) {
+    this.#env = env;
+    this.#source = source;
+  }
+
+  /** Idempotent by the numbers of the entries. @returns the index of each */
+  append(entries: Append[]): Promise<number[]> {
+    return eventLog(this.#env).append(this.#source, entries);
+  }
+}
+
+interface Dependencies<Stamp> {
+  readonly source: Pick<EventSource, "append">;
+  /** Rows of the topic `event`: see `deliver`. */
+  readonly outbox: Pick<Outbox, "drain" | "enlist">;
+  readonly rows: BackfilledRows<Stamp>;
+  commit<T>(change: () => T): T;
+}
+
+/** Topic and lane of pending lines in the outbox: one lane, so that lines keep their order. */
+const TOPIC = "event";
+const LANE = "log";
 
 const EVENTS_PER_LINE = 100;
 
@@ -32,40 +56,44 @@ const EVENTS_PER_LINE = 100;
  * Publishes changes of an object to the event log: `emit` inside `commit` stores change and events in one transaction,
  * `published` then attempts the delivery before the caller is answered.
  */
-export class Journal<Stamp> {
-  readonly #host: JournalHost<Stamp>;
+export class EventPublisher<Stamp> {
+  readonly #deps: Dependencies<Stamp>;
   /** Entries with waiting callers of `indexOf`. */
   readonly #awaited = new Map<number, number | null>();
 
-  constructor(host: JournalHost<Stamp>) {
-    this.#host = host;
+  constructor(deps: Dependencies<Stamp>) {
+    this.#deps = deps;
   }
 
   /** Runs a change as one transaction. */
   commit<T>(change: () => T): T {
-    return this.#host.commit(change);
+    return this.#deps.commit(change);
   }
 
   /** Enqueues events, grouped into lines by account, and the rows that receive their indexes. Call inside `commit`. */
   emit(events: readonly NewEvent[], stamps: readonly Stamp[] = []): void {
     const lines = [...Map.groupBy(events, ({ Account }) => Account).values()].flatMap(slices);
     if (lines.length === 0 && stamps.length > 0) lines.push([]);
-    for (const [at, line] of lines.entries()) this.#host.enlist({ events: line, stamps: at === 0 ? stamps : [] });
+    for (const [at, line] of lines.entries()) this.#enlist({ events: line, stamps: at === 0 ? stamps : [] });
   }
 
   /** Like `emit`, as a single line. @returns the number that `indexOf` takes */
   emitLine(events: readonly NewEvent[], stamps: readonly Stamp[]): number {
-    return this.#host.enlist({ events, stamps });
+    return this.#enlist({ events, stamps });
   }
 
   /** Like `emitLine`, for changes that record the number of their line. */
   emitNoted(tell: (line: number) => Entry<Stamp>): number {
-    return this.#host.enlist(tell);
+    return this.#enlist(tell);
+  }
+
+  #enlist(entry: Entry<Stamp> | ((line: number) => Entry<Stamp>)): number {
+    return this.#deps.outbox.enlist(TOPIC, LANE, entry);
   }
 
   /** Resolves after one delivery attempt; failures are retried later. Never rejects. */
   async published(): Promise<void> {
-    await this.#host.drain();
+    await this.#deps.outbox.drain(TOPIC, LANE);
   }
 
   /** Publishes and returns the index of a line; null when the delivery failed for now. */
@@ -86,9 +114,9 @@ export class Journal<Stamp> {
     });
     return () => {
       entries.forEach(({ stamps }, position) => {
-        for (const stamp of stamps) this.#host.stamp(stamp, indexes[position] ?? 0);
+        for (const stamp of stamps) this.#deps.rows.setIndex(stamp, indexes[position] ?? 0);
       });
-      this.#host.stamped?.();
+      this.#deps.rows.indexesSet?.();
     };
   }
 
@@ -96,7 +124,7 @@ export class Journal<Stamp> {
   async #append(rows: readonly OutboxRow[], entries: readonly Entry<Stamp>[]): Promise<number[]> {
     const indexes = new Map<number, number>();
     const append = async (batch: readonly Append[]) => {
-      const given = await this.#host.append([...batch]);
+      const given = await this.#deps.source.append([...batch]);
       batch.forEach(({ seq }, position) => {
         indexes.set(seq, given[position] ?? 0);
       });

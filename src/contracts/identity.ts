@@ -122,4 +122,6 @@ export interface IdentityApi {
   listIdentityAliases(namespace: string, kind: IdentityKind): AliasRecord[];
   /** Deletes an alias. Idempotent. */
   deleteIdentityAlias(namespace: string, kind: IdentityKind, id: string): Result<null>;
+  /** Counts the entities of all namespaces. */
+  countEntities(): number;
 }

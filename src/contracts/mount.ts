@@ -1,3 +1,4 @@
+import type { Result } from "../lib/result.ts";
 /** Types of secrets engines that can be mounted. */
 export const MOUNT_TYPES = ["kv", "cloud-b"] as const;
 export type MountType = (typeof MOUNT_TYPES)[number];
@@ -50,3 +51,71 @@ export type BuiltInType = "cubbyhole" | "identity" | "system";
 
 /** A row of a listing of mounts. */
 export type ListedMount = Omit<Mount, "type"> & { readonly type: MountType | BuiltInType };
+
+/** Settings of a mount, as a request names them. */
+type MountSettings = { readonly [Name in keyof MountConfig]?: MountConfig[Name] | undefined };
+
+/** The body of `POST sys/mounts/:path`, read and checked. Durations in seconds. */
+export interface MountBody {
+  readonly type: string;
+  readonly description: string;
+  readonly config?: MountSettings | null | undefined;
+  readonly options?: Readonly<Record<string, string>> | null | undefined;
+  readonly local: boolean;
+  readonly seal_wrap: boolean;
+}
+
+/** The body of `POST sys/mounts/:path/tune`, read and checked: only the settings that change. */
+export interface TuneBody extends MountSettings {
+  readonly description?: string | undefined;
+  readonly options?: Readonly<Record<string, string>> | null | undefined;
+}
+
+/** A path inside a namespace. */
+export interface Located {
+  readonly namespace: string;
+  readonly path: string;
+}
+
+/** The move of a mount. Paths from the root, with the namespace. */
+export interface Remount {
+  readonly source_mount: string;
+  readonly target_mount: string;
+  readonly status: "success";
+}
+
+/** The methods of `AccessControl` about mounts. */
+export interface MountsApi {
+  /** Lists the mounts of a namespace, built-in ones included, by path. */
+  listMounts(namespace: string): ListedMount[];
+  /** Lists the mounts visible to a caller; without a caller, the unauthenticated listing. */
+  visibleMounts(accessor: string | null, namespace: string): ListedMount[];
+  /** Returns the mount of a path when the caller has any capability on it. */
+  visibleMount(accessor: string, namespace: string, path: string): ListedMount | null;
+  readMount(namespace: string, path: string): Result<ListedMount>;
+  /** Returns the mount of a path. */
+  findMount(namespace: string, path: string): Mount | null;
+  /** Counts the mounts of all namespaces by type and returns the first `limit`, by full path. */
+  everyMount(limit: number): Record<
+    MountType,
+    {
+      total: number;
+      some: {
+        name: string;
+        uuid: string;
+      }[];
+    }
+  >;
+  /** Mounts an engine. Waits up to 2 s at a path that another mount left a moment ago. */
+  enableMount(namespace: string, path: string, request: MountBody): Promise<Result<Mount>>;
+  /** Changes settings of a mount; may upgrade a KV mount to version 2. */
+  tuneMount(namespace: string, path: string, request: TuneBody): Promise<Result<Mount>>;
+  /** Moves a mount inside its namespace, with its data, leases and associations. @returns an id for `remountStatus` */
+  remount(from: Located, to: Located): Promise<Result<string>>;
+  /** Returns the result of a move of this namespace; null for an unknown id. */
+  remountStatus(namespace: string, id: string): Remount | null;
+  /** Returns the mounts that may have issued a lease, each with the rest of its id; the most likely one first. */
+  mountsOfLease(namespace: string, id: string): { mount: Mount; id: string }[];
+  /** Removes a mount at once and enqueues the destruction of its data. Idempotent. */
+  disableMount(namespace: string, path: string): Promise<Result<null>>;
+}

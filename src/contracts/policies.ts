@@ -1,3 +1,4 @@
+import type { Result } from "../lib/result.ts";
 import type { ClusterRules } from "./cluster-rights.ts";
 export type Capability = (typeof CAPABILITIES)[number];
 
@@ -120,4 +121,37 @@ export interface JobAcl {
 
 export interface PolicyWritten {
   readonly index: number | null;
+}
+
+/** The methods of `AccessControl` about policies. */
+export interface PoliciesApi {
+  /** @param attributes absent: unchanged */
+  putPolicy(
+    namespace: string,
+    name: string,
+    text: string,
+    attributes?: PolicyAttributes,
+  ): Promise<Result<PolicyWritten>>;
+  readPolicy(
+    namespace: string,
+    name: string,
+  ): Result<{
+    name: string;
+    text: string;
+  }>;
+  policyNames(namespace: string): string[];
+  /** Returns the policies of the root namespace as cluster routes show them, all or by name. */
+  clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[];
+  /** Returns the volume rules of all policies; they apply to every caller. */
+  volumeRules(): GoverningRule[];
+  deletePolicy(
+    namespace: string,
+    name: string,
+  ): Promise<
+    Result<
+      PolicyWritten & {
+        existed: boolean;
+      }
+    >
+  >;
 }

@@ -1,3 +1,4 @@
+import type { Result } from "../lib/result.ts";
 import type { Capability } from "./policies.ts";
 
 /** The beginning of every batch token. */
@@ -153,4 +154,62 @@ export interface AclTokenPage {
 export interface Place {
   readonly namespace: string;
   readonly path: string;
+}
+
+/** The compiled path rules of a token, in upstream's shape: globs without their final `*`. */
+export interface ResultantAcl {
+  readonly root: boolean;
+  readonly exact_paths: Readonly<Record<string, { readonly capabilities: readonly Capability[] }>>;
+  readonly glob_paths: Readonly<Record<string, { readonly capabilities: readonly Capability[] }>>;
+}
+
+/** The methods of `AccessControl` about tokens of the secrets API. */
+export interface TokensApi {
+  createToken(
+    caller: string,
+    namespace: string,
+    path: string,
+    request: TokenBody,
+    kind: TokenKind,
+  ): Promise<Result<Authed>>;
+  /** Returns the rules of a token; null when it is gone. */
+  resultantAcl(accessor: string): ResultantAcl | null;
+  /** Counts the tokens of all namespaces. */
+  countTokens(): number;
+  lookupToken(name: TokenName): Result<Record<string, unknown>>;
+  renewToken(name: TokenName, increment: number): Promise<Result<Authed>>;
+  /** Revokes a token with its descendants, or alone (`keepChildren`). Idempotent. */
+  revokeToken(name: TokenName, keepChildren?: boolean): Promise<Result<null>>;
+  accessors(
+    within: string,
+    from: string,
+    limit: number,
+  ): {
+    keys: string[];
+    next: string | null;
+  };
+  /** Returns the capabilities of a token on each path. */
+  capabilities(
+    name: TokenName,
+    namespace: string,
+    paths: readonly string[],
+  ): Result<Record<string, (Capability | "root")[]>>;
+  /** Checks further capabilities of an authorized caller. Counts no use. */
+  mayAlso(check: RightsCheck): Result<null>;
+  /**
+   * Registers a mount that is about to issue a lease to a token; the mount is notified of the token's end. Idempotent.
+   * @returns a refusal when the token has ended
+   */
+  holdsLeases(accessor: string, mount: string): Result<null>;
+}
+
+/** The methods of `AccessControl` about roles of tokens of the secrets API. */
+export interface TokenRolesApi {
+  /** Lists the names of token roles, sorted. */
+  tokenRoleNames(namespace: string): string[];
+  readTokenRole(namespace: string, name: string): TokenRole | null;
+  /** Creates a role, or changes the fields that the request names. @returns warnings */
+  putTokenRole(namespace: string, name: string, body: TokenRoleBody): Result<string[]>;
+  /** Idempotent. */
+  deleteTokenRole(namespace: string, name: string): void;
 }

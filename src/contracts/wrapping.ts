@@ -1,3 +1,4 @@
+import type { Result } from "../lib/result.ts";
 /** An answer to store in wrapped form. */
 export interface WrapRequest {
   readonly namespace: string;
@@ -38,4 +39,15 @@ export interface Unwrapped {
   /** The accessor of the wrapping token. */
   readonly accessor: string;
   readonly body: string;
+}
+
+/** The methods of `AccessControl` about wrapped answers. */
+export interface WrappingApi {
+  /** Stores an answer in wrapped form, sealed. Refused when too many wait. */
+  wrap(request: WrapRequest): Result<WrapInfo>;
+  lookupWrapping(token: string): Result<WrapLookup>;
+  /** Returns the wrapped answer of a token and deletes both; the second call is refused. */
+  unwrap(token: string): Result<Unwrapped>;
+  /** Moves a wrapped answer to a new token, with the original TTL. */
+  rewrap(token: string): Result<WrapInfo>;
 }

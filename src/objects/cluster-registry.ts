@@ -8,7 +8,7 @@ import { Reported } from "../cluster/reports/reported.ts";
 import { clusterMigrations } from "../cluster/reports/schema.ts";
 import { together } from "../contracts/change-set.ts";
 import type { ClusterRegistryApi } from "../contracts/cluster-registry.ts";
-import { Journal } from "../contracts/event-publisher.ts";
+import { EventPublisher, EventSource } from "../contracts/event-publisher.ts";
 import type { OperationResult } from "../contracts/node-operation.ts";
 import type { CountedJob, JoinedPage, ReportedQuery } from "../contracts/reports.ts";
 import {
@@ -21,7 +21,7 @@ import {
   type ReportedTopic,
   type SourceLine,
 } from "../contracts/reports.ts";
-import { accessControl, eventLog, nodeSession } from "../contracts/stubs.ts";
+import { accessControl, nodeSession } from "../contracts/stubs.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { enrolmentMigrations } from "../node-agents/schema.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -55,7 +55,7 @@ import { NodeSurface } from "./node-surface.ts";
 export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   readonly #indexes: TableIndexes;
   readonly #waiters: Waiters;
-  readonly #journal: Journal<IndexBackfill>;
+  readonly #publisher: EventPublisher<IndexBackfill>;
   readonly #reported: Reported;
   readonly #joins: JobJoins;
   readonly #joined: SharedRead<JoinedPage>;
@@ -94,7 +94,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
         measures: clusterMeasures,
       },
       {
-        event: (_lane, rows) => this.#journal.deliver(rows),
+        event: (_lane, rows) => this.#publisher.deliver(rows),
         revocation: (node) => nodeSession(this.env, node).revoke(),
         volume: (_volume, rows) => this.host.volumes.deliver(rows),
         csi: (_operation, rows) => this.csi.dispatcher.deliver(rows),
@@ -103,33 +103,31 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     );
     this.#indexes = new TableIndexes(this.sql);
     this.#waiters = new Waiters((table) => this.#indexes.of(table));
-    this.#journal = new Journal({
+    this.#publisher = new EventPublisher({
+      source: new EventSource(env, "cluster-registry"),
+      outbox: this.outbox,
+      rows: { setIndex: (stamp, index) => this.#stamp(stamp, index), indexesSet: () => this.#wakeAfterCommit() },
       commit: (change) => this.commit(change),
-      enlist: (entry) => this.outbox.enlist("event", "log", entry),
-      drain: () => this.outbox.drain("event", "log"),
-      append: (entries) => eventLog(this.env).append("cluster-registry", entries),
-      stamp: (stamp, index) => this.#stamp(stamp, index),
-      stamped: () => this.#wakeAfterCommit(),
     });
     this.#reported = new Reported(this.sql);
     this.ended = new EndedNamespaces(this.sql, CLUSTER_CONTENT, GONE);
     this.#joins = new JobJoins(this.sql);
     this.#joined = new SharedRead(this.sql);
     this.csi = new Csi({
-      ...{ sql: this.sql, journal: this.#journal },
+      ...{ sql: this.sql, publisher: this.#publisher },
       keys: () => this.#dataKeys(),
       holdKeys: () => this.#promiseKeyHolder(),
       promise: (operation) => this.#enlistCsi(operation),
       start: (node, operation) => nodeSession(this.env, node).start(operation),
     });
     this.host = new HostVolumeComponents({
-      ...{ sql: this.sql, journal: this.#journal },
+      ...{ sql: this.sql, publisher: this.#publisher },
       promise: (volume, operation) => this.outbox.enlist("volume", volume, operation),
       send: (volume) => this.outbox.drain("volume", volume),
       start: (node, operation) => nodeSession(this.env, node).start(operation),
     });
     this.members = new NodeParts({
-      ...{ sql: this.sql, journal: this.#journal, reported: this.#reported },
+      ...{ sql: this.sql, publisher: this.#publisher, reported: this.#reported },
       followers: () => [...this.host.followers, ...this.csi.followers],
       graceMs: () => settings(this.env).NODE_GRACE_MS,
       commit: (change) => this.commit(change),
@@ -139,7 +137,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     });
     const { nodes, drains } = this.members;
     this.#ingestion = new Ingestion({
-      ...{ sql: this.sql, journal: this.#journal, reported: this.#reported, nodes },
+      ...{ sql: this.sql, publisher: this.#publisher, reported: this.#reported, nodes },
       observers: {
         Allocation: [
           (before, after, line) => together(nodesOf(before, after).map((id) => drains.allocationChanged(id, line))),

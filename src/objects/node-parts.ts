@@ -4,7 +4,7 @@ import { NodeStore } from "../cluster/nodes/node-store.ts";
 import { Nodes } from "../cluster/nodes/nodes.ts";
 import type { Reported } from "../cluster/reports/reported.ts";
 import type { NodeFollower } from "../contracts/change-set.ts";
-import type { Journal } from "../contracts/event-publisher.ts";
+import type { EventPublisher } from "../contracts/event-publisher.ts";
 import { Agents } from "../node-agents/agents.ts";
 import { Enrolment } from "../node-agents/enrolment.ts";
 import type { IndexBackfill, IndexedRows } from "../platform/durable/blocking/index-backfill.ts";
@@ -14,7 +14,7 @@ type AgentsHost = ConstructorParameters<typeof Agents>[0];
 
 interface Host extends Pick<AgentsHost, "commit" | "enqueueRevocation" | "abandon" | "revoked"> {
   readonly sql: SqlStorage;
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly reported: Reported;
   /** Components that follow changes of nodes. */
   readonly followers: () => readonly NodeFollower[];
@@ -31,11 +31,11 @@ export class NodeParts {
   readonly agents: Agents;
   readonly #store: NodeStore;
 
-  constructor({ sql, journal, reported, followers, graceMs, ...host }: Host) {
+  constructor({ sql, publisher, reported, followers, graceMs, ...host }: Host) {
     this.#store = new NodeStore(sql, followers);
     this.pools = new NodePools(sql, reported);
-    this.nodes = new Nodes(this.#store, this.pools, journal, graceMs);
-    this.drains = new Drains(sql, this.#store, journal);
+    this.nodes = new Nodes(this.#store, this.pools, publisher, graceMs);
+    this.drains = new Drains(sql, this.#store, publisher);
     this.enrolment = new Enrolment(sql, host.commit);
     this.agents = new Agents({ ...host, enrolment: this.enrolment, nodes: this.nodes });
   }

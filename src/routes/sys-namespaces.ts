@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Namespace } from "../contracts/access-control.ts";
+import type { Namespace } from "../contracts/namespaces.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { stringMap } from "../platform/http/fields.ts";

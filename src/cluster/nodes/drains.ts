@@ -1,5 +1,5 @@
 import { NOTHING, type Told, tell } from "../../contracts/change-set.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { DrainNote, DrainSpec, DrainStrategy, LastDrain, Node, Written } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
@@ -28,12 +28,12 @@ export class Drains implements Timed {
   readonly due = dueNode("drain_due");
   readonly #sql: SqlStorage;
   readonly #store: NodeStore;
-  readonly #journal: Journal<IndexBackfill>;
+  readonly #publisher: EventPublisher<IndexBackfill>;
 
-  constructor(sql: SqlStorage, store: NodeStore, journal: Journal<IndexBackfill>) {
+  constructor(sql: SqlStorage, store: NodeStore, publisher: EventPublisher<IndexBackfill>) {
     this.#sql = sql;
     this.#store = store;
-    this.#journal = journal;
+    this.#publisher = publisher;
   }
 
   /**
@@ -76,7 +76,7 @@ export class Drains implements Timed {
     const eligibility = markEligible ? "eligible" : node.SchedulingEligibility;
     if (!node.Drain && node.SchedulingEligibility === eligibility) {
       // Earlier changes may have been assigned their index meanwhile.
-      await this.#journal.published();
+      await this.#publisher.published();
       return ok({ index: this.#store.find(id)?.modifyIndex ?? null });
     }
     const now = Date.now();
@@ -109,12 +109,12 @@ export class Drains implements Timed {
       if (id === null) break;
       if (this.#completeIfDue(id, now) !== null) recordAction("drain-ended", { node: id });
     }
-    await this.#journal.published();
+    await this.#publisher.published();
   }
 
   /** Completes a due drain, unless an allocation has started meanwhile. */
   async #end(id: string, now: number): Promise<void> {
-    if (this.#completeIfDue(id, now) !== null) await this.#journal.published();
+    if (this.#completeIfDue(id, now) !== null) await this.#publisher.published();
   }
 
   /** @returns the event line of the drain's completion, or null while it continues */
@@ -122,8 +122,8 @@ export class Drains implements Timed {
     const known = this.#store.find(id);
     const strategy = known?.node.DrainStrategy;
     if (!known?.drivesDrain || !strategy) return null;
-    return this.#journal.commit(() => {
-      if (this.#isComplete(known, now)) return tell(this.#journal, (line) => this.#complete(known, line));
+    return this.#publisher.commit(() => {
+      if (this.#isComplete(known, now)) return tell(this.#publisher, (line) => this.#complete(known, line));
       // An allocation has started since the drain was found empty.
       this.#store.setDrainDue(known.row, deadlineOf(strategy));
       return null;
@@ -172,8 +172,8 @@ export class Drains implements Timed {
 
   /** Runs a change as one transaction and one event line. */
   async #change(change: (line: number) => Told): Promise<Result<Written>> {
-    const line = this.#journal.commit(() => tell(this.#journal, change));
-    return ok({ index: await this.#journal.indexOf(line) });
+    const line = this.#publisher.commit(() => tell(this.#publisher, change));
+    return ok({ index: await this.#publisher.indexOf(line) });
   }
 }
 

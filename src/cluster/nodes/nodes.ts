@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Told, tell, together } from "../../contracts/change-set.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type {
   Eligibility,
   Node,
@@ -51,14 +51,14 @@ export class Nodes implements Timed {
   readonly due = dueNode("down_at");
   readonly #store: NodeStore;
   readonly #pools: NodePools;
-  readonly #journal: Journal<IndexBackfill>;
+  readonly #publisher: EventPublisher<IndexBackfill>;
   readonly #graceMs: () => number;
 
   /** @param graceMs how long a disconnected node may take to reconnect before it is marked down */
-  constructor(store: NodeStore, pools: NodePools, journal: Journal<IndexBackfill>, graceMs: () => number) {
+  constructor(store: NodeStore, pools: NodePools, publisher: EventPublisher<IndexBackfill>, graceMs: () => number) {
     this.#store = store;
     this.#pools = pools;
-    this.#journal = journal;
+    this.#publisher = publisher;
     this.#graceMs = graceMs;
   }
 
@@ -213,12 +213,12 @@ export class Nodes implements Timed {
       const id = this.#store.due("down_at", now);
       const known = id === null ? null : this.#store.find(id);
       if (!known) break;
-      this.#journal.commit(() =>
-        tell(this.#journal, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
+      this.#publisher.commit(() =>
+        tell(this.#publisher, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
       );
       recordAction("node-down", { node: id });
     }
-    await this.#journal.published();
+    await this.#publisher.published();
   }
 
   #setStatus(
@@ -235,14 +235,14 @@ export class Nodes implements Timed {
 
   /** Runs a change as one transaction and one event line. */
   async #change(change: (line: number) => Told): Promise<Result<Written>> {
-    const line = this.#journal.commit(() => tell(this.#journal, change));
-    return ok({ index: await this.#journal.indexOf(line) });
+    const line = this.#publisher.commit(() => tell(this.#publisher, change));
+    return ok({ index: await this.#publisher.indexOf(line) });
   }
 
   /** Earlier changes may have been assigned their index meanwhile. */
   async #unchanged({ id, row }: Omit<NodePlace, "heard">, heard?: number): Promise<Result<Written>> {
-    if (heard !== undefined) this.#journal.commit(() => this.#store.recordHeard(row, heard));
-    await this.#journal.published();
+    if (heard !== undefined) this.#publisher.commit(() => this.#store.recordHeard(row, heard));
+    await this.#publisher.published();
     return ok({ index: this.#store.read(id)?.modifyIndex ?? null });
   }
 }

@@ -1,6 +1,6 @@
 import type { Told } from "../../contracts/change-set.ts";
 import type { NewEvent } from "../../contracts/event.ts";
-import type { Journal, Origin } from "../../contracts/event-publisher.ts";
+import type { EventPublisher, Origin } from "../../contracts/event-publisher.ts";
 import type {
   FullList,
   Ingested,
@@ -41,7 +41,7 @@ export const nodesOf = (before: Kept | null, after: Kept | null): string[] => [
 
 export interface IngestionDependencies {
   readonly sql: SqlStorage;
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly reported: Reported;
   readonly nodes: Pick<Nodes, "refuseReport" | "report">;
   /** Called in this order. */
@@ -54,14 +54,14 @@ export interface IngestionDependencies {
  */
 export class Ingestion implements IndexedRows {
   readonly #sql: SqlStorage;
-  readonly #journal: Journal<IndexBackfill>;
+  readonly #publisher: EventPublisher<IndexBackfill>;
   readonly #reported: Reported;
   readonly #nodes: Pick<Nodes, "refuseReport" | "report">;
   readonly #observers: ReportObservers;
 
-  constructor({ sql, journal, reported, nodes, observers }: IngestionDependencies) {
+  constructor({ sql, publisher, reported, nodes, observers }: IngestionDependencies) {
     this.#sql = sql;
-    this.#journal = journal;
+    this.#publisher = publisher;
     this.#reported = reported;
     this.#nodes = nodes;
     this.#observers = observers;
@@ -79,7 +79,7 @@ export class Ingestion implements IndexedRows {
   ): Promise<Result<Ingested>> {
     let line: number | null;
     try {
-      line = this.#journal.commit(() => {
+      line = this.#publisher.commit(() => {
         if (source && !this.#isNew(source)) return null;
         return this.#emitAll(source, full ? this.#completed(reports, full) : reports.values());
       });
@@ -87,9 +87,9 @@ export class Ingestion implements IndexedRows {
       if (failure instanceof Refused) return failure.refusal;
       throw failure;
     }
-    if (line !== null) return ok({ index: await this.#journal.indexOf(line), applied: true });
+    if (line !== null) return ok({ index: await this.#publisher.indexOf(line), applied: true });
     // A retry, possibly because the first response was lost; the index may be assigned by now.
-    await this.#journal.published();
+    await this.#publisher.published();
     return ok({ index: source && this.#indexOf(source), applied: false });
   }
 
@@ -116,7 +116,7 @@ export class Ingestion implements IndexedRows {
     let next = reports.next();
     let position = 0;
     for (;;) {
-      const line = this.#journal.emitNoted((number) => {
+      const line = this.#publisher.emitNoted((number) => {
         const draft = new LineDraft();
         for (; !next.done && draft.hasRoomFor(this.#mostBytesOf(next.value)); next = reports.next()) {
           position += 1;

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { neutralEventType } from "../../compat/report-names.ts";
-import { NAMESPACE_NAME } from "../../contracts/cluster-namespace.ts";
+import { NAMESPACE_NAME } from "../../contracts/namespaces.ts";
 import { REPORTED_TOPICS, type Report, type ReportedTopic } from "../../contracts/reports.ts";
 import { isPlainObject } from "../../lib/json.ts";
 import { badRequest, invalid } from "../../platform/http/errors.ts";

@@ -1,5 +1,5 @@
 import type { Told } from "../../contracts/change-set.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { stickyVolumes, type TaskGroup } from "../../contracts/sticky-volumes.ts";
@@ -21,7 +21,7 @@ interface JobBody {
 
 interface Dependencies {
   readonly sql: SqlStorage;
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly store: ClaimStore;
   readonly volumes: HostVolumeStore;
 }
@@ -40,14 +40,14 @@ const changeSet = (stamps: readonly IndexBackfill[]): Told => ({ events: [], sta
  */
 export class VolumeClaims {
   readonly #sql: SqlStorage;
-  readonly #journal: Journal<IndexBackfill>;
+  readonly #publisher: EventPublisher<IndexBackfill>;
   readonly #store: ClaimStore;
   readonly #volumes: HostVolumeStore;
   readonly #requests: PendingRequests;
 
-  constructor({ sql, journal, store, volumes }: Dependencies) {
+  constructor({ sql, publisher, store, volumes }: Dependencies) {
     this.#sql = sql;
-    this.#journal = journal;
+    this.#publisher = publisher;
     this.#store = store;
     this.#volumes = volumes;
     this.#requests = new PendingRequests(sql);
@@ -101,13 +101,13 @@ export class VolumeClaims {
 
   /** Deletes a claim. @returns the index, if the event stream has assigned it already */
   async delete(id: string, namespace: string): Promise<Result<{ readonly index: number | null }>> {
-    const line = this.#journal.commit(() => {
+    const line = this.#publisher.commit(() => {
       if (this.#store.find(id)?.namespace !== namespace) return null;
       this.#store.remove(id);
-      return this.#journal.emitLine([], [GONE]);
+      return this.#publisher.emitLine([], [GONE]);
     });
     if (line === null) return refuse("missing", "task group volume claim does not exist");
-    return ok({ index: await this.#journal.indexOf(line) });
+    return ok({ index: await this.#publisher.indexOf(line) });
   }
 
   /** The sticky volumes an allocation's group requests; null while the job, in the given version, is unknown. */

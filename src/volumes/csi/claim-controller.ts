@@ -1,6 +1,6 @@
 import type { CsiClaimMethod } from "@sallyport/agent-protocol";
 import type { CsiClaim, CsiVolume, Name, Texts } from "../../contracts/csi-volumes.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
@@ -23,7 +23,7 @@ import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeBackfill, csiVolumeE
 import { remoteId } from "./volume-views.ts";
 
 export interface ControllerDependencies {
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly claims: CsiClaimStore;
   readonly contexts: ClaimContexts;
   readonly orphans: Orphans;
@@ -61,7 +61,7 @@ export class ClaimController implements Timed {
   async onAlarm(): Promise<void> {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    const { claims, journal } = this.#dependencies;
+    const { claims, publisher } = this.#dependencies;
     try {
       for (;;) {
         const due = claims.dueVolumes(Date.now(), VOLUMES_AT_ONCE);
@@ -69,7 +69,7 @@ export class ClaimController implements Timed {
           this.#advanceSafely(name);
           this.#waiters.wake(keyOf(name));
         }
-        await journal.published();
+        await publisher.published();
         if (due.length === 0) return;
       }
     } finally {
@@ -85,35 +85,35 @@ export class ClaimController implements Timed {
 
   /** Emits an event for a volume whose claims have changed; inside a transaction. */
   emitChange(name: Name, stamps: readonly IndexBackfill[]): void {
-    const { store, claims, journal } = this.#dependencies;
+    const { store, claims, publisher } = this.#dependencies;
     const known = store.find(name);
     if (!known) return;
     const owed = known.nodeExpansionOwed && claims.owing(name).length > 0;
     const volume: CsiVolume = { ...known, nodeExpansionOwed: owed, modifyTime: Date.now() };
     store.write(volume);
-    journal.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeBackfill(volume), ...stamps]);
+    publisher.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeBackfill(volume), ...stamps]);
   }
 
   /** Wakes blocking queries on volumes when a claim's error changes; emits no event. */
   refusalChanged(claim: CsiClaim, { message }: Refusal): void {
-    if (claim.refusal?.message !== message) this.#dependencies.journal.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
+    if (claim.refusal?.message !== message) this.#dependencies.publisher.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
   }
 
   /** Isolates a defect of one volume from the others. */
   #advanceSafely(name: Name): void {
-    const { claims, journal } = this.#dependencies;
+    const { claims, publisher } = this.#dependencies;
     try {
       this.#advance(name);
     } catch (failure) {
       warn("csi-claims-failed", { ...name, because: textOf(failure) });
-      journal.commit(() => claims.postpone(name, Date.now() + AFTER_DEFECT_MS));
+      publisher.commit(() => claims.postpone(name, Date.now() + AFTER_DEFECT_MS));
     }
   }
 
   /** Advances the due claims of a volume as far as possible, in one transaction and one event. */
   #advance(name: Name): void {
-    const { claims, journal } = this.#dependencies;
-    journal.commit(() => {
+    const { claims, publisher } = this.#dependencies;
+    publisher.commit(() => {
       let moved = false;
       for (let steps = 0; steps < STEPS_AT_ONCE; steps++) {
         const claim = claims.firstDue(name, Date.now());

@@ -64,7 +64,7 @@ export class CsiClaims implements Effects, NodeFollower {
 
   /** Starts the release of a node's claims of terminal allocations; `detached` waits for it. */
   detach(name: Name, nodeId: string): Result<null> {
-    const { claims, store, journal } = this.#dependencies;
+    const { claims, store, publisher } = this.#dependencies;
     if (!store.find(name)) return refuse("missing", "no such volume");
     const here = claims.on(name, nodeId);
     // A removed node may still hold claims; an unknown node without claims is an error.
@@ -78,7 +78,7 @@ export class CsiClaims implements Effects, NodeFollower {
     if (used) return used;
     // Refusals from earlier attempts are cleared: later ones belong to this attempt.
     const now = Date.now();
-    journal.commit(() => {
+    publisher.commit(() => {
       for (const claim of here) claims.update(claim, { refusal: null, ...(claim.operation === null && { due: now }) });
     });
     this.#dependencies.controller.soon();

@@ -8,7 +8,7 @@ import type {
   Name,
   Texts,
 } from "../../contracts/csi-volumes.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
@@ -36,7 +36,7 @@ const READY: CsiStep = { kind: "ready" };
 const LATER_OPERATIONS = 100;
 
 interface Dependencies {
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
   readonly claims: CsiClaims;
@@ -145,10 +145,10 @@ export class CsiVolumes implements Effects {
 
   /** Writes new or changed volumes that their plugins know: all or none, as one event line. */
   async commit(requests: readonly CsiRequest[]): Promise<Result<{ readonly index: number | null }>> {
-    const { journal, operations, store, secrets, claims } = this.#dependencies;
+    const { publisher, operations, store, secrets, claims } = this.#dependencies;
     const written = refuseIfSealed(
       (): Result<number> =>
-        journal.commit((): Result<number> => {
+        publisher.commit((): Result<number> => {
           const volumes: CsiVolume[] = [];
           for (const request of requests) {
             const running = operations.locking(request.namespace, request.id);
@@ -163,10 +163,10 @@ export class CsiVolumes implements Effects {
             claims.volumeCreated(volume);
           }
           const events = volumes.map((volume) => csiVolumeEvent(REGISTERED, store.shown(volume)));
-          return ok(journal.emitLine(events, volumes.map(csiVolumeBackfill)));
+          return ok(publisher.emitLine(events, volumes.map(csiVolumeBackfill)));
         }),
     );
-    return written.ok ? ok({ index: await journal.indexOf(written.value) }) : written;
+    return written.ok ? ok({ index: await publisher.indexOf(written.value) }) : written;
   }
 
   /**
@@ -174,15 +174,15 @@ export class CsiVolumes implements Effects {
    * @param force also removes unreleased claims of terminal allocations, without undoing them
    */
   async deregister(name: Name, force: boolean): Promise<Result<{ readonly index: number | null }>> {
-    const { journal, store, operations, claims } = this.#dependencies;
+    const { publisher, store, operations, claims } = this.#dependencies;
     const volume = store.find(name);
     if (!volume) return refuse("missing", `volume not found: ${name.id}`);
     const used = force ? claims.heldByLive(name) : claims.heldBy(name);
     if (used) return used;
     const running = operations.locking(name.namespace, name.id);
     if (running) return refuse("conflict", `operation ${running.id} on volume ${name.id} has not ended yet`);
-    const line = journal.commit(() => this.#remove(volume, []));
-    return ok({ index: await journal.indexOf(line) });
+    const line = publisher.commit(() => this.#remove(volume, []));
+    return ok({ index: await publisher.indexOf(line) });
   }
 
   /**
@@ -254,10 +254,10 @@ export class CsiVolumes implements Effects {
   }
 
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): Refusal | null {
-    const { journal, store, claims } = this.#dependencies;
+    const { publisher, store, claims } = this.#dependencies;
     const volume = store.find({ namespace: operation.namespace, id: operation.volumeId });
     const stamps = [ended(operation)];
-    if (SNAPSHOT_CHANGES.has(operation.method)) journal.emitLine([], [{ table: CSI_SNAPSHOT, row: [] }]);
+    if (SNAPSHOT_CHANGES.has(operation.method)) publisher.emitLine([], [{ table: CSI_SNAPSHOT, row: [] }]);
     if (operation.method === "csi.controller.create") {
       if (!volume) return this.#created(operation, result as CsiResultOf<"csi.controller.create">);
     } else if (operation.method === "csi.controller.delete") {
@@ -271,7 +271,7 @@ export class CsiVolumes implements Effects {
         nodeExpansionOwed: (nodeExpansionRequired && claims.oweExpansion(volume)) || volume.nodeExpansionOwed,
       };
       store.write(grown);
-      journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeBackfill(grown), ...stamps]);
+      publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeBackfill(grown), ...stamps]);
     }
     return null;
   }
@@ -341,7 +341,7 @@ export class CsiVolumes implements Effects {
    * @returns a refusal when the plugin returned an existing volume: creation is idempotent by name
    */
   #created(operation: CsiOperation, made: CsiResultOf<"csi.controller.create">): Refusal | null {
-    const { journal, store, plugins, secrets, claims } = this.#dependencies;
+    const { publisher, store, plugins, secrets, claims } = this.#dependencies;
     const [holder] = store.withRemoteId(operation.pluginId, made.externalId);
     if (holder) return taken(operation, holder);
     const wanted = operation.change as Created;
@@ -361,16 +361,16 @@ export class CsiVolumes implements Effects {
     secrets.keep(volume, hidden.secrets);
     claims.volumeCreated(volume);
     const stamps = [csiVolumeBackfill(volume), ended(operation)];
-    journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], stamps);
+    publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], stamps);
     return null;
   }
 
   #remove(volume: CsiVolume, stamps: readonly IndexBackfill[]): number {
-    const { journal, store, claims } = this.#dependencies;
+    const { publisher, store, claims } = this.#dependencies;
     claims.volumeRemoved(volume);
     const last = store.shown({ ...volume, modifyTime: Date.now() });
     store.remove(volume);
-    return journal.emitLine([csiVolumeEvent(DEREGISTERED, last)], [csiVolumeBackfill(volume), ...stamps]);
+    return publisher.emitLine([csiVolumeEvent(DEREGISTERED, last)], [csiVolumeBackfill(volume), ...stamps]);
   }
 }
 

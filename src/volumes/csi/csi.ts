@@ -1,5 +1,5 @@
 import type { NodeFollower } from "../../contracts/change-set.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import type { Result } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
@@ -22,7 +22,7 @@ import { CSI_VOLUME, CsiVolumeStore } from "./volume-store.ts";
 
 interface Dependencies {
   readonly sql: SqlStorage;
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly keys: () => DataKeys;
   /** Records that this object holds data keys; inside a transaction. */
   readonly holdKeys: () => void;
@@ -46,13 +46,13 @@ export class Csi {
   readonly volumes: CsiVolumes;
   readonly asks: ProviderCalls;
 
-  constructor({ sql, journal, keys, holdKeys, promise, start }: Dependencies) {
+  constructor({ sql, publisher, keys, holdKeys, promise, start }: Dependencies) {
     this.plugins = new CsiPlugins(sql);
     this.claimStore = new CsiClaimStore(sql);
     this.store = new CsiVolumeStore(sql, this.plugins, this.claimStore);
     this.operations = new CsiOperations({ sql, enqueue: promise });
     const secrets = new CsiSecrets({ store: this.store, keys, holdKeys });
-    const parts = { sql, journal, store: this.store, plugins: this.plugins, operations: this.operations, secrets };
+    const parts = { sql, publisher, store: this.store, plugins: this.plugins, operations: this.operations, secrets };
     this.dispatcher = new CsiDispatcher({ ...parts, start });
     const contexts = new ClaimContexts({ ...parts, claims: this.claimStore });
     this.#orphans = new Orphans({ ...parts, dispatcher: this.dispatcher });

@@ -1,7 +1,7 @@
 import { CSI_METHODS, describe } from "@sallyport/agent-protocol";
 import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
 import type { CsiOperation, CsiOutcome, Texts } from "../../contracts/csi-volumes.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import { hiding } from "../../contracts/hidden-params.ts";
 import type { Node } from "../../contracts/node.ts";
 import type { Operation, OperationResult } from "../../contracts/node-operation.ts";
@@ -35,7 +35,7 @@ export interface Effects {
 }
 
 interface Dependencies {
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly plugins: CsiPlugins;
   readonly operations: CsiOperations;
   readonly secrets: CsiSecrets;
@@ -66,10 +66,10 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** Stores an operation and sends it. @throws Sealed */
   begin(given: Omit<NewCsiOperation, "sealed">, secrets: Texts): Result<string> {
-    const { journal, operations, secrets: sealing } = this.#dependencies;
+    const { publisher, operations, secrets: sealing } = this.#dependencies;
     const [params, hidden] = hiding(given.params);
     const sealed = sealing.seal({ secrets, params: hidden ?? {} });
-    return journal.commit(() => {
+    return publisher.commit(() => {
       if (sealed) sealing.hold();
       return operations.begin({ ...given, params, sealed });
     });
@@ -107,8 +107,8 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** Commits the result of an operation; results of completed operations change nothing, except late effects. */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
-    const { journal, operations } = this.#dependencies;
-    const hasEnded = journal.commit(() => {
+    const { publisher, operations } = this.#dependencies;
+    const hasEnded = publisher.commit(() => {
       const operation = operations.find(id);
       if (!operation?.tried.includes(nodeId)) return false;
       if (operation.state !== "running") {
@@ -132,7 +132,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
       return true;
     });
     if (!hasEnded) return;
-    await journal.published();
+    await publisher.published();
     this.#waiters.wake(id);
   }
 
@@ -155,8 +155,8 @@ export class CsiDispatcher implements Timed, NodeFollower {
   }
 
   async onAlarm(now: number): Promise<void> {
-    const { journal, operations } = this.#dependencies;
-    const dropped = journal.commit(() => {
+    const { publisher, operations } = this.#dependencies;
+    const dropped = publisher.commit(() => {
       const late = refuse("timeout", "the plugin had too much to do for others: nothing was changed");
       const waited = operations.tick(now);
       for (const operation of waited) this.#fail(operation, late);
@@ -172,7 +172,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** @returns the refusal when no node accepts it */
   async #send(id: string): Promise<Refusal | null> {
-    const { journal, operations, secrets, start } = this.#dependencies;
+    const { publisher, operations, secrets, start } = this.#dependencies;
     for (;;) {
       const operation = operations.find(id);
       if (operation?.state !== "running") return null;
@@ -183,10 +183,10 @@ export class CsiDispatcher implements Timed, NodeFollower {
       const request = operations.requestOf(operation, opened.value);
       const started = await start(operation.nodeId, request);
       if (started.ok) return null;
-      if (started.reason === "unavailable" && journal.commit(() => this.#tryNextController(operation))) continue;
+      if (started.reason === "unavailable" && publisher.commit(() => this.#tryNextController(operation))) continue;
       if (!operation.uncertain) return told(operation, started);
       // A node that was tried earlier may have completed it and reports the result later.
-      journal.commit(() => operations.waitForFirst(operation));
+      publisher.commit(() => operations.waitForFirst(operation));
       return null;
     }
   }

@@ -1,6 +1,6 @@
 import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
 import type { CsiClaim } from "../../contracts/csi-volumes.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { Node } from "../../contracts/node.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
@@ -24,7 +24,7 @@ interface Orphan extends Record<string, SqlStorageValue> {
 
 interface Dependencies {
   readonly sql: SqlStorage;
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly plugins: CsiPlugins;
   readonly dispatcher: CsiDispatcher;
 }
@@ -96,7 +96,7 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   async onAlarm(now: number): Promise<void> {
-    this.#dependencies.journal.commit(() => {
+    this.#dependencies.publisher.commit(() => {
       for (const orphan of this.#rows("due <= ? ORDER BY due LIMIT ?", now, AT_ONCE)) this.#unpublish(orphan);
     });
   }

@@ -1,5 +1,5 @@
 import type { NodeFollower } from "../../contracts/change-set.ts";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import type { Result } from "../../lib/result.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
@@ -14,7 +14,7 @@ import { HOST_VOLUME, HostVolumeStore } from "./volume-store.ts";
 
 interface Dependencies {
   readonly sql: SqlStorage;
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   /** Adds an operation to the outbox; inside a transaction. */
   readonly promise: (volumeId: string, operation: string) => void;
   /** Sends a volume's outbox rows. Never rejects. */
@@ -31,14 +31,14 @@ export class HostVolumeComponents {
   readonly volumes: HostVolumes;
   readonly #operations: VolumeOperations;
 
-  constructor({ sql, journal, promise, send, start }: Dependencies) {
+  constructor({ sql, publisher, promise, send, start }: Dependencies) {
     this.store = new HostVolumeStore(sql);
     this.claimStore = new ClaimStore(sql);
-    this.claims = new VolumeClaims({ sql, journal, store: this.claimStore, volumes: this.store });
+    this.claims = new VolumeClaims({ sql, publisher, store: this.claimStore, volumes: this.store });
     this.#operations = new VolumeOperations({ sql, enqueue: promise, start });
     this.states = new VolumeStates(new NodeView(sql), this.store, this.#operations, this.claims);
     this.volumes = new HostVolumes({
-      ...{ sql, journal, store: this.store, operations: this.#operations, claims: this.claims, send },
+      ...{ sql, publisher, store: this.store, operations: this.#operations, claims: this.claims, send },
     });
   }
 

@@ -1,5 +1,5 @@
 import { METHODS } from "@sallyport/agent-protocol";
-import type { Journal } from "../../contracts/event-publisher.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type {
   Begun,
   FoundVolume,
@@ -35,7 +35,7 @@ import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent, REG
 
 interface Dependencies {
   readonly sql: SqlStorage;
-  readonly journal: Journal<IndexBackfill>;
+  readonly publisher: EventPublisher<IndexBackfill>;
   readonly store: HostVolumeStore;
   readonly operations: VolumeOperations;
   readonly claims: VolumeClaims;
@@ -156,11 +156,11 @@ export class HostVolumes implements Timed {
    * @returns whether the operation is known here
    */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<boolean> {
-    const { journal, operations } = this.#dependencies;
+    const { publisher, operations } = this.#dependencies;
     const operation = operations.find(id);
     if (!operation) return false;
     if (operation.state !== "running" || operation.nodeId !== nodeId) return true;
-    const ended = journal.commit(() => {
+    const ended = publisher.commit(() => {
       if (result.state === "done") this.#succeed(operation, result.result);
       // The node is queried again until the outcome is known.
       else if (result.state === "unknown") operations.setUncertain(id, result.error.message);
@@ -169,7 +169,7 @@ export class HostVolumes implements Timed {
       return result.state !== "unknown";
     });
     if (!ended) return true;
-    await journal.published();
+    await publisher.published();
     operations.wake(id);
     return true;
   }
@@ -194,7 +194,7 @@ export class HostVolumes implements Timed {
   }
 
   async onAlarm(now: number): Promise<void> {
-    this.#dependencies.journal.commit(() => this.#dependencies.operations.forget(now));
+    this.#dependencies.publisher.commit(() => this.#dependencies.operations.forget(now));
   }
 
   /** The running operation that precedes a new request about a volume. */
@@ -208,9 +208,9 @@ export class HostVolumes implements Timed {
 
   /** Answers a retried request. When the outcome is unknown, the node is queried at once. */
   #resume(operation: VolumeOperation): Step {
-    const { journal, operations, send } = this.#dependencies;
+    const { publisher, operations, send } = this.#dependencies;
     if (operation.state === "running" && operation.doubt !== null) {
-      journal.commit(() => operations.again(operation));
+      publisher.commit(() => operations.again(operation));
       void send(operation.volumeId);
     }
     return { kind: "begun", operation: operation.id };
@@ -243,7 +243,7 @@ export class HostVolumes implements Timed {
 
   /** Reserves a new volume's name on its node and begins its creation. */
   #make(method: VolumeMethod, request: HostVolumeRequest, node: VolumeNode, begun: Begun): Result<Step> {
-    const { store, journal } = this.#dependencies;
+    const { store, publisher } = this.#dependencies;
     const now = Date.now();
     const { name, pluginId, wanted, capacityBytes, hostPath } = changeOf(request, null);
     const volume: StoredVolume = {
@@ -251,7 +251,7 @@ export class HostVolumes implements Timed {
       ...{ state: "pending", made: false, wanted, capacityBytes, hostPath, createTime: now, modifyTime: now },
       ...{ createIndex: null, modifyIndex: null },
     };
-    return journal.commit(() => {
+    return publisher.commit(() => {
       store.insert(volume);
       return this.#begin(method, volume, { name, pluginId, wanted, capacityBytes, hostPath }, begun);
     });
@@ -265,9 +265,9 @@ export class HostVolumes implements Timed {
     { request }: Begun,
     { force = false, running = null }: { force?: boolean; running?: VolumeOperation | null } = {},
   ): Result<Step> {
-    const { journal, store, operations } = this.#dependencies;
+    const { publisher, store, operations } = this.#dependencies;
     const params = METHODS[method].params.parse(paramsOf(method, volume, change, force));
-    const operation = journal.commit(() => {
+    const operation = publisher.commit(() => {
       if (running) {
         operations.end(running.id, refuse("conflict", `volume ${volume.id} was given up`));
         queueMicrotask(() => operations.wake(running.id));
@@ -319,17 +319,17 @@ export class HostVolumes implements Timed {
 
   /** Writes a changed volume, emits its event, and completes the operation. */
   #write(operation: VolumeOperation, type: string, volume: StoredVolume, refusal: Refusal | null = null): void {
-    const { store, journal, operations, claims } = this.#dependencies;
+    const { store, publisher, operations, claims } = this.#dependencies;
     store.update(volume);
     store.releaseNames(volume.id, volume.name);
     const stamps = [hostVolumeBackfill(volume), operationBackfill(operation), ...claims.volumeCreated(volume)];
-    journal.emit([hostVolumeEvent(type, volume)], stamps);
+    publisher.emit([hostVolumeEvent(type, volume)], stamps);
     operations.end(operation.id, refusal);
   }
 
   /** Removes a volume and emits its event, unless it was never visible. @returns the event line */
   #remove(volume: StoredVolume, operation: VolumeOperation | null): number | null {
-    const { store, journal, operations, claims } = this.#dependencies;
+    const { store, publisher, operations, claims } = this.#dependencies;
     store.remove(volume.id);
     if (operation) operations.end(operation.id, null);
     if (!volume.made) return null;
@@ -338,7 +338,7 @@ export class HostVolumes implements Timed {
       ...(operation ? [operationBackfill(operation)] : []),
       ...claims.volumeRemoved(volume.id),
     ];
-    return journal.emitLine([hostVolumeEvent(DELETED, volume)], stamps);
+    return publisher.emitLine([hostVolumeEvent(DELETED, volume)], stamps);
   }
 
   #abandon(operation: VolumeOperation, refusal: Refusal): void {
@@ -358,13 +358,13 @@ export class HostVolumes implements Timed {
 
   /** Removes a volume without its node. @returns the index, if the event stream has assigned it already */
   async #drop(volume: StoredVolume): Promise<number | null> {
-    const { journal, operations } = this.#dependencies;
+    const { publisher, operations } = this.#dependencies;
     const running = operations.running(volume.id);
-    const line = journal.commit(() => {
+    const line = publisher.commit(() => {
       if (running) operations.end(running.id, refuse("conflict", `volume ${volume.id} was deleted without its node`));
       return this.#remove(volume, null);
     });
-    const index = line === null ? null : await journal.indexOf(line);
+    const index = line === null ? null : await publisher.indexOf(line);
     if (running) operations.wake(running.id);
     return index;
   }

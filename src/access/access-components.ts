@@ -1,0 +1,281 @@
+import { type BackfilledRows, EventPublisher, EventSource } from "../contracts/event-publisher.ts";
+import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { DeploymentState } from "../platform/durable/deployment-state.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import type { Components } from "../platform/durable/rpc-methods.ts";
+import { ApproleLogins } from "./approle-logins.ts";
+import { ApproleStore } from "./approle-store.ts";
+import { Approles } from "./approles.ts";
+import { AuthEntries } from "./auth-entries.ts";
+import { AuthMethodEntries } from "./auth-method-entries.ts";
+import { AuthMethods } from "./auth-methods.ts";
+import { AuthMountContent } from "./auth-mount-content.ts";
+import { AuthMountTable } from "./auth-mounts.ts";
+import { Authorizer } from "./authorize.ts";
+import { BatchTokens } from "./batch-tokens.ts";
+import { BindingRules } from "./binding-rules.ts";
+import { Bootstrap } from "./bootstrap.ts";
+import { ClusterAuthMethods } from "./cluster-auth-methods.ts";
+import { ClusterLogins } from "./cluster-logins.ts";
+import { ClusterNamespaces } from "./cluster-namespaces.ts";
+import { ClusterRoles } from "./cluster-roles.ts";
+import { ClusterTokens } from "./cluster-tokens.ts";
+import { Cubbyholes } from "./cubbyholes.ts";
+import { DeletedMounts } from "./deleted-mounts.ts";
+import { Entities } from "./entities.ts";
+import { EntityMerges } from "./entity-merges.ts";
+import type { AccessPublisher, IndexBackfill } from "./event-publisher.ts";
+import { IdentityAdmin } from "./identity-admin.ts";
+import { IdentityAliases } from "./identity-aliases.ts";
+import { KeyRotation } from "./key-rotation.ts";
+import { LeaseHolders } from "./lease-holders.ts";
+import { LoginChecks } from "./login-checks.ts";
+import { LoginLockouts } from "./login-lockouts.ts";
+import { Logins } from "./logins.ts";
+import { MountAdmin } from "./mount-admin.ts";
+import { MountViews } from "./mount-views.ts";
+import { MountTable } from "./mounts.ts";
+import { NamespaceAdmin } from "./namespace-admin.ts";
+import { NamespaceDeletions } from "./namespace-deletions.ts";
+import { NamespacePlaces } from "./namespace-places.ts";
+import { NamespaceRows } from "./namespace-rows.ts";
+import { NamespaceTree } from "./namespaces.ts";
+import { OidcRequests } from "./oidc-requests.ts";
+import { OneTimeTokens } from "./one-time-tokens.ts";
+import { PathEvaluator } from "./path-evaluator.ts";
+import { PathPlaces } from "./path-places.ts";
+import { PolicyAdmin } from "./policy-admin.ts";
+import { PolicyStore } from "./policy-store.ts";
+import { PublishedChanges } from "./published-changes.ts";
+import { RateLimits } from "./rate-limits.ts";
+import { Remounts } from "./remounts.ts";
+import { ApproleMethods } from "./rpc/approles.ts";
+import { AuthMethodMethods } from "./rpc/auth-methods.ts";
+import { ClusterLoginMethods } from "./rpc/cluster-logins.ts";
+import { ClusterRoleMethods } from "./rpc/cluster-roles.ts";
+import { ClusterTokenMethods } from "./rpc/cluster-tokens.ts";
+import { CubbyholeMethods } from "./rpc/cubbyholes.ts";
+import { IdentityMethods } from "./rpc/identity.ts";
+import { KeyMethods } from "./rpc/keys.ts";
+import { MountMethods } from "./rpc/mounts.ts";
+import { NamespaceMethods } from "./rpc/namespaces.ts";
+import { PolicyMethods } from "./rpc/policies.ts";
+import { QuotaMethods } from "./rpc/quotas.ts";
+import { TokenRoleMethods } from "./rpc/token-roles.ts";
+import { TokenMethods } from "./rpc/tokens.ts";
+import { WrappingMethods } from "./rpc/wrapping.ts";
+import { SecretsTokens } from "./secrets-tokens.ts";
+import { ServiceSettings } from "./service-settings.ts";
+import { TokenHashKey } from "./token-hash-key.ts";
+import { TokenHolders } from "./token-holders.ts";
+import { TokenIssuer } from "./token-issuer.ts";
+import { TokenRights } from "./token-rights.ts";
+import { TokenRoles } from "./token-roles.ts";
+import { TokenRules } from "./token-rules.ts";
+import { TokenSecrets } from "./token-secrets.ts";
+import { TokenStore } from "./token-store.ts";
+import { UsedLoginStates } from "./used-login-states.ts";
+import { Wrappings } from "./wrappings.ts";
+
+interface Dependencies {
+  readonly ctx: DurableObjectState;
+  readonly env: Env;
+  readonly outbox: Outbox;
+  commit<T>(change: () => T): T;
+}
+
+/** The RPC methods of `AccessControl`, one class a subject. */
+export const ACCESS_METHODS = {
+  approles: ApproleMethods,
+  authMethods: AuthMethodMethods,
+  clusterLogins: ClusterLoginMethods,
+  clusterRoles: ClusterRoleMethods,
+  clusterTokens: ClusterTokenMethods,
+  cubbyholes: CubbyholeMethods,
+  identity: IdentityMethods,
+  keys: KeyMethods,
+  mounts: MountMethods,
+  namespaces: NamespaceMethods,
+  policies: PolicyMethods,
+  quotas: QuotaMethods,
+  tokenRoles: TokenRoleMethods,
+  tokens: TokenMethods,
+  wrapping: WrappingMethods,
+};
+
+/**
+ * Builds the components of `AccessControl` over its rows, each from those above it. Nothing else takes this class: a
+ * component gets the components that it calls.
+ */
+export class AccessComponents implements BackfilledRows<IndexBackfill> {
+  readonly keys: DataKeys;
+  readonly hashKey: TokenHashKey;
+  readonly deploymentState: DeploymentState;
+  readonly serviceSettings: ServiceSettings;
+  readonly publisher: AccessPublisher;
+  readonly bootstrap: Bootstrap;
+  readonly authorizer: Authorizer;
+  readonly tokenStore: TokenStore;
+  readonly tokens: SecretsTokens;
+  readonly holders: TokenHolders;
+  readonly oneTimeTokens: OneTimeTokens;
+  readonly approles: Approles;
+  readonly wrappings: Wrappings;
+  readonly rateLimits: RateLimits;
+  readonly deletedMounts: DeletedMounts;
+  readonly namespaces: NamespaceAdmin;
+  readonly clusterNamespaces: ClusterNamespaces;
+  readonly deletions: NamespaceDeletions;
+  readonly rpc: Components<typeof ACCESS_METHODS>;
+  readonly #keyRotation: KeyRotation;
+  readonly #tokenSecrets: TokenSecrets;
+  readonly #policies: PolicyStore;
+  readonly #clusterRoles: ClusterRoles;
+  readonly #clusterAuthMethods: ClusterAuthMethods;
+  readonly #bindingRules: BindingRules;
+
+  constructor({ ctx, env, outbox, commit }: Dependencies) {
+    const { sql } = ctx.storage;
+    const keys = new DataKeys(sql, "access-control", () => env.MASTER_KEY);
+    const hashKey = new TokenHashKey(sql, keys);
+    const state = new DeploymentState(sql);
+    const source = new EventSource(env, "access-control");
+    const publisher: AccessPublisher = new EventPublisher({ source, outbox, rows: this, commit });
+    const changes = new PublishedChanges(publisher, outbox, ctx);
+
+    // ---- places ----
+    const tree = new NamespaceTree(sql);
+    const mounts = new MountTable(sql);
+    const authMounts = new AuthMountTable(sql);
+    const evaluator = new PathEvaluator(tree, mounts, authMounts);
+    const rateLimits = new RateLimits({ state, places: new PathPlaces(tree, mounts, authMounts), commit });
+
+    // ---- tokens and what ends with them ----
+    const store = new TokenStore(sql, hashKey, new BatchTokens(keys, hashKey, tree));
+    const leaseHolders = new LeaseHolders({ sql, tokens: store, outbox, commit });
+    const cubbyholes = new Cubbyholes({ sql, keys, tokens: store, commit });
+    const wrappings = new Wrappings({ sql, keys, tokens: store, commit });
+    const oneTimeTokens = new OneTimeTokens({ sql, keys, tokens: store, commit });
+    store.addDependents(leaseHolders, cubbyholes, wrappings, oneTimeTokens);
+
+    // ---- policies, entities, and the rights of a token's holder ----
+    const policies = new PolicyStore(sql);
+    const entities = new Entities(sql);
+    const clusterRoles = new ClusterRoles(sql, policies, publisher);
+    const authEntries = new AuthEntries(sql, keys);
+    const holders = new TokenHolders(store, policies, entities, clusterRoles, authEntries);
+    const rights = new TokenRights(store, evaluator, holders);
+    const rules = new TokenRules(store, policies, evaluator, entities);
+    const tokenRoles = new TokenRoles({ sql, namespaces: tree, commit });
+    const tokens = new SecretsTokens(store, rules, rights, tokenRoles, publisher);
+    const issuer = new TokenIssuer(store, rules, tree, tokenRoles, publisher);
+    this.authorizer = new Authorizer(store, tokens, tree, mounts, evaluator, holders);
+
+    // ---- identity, auth methods and logins of the secrets API ----
+    const aliases = new IdentityAliases({ sql, mounts: authMounts, namespaces: tree, commit });
+    const merges = new EntityMerges({ sql, aliases, commit });
+    const identities = new IdentityAdmin({ sql, entities, aliases, namespaces: tree, commit });
+    const lockouts = new LoginLockouts();
+    const approleStore = new ApproleStore({ sql, keys, tokens: store });
+    const content = new AuthMountContent(authEntries, approleStore, entities, store, lockouts);
+    const authMethods = new AuthMethods({ mounts: authMounts, content, namespaces: tree, commit });
+    const entries = new AuthMethodEntries({
+      ...{ mounts: authMounts, entries: authEntries, lockouts, namespaces: tree, commit },
+    });
+    const checks = new LoginChecks(authMounts, authEntries, lockouts, new UsedLoginStates(sql));
+    const logins = new Logins({ checks, entities, tokens: store, rules, publisher });
+    const approles = new Approles({ store: approleStore, entries, commit });
+    const approleLogins = new ApproleLogins({ store: approleStore, mounts: authMounts, entries, logins });
+
+    // ---- tokens and logins of the cluster API ----
+    const tokenSecrets = new TokenSecrets(sql, keys, env);
+    const clusterTokens = new ClusterTokens(store, rules, tokenSecrets, publisher, clusterRoles);
+    const clusterAuthMethods = new ClusterAuthMethods(sql, keys, publisher);
+    const bindingRules = new BindingRules(sql, clusterAuthMethods, publisher);
+    const clusterLogins = new ClusterLogins({
+      ...{ methods: clusterAuthMethods, rules: bindingRules, roles: clusterRoles, policies, tokens: clusterTokens },
+    });
+    const bootstrap = new Bootstrap(env, state, store, tokenSecrets, commit);
+
+    // ---- mounts, namespaces and keys ----
+    const remounts = new Remounts(mounts, authMounts, tree, { sql, outbox, commit });
+    const deletedMounts = new DeletedMounts(sql, outbox, remounts, leaseHolders);
+    const views = new MountViews(mounts, tree, state);
+    const mountAdmin = new MountAdmin(
+      { table: mounts, views, namespaces: tree, deleted: deletedMounts, outbox },
+      commit,
+    );
+    const keyRotation = new KeyRotation({ sql, outbox, commit }, state, keys, mounts);
+    const deletions = new NamespaceDeletions(sql, commit);
+    const rows = new NamespaceRows(tree, policies, store, tokenRoles, entities);
+    const places = new NamespacePlaces(tree, mounts, authMounts, keyRotation);
+    const namespaces = new NamespaceAdmin(env, { tree, places, rows, publisher, deletions });
+    const clusterNamespaces = new ClusterNamespaces(env, sql, publisher, deletions);
+
+    this.rpc = {
+      approles: new ApproleMethods(approles, approleLogins, entries, changes),
+      authMethods: new AuthMethodMethods(authMethods, entries, logins, rateLimits, changes),
+      clusterLogins: new ClusterLoginMethods(
+        ...([clusterAuthMethods, bindingRules, clusterLogins, new OidcRequests(hashKey), changes] as const),
+      ),
+      clusterRoles: new ClusterRoleMethods(clusterRoles),
+      clusterTokens: new ClusterTokenMethods(clusterTokens, tokens, bootstrap, oneTimeTokens, changes),
+      cubbyholes: new CubbyholeMethods(cubbyholes, wrappings),
+      identity: new IdentityMethods(identities, aliases, merges, entities),
+      keys: new KeyMethods(keyRotation, tree, outbox),
+      mounts: new MountMethods(views, mountAdmin, remounts, holders, outbox),
+      namespaces: new NamespaceMethods(tree, namespaces, clusterNamespaces, holders),
+      policies: new PolicyMethods(new PolicyAdmin(policies, tree, publisher), policies),
+      quotas: new QuotaMethods(rateLimits),
+      tokenRoles: new TokenRoleMethods(tokenRoles),
+      tokens: new TokenMethods(tokens, issuer, rights, leaseHolders, changes),
+      wrapping: new WrappingMethods(wrappings),
+    };
+    this.keys = keys;
+    this.hashKey = hashKey;
+    this.deploymentState = state;
+    this.serviceSettings = new ServiceSettings(state, commit);
+    this.publisher = publisher;
+    this.bootstrap = bootstrap;
+    this.tokenStore = store;
+    this.tokens = tokens;
+    this.holders = holders;
+    this.oneTimeTokens = oneTimeTokens;
+    this.approles = approles;
+    this.wrappings = wrappings;
+    this.rateLimits = rateLimits;
+    this.deletedMounts = deletedMounts;
+    this.namespaces = namespaces;
+    this.clusterNamespaces = clusterNamespaces;
+    this.deletions = deletions;
+    this.#keyRotation = keyRotation;
+    this.#tokenSecrets = tokenSecrets;
+    this.#policies = policies;
+    this.#clusterRoles = clusterRoles;
+    this.#clusterAuthMethods = clusterAuthMethods;
+    this.#bindingRules = bindingRules;
+  }
+
+  /**
+   * Initializes a fresh deployment: its identity, its hash key and, in local development, the configured root token.
+   * Call inside a transaction.
+   */
+  begin(rootToken: string | undefined): void {
+    if (this.deploymentState.get("cluster_id") === null) {
+      this.deploymentState.set("cluster_id", crypto.randomUUID());
+      this.#keyRotation.begin(Date.now());
+    }
+    this.hashKey.begin();
+    if (rootToken !== undefined) this.bootstrap.local(rootToken);
+    this.#tokenSecrets.purge();
+  }
+
+  setIndex(stamp: IndexBackfill, index: number): void {
+    if ("token" in stamp) this.tokenStore.backfillIndex(stamp.token, index);
+    else if ("policy" in stamp) this.#policies.backfillIndex(...stamp.policy, index);
+    else if ("clusterAuthMethod" in stamp) this.#clusterAuthMethods.backfillIndex(stamp.clusterAuthMethod, index);
+    else if ("bindingRule" in stamp) this.#bindingRules.backfillIndex(stamp.bindingRule, index);
+    else if ("clusterRole" in stamp) this.#clusterRoles.backfillIndex(stamp.clusterRole, index);
+    else this.clusterNamespaces.backfillIndex(stamp.clusterNamespace, index);
+  }
+}

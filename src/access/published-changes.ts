@@ -1,0 +1,27 @@
+import type { Result } from "../lib/result.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import type { AccessPublisher } from "./event-publisher.ts";
+
+/** Changes of tokens that are answered after one attempt to deliver their events. */
+export class PublishedChanges {
+  readonly #publisher: AccessPublisher;
+  readonly #outbox: Outbox;
+  readonly #ctx: DurableObjectState;
+
+  constructor(publisher: AccessPublisher, outbox: Outbox, ctx: DurableObjectState) {
+    this.#publisher = publisher;
+    this.#outbox = outbox;
+    this.#ctx = ctx;
+  }
+
+  /** @returns the result of `change`, or the refusal of a sealed service */
+  async publish<T>(change: () => Result<T>): Promise<Result<T>> {
+    const result = refuseIfSealed(change);
+    if (!result.ok) return result;
+    // In the background: leases of ended tokens.
+    this.#ctx.waitUntil(this.#outbox.drain("leases"));
+    await this.#publisher.published();
+    return result;
+  }
+}

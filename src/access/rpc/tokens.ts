@@ -1,0 +1,78 @@
+import type { Capability } from "../../contracts/policies.ts";
+import type { Authed, ResultantAcl, RightsCheck, TokenName, TokensApi } from "../../contracts/tokens.ts";
+import type { Result } from "../../lib/result.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { LeaseHolders } from "../lease-holders.ts";
+import type { PublishedChanges } from "../published-changes.ts";
+import { resultantAcl } from "../resultant-acl.ts";
+import type { SecretsTokens } from "../secrets-tokens.ts";
+import type { TokenIssuer } from "../token-issuer.ts";
+import type { TokenRights } from "../token-rights.ts";
+
+/** RPC methods about tokens of the secrets API. */
+export class TokenMethods implements TokensApi {
+  readonly #tokens: SecretsTokens;
+  readonly #issuer: TokenIssuer;
+  readonly #rights: TokenRights;
+  readonly #leaseHolders: LeaseHolders;
+  readonly #changes: PublishedChanges;
+
+  constructor(
+    tokens: SecretsTokens,
+    issuer: TokenIssuer,
+    rights: TokenRights,
+    leaseHolders: LeaseHolders,
+    changes: PublishedChanges,
+  ) {
+    this.#tokens = tokens;
+    this.#issuer = issuer;
+    this.#rights = rights;
+    this.#leaseHolders = leaseHolders;
+    this.#changes = changes;
+  }
+
+  createToken(...given: Parameters<TokenIssuer["create"]>): Promise<Result<Authed>> {
+    return this.#changes.publish(() => this.#issuer.create(...given));
+  }
+
+  lookupToken(name: TokenName): Result<Record<string, unknown>> {
+    return refuseIfSealed(() => this.#tokens.lookup(name));
+  }
+
+  renewToken(name: TokenName, increment: number): Promise<Result<Authed>> {
+    return this.#changes.publish(() => this.#tokens.renew(name, increment));
+  }
+
+  revokeToken(name: TokenName, keepChildren = false): Promise<Result<null>> {
+    return this.#changes.publish(() => this.#tokens.revoke(name, keepChildren));
+  }
+
+  accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
+    return this.#tokens.accessors(within, from, limit);
+  }
+
+  countTokens(): number {
+    return this.#tokens.count();
+  }
+
+  capabilities(
+    name: TokenName,
+    namespace: string,
+    paths: readonly string[],
+  ): Result<Record<string, (Capability | "root")[]>> {
+    return refuseIfSealed(() => this.#rights.capabilities(name, namespace, paths));
+  }
+
+  resultantAcl(accessor: string): ResultantAcl | null {
+    const grants = this.#rights.grants(accessor);
+    return grants && resultantAcl(grants);
+  }
+
+  mayAlso(check: RightsCheck): Result<null> {
+    return this.#rights.mayAlso(check);
+  }
+
+  holdsLeases(accessor: string, mount: string): Result<null> {
+    return this.#leaseHolders.hold(accessor, mount, Date.now());
+  }
+}

@@ -1,0 +1,66 @@
+import type { AuthEntryName } from "../contracts/auth.ts";
+import type { AuthEntries } from "./auth-entries.ts";
+import type { ClusterRoles, HeldRoles } from "./cluster-roles.ts";
+import type { Entities } from "./entities.ts";
+import type { Viewer } from "./mount-views.ts";
+import type { Grants, PolicyStore } from "./policy-store.ts";
+import { policiesOf, type TokenRow } from "./token.ts";
+import type { TokenStore } from "./token-store.ts";
+
+/** The rights of a token's holder: by its own policies, its entity, its groups and its roles. Reads rows, keeps none. */
+export class TokenHolders {
+  readonly #tokens: TokenStore;
+  readonly #policies: PolicyStore;
+  readonly #entities: Entities;
+  readonly #roles: ClusterRoles;
+  readonly #entries: AuthEntries;
+
+  constructor(
+    tokens: TokenStore,
+    policies: PolicyStore,
+    entities: Entities,
+    roles: ClusterRoles,
+    entries: AuthEntries,
+  ) {
+    this.#tokens = tokens;
+    this.#policies = policies;
+    this.#entities = entities;
+    this.#roles = roles;
+    this.#entries = entries;
+  }
+
+  grantsOf(row: TokenRow): Grants {
+    const identityPolicies = row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id, row.namespace);
+    const rolePolicies = this.#roles.of(row).policies;
+    const names = [...policiesOf(row), ...identityPolicies, ...rolePolicies];
+    const subject = () => this.#entities.templateSubject(row.entity_id, row.namespace);
+    return this.#policies.grants(row.namespace, names, subject);
+  }
+
+  /** The roles of the cluster API that a token names. */
+  rolesOf(row: TokenRow): HeldRoles {
+    return this.#roles.of(row);
+  }
+
+  /** False while the holder's entity is disabled or deleted; true for tokens without an entity. */
+  isEntityActive(row: TokenRow): boolean {
+    return row.entity_id === "" || this.#entities.isActive(row.entity_id);
+  }
+
+  /** Whether the role or user that a token was issued for still exists; true for tokens without one. */
+  isUnchanged(row: TokenRow): boolean {
+    return row.auth_mount === null || this.#entries.has(entryOf(row));
+  }
+
+  /** The viewer of mount listings; null when the token is gone. */
+  viewer(accessor: string): Viewer | null {
+    const row = this.#tokens.byAccessor(accessor, Date.now(), true);
+    return row && { grants: this.grantsOf(row), namespace: row.namespace };
+  }
+}
+
+/** The role or user that a token was issued for. */
+const entryOf = (row: TokenRow): AuthEntryName => {
+  const [kind = "", ...name] = (row.auth_entry ?? "").split(" ");
+  return { mount: row.auth_mount ?? "", kind, name: name.join(" ") };
+};
