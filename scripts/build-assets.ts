@@ -52,7 +52,7 @@ export async function buildAssets(): Promise<ConsoleFile[]> {
     .sort((a, b) => b.gzipBytes - a.gzipBytes);
 }
 
-/** Scripts, one for each screen and the parts they share; one style sheet; and the page that loads them. */
+/** Scripts, one for each group of screens and the parts they share; one style sheet; and the page that loads them. */
 async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uint8Array>> {
   const result = await esbuild.build({
     absWorkingDir: ROOT,
@@ -108,6 +108,12 @@ const styles: Plugin = {
   },
 };
 
+/** Keys of a schema that forms do not use: the service checks what it gets. None of them is the name of a field. */
+const CHECKS: ReadonlySet<string> = new Set([
+  ...["pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "propertyNames"],
+  ...["exclusiveMinimum", "minimum", "maximum", "examples"],
+]);
+
 /** `import schema from "schema:PUT /v1/…"`: the schema of a request body from the API document, with its references resolved. */
 const schemas = (api: ApiDocument): Plugin => ({
   name: "schemas",
@@ -117,7 +123,7 @@ const schemas = (api: ApiDocument): Plugin => ({
       namespace: "schema",
     }));
     build.onLoad({ filter: /.*/, namespace: "schema" }, ({ path }) => ({
-      contents: JSON.stringify(bodySchema(api, path)),
+      contents: JSON.stringify(bodySchema(api, path), (name, value) => (CHECKS.has(name) ? undefined : value)),
       loader: "json",
     }));
   },

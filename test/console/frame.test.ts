@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { describeConsole } from "./support/console.ts";
 
 /** All addresses of screens, as the navigation has them. */
-const SCREENS = ["", "secrets", "sync", "credentials", "events", "storage", "nodes", "access"];
+const SCREENS = ["", "secrets", "sync", "credentials", "events", "storage", "nodes", "access", "audit"];
 
 describeConsole("the frame", (suite) => {
   it("can be used with the keyboard alone", async () => {

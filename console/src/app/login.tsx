@@ -10,17 +10,17 @@ import {
 import { farewell } from "../api/session.ts";
 import { Button } from "../components/button.tsx";
 import { ErrorPanel } from "../components/error-panel.tsx";
-import { Checkbox, TextField } from "../components/field.tsx";
+import { Checkbox, Segments, TextField } from "../components/field.tsx";
 import { Icon } from "../components/icons.tsx";
 import { useAction, useResource } from "../lib/resource.ts";
 import { setQuery } from "./router.ts";
 
 type Method = "token" | "userpass" | "oidc";
 
-const METHODS: readonly { readonly name: Method; readonly label: string }[] = [
-  { name: "token", label: "Token" },
-  { name: "userpass", label: "Password" },
-  { name: "oidc", label: "Single sign-on" },
+const METHODS: readonly { readonly value: Method; readonly label: string }[] = [
+  { value: "token", label: "Token" },
+  { value: "userpass", label: "Password" },
+  { value: "oidc", label: "Single sign-on" },
 ];
 
 const REMEMBERED = "sallyport.login";
@@ -35,7 +35,7 @@ interface Remembered {
 function remembered(): Remembered {
   try {
     const found = JSON.parse(localStorage.getItem(REMEMBERED) ?? "{}") as Partial<Remembered>;
-    const method = METHODS.find(({ name }) => name === found.method)?.name ?? "token";
+    const method = METHODS.find(({ value }) => value === found.method)?.value ?? "token";
     return { method, mount: found.mount ?? "", role: found.role ?? "", keep: found.keep === true };
   } catch {
     return { method: "token", mount: "", role: "", keep: false };
@@ -89,19 +89,7 @@ export function Login() {
           <h1>Sallyport</h1>
         </div>
         {farewell.value && <p class="notice">{farewell.value}</p>}
-        <div class="segments" role="group" aria-label="Way to log in">
-          {METHODS.map((option) => (
-            <button
-              key={option.name}
-              type="button"
-              class="segment"
-              aria-pressed={option.name === method}
-              onClick={() => choose(option.name)}
-            >
-              {option.label}
-            </button>
-          ))}
-        </div>
+        <Segments label="Way to log in" value={method} options={METHODS} onChange={choose} />
         {method === "token" && (
           <TextField
             key="token"

@@ -19,7 +19,7 @@ export function ScreenHost() {
     setError(null);
     document.title = `${screen?.label ?? "Not found"} · Sallyport`;
     screen?.load().then(
-      (module) => isWanted && setLoaded({ name, view: module.default }),
+      (view) => isWanted && setLoaded({ name, view }),
       (failure: unknown) => isWanted && setError(failure),
     );
     return () => {

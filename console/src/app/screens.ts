@@ -1,4 +1,4 @@
-/** All screens: a line each. Their code is loaded when they are opened. */
+/** All screens: a line each. The code of a group is loaded when one of its screens is opened: together it is smaller. */
 import type { ComponentType } from "preact";
 import type { IconName } from "../components/icons.tsx";
 
@@ -8,17 +8,22 @@ export interface Screen {
   readonly label: string;
   readonly icon: IconName;
   readonly group: "" | "Secrets" | "Cluster" | "Administration";
-  readonly load: () => Promise<{ readonly default: ComponentType }>;
+  readonly load: () => Promise<ComponentType>;
 }
+
+const secrets = () => import("../screens/secrets-group.ts");
+const cluster = () => import("../screens/cluster-group.ts");
+const administration = () => import("../screens/administration-group.ts");
 
 // biome-ignore format: a line each
 export const SCREENS: readonly Screen[] = [
-  { name: "", label: "Overview", icon: "overview", group: "", load: () => import("../screens/overview/index.tsx") },
-  { name: "secrets", label: "Secrets", icon: "secrets", group: "Secrets", load: () => import("../screens/secrets/index.tsx") },
-  { name: "sync", label: "Sync", icon: "sync", group: "Secrets", load: () => import("../screens/sync/index.tsx") },
-  { name: "credentials", label: "Credentials", icon: "credentials", group: "Secrets", load: () => import("../screens/credentials/index.tsx") },
-  { name: "events", label: "Events", icon: "events", group: "Cluster", load: () => import("../screens/events/index.tsx") },
-  { name: "storage", label: "Storage", icon: "storage", group: "Cluster", load: () => import("../screens/storage/index.tsx") },
-  { name: "nodes", label: "Nodes and jobs", icon: "nodes", group: "Cluster", load: () => import("../screens/nodes/index.tsx") },
-  { name: "access", label: "Access", icon: "access", group: "Administration", load: () => import("../screens/access/index.tsx") },
+  { name: "", label: "Overview", icon: "overview", group: "", load: async () => (await import("../screens/overview/index.tsx")).default },
+  { name: "secrets", label: "Secrets", icon: "secrets", group: "Secrets", load: async () => (await secrets()).Secrets },
+  { name: "sync", label: "Sync", icon: "sync", group: "Secrets", load: async () => (await secrets()).Sync },
+  { name: "credentials", label: "Credentials", icon: "credentials", group: "Secrets", load: async () => (await secrets()).Credentials },
+  { name: "events", label: "Events", icon: "events", group: "Cluster", load: async () => (await cluster()).Events },
+  { name: "storage", label: "Storage", icon: "storage", group: "Cluster", load: async () => (await cluster()).Storage },
+  { name: "nodes", label: "Nodes and jobs", icon: "nodes", group: "Cluster", load: async () => (await cluster()).Nodes },
+  { name: "access", label: "Access", icon: "access", group: "Administration", load: async () => (await administration()).Access },
+  { name: "audit", label: "Audit", icon: "audit", group: "Administration", load: async () => (await administration()).Audit },
 ];

@@ -2,6 +2,7 @@ import { signal } from "@preact/signals";
 import type { WireRequest } from "../api/client.ts";
 import { type Command, commandsOf, type Tool } from "../api/commands.ts";
 import { Code } from "./code.tsx";
+import { Segments } from "./field.tsx";
 
 /** The tool that the person has chosen, for all commands of the page. */
 const chosenTool = signal<Tool>((localStorage.getItem("sallyport.tool") as Tool | null) ?? "curl");
@@ -21,19 +22,14 @@ export function Commands({ request }: { readonly request: WireRequest }) {
   const selected = selectedOf(commands);
   return (
     <div class="commands">
-      <div class="segments" role="group" aria-label="Tool">
-        {commands.map(({ tool }) => (
-          <button
-            key={tool}
-            type="button"
-            class="segment"
-            aria-pressed={tool === selected?.tool}
-            onClick={() => chooseTool(tool)}
-          >
-            {tool}
-          </button>
-        ))}
-      </div>
+      {selected && (
+        <Segments
+          label="Tool"
+          value={selected.tool}
+          options={commands.map(({ tool }) => ({ value: tool, label: tool }))}
+          onChange={chooseTool}
+        />
+      )}
       <CommandText request={request} />
     </div>
   );
@@ -47,16 +43,16 @@ export function CommandText({ request }: { readonly request: WireRequest }) {
 
 /** Chooses the tool for several commands. */
 export function ToolChoice() {
-  const isCurl = chosenTool.value === "curl";
   return (
-    <div class="segments" role="group" aria-label="Tool">
-      <button type="button" class="segment" aria-pressed={isCurl} onClick={() => chooseTool("curl")}>
-        curl
-      </button>
-      <button type="button" class="segment" aria-pressed={!isCurl} onClick={() => chooseTool("vault")}>
-        vault and nomad
-      </button>
-    </div>
+    <Segments
+      label="Tool"
+      value={chosenTool.value === "curl" ? "curl" : "vault"}
+      options={[
+        { value: "curl", label: "curl" },
+        { value: "vault", label: "vault and nomad" },
+      ]}
+      onChange={chooseTool}
+    />
   );
 }
 

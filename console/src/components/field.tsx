@@ -174,6 +174,35 @@ export function Checkbox({
   );
 }
 
+/** One choice of a few, as buttons side by side. */
+export function Segments<Value extends string>({
+  label,
+  value,
+  onChange,
+  options,
+}: {
+  readonly label: string;
+  readonly value: Value;
+  readonly onChange: (value: Value) => void;
+  readonly options: readonly { readonly value: Value; readonly label: string }[];
+}) {
+  return (
+    <div class="segments" role="group" aria-label={label}>
+      {options.map((option) => (
+        <button
+          key={option.value}
+          type="button"
+          class="segment"
+          aria-pressed={option.value === value}
+          onClick={() => onChange(option.value)}
+        >
+          {option.label}
+        </button>
+      ))}
+    </div>
+  );
+}
+
 /** Input above a list: filters it as the person types. */
 export function SearchInput({
   label,

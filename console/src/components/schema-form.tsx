@@ -7,6 +7,26 @@ import { KeyValue, pairsOf, recordOf } from "./key-value.tsx";
 
 export type FormValue = Readonly<Record<string, unknown>>;
 
+/** Stored settings as a form shows them: without empty ones. */
+export const formOf = (settings: FormValue): FormValue =>
+  Object.fromEntries(
+    Object.entries(settings)
+      .filter(([, value]) => value !== null && value !== "" && value !== 0 && value !== false)
+      .map(([name, value]) => [name, typeof value === "number" ? String(value) : value]),
+  );
+
+/** The body that changes stored settings to those of the form: fields that were emptied are cleared. */
+export function changedBody(before: FormValue, value: FormValue): FormValue {
+  const gone = Object.entries(before).filter(([name]) => !(name in value));
+  return { ...value, ...Object.fromEntries(gone.map(([name, old]) => [name, emptyLike(old)])) };
+}
+
+function emptyLike(value: unknown): unknown {
+  if (Array.isArray(value)) return [];
+  if (typeof value === "boolean") return false;
+  return typeof value === "object" ? {} : "";
+}
+
 /** What a screen knows better than the schema about a field. */
 export interface FieldTexts {
   readonly label?: string;

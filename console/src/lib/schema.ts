@@ -12,9 +12,6 @@ export interface JsonSchema {
   readonly additionalProperties?: boolean | JsonSchema;
   readonly items?: JsonSchema;
   readonly anyOf?: readonly JsonSchema[];
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly maxLength?: number;
 }
 
 export type FieldKind = "text" | "number" | "flag" | "choice" | "texts" | "map" | "group" | "groups" | "json";

@@ -1,6 +1,7 @@
-import { useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, type Schemas, wireRequest } from "../../api/client.ts";
-import { href } from "../../app/router.ts";
+import { href, place } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
@@ -20,15 +21,16 @@ export function Tokens() {
     ["accessors"],
     async (signal) => (await api("LIST /v1/auth/token/accessors", { signal })).data.keys,
   );
-  const [opened, setOpened] = useState<string | null>(null);
+  const facts = useMemo(() => new TokenFactsCache(), [accessors.value]);
+  const [opened, setOpened] = useState<string | null>(place.value.query.get("accessor"));
   const [creates, setCreates] = useState(false);
   return (
     <>
       <Toolbar>
-        <p class="muted">Tokens are listed by accessor, which names a token and cannot be used as one.</p>
         <Button icon="plus" kind="primary" onClick={() => setCreates(true)}>
           Create token
         </Button>
+        <p class="muted">An accessor names a token, and cannot be used as one.</p>
       </Toolbar>
       <Loaded resource={accessors} label="Tokens">
         {(rows) => (
@@ -38,7 +40,36 @@ export function Tokens() {
             keyOf={(accessor) => accessor}
             onOpen={setOpened}
             columns={[
-              { key: "accessor", label: "Accessor", render: (accessor) => <span class="mono">{accessor}</span> },
+              {
+                key: "name",
+                label: "Name",
+                render: (accessor) => <Told of={accessor} facts={facts} part={(token) => token.display_name} />,
+              },
+              {
+                key: "policies",
+                label: "Policies",
+                isMinor: true,
+                render: (accessor) => <Told of={accessor} facts={facts} part={({ policies }) => policies.join(", ")} />,
+              },
+              {
+                key: "ends",
+                label: "Ends in",
+                width: "8rem",
+                render: (accessor) => (
+                  <Told
+                    of={accessor}
+                    facts={facts}
+                    part={({ expire_time }) => <Countdown to={expire_time} none="never" />}
+                  />
+                ),
+              },
+              {
+                key: "accessor",
+                label: "Accessor",
+                width: "17rem",
+                isMinor: true,
+                render: (accessor) => <span class="mono">{accessor}</span>,
+              },
             ]}
             empty={
               <div class="card">
@@ -68,6 +99,47 @@ export function Tokens() {
       )}
     </>
   );
+}
+
+type Token = Schemas["Token"];
+
+/** Facts of the tokens whose rows were in sight. */
+class TokenFactsCache {
+  readonly #read = new Map<string, Promise<Token | null>>();
+
+  /** Null for a token that has ended, and for callers that may not look it up. */
+  of(accessor: string): Promise<Token | null> {
+    let found = this.#read.get(accessor);
+    if (!found) {
+      found = api("POST /v1/auth/token/lookup-accessor", { body: { accessor }, quiet: true }).then(
+        ({ data }) => data,
+        () => null,
+      );
+      this.#read.set(accessor, found);
+    }
+    return found;
+  }
+}
+
+/** One fact of a token, read when its row comes into sight. */
+function Told({
+  of,
+  facts,
+  part,
+}: {
+  readonly of: string;
+  readonly facts: TokenFactsCache;
+  readonly part: (token: Token) => ComponentChildren;
+}) {
+  const [token, setToken] = useState<Token | null | undefined>();
+  useEffect(() => {
+    let isWanted = true;
+    void facts.of(of).then((found) => isWanted && setToken(found));
+    return () => {
+      isWanted = false;
+    };
+  }, [of, facts]);
+  return <span class={token ? "" : "muted"}>{token ? part(token) : token === null ? "unknown" : "…"}</span>;
 }
 
 interface TokenProps {
@@ -110,7 +182,8 @@ function TokenDialog({ accessor, onClose, onRevoked }: TokenProps) {
         {(shown) => <TokenFacts token={shown} />}
       </Loaded>
       <p>
-        <a href={href("access", [], { tab: "check", accessor })}>What may it do?</a>
+        <a href={href("access", [], { tab: "check", accessor })}>What may it do?</a>{" "}
+        <a href={href("audit", [], { q: accessor })}>What has it done?</a>
       </p>
       <AsCommand request={wireRequest("POST /v1/auth/token/lookup-accessor", { body })} />
     </Dialog>

@@ -6,7 +6,7 @@ import { Button } from "../../components/button.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
-import { type FieldTexts, type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { changedBody, type FieldTexts, type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction } from "../../lib/resource.ts";
 import { fieldProblems } from "../../lib/schema.ts";
@@ -33,17 +33,6 @@ const TEXTS: Readonly<Record<string, FieldTexts>> = {
   tags: { label: "Tags", hint: "Of applications that the engine makes." },
 };
 
-/** Fields as the form shows them; empty ones are left out. */
-const formOf = (role: EngineRole): FormValue =>
-  Object.fromEntries(
-    Object.entries(role)
-      .filter(([, value]) => value !== null && value !== "" && value !== 0 && value !== false)
-      .map(([name, value]) => [name, typeof value === "number" ? String(value) : value]),
-  );
-
-/** The value that clears a field. */
-const cleared = (value: unknown): unknown => (Array.isArray(value) ? [] : typeof value === "boolean" ? false : "");
-
 interface Props {
   readonly mount: string;
   /** The role to change; none makes a new one. */
@@ -56,8 +45,7 @@ export function RoleForm({ mount, role, onClose, onDone }: Props) {
   const [before] = useState(() => (role ? formOf(role.settings) : {}));
   const [name, setName] = useState(role?.name ?? "");
   const [value, setValue] = useState<FormValue>(role ? before : { cloud_roles: [{}] });
-  const gone = Object.keys(before).filter((field) => !(field in value));
-  const body = { ...value, ...Object.fromEntries(gone.map((field) => [field, cleared(before[field])])) };
+  const body = changedBody(before, value);
   const options = { mount, path: { name }, body };
   const save = useAction(async () => {
     await api(WRITE, options);

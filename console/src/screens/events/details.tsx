@@ -36,7 +36,7 @@ export function Details({ row, onClose, onFollow }: DetailsProps) {
             ["Line", row.of > 1 ? `event ${row.at + 1} of the ${row.of} of one change` : ""],
           ]}
         />
-        <div class="events-actions">
+        <div class="button-row">
           {address && (
             <LinkButton href={address} icon="link">
               Open the object

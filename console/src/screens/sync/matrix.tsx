@@ -3,7 +3,7 @@ import { place, setQuery } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
-import { Checkbox, SearchInput } from "../../components/field.tsx";
+import { Checkbox, SearchInput, Segments } from "../../components/field.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
@@ -21,10 +21,10 @@ const FRESH_MS = 8_000;
 /** Columns before the person chooses others. */
 const FIRST = 6;
 
-const FILTERS: readonly (readonly [name: string, label: string, matches: (status: string) => boolean])[] = [
-  ["", "All", () => true],
-  ["failing", "Failing", isFailing],
-  ["pending", "Pending", (status) => status === "PENDING"],
+const FILTERS = [
+  { value: "", label: "All", matches: () => true },
+  { value: "failing", label: "Failing", matches: isFailing },
+  { value: "pending", label: "Pending", matches: (status: string) => status === "PENDING" },
 ];
 
 /** Secrets against destinations. */
@@ -45,7 +45,7 @@ export function Matrix({ refs }: { readonly refs: readonly DestinationRef[] }) {
     string,
     string,
   ];
-  const matches = FILTERS.find(([name]) => name === filter)?.[2];
+  const matches = FILTERS.find(({ value }) => value === filter)?.matches;
   const rows = useMemo(
     () =>
       (matrix.value?.rows ?? []).filter(
@@ -68,19 +68,7 @@ export function Matrix({ refs }: { readonly refs: readonly DestinationRef[] }) {
           onChange={(q) => setQuery({ q })}
           placeholder="Path of a secret"
         />
-        <div class="segments" role="group" aria-label="Status">
-          {FILTERS.map(([name, label]) => (
-            <button
-              key={name}
-              type="button"
-              class="segment"
-              aria-pressed={filter === name}
-              onClick={() => setQuery({ show: name })}
-            >
-              {label}
-            </button>
-          ))}
-        </div>
+        <Segments label="Status" value={filter} options={FILTERS} onChange={(show) => setQuery({ show })} />
         {refs.length > 1 && (
           <Button onClick={() => setChoosing(true)}>
             {shown.length} of {plural(refs.length, "destination")}

@@ -1,0 +1,92 @@
+/** What the console can change of auth methods and identities: named settings with a schema. */
+import approleSchema from "schema:POST /v1/auth/approle/role/{name}";
+import jwtConfig from "schema:POST /v1/auth/jwt/config";
+import jwtSchema from "schema:POST /v1/auth/jwt/role/{name}";
+import kubernetesConfig from "schema:POST /v1/auth/kubernetes/config";
+import kubernetesSchema from "schema:POST /v1/auth/kubernetes/role/{name}";
+import userpassSchema from "schema:POST /v1/auth/userpass/users/{name}";
+import entitySchema from "schema:POST /v1/identity/entity/name/{name}";
+import groupSchema from "schema:POST /v1/identity/group/name/{name}";
+import type { FieldTexts } from "../../components/schema-form.tsx";
+import type { JsonSchema } from "../../lib/schema.ts";
+
+export interface Kind {
+  /** `user`, `role` … */
+  readonly noun: string;
+  /** Paths of the API document. All kinds take the same requests, so one of them stands for the types. */
+  readonly list: "LIST /v1/auth/userpass/users";
+  readonly item: "/v1/auth/userpass/users/{name}";
+  readonly schema: JsonSchema;
+  readonly first: readonly string[];
+  /** Says what the first one is for. */
+  readonly about: string;
+}
+
+const kind = (list: string, noun: string, schema: JsonSchema, first: readonly string[], about: string): Kind => ({
+  list: `LIST ${list}` as Kind["list"],
+  item: `${list}/{name}` as Kind["item"],
+  ...{ noun, schema, first, about },
+});
+
+const POLICIES = ["token_policies", "token_ttl"];
+const CLAIMS = ["role_type", "user_claim", "bound_audiences", "bound_subject", "bound_claims"];
+
+export const ENTITIES = kind(
+  ...["/v1/identity/entity/name", "entity", entitySchema, ["policies", "metadata"]],
+  "An entity is a person or a program: its policies hold for all its log-ins.",
+);
+export const GROUPS = kind(
+  ...["/v1/identity/group/name", "group", groupSchema, ["policies", "member_entity_ids", "member_group_ids"]],
+  "The policies of a group hold for all entities in it.",
+);
+
+export interface Method {
+  readonly label: string;
+  readonly kind: Kind;
+  readonly config?: JsonSchema;
+}
+
+const jwtRoles = (type: string): Kind =>
+  kind(
+    ...[`/v1/auth/${type}/role`, "role", jwtSchema, [...CLAIMS, "allowed_redirect_uris", ...POLICIES]],
+    "A role says which claims a caller needs, and which policies its token gets.",
+  );
+
+/** Types of auth methods that a deployment can enable. */
+export const METHODS: Readonly<Record<string, Method>> = {
+  userpass: {
+    label: "User names and passwords",
+    kind: kind(
+      ...["/v1/auth/userpass/users", "user", userpassSchema, ["password", ...POLICIES]],
+      "A user logs in with a name and a password.",
+    ),
+  },
+  approle: {
+    label: "AppRole: programs with a role ID and a secret ID",
+    kind: kind(
+      ...["/v1/auth/approle/role", "role", approleSchema, [...POLICIES, "secret_id_ttl", "secret_id_num_uses"]],
+      "A role is for one program: it logs in with the role's ID and a secret ID.",
+    ),
+  },
+  oidc: { label: "OpenID Connect: people through an identity provider", kind: jwtRoles("oidc"), config: jwtConfig },
+  jwt: { label: "JWT: workloads with a signed token", kind: jwtRoles("jwt"), config: jwtConfig },
+  kubernetes: {
+    label: "Kubernetes: service accounts",
+    kind: kind(
+      ...["/v1/auth/kubernetes/role", "role", kubernetesSchema],
+      ["bound_service_account_names", "bound_service_account_namespaces", ...POLICIES],
+      "A role says which service accounts may log in, and which policies they get.",
+    ),
+    config: kubernetesConfig,
+  },
+};
+
+/** Older names of fields, which do the same as `token_…`. */
+export const OLD_NAMES = ["policies", "ttl", "max_ttl", "period", "num_uses", "bound_cidrs", "bound_cidr_list"];
+
+export const TEXTS: Readonly<Record<string, FieldTexts>> = {
+  token_policies: { label: "Policies", rows: 2 },
+  policies: { label: "Policies", rows: 2 },
+  token_ttl: { label: "Life of tokens", placeholder: "1h" },
+  token_max_ttl: { label: "Longest life with renewals", placeholder: "24h" },
+};

@@ -1,0 +1,188 @@
+/** One auth method: its users or roles, and its configuration. */
+import { useState } from "preact/hooks";
+import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { go, href } from "../../app/router.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { confirm } from "../../components/confirm.tsx";
+import { CopyButton } from "../../components/copy.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { Masked } from "../../components/masked.tsx";
+import { Menu } from "../../components/menu.tsx";
+import { Facts, Page } from "../../components/page.tsx";
+import type { FormValue } from "../../components/schema-form.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction, useResource } from "../../lib/resource.ts";
+import type { JsonSchema } from "../../lib/schema.ts";
+import { METHODS } from "./kinds.ts";
+import { SettingsForm, SettingsList } from "./settings.tsx";
+
+export function MethodPage({ path }: { readonly path: string }) {
+  const method = useResource(
+    ["method", path],
+    async (signal) => (await api("GET /v1/sys/auth/{path}", { path: { path }, signal })).data,
+  );
+  const [isConfiguring, setConfiguring] = useState(false);
+  const mount = `auth/${path}`;
+  const type = METHODS[method.value?.type ?? ""];
+  const disable = async (): Promise<void> => {
+    const options = { path: { path } };
+    const done = await confirm({
+      title: `Disable ${mount}/`,
+      text: "Its users or roles are deleted, and the tokens that it issued end at once. This cannot be undone.",
+      verb: "Disable the auth method",
+      isDangerous: true,
+      typed: path,
+      request: wireRequest("DELETE /v1/sys/auth/{path}", options),
+      perform: () => api("DELETE /v1/sys/auth/{path}", options),
+    });
+    if (!done) return;
+    toast(`The auth method ${path} is disabled.`);
+    go(href("access", [], { tab: "methods" }));
+  };
+  return (
+    <Page
+      title={`${mount}/`}
+      crumbs={[{ label: "Access", href: href("access", [], { tab: "methods" }) }]}
+      about={type?.label}
+      actions={
+        type && (
+          <>
+            {type.config && <Button onClick={() => setConfiguring(true)}>Configure</Button>}
+            <Menu
+              label="More actions"
+              items={[
+                { label: "Disable this method", icon: "trash", isDangerous: true, onSelect: () => void disable() },
+              ]}
+            />
+          </>
+        )
+      }
+    >
+      <Loaded resource={method} label="The auth method">
+        {({ description, accessor, type: name }) => (
+          <>
+            <Facts
+              facts={[
+                ["Type", name],
+                ["Description", description],
+                ["Accessor", <span class="mono">{accessor}</span>],
+              ]}
+            />
+            {type ? (
+              <SettingsList
+                kind={type.kind}
+                mount={mount}
+                {...(name === "approle" ? { more: (role: string) => <SecretIds mount={mount} role={role} /> } : {})}
+              />
+            ) : (
+              <Empty title="Tokens have no users or roles here">They are on the tab Tokens.</Empty>
+            )}
+          </>
+        )}
+      </Loaded>
+      {isConfiguring && type?.config && (
+        <ConfigDialog mount={mount} schema={type.config} onClose={() => setConfiguring(false)} />
+      )}
+    </Page>
+  );
+}
+
+/** All types have the same path for it. */
+const CONFIG = "/v1/auth/jwt/config";
+
+function ConfigDialog({
+  mount,
+  schema,
+  onClose,
+}: {
+  readonly mount: string;
+  readonly schema: JsonSchema;
+  readonly onClose: () => void;
+}) {
+  const stored = useResource(["config", mount], async (signal): Promise<FormValue> => {
+    try {
+      return (await api(`GET ${CONFIG}`, { mount, signal })).data;
+    } catch (failure) {
+      if (failure instanceof ApiError && failure.isMissing) return {};
+      throw failure;
+    }
+  });
+  return (
+    <Dialog
+      title={`Configure ${mount}/`}
+      shape="side"
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" form="settings">
+            Save configuration
+          </Button>
+        </>
+      }
+    >
+      <Loaded resource={stored} label="The configuration">
+        {(before) => (
+          <SettingsForm
+            schema={schema}
+            first={["oidc_discovery_url", "oidc_client_id", "oidc_client_secret", "default_role", "kubernetes_host"]}
+            before={before}
+            requestOf={({ oidc_client_secret, ...body }: FormValue) =>
+              wireRequest(`POST ${CONFIG}`, {
+                mount,
+                body: { ...body, ...(oidc_client_secret ? { oidc_client_secret: "…" } : {}) },
+              })
+            }
+            save={async (body) => {
+              await api(`POST ${CONFIG}`, { mount, body, sensitive: "oidc_client_secret" in body });
+              toast(`${mount}/ is configured.`);
+              onClose();
+            }}
+          />
+        )}
+      </Loaded>
+    </Dialog>
+  );
+}
+
+/** What a program needs to log in with an AppRole. */
+function SecretIds({ mount, role }: { readonly mount: string; readonly role: string }) {
+  const options = { mount, path: { name: role } };
+  const id = useResource(
+    ["role-id", mount, role],
+    async (signal) => (await api("GET /v1/auth/approle/role/{name}/role-id", { ...options, signal })).data.role_id,
+  );
+  const [made, setMade] = useState<string | null>(null);
+  const request = { ...options, body: {}, sensitive: true } as const;
+  const create = useAction(async () => {
+    setMade((await api("POST /v1/auth/approle/role/{name}/secret-id", request)).data.secret_id);
+  });
+  return (
+    <>
+      <Facts
+        facts={[
+          [
+            "Role ID",
+            id.value && (
+              <span class="with-copy">
+                <code>{id.value}</code>
+                <CopyButton text={id.value} label="the role ID" />
+              </span>
+            ),
+          ],
+          ["Secret ID, shown here only", made && <Masked value={made} label="the secret ID" />],
+        ]}
+      />
+      <div class="button-row">
+        <Button icon="key" isBusy={create.isBusy} onClick={() => void create.run()}>
+          Create secret ID
+        </Button>
+      </div>
+      {create.error !== null && <ErrorPanel error={create.error} />}
+      <AsCommand request={wireRequest("POST /v1/auth/approle/role/{name}/secret-id", request)} />
+    </>
+  );
+}

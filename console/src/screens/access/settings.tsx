@@ -1,0 +1,215 @@
+/** A list of named settings (users, roles, entities, groups), and the form that writes one. */
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { confirm } from "../../components/confirm.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { TextField } from "../../components/field.tsx";
+import { Card, Facts } from "../../components/page.tsx";
+import { changedBody, type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { DataTable } from "../../components/table.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction, useResource } from "../../lib/resource.ts";
+import { fieldProblems, type JsonSchema } from "../../lib/schema.ts";
+import { type Kind, OLD_NAMES, TEXTS } from "./kinds.ts";
+
+const titled = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+const manyOf = (noun: string): string => noun.replace(/y$/, "ie").concat("s");
+
+export interface Place {
+  readonly kind: Kind;
+  /** `auth/…`; none for identities. */
+  readonly mount?: string | undefined;
+}
+
+interface ListProps extends Place {
+  /** Shown below the form of one that exists. */
+  readonly more?: ((name: string) => ComponentChildren) | undefined;
+}
+
+export function SettingsList({ kind, mount, more }: ListProps) {
+  const { noun } = kind;
+  const at = mount === undefined ? {} : { mount };
+  const names = useResource([kind.list, mount], async (signal) => {
+    try {
+      return (await api(kind.list, { ...at, signal })).data.keys;
+    } catch (failure) {
+      if (failure instanceof ApiError && failure.isMissing) return [];
+      throw failure;
+    }
+  });
+  const [opened, setOpened] = useState<string | null>(null);
+  const create = (
+    <Button icon="plus" kind={mount === undefined ? "normal" : "primary"} onClick={() => setOpened("")}>
+      Create {noun}
+    </Button>
+  );
+  return (
+    <Card title={titled(manyOf(noun))} flush actions={create}>
+      <Loaded resource={names} label={titled(manyOf(noun))}>
+        {(rows) => (
+          <DataTable
+            label={titled(manyOf(noun))}
+            rows={rows}
+            keyOf={(name) => name}
+            onOpen={setOpened}
+            columns={[{ key: "name", label: "Name", render: (name) => <span class="mono">{name}</span> }]}
+            empty={<Empty title={`No ${noun} yet`}>{kind.about}</Empty>}
+          />
+        )}
+      </Loaded>
+      {opened !== null && (
+        <SettingsDialog
+          {...{ kind, mount, more }}
+          name={opened}
+          onClose={() => setOpened(null)}
+          onDone={() => {
+            setOpened(null);
+            names.reload();
+          }}
+        />
+      )}
+    </Card>
+  );
+}
+
+interface DialogProps extends ListProps {
+  /** Empty for a new one. */
+  readonly name: string;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
+
+function SettingsDialog({ kind, mount, more, name, onClose, onDone }: DialogProps) {
+  const { noun, item, schema, first } = kind;
+  const at = mount === undefined ? {} : { mount };
+  const stored = useResource(
+    [item, mount, name],
+    async (signal) => (await api(`GET ${item}`, { ...at, path: { name }, signal })).data as FormValue,
+    { skip: name === "" },
+  );
+  const [entered, setEntered] = useState(name);
+  const remove = async (): Promise<void> => {
+    const options = { ...at, path: { name } };
+    const done = await confirm({
+      title: `Delete the ${noun} ${name}`,
+      text: "Log-ins through it fail from now on. Tokens that are out keep their rights until they end.",
+      verb: `Delete ${noun}`,
+      isDangerous: true,
+      request: wireRequest(`DELETE ${item}`, options),
+      perform: () => api(`DELETE ${item}`, options),
+    });
+    if (!done) return;
+    toast(`The ${noun} ${name} is deleted.`);
+    onDone();
+  };
+  const form = (before: FormValue) => (
+    <SettingsForm
+      schema={schema}
+      first={first}
+      before={before}
+      requestOf={(body) => wireRequest(`POST ${item}`, { ...at, path: { name: entered || "NAME" }, body })}
+      save={async (body) => {
+        await api(`POST ${item}`, { ...at, path: { name: entered }, body, sensitive: "password" in body });
+        toast(`The ${noun} ${entered} is saved.`);
+        onDone();
+      }}
+    >
+      {name === "" && <TextField label="Name" required mono autofocus value={entered} onChange={setEntered} />}
+    </SettingsForm>
+  );
+  return (
+    <Dialog
+      title={name === "" ? `Create ${noun}` : `${titled(noun)} ${name}`}
+      shape="side"
+      onClose={onClose}
+      footer={
+        <>
+          {name !== "" && (
+            <Button kind="danger" icon="trash" onClick={() => void remove()}>
+              Delete
+            </Button>
+          )}
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" form="settings">
+            {name === "" ? `Create ${noun}` : "Save changes"}
+          </Button>
+        </>
+      }
+    >
+      {name === "" ? (
+        form({})
+      ) : (
+        <Loaded resource={stored} label={titled(noun)}>
+          {(shown) => (
+            <>
+              <Facts facts={factsOf(shown, schema)} />
+              {more?.(name)}
+              {form(shown)}
+            </>
+          )}
+        </Loaded>
+      )}
+    </Dialog>
+  );
+}
+
+/** What is stored and cannot be changed in the form: ids, aliases, groups. */
+const factsOf = (stored: FormValue, schema: JsonSchema): [string, ComponentChildren][] =>
+  Object.entries(stored).flatMap(([field, value]) => {
+    if (schema.properties?.[field] || value === null || field === "name" || field.includes("namespace")) return [];
+    const texts = (Array.isArray(value) ? value : [value]).map((each) =>
+      typeof each === "object" && each !== null ? `${each.name} (${each.mount_path ?? ""})` : String(each),
+    );
+    return [[titled(field.replaceAll("_", " ")), <span class="mono">{texts.join(", ")}</span>]];
+  });
+
+interface FormProps {
+  readonly schema: JsonSchema;
+  readonly first: readonly string[];
+  readonly before: FormValue;
+  readonly requestOf: (body: FormValue) => ReturnType<typeof wireRequest>;
+  readonly save: (body: FormValue) => Promise<void>;
+  readonly children?: ComponentChildren;
+}
+
+/** The form itself; a button with `form="settings"` sends it. */
+export function SettingsForm({ schema, first, before, requestOf, save, children }: FormProps) {
+  const fields = Object.keys(schema.properties ?? {});
+  const [stored] = useState(() =>
+    formOf(Object.fromEntries(Object.entries(before).filter(([name]) => fields.includes(name)))),
+  );
+  const [value, setValue] = useState(stored);
+  const body = changedBody(stored, value);
+  const write = useAction(() => save(body));
+  const problems = fieldProblems(write.error instanceof ApiError ? write.error.messages : []);
+  const { password, ...shown } = body;
+  return (
+    <form
+      id="settings"
+      class="form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void write.run();
+      }}
+    >
+      {children}
+      <SchemaForm
+        schema={schema}
+        value={value}
+        onChange={setValue}
+        texts={TEXTS}
+        first={first}
+        hidden={["name", "id", "password_hash", ...(first.includes("policies") ? [] : OLD_NAMES)]}
+        advanced={fields.filter((name) => !first.includes(name))}
+        problems={problems}
+      />
+      {write.error !== null && <ErrorPanel error={write.error} />}
+      <AsCommand request={requestOf(password === undefined ? shown : { ...shown, password: "…" })} />
+    </form>
+  );
+}

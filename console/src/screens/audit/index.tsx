@@ -1,0 +1,185 @@
+/** The audit log: a search over what the bound bucket keeps, or the last lines of one isolate. */
+import { useState } from "preact/hooks";
+import { api, wireRequest } from "../../api/client.ts";
+import { href, place, setQuery } from "../../app/router.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button, LinkButton } from "../../components/button.tsx";
+import { Json } from "../../components/code.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { SearchInput, Segments } from "../../components/field.tsx";
+import { Facts, Page, Toolbar } from "../../components/page.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
+import { Status } from "../../components/status.tsx";
+import { DataTable } from "../../components/table.tsx";
+import { useSettled } from "../../lib/live.ts";
+import { usePages } from "../../lib/resource.ts";
+import { plural } from "../../lib/text.ts";
+import { timeText } from "../../lib/time.ts";
+import { detailsOf, endOf, type Line, objectHref, textOf, titleOf } from "./lines.ts";
+
+const SEARCH = "GET /v1/sys/audit/lines";
+const KINDS = [
+  { value: "all", label: "All" },
+  { value: "answer", label: "Answers" },
+  { value: "action", label: "Actions" },
+  { value: "request", label: "Requests" },
+] as const;
+
+const ABOUT = "Every request and every action of the service, newest first, without values, tokens or addresses.";
+const PAGE = 200;
+/** What a token begins with. It is in no line, and has no place in an address. */
+const TOKEN = /^(hv[sbr]|s|b)\./;
+
+export default function AuditScreen() {
+  const { query } = place.value;
+  const kind = KINDS.find(({ value }) => value === query.get("kind"))?.value ?? "answer";
+  const [search, setSearch] = useState(query.get("q") ?? "");
+  const [opened, setOpened] = useState<Line | null>(null);
+  const [told, setTold] = useState({ source: "", searched: 0 });
+  const settled = useSettled(search.trim(), 400);
+  const isToken = TOKEN.test(settled);
+  const text = isToken ? "" : settled;
+  const options = {
+    // The log is that of the deployment, whichever namespace is selected.
+    namespace: "",
+    query: { text, limit: PAGE, ...(kind === "all" ? {} : { kind }) },
+  };
+  const lines = usePages(["audit", text, kind], async (from, signal) => {
+    const { data } = await api(SEARCH, { ...options, query: { ...options.query, cursor: from ?? "" }, signal });
+    setTold(({ searched }) => ({ source: data.source, searched: (from === null ? 0 : searched) + data.searched }));
+    return { rows: data.lines, next: data.next || null };
+  });
+  const find = (entered: string): void => {
+    setSearch(entered);
+    setQuery({ q: TOKEN.test(entered) ? null : entered });
+    setOpened(null);
+  };
+  return (
+    <Page
+      title="Audit"
+      about={ABOUT}
+      actions={
+        <Button icon="refresh" onClick={lines.reload}>
+          Refresh
+        </Button>
+      }
+    >
+      <Toolbar>
+        <SearchInput
+          label="Lines with this text"
+          value={search}
+          onChange={find}
+          placeholder="Path, accessor, request id"
+        />
+        <Segments label="Kind of line" value={kind} options={KINDS} onChange={(chosen) => setQuery({ kind: chosen })} />
+        {told.source !== "" && (
+          <span class="muted small" role="status">
+            {plural(told.searched, "line")} searched{lines.hasMore ? " so far" : ""}
+          </span>
+        )}
+      </Toolbar>
+      {isToken && <p class="notice">No line holds a token. Search for its accessor; Access shows it.</p>}
+      {told.source === "isolate" && (
+        <p class="notice">
+          No bucket is bound, so these are the last 1,000 lines of the isolate that answers. Bind AUDIT_BUCKET to keep
+          and search them all (docs/operate/audit.md).
+        </p>
+      )}
+      <Loaded resource={lines} label="Lines">
+        {(rows) => (
+          <DataTable
+            label="Lines of the audit log"
+            rows={rows}
+            keyOf={(line) => `${line.time} ${line.kind} ${textOf(line, "requestId")} ${titleOf(line)}`}
+            onOpen={setOpened}
+            hasMore={lines.hasMore}
+            loadMore={lines.loadMore}
+            columns={[
+              { key: "time", label: "Time", width: "13rem", isMinor: true, render: ({ time }) => timeOf(time) },
+              { key: "what", label: "What", render: (line) => <span class="mono">{titleOf(line)}</span> },
+              { key: "end", label: "Result", width: "13rem", render: (line) => <End line={line} /> },
+              {
+                key: "who",
+                label: "Accessor",
+                width: "17rem",
+                isMinor: true,
+                render: (line) => <span class="mono">{textOf(line, "accessor")}</span>,
+              },
+            ]}
+            empty={
+              <div class="card">
+                <Empty title={text ? "No line has this text" : "No line yet"}>
+                  {text
+                    ? "Try a part of a path, such as secret/data, the accessor of a token, or the id of a request."
+                    : "Each request leaves a line. Open another screen, then refresh."}
+                </Empty>
+              </div>
+            }
+          />
+        )}
+      </Loaded>
+      <AsCommand request={wireRequest(SEARCH, options)} />
+      {opened && <LineDialog line={opened} onSearch={find} onClose={() => setOpened(null)} />}
+    </Page>
+  );
+}
+
+const timeOf = (time: string): string => timeText(Date.parse(time));
+
+function End({ line }: { readonly line: Line }) {
+  const end = endOf(line);
+  return end ? <Status tone={end.tone}>{end.word}</Status> : <span class="muted">{detailsOf(line)}</span>;
+}
+
+function LineDialog({
+  line,
+  onSearch,
+  onClose,
+}: {
+  readonly line: Line;
+  readonly onSearch: (text: string) => void;
+  readonly onClose: () => void;
+}) {
+  const address = objectHref(line);
+  const accessor = textOf(line, "accessor");
+  const request = textOf(line, "requestId");
+  return (
+    <Dialog title={titleOf(line)} shape="side" onClose={onClose}>
+      <Facts
+        facts={[
+          ["Result", <End line={line} />],
+          ["Time", timeOf(line.time)],
+          ["Duration", line["durationMs"] === undefined ? "" : `${textOf(line, "durationMs")} ms`],
+          ["Namespace", textOf(line, "namespace")],
+          ["Policies", Array.isArray(line["policies"]) ? line["policies"].join(", ") : ""],
+          [
+            "Accessor",
+            accessor && (
+              <a class="mono" href={href("access", [], { tab: "tokens", accessor })}>
+                {accessor}
+              </a>
+            ),
+          ],
+        ]}
+      />
+      <div class="button-row">
+        {address && (
+          <LinkButton href={address} icon="link">
+            Open the object
+          </LinkButton>
+        )}
+        {accessor && (
+          <Button icon="search" onClick={() => onSearch(accessor)}>
+            Lines of this token
+          </Button>
+        )}
+        {request && (
+          <Button icon="search" onClick={() => onSearch(request)}>
+            Lines of this request
+          </Button>
+        )}
+      </div>
+      <Json value={line} label="the line as JSON" />
+    </Dialog>
+  );
+}
