@@ -55,16 +55,18 @@ export function Progress({
   done,
   total,
   label,
+  textOf = String,
 }: {
   readonly done: number;
   readonly total: number;
   readonly label: string;
+  readonly textOf?: (amount: number) => string;
 }) {
   return (
     <div class="progress">
       <progress max={Math.max(total, 1)} value={done} aria-label={label} />
       <span class="progress-text">
-        {label}: {done} of {total} done, {Math.max(0, total - done)} left
+        {label}: {textOf(done)} of {textOf(total)} done, {textOf(Math.max(0, total - done))} left
       </span>
     </div>
   );

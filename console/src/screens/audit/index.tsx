@@ -97,7 +97,7 @@ export default function AuditScreen() {
             columns={[
               { key: "time", label: "Time", width: "13rem", isMinor: true, render: ({ time }) => timeOf(time) },
               { key: "what", label: "What", render: (line) => <span class="mono">{titleOf(line)}</span> },
-              { key: "end", label: "Result", width: "13rem", render: (line) => <End line={line} /> },
+              { key: "end", label: "Result", width: "36%", render: (line) => <End line={line} /> },
               {
                 key: "who",
                 label: "Accessor",

@@ -5,7 +5,13 @@ import { DataTable } from "../../components/table.tsx";
 import { AllocationStatus } from "./states.tsx";
 
 /** Allocations of a node or a job. */
-export const Allocations = ({ rows }: { readonly rows: readonly Schemas["AllocationStub"][] }) => (
+export const Allocations = ({
+  rows,
+  none = "No allocation is reported",
+}: {
+  readonly rows: readonly Schemas["AllocationStub"][];
+  readonly none?: string;
+}) => (
   <DataTable
     label="Allocations"
     rows={rows}
@@ -26,6 +32,6 @@ export const Allocations = ({ rows }: { readonly rows: readonly Schemas["Allocat
         render: (row) => <a href={jobHref(row.JobID, row.Namespace)}>{row.JobID}</a>,
       },
     ]}
-    empty={<Empty title="No allocation is reported">Your scheduler reports allocations.</Empty>}
+    empty={<Empty title={none}>Allocations are reported by your scheduler.</Empty>}
   />
 );

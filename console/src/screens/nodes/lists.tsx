@@ -54,8 +54,14 @@ function Nodes({ onJoin }: { readonly onJoin: () => void }) {
   });
   const columns: Column<NodeStub>[] = [
     { key: "name", label: "Name", render: (node) => node.Name || node.ID },
-    { key: "status", label: "Status", width: "150px", render: (node) => <NodeStatus node={node} /> },
-    { key: "eligible", label: "Scheduling", width: "140px", render: (node) => <Eligibility node={node} /> },
+    { key: "status", label: "Status", width: "130px", render: (node) => <NodeStatus node={node} /> },
+    {
+      key: "eligible",
+      label: "Scheduling",
+      width: "120px",
+      isMinor: true,
+      render: (node) => <Eligibility node={node} />,
+    },
     { key: "pool", label: "Pool", width: "140px", isMinor: true, render: (node) => node.NodePool },
     { key: "datacenter", label: "Datacenter", width: "140px", isMinor: true, render: (node) => node.Datacenter },
     {
@@ -199,7 +205,13 @@ function Agents() {
               render: ({ Connected }) =>
                 Connected ? <Status tone="ok">connected</Status> : <Status tone="warn">away</Status>,
             },
-            { key: "seen", label: "Last seen", width: "150px", render: ({ LastSeen }) => <Ago at={LastSeen} /> },
+            {
+              key: "seen",
+              label: "Last seen",
+              width: "150px",
+              isMinor: true,
+              render: ({ LastSeen }) => <Ago at={LastSeen} />,
+            },
             { key: "version", label: "Version", width: "120px", isMinor: true, render: ({ Version }) => Version },
           ]}
           empty={

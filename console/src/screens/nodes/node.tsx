@@ -168,11 +168,7 @@ function Drain({
   return (
     <Card title={node.Drain ? "This node is being drained" : "Last drain"}>
       {node.Drain && allocations.length > 0 && (
-        <Progress
-          done={ended}
-          total={allocations.length}
-          label={`${plural(allocations.length - ended, "allocation")} left`}
-        />
+        <Progress done={ended} total={allocations.length} label="Allocations moved away" />
       )}
       <Facts
         facts={[

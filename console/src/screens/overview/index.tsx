@@ -19,6 +19,7 @@ import {
   waiting,
   worstFirst,
 } from "./findings.ts";
+import { Upkeep } from "./upkeep.tsx";
 
 const EVERY_MS = 10_000;
 
@@ -71,6 +72,7 @@ export default function OverviewScreen() {
               />
             )}
           </Card>
+          <Upkeep />
           <Card title="More">
             <ul class="overview-links">
               <li>

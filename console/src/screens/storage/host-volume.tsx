@@ -9,13 +9,13 @@ import { CopyButton } from "../../components/copy.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
 import { Card, Facts, Page } from "../../components/page.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
+import { Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useLive } from "../../lib/live.ts";
 import { sizeText } from "../../lib/text.ts";
+import { Allocations } from "../nodes/allocations.tsx";
 import { NodeLink, useNodes } from "../nodes/node-names.tsx";
-import { AllocationStatus } from "../nodes/states.tsx";
 import { ExpandDialog } from "./expand-dialog.tsx";
 import { type Capability, capabilityText } from "./fields.tsx";
 import { HostState } from "./states.tsx";
@@ -116,7 +116,7 @@ export function HostVolumePage({ id }: { readonly id: string }) {
               </Card>
             </div>
             <Card title="Allocations that use it" flush>
-              <Allocations rows={shown.Allocations ?? []} />
+              <Allocations rows={shown.Allocations ?? []} none="No allocation uses it" />
             </Card>
             <HostClaims name={shown.Name} id={id} namespace={shown.Namespace} />
             <details class="more-fields storage-json">
@@ -221,29 +221,3 @@ function HostClaims({
     </Card>
   );
 }
-
-/** Allocations beside a volume. */
-export const Allocations = ({ rows }: { readonly rows: readonly Schemas["AllocationStub"][] }) => (
-  <DataTable
-    label="Allocations"
-    rows={rows}
-    keyOf={(row) => row.ID}
-    hrefOf={(row) => allocationHref(row.ID, row.Namespace)}
-    columns={[
-      { key: "name", label: "Allocation", render: (row) => row.Name || row.ID },
-      {
-        key: "status",
-        label: "Status",
-        width: "130px",
-        render: (row) => <AllocationStatus status={row.ClientStatus} />,
-      },
-      {
-        key: "job",
-        label: "Job",
-        isMinor: true,
-        render: (row) => <a href={jobHref(row.JobID, row.Namespace)}>{row.JobID}</a>,
-      },
-    ]}
-    empty={<Empty title="No allocation uses it">Allocations are reported by your scheduler.</Empty>}
-  />
-);

@@ -1,0 +1,190 @@
+/** Snapshots, restores and the lists of the deployment (docs/operate/backup.md), with their progress. */
+import { useRef, useState } from "preact/hooks";
+import { ApiError, api, requestHeaders, wireRequest } from "../../api/client.ts";
+import { caller, endSession } from "../../api/session.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { confirm } from "../../components/confirm.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { Field } from "../../components/field.tsx";
+import { Card } from "../../components/page.tsx";
+import { Loading, Progress } from "../../components/states.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction, useResource } from "../../lib/resource.ts";
+import { count, plural, sizeText } from "../../lib/text.ts";
+
+const ROOT = { namespace: "" };
+const SNAPSHOT = wireRequest("GET /v1/sys/snapshot", ROOT);
+const RESTORE = wireRequest("POST /v1/sys/snapshot", ROOT);
+
+/** Only for callers who may take a snapshot. */
+export function Upkeep() {
+  const rights = useResource(["upkeep", caller.value?.accessor], async (signal) => {
+    const body = { paths: ["sys/snapshot"] };
+    return (await api("POST /v1/sys/capabilities-self", { ...ROOT, body, quiet: true, signal })).data["sys/snapshot"];
+  });
+  const [dialog, setDialog] = useState<"take" | "restore" | null>(null);
+  const close = (): void => setDialog(null);
+  if (!rights.value?.some((right) => right === "root" || right === "sudo")) return null;
+  return (
+    <Card title="Backup and lists">
+      <div class="button-row">
+        <Button onClick={() => setDialog("take")}>Take a snapshot</Button>
+        <Button onClick={() => setDialog("restore")}>Restore one</Button>
+        <Button onClick={() => void rebuild()}>Rebuild the lists</Button>
+      </div>
+      {dialog === "take" && <TakeDialog onClose={close} />}
+      {dialog === "restore" && <RestoreDialog onClose={close} />}
+    </Card>
+  );
+}
+
+const rebuild = (): Promise<boolean> =>
+  confirm({
+    title: "Rebuild the lists",
+    text: "Brings the lists of destinations and associations in line with what they list. It may run at any time.",
+    verb: "Rebuild the lists",
+    request: wireRequest("POST /v1/sys/listings/rebuild", ROOT),
+    perform: async () => {
+      const { data } = await api("POST /v1/sys/listings/rebuild", ROOT);
+      const text = `${plural(data.destinations, "destination")} and ${plural(data.listed_associations, "association")} are listed`;
+      toast(data.behind > 0 ? `${text}; ${count(data.behind)} are still to come.` : `${text}.`);
+    },
+  });
+
+/** @throws ApiError */
+async function download(signal: AbortSignal, onProgress: (bytes: number) => void): Promise<Blob> {
+  const response = await fetch(SNAPSHOT.target, { headers: requestHeaders(""), cache: "no-store", signal });
+  if (!response.ok || !response.body) throw refusalOf(response.status, await response.text(), SNAPSHOT);
+  const parts: BlobPart[] = [];
+  let bytes = 0;
+  for (const reader = response.body.getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) return new Blob(parts);
+    parts.push(value);
+    bytes += value.byteLength;
+    onProgress(bytes);
+  }
+}
+
+function refusalOf(status: number, text: string, request: typeof SNAPSHOT): ApiError {
+  try {
+    return new ApiError(status, (JSON.parse(text) as { errors: string[] }).errors.map(String), request);
+  } catch {
+    return new ApiError(status, [text.slice(0, 2000) || "The service does not answer."], request);
+  }
+}
+
+function save(blob: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = `sallyport-${new Date().toISOString().slice(0, 16).replace(":", "")}.snapshot`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+function TakeDialog({ onClose }: { readonly onClose: () => void }) {
+  const [bytes, setBytes] = useState(0);
+  const aborting = useRef(new AbortController());
+  const take = useAction(async () => {
+    const blob = await download(aborting.current.signal, setBytes);
+    save(blob);
+    toast(`The snapshot is complete: ${sizeText(blob.size)}.`);
+    onClose();
+  });
+  return (
+    <Dialog
+      title="Take a snapshot"
+      onClose={() => {
+        aborting.current.abort();
+        onClose();
+      }}
+      footer={
+        <Button kind="primary" isBusy={take.isBusy} onClick={() => void take.run()}>
+          Take the snapshot
+        </Button>
+      }
+    >
+      <p>
+        One sealed file with every row of the deployment, of one moment. Writes wait for a few seconds meanwhile. It is
+        of use only with the MASTER_KEY of this deployment, so keep that elsewhere.
+      </p>
+      {take.isBusy && <Loading label={`${sizeText(bytes)} received; the end is not known before`} />}
+      {take.error !== null && <ErrorPanel error={take.error} />}
+      <AsCommand request={SNAPSHOT} />
+    </Dialog>
+  );
+}
+
+interface Restored {
+  readonly data: { readonly objects: number; readonly rows: number };
+}
+
+/** `fetch` does not report how much of a body has left. */
+const upload = (file: File, onProgress: (bytes: number) => void): Promise<Restored> =>
+  new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", RESTORE.target);
+    for (const [name, value] of Object.entries(requestHeaders(""))) request.setRequestHeader(name, value);
+    request.upload.onprogress = ({ loaded }) => onProgress(loaded);
+    request.onerror = () => reject(refusalOf(0, "", RESTORE));
+    request.onload = () => {
+      if (request.status !== 200) reject(refusalOf(request.status, request.responseText, RESTORE));
+      else resolve(JSON.parse(request.responseText) as Restored);
+    };
+    request.send(file);
+  });
+
+function RestoreDialog({ onClose }: { readonly onClose: () => void }) {
+  const [file, setFile] = useState<File | null>(null);
+  const [sent, setSent] = useState(0);
+  const restore = useAction(async () => {
+    if (!file) return;
+    const { data } = await upload(file, setSent);
+    endSession(
+      `${plural(data.objects, "object")} with ${plural(data.rows, "row")} are restored. Log in with a token of the snapshot.`,
+    );
+  });
+  return (
+    <Dialog
+      title="Restore a snapshot"
+      onClose={onClose}
+      footer={
+        <Button kind="danger" type="submit" form="restore" isBusy={restore.isBusy} disabled={!file}>
+          Restore the snapshot
+        </Button>
+      }
+    >
+      <form
+        id="restore"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void restore.run();
+        }}
+      >
+        <p>
+          Into a deployment that is empty and has the same MASTER_KEY; any other refuses it. Every other request is
+          refused meanwhile, and only the tokens of the snapshot are valid afterwards.
+        </p>
+        <Field label="Snapshot" required>
+          {(ids) => (
+            <input
+              {...ids}
+              type="file"
+              accept=".snapshot"
+              class="input"
+              onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
+            />
+          )}
+        </Field>
+      </form>
+      {restore.isBusy && file && sent < file.size && (
+        <Progress done={sent} total={file.size} label="Sent" textOf={sizeText} />
+      )}
+      {restore.isBusy && file && sent >= file.size && <Loading label="The service checks and restores it" />}
+      {restore.error !== null && <ErrorPanel error={restore.error} />}
+      <AsCommand request={RESTORE} />
+    </Dialog>
+  );
+}
