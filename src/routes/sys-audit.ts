@@ -1,13 +1,14 @@
 import * as z from "zod";
 import { keyedHashes } from "../platform/crypto/keyed-hash.ts";
-import { badRequest, notFound, RequestError } from "../platform/http/errors.ts";
+import { badRequest, invalid, notFound, RequestError } from "../platform/http/errors.ts";
+import { type Cursor, searchLines } from "../platform/observability/audit/search.ts";
 import { sinksOf } from "../platform/observability/audit/sinks.ts";
 import { settings } from "../platform/settings.ts";
 import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /**
- * Destinations of the audit log, and hashes of values (https://developer.hashicorp.com/vault/api-docs/system/audit).
+ * Destinations of the audit log, its lines, and hashes of values (https://developer.hashicorp.com/vault/api-docs/system/audit).
  */
 
 const MAX_INPUT = 64 * 1024;
@@ -33,6 +34,44 @@ async function hash(call: AuthorisedCall, { input }: z.output<typeof Input>): Pr
   return envelope(call, { data: { hash: newest, hashes: Object.fromEntries(hashes) }, flat: true });
 }
 
+const MAX_LINES = 1_000;
+const Search = z.object({
+  text: z.string().max(1024),
+  kind: z.enum(["", "request", "answer", "action"]),
+  before: z
+    .union([z.literal(""), z.iso.datetime({ offset: true })])
+    .transform((time) => (time ? Date.parse(time) : null)),
+  limit: z.coerce.number().int().min(1).max(MAX_LINES),
+  cursor: z
+    .string()
+    .max(256)
+    .transform((text, { addIssue }): Cursor | null => {
+      const found = /^(\S*?)(?:#(\d{1,9}))?$/.exec(text);
+      if (!found) addIssue("not a cursor of this search");
+      return found && text !== ""
+        ? { key: found[1] ?? "", lines: found[2] === undefined ? null : Number(found[2]) }
+        : null;
+    }),
+});
+
+const cursorText = ({ key, lines }: Cursor): string => (lines === null ? key : `${key}#${lines}`);
+
+/** Requires `sudo`: lines name the paths and accessors of all callers. */
+async function search(call: AuthorisedCall): Promise<Response> {
+  const { query } = call;
+  const asked = {
+    text: query.get("text") ?? "",
+    kind: query.get("kind") ?? "",
+    before: query.get("before") ?? "",
+    limit: query.get("limit") || "100",
+    cursor: query.get("cursor") ?? "",
+  };
+  const parsed = Search.safeParse(asked);
+  if (!parsed.success) throw invalid(parsed.error);
+  const { next, ...found } = await searchLines(call.env.AUDIT_BUCKET, parsed.data);
+  return envelope(call, { data: { ...found, next: next === null ? "" : cursorText(next) } });
+}
+
 export const auditRoutes = [
   secrets({
     verb: "GET",
@@ -46,6 +85,7 @@ export const auditRoutes = [
       return envelope(call, { data: Object.fromEntries(outputs), flat: true });
     },
   }),
+  secrets({ verb: "GET", path: "/sys/audit/lines", access: "sudo", fresh: true, handle: search }),
   ...(["POST", "DELETE"] as const).map((verb) =>
     secrets({
       ...{ verb, path: "/sys/audit/:output", access: "sudo", refuses: true },

@@ -408,6 +408,7 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
   for (const path of ["unseal", "step-down"]) await ok("POST", `/v1/sys/${path}`);
   for (const path of ["rekey/init", "generate-root/attempt"]) await ok("DELETE", `/v1/sys/${path}`);
   await ok("GET", "/v1/sys/audit");
+  await ok("GET", "/v1/sys/audit/lines?text=sys&kind=answer&before=2099-01-01T00:00:00Z&limit=10&cursor=");
   await ok("POST", "/v1/sys/audit-hash", { input: "a value" });
   await ok("POST", "/v1/sys/audit-hash/log", { input: "a value" });
 });

@@ -217,6 +217,8 @@ async function tell(accessor: string, token: string): Promise<string[]> {
 const NAMESPACED = [
   ...[
     ...[
+      // The log of the whole deployment, for the root namespace only.
+      "sys/audit/lines",
       "sys/internal/ui/mounts",
       "sys/internal/ui/namespaces",
       "sys/leases/count",

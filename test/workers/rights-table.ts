@@ -75,6 +75,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "GET /v1/sys/metrics": "read",
   "POST /v1/sys/rotate": "update sudo",
   "GET /v1/sys/audit": "read sudo",
+  "GET /v1/sys/audit/lines": "read sudo",
   "POST /v1/sys/audit-hash": "update sudo",
   "POST /v1/sys/audit-hash/:output": "update sudo",
   "GET /v1/sys/snapshot": "read sudo",

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { CONDITIONS, PARTS } from "../../operations/health.ts";
-import { type Answer, data, group, type Operation, plain, word } from "../operation.ts";
+import { type Answer, data, group, type Operation, plain, text, word } from "../operation.ts";
 import { pretty } from "../parameters.ts";
 import { texts } from "../shapes.ts";
 
@@ -44,6 +44,17 @@ const hash: Omit<Operation, "id"> = {
   answers: data("The hashes.", Hashed, { flat: true }),
   errors: [404],
 };
+
+const FoundLines = z.object({
+  source: z
+    .enum(["bucket", "isolate"])
+    .describe("`bucket`: all lines that it keeps. `isolate`: the last 1,000 of the isolate that answers."),
+  lines: z.array(
+    z.looseObject({ kind: z.enum(["request", "answer", "action"]), time: z.string() }).meta({ id: "AuditLine" }),
+  ),
+  searched: z.int().describe("Number of lines that were read."),
+  next: z.string().describe("The next call's `cursor`; empty when everything was searched."),
+});
 
 const agentHealth = z.object({ server: z.object({ ok: z.boolean(), message: z.string() }) });
 
@@ -148,6 +159,24 @@ export const operability = group(
         ),
         { flat: true },
       ),
+    },
+    "GET /sys/audit/lines": {
+      id: "searchAuditLines",
+      summary: "Search the audit log",
+      description:
+        "Lines of the bound bucket, newest first; without one, the last lines of the isolate that answers. A call reads " +
+        "at most 300 objects, so it may answer fewer lines than `limit`, or none, with a `next` to go on from.",
+      query: {
+        text: text("Part of a line, in any case: a path, an accessor, a request's id."),
+        kind: word("Only lines of this kind.", "request", "answer", "action"),
+        before: text("Only lines that the bucket got before this time (RFC 3339)."),
+        limit: {
+          description: "Lines of an answer.",
+          schema: { type: "integer", minimum: 1, maximum: 1000, default: 100 },
+        },
+        cursor: text("`next` of the call before."),
+      },
+      answers: data("Lines, newest first.", FoundLines),
     },
     "POST /sys/audit-hash": { ...hash, id: "hashForAudit" },
     "POST /sys/audit-hash/:output": { ...hash, id: "hashForAuditOutput" },

@@ -1,6 +1,7 @@
 import { settings } from "../../settings.ts";
 import { textOf, warn } from "../log.ts";
 import { measureLost } from "../metrics/audit.ts";
+import { rememberLine } from "./recent-lines.ts";
 import { type Sink, sinksOf } from "./sinks.ts";
 
 /** Batching delay of lines without a waiting request. */
@@ -150,9 +151,13 @@ function reportLost(lines: number, reason: "failed" | "full", because: string): 
 
 const batchWriters = new WeakMap<object, BatchWriter>();
 
-/** Writes a line to the Worker's log and to the sinks, without waiting. */
-export function record(env: Env, line: string, keepAlive: KeepAlive): void {
+/**
+ * Writes a line to the Worker's log and to the sinks, without waiting.
+ * @param isMinor is not among the last lines of the isolate
+ */
+export function record(env: Env, line: string, keepAlive: KeepAlive, isMinor = false): void {
   if (settings(env).AUDIT_LOG === "on") console.info(line);
+  if (!env.AUDIT_BUCKET && !isMinor) rememberLine(line);
   batchWriterOf(env).writeLater(line, keepAlive);
 }
 
