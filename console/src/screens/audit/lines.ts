@@ -17,7 +17,7 @@ export const titleOf = (line: Line): string =>
     ? textOf(line, "event")
     : `${textOf(line, "method")} ${textOf(line, "path").replace(/^\/v1\//, "")}`;
 
-/** What an action was about: its ids and counts. */
+/** Ids and counts of an action. */
 export const detailsOf = (line: Line): string =>
   Object.entries(line)
     .filter(([name]) => !["level", "kind", "time", "event"].includes(name))
