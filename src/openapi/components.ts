@@ -28,7 +28,7 @@ export const ENVELOPE: JsonSchema = {
     lease_id: { type: "string", description: "Of the lease under which `data` is given; empty without one." },
     renewable: { type: "boolean" },
     lease_duration: { type: "integer", description: "Seconds." },
-    data: { description: "What was asked for." },
+    data: { description: "The requested data." },
     wrap_info: { anyOf: [WRAP_INFO, { type: "null" }] },
     warnings: { type: ["array", "null"], items: { type: "string" }, description: "Null when there are none." },
     auth: { description: "The token that was made or renewed." },
@@ -41,7 +41,7 @@ export const ENVELOPE: JsonSchema = {
 
 export const ERRORS: JsonSchema = {
   type: "object",
-  description: "What is wrong: each text names the field and the rule. Empty for what is simply not there.",
+  description: "Error messages with field and rule. Empty for a missing object.",
   properties: { errors: { type: "array", items: { type: "string" } } },
   required: ["errors"],
 };
@@ -55,7 +55,10 @@ export const NAMESPACE = {
 } as const;
 
 export const HEADERS = {
-  [clusterHeader.index[0]]: { description: "The index of what was read, to wait beyond.", schema: { type: "integer" } },
+  [clusterHeader.index[0]]: {
+    description: "The index of the data, for a blocking query.",
+    schema: { type: "integer" },
+  },
   [clusterHeader.nextToken[0]]: {
     description: "Where the next page begins; absent on the last one.",
     schema: { type: "string" },

@@ -2,13 +2,13 @@
 export const GUIDE = {
   summary: "Dynamic cloud credentials, secret sync, an event stream and volumes.",
   text: [
-    'The secrets API (credentials, sync, tokens, policies, KV and `sys`) answers in an envelope, and refuses with `{"errors":[…]}`; it works with and without `/v1`.',
-    "The cluster API (events, volumes, nodes, jobs and `acl`) answers bare JSON, and refuses in plain text; it needs `/v1`.",
-    "Paths are shown with default mount paths. `secret` stands for the path of any mount of type `kv`, `cloud-b` for any mount of type `cloud-b`: replace it by the mount's own path.",
+    'The secrets API (credentials, sync, tokens, policies, KV and `sys`) responds with an envelope, and with `{"errors":[…]}` for errors; its paths work with and without `/v1`.',
+    "The cluster API (events, volumes, nodes, jobs and `acl`) responds with bare JSON, and with plain text for errors; its paths need `/v1`.",
+    "Paths are shown with default mount paths. Replace `secret` by the path of a mount of type `kv`, and `cloud-b` by the path of a mount of type `cloud-b`.",
     "POST and PUT are equivalent. LIST is also accepted as a method; this document shows it as a GET with `list=true` and a trailing slash. Path parameters marked `x-sallyport-slashes` may contain slashes.",
     'Numbers, flags, lists and maps in bodies of the secrets API may be sent as text, as command-line clients do: `"true"`, `"5"`, `"a,b"`, `"k=v"`. Field names in bodies of the cluster API are case-insensitive. Null means omitted, except in a patch.',
     "A request of the secrets API with the header `X-Orch-Wrap-TTL` (or `X-Vault-Wrap-TTL`; seconds or a duration, at most 768 hours) gets `wrap_info` with a single-use token instead of `data` and `auth`; `sys/wrapping/unwrap` exchanges the token for the answer.",
-    "Requests with the upstream systems' own headers or path names get answers in upstream's wording; this document uses neutral names (docs/reference/compatibility.md).",
+    "Requests with the upstream systems' own headers or path names get responses with upstream names; this document uses neutral names (docs/reference/compatibility.md).",
     "`x-sallyport-right` is the required right: a capability on a path, or a right of the cluster API.",
   ].join("\n\n"),
 } as const;
@@ -26,10 +26,10 @@ export const TAGS = [
   { name: "Reported", description: "Objects reported by schedulers: jobs, allocations, evaluations, deployments." },
   { name: "Secrets", description: "Versioned secrets: a mount of type `kv` version 2 (default path `secret`)." },
   { name: "Cubbyhole", description: "Private storage of each token, deleted with it." },
-  { name: "Wrapping", description: "Answers that a single-use token opens." },
+  { name: "Wrapping", description: "Responses behind a single-use token." },
   { name: "Tokens", description: "Tokens of the secrets API." },
   { name: "Logins", description: "Auth methods, and logins with them." },
-  { name: "Identity", description: "Entities, groups and their aliases: who is behind the tokens of logins." },
+  { name: "Identity", description: "Entities, groups and their aliases: the identities behind tokens of logins." },
   { name: "Policies", description: "Policies of the secrets API, and capabilities." },
   { name: "Cluster access", description: "Tokens, policies and namespaces of the cluster API." },
   {

@@ -130,25 +130,25 @@ export const approle = group(
     },
     [`POST ${ROLE}/secret-id`]: {
       id: "issueSecretId",
-      summary: "Issue a secret id",
+      summary: "Generate a secret id",
       body: { fields: requestTexts },
       answers: data("The secret id, which no later answer shows.", Issued),
     },
     [`POST ${ROLE}/custom-secret-id`]: {
       id: "addSecretId",
-      summary: "Add a secret id of the caller's choice",
+      summary: "Create a custom secret id",
       body: { fields: { secret_id: "The secret id.", ...requestTexts } },
       answers: data("The secret id.", Issued),
     },
     [`POST ${ROLE}/secret-id/lookup`]: {
       id: "lookupSecretId",
-      summary: "Read a secret id, without its text",
+      summary: "Look up a secret id",
       body: { fields: { secret_id: "The secret id." } },
       answers: { ...data("The secret id.", Record), ...noContent },
     },
     [`POST ${ROLE}/secret-id-accessor/lookup`]: {
       id: "lookupSecretIdByAccessor",
-      summary: "Read a secret id, without its text, by its accessor",
+      summary: "Look up a secret id by its accessor",
       body: { fields: { secret_id_accessor: "Its accessor." } },
       answers: data("The secret id.", Record),
     },
@@ -190,7 +190,7 @@ export const approle = group(
     },
     "GET /sys/locked-users": {
       id: "listLockedUsers",
-      summary: "List the names that failed logins have locked",
+      summary: "List locked users",
       query: { mount_accessor: text("Only those of one auth method.") },
       answers: data(
         "Locked names by namespace and auth method.",
@@ -210,7 +210,7 @@ export const approle = group(
     },
     "POST /sys/locked-users/:accessor/unlock/:alias+": {
       id: "unlockUser",
-      summary: "Unlock a name",
+      summary: "Unlock a user",
       answers: noContent,
     },
   },

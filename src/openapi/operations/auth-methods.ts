@@ -133,7 +133,7 @@ const jwt: Readonly<Record<string, Operation>> = {
   },
   "POST /auth/jwt/config": {
     id: "writeJwtConfig",
-    summary: "Configure logins by signed tokens; exactly one source of keys",
+    summary: "Configure logins by signed tokens",
     body: { fields: jwtConfigTexts },
     answers: noContent,
   },
@@ -166,7 +166,7 @@ const jwt: Readonly<Record<string, Operation>> = {
   },
   "POST /auth/jwt/oidc/auth_url": {
     id: "beginJwtBrowserLogin",
-    summary: "Begin a login in a browser",
+    summary: "Start a browser login",
     body: {
       fields: {
         role: "Default: the configuration's.",
@@ -181,7 +181,7 @@ const jwt: Readonly<Record<string, Operation>> = {
   },
   "GET /auth/jwt/oidc/callback": {
     id: "completeJwtBrowserLogin",
-    summary: "Complete a login in a browser, with what the provider returned it with",
+    summary: "Complete a browser login (provider callback)",
     query: {
       state: text("The login's state. It is used once, within ten minutes."),
       code: text("The provider's code."),
@@ -194,7 +194,7 @@ const jwt: Readonly<Record<string, Operation>> = {
   },
   "POST /auth/jwt/oidc/callback": {
     id: "receiveJwtBrowserLogin",
-    summary: "Receive a provider's answer as a form; the login is completed with GET",
+    summary: "Receive a provider callback as a form",
     body: {
       types: ["application/x-www-form-urlencoded"],
       fields: { state: "The login's state.", code: "The code.", iss: "The provider." },
@@ -233,7 +233,7 @@ export const authMethods = group(
     },
     "DELETE /sys/auth/:path+": {
       id: "disableAuthMethod",
-      summary: "Disable an auth method; the tokens of its logins end",
+      summary: "Disable an auth method and revoke its tokens",
       answers: noContent,
     },
     "GET /sys/auth/:path+/tune": {
@@ -243,7 +243,7 @@ export const authMethods = group(
     },
     "POST /sys/auth/:path+/tune": {
       id: "tuneAuthMethod",
-      summary: "Change the settings of an auth method",
+      summary: "Tune an auth method",
       body: { fields: tuning },
       answers: noContent,
     },

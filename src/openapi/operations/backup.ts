@@ -5,7 +5,7 @@ const Listings = z.object({
   destinations: z.int().describe("Destinations that there are."),
   listed_destinations: z.int(),
   listed_associations: z.int(),
-  behind: z.int().describe("Destinations that could not tell all yet; they go on by themselves."),
+  behind: z.int().describe("Destinations whose updates are still being delivered."),
 });
 
 const Restored = z.object({
@@ -38,7 +38,7 @@ export const backup = group(
     },
     "DELETE /sys/snapshot": {
       id: "undoRestore",
-      summary: "Undo an unfinished restore",
+      summary: "Roll back an unfinished restore",
       answers: { 204: { kind: "empty", description: "No content. The deployment is empty again." } },
       errors: [409],
     },

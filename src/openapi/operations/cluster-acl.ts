@@ -41,7 +41,7 @@ const Method = z
     }),
     ...{ CreateTime: time, ModifyTime: time, ...indexes },
   })
-  .meta({ id: "AclAuthMethod", description: "How callers of `acl/login` prove who they are." });
+  .meta({ id: "AclAuthMethod", description: "A way to authenticate callers of `acl/login`." });
 
 const methodBody = {
   fields: {
@@ -51,7 +51,7 @@ const methodBody = {
     TokenNameFormat: "Names of tokens; auth_method_type, auth_method_name and value.<name> can be interpolated.",
     MaxTokenTTL: "Lifetime of tokens: nanoseconds, or a duration between 1m and 24h.",
     Default: "Whether clients use it when they name none.",
-    Config: "Keys, and what a caller's token must hold.",
+    Config: "Keys, and the required claims of a caller's token.",
   },
 };
 
@@ -147,7 +147,7 @@ export const clusterAcl = group(
     "POST /acl/auth-method/:name": {
       id: "updateAclAuthMethod",
       summary: "Create or update an auth method",
-      description: "An update keeps what the body leaves empty, except `Default`.",
+      description: "An update keeps fields that the body leaves empty, except `Default`.",
       query: pretty,
       body: methodBody,
       answers: bare("The method.", Method),
@@ -207,7 +207,7 @@ export const clusterAcl = group(
     },
     "POST /acl/oidc/auth-url": {
       id: "beginOidcLogin",
-      summary: "Begin a login in a browser",
+      summary: "Start a browser login",
       query: pretty,
       body: {
         fields: {
@@ -222,7 +222,7 @@ export const clusterAcl = group(
     },
     "POST /acl/oidc/complete-auth": {
       id: "completeOidcLogin",
-      summary: "Complete a login in a browser",
+      summary: "Complete a browser login",
       description: "Each state is used once, within ten minutes.",
       query: pretty,
       body: {
@@ -241,7 +241,7 @@ export const clusterAcl = group(
     },
     "POST /acl/login": {
       id: "loginToCluster",
-      summary: "Exchange a signed token for a token of the service",
+      summary: "Log in by a signed token",
       description: "401 when the signed token is not valid; 400 when no binding rule gives its caller anything.",
       query: pretty,
       body: {

@@ -75,7 +75,7 @@ export const clusterOperator = group(
     },
     "POST /search": {
       id: "search",
-      summary: "Search objects by the prefix of their id",
+      summary: "Search objects by id prefix",
       description: "At most 20 of each context. Contexts without a right are left out; 403 when none is left.",
       right: "a right to list any of the contexts",
       query: { ...namespaces, ...pretty },
@@ -91,7 +91,7 @@ export const clusterOperator = group(
     },
     "POST /search/fuzzy": {
       id: "searchFuzzy",
-      summary: "Search objects by any part of their name",
+      summary: "Search objects by name (fuzzy)",
       description:
         "At most 20 of each context, among the first 2,000 objects. Evaluations and deployments match by the prefix of their id.",
       right: "a right to list any of the contexts",

@@ -13,7 +13,7 @@ const Config = z
     ...{ rotation_window: seconds, rotation_period: seconds, rotation_policy: z.string() },
     disable_automated_rotation: z.boolean(),
     root_password_expiration_date: time.optional().describe("When the secret that a rotation made ends."),
-    next_rotation_date: time.optional().describe("When the secret is rotated next by itself."),
+    next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
   })
   .meta({ id: "EngineConfig", description: "The stored configuration, never with `client_secret`." });
 
@@ -56,8 +56,7 @@ export const credentials = group(
     "POST /cloud-b/config": {
       id: "writeEngineConfig",
       summary: "Configure the engine",
-      description:
-        "Fields that are left out stay as they are. Settings of the deployment (`CLOUD_B_…`) win over what is stored.",
+      description: "Omitted fields keep their values. Settings of the deployment (`CLOUD_B_…`) override stored values.",
       body: {
         fields: {
           environment: "The provider's cloud by name; empty is the public one.",
@@ -88,7 +87,7 @@ export const credentials = group(
     "GET /cloud-b/roles/:name": { id: "readRole", summary: "Read a role", answers: data("The role.", Role) },
     "POST /cloud-b/roles/:name": {
       id: "writeRole",
-      summary: "Create or changes a role",
+      summary: "Create or update a role",
       description:
         "Needs `application_object_id` or `cloud_roles`, and what they name must exist. Fields that are left out stay.",
       body: {
@@ -124,7 +123,7 @@ export const credentials = group(
       id: "generateCredentials",
       summary: "Generate credentials for a role",
       query: {
-        verify: flag("Answers only once the provider accepts them everywhere it was asked, or says so in a warning."),
+        verify: flag("Responds when a login with the credentials succeeds, or with a warning after a time-out."),
       },
       headers: {
         "X-Orch-Idempotency-Key": text(
@@ -132,7 +131,7 @@ export const credentials = group(
         ),
       },
       answers: data(
-        "The credentials; the lease is told beside them.",
+        "The credentials, with their lease.",
         z.object({ client_id: z.string(), client_secret: z.string() }),
       ),
       errors: [405, ...UPSTREAM_FAILS],

@@ -8,23 +8,23 @@ export const cubbyhole = group(
   {
     "LIST /cubbyhole": {
       id: "listCubbyholeAtRoot",
-      summary: "List the private storage of the caller's token",
+      summary: "List the cubbyhole of the caller's token",
       answers: data("Names.", keys),
     },
     "LIST /cubbyhole/:path+": {
       id: "listCubbyhole",
-      summary: "List a folder of the private storage of the caller's token",
+      summary: "List a folder in the cubbyhole of the caller's token",
       path: { path: "The folder." },
       answers: data("Names.", keys),
     },
     "GET /cubbyhole/:path+": {
       id: "readCubbyhole",
-      summary: "Read from the private storage of the caller's token",
+      summary: "Read from the cubbyhole of the caller's token",
       answers: data("The object as written.", z.record(z.string(), z.unknown())),
     },
     "POST /cubbyhole/:path+": {
       id: "writeCubbyhole",
-      summary: "Write to the private storage of the caller's token",
+      summary: "Write to the cubbyhole of the caller's token",
       description:
         "The whole body is stored: any JSON object that is not empty. It replaces the earlier one, and is deleted with the token.",
       body: { fields: {} },
@@ -32,7 +32,7 @@ export const cubbyhole = group(
     },
     "DELETE /cubbyhole/:path+": {
       id: "deleteCubbyhole",
-      summary: "Delete from the private storage of the caller's token",
+      summary: "Delete from the cubbyhole of the caller's token",
       answers: noContent,
     },
   },

@@ -51,8 +51,8 @@ export const events = group(
       id: "streamEvents",
       summary: "Stream events",
       description: [
-        "The body is newline-delimited JSON, one object a line, and stays open; or server-sent events, for who accepts `text/event-stream`.",
-        `\`${clusterHeader.oldestIndex[0]}\` says what the oldest line is that there still is.`,
+        "The body is newline-delimited JSON, one object per line, and stays open; or server-sent events with `Accept: text/event-stream`.",
+        `\`${clusterHeader.oldestIndex[0]}\` is the index of the oldest buffered line.`,
       ].join(" "),
       right: [
         "of each topic: namespace:read-job (Job, Allocation, Evaluation, Deployment, Service, CSIPlugin)",
@@ -65,8 +65,7 @@ export const events = group(
           schema: { type: "array", items: { type: "string" } },
         },
         index: {
-          description:
-            "Where to begin: line N itself, or the next one there is; 0 is the oldest, -1 only what is to come.",
+          description: "The first line: N itself, or the next available one; 0 is the oldest, -1 new lines only.",
           schema: { type: "integer", minimum: -1, default: 0 },
         },
         namespace: {
@@ -75,7 +74,7 @@ export const events = group(
         },
         errors: flag("Says in a last line why the service ends the stream."),
       },
-      headers: { "Last-Event-ID": text("Of a browser that comes back: the id of the last line it has seen.") },
+      headers: { "Last-Event-ID": text("Of a client that reconnects: the id of its last line.") },
       answers: { 200: { kind: "stream", description: "The lines.", schema: Line } },
     },
     "POST /cluster/objects": {
@@ -83,13 +82,13 @@ export const events = group(
       summary: "Report scheduler objects",
       description: [
         "A JSON array of events, an event a line, or a line of another stream. All are taken, or none.",
-        `At most ${MAX_REPORT_BYTES} bytes and ${MAX_EVENTS} events; more than 1.6 MB are told by several lines in a row.`,
+        `At most ${MAX_REPORT_BYTES} bytes and ${MAX_EVENTS} events; more than 1.6 MB are published as several consecutive lines.`,
         "An empty array is taken with `full=true` only.",
       ].join(" "),
       right: "operator:write",
       method: "put",
       query: {
-        source: text("Who reports; with an index, a report that comes again is not taken twice."),
+        source: text("The reporting source; with an index, a repeated report is applied once."),
         source_index: count("Which of the source's reports this is, growing."),
         namespace: {
           description: "Default namespace of events, and of a full list.",

@@ -43,7 +43,7 @@ const groupFields = {
   member_entity_ids: "Entities in an internal group.",
   member_group_ids: "Groups in an internal group. A group cannot contain itself.",
 };
-const selected = { id: "Changes the one with this id.", name: "The name; unique in its namespace." };
+const selected = { id: "Updates the object with this id.", name: "The name; unique in its namespace." };
 const aliasFields = {
   name: "The name that the auth method gives: a user, or an external group.",
   mount_accessor: "The accessor of the auth method.",
@@ -89,12 +89,12 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
   const written = { ...data("Created.", made), ...noContent };
   const result: Record<string, Operation> = {
     [`POST /identity/${kind}`]: {
-      ...{ id: `write${noun}`, summary: `Create or change ${a}`, body: { fields: { ...selected, ...fields } } },
+      ...{ id: `write${noun}`, summary: `Create or update ${a}`, body: { fields: { ...selected, ...fields } } },
       answers: written,
     },
     [`POST /identity/${kind}-alias`]: {
       ...{ id: `write${noun}Alias`, summary: `Create an alias of ${a}, or move it` },
-      body: { fields: { id: "Changes the alias with this id.", ...aliased } },
+      body: { fields: { id: "Updates the alias with this id.", ...aliased } },
       answers: data("The alias.", z.object({ id: z.string(), canonical_id: z.string() })),
     },
     [`POST /identity/lookup/${kind}`]: {
@@ -103,7 +103,7 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
       answers: { ...data("The record.", record), ...noContent },
     },
     [`POST /identity/${kind}-alias/id/:identity`]: {
-      ...{ id: `write${noun}AliasById`, summary: `Change an alias of ${a}` },
+      ...{ id: `write${noun}AliasById`, summary: `Update an alias of ${a}` },
       body: { fields: aliased },
       answers: noContent,
     },
@@ -133,7 +133,7 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
       ...{ id: `read${noun}${By}`, summary: `Read ${a} by ${by}`, answers: data("The record.", record) },
     };
     result[`POST ${path}/:${name}`] = {
-      ...{ id: `write${noun}${By}`, summary: `Change ${a} by ${by}`, body: { fields: settable } },
+      ...{ id: `write${noun}${By}`, summary: `Update ${a} by ${by}`, body: { fields: settable } },
       answers: by === "id" ? noContent : written,
     };
     result[`DELETE ${path}/:${name}`] = {

@@ -38,7 +38,7 @@ const SYNC = "Answers when it is done; otherwise at once, with 202.";
 const accepted = warned("Accepted; continues in the background.", 202);
 
 const behind = warned(
-  "Something may still be there: the provider does not show yet what was made a moment ago. It is looked for again.",
+  "Resources may remain, because the provider does not list recently created ones yet. The check is repeated.",
 );
 
 export const leases = group(

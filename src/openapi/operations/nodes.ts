@@ -28,7 +28,7 @@ const LastDrain = z.object({
   },
 });
 const DrainStrategy = z.object({
-  Deadline: z.int().describe("Nanoseconds; 0 is none, negative at once."),
+  Deadline: z.int().describe("Nanoseconds; 0 is none, negative is immediate."),
   ...{ IgnoreSystemJobs: z.boolean(), ForceDeadline: timeOrNull, StartedAt: timeOrNull },
 });
 const Network = z.looseObject({
@@ -130,7 +130,7 @@ const Written = z
     Index: index,
     NodeModifyIndex: index,
   })
-  .meta({ id: "NodeWritten", description: "Always without evaluations: no scheduler runs here." });
+  .meta({ id: "NodeWritten", description: "Never contains evaluations, because the service has no scheduler." });
 
 const JoinToken = z.object({
   AccessorID: z.string(),
@@ -178,15 +178,15 @@ export const nodes = group(
       query: waiting,
       answers: bare("The node.", Node),
     },
-    "POST /node/:id/drain": changes("drainNode", "Drain a node, or end its drain", {
+    "POST /node/:id/drain": changes("drainNode", "Start or cancel a drain of a node", {
       body: {
         fields: {
           NodeID: "As in the path.",
           DrainSpec: {
             type: ["object", "null"],
-            description: "How to drain; null ends a drain.",
+            description: "Settings of the drain; null cancels a drain.",
             properties: {
-              Deadline: { type: "integer", description: "Nanoseconds; 0 is none, negative at once." },
+              Deadline: { type: "integer", description: "Nanoseconds; 0 is none, negative is immediate." },
               IgnoreSystemJobs: { type: "boolean" },
             },
           },

@@ -193,7 +193,7 @@ export const operability = group(
     "GET /docs": {
       id: "readDocumentPage",
       summary: "Show the API documentation",
-      answers: page("text/html", "A page of its own, which asks nobody else."),
+      answers: page("text/html", "A self-contained page."),
     },
   },
 );
@@ -209,6 +209,6 @@ export const healthOfParts = {
     .object({ connected: z.int(), known: z.int() })
     .nullable()
     .optional()
-    .describe("With `counts=true`, for who may read it."),
+    .describe("With `counts=true` and the capability to read agents."),
   outbox: z.object({ rows: z.int(), oldest_seconds: z.int() }).optional(),
 };

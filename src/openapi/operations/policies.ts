@@ -52,7 +52,7 @@ export const policies = group(
     },
     "POST /sys/policy/:name": {
       id: "writePolicyOld",
-      summary: "Create or replaces a policy (legacy path)",
+      summary: "Create or replace a policy (legacy path)",
       body: document,
       answers: noContent,
     },

@@ -83,20 +83,20 @@ export const reported = group(
     }),
     "GET /job/:id/evaluations": listed("listEvaluationsOfJob", "List the evaluations of a job", Evaluation, prefix),
     "GET /job/:id/deployments": listed("listDeploymentsOfJob", "List the deployments of a job", Deployment, prefix),
-    "GET /job/:id/summary": one("readJobSummary", "Read what a job's allocations are doing", JobSummary),
+    "GET /job/:id/summary": one("readJobSummary", "Read the summary of a job's allocations", JobSummary),
     "GET /job/:id/versions": one(
       "listVersionsOfJob",
-      "List the versions of a job: the newest, as no other is kept",
+      "List versions of a job (the newest only)",
       z.object({ Versions: z.array(Job), Diffs: z.null() }),
     ),
     "GET /job/:id/deployment": one(
       "readNewestDeploymentOfJob",
-      "Read the newest deployment of a job, null when it has none",
+      "Read the newest deployment of a job",
       Deployment.nullable(),
     ),
     "GET /evaluation/:id/allocations": listed(
       "listAllocationsOfEvaluation",
-      "List the allocations that an evaluation made",
+      "List allocations of an evaluation",
       AllocationStub,
       { ...prefix, ...stubFields },
     ),
@@ -111,7 +111,7 @@ export const reported = group(
     "GET /node/:id/allocations": {
       ...listed(
         "listAllocationsOfNode",
-        "List the allocations on a node, of all namespaces",
+        "List allocations on a node, in all namespaces",
         Allocation,
         {},
         "node:read; and namespace:read-job for each",

@@ -28,7 +28,7 @@ const Metadata = z
 
 const Secret = z.object({ data: z.record(z.string(), z.unknown()).nullable(), metadata: Version });
 const Subkeys = z.object({
-  subkeys: z.record(z.string(), z.unknown()).nullable().describe("The secret's keys; null stands for each value."),
+  subkeys: z.record(z.string(), z.unknown()).nullable().describe("The secret's keys, with null as each value."),
   metadata: Version,
 });
 

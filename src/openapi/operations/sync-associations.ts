@@ -57,7 +57,7 @@ const DestinationsOfSecret = z
   })
   .meta({ id: "DestinationsOfSecret" });
 
-const NO_PLAN = flag("Is refused: only what is set can be looked at ahead.");
+const NO_PLAN = flag("Refused: only `set` has a dry run.");
 
 const fields = {
   mount: "The mount's path.",
@@ -74,7 +74,7 @@ export const associations = group(
       id: "readAssociations",
       summary: "List associations of a destination",
       query: {
-        after: text("Only what comes behind this."),
+        after: text("Entries after this one."),
         limit: {
           description: "Page size; default: all associations.",
           schema: { type: "integer", minimum: 1, maximum: 1000 },

@@ -41,14 +41,17 @@ export const Planned = z
     external_name: z.string(),
     action: z.enum(["create", "update", "delete", "retain", "refuse"]),
     reason: z.string().optional(),
-    outside: z.enum(["absent", "ours", "foreign", "present", "unreadable"]).optional().describe("What is there now."),
+    outside: z
+      .enum(["absent", "ours", "foreign", "present", "unreadable"])
+      .optional()
+      .describe("State of the object at the provider."),
   })
   .meta({ id: "PlannedObject" });
 
 const Plan = z.object({
   dry_run: z.literal(true),
   planned: z.array(Planned),
-  next: z.string().describe("Behind what the next page begins, for `after`; empty on the last one."),
+  next: z.string().describe("The value of `after` for the next page; empty on the last one."),
 });
 
 const Verdict = z.object({ ok: z.boolean(), error_code: z.string().optional(), message: z.string() });
@@ -65,7 +68,7 @@ const Drift = z.object({
     }),
   ),
   counters: z.record(z.string(), z.int()).describe("How many objects are in each state."),
-  next: z.string().describe("Behind what the next page begins; empty on the last one."),
+  next: z.string().describe("The value of `after` for the next page; empty on the last one."),
 });
 
 const Stored = z.object({
@@ -102,7 +105,7 @@ function bodies(patch: boolean): JsonSchema {
 
 const dryRun = {
   dry_run: flag("Returns a plan without changes."),
-  after: text("Of a plan: only what comes behind this."),
+  after: text("Of a dry run: entries after this one."),
 };
 const written = data("The destination; for a dry run, the plan.", z.union([Destination, Plan]));
 
@@ -177,11 +180,11 @@ export const sync = group(
       id: "deleteDestination",
       summary: "Delete a destination",
       description:
-        "Refused while it has associations, unless `purge` unsyncs them first; that goes on behind the answer.",
+        "Refused while it has associations, unless `purge` removes them first, which continues after the response.",
       query: {
         purge: flag("Removes the secrets there, then the associations, then the destination."),
         force_delete: flag("Deletes it without removing anything there."),
-        dry_run: flag("Is refused: only what is written can be looked at ahead."),
+        dry_run: flag("Refused: only writes have a dry run."),
       },
       answers: noContent,
     },
@@ -194,7 +197,7 @@ export const sync = group(
       id: "readDrift",
       summary: "Detect drift at a destination",
       query: {
-        after: text("Only what comes behind this."),
+        after: text("Entries after this one."),
         limit: { ...count("Objects to a page.", 1), schema: { type: "integer", minimum: 1, maximum: 100 } },
       },
       answers: data("Objects by association.", Drift),

@@ -94,7 +94,7 @@ export const systemInfo = group(
     },
     "GET /sys/license/features": {
       id: "readLicenseFeatures",
-      summary: "List features that need a license upstream, and none here",
+      summary: "List licensed features (none required)",
       answers: data("The features.", z.object({ features: names }), flat),
     },
     "GET /sys/license/status": {
@@ -201,7 +201,7 @@ export const systemInfo = group(
     "POST /sys/tools/hash/:algorithm": { ...hash, id: "hashDataWith" },
     "POST /sys/unseal": {
       id: "unseal",
-      summary: "Read the seal status, as upstream when nothing is sealed",
+      summary: "Unseal (no-op)",
       description: "There are no key shares: the body is not read. While sealed: 400.",
       answers: plain("The status.", SealStatus),
     },
@@ -316,7 +316,7 @@ export const systemInfo = group(
     },
     "GET /sys/rotate/config": {
       id: "readRotationConfig",
-      summary: "Read the configuration of automatic rotation (off)",
+      summary: "Read the automatic rotation settings (off)",
       answers: data(
         "The configuration.",
         z.object({ enabled: z.literal(false), interval: z.int(), max_operations: z.int() }),

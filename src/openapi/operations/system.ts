@@ -96,7 +96,7 @@ export const system = group(
       query: {
         activecode: count("The status when all is well, instead of 200.", 200),
         uninitcode: count("The status before the first token is made, instead of 501.", 200),
-        counts: flag("Says how many agents there are and what waits to be delivered, to who may `agent:read`."),
+        counts: flag("Adds the numbers of agents and of undelivered outbox rows; requires `agent:read`."),
         sealedcode: count("The status when secrets cannot be opened, instead of 503.", 200),
       },
       answers: {
@@ -200,7 +200,7 @@ export const system = group(
       id: "listVisibleMounts",
       summary: "List mounts visible to the caller",
       answers: data(
-        "Mounts by path; without a token only what it takes to choose one.",
+        "Mounts by path; without a token only the fields to choose one.",
         z.object({ secret: z.record(z.string(), z.union([Mount, Glimpse])), auth: z.record(z.string(), Glimpse) }),
       ),
     },

@@ -87,7 +87,7 @@ const creation: Pick<Operation, "body" | "answers"> = {
   answers: made("The token; its secret is returned only here."),
 };
 const named =
-  "The rule of the path in the token's namespace decides, whatever namespace the request names; a right in the request's own reaches what is below it.";
+  "The rule for the path in the token's namespace applies, for any namespace of the request; a capability in the request's namespace also covers namespaces below it.";
 const increment = "How long it shall last from now; 0 is its own time.";
 
 export const tokens = group(
@@ -110,12 +110,12 @@ export const tokens = group(
     },
     "POST /auth/token/roles/:role": {
       id: "putTokenRole",
-      summary: "Create or change a token role",
+      summary: "Create or update a token role",
       description: "Fields that the body does not name keep their values.",
       body: {
         fields: {
           allowed_policies: "Policies that its tokens may have, whatever the caller has; all of them without a list.",
-          allowed_policies_glob: "Patterns of such policies; `*` stands for any text.",
+          allowed_policies_glob: "Patterns of such policies; `*` matches any text.",
           disallowed_policies: "Policies that its tokens never have.",
           disallowed_policies_glob: "Patterns of such policies.",
           allowed_entity_aliases: "Aliases, or patterns of them, that a token may be made for with `entity_alias`.",
@@ -146,7 +146,7 @@ export const tokens = group(
     },
     "POST /auth/token/tidy": {
       id: "tidyTokens",
-      summary: "Clean up the token store",
+      summary: "Tidy the token store (no-op)",
       description: "Does nothing: expired tokens are removed as they expire.",
       answers: { 202: { kind: "envelope", description: "A warning that there was nothing to do.", parts: {} } },
     },

@@ -146,11 +146,11 @@ export const csiVolumes = group(
   "Volumes",
   { id: "The volume's id." },
   {
-    "POST /volumes": written("registerCsiVolumes", "Register CSI volumes, or changes them", registered),
-    "POST /volume/csi/:id": written("registerCsiVolume", "Register a CSI volume, or changes it", registered),
+    "POST /volumes": written("registerCsiVolumes", "Register or update CSI volumes", registered),
+    "POST /volume/csi/:id": written("registerCsiVolume", "Register or update a CSI volume", registered),
     "POST /volume/csi/:id/create": written(
       "createCsiVolume",
-      "Create a CSI volume at its provider, or changes it",
+      "Create or update a CSI volume at its provider",
       OVERRIDE,
     ),
     "GET /volume/csi/:id": {
@@ -208,7 +208,7 @@ export const csiVolumes = group(
       headers: csiSecrets,
       body: { schema: z.union([z.object({ Snapshots: z.array(SnapshotBody).max(50) }), SnapshotBody]) },
       answers: bare(
-        "The snapshots; null when none were asked for.",
+        "The snapshots; null when none were requested.",
         z.object({ ...answerMeta, Index: z.literal(0), Snapshots: z.array(Snapshot).nullable() }),
       ),
       errors: PLUGIN_FAILS,

@@ -84,7 +84,7 @@ const deleted = (id: string): Operation => ({
   id,
   summary: "Delete a host volume and its data",
   right: "namespace:host-volume-delete or namespace:host-volume-write",
-  query: { ...namespace, ...forced("Also when its node is gone."), ...pretty },
+  query: { ...namespace, ...forced("Also without its node."), ...pretty },
   answers: bare("Deleted.", z.object({ Index: index })),
   errors: PLUGIN_FAILS,
 });

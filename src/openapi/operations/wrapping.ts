@@ -19,7 +19,7 @@ export const wrapping = group(
     },
     "POST /sys/wrapping/unwrap": {
       id: "unwrap",
-      summary: "Exchange a wrapping token for its answer, once",
+      summary: "Unwrap a wrapped response",
       description:
         "The answer is that of the wrapped request. The wrapping token is the right; another token in the header needs `update` on this path.",
       body: { fields: { token } },
@@ -33,18 +33,18 @@ export const wrapping = group(
     },
     "GET /sys/wrapping/lookup": {
       id: "lookUpOwnWrapping",
-      summary: "Look up the wrapping token that the caller presents",
+      summary: "Look up the caller's wrapping token",
       answers: data("What it wraps.", Lookup),
     },
     "POST /sys/wrapping/lookup": {
       id: "lookUpWrapping",
-      summary: "Look up a wrapping token (it stays unused)",
+      summary: "Look up a wrapping token",
       body: { fields: { token } },
       answers: data("What it wraps.", Lookup),
     },
     "POST /sys/wrapping/rewrap": {
       id: "rewrap",
-      summary: "Move a wrapped answer to a new wrapping token",
+      summary: "Rewrap a wrapped response",
       description: "With the original TTL. The earlier wrapping token ends.",
       body: { fields: { token } },
       answers: wrapped,
