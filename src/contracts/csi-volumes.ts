@@ -1,5 +1,5 @@
 import type { CsiMethod } from "@sallyport/agent-protocol";
-import type { Refusal } from "../lib/result.ts";
+import type { Refusal, Result } from "../lib/result.ts";
 import type { Capability } from "./host-volumes.ts";
 import type { MountOptions } from "./volume-asks.ts";
 /** A checked request to register, create or update a volume. Empty = not given. */
@@ -269,4 +269,77 @@ export interface CsiOperation {
   readonly index: number | null;
   readonly created: number;
   readonly ended: number | null;
+}
+
+/** The methods of `ClusterRegistry` about CSI plugins. */
+export interface CsiPluginsApi {
+  /** Plugins by id prefix, and the index of their table. */
+  csiPlugins(
+    prefix: string,
+    from: string,
+  ): PluginPage & {
+    readonly index: number;
+  };
+  csiPlugin(id: string): {
+    readonly plugin: CsiPlugin | null;
+    readonly index: number;
+  };
+  csiPluginInstances(id: string, role: Role, from: string): InstancePage;
+  /** Whether a CSI volume, or a node, names this plugin. */
+  hasCsiVolumesOf(pluginId: string): boolean;
+}
+
+/** The methods of `ClusterRegistry` about CSI volumes. */
+export interface CsiVolumesApi {
+  /** One page of CSI volumes, and the index of their table. */
+  csiVolumes(query: CsiVolumeQuery): CsiVolumePage & {
+    readonly index: number;
+  };
+  readCsiVolume(name: Name): {
+    readonly found: FoundCsiVolume | null;
+    readonly index: number;
+  };
+  validateCsiVolume(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep>;
+  growCsiVolume(request: CsiRequest, digest: string): Result<CsiStep>;
+  /** @param namespaceId the id of the volume's namespace; refused once it has ended */
+  createCsiVolume(namespaceId: string, request: CsiRequest, digest: string): Result<CsiStep>;
+  /** @param namespaceIds the ids of the volumes' namespaces; refused once one has ended */
+  commitCsiVolumes(
+    namespaceIds: readonly string[],
+    requests: readonly CsiRequest[],
+  ): Promise<
+    Result<{
+      readonly index: number | null;
+    }>
+  >;
+  deregisterCsiVolume(
+    name: Name,
+    force: boolean,
+  ): Promise<
+    Result<{
+      readonly index: number | null;
+    }>
+  >;
+  deleteCsiVolume(name: Name, given: Texts, digest: string): Result<CsiStep>;
+}
+
+/** The methods of `ClusterRegistry` about claims on CSI volumes. */
+export interface CsiClaimsApi {
+  detachCsiVolume(name: Name, nodeId: string): Result<null>;
+  csiDetached(name: Name, nodeId: string, waitMs: number, last: boolean): Promise<Result<null> | null>;
+  csiExpanded(name: Name, waitMs: number, last: boolean): Promise<Result<null> | null>;
+  /** Claims on a CSI volume, oldest first, from a row on, without sealed columns. */
+  csiClaims(name: Name, from: number, limit: number): ShowableClaim[];
+}
+
+/** The methods of `ClusterRegistry` about calls to CSI plugins. */
+export interface CsiOperationsApi {
+  listExternalVolumes(page: PageAsk): Result<Asked>;
+  createSnapshot(request: SnapshotRequest, digest: string): Result<SnapshotAsked>;
+  deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<Asked>;
+  listSnapshots(page: PageAsk, secrets: Texts): Result<Asked>;
+  /** Waits for the outcome of a plugin operation: see `CsiDispatcher.outcome`. */
+  csiOutcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null>;
+  /** Recent operations of a CSI volume, newest first, without sealed columns. */
+  csiOperations({ namespace, id }: Name, from: number, limit: number): Omit<CsiOperation, "sealed">[];
 }

@@ -1,5 +1,5 @@
 import type { Method } from "@sallyport/agent-protocol";
-import type { Refusal } from "../lib/result.ts";
+import type { Refusal, Result } from "../lib/result.ts";
 /** A checked request to create, register or update a volume. Empty = not given. */
 export interface HostVolumeRequest extends Omit<Wanted, "capabilities"> {
   /** The volume to update; null makes a new one. */
@@ -159,4 +159,49 @@ export interface StoredClaim {
   /** Null until its event is appended to the stream. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
+}
+
+/** The methods of `ClusterRegistry` about host volumes. */
+export interface HostVolumesApi {
+  /** One page of host volumes, and the index of their table. */
+  hostVolumes(query: VolumeQuery): VolumePage & {
+    readonly index: number;
+  };
+  /** Whether a host volume names this plugin. */
+  hasHostVolumesOf(pluginId: string): boolean;
+  readHostVolume(id: string): FoundVolume | null;
+  /** @param namespaceId the id of the volume's namespace; refused once it has ended */
+  createHostVolume(namespaceId: string, request: HostVolumeRequest, begun: Begun, from: Search): Result<Step>;
+  /** As `createHostVolume`. */
+  registerHostVolume(namespaceId: string, request: HostVolumeRequest, begun: Begun): Result<Step>;
+  updateHostVolume(
+    method: VolumeMethod,
+    request: HostVolumeRequest & {
+      readonly id: string;
+    },
+    begun: Begun,
+  ): Result<Step>;
+  deleteHostVolume(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>>;
+  /** Waits for the outcome of an operation: see `HostVolumes.outcome`. */
+  volumeOperation(id: string, waitMs: number, last: boolean): Promise<Outcome | null>;
+  /** The reason why an operation has no outcome yet: see `HostVolumes.doubt`. */
+  volumeDoubt(operation: string): string | null;
+  /** Returns the volumes of a node that the registry does not know. */
+  unknownVolumes(nodeId: string, held: readonly string[]): string[];
+}
+
+/** The methods of `ClusterRegistry` about sticky claims. */
+export interface VolumeClaimsApi {
+  /** One page of claims, and the index of their table. */
+  volumeClaims(query: ClaimQuery): ClaimPage & {
+    readonly index: number;
+  };
+  deleteVolumeClaim(
+    id: string,
+    namespace: string,
+  ): Promise<
+    Result<{
+      readonly index: number | null;
+    }>
+  >;
 }

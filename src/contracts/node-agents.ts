@@ -1,5 +1,6 @@
-import type { NodeReport } from "@sallyport/agent-protocol";
-import type { NodeVolumesChange } from "./node.ts";
+import type { JoinRequest, NodeReport } from "@sallyport/agent-protocol";
+import type { Result } from "../lib/result.ts";
+import type { NodeVolumesChange, Written } from "./node.ts";
 export interface NewJoinToken {
   readonly pool: string;
   readonly name: string | null;
@@ -71,4 +72,24 @@ export interface AgentChange {
   readonly report?: { readonly node: Omit<NodeReport, "HostVolumes"> & Partial<Pick<NodeReport, "HostVolumes">> };
   /** Changed volumes that the registry does not have yet. */
   readonly volumes?: NodeVolumesChange;
+}
+
+/** The methods of `ClusterRegistry` about agents and their enrolment. */
+export interface AgentsApi {
+  createJoinToken(wanted: NewJoinToken): {
+    secret: string;
+    token: JoinTokenView;
+  };
+  joinTokens(cut: Cut): EnrolmentPage<JoinTokenView>;
+  deleteJoinToken(accessor: string): Result<null>;
+  /** Registers an agent's key: see `Enrolment.join`. @returns the node id */
+  joinAgent(request: JoinRequest, service: string): Result<string>;
+  agentIdentity(nodeId: string): AgentIdentity | null;
+  agent(nodeId: string): AgentView | null;
+  agents(cut: Cut): EnrolmentPage<AgentView>;
+  removeAgent(nodeId: string): Promise<Result<Written>>;
+  /** Stores the state of an agent from its session: see `Agents.changed`. */
+  agentNews(nodeId: string, change: AgentChange): Promise<Result<null>>;
+  /** Alias of `agentNews` for sessions of the previous release. */
+  agentChanged(nodeId: string, change: AgentChange): Promise<Result<null>>;
 }

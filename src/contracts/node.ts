@@ -1,3 +1,5 @@
+import type { Result } from "../lib/result.ts";
+
 export const STATUSES = ["initializing", "ready", "down", "disconnected"] as const;
 export const ELIGIBILITIES = ["eligible", "ineligible"] as const;
 export type NodeStatus = (typeof STATUSES)[number];
@@ -217,4 +219,34 @@ export interface NodePoolPage {
   readonly rows: readonly string[];
   /** The first pool name of the next page. */
   readonly next: string | null;
+}
+
+/** The methods of `ClusterRegistry` about nodes, their drains and pools. */
+export interface NodesApi {
+  /** One page of nodes, and the index of their table. */
+  nodes(query: NodeQuery): NodePage & {
+    readonly index: number;
+  };
+  readNode(id: string):
+    | (NodeText & {
+        readonly index: number;
+      })
+    | null;
+  /** Stores a full or partial node report of an agent: see `Nodes.register`. */
+  registerNode(id: string, given: NodeFields, heard?: number): Promise<Result<Written>>;
+  /** Marks a node ready: its agent is connected. */
+  nodeConnected(id: string, heard?: number): Promise<Result<Written>>;
+  /** Marks a node disconnected, and down after the grace period. */
+  nodeLost(id: string, heard?: number): Promise<Result<Written>>;
+  addNodeEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>>;
+  setNodeEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>>;
+  drainNode(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>>;
+  stopDraining(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>>;
+  /** One page of node pools, and the index of their table. */
+  nodePools(query: NodePoolQuery): NodePoolPage & {
+    readonly index: number;
+  };
+  /** A pool as JSON text, or null. */
+  readNodePool(name: string): string | null;
+  purgeNode(id: string, force: boolean): Promise<Result<Written>>;
 }

@@ -1,3 +1,4 @@
+import type { Result } from "../lib/result.ts";
 import type { NodeEventType } from "./node.ts";
 import type { VolumeAsk } from "./volume-asks.ts";
 
@@ -133,4 +134,49 @@ export interface Ingested {
   readonly index: number | null;
   /** False for a repeated report. */
   readonly applied: boolean;
+}
+
+/** The methods of `ClusterRegistry` about reports of schedulers. */
+export interface ReportsApi {
+  /** One page of reported objects with joined data, and its index. */
+  reported(
+    query: ReportedQuery,
+    whole?: boolean,
+  ): JoinedPage & {
+    readonly index: number;
+  };
+  /** One reported object, see `Reported.find`, and the index of its table. */
+  readReported(
+    topic: ReportedTopic,
+    id: string,
+    namespace: string,
+    only: boolean,
+  ): {
+    readonly object: ReportedObject | null;
+    readonly index: number;
+    readonly jobs: JobTexts;
+  };
+  /** A job with the counts of its allocations, and their index; null for none. */
+  jobSummary(
+    namespace: string,
+    id: string,
+  ): {
+    readonly found: CountedJob | null;
+    readonly index: number;
+  };
+  /** Allocations by their ids, see `Reported.named`, and the types of their jobs. */
+  allocations(
+    ids: readonly string[],
+    namespace: string | null,
+  ): NamedObjects & {
+    readonly jobs: JobTexts;
+  };
+  /** Stores reports of a scheduler: see `Ingestion`. */
+  ingest(source: SourceLine | null, reports: readonly Report[], full?: FullList | null): Promise<Result<Ingested>>;
+  /** As `ingest`, for more reports than one call may hold. */
+  ingestStream(
+    source: SourceLine | null,
+    reports: ReadableStream<Uint8Array>,
+    full: FullList | null,
+  ): Promise<Result<Ingested>>;
 }

@@ -2,6 +2,7 @@ import type { JoinRequest } from "@sallyport/agent-protocol";
 import type { NodeVolumesChange, Written } from "../contracts/node.ts";
 import type { AgentChange, JoinTokenView, NewJoinToken } from "../contracts/node-agents.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
 import type { Enrolment } from "./enrolment.ts";
 
 /** The node registry as agents change it. `heard` is the number of the agent's message, which is applied once. */
@@ -17,16 +18,21 @@ interface NodeRegistry {
   lost(id: string, heard?: number): Promise<Result<Written>>;
 }
 
+/** Operations that end with a node's agent. */
+interface NodeOperations {
+  /** Fails the operations of a node; inside a transaction. */
+  abandon(nodeId: string): void;
+}
+
+/** The outbox topic that revokes a node's session; one lane a node. */
+const REVOCATION = "revocation";
+
 interface Dependencies {
   readonly enrolment: Enrolment;
   readonly nodes: NodeRegistry;
+  readonly outbox: Outbox;
+  readonly volumes: NodeOperations;
   commit<T>(change: () => T): T;
-  /** Adds the revocation of a node's session to the outbox; inside a transaction. */
-  enqueueRevocation(nodeId: string): void;
-  /** Fails the node's operations; inside a transaction. */
-  abandon(nodeId: string): void;
-  /** Resolves after the session was revoked. Never rejects. */
-  revoked(nodeId: string): Promise<void>;
 }
 
 /** Agents of the cluster: enrolment, removal, and the session changes that update their nodes. */
@@ -57,15 +63,15 @@ export class Agents {
    * @returns the index of the node's event line; null when the node was never registered
    */
   async remove(nodeId: string): Promise<Result<Written>> {
-    const { commit, enrolment, nodes, enqueueRevocation, abandon, revoked } = this.#dependencies;
+    const { commit, enrolment, nodes, outbox, volumes } = this.#dependencies;
     const isRemoved = commit(() => {
       if (!enrolment.remove(nodeId)) return false;
-      enqueueRevocation(nodeId);
-      abandon(nodeId);
+      outbox.enlist(REVOCATION, nodeId, null);
+      volumes.abandon(nodeId);
       return true;
     });
     if (!isRemoved) return refuse("missing", "agent not found");
-    const [, lost] = await Promise.all([revoked(nodeId), nodes.lost(nodeId)]);
+    const [, lost] = await Promise.all([outbox.drain(REVOCATION, nodeId), nodes.lost(nodeId)]);
     return lost.ok ? lost : ok({ index: null });
   }
 

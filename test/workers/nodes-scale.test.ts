@@ -41,7 +41,7 @@ const work: Readonly<Record<string, (store: NodeStore, sql: SqlStorage) => unkno
 const costs = async (): Promise<Record<string, number>> => {
   const measured: Record<string, number> = {};
   for (const [name, run] of Object.entries(work)) {
-    measured[name] = (await counted((sql) => run(new NodeStore(sql, () => []), sql))).rows;
+    measured[name] = (await counted((sql) => run(new NodeStore(sql, []), sql))).rows;
   }
   return measured;
 };

@@ -82,10 +82,10 @@ export class NodeStore implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #volumes: NodeVolumes;
   readonly #pages: SharedRead<NodePage>;
-  readonly #followers: () => readonly NodeFollower[];
+  readonly #followers: readonly NodeFollower[];
 
   /** @param followers components that change in the transaction of a node's change */
-  constructor(sql: SqlStorage, followers: () => readonly NodeFollower[]) {
+  constructor(sql: SqlStorage, followers: readonly NodeFollower[]) {
     this.#sql = sql;
     this.#volumes = new NodeVolumes(sql);
     this.#pages = new SharedRead(sql);
@@ -210,7 +210,7 @@ export class NodeStore implements IndexedRows {
     if (HostVolumes !== known?.node.HostVolumes) this.#volumes.write(node.ID, HostVolumes);
     return together([
       changeOf(line, row, { ...node, Events: events }, known, type),
-      ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
+      ...this.#followers.map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
     ]);
   }
 
@@ -224,7 +224,7 @@ export class NodeStore implements IndexedRows {
     const ids = [...change.gone, ...change.put.map(({ ID }) => ID)];
     return together([
       { events: [], stamps: [{ table: "Node", row: [String(row), String(line)] }] },
-      ...this.#followers().map((follower) => follower.volumesChanged?.(id, ids, "NodeRegistration") ?? NOTHING),
+      ...this.#followers.map((follower) => follower.volumesChanged?.(id, ids, "NodeRegistration") ?? NOTHING),
     ]);
   }
 
@@ -239,7 +239,7 @@ export class NodeStore implements IndexedRows {
     this.#volumes.remove(last.ID);
     return together([
       changeOf(line, known?.row ?? 0, last, known, type),
-      ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
+      ...this.#followers.map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
     ]);
   }
 

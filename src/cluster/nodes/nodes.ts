@@ -19,6 +19,7 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { settings } from "../../platform/settings.ts";
 import { completeNode } from "./complete.ts";
 import { type GivenNode, givenNode } from "./fields.ts";
 import type { NodePools } from "./node-pools.ts";
@@ -43,7 +44,7 @@ const missing = (): Refusal => refuse("missing", "node not found");
  *
  *   register/report --> initializing --connected--> ready <--connected-- down
  *                                                   |  ^                  ^
- *                                          lost     v  | connected        | graceMs
+ *                                          lost     v  | connected        | NODE_GRACE_MS
  *                                                disconnected ------------+
  *   purge removes a node in any state.
  */
@@ -52,14 +53,13 @@ export class Nodes implements Timed {
   readonly #store: NodeStore;
   readonly #pools: NodePools;
   readonly #publisher: EventPublisher<IndexBackfill>;
-  readonly #graceMs: () => number;
+  readonly #env: Env;
 
-  /** @param graceMs how long a disconnected node may take to reconnect before it is marked down */
-  constructor(store: NodeStore, pools: NodePools, publisher: EventPublisher<IndexBackfill>, graceMs: () => number) {
+  constructor(store: NodeStore, pools: NodePools, publisher: EventPublisher<IndexBackfill>, env: Env) {
     this.#store = store;
     this.#pools = pools;
     this.#publisher = publisher;
-    this.#graceMs = graceMs;
+    this.#env = env;
   }
 
   read(id: string): NodeText | null {
@@ -126,7 +126,7 @@ export class Nodes implements Timed {
     if (isOld(known, heard)) return this.#unchanged(known);
     const { Status } = known.node;
     if (Status === "disconnected" || Status === "down") return this.#unchanged(known, heard);
-    const downAt = Date.now() + this.#graceMs();
+    const downAt = Date.now() + settings(this.#env).NODE_GRACE_MS;
     return this.#change((line) =>
       this.#setStatus(line, known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
     );

@@ -4,6 +4,7 @@ import { volumeIdOf } from "../../contracts/volume-asks.ts";
 import { ok } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { Refused } from "../../platform/durable/refused.ts";
+import type { ClaimController } from "./claim-controller.ts";
 import type { CsiClaimStore, NewClaim } from "./claim-store.ts";
 import type { JobVolumeRequest, JobVolumes } from "./job-volumes.ts";
 import type { CsiSecrets } from "./secrets.ts";
@@ -28,8 +29,7 @@ interface Dependencies {
   readonly claims: CsiClaimStore;
   readonly jobVolumes: JobVolumes;
   readonly secrets: CsiSecrets;
-  /** Processes due claims after the transaction. */
-  wakeController(): void;
+  readonly controller: ClaimController;
 }
 
 /** Wakes readers of volumes before the claims' own event lines are written. */
@@ -130,7 +130,7 @@ export class ClaimIntake {
 
   #changed(anything: boolean): Told {
     if (!anything) return UNCHANGED;
-    this.#dependencies.wakeController();
+    this.#dependencies.controller.soon();
     return CHANGED;
   }
 }

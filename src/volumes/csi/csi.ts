@@ -1,10 +1,9 @@
 import type { NodeFollower } from "../../contracts/change-set.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
-import type { Operation } from "../../contracts/node-operation.ts";
-import type { Result } from "../../lib/result.ts";
-import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import type { RegisteredKeys } from "../../contracts/registered-keys.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
+import type { Outbox } from "../../platform/durable/outbox.ts";
 import { ClaimContexts } from "./claim-context.ts";
 import { ClaimController } from "./claim-controller.ts";
 import { ClaimIntake } from "./claim-intake.ts";
@@ -23,12 +22,9 @@ import { CSI_VOLUME, CsiVolumeStore } from "./volume-store.ts";
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
-  readonly keys: () => DataKeys;
-  /** Records that this object holds data keys; inside a transaction. */
-  readonly holdKeys: () => void;
-  /** Adds an operation to the outbox; inside a transaction. */
-  readonly promise: (operation: string) => void;
-  readonly start: (nodeId: string, operation: Operation) => Promise<Result<null>>;
+  readonly keys: RegisteredKeys;
+  readonly env: Env;
+  readonly outbox: Outbox;
 }
 
 /** Wires the components of CSI volumes in the cluster registry. */
@@ -44,31 +40,30 @@ export class Csi {
   /** Records claims for reported allocations and jobs. */
   readonly intake: ClaimIntake;
   readonly volumes: CsiVolumes;
-  readonly asks: ProviderCalls;
+  readonly calls: ProviderCalls;
 
-  constructor({ sql, publisher, keys, holdKeys, promise, start }: Dependencies) {
+  constructor({ sql, env, publisher, keys, outbox }: Dependencies) {
     this.plugins = new CsiPlugins(sql);
     this.claimStore = new CsiClaimStore(sql);
     this.store = new CsiVolumeStore(sql, this.plugins, this.claimStore);
-    this.operations = new CsiOperations({ sql, enqueue: promise });
-    const secrets = new CsiSecrets({ store: this.store, keys, holdKeys });
-    const parts = { sql, publisher, store: this.store, plugins: this.plugins, operations: this.operations, secrets };
-    this.dispatcher = new CsiDispatcher({ ...parts, start });
-    const contexts = new ClaimContexts({ ...parts, claims: this.claimStore });
-    this.#orphans = new Orphans({ ...parts, dispatcher: this.dispatcher });
-    const forClaims = {
-      ...parts,
-      ...{ claims: this.claimStore, orphans: this.#orphans, contexts, dispatcher: this.dispatcher },
-    };
+    this.operations = new CsiOperations(sql, outbox);
+    const secrets = new CsiSecrets(this.store, keys);
+    const { store, plugins, operations, claimStore } = this;
+    this.dispatcher = new CsiDispatcher({ env, publisher, plugins, operations, secrets });
+    const { dispatcher } = this;
+    const contexts = new ClaimContexts({ sql, claims: claimStore, plugins, operations });
+    this.#orphans = new Orphans({ sql, publisher, plugins, dispatcher });
+    const orphans = this.#orphans;
+    const forClaims = { publisher, claims: claimStore, contexts, orphans, store, plugins, secrets, dispatcher };
     this.#controller = new ClaimController(forClaims);
-    this.claims = new CsiClaims({ ...forClaims, controller: this.#controller });
-    this.intake = new ClaimIntake({
-      ...{ sql, claims: this.claimStore, secrets },
-      jobVolumes: new JobVolumes(sql, (mount) => secrets.sealForClaim(mount)),
-      wakeController: () => this.#controller.soon(),
+    const controller = this.#controller;
+    this.claims = new CsiClaims({ ...forClaims, controller });
+    const jobVolumes = new JobVolumes(sql, secrets);
+    this.intake = new ClaimIntake({ sql, claims: claimStore, secrets, jobVolumes, controller });
+    this.volumes = new CsiVolumes({
+      ...{ publisher, store, plugins, claims: this.claims, operations, secrets, dispatcher },
     });
-    this.volumes = new CsiVolumes({ ...parts, claims: this.claims, dispatcher: this.dispatcher });
-    this.asks = new ProviderCalls({ ...parts, dispatcher: this.dispatcher });
+    this.calls = new ProviderCalls({ store, plugins, operations, secrets, dispatcher });
   }
 
   /** Order matters: claims read the updated plugins and operations. */

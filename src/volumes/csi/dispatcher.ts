@@ -4,7 +4,8 @@ import type { CsiOperation, CsiOutcome, Texts } from "../../contracts/csi-volume
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import { hiding } from "../../contracts/hidden-params.ts";
 import type { Node } from "../../contracts/node.ts";
-import type { Operation, OperationResult } from "../../contracts/node-operation.ts";
+import type { OperationResult } from "../../contracts/node-operation.ts";
+import { nodeSession } from "../../contracts/stubs.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
@@ -35,11 +36,11 @@ export interface Effects {
 }
 
 interface Dependencies {
+  readonly env: Env;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly plugins: CsiPlugins;
   readonly operations: CsiOperations;
   readonly secrets: CsiSecrets;
-  start(nodeId: string, operation: Operation): Promise<Result<null>>;
 }
 
 /** Error kinds that depend on the controller, not on the request; another controller is tried. */
@@ -172,7 +173,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** @returns the refusal when no node accepts it */
   async #send(id: string): Promise<Refusal | null> {
-    const { publisher, operations, secrets, start } = this.#dependencies;
+    const { env, publisher, operations, secrets } = this.#dependencies;
     for (;;) {
       const operation = operations.find(id);
       if (operation?.state !== "running") return null;
@@ -181,7 +182,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
       if (why) return why;
       if (!opened.ok) return opened;
       const request = operations.requestOf(operation, opened.value);
-      const started = await start(operation.nodeId, request);
+      const started = await nodeSession(env, operation.nodeId).start(request);
       if (started.ok) return null;
       if (started.reason === "unavailable" && publisher.commit(() => this.#tryNextController(operation))) continue;
       if (!operation.uncertain) return told(operation, started);

@@ -1,4 +1,5 @@
 import { type AskingGroup, csiAsksOf } from "../../contracts/volume-asks.ts";
+import type { CsiSecrets } from "./secrets.ts";
 
 interface JobBody {
   readonly Version?: number | null;
@@ -37,11 +38,11 @@ interface Row extends Record<string, SqlStorageValue> {
  */
 export class JobVolumes {
   readonly #sql: SqlStorage;
-  readonly #sealMount: (mount: unknown) => Uint8Array;
+  readonly #secrets: CsiSecrets;
 
-  constructor(sql: SqlStorage, sealMount: (mount: unknown) => Uint8Array) {
+  constructor(sql: SqlStorage, secrets: CsiSecrets) {
     this.#sql = sql;
-    this.#sealMount = sealMount;
+    this.#secrets = secrets;
   }
 
   of(namespace: string, jobId: string): JobVolumeRequest[] {
@@ -86,7 +87,7 @@ export class JobVolumes {
              first_version = min(first_version, excluded.first_version),
              last_version = max(last_version, excluded.last_version)`,
           ...[namespace, ask.source, ask.perAlloc ? 1 : 0, jobId, taskGroup, ask.readOnly ? 1 : 0],
-          ...[ask.accessMode, ask.attachmentMode, ask.mount && this.#sealMount(ask.mount), version],
+          ...[ask.accessMode, ask.attachmentMode, ask.mount && this.#secrets.sealForClaim(ask.mount), version],
         );
       }
     }

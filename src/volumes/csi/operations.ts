@@ -18,6 +18,7 @@ import type { Operation } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import type { Outbox } from "../../platform/durable/outbox.ts";
 import { claimKey, type ForClaim } from "./claim-params.ts";
 import { CLAIM_METHODS, isForClaim, SERIAL } from "./methods.ts";
 import type { Hidden } from "./secrets.ts";
@@ -60,11 +61,8 @@ interface Row extends Record<string, SqlStorageValue> {
   ended: number | null;
 }
 
-interface Dependencies {
-  readonly sql: SqlStorage;
-  /** Adds an operation to the outbox. */
-  enqueue(id: string): void;
-}
+/** The outbox topic whose rows are operations to send; one lane an operation. */
+const TOPIC = "csi";
 
 const KEPT_MS = 3_600_000;
 /** Retention of read results, which are useless once returned. */
@@ -84,12 +82,14 @@ export const isOpen = ({ state }: Pick<CsiOperation, "state">): boolean => state
  * completion. Read by the dispatcher, by volume routes and by claims. Every statement uses an index.
  */
 export class CsiOperations implements IndexedRows {
-  readonly #dependencies: Dependencies;
+  readonly #sql: SqlStorage;
+  readonly #outbox: Outbox;
   /** Fairness: the last turn of each namespace (users and claims apart) per plugin, while a queue exists. */
   readonly #turns = new Map<string, Map<string, number>>();
 
-  constructor(dependencies: Dependencies) {
-    this.#dependencies = dependencies;
+  constructor(sql: SqlStorage, outbox: Outbox) {
+    this.#sql = sql;
+    this.#outbox = outbox;
   }
 
   find(id: string): CsiOperation | null {
@@ -97,9 +97,7 @@ export class CsiOperations implements IndexedRows {
   }
 
   isOpen(id: string): boolean {
-    return (
-      this.#dependencies.sql.exec(`SELECT 1 FROM csi_operations WHERE id = ? AND ${OPEN}`, id).toArray().length > 0
-    );
+    return this.#sql.exec(`SELECT 1 FROM csi_operations WHERE id = ? AND ${OPEN}`, id).toArray().length > 0;
   }
 
   /** The running change of a volume. */
@@ -133,7 +131,7 @@ export class CsiOperations implements IndexedRows {
       return refuse("unavailable", `plugin ${JSON.stringify(pluginId)} has too much to do: nothing was changed`);
     const id = uuidV7();
     const now = Date.now();
-    this.#dependencies.sql.exec(
+    this.#sql.exec(
       `INSERT INTO csi_operations (id, plugin_id, namespace, volume_id, lock, serial, node_id, tried, method, state, request,
          params, change, sealed, created, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[id, pluginId, namespace, volumeId, given.locks ? lockOf(namespace, volumeId) : null, serial ? 1 : 0],
@@ -141,34 +139,34 @@ export class CsiOperations implements IndexedRows {
       ...[JSON.stringify(given.params), given.change === null ? null : JSON.stringify(given.change), given.sealed, now],
       waits ? now + QUEUED_MS : null,
     );
-    if (!waits) this.#dependencies.enqueue(id);
+    if (!waits) this.#enlist(id);
     return ok(id);
   }
 
   /** Reassigns an operation to another node; inside the caller's transaction. */
   move({ id, tried }: CsiOperation, nodeId: string): void {
-    this.#dependencies.sql.exec(
+    this.#sql.exec(
       "UPDATE csi_operations SET node_id = ?, tried = ? WHERE id = ?",
       nodeId,
       JSON.stringify([...tried, nodeId]),
       id,
     );
-    this.#dependencies.enqueue(id);
+    this.#enlist(id);
   }
 
   /** Sends an operation to its node again; inside the caller's transaction. */
   again({ id }: CsiOperation): void {
-    this.#dependencies.enqueue(id);
+    this.#enlist(id);
   }
 
   /** Reassigns an operation to the node that was tried first; inside the caller's transaction. */
   waitForFirst({ id, tried: [first = ""] }: CsiOperation): void {
-    this.#dependencies.sql.exec("UPDATE csi_operations SET node_id = ? WHERE id = ?", first, id);
+    this.#sql.exec("UPDATE csi_operations SET node_id = ? WHERE id = ?", first, id);
   }
 
   /** Marks the outcome as unknown. The plugin's queue no longer waits for this operation. */
   setUncertain({ id, pluginId }: CsiOperation): void {
-    this.#dependencies.sql.exec("UPDATE csi_operations SET uncertain = 1, serial = 0 WHERE id = ?", id);
+    this.#sql.exec("UPDATE csi_operations SET uncertain = 1, serial = 0 WHERE id = ?", id);
     this.#next(pluginId);
   }
 
@@ -180,7 +178,7 @@ export class CsiOperations implements IndexedRows {
     const mayYetBeMade = uncertain && method === "csi.controller.create";
     const isOpenEnded = mayYetBeMade || (refusal !== null && uncertain);
     const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : isOpenEnded ? UNCERTAIN_KEPT_MS : KEPT_MS;
-    this.#dependencies.sql.exec(
+    this.#sql.exec(
       `UPDATE csi_operations SET state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?
        WHERE id = ?`,
       ...[refusal ? "failed" : "done", refusal && JSON.stringify(refusal)],
@@ -209,7 +207,7 @@ export class CsiOperations implements IndexedRows {
    * @returns operations whose queue timeout has passed
    */
   tick(now: number): CsiOperation[] {
-    this.#dependencies.sql.exec(
+    this.#sql.exec(
       `DELETE FROM csi_operations WHERE gen IN
          (SELECT gen FROM csi_operations WHERE due <= ? AND ended IS NOT NULL ORDER BY due LIMIT 500)`,
       now,
@@ -218,13 +216,19 @@ export class CsiOperations implements IndexedRows {
   }
 
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#dependencies.sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
+    this.#sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
+  }
+
+  /** Delivers after the transaction that enlists it. */
+  #enlist(id: string): void {
+    this.#outbox.enlist(TOPIC, id, id);
+    queueMicrotask(() => void this.#outbox.drain(TOPIC, id));
   }
 
   /** Starts the next queued operation: round robin over namespaces, oldest first. */
   #next(pluginId: string): void {
     if (this.#isBusy(pluginId)) return;
-    const waiting = this.#dependencies.sql
+    const waiting = this.#sql
       .exec<{ namespace: string; claims: number; gen: number }>(
         `SELECT namespace, ${FOR_CLAIM} AS claims, min(gen) AS gen FROM csi_operations
          WHERE plugin_id = ? AND state = 'queued' GROUP BY namespace, claims`,
@@ -240,13 +244,13 @@ export class CsiOperations implements IndexedRows {
       return;
     }
     this.#turns.set(pluginId, turns.set(first.whose, Math.max(0, ...turns.values()) + 1));
-    const { id } = this.#dependencies.sql
+    const { id } = this.#sql
       .exec<{ id: string }>(
         "UPDATE csi_operations SET state = 'running', due = NULL WHERE gen = ? RETURNING id",
         first.gen,
       )
       .one();
-    this.#dependencies.enqueue(id);
+    this.#enlist(id);
   }
 
   #isBusy(pluginId: string): boolean {
@@ -254,7 +258,7 @@ export class CsiOperations implements IndexedRows {
   }
 
   #queued(pluginId: string, forClaims: boolean): number {
-    return this.#dependencies.sql
+    return this.#sql
       .exec<{ n: number }>(
         `SELECT count(*) AS n FROM csi_operations WHERE plugin_id = ? AND state = 'queued' AND ${FOR_CLAIM} = ?`,
         ...[pluginId, forClaims ? 1 : 0],
@@ -268,7 +272,7 @@ export class CsiOperations implements IndexedRows {
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): Row[] {
-    return this.#dependencies.sql.exec<Row>(`SELECT * FROM csi_operations WHERE ${condition}`, ...values).toArray();
+    return this.#sql.exec<Row>(`SELECT * FROM csi_operations WHERE ${condition}`, ...values).toArray();
   }
 }
 

@@ -1,15 +1,8 @@
 import type { CsiVolume, Texts } from "../../contracts/csi-volumes.ts";
 import type { HiddenParams } from "../../contracts/hidden-params.ts";
+import type { RegisteredKeys } from "../../contracts/registered-keys.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
-import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
-
-interface Dependencies {
-  readonly store: CsiVolumeStore;
-  readonly keys: () => DataKeys;
-  /** Records that this object holds data keys; inside a transaction. */
-  readonly holdKeys: () => void;
-}
 
 interface Name {
   readonly namespace: string;
@@ -38,10 +31,12 @@ const CLAIM = "csi-claim";
  * apart from the visible record, and are sent to their plugins only.
  */
 export class CsiSecrets {
-  readonly #dependencies: Dependencies;
+  readonly #store: CsiVolumeStore;
+  readonly #keys: RegisteredKeys;
 
-  constructor(dependencies: Dependencies) {
-    this.#dependencies = dependencies;
+  constructor(store: CsiVolumeStore, keys: RegisteredKeys) {
+    this.#store = store;
+    this.#keys = keys;
   }
 
   /** The secrets of a volume's plugin calls. @throws Sealed */
@@ -63,43 +58,42 @@ export class CsiSecrets {
    * @throws Sealed
    */
   keep(volume: Name & { readonly mount: MountOptions | null }, secrets: Texts | null): void {
-    const { store, keys, holdKeys } = this.#dependencies;
     const kept: Kept = { secrets: secrets ?? this.of(volume), mountFlags: volume.mount?.MountFlags ?? [] };
-    if (Object.keys(kept.secrets).length + kept.mountFlags.length === 0 && !store.sealed(volume)) return;
-    holdKeys();
-    store.setSealed(volume, keys().seal(JSON.stringify(kept), contextOf(volume)));
+    if (Object.keys(kept.secrets).length + kept.mountFlags.length === 0 && !this.#store.sealed(volume)) return;
+    this.#keys.register();
+    this.#store.setSealed(volume, this.#keys.open().seal(JSON.stringify(kept), contextOf(volume)));
   }
 
   /** Seals the secret part of an operation; null when it is empty. @throws Sealed */
   seal(hidden: Hidden): Uint8Array | null {
     if (Object.keys(hidden.secrets).length + Object.keys(hidden.params).length === 0) return null;
-    return this.#dependencies.keys().seal(JSON.stringify(hidden), OPERATION);
+    return this.#keys.open().seal(JSON.stringify(hidden), OPERATION);
   }
 
   /** @throws Sealed */
   open(sealed: ArrayBuffer | null): Hidden {
     if (!sealed) return { secrets: {}, params: {} };
-    return JSON.parse(this.#dependencies.keys().openText(sealed, OPERATION)) as Hidden;
+    return JSON.parse(this.#keys.open().openText(sealed, OPERATION)) as Hidden;
   }
 
   /** Seals a claim's column; inside the caller's transaction. @throws Sealed */
   sealForClaim(what: unknown): Uint8Array {
     this.hold();
-    return this.#dependencies.keys().seal(JSON.stringify(what), CLAIM);
+    return this.#keys.open().seal(JSON.stringify(what), CLAIM);
   }
 
   /** @throws Sealed */
   openOfClaim(sealed: ArrayBuffer): unknown {
-    return JSON.parse(this.#dependencies.keys().openText(sealed, CLAIM));
+    return JSON.parse(this.#keys.open().openText(sealed, CLAIM));
   }
 
   /** Records that this object holds data keys; inside the caller's transaction. */
   hold(): void {
-    this.#dependencies.holdKeys();
+    this.#keys.register();
   }
 
   #kept(name: Name): Kept {
-    const sealed = this.#dependencies.store.sealed(name);
-    return sealed ? (JSON.parse(this.#dependencies.keys().openText(sealed, contextOf(name))) as Kept) : NONE;
+    const sealed = this.#store.sealed(name);
+    return sealed ? (JSON.parse(this.#keys.open().openText(sealed, contextOf(name))) as Kept) : NONE;
   }
 }

@@ -1,9 +1,8 @@
 import type { NodeFollower } from "../../contracts/change-set.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
-import type { Operation } from "../../contracts/node-operation.ts";
-import type { Result } from "../../lib/result.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
+import type { Outbox } from "../../platform/durable/outbox.ts";
 import { VolumeClaims } from "../claims/claims.ts";
 import { ClaimStore, VOLUME_CLAIM } from "../claims/store.ts";
 import { NodeView } from "../node-view.ts";
@@ -15,11 +14,8 @@ import { HOST_VOLUME, HostVolumeStore } from "./volume-store.ts";
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
-  /** Adds an operation to the outbox; inside a transaction. */
-  readonly promise: (volumeId: string, operation: string) => void;
-  /** Sends a volume's outbox rows. Never rejects. */
-  readonly send: (volumeId: string) => Promise<void>;
-  readonly start: (nodeId: string, operation: Operation) => Promise<Result<null>>;
+  readonly env: Env;
+  readonly outbox: Outbox;
 }
 
 /** Wires the components of host volumes and sticky claims in the cluster registry. */
@@ -31,14 +27,14 @@ export class HostVolumeComponents {
   readonly volumes: HostVolumes;
   readonly #operations: VolumeOperations;
 
-  constructor({ sql, publisher, promise, send, start }: Dependencies) {
+  constructor({ sql, env, publisher, outbox }: Dependencies) {
     this.store = new HostVolumeStore(sql);
     this.claimStore = new ClaimStore(sql);
     this.claims = new VolumeClaims({ sql, publisher, store: this.claimStore, volumes: this.store });
-    this.#operations = new VolumeOperations({ sql, enqueue: promise, start });
+    this.#operations = new VolumeOperations(sql, env, outbox);
     this.states = new VolumeStates(new NodeView(sql), this.store, this.#operations, this.claims);
     this.volumes = new HostVolumes({
-      ...{ sql, publisher, store: this.store, operations: this.#operations, claims: this.claims, send },
+      ...{ sql, publisher, store: this.store, operations: this.#operations, claims: this.claims },
     });
   }
 

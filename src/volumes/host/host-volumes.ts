@@ -39,8 +39,6 @@ interface Dependencies {
   readonly store: HostVolumeStore;
   readonly operations: VolumeOperations;
   readonly claims: VolumeClaims;
-  /** Sends a volume's outbox rows. Never rejects. */
-  readonly send: (volumeId: string) => Promise<void>;
 }
 
 const quoted = JSON.stringify;
@@ -208,10 +206,10 @@ export class HostVolumes implements Timed {
 
   /** Answers a retried request. When the outcome is unknown, the node is queried at once. */
   #resume(operation: VolumeOperation): Step {
-    const { publisher, operations, send } = this.#dependencies;
+    const { publisher, operations } = this.#dependencies;
     if (operation.state === "running" && operation.doubt !== null) {
       publisher.commit(() => operations.again(operation));
-      void send(operation.volumeId);
+      void operations.send(operation.volumeId);
     }
     return { kind: "begun", operation: operation.id };
   }
@@ -276,7 +274,7 @@ export class HostVolumes implements Timed {
       const gen = store.nextGen(volume.id);
       return operations.begin({ volumeId: volume.id, nodeId: volume.nodeId, method, gen, request, params, change });
     });
-    void this.#dependencies.send(volume.id);
+    void operations.send(volume.id);
     return ok({ kind: "begun", operation });
   }
 

@@ -1,10 +1,11 @@
 import { hostVolumeKey, METHODS } from "@sallyport/agent-protocol";
 import type { StoredVolume, VolumeMethod } from "../../contracts/host-volumes.ts";
-import type { Operation, OperationResult } from "../../contracts/node-operation.ts";
-import type { Refusal, Result } from "../../lib/result.ts";
+import type { OperationResult } from "../../contracts/node-operation.ts";
+import { nodeSession } from "../../contracts/stubs.ts";
+import type { Refusal } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
-import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import type { Outbox, OutboxRow } from "../../platform/durable/outbox.ts";
 import { OperationWaiters } from "../operation-waiters.ts";
 
 /** The table's name in index backfills. */
@@ -56,13 +57,8 @@ interface Row extends Record<string, SqlStorageValue> {
   idx: number | null;
 }
 
-/** Dependencies on the owning object. */
-export interface OperationsDependencies {
-  readonly sql: SqlStorage;
-  /** Adds an operation to the outbox. */
-  enqueue(lane: string, id: string): void;
-  start(nodeId: string, operation: Operation): Promise<Result<null>>;
-}
+/** The outbox topic whose rows are operations to send; one lane a volume. */
+const TOPIC = "volume";
 
 /** Retention of completed operations, which answer retries of their requests. */
 const KEPT_MS = 3_600_000;
@@ -78,11 +74,15 @@ const MAX_ALIKE = 100;
  *               +--+  doubt: the outcome is unknown, the node is queried again
  */
 export class VolumeOperations implements IndexedRows {
-  readonly #dependencies: OperationsDependencies;
+  readonly #sql: SqlStorage;
+  readonly #env: Env;
+  readonly #outbox: Outbox;
   readonly #waiters = new OperationWaiters();
 
-  constructor(dependencies: OperationsDependencies) {
-    this.#dependencies = dependencies;
+  constructor(sql: SqlStorage, env: Env, outbox: Outbox) {
+    this.#sql = sql;
+    this.#env = env;
+    this.#outbox = outbox;
   }
 
   find(id: string): VolumeOperation | null {
@@ -116,30 +116,35 @@ export class VolumeOperations implements IndexedRows {
   /** Stores an operation and adds it to the outbox; inside the caller's transaction. */
   begin({ volumeId, nodeId, method, gen, request, params, change }: NewOperation): string {
     const id = uuidV7();
-    this.#dependencies.sql.exec(
+    this.#sql.exec(
       `INSERT INTO volume_operations (id, volume_id, node_id, method, gen, state, request, params, change)
        VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?)`,
       ...[id, volumeId, nodeId, method, gen, request, JSON.stringify(params)],
       change && JSON.stringify(change),
     );
-    this.#dependencies.enqueue(volumeId, id);
+    this.#outbox.enlist(TOPIC, volumeId, id);
     this.#waiters.expectWaiter(id);
     return id;
   }
 
   /** Marks an operation's outcome as unknown; inside the caller's transaction. */
   setUncertain(id: string, doubt: string): void {
-    this.#dependencies.sql.exec("UPDATE volume_operations SET doubt = ? WHERE id = ?", doubt, id);
+    this.#sql.exec("UPDATE volume_operations SET doubt = ? WHERE id = ?", doubt, id);
   }
 
   /** Adds an operation to the outbox again; inside the caller's transaction. */
   again({ id, volumeId }: VolumeOperation): void {
-    this.#dependencies.enqueue(volumeId, id);
+    this.#outbox.enlist(TOPIC, volumeId, id);
+  }
+
+  /** Sends the pending operations of a volume. Never rejects. */
+  send(volumeId: string): Promise<void> {
+    return this.#outbox.drain(TOPIC, volumeId);
   }
 
   /** Completes an operation; inside the caller's transaction. */
   end(id: string, refusal: Refusal | null): void {
-    this.#dependencies.sql.exec(
+    this.#sql.exec(
       "UPDATE volume_operations SET state = ?, refusal = ?, due = ? WHERE id = ? AND state = 'running'",
       refusal ? "failed" : "done",
       refusal && JSON.stringify(refusal),
@@ -155,14 +160,14 @@ export class VolumeOperations implements IndexedRows {
 
   /** Deletes operations past their retention; inside a transaction. */
   forget(now: number): void {
-    this.#dependencies.sql.exec(
+    this.#sql.exec(
       "DELETE FROM volume_operations WHERE id IN (SELECT id FROM volume_operations WHERE due <= ? ORDER BY due LIMIT 500)",
       now,
     );
   }
 
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#dependencies.sql.exec("UPDATE volume_operations SET idx = ? WHERE id = ?", index, id);
+    this.#sql.exec("UPDATE volume_operations SET idx = ? WHERE id = ?", index, id);
   }
 
   /**
@@ -190,7 +195,7 @@ export class VolumeOperations implements IndexedRows {
 
   async #start(row: Row): Promise<Refusal | null> {
     const method = row.method as VolumeMethod;
-    const started = await this.#dependencies.start(row.node_id, {
+    const started = await nodeSession(this.#env, row.node_id).start({
       ...{ id: row.id, method, key: hostVolumeKey(row.volume_id), gen: row.gen },
       deadlineMs: METHODS[method].deadlineMs,
       params: JSON.parse(row.params) as Record<string, unknown>,
@@ -212,7 +217,7 @@ export class VolumeOperations implements IndexedRows {
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): Row[] {
-    return this.#dependencies.sql.exec<Row>(`SELECT * FROM volume_operations WHERE ${condition}`, ...values).toArray();
+    return this.#sql.exec<Row>(`SELECT * FROM volume_operations WHERE ${condition}`, ...values).toArray();
   }
 }
 

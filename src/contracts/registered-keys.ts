@@ -1,0 +1,53 @@
+import { DataKeys } from "../platform/crypto/data-keys.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import { accessControl } from "./stubs.ts";
+
+/** The outbox topic that registers an object as a holder of data keys. */
+const TOPIC = "key-holder";
+
+/**
+ * Data keys of the cluster registry, which gets its first secret late: the first key is created with it, and the object
+ * is registered at `AccessControl`, which tells registered objects of every new key term.
+ */
+export class RegisteredKeys {
+  readonly #sql: SqlStorage;
+  readonly #env: Env;
+  readonly #outbox: Outbox;
+  readonly #commit: <T>(change: () => T) => T;
+  #keys: DataKeys | undefined;
+  /** Whether the registration was enlisted since start. */
+  #isEnlisted = false;
+
+  constructor(sql: SqlStorage, env: Env, outbox: Outbox, commit: <T>(change: () => T) => T) {
+    this.#sql = sql;
+    this.#env = env;
+    this.#outbox = outbox;
+    this.#commit = commit;
+  }
+
+  open(): DataKeys {
+    this.#keys ??= new DataKeys(this.#sql, "cluster-registry", () => this.#env.MASTER_KEY);
+    return this.#keys;
+  }
+
+  /** Enlists the registration; inside the transaction that seals. */
+  register(): void {
+    if (!this.#isEnlisted) this.#outbox.enlistLatest(TOPIC, "", null);
+    this.#isEnlisted = true;
+  }
+
+  /** Delivers the registration, and catches up with the key term. */
+  async deliver(): Promise<void> {
+    this.rotate(await accessControl(this.#env).holdsKeys("cluster-registry", "main", true));
+  }
+
+  rotate(term: number): void {
+    this.#commit(() => this.open().rotate(term, Date.now()));
+  }
+
+  /** Forgets a key that a discarded transaction may have created. */
+  onRollback(): void {
+    this.#isEnlisted = false;
+    this.#keys = undefined;
+  }
+}
