@@ -1,4 +1,5 @@
 import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
+import { mapLimit } from "../lib/map-limit.ts";
 import { type Refusal, type Result, refuse } from "../lib/result.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { QUIESCE_MS } from "../platform/durable/snapshot/frozen.ts";
@@ -77,12 +78,12 @@ async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value:
     const first = await work(ACCESS_CONTROL);
     if (first) return first;
     const others = SINGLETONS.filter((object) => object !== ACCESS_CONTROL);
-    const refused = (await each(others, work)).find((refusal) => refusal !== null);
+    const refused = (await mapLimit(others, AT_ONCE, work)).find((refusal) => refusal !== null);
     if (refused) return refused;
     // While these are frozen, the set of objects is stable.
     const known: ObjectName[] = [];
     for await (const object of everyObject(env)) known.push(object);
-    return (await each(known, work)).find((refusal) => refusal !== null) ?? null;
+    return (await mapLimit(known, AT_ONCE, work)).find((refusal) => refusal !== null) ?? null;
   };
   const end = (objects: Iterable<ObjectName>) => endAll(env, snapshot, [...objects]);
   try {
@@ -97,7 +98,7 @@ async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value:
       return refused;
     }
     const cut = [...frozen.values()];
-    await each(cut, ({ object }) => storedObject(env, object).thaw(snapshot));
+    await mapLimit(cut, AT_ONCE, ({ object }) => storedObject(env, object).thaw(snapshot));
     // Prepared, but deleted since.
     await end([...tried].filter(([name]) => !frozen.has(name)).map(([, object]) => object));
     return { ok: true, value: cut };
@@ -149,7 +150,7 @@ const rank = (object: ObjectName): number => (object.kind === ACCESS_CONTROL.kin
 
 /** Ends snapshots of all reachable objects; the others time out. */
 async function endAll(env: Env, snapshot: string, objects: readonly ObjectName[]): Promise<void> {
-  await each(objects, (object) =>
+  await mapLimit(objects, AT_ONCE, (object) =>
     storedObject(env, object)
       .endCut(snapshot)
       .catch((failure: unknown) => warn("cut-left", { object: textOfObject(object), because: textOf(failure) })),
@@ -158,13 +159,3 @@ async function endAll(env: Env, snapshot: string, objects: readonly ObjectName[]
 
 /** Retries once, for an object that restarted during the call. */
 const again = <T>(call: () => Promise<T>): Promise<T> => call().catch(call);
-
-async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
-  const left = items.values();
-  const worker = async () => {
-    for (const item of left) results.push(await work(item));
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-  return results;
-}

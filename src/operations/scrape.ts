@@ -10,6 +10,7 @@ import {
   syncControl,
   syncDestination,
 } from "../contracts/stubs.ts";
+import { mapLimit } from "../lib/map-limit.ts";
 import { within } from "../lib/timeout.ts";
 import { someDestinations } from "../listings/destinations.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
@@ -137,17 +138,13 @@ async function relaysOf(env: Env, round: Round): Promise<Asked[]> {
 }
 
 async function askAll(asked: readonly Asked[], round: Round): Promise<void> {
-  const left = asked.values();
-  const worker = async () => {
-    for (const { kind, name, vitals, whose } of left) {
-      try {
-        round.series.push(...measured(kind, name, await within(DEADLINE_MS, vitals()), whose));
-      } catch (failure) {
-        round.failed(kind, failure);
-      }
+  await mapLimit(asked, AT_ONCE, async ({ kind, name, vitals, whose }) => {
+    try {
+      round.series.push(...measured(kind, name, await within(DEADLINE_MS, vitals()), whose));
+    } catch (failure) {
+      round.failed(kind, failure);
     }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  });
 }
 
 function measured(

@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { Mount } from "../contracts/mount.ts";
 import { accessControl, credentialEngine } from "../contracts/stubs.ts";
 import { performJob, performRemoval, unfinished } from "../credentials/job-worker.ts";
+import { mapLimit } from "../lib/map-limit.ts";
 import { badRequest, refusalError, unwrap } from "../platform/http/errors.ts";
 import { duration, flag } from "../platform/http/fields.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
@@ -149,24 +150,18 @@ async function revokeAll(
   end: number,
   tally: Tally,
 ): Promise<void> {
-  const waiting = [...leases];
-  const worker = async (): Promise<void> => {
-    while (Date.now() < end) {
-      const next = waiting.shift();
-      if (!next) return;
-      const { mount, id, at } = next;
-      const wanted = { job: id, kind: "removal" } as const;
-      // A second verification must not restart the revocation.
-      const started = at > 0 ? { wanted, turn: null } : unwrap(await engineOf(call, mount).revoke(id));
-      const over = started && (await performJob(call.env, mount.uuid, started, end - Date.now()));
-      if (started && !over) tally.left++;
-      else if (over && !over.ok) {
-        tally.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${over.message}`;
-      } else if (over?.ok && over.goesOnAt !== null) tally.later.push({ mount, id, at: over.goesOnAt });
-    }
+  const revoke = async ({ mount, id, at }: Revocation): Promise<void> => {
+    const wanted = { job: id, kind: "removal" } as const;
+    // A second verification must not restart the revocation.
+    const started = at > 0 ? { wanted, turn: null } : unwrap(await engineOf(call, mount).revoke(id));
+    const over = started && (await performJob(call.env, mount.uuid, started, end - Date.now()));
+    if (started && !over) tally.left++;
+    else if (over && !over.ok) {
+      tally.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${over.message}`;
+    } else if (over?.ok && over.goesOnAt !== null) tally.later.push({ mount, id, at: over.goesOnAt });
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-  tally.left += waiting.length;
+  const begun = await mapLimit(leases, AT_ONCE, revoke, () => Date.now() < end);
+  tally.left += leases.length - begun.length;
 }
 
 /** Starts the revocation of all leases under a prefix, and performs as many as possible until `end`. */

@@ -6,8 +6,9 @@ import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Granularity } from "./destinations/index.ts";
 import { desiredObjects, refusedKeys } from "./external-name.ts";
 import type { Neighbours } from "./neighbours.ts";
+import { NONE_TAKEN, type Step } from "./object-plan.ts";
 import type { Purge } from "./purge.ts";
-import { NONE_TAKEN, type RemoteObjects, type Step, unclaimed } from "./remote-objects.ts";
+import { type RemoteObjects, unclaimed } from "./remote-objects.ts";
 
 interface Host {
   readonly record: DestinationRecord;

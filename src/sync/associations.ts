@@ -1,8 +1,9 @@
 import type { AssociationView, SyncStatus } from "../contracts/sync-destination.ts";
 import type { Granularity, SecretRef, SyncResult } from "../contracts/sync-tasks.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
+import type { Step } from "./object-plan.ts";
 import type { QueueQuota } from "./queue-quota.ts";
-import type { RemoteObjects, Step } from "./remote-objects.ts";
+import type { RemoteObjects } from "./remote-objects.ts";
 import { completionOf } from "./retry-policy.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 import { statusFor, worst } from "./sync-status.ts";

@@ -7,7 +7,7 @@ import { type AssociationCheck, checkAssociation, PURGING } from "./association-
 import { associationId, secretOf } from "./associations.ts";
 import { associationsPage } from "./associations-page.ts";
 import type { DestinationDependencies } from "./dependencies.ts";
-import { NONE_TAKEN, type TakenNames } from "./remote-objects.ts";
+import { NONE_TAKEN, type TakenNames } from "./object-plan.ts";
 
 /** A request that sets the desired state also performs the work, so the wake-up is delayed by this long. */
 const INLINE_MS = 2_500;

@@ -3,6 +3,7 @@ import { destinationName } from "../contracts/destination.ts";
 import { kvStore, syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "../contracts/sync-destination.ts";
 import type { SecretRef, Trouble, UpdatePolicy } from "../contracts/sync-tasks.ts";
+import { mapLimit } from "../lib/map-limit.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { settings } from "../platform/settings.ts";
 import { noSuchApp } from "./apps.ts";
@@ -106,7 +107,7 @@ export async function drift(
   };
   const end = Date.now() + PAGE_MS;
   return ok(
-    await inParallel(
+    await mapLimit(
       records,
       INSPECTIONS_AT_ONCE,
       async (record): Promise<[string, Drift]> => [record.key, await compare(record)],
@@ -177,7 +178,7 @@ export async function previewConfiguration(
 }
 
 async function keysOf(env: Env, keyless: readonly Keyless[]): Promise<KeysOf> {
-  const read = await inParallel(keyless, READS_AT_ONCE, async ({ id, mountUuid, secretName }) => {
+  const read = await mapLimit(keyless, READS_AT_ONCE, async ({ id, mountUuid, secretName }) => {
     const newest = await kvStore(env, mountUuid).newest(secretName);
     if (!newest.ok || !newest.value) return [id, null] as const;
     const parts = secretKeyValues(newest.value.data);
@@ -196,7 +197,7 @@ async function withRemoteState(
   const inspect =
     "trouble" in inspector ? async () => inspector.trouble : inspector.value && inspectWith(inspector.value);
   if (!inspect) return [...planned];
-  const inspected = await inParallel(
+  const inspected = await mapLimit(
     planned.slice(0, PREVIEW_INSPECTIONS),
     INSPECTIONS_AT_ONCE,
     async (copy): Promise<InspectedObject> => {
@@ -236,23 +237,4 @@ function policyEffect(
     return { action: "refuse", reason: "it is there already and does not carry our marker" };
   }
   return action === "create" ? { action: "update", reason: "it is there already and would be overwritten" } : {};
-}
-
-/** Maps items in parallel, in order. @param goesOn checked before each item; false ends the run after those begun */
-async function inParallel<T, U>(
-  items: readonly T[],
-  atOnce: number,
-  work: (item: T) => Promise<U>,
-  goesOn = () => true,
-): Promise<U[]> {
-  const results: U[] = [];
-  let next = 0;
-  const worker = async () => {
-    while (next < items.length && goesOn()) {
-      const index = next++;
-      results[index] = await work(items[index] as T);
-    }
-  };
-  await Promise.all(Array.from({ length: atOnce }, worker));
-  return results;
 }

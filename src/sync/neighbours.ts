@@ -7,7 +7,8 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 import type { Associations } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
-import { NONE_TAKEN, type RemoteObjects, type TakenNames } from "./remote-objects.ts";
+import { NONE_TAKEN, type TakenNames } from "./object-plan.ts";
+import type { RemoteObjects } from "./remote-objects.ts";
 
 interface Parts {
   readonly env: Env;

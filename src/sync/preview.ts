@@ -5,7 +5,9 @@ import { type Defined, resolved } from "./definition.ts";
 import type { DestinationRecord } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { desiredObjects } from "./external-name.ts";
-import { mayBeOurs, planObjects, type RemoteObjects, type Step } from "./remote-objects.ts";
+import { mayBeOurs } from "./object-ownership.ts";
+import { planObjects, type Step } from "./object-plan.ts";
+import type { RemoteObjects } from "./remote-objects.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 
 /**

@@ -2,7 +2,8 @@ import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ObjectResult, ObjectTask } from "../contracts/sync-tasks.ts";
 import type { DesiredObject } from "./external-name.ts";
-import { objectTask, planObjects, RemoteObjects, type Step, unclaimed } from "./remote-objects.ts";
+import { planObjects, type Step } from "./object-plan.ts";
+import { objectTask, RemoteObjects, unclaimed } from "./remote-objects.ts";
 import { destinationMigrations, type RemoteObjectRow } from "./schema.ts";
 
 const wanted = (subKey: string, name: string, refused: string | null = null): DesiredObject => ({

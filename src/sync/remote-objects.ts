@@ -1,98 +1,10 @@
 import type { ObjectResult, ObjectTask, Trouble } from "../contracts/sync-tasks.ts";
 import type { DesiredObject } from "./external-name.ts";
+import { MAYBE, mayBeOurs, OURS, UNTRIED } from "./object-ownership.ts";
+import { type DesiredStep, NONE_TAKEN, planObjects, type Step, type TakenNames } from "./object-plan.ts";
 import { isUnsure } from "./retry-policy.ts";
 import type { RemoteObjectRow } from "./schema.ts";
 import { statusFor } from "./sync-status.ts";
-
-/**
- * The remote objects of a destination's associations (table `copies`): what exists or may exist at the provider under
- * which name, and the plan from recorded to desired objects. Owned by `SyncDestination`. Costs one row per object.
- *
- * Column `ours` of a row:
- *
- *                  leased, or adopted from another row          push succeeded
- *   0 UNTRIED ---------------------------------------> 1 MAYBE ---------------> 2 OURS
- *      ^                                                  |                        |
- *      +---- object absent, not ours, or another's name --+------------------------+
- */
-
-/** A desired object of a plan. `blocked`: the reason it may not be pushed. */
-interface DesiredStep {
-  readonly copy: DesiredObject;
-  readonly blocked: string | null;
-  /** Another destination owns the name, so an object under it is not ours. */
-  readonly elsewhere: boolean;
-  /** Other rows with the same collision key, whose object becomes this one. */
-  readonly adoptedFrom: readonly RemoteObjectRow[];
-}
-
-/** One step from the recorded objects to the desired ones. */
-export type Step =
-  | ({ readonly kind: "add" | "keep" } & DesiredStep)
-  /** The object exists or may exist, and is to be removed. */
-  | { readonly kind: "retire"; readonly row: RemoteObjectRow }
-  /** The object does not exist, or another row has adopted it. */
-  | { readonly kind: "drop"; readonly row: RemoteObjectRow };
-
-const keyOf = (subKey: string, name: string): string => `${subKey}\n${name}`;
-const keyOfRow = (row: RemoteObjectRow): string => keyOf(row.sub_key, row.external_name);
-
-/** Names owned by other destinations: collision key to a description of the owner. */
-export type TakenNames = ReadonlyMap<string, string>;
-
-export const NONE_TAKEN: TakenNames = new Map();
-
-/**
- * Plans the steps from the recorded objects of one association to the desired ones. Pure.
- * @param holder returns the other association that holds a name (by its collision key), null for none
- */
-export function planObjects(
-  rows: readonly RemoteObjectRow[],
-  wanted: readonly DesiredObject[],
-  holder: (collisionKey: string) => string | null,
-  taken: TakenNames = NONE_TAKEN,
-): Step[] {
-  const recorded = new Set(rows.map(keyOfRow));
-  const namesakes = Map.groupBy(rows, (row) => row.fold);
-  const claimants = Map.groupBy(wanted, (copy) => copy.collisionKey);
-  const kept = new Set(wanted.map((copy) => keyOf(copy.subKey, copy.name)));
-  const steps = wanted.map((copy): Step => {
-    const key = keyOf(copy.subKey, copy.name);
-    const ambiguous = (claimants.get(copy.collisionKey)?.length ?? 0) > 1;
-    const elsewhere = taken.get(copy.collisionKey) ?? null;
-    const blocked = refusal(copy, ambiguous, holder(copy.collisionKey), elsewhere);
-    const adoptedFrom = (namesakes.get(copy.collisionKey) ?? []).filter(
-      (row) => keyOfRow(row) !== key && mayBeOurs(row),
-    );
-    return { kind: recorded.has(key) ? "keep" : "add", copy, blocked, elsewhere: elsewhere !== null, adoptedFrom };
-  });
-  const leftover = rows.filter((row) => !kept.has(keyOfRow(row)));
-  return [
-    ...leftover.map((row): Step => ({ kind: claimants.has(row.fold) || !mayBeOurs(row) ? "drop" : "retire", row })),
-    ...steps,
-  ];
-}
-
-function refusal(
-  copy: DesiredObject,
-  ambiguous: boolean,
-  holder: string | null,
-  elsewhere: string | null,
-): string | null {
-  const name = JSON.stringify(copy.name);
-  if (copy.refused !== null) return copy.refused;
-  if (ambiguous) return `several keys of the secret would be called ${name}`;
-  if (holder !== null) return `external name ${name} is taken by the association of ${holder}`;
-  return elsewhere === null ? null : `external name ${name} is taken by ${elsewhere}, which writes to the same place`;
-}
-
-/** Values of `ours`: no push was sent; a push was sent and its outcome is unknown; a push succeeded. */
-const UNTRIED = 0;
-const MAYBE = 1;
-const OURS = 2;
-
-/** Whether an object of this service exists or may exist under this name. */
-export const mayBeOurs = (row: RemoteObjectRow): boolean => row.ours !== UNTRIED;
 
 /** Whether the name was checked with all destinations that share these targets. */
 const isClaimed = ({ claimed }: RemoteObjectRow, place: string): boolean => (claimed ?? "") === place;
@@ -109,7 +21,11 @@ export function unclaimed(rows: readonly RemoteObjectRow[], wanted: readonly Des
   return [...all.difference(claimed)];
 }
 
-/** The remote objects of a destination's associations. Methods that write are called inside the object's transaction. */
+/**
+ * The remote objects of a destination's associations (table `copies`): what exists or may exist at the provider under
+ * which name. Owned by `SyncDestination`. Costs one row per object. Methods that write are called
+ * inside the object's transaction.
+ */
 export class RemoteObjects {
   readonly #sql: SqlStorage;
 

@@ -1,4 +1,5 @@
 import { backoff } from "../../lib/backoff.ts";
+import { mapLimit } from "../../lib/map-limit.ts";
 import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../observability/log.ts";
 import type { OutboxState } from "../observability/metrics/health-stats.ts";
@@ -136,11 +137,7 @@ export class Outbox {
   }
 
   async #drainTopic(topic: string): Promise<void> {
-    const lanes = this.#lanes(topic);
-    const worker = async () => {
-      for (const lane of lanes) await this.#drainLane(topic, lane);
-    };
-    await Promise.all(Array.from({ length: LANES_AT_ONCE }, worker));
+    await mapLimit(this.#lanes(topic), LANES_AT_ONCE, (lane) => this.#drainLane(topic, lane));
   }
 
   /** The lanes of a topic that may be tried, one page at a time. */

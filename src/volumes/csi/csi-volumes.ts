@@ -17,6 +17,7 @@ import { controllersFor } from "./controllers.ts";
 import type { CsiDispatcher, Effects } from "./dispatcher.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
 import { failedAt, NEEDS } from "./methods.ts";
+import { providerOf, volumeFrom } from "./new-volume.ts";
 import { CSI_OPERATION, type CsiOperations } from "./operations.ts";
 import { mountParam, topologyParam, validateParams } from "./params.ts";
 import type { CsiPlugins } from "./plugins.ts";
@@ -382,22 +383,4 @@ function taken({ method, pluginId, namespace }: CsiOperation, holder: Name): Ref
   const whose = holder.namespace === namespace ? `volume ${quoted(holder.id)}` : "another volume";
   const message = `plugin ${quoted(pluginId)} has a volume of this name, which is ${whose}: choose another Name`;
   return failedAt(method, refuse("conflict", message));
-}
-
-const providerOf = (plugin: CsiPlugin | null) => ({
-  provider: plugin?.provider ?? "",
-  providerVersion: plugin?.version ?? "",
-  controllerRequired: plugin?.controllerRequired ?? true,
-});
-
-function volumeFrom(request: CsiRequest, plugin: CsiPlugin, known: Merged | null, now: number): CsiVolume {
-  if (known) return { ...known.volume, ...providerOf(plugin), modifyTime: now };
-  const { secrets: _secrets, ...wanted } = request;
-  return {
-    ...wanted,
-    ...providerOf(plugin),
-    topologies: request.topologyRequest?.Required ?? [],
-    ...{ capacityBytes: 0, nodeExpansionOwed: false, createTime: now, modifyTime: now },
-    ...{ createIndex: null, modifyIndex: null },
-  };
 }
