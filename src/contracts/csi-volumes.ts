@@ -1,4 +1,4 @@
-import type { CsiMethod } from "@sallyport/agent-protocol";
+import type { CsiMethod, OperationState } from "@sallyport/agent-protocol";
 import type { Refusal, Result } from "../lib/result.ts";
 import type { Capability } from "./host-volumes.ts";
 import type { MountOptions } from "./volume-asks.ts";
@@ -256,7 +256,7 @@ export interface CsiOperation {
   /** One of these may have performed it, or may still do so. */
   readonly uncertain: boolean;
   readonly method: CsiMethod;
-  readonly state: "queued" | "running" | "done" | "failed";
+  readonly state: OperationState;
   readonly params: Readonly<Record<string, unknown>>;
   /** The change of the volume on success. */
   readonly change: unknown;

@@ -1,18 +1,31 @@
-import { MAX_IN_FLIGHT, MAX_KEPT_OPERATIONS } from "@sallyport/agent-protocol";
+import { isOpen, MAX_IN_FLIGHT, MAX_KEPT_OPERATIONS, type OperationState } from "@sallyport/agent-protocol";
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { backoff } from "../lib/backoff.ts";
+import { OperationStore } from "../platform/durable/operation-store.ts";
 
-/**
+/*
  * The states of an operation.
  *
- *   add --> pending --sent--> sent --result--> done | failed
- *             |                | deadline        ^
- *             | deadline       v                 | result
- *             v             unknown --------------+
+ *   add --> queued --sent--> running --result--> done | failed
+ *             |                | deadline          ^
+ *             | deadline       v                   | result
+ *             v             unknown ---------------+
  *           failed            |  ^---- sent again with backoff
  *                             +--30 days--> failed (given up)
  */
-type State = "pending" | "sent" | "unknown" | "done" | "failed";
+
+/** The words of column `state`, two of which are older than the vocabulary. */
+const WORDS = {
+  queued: "pending",
+  running: "sent",
+  unknown: "unknown",
+  done: "done",
+  failed: "failed",
+} as const satisfies Record<OperationState, string>;
+type Word = (typeof WORDS)[OperationState];
+const STATES: Readonly<Record<Word, OperationState>> = {
+  ...{ pending: "queued", sent: "running", unknown: "unknown", done: "done", failed: "failed" },
+};
 
 export interface OperationRow extends Record<string, SqlStorageValue> {
   id: string;
@@ -22,7 +35,7 @@ export interface OperationRow extends Record<string, SqlStorageValue> {
   deadline_ms: number;
   params: string;
   sealed: ArrayBuffer | null;
-  state: State;
+  state: Word;
   connection: string | null;
   sends: number;
   created: number;
@@ -60,6 +73,7 @@ const AFTER_UNKNOWN = { cap: MAX_INTERVAL_MS };
 const AFTER_SILENCE = { base: 60_000, cap: MAX_INTERVAL_MS };
 
 const OPEN = "state NOT IN ('done', 'failed')";
+const isRowOpen = ({ state }: Pick<OperationRow, "state">): boolean => isOpen(STATES[state]);
 
 /**
  * Owns table `operations` of one node, from acceptance until a day after completion. Methods run inside the caller's
@@ -67,13 +81,16 @@ const OPEN = "state NOT IN ('done', 'failed')";
  */
 export class Operations {
   readonly #sql: SqlStorage;
+  readonly #store: OperationStore<OperationRow>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    const started = `state IN ('${WORDS.running}', '${WORDS.unknown}')`;
+    this.#store = new OperationStore(sql, { name: "operations", open: OPEN, started, order: "position" });
   }
 
   find(id: string): OperationRow | null {
-    return this.#sql.exec<OperationRow>("SELECT * FROM operations WHERE id = ?", id).toArray()[0] ?? null;
+    return this.#store.find(id);
   }
 
   /** The newest accepted generation of a key; 0 without one. */
@@ -106,21 +123,17 @@ export class Operations {
   }
 
   inFlight(connection: string): number {
-    return this.#sql
-      .exec<{ n: number }>(`SELECT count(*) AS n FROM operations WHERE connection = ? AND ${OPEN}`, connection)
-      .one().n;
+    return this.#store.count(`connection = ? AND ${OPEN}`, connection);
   }
 
   /** The number of unsent operations. */
   queued(): number {
-    return this.#sql
-      .exec<{ n: number }>(`SELECT count(*) AS n FROM operations WHERE connection IS NULL AND ${OPEN}`)
-      .one().n;
+    return this.#store.count(`connection IS NULL AND ${OPEN}`);
   }
 
   /** Whether any operation is open. */
   anyOpen(): boolean {
-    return this.#sql.exec(`SELECT 1 FROM operations WHERE ${OPEN} LIMIT 1`).toArray().length > 0;
+    return this.#store.any(OPEN);
   }
 
   /**
@@ -134,12 +147,12 @@ export class Operations {
     for (const { op } of journal) {
       const row = this.find(op);
       // An operation that was never sent is in no genuine journal; the agent receives it in order.
-      const isOpen = row !== null && row.state !== "done" && row.state !== "failed" && row.sends > 0;
-      const list = isOpen ? reconciled.resume : reconciled.forget;
+      const isLive = row !== null && isRowOpen(row) && row.sends > 0;
+      const list = isLive ? reconciled.resume : reconciled.forget;
       if (list.length === MAX_KEPT_OPERATIONS) continue;
       list.push(op);
-      if (isOpen && row.sealed === null && row.state !== "unknown")
-        this.#sql.exec("UPDATE operations SET connection = ? WHERE id = ?", connection, op);
+      if (isLive && row.sealed === null && row.state !== WORDS.unknown)
+        this.#store.update(op, "connection = ?", connection);
     }
     return reconciled;
   }
@@ -150,17 +163,13 @@ export class Operations {
    */
   end(row: OperationRow, result: OperationResult, now: number): Outcome | null {
     const { id } = row;
-    if (row.sends === 0 || row.state === "done" || row.state === "failed") return null;
+    if (row.sends === 0 || !isRowOpen(row)) return null;
     if (result.state === "unknown") {
       const { message } = result.error;
       // On no connection, but not sent before it is due.
-      this.#sql.exec(
-        "UPDATE operations SET state = 'unknown', connection = '', due = ?, said = ? WHERE id = ?",
-        now + backoff(row.sends - 1, AFTER_UNKNOWN),
-        message,
-        id,
-      );
-      return row.state === "unknown" && row.said === message ? null : { id, key: row.key, result };
+      const due = now + backoff(row.sends - 1, AFTER_UNKNOWN);
+      this.#store.update(id, "state = 'unknown', connection = '', due = ?, said = ?", due, message);
+      return row.state === WORDS.unknown && row.said === message ? null : { id, key: row.key, result };
     }
     this.#close(id, result.state === "done" ? "done" : "failed", now);
     return { id, key: row.key, result };
@@ -181,17 +190,13 @@ export class Operations {
 
   /** Processes due operations: timeouts, retries and deletions. */
   tick(now: number, limit: number): Outcome[] {
-    const due = this.#sql
-      .exec<OperationRow>("SELECT * FROM operations WHERE due <= ? ORDER BY due LIMIT ?", now, limit)
-      .toArray();
+    const due = this.#store.rows("due <= ? ORDER BY due LIMIT ?", now, limit);
     return due.map((row) => this.#handleDue(row, now)).filter((outcome) => outcome !== null);
   }
 
   /** Fails all open operations of a removed node. */
   abandon(now: number, limit: number): Outcome[] {
-    const rows = this.#sql
-      .exec<OperationRow>(`SELECT * FROM operations WHERE ${OPEN} ORDER BY position LIMIT ?`, limit)
-      .toArray();
+    const rows = this.#store.rows(`${OPEN} ORDER BY position LIMIT ?`, limit);
     return rows.map(({ id, key, sends }) => {
       this.#close(id, "failed", now);
       const error = { kind: "unavailable", message: "the node's agent was removed" } as const;
@@ -200,37 +205,28 @@ export class Operations {
   }
 
   #handleDue({ id, key, state, sends, created, connection, said }: OperationRow, now: number): Outcome | null {
-    if (state === "done" || state === "failed") {
+    if (!isRowOpen({ state })) {
       this.#sql.exec("DELETE FROM operations WHERE id = ?", id);
       return null;
     }
-    if (state === "unknown" && created + RESOLVE_DAYS * DAY_MS <= now) {
+    if (state === WORDS.unknown && created + RESOLVE_DAYS * DAY_MS <= now) {
       this.#close(id, "failed", now);
       const message = `given up: in ${RESOLVE_DAYS} days the node has not told what came of it${said === null ? "" : `; it last said: ${said}`}`;
       return { id, key, result: { state: "given-up", error: { kind: "timeout", message } } };
     }
-    if (state === "pending") {
+    if (state === WORDS.queued) {
       this.#close(id, "failed", now);
       const message = "it could not be sent to the node in time";
       return { id, key, result: { state: "failed", error: { kind: "timeout", message } } };
     }
-    this.#sql.exec(
-      "UPDATE operations SET state = 'unknown', connection = ?, due = ? WHERE id = ?",
-      state === "unknown" && connection === "" ? null : connection,
-      now + backoff(sends, AFTER_SILENCE),
-      id,
-    );
-    if (state === "unknown") return null;
+    const on = state === WORDS.unknown && connection === "" ? null : connection;
+    this.#store.update(id, "state = 'unknown', connection = ?, due = ?", on, now + backoff(sends, AFTER_SILENCE));
+    if (state === WORDS.unknown) return null;
     const message = "the node has not told the outcome in time";
     return { id, key, result: { state: "unknown", error: { kind: "timeout", message } } };
   }
 
   #close(id: string, state: "done" | "failed", now: number): void {
-    this.#sql.exec(
-      "UPDATE operations SET state = ?, sealed = NULL, due = ? WHERE id = ?",
-      state,
-      now + KEEP_ENDED_MS,
-      id,
-    );
+    this.#store.update(id, "state = ?, sealed = NULL, due = ?", state, now + KEEP_ENDED_MS);
   }
 }

@@ -1,4 +1,4 @@
-import { CSI_METHODS, describe } from "@sallyport/agent-protocol";
+import { CSI_METHODS, describe, isOpen, isStarted } from "@sallyport/agent-protocol";
 import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
 import type { CsiOperation, CsiOutcome, Texts } from "../../contracts/csi-volumes.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
@@ -13,10 +13,9 @@ import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { refusalOf } from "../host/operations.ts";
-import { OperationWaiters } from "../operation-waiters.ts";
 import { controllersFor } from "./controllers.ts";
 import { failedAt, isForClaim, NEEDS } from "./methods.ts";
-import { type CsiOperations, isOpen, type NewCsiOperation } from "./operations.ts";
+import type { CsiOperations, NewCsiOperation } from "./operations.ts";
 import { csiInfo } from "./plugin-views.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
@@ -53,7 +52,6 @@ const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
 export class CsiDispatcher implements Timed, NodeFollower {
   readonly due = "SELECT min(due) FROM csi_operations WHERE due IS NOT NULL";
   readonly #dependencies: Dependencies;
-  readonly #waiters = new OperationWaiters();
   #effects: { readonly volumes: Effects; readonly claims: Effects } | null = null;
 
   constructor(dependencies: Dependencies) {
@@ -79,9 +77,9 @@ export class CsiDispatcher implements Timed, NodeFollower {
   /** The outcome of an operation; null while it runs after `waitMs`. @param last the caller does not poll again */
   async outcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null> {
     const { operations } = this.#dependencies;
-    await this.#waiters.wait(id, () => operations.isOpen(id), waitMs, last);
+    await operations.ended(id, waitMs, last);
     const operation = operations.find(id);
-    if (operation && isOpen(operation)) return null;
+    if (operation && isOpen(operation.state)) return null;
     if (!operation) {
       return { refusal: refuse("missing", `operation ${id} is not known any more`), result: null, index: null };
     }
@@ -101,7 +99,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
     return () => {
       for (const [id, refusal] of refusals) {
         const operation = operations.find(id);
-        if (operation?.state === "running") this.#fail(operation, refusal);
+        if (operation && isStarted(operation.state)) this.#fail(operation, refusal);
       }
     };
   }
@@ -112,7 +110,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
     const hasEnded = publisher.commit(() => {
       const operation = operations.find(id);
       if (!operation?.tried.includes(nodeId)) return false;
-      if (operation.state !== "running") {
+      if (!isStarted(operation.state)) {
         const effects = this.#effectsOf(operation);
         if (result.state !== "done" || !effects) return false;
         if (!effects.countsLate(operation, nodeId)) {
@@ -134,7 +132,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
     });
     if (!hasEnded) return;
     await publisher.published();
-    this.#waiters.wake(id);
+    operations.wake(id);
   }
 
   /**
@@ -176,7 +174,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
     const { env, publisher, operations, secrets } = this.#dependencies;
     for (;;) {
       const operation = operations.find(id);
-      if (operation?.state !== "running") return null;
+      if (!operation || !isStarted(operation.state)) return null;
       const opened = refuseIfSealed(() => ok(secrets.open(operation.sealed)));
       const why = this.#effectsOf(operation)?.mayStart(operation);
       if (why) return why;
@@ -265,7 +263,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
   #fail(operation: CsiOperation, refusal: Refusal): void {
     this.#dependencies.operations.end(operation, refusal);
     this.#effectsOf(operation)?.failed?.(operation, refusal);
-    queueMicrotask(() => this.#waiters.wake(operation.id));
+    queueMicrotask(() => this.#dependencies.operations.wake(operation.id));
   }
 }
 

@@ -8,16 +8,17 @@
  *      |       failed                |
  *      +-- plugin idle or not serial-+
  *
- * A running operation is `uncertain` while its outcome is unknown; reads show it as "unknown".
+ * A running operation whose outcome is not known is `unknown`: column `state` says `running`, column `uncertain` is set.
  */
 
-import { CSI_METHODS, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
+import { CSI_METHODS, type CsiMethod, csiVolumeKey, type OperationState } from "@sallyport/agent-protocol";
 import type { CsiOperation } from "../../contracts/csi-volumes.ts";
 import { revealed } from "../../contracts/hidden-params.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import { OperationStore } from "../../platform/durable/operation-store.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import { claimKey, type ForClaim } from "./claim-params.ts";
 import { CLAIM_METHODS, isForClaim, SERIAL } from "./methods.ts";
@@ -75,7 +76,7 @@ const MAX_QUEUED = 1_000;
 
 const lockOf = (namespace: string, volumeId: string): string => JSON.stringify([namespace, volumeId]);
 const OPEN = "state IN ('queued', 'running')";
-export const isOpen = ({ state }: Pick<CsiOperation, "state">): boolean => state === "queued" || state === "running";
+const STARTED = "state = 'running'";
 
 /**
  * Owns table `csi_operations`: plugin operations, stored before they are sent and for a retention time after
@@ -84,20 +85,28 @@ export const isOpen = ({ state }: Pick<CsiOperation, "state">): boolean => state
 export class CsiOperations implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #outbox: Outbox;
+  readonly #store: OperationStore<Row>;
   /** Fairness: the last turn of each namespace (users and claims apart) per plugin, while a queue exists. */
   readonly #turns = new Map<string, Map<string, number>>();
 
   constructor(sql: SqlStorage, outbox: Outbox) {
     this.#sql = sql;
     this.#outbox = outbox;
+    this.#store = new OperationStore(sql, { name: CSI_OPERATION, open: OPEN, started: STARTED, order: "gen" });
   }
 
   find(id: string): CsiOperation | null {
     return this.#one("id = ?", id);
   }
 
-  isOpen(id: string): boolean {
-    return this.#sql.exec(`SELECT 1 FROM csi_operations WHERE id = ? AND ${OPEN}`, id).toArray().length > 0;
+  /** See `OperationStore.ended`. */
+  ended(id: string, waitMs: number, last: boolean): Promise<void> {
+    return this.#store.ended(id, waitMs, last);
+  }
+
+  /** Wakes all waiters of a completed operation. */
+  wake(id: string): void {
+    this.#store.wake(id);
   }
 
   /** The running change of a volume. */
@@ -111,15 +120,17 @@ export class CsiOperations implements IndexedRows {
   }
 
   runningOn(nodeId: string): CsiOperation[] {
-    return this.#rows("node_id = ? AND state = 'running' ORDER BY gen", nodeId).map(operationOf);
+    return this.#store.startedOn(nodeId).map(operationOf);
   }
 
   /** The recent operations of a volume before a sequence number, newest first. */
   ofVolume(namespace: string, volumeId: string, before: number, limit: number): CsiOperation[] {
-    return this.#rows(
-      "namespace = ? AND volume_id = ? AND gen < ? ORDER BY gen DESC LIMIT ?",
-      ...[namespace, volumeId, before, limit],
-    ).map(operationOf);
+    return this.#store
+      .rows(
+        "namespace = ? AND volume_id = ? AND gen < ? ORDER BY gen DESC LIMIT ?",
+        ...[namespace, volumeId, before, limit],
+      )
+      .map(operationOf);
   }
 
   /** Stores an operation; inside the caller's transaction. It is sent at once, or queued while its plugin is busy. */
@@ -145,12 +156,7 @@ export class CsiOperations implements IndexedRows {
 
   /** Reassigns an operation to another node; inside the caller's transaction. */
   move({ id, tried }: CsiOperation, nodeId: string): void {
-    this.#sql.exec(
-      "UPDATE csi_operations SET node_id = ?, tried = ? WHERE id = ?",
-      nodeId,
-      JSON.stringify([...tried, nodeId]),
-      id,
-    );
+    this.#store.update(id, "node_id = ?, tried = ?", nodeId, JSON.stringify([...tried, nodeId]));
     this.#enlist(id);
   }
 
@@ -161,12 +167,12 @@ export class CsiOperations implements IndexedRows {
 
   /** Reassigns an operation to the node that was tried first; inside the caller's transaction. */
   waitForFirst({ id, tried: [first = ""] }: CsiOperation): void {
-    this.#sql.exec("UPDATE csi_operations SET node_id = ? WHERE id = ?", first, id);
+    this.#store.update(id, "node_id = ?", first);
   }
 
   /** Marks the outcome as unknown. The plugin's queue no longer waits for this operation. */
   setUncertain({ id, pluginId }: CsiOperation): void {
-    this.#sql.exec("UPDATE csi_operations SET uncertain = 1, serial = 0 WHERE id = ?", id);
+    this.#store.update(id, "uncertain = 1, serial = 0");
     this.#next(pluginId);
   }
 
@@ -178,14 +184,14 @@ export class CsiOperations implements IndexedRows {
     const mayYetBeMade = uncertain && method === "csi.controller.create";
     const isOpenEnded = mayYetBeMade || (refusal !== null && uncertain);
     const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : isOpenEnded ? UNCERTAIN_KEPT_MS : KEPT_MS;
-    this.#sql.exec(
-      `UPDATE csi_operations SET state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?
-       WHERE id = ?`,
+    this.#store.update(
+      id,
+      "state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?",
       ...[refusal ? "failed" : "done", refusal && JSON.stringify(refusal)],
       // A claim stores its part of the result itself, sealed.
       result === null || isForClaim(method) ? null : JSON.stringify(result),
       mayYetBeMade ? 1 : 0,
-      ...[now, now + kept, id],
+      ...[now, now + kept],
     );
     this.#next(pluginId);
   }
@@ -207,16 +213,12 @@ export class CsiOperations implements IndexedRows {
    * @returns operations whose queue timeout has passed
    */
   tick(now: number): CsiOperation[] {
-    this.#sql.exec(
-      `DELETE FROM csi_operations WHERE gen IN
-         (SELECT gen FROM csi_operations WHERE due <= ? AND ended IS NOT NULL ORDER BY due LIMIT 500)`,
-      now,
-    );
-    return this.#rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now).map(operationOf);
+    this.#store.forget(now, 500, "ended IS NOT NULL");
+    return this.#store.rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now).map(operationOf);
   }
 
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
+    this.#store.setIndex(id, index);
   }
 
   /** Delivers after the transaction that enlists it. */
@@ -254,25 +256,16 @@ export class CsiOperations implements IndexedRows {
   }
 
   #isBusy(pluginId: string): boolean {
-    return this.#rows("plugin_id = ? AND serial = 1 AND state = 'running' LIMIT 1", pluginId).length > 0;
+    return this.#store.any(`plugin_id = ? AND serial = 1 AND ${STARTED}`, pluginId);
   }
 
   #queued(pluginId: string, forClaims: boolean): number {
-    return this.#sql
-      .exec<{ n: number }>(
-        `SELECT count(*) AS n FROM csi_operations WHERE plugin_id = ? AND state = 'queued' AND ${FOR_CLAIM} = ?`,
-        ...[pluginId, forClaims ? 1 : 0],
-      )
-      .one().n;
+    return this.#store.count(`plugin_id = ? AND state = 'queued' AND ${FOR_CLAIM} = ?`, pluginId, forClaims ? 1 : 0);
   }
 
   #one(condition: string, ...values: SqlStorageValue[]): CsiOperation | null {
-    const [row] = this.#rows(`${condition} LIMIT 1`, ...values);
-    return row ? operationOf(row) : null;
-  }
-
-  #rows(condition: string, ...values: SqlStorageValue[]): Row[] {
-    return this.#sql.exec<Row>(`SELECT * FROM csi_operations WHERE ${condition}`, ...values).toArray();
+    const row = this.#store.one(condition, ...values);
+    return row && operationOf(row);
   }
 }
 
@@ -286,7 +279,7 @@ const operationOf = (row: Row): CsiOperation => ({
   ...{ id: row.id, gen: row.gen, pluginId: row.plugin_id, namespace: row.namespace, volumeId: row.volume_id },
   ...{ nodeId: row.node_id, tried: JSON.parse(row.tried) as string[], uncertain: row.uncertain === 1 },
   method: row.method as CsiMethod,
-  state: row.state as CsiOperation["state"],
+  state: row.state === "running" && row.uncertain === 1 ? "unknown" : (row.state as OperationState),
   params: JSON.parse(row.params) as CsiOperation["params"],
   change: row.change === null ? null : JSON.parse(row.change),
   locks: row.lock !== null,

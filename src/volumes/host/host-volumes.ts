@@ -1,4 +1,4 @@
-import { METHODS } from "@sallyport/agent-protocol";
+import { isOpen, METHODS } from "@sallyport/agent-protocol";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type {
   Begun,
@@ -71,7 +71,7 @@ export class HostVolumes implements Timed {
     const { operations, store } = this.#dependencies;
     await operations.ended(id, waitMs, last);
     const operation = operations.find(id);
-    if (operation?.state === "running") return null;
+    if (operation && isOpen(operation.state)) return null;
     const refusal = operation ? operation.refusal : refuse("missing", `operation ${id} is not known any more`);
     return { refusal, volume: operation && store.find(operation.volumeId), index: operation?.index ?? null };
   }
@@ -133,7 +133,7 @@ export class HostVolumes implements Timed {
     const node = nodes.find(volume.nodeId);
     const reachable = node?.status === "ready" && node.hasAgent;
     const running = operations.running(id);
-    const isStuck = running !== null && running.doubt !== null;
+    const isStuck = running?.state === "unknown";
     const predecessor = this.#predecessor(id, begun);
     if (predecessor && !(force && (isStuck || !reachable))) return ok(predecessor);
     const users = usage.usersOf(volume);
@@ -157,7 +157,7 @@ export class HostVolumes implements Timed {
     const { publisher, operations } = this.#dependencies;
     const operation = operations.find(id);
     if (!operation) return false;
-    if (operation.state !== "running" || operation.nodeId !== nodeId) return true;
+    if (!isOpen(operation.state) || operation.nodeId !== nodeId) return true;
     const ended = publisher.commit(() => {
       if (result.state === "done") this.#succeed(operation, result.result);
       // The node is queried again until the outcome is known.
@@ -207,7 +207,7 @@ export class HostVolumes implements Timed {
   /** Answers a retried request. When the outcome is unknown, the node is queried at once. */
   #resume(operation: VolumeOperation): Step {
     const { publisher, operations } = this.#dependencies;
-    if (operation.state === "running" && operation.doubt !== null) {
+    if (operation.state === "unknown") {
       publisher.commit(() => operations.again(operation));
       void operations.send(operation.volumeId);
     }
@@ -347,7 +347,8 @@ export class HostVolumes implements Timed {
   /** Fails an operation: an uncreated volume is removed, names of a rename are released. */
   #fail(operation: VolumeOperation, refusal: Refusal): void {
     const { store, operations } = this.#dependencies;
-    if (operations.find(operation.id)?.state !== "running") return;
+    const stored = operations.find(operation.id);
+    if (!stored || !isOpen(stored.state)) return;
     const volume = store.find(operation.volumeId);
     if (volume && !volume.made) store.remove(volume.id);
     else if (volume) store.releaseNames(volume.id, volume.name);

@@ -1,12 +1,12 @@
-import { hostVolumeKey, METHODS } from "@sallyport/agent-protocol";
+import { hostVolumeKey, METHODS, type OperationState } from "@sallyport/agent-protocol";
 import type { StoredVolume, VolumeMethod } from "../../contracts/host-volumes.ts";
 import type { OperationResult } from "../../contracts/node-operation.ts";
 import { nodeSession } from "../../contracts/stubs.ts";
 import type { Refusal } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import { OperationStore } from "../../platform/durable/operation-store.ts";
 import type { Outbox, OutboxRow } from "../../platform/durable/outbox.ts";
-import { OperationWaiters } from "../operation-waiters.ts";
 
 /** The table's name in index backfills. */
 export const VOLUME_OPERATION = "volume_operations";
@@ -20,7 +20,7 @@ export interface VolumeOperation {
   readonly volumeId: string;
   readonly nodeId: string;
   readonly method: VolumeMethod;
-  readonly state: "running" | "done" | "failed";
+  readonly state: OperationState;
   /** Null for a deletion. */
   readonly change: Change | null;
   /** A forced deletion, which does not wait for the plugin. */
@@ -60,6 +60,8 @@ interface Row extends Record<string, SqlStorageValue> {
 /** The outbox topic whose rows are operations to send; one lane a volume. */
 const TOPIC = "volume";
 
+/** Its state is `unknown` when it also has a doubt. */
+const OPEN = "state = 'running'";
 /** Retention of completed operations, which answer retries of their requests. */
 const KEPT_MS = 3_600_000;
 /** Upper bound of identical requests that are examined. */
@@ -69,30 +71,33 @@ const MAX_ALIKE = 100;
  * Owns table `volume_operations`: operations on host volumes, stored before they are sent and for an hour after
  * completion. Read by `HostVolumes`; each call is one indexed statement.
  *
- *   begin --> running --> done
- *               |  ^----> failed         result, refusal, or agent removed
- *               +--+  doubt: the outcome is unknown, the node is queried again
+ *   begin --> running ----> done | failed       result, refusal, or agent removed
+ *               |             ^
+ *               +-> unknown --+                 the node is queried again
+ *
+ * Column `state` says `running` for both; column `doubt` has the node's last message about an unknown outcome.
  */
 export class VolumeOperations implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #env: Env;
   readonly #outbox: Outbox;
-  readonly #waiters = new OperationWaiters();
+  readonly #store: OperationStore<Row>;
 
   constructor(sql: SqlStorage, env: Env, outbox: Outbox) {
     this.#sql = sql;
+    this.#store = new OperationStore(sql, { name: VOLUME_OPERATION, open: OPEN, started: OPEN, order: "id" });
     this.#env = env;
     this.#outbox = outbox;
   }
 
   find(id: string): VolumeOperation | null {
-    const [row] = this.#rows("id = ?", id);
-    return row ? operationOf(row) : null;
+    const row = this.#store.find(id);
+    return row && operationOf(row);
   }
 
   running(volumeId: string): VolumeOperation | null {
-    const [row] = this.#rows("volume_id = ? AND state = 'running'", volumeId);
-    return row ? operationOf(row) : null;
+    const row = this.#store.one(`volume_id = ? AND ${OPEN}`, volumeId);
+    return row && operationOf(row);
   }
 
   /**
@@ -100,17 +105,17 @@ export class VolumeOperations implements IndexedRows {
    * without waiters matches: two concurrent callers with equal requests create two volumes.
    */
   begunBy(request: string, { named }: { readonly named: boolean }): VolumeOperation | null {
-    const [ours] = named ? this.#rows("request = ? AND state <> 'failed' ORDER BY id DESC LIMIT 1", request) : [];
+    const ours = named ? this.#store.one("request = ? AND state <> 'failed' ORDER BY id DESC", request) : null;
     if (ours) return operationOf(ours);
-    const running = this.#rows("request = ? AND state = 'running' ORDER BY id DESC LIMIT ?", request, MAX_ALIKE);
-    const left = running.find(({ id }) => !this.#waiters.isAwaited(id));
+    const running = this.#store.rows(`request = ? AND ${OPEN} ORDER BY id DESC LIMIT ?`, request, MAX_ALIKE);
+    const left = running.find(({ id }) => !this.#store.isAwaited(id));
     return left ? operationOf(left) : null;
   }
 
   /** The running operation of a volume begun by the same request. */
   sameAs(volumeId: string, request: string): VolumeOperation | null {
-    const [row] = this.#rows("volume_id = ? AND state = 'running' AND request = ?", volumeId, request);
-    return row ? operationOf(row) : null;
+    const row = this.#store.one(`volume_id = ? AND ${OPEN} AND request = ?`, volumeId, request);
+    return row && operationOf(row);
   }
 
   /** Stores an operation and adds it to the outbox; inside the caller's transaction. */
@@ -123,13 +128,13 @@ export class VolumeOperations implements IndexedRows {
       change && JSON.stringify(change),
     );
     this.#outbox.enlist(TOPIC, volumeId, id);
-    this.#waiters.expectWaiter(id);
+    this.#store.expectWaiter(id);
     return id;
   }
 
   /** Marks an operation's outcome as unknown; inside the caller's transaction. */
   setUncertain(id: string, doubt: string): void {
-    this.#sql.exec("UPDATE volume_operations SET doubt = ? WHERE id = ?", doubt, id);
+    this.#store.update(id, "doubt = ?", doubt);
   }
 
   /** Adds an operation to the outbox again; inside the caller's transaction. */
@@ -155,19 +160,16 @@ export class VolumeOperations implements IndexedRows {
 
   /** The running operations of a node. */
   runningOn(nodeId: string): VolumeOperation[] {
-    return this.#rows("node_id = ? AND state = 'running' ORDER BY id", nodeId).map(operationOf);
+    return this.#store.startedOn(nodeId).map(operationOf);
   }
 
   /** Deletes operations past their retention; inside a transaction. */
   forget(now: number): void {
-    this.#sql.exec(
-      "DELETE FROM volume_operations WHERE id IN (SELECT id FROM volume_operations WHERE due <= ? ORDER BY due LIMIT 500)",
-      now,
-    );
+    this.#store.forget(now, 500);
   }
 
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#sql.exec("UPDATE volume_operations SET idx = ? WHERE id = ?", index, id);
+    this.#store.setIndex(id, index);
   }
 
   /**
@@ -182,7 +184,7 @@ export class VolumeOperations implements IndexedRows {
   ): Promise<() => void> {
     const refusals: (() => void)[] = [];
     for (const { body } of sent) {
-      const [row] = this.#rows("id = ? AND state = 'running'", JSON.parse(body) as string);
+      const row = this.#store.one(`id = ? AND ${OPEN}`, JSON.parse(body) as string);
       if (!row) continue;
       const operation = operationOf(row);
       const why = mayStart(operation) ?? (await this.#start(row));
@@ -208,16 +210,12 @@ export class VolumeOperations implements IndexedRows {
    * @param last the caller does not poll again
    */
   ended(id: string, waitMs: number, last: boolean): Promise<void> {
-    return this.#waiters.wait(id, () => this.find(id)?.state === "running", waitMs, last);
+    return this.#store.ended(id, waitMs, last);
   }
 
   /** Wakes all waiters of a completed operation. */
   wake(id: string): void {
-    this.#waiters.wake(id);
-  }
-
-  #rows(condition: string, ...values: SqlStorageValue[]): Row[] {
-    return this.#sql.exec<Row>(`SELECT * FROM volume_operations WHERE ${condition}`, ...values).toArray();
+    this.#store.wake(id);
   }
 }
 
@@ -229,7 +227,7 @@ const operationOf = (row: Row): VolumeOperation => ({
   volumeId: row.volume_id,
   nodeId: row.node_id,
   method: row.method as VolumeMethod,
-  state: row.state as VolumeOperation["state"],
+  state: row.state === "running" && row.doubt !== null ? "unknown" : (row.state as OperationState),
   change: row.change === null ? null : (JSON.parse(row.change) as Change),
   forced: row.method === "dhv.delete" && (JSON.parse(row.params) as { force?: boolean }).force === true,
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
