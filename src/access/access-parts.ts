@@ -130,11 +130,12 @@ export class AccessParts {
     this.wrappings = new Wrappings({ sql, keys: this.keys, tokens: () => this.tokenStore, commit });
     this.oneTimeTokens = new OneTimeTokens({ sql, keys: this.keys, tokens: () => this.tokenStore, commit });
     this.namespaceTree = new NamespaceTree(sql);
+    this.authMounts = new AuthMountTable(sql);
     const hashKey = () => this.tokenHashKey();
     this.tokenStore = new TokenStore(
       sql,
       hashKey,
-      new BatchTokens(this.keys, hashKey, this.namespaceTree),
+      new BatchTokens(this.keys, hashKey, this.namespaceTree, this.authMounts),
       (accessor) => {
         this.leaseHolders.ended(accessor);
         this.cubbyholes.ended(accessor);
@@ -154,7 +155,6 @@ export class AccessParts {
       stamp: (stamp, index) => this.#backfillIndex(stamp, index),
     });
     this.clusterRoles = new ClusterRoles(sql, this.policyStore, this.publisher);
-    this.authMounts = new AuthMountTable(sql);
     const evaluator = new PathEvaluator(this.namespaceTree, this.mountTable, this.authMounts);
     this.entities = new Entities(sql);
     this.identityAliases = new IdentityAliases({

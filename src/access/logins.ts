@@ -1,5 +1,5 @@
-import type { AuthEntryName, AuthMount, Login } from "../contracts/auth.ts";
-import type { Authed } from "../contracts/tokens.ts";
+import type { AuthEntryName, AuthMount, Login, TokenSettings } from "../contracts/auth.ts";
+import { type Authed, TOO_LONG_BATCH_TOKEN } from "../contracts/tokens.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
@@ -56,6 +56,9 @@ export class Logins {
     if (!isWithinNetworks(login.address, settings.token_bound_cidrs)) {
       return refuse("denied", "permission denied: the address is outside the bound networks");
     }
+    if (isBatchLogin(settings, mount) && settings.token_num_uses > 0) {
+      return refuse("invalid", 'batch tokens cannot have "num_uses" set');
+    }
     const policies = policyNames(settings.token_policies);
     if (!policies.ok) return policies;
     if (alias) lockouts.clear(mount.uuid, alias.name);
@@ -67,11 +70,15 @@ export class Logins {
       if (entity && !entity.ok) return entity;
       if (once) usedStates.add(mount.uuid, once.id, once.expires, now);
       const { token, warnings } = newToken(mount, login, policies.value, entity?.value ?? "", now);
-      const row = tokens.insert(secret, token);
+      const sealed = token.family === "batch" ? tokens.seal(token, null, now) : null;
+      if (token.family === "batch" && sealed === null) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
+      const row = sealed?.row ?? tokens.insert(secret, token);
       also();
-      publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
-      recordAction("login", { accessor: row.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
-      return ok({ auth: rules.authBlock(row, secret, now), warnings });
+      // No row, no event: a batch token is known to its holder alone.
+      if (!sealed) publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
+      const auth = rules.authBlock(row, sealed?.secret ?? secret, now);
+      recordAction("login", { accessor: auth.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
+      return ok({ auth, warnings });
     });
   }
 
@@ -91,6 +98,15 @@ const entryOf = (row: TokenRow): AuthEntryName => {
   return { mount: row.auth_mount ?? "", kind, name: name.join(" ") };
 };
 
+/**
+ * Whether a login gets a batch token: the mount decides where its type is not a default, else the role, else the mount's
+ * default (https://developer.hashicorp.com/vault/api-docs/system/auth#token_type).
+ */
+function isBatchLogin({ token_type: ofRole }: TokenSettings, { config: { token_type: ofMount } }: AuthMount): boolean {
+  if (ofMount === "service" || ofMount === "batch") return ofMount === "batch";
+  return ofRole === "default" ? ofMount === "default-batch" : ofRole === "batch" || ofRole === "default-batch";
+}
+
 function newToken(
   mount: AuthMount,
   { settings, entry, displayName, metadata, path }: Login,
@@ -104,6 +120,7 @@ function newToken(
   const maxTtl = lesserOf(settings.token_max_ttl, mount.config.max_lease_ttl || SYSTEM_MAX_TTL);
   const period = Math.min(settings.token_period, maxTtl);
   const explicitMaxTtl = settings.token_explicit_max_ttl;
+  const isBatch = isBatchLogin(settings, mount);
   const { expires } = expiryFor({ created: now, ttl, maxTtl, explicitMaxTtl, period, root: false }, 0, now);
   const isCapped = period < settings.token_period || (period === 0 && maxTtl < settings.token_ttl);
   const named = policies.filter((name) => name !== "root");
@@ -115,7 +132,7 @@ function newToken(
     name: displayName === "" ? mount.path.slice(0, -1) : `${mount.path.slice(0, -1)}-${displayName}`,
     meta: Object.keys(metadata).length > 0 ? JSON.stringify(metadata) : null,
     path,
-    family: "secrets",
+    family: isBatch ? "batch" : "secrets",
     global: 0,
     created: now,
     expires,
@@ -126,7 +143,7 @@ function newToken(
     period,
     uses: settings.token_num_uses,
     orphan: 1,
-    renewable: 1,
+    renewable: isBatch ? 0 : 1,
     entity_id: entity,
     auth_mount: mount.uuid,
     auth_entry: `${entry.kind} ${entry.name}`,

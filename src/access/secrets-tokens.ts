@@ -1,5 +1,11 @@
 import type { Capability } from "../contracts/policies.ts";
-import { type Authed, MAX_BATCH_TOKEN, type RightsCheck, type TokenKind, type TokenName } from "../contracts/tokens.ts";
+import {
+  type Authed,
+  type RightsCheck,
+  TOO_LONG_BATCH_TOKEN,
+  type TokenKind,
+  type TokenName,
+} from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { tokenMountAccessor } from "./auth-mounts.ts";
@@ -17,8 +23,6 @@ import { isWrapping } from "./wrappings.ts";
 
 /** A token outlives the start of its last request by this time, because the request may still query it. */
 const LAST_REQUEST_MS = 10_000;
-
-const TOO_LONG = `batch token: policies, metadata and names must fit into ${MAX_BATCH_TOKEN} characters of its text; use a service token`;
 
 /** Facts about the holder of a token. */
 interface Holders {
@@ -79,7 +83,7 @@ export class SecretsTokens {
       const drafted = { ...token, entity_id: entity.value };
       if (token.family === "batch") {
         const sealed = this.#store.seal(drafted, token.parent === null ? null : parent.accessor, now);
-        if (!sealed) return refuse("invalid", TOO_LONG);
+        if (!sealed) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
         return ok({ auth: this.#rules.authBlock(sealed.row, sealed.secret, now), warnings });
       }
       const row = this.#store.insert(secret, drafted);

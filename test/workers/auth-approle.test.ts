@@ -325,7 +325,7 @@ describe("a role", () => {
     { secret_id_ttl: "-1s" },
     { secret_id_bound_cidrs: "10.0.0.0/99" },
     { token_policies: "root" },
-    { token_type: "batch" },
+    { token_type: "short" },
     { role_id: "x".repeat(513) },
     { token_ttl: 5, token_max_ttl: 4 },
   ])("returns 400 for %j and changes nothing", async (body) => {
