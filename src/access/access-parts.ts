@@ -182,9 +182,9 @@ export class AccessParts {
     });
     const grantsOf = (row: TokenRow): Grants => this.grantsOf(row);
     this.bootstrap = new Bootstrap(this.deploymentState, this.tokenStore, this.tokenSecrets);
-    const isUnchanged = (row: TokenRow) => this.logins.isUnchanged(row);
+    const renewal = (row: TokenRow) => this.logins.renewal(row);
     this.tokens = new SecretsTokens(this.tokenStore, rules, this.namespaceTree, this.publisher, evaluator, {
-      ...{ grantsOf, isUnchanged, entities: this.entities, roles: this.tokenRoles },
+      ...{ grantsOf, renewal, entities: this.entities, roles: this.tokenRoles },
     });
     this.authorizer = new Authorizer(this.tokenStore, this.tokens, this.namespaceTree, this.mountTable, evaluator, {
       grantsOf,

@@ -11,7 +11,16 @@ import type { Entities } from "./entities.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import type { LoginLockouts } from "./login-lockouts.ts";
 import { lesserOf } from "./role-rules.ts";
-import { dedupe, expiryFor, type NewToken, policyNames, SYSTEM_MAX_TTL, type TokenRow } from "./token.ts";
+import {
+  dedupe,
+  expiryFor,
+  type NewToken,
+  policiesOf,
+  policyNames,
+  SYSTEM_MAX_TTL,
+  type TokenLimits,
+  type TokenRow,
+} from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 import type { UsedLoginStates } from "./used-login-states.ts";
@@ -87,10 +96,39 @@ export class Logins {
     return seen.every(({ kind, name, text }) => this.#deps.entries.get({ mount, kind, name }) === text);
   }
 
-  /** Whether the role or user of a token still exists, and its entity is not disabled; true for other tokens. */
-  isUnchanged(row: TokenRow): boolean {
-    return row.auth_mount === null || this.#deps.entries.has(entryOf(row));
+  /**
+   * The limits for a renewal of a token, by its user or role as it is now; null for tokens of other origin. Refused when
+   * the user or role is gone, and when the policies of a user were changed.
+   * @throws Sealed
+   */
+  renewal(row: TokenRow): Result<TokenLimits | null> {
+    if (row.auth_mount === null) return ok(null);
+    const entry = entryOf(row);
+    const mount = this.#deps.mounts.byUuid(entry.mount);
+    const text = mount && this.#deps.entries.get(entry);
+    if (!mount || text === null) return refuse("invalid", "the role or user of this token is gone, not renewing");
+    const settings = JSON.parse(text) as TokenSettings;
+    // As upstream: roles are compared by no method that is offered here.
+    if (entry.kind === "user" && !samePolicies(policiesOf(row), settings.token_policies)) {
+      return refuse("invalid", "policies have changed, not renewing");
+    }
+    return ok({ ...limitsOf(settings, mount), explicitMaxTtl: row.explicit_max_ttl });
   }
+}
+
+const samePolicies = (held: readonly string[], granted: readonly string[]): boolean =>
+  new Set([...held, "default"]).symmetricDifference(new Set([...granted, "default"])).size === 0;
+
+/** Limits of a token's lifetime by the settings of a login. The mount bounds its roles, whose authors need not be its own
+ * (https://developer.hashicorp.com/vault/docs/concepts/tokens#the-general-case). */
+function limitsOf(settings: TokenSettings, { config }: AuthMount): TokenLimits {
+  const maxTtl = lesserOf(settings.token_max_ttl, config.max_lease_ttl || SYSTEM_MAX_TTL);
+  return {
+    ttl: settings.token_ttl || config.default_lease_ttl,
+    maxTtl,
+    period: Math.min(settings.token_period, maxTtl),
+    explicitMaxTtl: settings.token_explicit_max_ttl,
+  };
 }
 
 const entryOf = (row: TokenRow): AuthEntryName => {
@@ -114,14 +152,10 @@ function newToken(
   entity: string,
   now: number,
 ): { token: NewToken; warnings: string[] } {
-  const ttl = settings.token_ttl || mount.config.default_lease_ttl;
-  // The mount bounds its roles, whose authors need not be those of the mount
-  // (https://developer.hashicorp.com/vault/docs/concepts/tokens#the-general-case).
-  const maxTtl = lesserOf(settings.token_max_ttl, mount.config.max_lease_ttl || SYSTEM_MAX_TTL);
-  const period = Math.min(settings.token_period, maxTtl);
-  const explicitMaxTtl = settings.token_explicit_max_ttl;
+  const limits = limitsOf(settings, mount);
+  const { maxTtl, period, explicitMaxTtl } = limits;
   const isBatch = isBatchLogin(settings, mount);
-  const { expires } = expiryFor({ created: now, ttl, maxTtl, explicitMaxTtl, period, root: false }, 0, now);
+  const { expires } = expiryFor({ created: now, ...limits, root: false }, 0, now);
   const isCapped = period < settings.token_period || (period === 0 && maxTtl < settings.token_ttl);
   const named = policies.filter((name) => name !== "root");
   const names = settings.token_no_default_policy ? named : [...named, "default"];

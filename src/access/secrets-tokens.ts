@@ -15,7 +15,7 @@ import type { AccessPublisher } from "./event-publisher.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import { allows, type PathEvaluator } from "./path-evaluator.ts";
 import type { Grants } from "./policy-store.ts";
-import type { TokenRequest, TokenRow } from "./token.ts";
+import type { TokenLimits, TokenRequest, TokenRow } from "./token.ts";
 import type { TokenRoles } from "./token-roles.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
@@ -27,8 +27,8 @@ const LAST_REQUEST_MS = 10_000;
 /** Facts about the holder of a token. */
 interface Holders {
   grantsOf(row: TokenRow): Grants;
-  /** Whether the role or user that a token was issued for still exists; true for tokens without one. */
-  isUnchanged(row: TokenRow): boolean;
+  /** Limits for a renewal by the role or user that a token was issued for; null for tokens without one. */
+  renewal(row: TokenRow): Result<TokenLimits | null>;
   readonly entities: Entities;
   readonly roles: TokenRoles;
 }
@@ -111,15 +111,15 @@ export class SecretsTokens {
     if (!row.ok) return row;
     if (row.value === null) return refuse("invalid", "token not found");
     if (row.value.family === "batch") return refuse("invalid", "batch tokens cannot be renewed");
-    if (!this.#holders.isUnchanged(row.value)) {
-      return refuse("invalid", "the role or user of this token is gone, not renewing");
-    }
+    const login = this.#holders.renewal(row.value);
+    if (!login.ok) return login;
     const { role } = row.value;
     const current = role === null ? null : this.#holders.roles.get(row.value.namespace, role);
     if (role !== null && !current) {
       return refuse("invalid", `original token role ${JSON.stringify(role)} could not be found, not renewing`);
     }
-    const renewed = this.#rules.renew(row.value, current, increment, now);
+    const ofRole = current && { explicitMaxTtl: current.token_explicit_max_ttl, period: current.token_period };
+    const renewed = this.#rules.renew(row.value, login.value ?? ofRole, increment, now);
     if (!renewed.ok) return renewed;
     const { row: next, warnings } = renewed.value;
     this.#publisher.commit(() => {

@@ -158,6 +158,23 @@ describe("a token of a login", () => {
     expect((await get("/v1/kv/data/app", { token })).status).toBe(403);
   });
 
+  it("is renewed by the limits of its role as they are then, and not under changed policies of its user", async () => {
+    await put(USER, { token_policies: "reader", token_period: "1h" });
+    const token = (await signIn()).body.auth.client_token;
+    const renew = async () => (await put(RENEW, {}, { token })).body;
+    expect((await renew()).auth.lease_duration).toBe(3600);
+    await put(USER, { token_period: "10m" });
+    expect((await renew()).auth.lease_duration).toBe(600);
+    await put(USER, { token_period: 0, token_max_ttl: "2m", token_ttl: "1m" });
+    expect((await renew()).auth.lease_duration).toBe(60);
+    await put(USER, { token_policies: "other" });
+    expect((await renew()).errors).toEqual(["policies have changed, not renewing"]);
+    await put(USER, { token_policies: ["default", "reader"] });
+    expect((await renew()).auth.lease_duration).toBe(60);
+    await put("/v1/sys/auth/userpass/tune", { max_lease_ttl: "30s" });
+    expect((await renew()).auth.lease_duration).toBeLessThanOrEqual(30);
+  });
+
   it("with limited uses is good for exactly so many requests, also at the same time", async () => {
     await put(USER, { token_num_uses: 5 });
     const token = (await signIn()).body.auth.client_token;
