@@ -58,7 +58,7 @@ export class ClusterRegistry extends Registry {
   }
 
   #fillNodes(rows: number, oneIn: number): void {
-    const store = new NodeStore(this.sql, () => []);
+    const store = new NodeStore(this.sql, []);
     const attributes = Object.fromEntries(
       Array.from({ length: 40 }, (_, at) => [`unique.fact.number-${at}`, `value-${at}`]),
     );

@@ -49,6 +49,7 @@ import { PolicyStore } from "./policy-store.ts";
 import { PublishedChanges } from "./published-changes.ts";
 import { RateLimits } from "./rate-limits.ts";
 import { Remounts } from "./remounts.ts";
+import { RenewalLimits } from "./renewal-limits.ts";
 import { ApproleMethods } from "./rpc/approles.ts";
 import { AuthMethodMethods } from "./rpc/auth-methods.ts";
 import { ClusterLoginMethods } from "./rpc/cluster-logins.ts";
@@ -151,7 +152,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const rateLimits = new RateLimits({ state, places: new PathPlaces(tree, mounts, authMounts), commit });
 
     // ---- tokens and what ends with them ----
-    const store = new TokenStore(sql, hashKey, new BatchTokens(keys, hashKey, tree));
+    const store = new TokenStore(sql, hashKey, new BatchTokens(keys, hashKey, tree, authMounts));
     const leaseHolders = new LeaseHolders({ sql, tokens: store, outbox, commit });
     const cubbyholes = new Cubbyholes({ sql, keys, tokens: store, commit });
     const wrappings = new Wrappings({ sql, keys, tokens: store, commit });
@@ -163,11 +164,12 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const entities = new Entities(sql);
     const clusterRoles = new ClusterRoles(sql, policies, publisher);
     const authEntries = new AuthEntries(sql, keys);
-    const holders = new TokenHolders(store, policies, entities, clusterRoles, authEntries);
+    const holders = new TokenHolders(store, policies, entities, clusterRoles);
     const rights = new TokenRights(store, evaluator, holders);
     const rules = new TokenRules(store, policies, evaluator, entities);
     const tokenRoles = new TokenRoles({ sql, namespaces: tree, commit });
-    const tokens = new SecretsTokens(store, rules, rights, tokenRoles, publisher);
+    const renewalLimits = new RenewalLimits(authMounts, authEntries, tokenRoles);
+    const tokens = new SecretsTokens(store, rules, rights, renewalLimits, publisher);
     const issuer = new TokenIssuer(store, rules, tree, tokenRoles, publisher);
     this.authorizer = new Authorizer(store, tokens, tree, mounts, evaluator, holders);
 

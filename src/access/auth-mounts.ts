@@ -38,7 +38,9 @@ const Config = z.object({
   allowed_response_headers: names(),
   audit_non_hmac_request_keys: names(),
   audit_non_hmac_response_keys: names(),
-  token_type: z.enum(["", "default-service", "service"], "only service tokens are issued").optional(),
+  token_type: z
+    .enum(["", "default-service", "default-batch", "service", "batch"], "invalid 'token_type' value")
+    .optional(),
   user_lockout_config: Lockout.optional(),
   plugin_version: z.literal("", "auth methods have no versions here; leave it out").optional(),
 });

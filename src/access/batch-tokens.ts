@@ -4,6 +4,7 @@ import { BATCH_ACCESSOR, BATCH_PREFIX, MAX_BATCH_TOKEN } from "../contracts/toke
 import { randomText } from "../lib/random-text.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
+import type { AuthMountTable } from "./auth-mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import type { NewToken, TokenRow } from "./token.ts";
 import type { TokenHashKey } from "./token-hash-key.ts";
@@ -11,6 +12,8 @@ import type { TokenHashKey } from "./token-hash-key.ts";
 /** Format of a statement; a later format gets another number. */
 const VERSION = 1;
 const CONTEXT = "batch-token";
+/** The place of the metadata in a statement. */
+const META = 13;
 
 /** The content of a batch token, in this order. Times in ms since 1970. */
 type Statement = readonly [
@@ -29,12 +32,15 @@ type Statement = readonly [
   role: string | null,
   networks: string | null,
   meta: string | null,
+  /** The uuid of the auth mount of a login; absent for other tokens. */
+  mount?: string,
 ];
 
 /**
  * Batch tokens (https://developer.hashicorp.com/vault/docs/concepts/tokens#batch-tokens): statements sealed under the data
  * keys of `AccessControl`. No row is stored. A token names the lifetime of its namespace, so it does not work in a later
- * one at the same path. Older data keys stay, so a rotation keeps tokens valid.
+ * one at the same path. That of a login names its auth mount, and ends with it. Older data keys stay, so a rotation keeps
+ * tokens valid.
  *
  * Inside the service such a token is named by an accessor that holds the statement without its metadata, and a keyed
  * hash of it: it identifies the token in later calls of the same request, and cannot be used as a token.
@@ -43,8 +49,10 @@ export class BatchTokens {
   readonly #keys: DataKeys;
   readonly #hashKey: TokenHashKey;
   readonly #namespaces: NamespaceTree;
+  readonly #authMounts: AuthMountTable;
 
-  constructor(keys: DataKeys, hashKey: TokenHashKey, namespaces: NamespaceTree) {
+  constructor(keys: DataKeys, hashKey: TokenHashKey, namespaces: NamespaceTree, authMounts: AuthMountTable) {
+    this.#authMounts = authMounts;
     this.#keys = keys;
     this.#hashKey = hashKey;
     this.#namespaces = namespaces;
@@ -56,6 +64,7 @@ export class BatchTokens {
    * @returns null when the token would be longer than accepted
    */
   seal(token: NewToken, parent: string | null): string | null {
+    const login: [mount?: string] = token.auth_mount === null ? [] : [token.auth_mount as string];
     const statement: Statement = [
       VERSION,
       randomText(16),
@@ -67,6 +76,7 @@ export class BatchTokens {
       parent,
       ...([token.name, token.path, token.entity_id] as [string, string, string]),
       ...([token.role ?? null, token.bound_cidrs, token.meta] as [string | null, string | null, string | null]),
+      ...login,
     ];
     const sealed = this.#keys.seal(JSON.stringify(statement), CONTEXT);
     const text = BATCH_PREFIX + Buffer.from(sealed).toString("base64url");
@@ -98,7 +108,8 @@ export class BatchTokens {
   #row(statement: Statement): TokenRow | null {
     const [version, , namespaceId, namespace, policies, created, expires, parent] = statement;
     if (version !== VERSION || this.#namespaces.idOf(namespace) !== namespaceId) return null;
-    const [, , , , , , , , name, path, entity, role, networks, meta] = statement;
+    const [, , , , , , , , name, path, entity, role, networks, meta, mount] = statement;
+    if (mount !== undefined && !this.#authMounts.byUuid(mount)) return null;
     return {
       hash: "",
       accessor: this.#accessorOf(statement),
@@ -124,7 +135,7 @@ export class BatchTokens {
       secret: null,
       max_ttl: 0,
       entity_id: entity,
-      auth_mount: null,
+      auth_mount: mount ?? null,
       auth_entry: null,
       bound_cidrs: networks,
       role,
@@ -133,7 +144,8 @@ export class BatchTokens {
   }
 
   #accessorOf(statement: Statement): string {
-    const payload = Buffer.from(JSON.stringify([...statement.slice(0, -1), null])).toString("base64url");
+    const withoutMeta = statement.with(META, null);
+    const payload = Buffer.from(JSON.stringify(withoutMeta)).toString("base64url");
     return `${BATCH_ACCESSOR}${statement[7] ?? ""}.${payload}.${this.#mac(payload).toString("base64url")}`;
   }
 

@@ -1,14 +1,14 @@
-import type { AuthMount, Login } from "../contracts/auth.ts";
-import type { Authed } from "../contracts/tokens.ts";
+import type { AuthMount, Login, TokenSettings } from "../contracts/auth.ts";
+import { type Authed, TOO_LONG_BATCH_TOKEN } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
-import { ok, type Result } from "../lib/result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { tokenUpserted } from "./cluster-acl.ts";
 import type { Entities } from "./entities.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import type { LoginChecks } from "./login-checks.ts";
-import { lesserOf } from "./role-rules.ts";
-import { dedupe, expiryFor, type NewToken, policyNames, SYSTEM_MAX_TTL } from "./token.ts";
+import { loginLimits } from "./renewal-limits.ts";
+import { dedupe, expiryFor, type NewToken, policyNames } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 
@@ -40,6 +40,9 @@ export class Logins {
     if (!admitted.ok) return admitted;
     const mount = admitted.value;
     const { settings, alias } = login;
+    if (isBatchLogin(settings, mount) && settings.token_num_uses > 0) {
+      return refuse("invalid", 'batch tokens cannot have "num_uses" set');
+    }
     const policies = policyNames(settings.token_policies);
     if (!policies.ok) return policies;
     checks.passed(login);
@@ -51,13 +54,26 @@ export class Logins {
       if (entity && !entity.ok) return entity;
       checks.useUp(login, now);
       const { token, warnings } = newToken(mount, login, policies.value, entity?.value ?? "", now);
-      const row = tokens.insert(secret, token);
+      const sealed = token.family === "batch" ? tokens.seal(token, null, now) : null;
+      if (token.family === "batch" && sealed === null) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
+      const row = sealed?.row ?? tokens.insert(secret, token);
       also();
-      publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
-      recordAction("login", { accessor: row.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
-      return ok({ auth: rules.authBlock(row, secret, now), warnings });
+      // No row, no event: a batch token is known to its holder alone.
+      if (!sealed) publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
+      const auth = rules.authBlock(row, sealed?.secret ?? secret, now);
+      recordAction("login", { accessor: auth.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
+      return ok({ auth, warnings });
     });
   }
+}
+
+/**
+ * Whether a login gets a batch token: the mount decides where its type is not a default, else the role, else the mount's
+ * default (https://developer.hashicorp.com/vault/api-docs/system/auth#token_type).
+ */
+function isBatchLogin({ token_type: ofRole }: TokenSettings, { config: { token_type: ofMount } }: AuthMount): boolean {
+  if (ofMount === "service" || ofMount === "batch") return ofMount === "batch";
+  return ofRole === "default" ? ofMount === "default-batch" : ofRole === "batch" || ofRole === "default-batch";
 }
 
 function newToken(
@@ -67,13 +83,10 @@ function newToken(
   entity: string,
   now: number,
 ): { token: NewToken; warnings: string[] } {
-  const ttl = settings.token_ttl || mount.config.default_lease_ttl;
-  // The mount bounds its roles, whose authors need not be those of the mount
-  // (https://developer.hashicorp.com/vault/docs/concepts/tokens#the-general-case).
-  const maxTtl = lesserOf(settings.token_max_ttl, mount.config.max_lease_ttl || SYSTEM_MAX_TTL);
-  const period = Math.min(settings.token_period, maxTtl);
-  const explicitMaxTtl = settings.token_explicit_max_ttl;
-  const { expires } = expiryFor({ created: now, ttl, maxTtl, explicitMaxTtl, period, root: false }, 0, now);
+  const limits = loginLimits(settings, mount);
+  const { maxTtl, period, explicitMaxTtl } = limits;
+  const isBatch = isBatchLogin(settings, mount);
+  const { expires } = expiryFor({ created: now, ...limits, root: false }, 0, now);
   const isCapped = period < settings.token_period || (period === 0 && maxTtl < settings.token_ttl);
   const named = policies.filter((name) => name !== "root");
   const names = settings.token_no_default_policy ? named : [...named, "default"];
@@ -84,7 +97,7 @@ function newToken(
     name: displayName === "" ? mount.path.slice(0, -1) : `${mount.path.slice(0, -1)}-${displayName}`,
     meta: Object.keys(metadata).length > 0 ? JSON.stringify(metadata) : null,
     path,
-    family: "secrets",
+    family: isBatch ? "batch" : "secrets",
     global: 0,
     created: now,
     expires,
@@ -95,7 +108,7 @@ function newToken(
     period,
     uses: settings.token_num_uses,
     orphan: 1,
-    renewable: 1,
+    renewable: isBatch ? 0 : 1,
     entity_id: entity,
     auth_mount: mount.uuid,
     auth_entry: `${entry.kind} ${entry.name}`,

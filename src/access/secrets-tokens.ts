@@ -3,9 +3,9 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
+import type { RenewalLimits } from "./renewal-limits.ts";
 import type { TokenRow } from "./token.ts";
 import { knownToken, type TokenRights } from "./token-rights.ts";
-import type { TokenRoles } from "./token-roles.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 import { isWrapping } from "./wrappings.ts";
@@ -18,20 +18,20 @@ export class SecretsTokens {
   readonly #store: TokenStore;
   readonly #rules: TokenRules;
   readonly #rights: TokenRights;
-  readonly #roles: TokenRoles;
+  readonly #renewalLimits: RenewalLimits;
   readonly #publisher: AccessPublisher;
 
   constructor(
     store: TokenStore,
     rules: TokenRules,
     rights: TokenRights,
-    roles: TokenRoles,
+    renewalLimits: RenewalLimits,
     publisher: AccessPublisher,
   ) {
     this.#store = store;
     this.#rules = rules;
     this.#rights = rights;
-    this.#roles = roles;
+    this.#renewalLimits = renewalLimits;
     this.#publisher = publisher;
   }
 
@@ -58,15 +58,9 @@ export class SecretsTokens {
     if (!row.ok) return row;
     if (row.value === null) return refuse("invalid", "token not found");
     if (row.value.family === "batch") return refuse("invalid", "batch tokens cannot be renewed");
-    if (!this.#rights.isUnchanged(row.value)) {
-      return refuse("invalid", "the role or user of this token is gone, not renewing");
-    }
-    const { role } = row.value;
-    const current = role === null ? null : this.#roles.get(row.value.namespace, role);
-    if (role !== null && !current) {
-      return refuse("invalid", `original token role ${JSON.stringify(role)} could not be found, not renewing`);
-    }
-    const renewed = this.#rules.renew(row.value, current, increment, now);
+    const limits = this.#renewalLimits.of(row.value);
+    if (!limits.ok) return limits;
+    const renewed = this.#rules.renew(row.value, limits.value, increment, now);
     if (!renewed.ok) return renewed;
     const { row: next, warnings } = renewed.value;
     this.#publisher.commit(() => {

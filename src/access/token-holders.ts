@@ -1,5 +1,3 @@
-import type { AuthEntryName } from "../contracts/auth.ts";
-import type { AuthEntries } from "./auth-entries.ts";
 import type { ClusterRoles, HeldRoles } from "./cluster-roles.ts";
 import type { Entities } from "./entities.ts";
 import type { Viewer } from "./mount-views.ts";
@@ -13,20 +11,12 @@ export class TokenHolders {
   readonly #policies: PolicyStore;
   readonly #entities: Entities;
   readonly #roles: ClusterRoles;
-  readonly #entries: AuthEntries;
 
-  constructor(
-    tokens: TokenStore,
-    policies: PolicyStore,
-    entities: Entities,
-    roles: ClusterRoles,
-    entries: AuthEntries,
-  ) {
+  constructor(tokens: TokenStore, policies: PolicyStore, entities: Entities, roles: ClusterRoles) {
     this.#tokens = tokens;
     this.#policies = policies;
     this.#entities = entities;
     this.#roles = roles;
-    this.#entries = entries;
   }
 
   grantsOf(row: TokenRow): Grants {
@@ -47,20 +37,9 @@ export class TokenHolders {
     return row.entity_id === "" || this.#entities.isActive(row.entity_id);
   }
 
-  /** Whether the role or user that a token was issued for still exists; true for tokens without one. */
-  isUnchanged(row: TokenRow): boolean {
-    return row.auth_mount === null || this.#entries.has(entryOf(row));
-  }
-
   /** The viewer of mount listings; null when the token is gone. */
   viewer(accessor: string): Viewer | null {
     const row = this.#tokens.byAccessor(accessor, Date.now(), true);
     return row && { grants: this.grantsOf(row), namespace: row.namespace };
   }
 }
-
-/** The role or user that a token was issued for. */
-const entryOf = (row: TokenRow): AuthEntryName => {
-  const [kind = "", ...name] = (row.auth_entry ?? "").split(" ");
-  return { mount: row.auth_mount ?? "", kind, name: name.join(" ") };
-};

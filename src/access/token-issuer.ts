@@ -1,4 +1,4 @@
-import { type Authed, MAX_BATCH_TOKEN, type TokenKind } from "../contracts/tokens.ts";
+import { type Authed, TOO_LONG_BATCH_TOKEN, type TokenKind } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { tokenMountAccessor } from "./auth-mounts.ts";
 import { tokenUpserted } from "./cluster-acl.ts";
@@ -8,8 +8,6 @@ import type { TokenRequest } from "./token.ts";
 import type { TokenRoles } from "./token-roles.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
-
-const TOO_LONG = `batch token: policies, metadata and names must fit into ${MAX_BATCH_TOKEN} characters of its text; use a service token`;
 
 /** Creates tokens for the secrets API. A token and its event are one transaction. */
 export class TokenIssuer {
@@ -53,7 +51,7 @@ export class TokenIssuer {
       const drafted = { ...token, entity_id: entity.value };
       if (token.family === "batch") {
         const sealed = this.#store.seal(drafted, token.parent === null ? null : parent.accessor, now);
-        if (!sealed) return refuse("invalid", TOO_LONG);
+        if (!sealed) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
         return ok({ auth: this.#rules.authBlock(sealed.row, sealed.secret, now), warnings });
       }
       const row = this.#store.insert(secret, drafted);

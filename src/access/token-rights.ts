@@ -19,11 +19,6 @@ export class TokenRights {
     this.#holders = holders;
   }
 
-  /** See `TokenHolders.isUnchanged`. */
-  isUnchanged(row: TokenRow): boolean {
-    return this.#holders.isUnchanged(row);
-  }
-
   /** The rules of a token; null when it is gone. */
   grants(accessor: string): Grants | null {
     return this.#holders.viewer(accessor)?.grants ?? null;

@@ -15,6 +15,7 @@ import {
   type NewToken,
   policiesOf,
   policyNames,
+  type TokenLimits,
   type TokenRequest,
   type TokenRow,
 } from "./token.ts";
@@ -180,12 +181,12 @@ export class TokenRules {
 
   /**
    * Extends a token's expiry.
-   * @param role the token's role as it is now, whose limits apply; null for none
+   * @param limits of the token's role or login as they are now; null: those of the token
    * @param increment in seconds, 0 = the token's own TTL
    */
   renew(
     row: TokenRow,
-    role: TokenRole | null,
+    limits: Partial<TokenLimits> | null,
     increment: number,
     now: number,
   ): Result<{ row: TokenRow; warnings: string[] }> {
@@ -194,9 +195,10 @@ export class TokenRules {
       created: row.created,
       ttl: row.ttl,
       maxTtl: row.max_ttl,
-      explicitMaxTtl: role ? role.token_explicit_max_ttl : row.explicit_max_ttl,
-      period: role ? role.token_period : row.period,
+      explicitMaxTtl: row.explicit_max_ttl,
+      period: row.period,
       root: false,
+      ...limits,
     };
     const { expires, capped } = expiryFor(limit, increment, now);
     return ok({

@@ -120,6 +120,14 @@ export const ClusterTokenRequest = z.object({
 });
 export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;
 
+/** Limits of a token's lifetime in seconds; 0 = none, `maxTtl` 0 = the system's. */
+export interface TokenLimits {
+  readonly ttl: number;
+  readonly maxTtl: number;
+  readonly explicitMaxTtl: number;
+  readonly period: number;
+}
+
 /**
  * Expiry of a token that is created or renewed now, ms since 1970; null for never. The requested TTL is capped at the
  * token's explicit maximum and, except for periodic tokens, at its role's or the system's maximum.

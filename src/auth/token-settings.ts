@@ -41,7 +41,9 @@ export const tokenFields = {
   token_bound_cidrs: networks(),
   token_no_default_policy: flag().optional(),
   token_num_uses: integer().min(0).optional(),
-  token_type: z.enum(["", "default", "service", "default-service"], "only service tokens are issued").optional(),
+  token_type: z
+    .enum(["", "default", "service", "batch", "default-service", "default-batch"], "invalid 'token_type' value")
+    .optional(),
 };
 
 /** Older names of token fields, as `userpass` and others still accept them. */
@@ -104,7 +106,12 @@ const normalized = (names: readonly string[]): string[] =>
  * Why these settings contradict each other; null when they do not.
  * Wording of upstream (https://github.com/hashicorp/vault, sdk/helper/tokenutil).
  */
-export function settingsProblem({ token_ttl, token_max_ttl, token_policies }: TokenSettings): string | null {
+export function settingsProblem(settings: TokenSettings): string | null {
+  const { token_ttl, token_max_ttl, token_policies, token_period, token_num_uses, token_type } = settings;
   if (token_max_ttl > 0 && token_ttl > token_max_ttl) return "'token_ttl' cannot be greater than 'token_max_ttl'";
+  if (token_type === "batch" || token_type === "default-batch") {
+    const kind = token_period > 0 ? "periodic tokens" : token_num_uses > 0 ? "tokens with limited use count" : null;
+    if (kind !== null) return `'token_type' cannot be 'batch' or 'default_batch' when set to generate ${kind}`;
+  }
   return token_policies.includes("root") ? 'token_policies: "root" cannot be granted by a login' : null;
 }

@@ -200,6 +200,8 @@ export interface CredentialEngineApi extends StoredObjectApi {
     total: number;
     irrevocable: number;
   };
+  /** A page of the leases that could not be revoked, sorted by id, with the last failure. */
+  irrevocableLeases(after: string): { readonly id: string; readonly error: string }[];
   /** The ids of a page of the leases under a prefix, sorted. */
   leasesUnder(prefix: string, after: string): string[];
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed>;

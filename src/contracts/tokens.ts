@@ -5,6 +5,8 @@ import type { Capability } from "./policies.ts";
 export const BATCH_PREFIX = "hvb.";
 /** Maximum length of a batch token, in characters. */
 export const MAX_BATCH_TOKEN = 2_048;
+/** The refusal of a longer one. */
+export const TOO_LONG_BATCH_TOKEN = `batch token: policies, metadata and names must fit into ${MAX_BATCH_TOKEN} characters of its text; use a service token`;
 /** The beginning of the accessors that name batch tokens inside the service, before the accessor of their parent. */
 export const BATCH_ACCESSOR = "batch.";
 

@@ -214,6 +214,12 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return { total: leases.count(), irrevocable: leases.count("irrevocable") };
   }
 
+  /** A page of the leases that could not be revoked. */
+  irrevocableLeases(after: string): { id: string; error: string }[] {
+    const rows = this.#deps.leases.under("", after, PAGE, "irrevocable");
+    return rows.map(({ id, failure }) => ({ id, error: failure ?? "" }));
+  }
+
   /** A page of lease ids under a prefix, sorted. */
   leasesUnder(prefix: string, after: string): string[] {
     return this.#deps.leases.under(prefix, after, PAGE).map(({ id }) => id);

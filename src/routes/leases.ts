@@ -3,7 +3,7 @@ import type { Mount } from "../contracts/mount.ts";
 import { accessControl, credentialEngine } from "../contracts/stubs.ts";
 import { performJob, performRemoval, unfinished } from "../credentials/job-worker.ts";
 import { mapLimit } from "../lib/map-limit.ts";
-import { badRequest, refusalError, unwrap } from "../platform/http/errors.ts";
+import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { duration, flag } from "../platform/http/fields.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
@@ -243,6 +243,35 @@ async function count(call: AuthorisedCall): Promise<Response> {
   return envelope(call, { data: { lease_count: Object.values(counts).reduce((sum, n) => sum + n, 0), counts } });
 }
 
+const DEFAULT_LIMIT = 10_000;
+
+/**
+ * Leases that could not be revoked, which is the only type that is listed, as upstream does: 404 for others.
+ * @throws RequestError 400 for another limit than a positive number or `none`
+ */
+async function listIrrevocable(call: AuthorisedCall): Promise<Response> {
+  const given = call.query.get("limit") ?? "";
+  if (!/^(|none|[1-9]\d{0,8})$/i.test(given)) throw badRequest("limit must be 'none' or a positive integer");
+  if (call.query.get("type")?.toLowerCase() !== "irrevocable") throw notFound();
+  const limit = given === "" ? DEFAULT_LIMIT : /none/i.test(given) ? Number.POSITIVE_INFINITY : Number(given);
+  const leases: { lease_id: string; error: string }[] = [];
+  let total = 0;
+  for (const { mount } of await mountsUnder(call, "")) {
+    const engine = engineOf(call, mount);
+    total += (await engine.leaseCount()).irrevocable;
+    for (let after = ""; leases.length < limit; ) {
+      const page = await engine.irrevocableLeases(after);
+      leases.push(...page.map(({ id, error }) => ({ lease_id: mount.path + id, error })));
+      after = page.at(-1)?.id ?? "";
+      if (after === "") break;
+    }
+  }
+  const shown = leases.slice(0, limit === Number.POSITIVE_INFINITY ? undefined : limit);
+  const warnings =
+    shown.length < total ? [`only the first ${shown.length} leases are listed; set "limit" to see more`] : null;
+  return envelope(call, { data: { lease_count: total, leases: shown }, ...(warnings && { warnings }) });
+}
+
 /** A route under its current path and, where one exists, its legacy path. */
 const under = <Body>(
   paths: readonly string[],
@@ -254,6 +283,7 @@ const both = (name: string): string[] =>
   [`/sys/leases/${name}`, `/sys/${name}`].flatMap((path) => [path, `${path}/:id+`]);
 
 export const leaseRoutes = [
+  secrets({ verb: "GET", path: "/sys/leases", access: "sudo", fresh: true, handle: listIrrevocable }),
   secrets({ verb: "GET", path: "/sys/leases/count", access: "sudo", fresh: true, handle: count }),
   ...under<z.infer<typeof LeaseBody>>(["/sys/leases/lookup", "/sys/leases/lookup/:id+"], {
     verb: "POST",

@@ -325,7 +325,7 @@ describe("a role", () => {
     { secret_id_ttl: "-1s" },
     { secret_id_bound_cidrs: "10.0.0.0/99" },
     { token_policies: "root" },
-    { token_type: "batch" },
+    { token_type: "short" },
     { role_id: "x".repeat(513) },
     { token_ttl: 5, token_max_ttl: 4 },
   ])("returns 400 for %j and changes nothing", async (body) => {
@@ -395,12 +395,16 @@ describe("a secret id", () => {
     expect((await list(`${ROLE}/secret-id`)).body.data.keys).toHaveLength(3);
   });
 
-  it("returns 400 for a role that does not exist", async () => {
+  it("returns 404 for a role that does not exist", async () => {
     const none = "/v1/auth/approle/role/none";
     const answers = [
       ...[await put(`${none}/secret-id`, {}), await put(`${none}/custom-secret-id`, { secret_id: "x" })],
       ...[await list(`${none}/secret-id`), await put(`${none}/secret-id/lookup`, { secret_id: "x" })],
+      await put(`${none}/secret-id/destroy`, { secret_id: "x" }),
+      await put(`${none}/secret-id-accessor/lookup`, { secret_id_accessor: "x" }),
+      await put(`${none}/secret-id-accessor/destroy`, { secret_id_accessor: "x" }),
     ];
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404));
     expect(answers.map(({ body }) => body)).toEqual(answers.map(() => ({ errors: ["role does not exist"] })));
   });
 

@@ -310,8 +310,7 @@ describe("sys/auth", () => {
     for (const body of [
       { external_entropy_access: true },
       { config: { plugin_version: "v1" } },
-      { config: { token_type: "batch" } },
-      { config: { token_type: "default-batch" } },
+      { config: { token_type: "short" } },
     ]) {
       expect((await put("/v1/sys/auth/x", { type: "userpass", ...body })).status).toBe(400);
     }

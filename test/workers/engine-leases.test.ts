@@ -187,6 +187,12 @@ describe("a revocation", () => {
       lease_count: 1,
       counts: { "cloud-b/": 1 },
     });
+    expect((await get("/v1/sys/leases?type=irrevocable")).body).toMatchObject({
+      data: { lease_count: 1, leases: [{ lease_id: lease, error: expect.stringMatching(/ScopeLocked/) }] },
+      warnings: null,
+    });
+    expect((await get("/v1/sys/leases")).status).toBe(404);
+    expect((await get("/v1/sys/leases?type=irrevocable&limit=0")).status).toBe(400);
     await tenant.call({ change: "UnlockScope", scope: tenant.resource_group });
     expect((await revoke(lease)).status).toBe(204);
     await nothingIsLeft();

@@ -440,6 +440,7 @@ async function leases({ resource_group: scope }: Tenant): Promise<void> {
   await ok("LIST", "/v1/sys/leases/lookup");
   await ok("LIST", "/v1/sys/leases/lookup/cloud-b/creds/app");
   await ok("GET", "/v1/sys/leases/count");
+  await ok("GET", "/v1/sys/leases?type=irrevocable");
   for (const at of ["leases/renew", "renew"]) {
     await ok("POST", `/v1/sys/${at}`, { lease_id: id, increment: 60 });
     await ok("POST", `/v1/sys/${at}/${id}`, { increment: "1m" });

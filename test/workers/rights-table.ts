@@ -174,6 +174,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "DELETE /v1/sys/auth/:path+": "delete sudo",
   "GET /v1/sys/auth/:path+/tune": "read sudo",
   "POST /v1/sys/auth/:path+/tune": "update sudo",
+  "GET /v1/sys/leases": "read sudo",
   "GET /v1/sys/leases/count": "read sudo",
   "POST /v1/sys/leases/lookup": "update",
   "POST /v1/sys/leases/lookup/:id+": "update",

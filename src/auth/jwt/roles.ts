@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { TokenSettings } from "../../contracts/auth.ts";
-import { asMap, duration, flag, signedDuration, stringList, stringMap } from "../../platform/http/fields.ts";
+import { duration, flag, mapOf, signedDuration, stringList, stringMap } from "../../platform/http/fields.ts";
 import {
   DEFAULT_TOKEN_SETTINGS,
   legacyTokenFields,
@@ -13,8 +13,7 @@ import type { ClaimRules } from "./claims.ts";
 const MAX_VALUES = 256;
 const texts = () => stringList().pipe(z.array(z.string().max(1024)).max(MAX_VALUES));
 const Scalar = z.union([z.string().max(1024), z.boolean(), z.number()]);
-const BoundClaims = z.preprocess(
-  asMap,
+const BoundClaims = mapOf(
   z
     .record(z.string().max(256), z.union([Scalar, z.array(Scalar).max(MAX_VALUES)]))
     .refine((claims) => Object.keys(claims).length <= MAX_VALUES, `at most ${MAX_VALUES} claims`),

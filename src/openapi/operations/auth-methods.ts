@@ -50,7 +50,8 @@ export const loggedIn = {
 };
 
 const tuning = {
-  token_type: "The type of tokens that logins get, unless their role names one.",
+  token_type:
+    "The type of tokens that logins get: `service` or `batch` for all, or a default for roles that name none.",
   user_lockout_config: "When repeated failures of one name block its logins: threshold, duration, reset, or disabled.",
   listing_visibility: "`unauth` lists the method for callers without a token.",
 };
@@ -65,6 +66,7 @@ export const tokenFieldTexts = {
   token_bound_cidrs: "Networks that the login and its token are accepted from.",
   token_no_default_policy: "Leave out the policy `default`.",
   token_num_uses: "Number of requests that the token may be used for; 0 = any number.",
+  token_type: "`service`, `batch`, or `default`: the auth method decides.",
 };
 
 /** Older names of some of these fields. */

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { data, group, noContent, type Operation, warned, word } from "../operation.ts";
+import { data, group, noContent, type Operation, text, warned, word } from "../operation.ts";
 import { keys, seconds, time, timeOrNull } from "../shapes.ts";
 
 const Lease = z
@@ -48,6 +48,21 @@ export const leases = group(
     prefix: "What the leases' ids begin with, by whole segments, such as `cloud-b/creds/app`.",
   },
   {
+    "GET /sys/leases": {
+      id: "listIrrevocableLeases",
+      summary: "List leases that could not be revoked",
+      query: {
+        type: word("Required.", "irrevocable"),
+        limit: text("Maximum number of leases, or `none`; 10000 without it."),
+      },
+      answers: data(
+        "The leases with their last failures. `lease_count` counts all of them.",
+        z.object({
+          lease_count: z.int(),
+          leases: z.array(z.object({ lease_id: z.string(), error: z.string() })),
+        }),
+      ),
+    },
     "GET /sys/leases/count": {
       id: "countLeases",
       summary: "Count leases by mount",

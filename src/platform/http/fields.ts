@@ -153,7 +153,17 @@ export const stringList = () =>
   );
 
 /** A map of strings; also `"k=v,k2=v2"`, a list of `"k=v"`, or the map as JSON text. */
-export const stringMap = () => z.preprocess(asMap, z.record(z.string(), z.preprocess(asText, z.string())));
+export const stringMap = () => mapOf(z.record(z.string(), z.preprocess(asText, z.string())));
+
+/** A map, also in its string forms. The parser would drop the key `__proto__` without a word, so it is refused. */
+export const mapOf = <Schema extends z.ZodType>(schema: Schema) =>
+  z.preprocess((given, context) => {
+    const map = asMap(given);
+    if (typeof map === "object" && map !== null && Object.hasOwn(map, "__proto__")) {
+      context.addIssue({ code: "custom", message: 'must have no key "__proto__"' });
+    }
+    return map;
+  }, schema);
 
 /** Numbers and booleans in such maps become their text. */
 const asText = (value: unknown): unknown =>
