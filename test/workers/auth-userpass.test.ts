@@ -51,7 +51,7 @@ describe("a login by name and password", () => {
       path: "auth/userpass/login/ann",
       entity_id: body.auth.entity_id,
       meta: { username: "ann" },
-      ttl: 3600,
+      creation_ttl: 3600,
     });
   });
 
