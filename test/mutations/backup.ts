@@ -158,7 +158,7 @@ export const backup: Mutation[] = [
   },
   {
     ...TAKE,
-    find: "await each(cut, ({ object }) => storedObject(env, object).thaw(snapshot));",
+    find: "await mapLimit(cut, AT_ONCE, ({ object }) => storedObject(env, object).thaw(snapshot));",
     replace: "",
     promise: "Objects go on as soon as the last of them is frozen",
   },

@@ -56,8 +56,8 @@ export const csi: Mutation[] = [
   },
   {
     ...OPERATIONS,
-    find: "SET uncertain = 1, serial = 0 WHERE",
-    replace: "SET uncertain = 1 WHERE",
+    find: '"uncertain = 1, serial = 0"',
+    replace: '"uncertain = 1"',
     promise: "A plugin goes on with others while one outcome is not known",
   },
   {

@@ -3,6 +3,8 @@ import type { Mutation } from "./mutation.ts";
 const UNIT = (name: string) => ({ file: `src/sync/${name}.ts`, suites: [`src/sync/${name}.test.ts`] });
 const BREAKER = UNIT("breaker");
 const REMOTE_OBJECTS = UNIT("remote-objects");
+/** The suite of remote objects tests the plan, too. */
+const OBJECT_PLAN = { ...REMOTE_OBJECTS, file: "src/sync/object-plan.ts" };
 const GATE = UNIT("sync-gate");
 const GATE_LEASE = UNIT("gate-lease");
 const QUOTA = UNIT("queue-quota");
@@ -210,31 +212,31 @@ export const sync: Mutation[] = [
     promise: "A push without an answer may have been applied",
   },
   {
-    ...REMOTE_OBJECTS,
+    ...OBJECT_PLAN,
     find: 'return { kind: recorded.has(key) ? "keep" : "add", copy',
     replace: 'return { kind: "add", copy',
     promise: "A plan says which objects stay",
   },
   {
-    ...REMOTE_OBJECTS,
+    ...OBJECT_PLAN,
     find: "claimants.has(row.fold) || !mayBeOurs(row) ?",
     replace: "claimants.has(row.fold) ?",
     promise: "A name that was never tried is not removed: it may be somebody else's",
   },
   {
-    ...REMOTE_OBJECTS,
+    ...OBJECT_PLAN,
     find: "claimants.has(row.fold) || !mayBeOurs(row) ?",
     replace: "!mayBeOurs(row) ?",
     promise: "An object that goes on living under another key is not removed",
   },
   {
-    ...REMOTE_OBJECTS,
+    ...OBJECT_PLAN,
     find: "elsewhere: elsewhere !== null, adoptedFrom };",
     replace: "elsewhere: false, adoptedFrom };",
     promise: "What another destination has is not removed with the association",
   },
   {
-    ...REMOTE_OBJECTS,
+    ...OBJECT_PLAN,
     find: "return elsewhere === null ? null : `external",
     replace: "return elsewhere !== undefined ? null : `external",
     promise: "A name that another destination has is not pushed",
