@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
-import type { CloudFailure, Directory, Resources } from "../contracts/cloud-directory.ts";
+import { FakeCloud, failure } from "../../test/fake-cloud.ts";
+import { answered, lostAnswer, passwordIssue, principalIssue, removed, walked } from "../../test/saga-walks.ts";
 import type { Step, StepResult } from "../contracts/credential-engine.ts";
 import { type Issue, issueSaga, orphansOfIssue, resourcesOf, revocationOf, undoOfIssue } from "./issue.ts";
 import { type KeyAdd, keySaga, newKeyAdd } from "./key-add.ts";
@@ -8,90 +9,6 @@ import { newProvision, provisionSaga } from "./provision.ts";
 import { applicationSearch, passwordRemoval, passwordSearch, type Removal, removalSaga, retried } from "./removal.ts";
 import { newRotation, orphansOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
 import { batchOf, performStep, type Saga, step } from "./saga.ts";
-
-type World = Directory & Resources;
-
-const failure = (outcome: CloudFailure["outcome"], code: CloudFailure["code"], status: number | null): StepResult => ({
-  ok: false,
-  failure: { outcome, code, message: code, status, providerCode: "" },
-});
-
-/** An in-memory provider with the calls of these sagas; `things` lists the existing resources. */
-class FakeCloud {
-  readonly things = new Set<string>();
-  readonly names = new Map<string, string>();
-  #next = 0;
-
-  readonly calls = {
-    createApplication: async ({ displayName }) => {
-      const id = this.#make("application");
-      this.names.set(id, displayName);
-      return { ok: true, value: { objectId: id, clientId: `client-of ${id}`, displayName, passwords: [] } };
-    },
-    findApplicationsByName: async (name) => {
-      const found = [...this.names].filter(([id, known]) => known === name && this.things.has(id));
-      const value = found.map(([id]) => ({
-        objectId: id,
-        clientId: `client-of ${id}`,
-        displayName: name,
-        passwords: [],
-      }));
-      return { ok: true, value };
-    },
-    createServicePrincipal: async (clientId) => {
-      if ([...this.things].some((thing) => thing === `principal of ${clientId}`)) {
-        return failure("client", "already_exists", 409) as never;
-      }
-      this.things.add(`principal of ${clientId}`);
-      return { ok: true, value: { objectId: `principal of ${clientId}` } };
-    },
-    findServicePrincipals: async (clientId) => {
-      const value = this.things.has(`principal of ${clientId}`) ? [{ objectId: `principal of ${clientId}` }] : [];
-      return { ok: true, value };
-    },
-    createRoleAssignment: async ({ scope, assignmentId }) => {
-      const id = `/${scope}/providers/Microsoft.Authorization/roleAssignments/${assignmentId}`;
-      this.things.add(id);
-      return { ok: true, value: { id } };
-    },
-    addGroupMember: async (group, principal) => this.#put(`${group} has ${principal}`),
-    addPrincipalPassword: async (_principal, { endsAt }) => ({
-      ok: true,
-      value: { keyId: "key", secretText: "secret", endsAt },
-    }),
-    addApplicationPassword: async (application, { displayName, endsAt }) => {
-      const keyId = this.#make(`password ${displayName} of ${application}`);
-      return { ok: true, value: { keyId, secretText: "secret", endsAt } };
-    },
-    getApplication: async (objectId) => {
-      const passwords = [...this.things]
-        .filter((thing) => thing.includes(` of ${objectId}`))
-        .map((keyId) => ({ keyId, displayName: keyId.split(" ")[1] ?? "", hint: "" }));
-      return { ok: true, value: { objectId, clientId: "", displayName: "", passwords } };
-    },
-    removeApplicationPassword: async (_application, keyId) => this.#take(keyId),
-    deleteRoleAssignment: async (id) => this.#take(id),
-    removeGroupMember: async (group, principal) => this.#take(`${group} has ${principal}`),
-    deleteServicePrincipal: async (id) => this.#take(id),
-    deleteApplication: async (id) => this.#take(id),
-    purgeDeleted: async () => ({ ok: true, value: null }),
-  } satisfies Partial<World>;
-
-  #make(kind: string): string {
-    const id = `${kind} #${++this.#next}`;
-    this.things.add(id);
-    return id;
-  }
-
-  async #put(thing: string): Promise<{ ok: true; value: null }> {
-    this.things.add(thing);
-    return { ok: true, value: null };
-  }
-
-  async #take(thing: string): Promise<{ ok: true; value: null }> {
-    return this.things.delete(thing) ? { ok: true, value: null } : (failure("client", "not_found", 404) as never);
-  }
-}
 
 /** Runs sagas as Workers do. The returned state is the stored one; calls in flight may change the provider after it. */
 class Run {
@@ -155,26 +72,6 @@ class Run {
   }
 }
 
-const principalIssue = (): Issue => ({
-  kind: "principal",
-  provision: newProvision(
-    { displayName: "vault-planned", tags: [], signInAudience: "" },
-    {
-      grants: ["a", "b"].map((assignmentId) => ({
-        assignmentId,
-        scope: "s",
-        roleId: "r",
-        standing: "wanted" as const,
-      })),
-      memberships: [{ groupId: "g", standing: "wanted" }],
-    },
-  ),
-  lifeMs: 1_000,
-  permanently: true,
-  key: null,
-});
-const passwordIssue = (): Issue => ({ kind: "password", clientId: "c", add: newKeyAdd("app", "vault-planned", 1_000) });
-
 /** The removals for finished credentials: revocation of the lease, and the search for orphans. */
 function endsOf(issue: Issue, now: number): Removal[] {
   const strays = orphansOfIssue(issue, now);
@@ -230,50 +127,6 @@ it("sends rights and the password in one batch, and each call with an id as its 
     ["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
   ]);
 });
-
-/** Runs a removal to its end. @returns its calls, each with its second */
-function removed(removal: Removal, answers: (step: Step, second: number) => StepResult): string[] {
-  const calls: string[] = [];
-  let state = removal;
-  for (let now = 0; calls.length < 100; ) {
-    const next = removalSaga.next(state, now);
-    if (next === null) return calls;
-    if ("wait" in next) {
-      now += next.wait;
-      continue;
-    }
-    calls.push(`${now / 1000} ${next.call} ${next.args.join(" ")}`);
-    const result = answers(next, now / 1000);
-    if (result.ok) state = removalSaga.onSuccess(state, next, result.value, now);
-    else {
-      const decision = removalSaga.onError(state, next, result.failure, now, 0);
-      state = decision.kind === "failed" ? state : (decision.state ?? state);
-    }
-  }
-  throw new Error(`no end: ${calls.join(", ")}`);
-}
-
-/** Runs a saga with one result per call. @returns the calls and the final state */
-function walked<S>(saga: Saga<S>, begin: S, answers: readonly StepResult[], now = 0): { calls: string[]; state: S } {
-  const calls: string[] = [];
-  let state = begin;
-  for (const answer of answers) {
-    const next = saga.next(state, now);
-    if (next === null || "wait" in next) throw new Error(`no call after ${calls.join(", ")}`);
-    calls.push(next.call);
-    state = saga.beforeCall?.(state, next) ?? state;
-    if (answer.ok) {
-      state = saga.onSuccess(state, next, answer.value, now);
-      continue;
-    }
-    const decision = saga.onError(state, next, answer.failure, now, 0);
-    if (decision.kind === "failed") return { calls: [...calls, "failed"], state };
-    state = decision.state ?? state;
-  }
-  return { calls, state };
-}
-const answered = (value: unknown = null): StepResult => ({ ok: true, value });
-const lostAnswer = failure("unknown", "network_error", null);
 
 describe("credentials after unanswered create calls", () => {
   const made = { objectId: "second", clientId: "client", displayName: "vault-planned", passwords: [] };
