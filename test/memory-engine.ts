@@ -1,20 +1,18 @@
 import type { PollResult, Report, StepResult } from "../src/contracts/credential-engine.ts";
+import { CloudAccounts } from "../src/credentials/cloud-accounts.ts";
 import { JobCompletion } from "../src/credentials/completion.ts";
-import { accountOf, type ConfigBody } from "../src/credentials/config.ts";
-import { ConfigStore } from "../src/credentials/config-store.ts";
+import type { ConfigBody } from "../src/credentials/config.ts";
 import { CredentialIssuer } from "../src/credentials/credential-issuer.ts";
-import type { EngineDependencies } from "../src/credentials/dependencies.ts";
-import { JobStore } from "../src/credentials/job-store.ts";
+import { EngineStores } from "../src/credentials/engine-stores.ts";
 import { LeaseLifecycle } from "../src/credentials/lease-lifecycle.ts";
-import { LeaseStore } from "../src/credentials/lease-store.ts";
 import { MountTeardown } from "../src/credentials/mount-teardown.ts";
 import type { Role } from "../src/credentials/role.ts";
-import { RoleStore } from "../src/credentials/role-store.ts";
 import { RootAccount } from "../src/credentials/root-account.ts";
 import { SagaRunner } from "../src/credentials/saga-runner.ts";
 import { engineMigrations } from "../src/credentials/schema.ts";
 import { DataKeys, dataKeyMigrations } from "../src/platform/crypto/data-keys.ts";
-import { WorkQueue, workMigrations } from "../src/platform/durable/work-queue.ts";
+import { workMigrations } from "../src/platform/durable/work-queue.ts";
+import { engineMeasures } from "../src/platform/observability/metrics/measures.ts";
 import { memorySql } from "./memory-sql.ts";
 
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
@@ -46,22 +44,18 @@ export const plainRole: Role = {
  * principals, the role `static` passwords of the application `app`.
  */
 export function memoryEngine() {
-  const sql = memorySql([...dataKeyMigrations, ...workMigrations, ...engineMigrations]);
+  const sql = memorySql([...dataKeyMigrations, ...workMigrations, ...engineMigrations, ...engineMeasures]);
   const scope = "credential-engine test";
   const keys = new DataKeys(sql, scope, () => MASTER_KEY);
-  const work = new WorkQueue(sql);
-  const config = new ConfigStore(sql, keys, scope);
-  const jobs = new JobStore(sql, keys, work, scope);
-  const stores = { work, config, jobs, leases: new LeaseStore(sql), roles: new RoleStore(sql) };
-  const completion = new JobCompletion({ ...stores, keys, scope, count: () => undefined });
-  const account = () => accountOf(config.find(), {});
-  const runner = new SagaRunner({ ...stores, completion, account });
+  const stores = new EngineStores(sql, keys, scope);
+  const accounts = new CloudAccounts(stores.config, {} as Env);
+  const completion = new JobCompletion(stores, sql);
+  const runner = new SagaRunner(stores, completion, accounts);
   const commit = <T>(change: () => T): T => change();
-  const deps: EngineDependencies = { ...stores, scope, completion, runner, account, settings: () => ({}), commit };
-  const root = new RootAccount(deps);
-  const issuer = new CredentialIssuer(deps);
-  const lifecycle = new LeaseLifecycle(deps);
-  const teardown = new MountTeardown(deps, root, issuer, lifecycle);
+  const root = new RootAccount(stores, runner, completion, accounts, commit);
+  const issuer = new CredentialIssuer(stores, runner, completion, accounts, commit);
+  const lifecycle = new LeaseLifecycle(stores, runner, commit);
+  const teardown = new MountTeardown({ stores, completion, accounts, commit }, root, issuer, lifecycle);
 
   const configured = root.configure(configBody, true, null);
   if (!configured.ok) throw new Error(configured.message);
@@ -74,7 +68,7 @@ export function memoryEngine() {
     if (!begun.ok) throw new Error(begun.message);
     return begun.value;
   };
-  return { ...deps, root, issuer, lifecycle, teardown, issue };
+  return { ...stores, runner, completion, commit, root, issuer, lifecycle, teardown, issue };
 }
 
 export type MemoryEngine = ReturnType<typeof memoryEngine>;

@@ -1,32 +1,18 @@
 import type { CloudAccount, CloudFailure, NewPassword } from "../contracts/cloud-directory.ts";
 import type { JobEnd, JobRef } from "../contracts/credential-engine.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
-import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
-import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
-import type { ConfigStore } from "./config-store.ts";
+import { countInObject } from "../platform/observability/metrics/object-counters.ts";
+import type { EngineStores } from "./engine-stores.ts";
 import { orphansOfIssue, resourcesOf, undoOfIssue } from "./issue.ts";
 import { continuesAt, done, HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
-import type { Job, JobStore } from "./job-store.ts";
-import { type LeaseStore, secondsLeft } from "./lease-store.ts";
+import type { Job } from "./job-store.ts";
+import { secondsLeft } from "./lease-store.ts";
 import { applicationSearch, passwordRemoval, type Removal, retried, undoOfProvision } from "./removal.ts";
-import type { RoleStore } from "./role-store.ts";
 import { orphansOfRotation, undoOfRotation } from "./rotation.ts";
 import { CALL_MS } from "./saga.ts";
-
-interface Dependencies {
-  readonly jobs: JobStore;
-  readonly work: WorkQueue;
-  readonly leases: LeaseStore;
-  readonly roles: RoleStore;
-  readonly config: ConfigStore;
-  readonly keys: DataKeys;
-  readonly scope: string;
-  /** Counts a completed job. @param outcome `ok`, or the reason of the refusal */
-  readonly count: (kind: Work["kind"], outcome: string) => void;
-}
 
 /**
  * A lease becomes irrevocable after this many failed rounds. Its revocation is then retried once a day, or on request.
@@ -49,10 +35,12 @@ const FAILURE_LENGTH = 600;
  * transaction.
  */
 export class JobCompletion {
-  readonly #deps: Dependencies;
+  readonly #stores: EngineStores;
+  readonly #sql: SqlStorage;
 
-  constructor(deps: Dependencies) {
-    this.#deps = deps;
+  constructor(stores: EngineStores, sql: SqlStorage) {
+    this.#stores = stores;
+    this.#sql = sql;
   }
 
   /** Commits the resources of a job without a next step. @param value result of its last step */
@@ -73,7 +61,7 @@ export class JobCompletion {
   }
 
   #record(kind: Work["kind"], end: JobEnd): JobEnd {
-    this.#deps.count(kind, end.ok ? "ok" : end.reason);
+    countInObject(this.#sql, "sallyport_engine_jobs_ended_total", kind, end.ok ? "ok" : end.reason);
     return end;
   }
 
@@ -100,8 +88,8 @@ export class JobCompletion {
     now: number,
   ): JobEnd {
     if (work.kind === "removal") return this.#scheduleRetry(job, work, workLease, because, failure, now);
-    warn("job-failed", { engine: this.#deps.scope, job: job.id, kind: work.kind, because: because.message });
-    const { jobs, roles, config } = this.#deps;
+    warn("job-failed", { engine: this.#stores.scope, job: job.id, kind: work.kind, because: because.message });
+    const { jobs, roles, config } = this.#stores;
     if (work.kind === "issue") {
       this.startRemoval(job.id, undoOfIssue(work.issue, now), "unfinished credentials", null, now, because.message);
       return because;
@@ -125,7 +113,7 @@ export class JobCompletion {
 
   /** The outcome of a job that is over, was replaced, or waits for its next round. */
   outcomeOf(wanted: JobRef, now: number): JobEnd {
-    const { jobs, leases, keys, work } = this.#deps;
+    const { jobs, leases, keys, work } = this.#stores;
     if (wanted.kind === "removal") {
       const job = jobs.find(wanted.job);
       if (!job) return done();
@@ -156,7 +144,7 @@ export class JobCompletion {
     failure: string | null = null,
     readyAt = now,
   ): void {
-    const { jobs } = this.#deps;
+    const { jobs } = this.#stores;
     if (removal.items.length === 0 && !removal.search) {
       jobs.delete(id);
       return;
@@ -172,7 +160,7 @@ export class JobCompletion {
   }
 
   #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, clientSecret: string, now: number): JobEnd {
-    const { jobs, leases, keys, scope } = this.#deps;
+    const { jobs, leases, keys, scope } = this.#stores;
     const { resources, clientId, endsAt } = resourcesOf(issue);
     const expires = Math.min(now + terms.ttl * 1000, endsAt);
     const kept = terms.repeat === null ? null : JSON.stringify({ clientId, clientSecret });
@@ -197,7 +185,7 @@ export class JobCompletion {
   }
 
   #completeRole(id: string, { write }: WorkOf<"role">, now: number): JobEnd {
-    const { jobs, roles, scope } = this.#deps;
+    const { jobs, roles, scope } = this.#stores;
     jobs.delete(id);
     if (write.problem !== null) return refuse("invalid", write.problem);
     const { name, role, provision } = write;
@@ -231,7 +219,7 @@ export class JobCompletion {
   }
 
   #completeRotation(id: string, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
-    const { jobs, config, scope } = this.#deps;
+    const { jobs, config, scope } = this.#stores;
     const { add, secret, problem, replaces } = rotation;
     jobs.delete(id);
     if (problem !== null || !add?.key || secret === null) {
@@ -258,7 +246,7 @@ export class JobCompletion {
         now,
       );
     }
-    const { jobs, leases, scope } = this.#deps;
+    const { jobs, leases, scope } = this.#stores;
     jobs.delete(job.id);
     if (work.lease) leases.delete(job.id);
     recordAction(work.lease ? "lease-revoked" : "removed", { engine: scope, job: job.id, what: work.because });
@@ -274,7 +262,7 @@ export class JobCompletion {
     failure: CloudFailure | null,
     now: number,
   ): JobEnd {
-    const { jobs, leases, work: list, scope } = this.#deps;
+    const { jobs, leases, work: list, scope } = this.#stores;
     const message = because.message.slice(0, FAILURE_LENGTH);
     const rounds = job.failures + 1;
     jobs.keep(job, { work: { ...work, removal: retried(work.removal) }, tries: 0, failure: message });
@@ -289,7 +277,7 @@ export class JobCompletion {
   }
 
   #leaseContext(id: string): string {
-    return `${this.#deps.scope} lease ${id}`;
+    return `${this.#stores.scope} lease ${id}`;
   }
 }
 

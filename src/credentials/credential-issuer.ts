@@ -2,7 +2,9 @@ import { createHash } from "node:crypto";
 import type { IssueRequest, Started } from "../contracts/credential-engine.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import type { EngineDependencies } from "./dependencies.ts";
+import type { CloudAccounts } from "./cloud-accounts.ts";
+import type { JobCompletion } from "./completion.ts";
+import type { EngineStores } from "./engine-stores.ts";
 import { type Issue, lockOf, undoOfIssue } from "./issue.ts";
 import { HAND_OVER_MS } from "./job.ts";
 import type { Job } from "./job-store.ts";
@@ -11,25 +13,40 @@ import { leaseTtlOf, passwordLife } from "./lease-ttl.ts";
 import { newProvision } from "./provision.ts";
 import type { Role } from "./role.ts";
 import { applicationOf, desiredGrants, desiredMemberships } from "./role-write.ts";
+import type { SagaRunner } from "./saga-runner.ts";
 import { REQUEST_MS } from "./saga-runner.ts";
 
 /** Starts credentials for requests, and abandons unfinished ones. Owns no state; one issue is one job in `jobs`. */
 export class CredentialIssuer {
-  readonly #deps: EngineDependencies;
+  readonly #stores: EngineStores;
+  readonly #runner: SagaRunner;
+  readonly #completion: JobCompletion;
+  readonly #accounts: CloudAccounts;
+  readonly #commit: <T>(change: () => T) => T;
 
-  constructor(deps: EngineDependencies) {
-    this.#deps = deps;
+  constructor(
+    stores: EngineStores,
+    runner: SagaRunner,
+    completion: JobCompletion,
+    accounts: CloudAccounts,
+    commit: <T>(change: () => T) => T,
+  ) {
+    this.#stores = stores;
+    this.#runner = runner;
+    this.#completion = completion;
+    this.#accounts = accounts;
+    this.#commit = commit;
   }
 
   /** Starts new credentials, or finds the job or lease of an earlier request with the same key. */
   begin(ask: IssueRequest, now: number): Result<Started> {
-    const { config, roles, leases, jobs, runner, account, commit } = this.#deps;
+    const { config, roles, leases, jobs } = this.#stores;
     const repeat = ask.key === null ? null : digest([ask.key, ask.role, ask.token]);
     const known = repeat === null ? null : (leases.ofRepeat(repeat)?.id ?? jobs.ofRepeat(repeat));
     if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, turn: null });
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
-    const engine = account();
+    const engine = this.#accounts.account();
     if (!engine.ok) return engine;
     const role = roles.find(ask.role);
     if (!role) return refuse("invalid", `role '${ask.role}' does not exist`);
@@ -41,12 +58,12 @@ export class CredentialIssuer {
     const issue = issueOf(role, passwordLife(role, ask.mount) * 1000);
     const id = `creds/${ask.role}/${randomText(24)}`;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock: lockOf(issue), deadline: now + REQUEST_MS };
-    return ok(commit(() => runner.start(job, now)));
+    return ok(this.#commit(() => this.#runner.start(job, now)));
   }
 
   /** Deletes a job before its first call; nothing has been created for it. */
   cancel(job: string): void {
-    this.#deps.commit(() => this.#deps.jobs.delete(job));
+    this.#commit(() => this.#stores.jobs.delete(job));
   }
 
   /**
@@ -54,30 +71,30 @@ export class CredentialIssuer {
    * secrets
    */
   handOver(lease: string): boolean {
-    const { leases, commit } = this.#deps;
+    const { leases } = this.#stores;
     const row = leases.find(lease);
     if (row?.state !== "live") return false;
-    if (row.hand_over_by !== null) commit(() => leases.handOver(lease));
+    if (row.hand_over_by !== null) this.#commit(() => leases.handOver(lease));
     return true;
   }
 
   /** Abandons the unfinished credentials of a token. Runs inside a transaction. */
   abandonForToken(token: string, now: number): void {
-    for (const job of this.#deps.jobs.issuesOf(token)) this.#abandon(job, now);
+    for (const job of this.#stores.jobs.issuesOf(token)) this.#abandon(job, now);
   }
 
   /** Abandons all unfinished credentials. Runs inside a transaction. */
   abandonAll(now: number): void {
-    for (const job of this.#deps.jobs.ofKind("issue")) this.#abandon(job, now);
+    for (const job of this.#stores.jobs.ofKind("issue")) this.#abandon(job, now);
   }
 
   /** A call may be in flight, so the removal starts after the longest call. */
   #abandon({ id, work }: Job, now: number): void {
     if (work.kind !== "issue") return;
-    const { config, completion, account } = this.#deps;
-    const engine = config.isDeleted() ? account() : null;
+    const { config } = this.#stores;
+    const engine = config.isDeleted() ? this.#accounts.account() : null;
     const keptAccount = engine?.ok ? engine.value : null;
-    completion.abandon(id, undoOfIssue(work.issue, now), "unfinished credentials", keptAccount, now);
+    this.#completion.abandon(id, undoOfIssue(work.issue, now), "unfinished credentials", keptAccount, now);
   }
 }
 

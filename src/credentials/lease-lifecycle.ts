@@ -2,11 +2,12 @@ import type { LeaseRow, MountTtls, Renewed, Started } from "../contracts/credent
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
-import type { EngineDependencies } from "./dependencies.ts";
+import type { EngineStores } from "./engine-stores.ts";
 import { revocationOf } from "./issue.ts";
 import type { Work } from "./job.ts";
 import { resourcesIn, secondsLeft } from "./lease-store.ts";
 import { renewed } from "./lease-ttl.ts";
+import type { SagaRunner } from "./saga-runner.ts";
 
 const BATCH = 100;
 
@@ -20,15 +21,19 @@ const BATCH = 100;
  *                                         irrevocable ──daily retry, revoke──► deleted
  */
 export class LeaseLifecycle {
-  readonly #deps: EngineDependencies;
+  readonly #stores: EngineStores;
+  readonly #runner: SagaRunner;
+  readonly #commit: <T>(change: () => T) => T;
 
-  constructor(deps: EngineDependencies) {
-    this.#deps = deps;
+  constructor(stores: EngineStores, runner: SagaRunner, commit: <T>(change: () => T) => T) {
+    this.#stores = stores;
+    this.#runner = runner;
+    this.#commit = commit;
   }
 
   /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed> {
-    const { scope, leases, roles, commit } = this.#deps;
+    const { scope, leases, roles } = this.#stores;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -44,29 +49,29 @@ export class LeaseLifecycle {
     const next = renewed(times, role, mount, increment, now);
     if (!next.ok) return next;
     const { expires, renewable, warnings } = next.value;
-    commit(() => leases.extend(id, expires, renewable, now));
+    this.#commit(() => leases.extend(id, expires, renewable, now));
     recordAction("lease-renewed", { engine: scope, lease: id, expires });
     return ok({ ttl: secondsLeft(expires, now), renewable, warnings });
   }
 
   /** Starts or retries the revocation of a lease. @returns null without a lease of this id */
   revoke(id: string): Started | null {
-    const { leases, runner, commit } = this.#deps;
+    const { leases } = this.#stores;
     const lease = leases.find(id);
     if (!lease) return null;
     const now = Date.now();
-    return commit(() => {
+    return this.#commit(() => {
       this.end(lease, now);
-      return runner.begin({ job: id, kind: "removal" }, now);
+      return this.#runner.begin({ job: id, kind: "removal" }, now);
     });
   }
 
   /** Schedules the revocation of leases without waiting for it. */
   revokeSoon(ids: readonly string[]): void {
     const now = Date.now();
-    this.#deps.commit(() => {
+    this.#commit(() => {
       for (const id of ids) {
-        const lease = this.#deps.leases.find(id);
+        const lease = this.#stores.leases.find(id);
         if (lease) this.end(lease, now);
       }
     });
@@ -74,8 +79,8 @@ export class LeaseLifecycle {
 
   /** Deletes leases without their resources. A removal without failures continues, detached from its lease. */
   forget(ids: readonly string[]): void {
-    const { scope, leases, jobs, commit } = this.#deps;
-    commit(() => {
+    const { scope, leases, jobs } = this.#stores;
+    this.#commit(() => {
       for (const id of ids) {
         if (!leases.find(id)) continue;
         const job = jobs.findReadable(id);
@@ -89,7 +94,7 @@ export class LeaseLifecycle {
 
   /** Revokes up to `BATCH` expired leases, and as many whose responses were never sent. Runs inside a transaction. */
   revokeExpired(now: number): void {
-    const { leases, scope } = this.#deps;
+    const { leases, scope } = this.#stores;
     for (const lease of leases.expired(now, BATCH)) this.end(lease, now);
     for (const lease of leases.notHandedOver(now, BATCH)) {
       recordAction("lease-not-handed-over", { engine: scope, lease: lease.id, token: lease.token });
@@ -99,12 +104,12 @@ export class LeaseLifecycle {
 
   /** Revokes up to `BATCH` live leases regardless of their expiry. Runs inside a transaction. */
   revokeLive(now: number): void {
-    for (const lease of this.#deps.leases.under("", "", BATCH, "live")) this.end(lease, now);
+    for (const lease of this.#stores.leases.under("", "", BATCH, "live")) this.end(lease, now);
   }
 
   /** Moves a lease to `ending`, and starts or retries its removal job. Runs inside a transaction. */
   end(lease: LeaseRow, now: number): void {
-    const { scope, leases, jobs } = this.#deps;
+    const { scope, leases, jobs } = this.#stores;
     leases.end(lease.id);
     if (jobs.kindOf(lease.id) !== null) {
       jobs.retry(lease.id, now);

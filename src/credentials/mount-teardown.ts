@@ -1,7 +1,9 @@
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
 import type { LeaseRow } from "../contracts/credential-engine.ts";
+import type { CloudAccounts } from "./cloud-accounts.ts";
+import type { JobCompletion } from "./completion.ts";
 import type { CredentialIssuer } from "./credential-issuer.ts";
-import type { EngineDependencies } from "./dependencies.ts";
+import type { EngineStores } from "./engine-stores.ts";
 import { revocationOf } from "./issue.ts";
 import type { LeaseLifecycle } from "./lease-lifecycle.ts";
 import { resourcesIn } from "./lease-store.ts";
@@ -12,6 +14,13 @@ import type { RootAccount } from "./root-account.ts";
 const CLOSING_MS = 2 * 60_000;
 const PAGE = 1_000;
 
+interface Dependencies {
+  readonly stores: EngineStores;
+  readonly completion: JobCompletion;
+  readonly accounts: CloudAccounts;
+  commit<T>(change: () => T): T;
+}
+
 /**
  * Disables a mount, and removes its cloud resources after deletion.
  *
@@ -20,13 +29,24 @@ const PAGE = 1_000;
  *       └─reopen, 2 min──┘
  */
 export class MountTeardown {
-  readonly #deps: EngineDependencies;
+  readonly #stores: EngineStores;
+  readonly #completion: JobCompletion;
+  readonly #accounts: CloudAccounts;
+  readonly #commit: <T>(change: () => T) => T;
   readonly #root: RootAccount;
   readonly #issuer: CredentialIssuer;
   readonly #lifecycle: LeaseLifecycle;
 
-  constructor(deps: EngineDependencies, root: RootAccount, issuer: CredentialIssuer, lifecycle: LeaseLifecycle) {
-    this.#deps = deps;
+  constructor(
+    { stores, completion, accounts, commit }: Dependencies,
+    root: RootAccount,
+    issuer: CredentialIssuer,
+    lifecycle: LeaseLifecycle,
+  ) {
+    this.#stores = stores;
+    this.#completion = completion;
+    this.#accounts = accounts;
+    this.#commit = commit;
     this.#root = root;
     this.#issuer = issuer;
     this.#lifecycle = lifecycle;
@@ -38,9 +58,9 @@ export class MountTeardown {
    * @returns the number of remaining leases, and the failure of one that cannot be revoked
    */
   close(again: boolean): { left: number; failure: Pick<LeaseRow, "id" | "failure"> | null } {
-    const { config, leases, jobs, commit } = this.#deps;
+    const { config, leases, jobs } = this.#stores;
     const now = Date.now();
-    commit(() => {
+    this.#commit(() => {
       config.closeUntil(now + CLOSING_MS);
       leases.expire(null, now);
       this.#issuer.abandonAll(now);
@@ -52,17 +72,17 @@ export class MountTeardown {
 
   /** Cancels a `close`: the mount stays. */
   reopen(): void {
-    this.#deps.commit(() => this.#deps.config.closeUntil(0));
+    this.#commit(() => this.#stores.config.closeUntil(0));
   }
 
   /** Starts the removal of all resources of a deleted mount, and deletes everything else. Idempotent. */
   destroy(): void {
-    const { config, jobs, commit } = this.#deps;
+    const { config, jobs } = this.#stores;
     if (config.isDeleted()) return;
     const now = Date.now();
-    const engine = this.#deps.account();
+    const engine = this.#accounts.account();
     const account = engine.ok ? engine.value : null;
-    commit(() => {
+    this.#commit(() => {
       config.markDeleted();
       for (const job of jobs.ofKind("role")) jobs.delete(job.id);
       this.#root.stopRotation(now);
@@ -78,22 +98,22 @@ export class MountTeardown {
   }
 
   #removeLeases(account: CloudAccount | null, now: number): void {
-    const { leases, jobs, completion } = this.#deps;
+    const { leases, jobs } = this.#stores;
     for (let page = leases.under("", "", PAGE); page.length > 0; page = leases.under("", "", PAGE)) {
       for (const lease of page) {
         jobs.delete(lease.id);
         leases.delete(lease.id);
         const removal = revocationOf(resourcesIn(lease), lease.issued);
-        completion.startRemoval(lease.id, removal, "lease of a mount that is gone", account, now);
+        this.#completion.startRemoval(lease.id, removal, "lease of a mount that is gone", account, now);
       }
     }
   }
 
   #removeRoles(account: CloudAccount | null, now: number): void {
-    const { roles, completion } = this.#deps;
+    const { roles } = this.#stores;
     for (const { name, role } of roles.deleteAll()) {
       const removal = undoOfRole(role, now);
-      if (removal) completion.startRemoval(`kept ${name}`, removal, "application of a role", account, now);
+      if (removal) this.#completion.startRemoval(`kept ${name}`, removal, "application of a role", account, now);
     }
   }
 }

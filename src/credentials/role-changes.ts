@@ -2,10 +2,13 @@ import type { Dialect } from "../compat/dialect.ts";
 import type { Started } from "../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
-import type { EngineDependencies } from "./dependencies.ts";
+import type { CloudAccounts } from "./cloud-accounts.ts";
+import type { JobCompletion } from "./completion.ts";
+import type { EngineStores } from "./engine-stores.ts";
 import { type Removal, undoOfProvision } from "./removal.ts";
 import { draftRole, type Role, type RoleBody } from "./role.ts";
 import { newRoleWrite } from "./role-write.ts";
+import type { SagaRunner } from "./saga-runner.ts";
 import { REQUEST_MS } from "./saga-runner.ts";
 
 /** Removal of the application that belongs to a role, for a deleted role. Null if the role has none. */
@@ -14,19 +17,33 @@ export const undoOfRole = (role: Role, now: number): Removal | null =>
 
 /** Writes and deletes roles. Owns no state; one write is one job in `jobs`, under a lock per role. */
 export class RoleChanges {
-  readonly #deps: EngineDependencies;
+  readonly #stores: EngineStores;
+  readonly #runner: SagaRunner;
+  readonly #completion: JobCompletion;
+  readonly #accounts: CloudAccounts;
+  readonly #commit: <T>(change: () => T) => T;
 
-  constructor(deps: EngineDependencies) {
-    this.#deps = deps;
+  constructor(
+    stores: EngineStores,
+    runner: SagaRunner,
+    completion: JobCompletion,
+    accounts: CloudAccounts,
+    commit: <T>(change: () => T) => T,
+  ) {
+    this.#stores = stores;
+    this.#runner = runner;
+    this.#completion = completion;
+    this.#accounts = accounts;
+    this.#commit = commit;
   }
 
   /** Starts a role write; its references are looked up first. */
   write(name: string, body: RoleBody, dialect: Dialect): Result<Started> {
-    const { config, roles, jobs, runner, account, commit } = this.#deps;
+    const { config, roles, jobs } = this.#stores;
     const now = Date.now();
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
-    const engine = account();
+    const engine = this.#accounts.account();
     if (!engine.ok) return engine;
     const before = roles.find(name);
     const draft = draftRole(before, body, dialect);
@@ -43,39 +60,39 @@ export class RoleChanges {
     };
     const write = newRoleWrite(name, role, asked, engine.value.clientId);
     return ok(
-      commit(() => {
+      this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
         const job = { id: `${lock} ${crypto.randomUUID()}`, work: { kind: "role", write } as const, lock };
-        return runner.start({ ...job, deadline: now + REQUEST_MS }, now);
+        return this.#runner.start({ ...job, deadline: now + REQUEST_MS }, now);
       }),
     );
   }
 
   /** Deletes a role. @returns the removal of its application, if it has one */
   delete(name: string): Result<Started | null> {
-    const { scope, roles, jobs, runner, completion, commit } = this.#deps;
+    const { scope, roles, jobs } = this.#stores;
     const role = roles.find(name);
     if (!role) return refuse("missing");
     const other = this.#otherWrite(lockOf(name));
     if (!other.ok) return other;
     const now = Date.now();
     return ok(
-      commit(() => {
+      this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
         roles.delete(name);
         recordAction("role-deleted", { engine: scope, role: name });
         const removal = undoOfRole(role, now);
         if (!removal) return null;
         const id = `kept ${name} ${crypto.randomUUID()}`;
-        completion.startRemoval(id, removal, "application of a role", null, now);
-        return runner.begin({ job: id, kind: "removal" }, now);
+        this.#completion.startRemoval(id, removal, "application of a role", null, now);
+        return this.#runner.begin({ job: id, kind: "removal" }, now);
       }),
     );
   }
 
   /** Another write of the role. One that only looks up references may be replaced; any other is a conflict. */
   #otherWrite(lock: string): Result<string | null> {
-    const { jobs } = this.#deps;
+    const { jobs } = this.#stores;
     const id = jobs.holder(lock);
     const job = id === null ? null : jobs.find(id);
     if (job?.work.kind !== "role") return ok(null);

@@ -2,9 +2,12 @@ import type { JobRef, Started } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { warn } from "../platform/observability/log.ts";
+import type { CloudAccounts } from "./cloud-accounts.ts";
+import type { JobCompletion } from "./completion.ts";
 import { type ConfigBody, changeConfig, changesIdentity } from "./config.ts";
-import type { EngineDependencies } from "./dependencies.ts";
+import type { EngineStores } from "./engine-stores.ts";
 import { newRotation, undoOfRotation } from "./rotation.ts";
+import type { SagaRunner } from "./saga-runner.ts";
 
 const ROTATION_MS = 10 * 60_000;
 const DEFAULT_ROOT_TTL = 182 * 86_400;
@@ -13,20 +16,34 @@ const DEFAULT_ROOT_TTL = 182 * 86_400;
  * The identity of an engine: its configuration, and the rotation of its secret. Owns no state; a rotation is one job.
  */
 export class RootAccount {
-  readonly #deps: EngineDependencies;
+  readonly #stores: EngineStores;
+  readonly #runner: SagaRunner;
+  readonly #completion: JobCompletion;
+  readonly #accounts: CloudAccounts;
+  readonly #commit: <T>(change: () => T) => T;
 
-  constructor(deps: EngineDependencies) {
-    this.#deps = deps;
+  constructor(
+    stores: EngineStores,
+    runner: SagaRunner,
+    completion: JobCompletion,
+    accounts: CloudAccounts,
+    commit: <T>(change: () => T) => T,
+  ) {
+    this.#stores = stores;
+    this.#runner = runner;
+    this.#completion = completion;
+    this.#accounts = accounts;
+    this.#commit = commit;
   }
 
   /** Merges a body into the configuration. A change of identity abandons a rotation in progress. */
   configure(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
-    const { config, settings, commit } = this.#deps;
+    const { config } = this.#stores;
     const before = config.find();
-    const changed = changeConfig(before, body, settings(), idsRequired, home);
+    const changed = changeConfig(before, body, this.#accounts.settings(), idsRequired, home);
     if (!changed.ok) return changed;
     const now = Date.now();
-    commit(() => {
+    this.#commit(() => {
       if (before && changesIdentity(before, changed.value)) this.stopRotation(now);
       config.put(changed.value, now);
     });
@@ -35,10 +52,10 @@ export class RootAccount {
 
   /** Changes the path of the mount in the claims of its identity tokens. @param seq grows with each move. @throws Sealed */
   moved(path: string, seq: number): void {
-    const { config, commit } = this.#deps;
+    const { config } = this.#stores;
     if (!config.isNewMove(seq)) return;
     const before = config.find();
-    commit(() => {
+    this.#commit(() => {
       config.recordMove(seq);
       if (before?.home) config.put({ ...before, home: { ...before.home, mountPath: path } }, Date.now());
     });
@@ -46,25 +63,25 @@ export class RootAccount {
 
   /** Deletes the configuration; roles and leases stay. */
   forget(): void {
-    this.#deps.commit(() => {
+    this.#commit(() => {
       this.stopRotation(Date.now());
-      this.#deps.config.delete();
+      this.#stores.config.delete();
     });
   }
 
   /** Starts the replacement of the root secret. */
   rotate(): Result<Started> {
     const now = Date.now();
-    return this.#deps.commit(() => {
+    return this.#commit(() => {
       const begun = this.#begin(now);
-      return begun.ok ? ok(this.#deps.runner.begin(begun.value, now)) : begun;
+      return begun.ok ? ok(this.#runner.begin(begun.value, now)) : begun;
     });
   }
 
   /** Time of the next rotation; null while one is in progress. */
   rotationDue(): number | null {
-    const due = this.#deps.config.rotationDue();
-    return due === null || this.#deps.jobs.count("rotation") > 0 ? null : due;
+    const due = this.#stores.config.rotationDue();
+    return due === null || this.#stores.jobs.count("rotation") > 0 ? null : due;
   }
 
   /**
@@ -76,29 +93,29 @@ export class RootAccount {
     if (due === null || due > now) return false;
     const started = this.#begin(now);
     if (!started.ok) {
-      warn("rotation-refused", { engine: this.#deps.scope, because: started.message });
-      this.#deps.config.rotationFailed(now);
+      warn("rotation-refused", { engine: this.#stores.scope, because: started.message });
+      this.#stores.config.rotationFailed(now);
     }
     return started.ok;
   }
 
   /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
   stopRotation(now: number): void {
-    const { jobs, completion } = this.#deps;
+    const { jobs } = this.#stores;
     for (const { id, work } of jobs.ofKind("rotation")) {
       if (work.kind !== "rotation") continue;
       const undo = undoOfRotation(work.rotation, now);
-      if (undo) completion.abandon(id, undo, "rotation given up", work.rotation.account, now);
+      if (undo) this.#completion.abandon(id, undo, "rotation given up", work.rotation.account, now);
       else jobs.delete(id);
     }
   }
 
   /** Creates the rotation job. Runs inside a transaction. */
   #begin(now: number): Result<JobRef> {
-    const { config, jobs, settings, account } = this.#deps;
+    const { config, jobs } = this.#stores;
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
-    const overrides = settings();
+    const overrides = this.#accounts.settings();
     if (overrides.CLOUD_B_CLIENT_ID || overrides.CLOUD_B_CLIENT_SECRET) {
       const because = "a rotated secret would never be used";
       return refuse(
@@ -106,7 +123,7 @@ export class RootAccount {
         `the settings CLOUD_B_CLIENT_ID and CLOUD_B_CLIENT_SECRET override the configuration: ${because}`,
       );
     }
-    const engine = account();
+    const engine = this.#accounts.account();
     if (!engine.ok) return engine;
     if (engine.value.federation) {
       return refuse("invalid", "there is no client_secret to rotate: the engine logs in with identity tokens");

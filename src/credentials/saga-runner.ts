@@ -3,11 +3,12 @@ import type { JobRef, PollResult, Report, Started, Step } from "../contracts/cre
 import { backoff } from "../lib/backoff.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
-import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { warn } from "../platform/observability/log.ts";
+import type { CloudAccounts } from "./cloud-accounts.ts";
 import type { JobCompletion } from "./completion.ts";
+import type { EngineStores } from "./engine-stores.ts";
 import { continuesAt, jobSaga, type Work } from "./job.ts";
-import type { Job, JobStore, NewJob } from "./job-store.ts";
+import type { Job, NewJob } from "./job-store.ts";
 import { batchOf, CALL_MS } from "./saga.ts";
 
 /** Time limit for all steps of a job that a request waits for. */
@@ -18,13 +19,6 @@ const MAX_WAIT_MS = 3_000;
 const MAX_RETRY_DELAY_MS = 40_000;
 const RECHECK_MS = 250;
 const UNREADABLE_MS = 3_600_000;
-
-interface Dependencies {
-  readonly jobs: JobStore;
-  readonly work: WorkQueue;
-  readonly completion: JobCompletion;
-  readonly account: () => Result<CloudAccount>;
-}
 
 /**
  * Runs sagas: hands out the steps of jobs to Workers and applies their results.
@@ -37,15 +31,19 @@ interface Dependencies {
  * a report costs one update of the job and one renewal of its lease. Methods run inside the object's transaction.
  */
 export class SagaRunner {
-  readonly #deps: Dependencies;
+  readonly #stores: EngineStores;
+  readonly #completion: JobCompletion;
+  readonly #accounts: CloudAccounts;
 
-  constructor(deps: Dependencies) {
-    this.#deps = deps;
+  constructor(stores: EngineStores, completion: JobCompletion, accounts: CloudAccounts) {
+    this.#stores = stores;
+    this.#completion = completion;
+    this.#accounts = accounts;
   }
 
   /** Starts a job that the caller's Worker performs. */
   start(job: NewJob, now: number): Started {
-    this.#deps.jobs.put(job, now);
+    this.#stores.jobs.put(job, now);
     return this.begin({ job: job.id, kind: job.work.kind }, now);
   }
 
@@ -53,7 +51,7 @@ export class SagaRunner {
    * Leases the job at once, so that the wake-up, which stays due for other jobs, does not hand it to another Worker.
    */
   begin(wanted: JobRef, now: number): Started {
-    const lease = this.#deps.jobs.lease(now, wanted.job);
+    const lease = this.#stores.jobs.lease(now, wanted.job);
     return { wanted, turn: lease && this.poll(wanted, { claim: lease, done: null }, now) };
   }
 
@@ -62,7 +60,7 @@ export class SagaRunner {
    * @param hasLeft the caller of the request has hung up
    */
   poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft = false): PollResult {
-    const { jobs, work } = this.#deps;
+    const { jobs, work } = this.#stores;
     const lease = report?.claim ?? jobs.lease(now, wanted?.job);
     if (!lease) return this.#elsewhere(wanted, now);
     if (report && !work.holds(lease, now)) {
@@ -76,7 +74,7 @@ export class SagaRunner {
     if (report?.done?.seq === job.seq) return this.#apply(job, lease, report.done, now, unwanted);
     // No caller waits for these credentials: their secret could not be delivered.
     if (!report && !wanted && job.work.kind === "issue") {
-      this.#deps.completion.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
+      this.#completion.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
       return this.poll(null, null, now);
     }
     return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now);
@@ -84,7 +82,7 @@ export class SagaRunner {
 
   /** The job of a lease. An unreadable one is delayed, so that it does not block the jobs after it. */
   #find(lease: WorkLease, now: number): Job | null {
-    const { jobs, work } = this.#deps;
+    const { jobs, work } = this.#stores;
     try {
       const job = jobs.find(lease.id);
       if (!job) work.forget(lease.id);
@@ -120,11 +118,11 @@ export class SagaRunner {
    */
   #abandon(job: Job, lease: WorkLease, now: number): PollResult {
     const because = refuse("unavailable", "the caller left before the answer");
-    return { kind: "end", end: this.#deps.completion.fail(job, job.work, lease, because, null, now) };
+    return { kind: "end", end: this.#completion.fail(job, job.work, lease, because, null, now) };
   }
 
   #onError(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number): PollResult {
-    const { jobs } = this.#deps;
+    const { jobs } = this.#stores;
     const decision = jobSaga.onError(job.work, step, failure, now, job.tries);
     if (decision.kind === "failed") return this.#fail(job, lease, step, failure, now);
     const work = decision.state ?? job.work;
@@ -137,7 +135,7 @@ export class SagaRunner {
     if (ms > MAX_RETRY_DELAY_MS || (job.deadline !== null && now + ms >= job.deadline)) {
       return this.#fail(next, lease, step, failure, now);
     }
-    return { kind: "wait", ms, claim: this.#deps.work.renew(lease, now) };
+    return { kind: "wait", ms, claim: this.#stores.work.renew(lease, now) };
   }
 
   /**
@@ -145,12 +143,12 @@ export class SagaRunner {
    * @param value result of the last step; a new password exists only here
    */
   #advance(job: Job, lease: WorkLease, now: number, value?: unknown): PollResult {
-    const { jobs, work, completion } = this.#deps;
+    const { jobs, work } = this.#stores;
     const next = jobSaga.next(job.work, now);
-    if (next === null) return { kind: "end", end: completion.finish(job, lease, value, now) };
+    if (next === null) return { kind: "end", end: this.#completion.finish(job, lease, value, now) };
     if (job.deadline !== null && now >= job.deadline) {
       const because = refuse("unavailable", `gave up after too long${job.failure ? `: ${job.failure}` : ""}`);
-      return { kind: "end", end: completion.fail(job, job.work, lease, because, null, now) };
+      return { kind: "end", end: this.#completion.fail(job, job.work, lease, because, null, now) };
     }
     if ("wait" in next) {
       jobs.keep(job, {});
@@ -160,7 +158,7 @@ export class SagaRunner {
     }
     if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: work.renew(lease, now), inLine: true };
     const account = this.#accountOf(job.work);
-    if (!account.ok) return { kind: "end", end: completion.fail(job, job.work, lease, account, null, now) };
+    if (!account.ok) return { kind: "end", end: this.#completion.fail(job, job.work, lease, account, null, now) };
     const { steps, state } = batchOf(jobSaga, job.work, next, now);
     const { seq } = jobs.keep(job, { work: state });
     const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
@@ -172,23 +170,23 @@ export class SagaRunner {
       failure.outcome === "client" ? "invalid" : "unavailable",
       `${describe(step)}: ${failure.message}`,
     );
-    return { kind: "end", end: this.#deps.completion.fail(job, job.work, lease, because, failure, now) };
+    return { kind: "end", end: this.#completion.fail(job, job.work, lease, because, failure, now) };
   }
 
   #accountOf(work: Work): Result<CloudAccount> {
     if (work.kind === "rotation") return ok(work.rotation.account);
-    return work.kind === "removal" && work.account ? ok(work.account) : this.#deps.account();
+    return work.kind === "removal" && work.account ? ok(work.account) : this.#accounts.account();
   }
 
   /** Another Worker has the job, or it is over. */
   #elsewhere(wanted: JobRef | null, now: number): PollResult {
     if (!wanted) return { kind: "idle" };
-    const { jobs, work, completion } = this.#deps;
+    const { jobs, work } = this.#stores;
     const kind = jobs.kindOf(wanted.job);
-    if (kind !== wanted.kind) return { kind: "end", end: completion.outcomeOf(wanted, now) };
+    if (kind !== wanted.kind) return { kind: "end", end: this.#completion.outcomeOf(wanted, now) };
     const row = work.find(wanted.job);
     if (kind === "removal" && row && !row.leased && row.readyAt > now) {
-      return { kind: "end", end: completion.outcomeOf(wanted, now) };
+      return { kind: "end", end: this.#completion.outcomeOf(wanted, now) };
     }
     return { kind: "wait", ms: RECHECK_MS, claim: null };
   }

@@ -13,19 +13,16 @@ import type {
 } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
 import { accessControl } from "../contracts/stubs.ts";
+import { CloudAccounts } from "../credentials/cloud-accounts.ts";
 import { JobCompletion } from "../credentials/completion.ts";
-import { accountOf, type CloudSettings, type ConfigBody, configView } from "../credentials/config.ts";
-import { ConfigStore } from "../credentials/config-store.ts";
+import { type ConfigBody, configView } from "../credentials/config.ts";
 import { CredentialIssuer } from "../credentials/credential-issuer.ts";
-import type { EngineDependencies } from "../credentials/dependencies.ts";
-import type { Work } from "../credentials/job.ts";
-import { JobStore } from "../credentials/job-store.ts";
+import { EngineStores } from "../credentials/engine-stores.ts";
 import { LeaseLifecycle } from "../credentials/lease-lifecycle.ts";
-import { LeaseStore, leaseView } from "../credentials/lease-store.ts";
+import { leaseView } from "../credentials/lease-store.ts";
 import { MountTeardown } from "../credentials/mount-teardown.ts";
 import { type RoleBody, roleView } from "../credentials/role.ts";
 import { RoleChanges } from "../credentials/role-changes.ts";
-import { RoleStore } from "../credentials/role-store.ts";
 import { RootAccount } from "../credentials/root-account.ts";
 import { SagaRunner } from "../credentials/saga-runner.ts";
 import { engineMigrations } from "../credentials/schema.ts";
@@ -34,11 +31,10 @@ import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
-import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
+import { workMigrations } from "../platform/durable/work-queue.ts";
 import { engineMeasures } from "../platform/observability/metrics/measures.ts";
-import { countedSeries, countInObject } from "../platform/observability/metrics/object-counters.ts";
+import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
-import { settings } from "../platform/settings.ts";
 
 const PAGE = 1_000;
 
@@ -50,7 +46,9 @@ const PAGE = 1_000;
 export class CredentialEngine extends StoredObject implements CredentialEngineApi {
   readonly #self: string;
   readonly #keys: DataKeys;
-  readonly #deps: EngineDependencies;
+  readonly #stores: EngineStores;
+  readonly #accounts: CloudAccounts;
+  readonly #runner: SagaRunner;
   readonly #root: RootAccount;
   readonly #roleChanges: RoleChanges;
   readonly #issuer: CredentialIssuer;
@@ -75,34 +73,28 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const scope = `credential-engine ${this.#self}`;
     const keys = new DataKeys(sql, scope, () => this.env.MASTER_KEY);
     this.#keys = keys;
-    const work = new WorkQueue(sql);
-    const config = new ConfigStore(sql, keys, scope);
-    const stores = {
-      work,
-      config,
-      jobs: new JobStore(sql, keys, work, scope),
-      leases: new LeaseStore(sql),
-      roles: new RoleStore(sql),
-    };
-    const count = (kind: Work["kind"], outcome: string) =>
-      countInObject(sql, "sallyport_engine_jobs_ended_total", kind, outcome);
-    const completion = new JobCompletion({ ...stores, keys, scope, count });
-    const known = (): CloudSettings => settings(this.env);
-    const account = () => accountOf(config.find(), known());
-    const runner = new SagaRunner({ ...stores, completion, account });
+    const stores = new EngineStores(sql, keys, scope);
+    const accounts = new CloudAccounts(stores.config, env);
+    const completion = new JobCompletion(stores, sql);
+    const runner = new SagaRunner(stores, completion, accounts);
     const commit = <T>(change: () => T): T => this.commit(change);
-    this.#deps = { ...stores, scope, completion, runner, account, settings: known, commit };
-    this.#root = new RootAccount(this.#deps);
-    this.#roleChanges = new RoleChanges(this.#deps);
-    this.#issuer = new CredentialIssuer(this.#deps);
-    this.#leaseLifecycle = new LeaseLifecycle(this.#deps);
-    this.#mountTeardown = new MountTeardown(this.#deps, this.#root, this.#issuer, this.#leaseLifecycle);
+    this.#stores = stores;
+    this.#accounts = accounts;
+    this.#runner = runner;
+    this.#root = new RootAccount(stores, runner, completion, accounts, commit);
+    this.#roleChanges = new RoleChanges(stores, runner, completion, accounts, commit);
+    this.#issuer = new CredentialIssuer(stores, runner, completion, accounts, commit);
+    this.#leaseLifecycle = new LeaseLifecycle(stores, runner, commit);
+    this.#mountTeardown = new MountTeardown(
+      { stores, completion, accounts, commit },
+      ...([this.#root, this.#issuer, this.#leaseLifecycle] as const),
+    );
   }
 
   // ---- configuration ----
 
   config(): Result<Record<string, unknown>> {
-    const { config } = this.#deps;
+    const { config } = this.#stores;
     return refuseIfSealed(() => ok(configView(config.find(), config.rotationDue())));
   }
 
@@ -126,7 +118,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** The cloud account of the engine. */
   account(): Result<CloudAccount> {
-    return refuseIfSealed(() => this.#deps.account());
+    return refuseIfSealed(() => this.#accounts.account());
   }
 
   rotateRoot(): Result<Started> {
@@ -137,11 +129,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** A page of role names, sorted. @param after last name of the previous page */
   roleNames(after: string): string[] {
-    return this.#deps.roles.names(after, PAGE);
+    return this.#stores.roles.names(after, PAGE);
   }
 
   role(name: string): Result<Record<string, unknown>> {
-    const role = this.#deps.roles.find(name);
+    const role = this.#stores.roles.find(name);
     return role ? ok(roleView(role)) : refuse("missing");
   }
 
@@ -170,7 +162,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
         throw failure;
       });
     // The job may have been abandoned meanwhile; then nothing is created.
-    if (held.ok) return this.#deps.work.holds(lease, Date.now()) ? started : ok({ wanted, turn: null });
+    if (held.ok) return this.#stores.work.holds(lease, Date.now()) ? started : ok({ wanted, turn: null });
     this.#issuer.cancel(wanted.job);
     return held;
   }
@@ -182,12 +174,12 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
    */
   turn(wanted: JobRef | null, report: Report | null, hasLeft = false): PollResult | Refusal {
     if (!wanted) this.#wakeUp.resume();
-    return refuseIfSealed(() => this.commit(() => this.#deps.runner.poll(wanted, report, Date.now(), hasLeft)));
+    return refuseIfSealed(() => this.commit(() => this.#runner.poll(wanted, report, Date.now(), hasLeft)));
   }
 
   /** Resolves when a job may have the lock it waits for, or after a timeout. */
   waitInLine(job: string): Promise<void> {
-    return this.#deps.jobs.waitInLine(job, Date.now());
+    return this.#stores.jobs.waitInLine(job, Date.now());
   }
 
   /** Called before credentials are returned. @returns false when they must not be returned any more */
@@ -199,18 +191,18 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** A lease by its id relative to the mount. */
   lookup(id: string): Result<LeaseView> {
-    const lease = this.#deps.leases.find(id);
+    const lease = this.#stores.leases.find(id);
     return lease ? ok(leaseView(lease, Date.now())) : refuse("invalid", "invalid lease");
   }
 
   /** A page of the names directly below a folder of leases, after one of them. */
   leaseNames(folder: string, behind: string): string[] {
-    return this.#deps.leases.names(folder, behind, PAGE);
+    return this.#stores.leases.names(folder, behind, PAGE);
   }
 
   /** Number of leases, and of those that could not be revoked. */
   leaseCount(): { total: number; irrevocable: number } {
-    const { leases } = this.#deps;
+    const { leases } = this.#stores;
     return { total: leases.count(), irrevocable: leases.count("irrevocable") };
   }
 
@@ -222,7 +214,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** A page of lease ids under a prefix, sorted. */
   leasesUnder(prefix: string, after: string): string[] {
-    return this.#deps.leases.under(prefix, after, PAGE).map(({ id }) => id);
+    return this.#stores.leases.under(prefix, after, PAGE).map(({ id }) => id);
   }
 
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed> {
@@ -250,7 +242,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const now = Date.now();
     this.commit(() => {
       for (const accessor of accessors) {
-        this.#deps.leases.expire(accessor, now);
+        this.#stores.leases.expire(accessor, now);
         this.#issuer.abandonForToken(accessor, now);
       }
     });
@@ -271,13 +263,13 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   rekey(term: number): void {
-    if (!this.#deps.config.isDeleted()) this.commit(() => this.#keys.rotate(term, Date.now()));
+    if (!this.#stores.config.isDeleted()) this.commit(() => this.#keys.rotate(term, Date.now()));
   }
 
   // ---- inside ----
 
   protected override onRollback(): void {
-    const { work, jobs, leases, config } = this.#deps;
+    const { work, jobs, leases, config } = this.#stores;
     for (const part of [work, jobs, leases, config]) part.forgetMemos();
   }
 
@@ -286,7 +278,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   protected override ownDeadline(): number | null {
-    const { leases, work } = this.#deps;
+    const { leases, work } = this.#stores;
     const due = [
       leases.nextExpiry(),
       leases.nextHandOver(),
@@ -303,7 +295,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
       // No request performs it: the wake-up brings a Worker.
       if (this.#root.rotateIfDue(now)) this.#wakeUp.resume();
     });
-    const ready = this.#wakeUp.due(this.#deps.work.nextReady());
+    const ready = this.#wakeUp.due(this.#stores.work.nextReady());
     if (ready !== null && ready <= now && this.#wakeUp.shouldNotify(now)) await this.#wakeUp.notify();
   }
 }

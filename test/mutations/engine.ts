@@ -994,7 +994,7 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/credential-issuer.ts",
     suites: ["src/credentials/saga-runner.test.ts"],
-    find: "for (const job of this.#deps.jobs.issuesOf(token)) this.#abandon(job, now);",
+    find: "for (const job of this.#stores.jobs.issuesOf(token)) this.#abandon(job, now);",
     replace: "",
     promise: "Credentials that are being made end with their token",
   },

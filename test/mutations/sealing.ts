@@ -220,7 +220,7 @@ export const sealing: Mutation[] = [
   {
     file: "src/objects/credential-engine.ts",
     suites: ["test/workers/rotation.test.ts"],
-    find: "if (!this.#deps.config.isDeleted()) this.commit(() => this.#keys.rotate(term, Date.now()));",
+    find: "if (!this.#stores.config.isDeleted()) this.commit(() => this.#keys.rotate(term, Date.now()));",
     replace: "",
     promise: "A credentials engine moves to the new term",
   },
