@@ -21,7 +21,7 @@ import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
-import { composedOf } from "../platform/durable/rpc-methods.ts";
+import { type Components, composedOf } from "../platform/durable/rpc-methods.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 
@@ -33,6 +33,7 @@ const EXPIRED_PER_ALARM = 500;
  * class has those that every request needs, restores, and the alarm.
  */
 export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessControlApi {
+  protected override readonly rpc: Components<typeof ACCESS_METHODS>;
   readonly #components: AccessComponents;
   readonly #restores: Restores;
   readonly #storage: StorageRegistry;
@@ -40,10 +41,6 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   protected override get kind() {
     return "access-control" as const;
-  }
-
-  protected override get rpc() {
-    return this.#components.rpc;
   }
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -55,6 +52,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
     );
     const commit = <T>(change: () => T): T => this.commit(change);
     this.#components = new AccessComponents({ ctx, env, outbox: this.outbox, commit });
+    this.rpc = this.#components.rpc;
     this.#restores = new Restores({
       env,
       storage: ctx.storage,

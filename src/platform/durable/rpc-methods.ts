@@ -17,7 +17,8 @@ type Methods<Given extends Classes> = Intersection<
 
 /** An object whose RPC methods are those of its components. */
 export abstract class ComposedObject<Given extends Classes> extends StoredObject {
-  protected abstract get rpc(): Components<Given>;
+  /** A field, not an accessor: callers reach what is on the prototype. */
+  protected abstract readonly rpc: Components<Given>;
 }
 
 type Composed<Given extends Classes> = abstract new (
