@@ -1,6 +1,6 @@
 /**
- * A node agent as `npm start` runs it: what to do arrives as a message, because a command line shows in `ps`. It ends
- * when its parent does, however the parent ended.
+ * A node agent of `npm start`. Its arguments arrive as a message, because `ps` shows a command line. It exits with its
+ * parent, for any end of the parent.
  */
 import { readConfig } from "../agent/src/config.ts";
 import { Ending, EXIT } from "../agent/src/exit.ts";

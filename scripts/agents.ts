@@ -17,13 +17,13 @@ export interface ToAgent {
 }
 
 export interface AgentDirs {
-  /** Holds what each agent keeps: configuration, logs, and the state that makes it its node. */
+  /** Configuration, logs and state of each agent. */
   agentsDir: string;
-  /** Holds the host volumes of each. */
+  /** Directory of each node's host volumes. */
   volumesDir: string;
   /** Directories below it may be registered as volumes. */
   sharedDir: string;
-  /** Holds the CSI volumes of all. */
+  /** Directory of all CSI volumes. */
   csiDir: string;
 }
 
@@ -47,7 +47,7 @@ export class LocalAgent {
   readonly #child: LocalChild;
 
   /**
-   * Its processes start at once, and load their code while the service does; the agent is given what to do by `run`.
+   * Its processes start at once and load their code in parallel with the service; `run` starts the agent's work.
    * @param number from 1 on
    */
   constructor(number: number, dirs: AgentDirs) {
@@ -64,7 +64,7 @@ export class LocalAgent {
     });
   }
 
-  /** Has it serve its node, and starts it again whenever it dies. */
+  /** Runs the agent, and restarts it after a crash. */
   run(service: Service): void {
     this.#child.keep({
       begin: (child) => this.#begin(child, service),
@@ -75,7 +75,7 @@ export class LocalAgent {
     });
   }
 
-  /** Answers the node's id and status, as soon as it is ready or it is clear that this takes too long. */
+  /** Resolves with the node's id and status when it is ready, or after a time-out. */
   async node({ baseUrl, token }: Service, signal: AbortSignal): Promise<string> {
     const deadline = performance.now() + READY_MS;
     for (;;) {
@@ -110,7 +110,7 @@ export class LocalAgent {
     writeFileSync(config, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
     const message: ToAgent = { config };
     if (!(await loadNode(this.#stateDir))) message.joinToken = await this.#joinToken(service);
-    // An error here means that the process is gone, and that is awaited elsewhere.
+    // An error here means that the process has ended, which is handled elsewhere.
     child.send(message, () => {});
   }
 

@@ -1,4 +1,4 @@
-/** TypeScript types of the API's requests and answers, written from the OpenAPI document for the web console. */
+/** TypeScript types of the API's requests and responses, generated from the OpenAPI document for the web console. */
 
 /** The part of JSON Schema that the document uses. */
 export interface Schema {
@@ -96,7 +96,7 @@ function typeOf(schema: Schema): string {
     );
   if (schema.anyOf) return `(${union(schema.anyOf.map(typeOf), "never")})`;
   if (schema.allOf) {
-    // Members that the schema states again replace those of its bases.
+    // Members of the schema override those of its bases.
     const own = Object.keys(schema.properties ?? {}).map((name) => JSON.stringify(name));
     const bases = schema.allOf.map((base) =>
       own.length > 0 ? `Omit<${typeOf(base)}, ${own.join(" | ")}>` : typeOf(base),

@@ -1,4 +1,4 @@
-/** Makes the local bucket FILES hold what `STATE_DIR/files` holds. */
+/** Copies `STATE_DIR/files` to the local bucket FILES. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,7 +6,7 @@ import type { R2Bucket } from "@cloudflare/workers-types";
 import { getPlatformProxy } from "wrangler";
 import type { LocalFile } from "./files.ts";
 
-/** Only while nothing else serves the data in `dataDir`. */
+/** Call only while no process serves the data in `dataDir`. */
 export async function fillBucket(dataDir: string, files: readonly LocalFile[]): Promise<void> {
   await withBucket(dataDir, async (bucket) => {
     const held = await etags(bucket);
@@ -19,10 +19,10 @@ export async function fillBucket(dataDir: string, files: readonly LocalFile[]): 
   });
 }
 
-/** Lends the local bucket as wrangler's dev server keeps it under `dataDir`. */
+/** Opens the local bucket of wrangler's dev server under `dataDir`. */
 export async function withBucket<T>(dataDir: string, use: (bucket: R2Bucket) => Promise<T>): Promise<T> {
   const { env, dispose } = await getPlatformProxy<{ FILES: R2Bucket }>({
-    // Of the whole wrangler.toml it would say that the objects of the Worker are missing.
+    // With the whole wrangler.toml it would report missing classes of objects.
     configPath: fileURLToPath(import.meta.resolve("./files.toml")),
     persist: { path: join(dataDir, "v3") },
     envFiles: [],

@@ -20,7 +20,7 @@ import { gzipSync } from "node:zlib";
 import type { Plugin } from "esbuild";
 import { type ApiDocument, apiTypes, bodySchema } from "./api-types.ts";
 
-/** The bundler that wrangler brings. */
+/** The bundler included in wrangler. */
 const esbuild = createRequire(fileURLToPath(import.meta.resolve("wrangler")))("esbuild") as typeof import("esbuild");
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -52,7 +52,7 @@ export async function buildAssets(): Promise<ConsoleFile[]> {
     .sort((a, b) => b.gzipBytes - a.gzipBytes);
 }
 
-/** Scripts, one for each group of screens and the parts they share; one style sheet; and the page that loads them. */
+/** One script per group of screens, shared chunks, one style sheet, and the page that loads them. */
 async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uint8Array>> {
   const result = await esbuild.build({
     absWorkingDir: ROOT,
@@ -93,7 +93,7 @@ async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uin
   return files.set("ui/index.html", page);
 }
 
-/** All style sheets in one: those of `styles/` by name, then those of the screens. Screens have no style sheet of their own to load. */
+/** All style sheets in one: those of `styles/` by name, then those of the screens. Screens load no separate style sheets. */
 const styles: Plugin = {
   name: "styles",
   setup(build) {

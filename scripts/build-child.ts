@@ -1,6 +1,6 @@
 /**
- * Bundles the Worker for one `npm start`, and fills its bucket. The runtime starts from what is written here, so that a later
- * restart runs the same code, whatever has become of the checkout. A process of its own: wrangler is large, and not needed after.
+ * Bundles the Worker for one `npm start`, and fills its bucket. The runtime starts from this output, so that a later
+ * restart runs the same code after changes of the checkout. A separate process, because wrangler is large and not needed later.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,7 +10,7 @@ import { unstable_getMiniflareWorkerOptions, unstable_readConfig } from "wrangle
 import { fillBucket } from "./bucket.ts";
 import type { FromBuild, ToBuild } from "./runtime.ts";
 
-/** The bundler that wrangler brings. */
+/** The bundler included in wrangler. */
 const esbuild = createRequire(fileURLToPath(import.meta.resolve("wrangler")))("esbuild") as typeof import("esbuild");
 
 process.once("message", (message: ToBuild) => void build(message));

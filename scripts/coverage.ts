@@ -158,7 +158,7 @@ function checkProof(proof: Proof, tests: readonly DeclaredTest[], report: Vitest
   if (flaw !== undefined) return `the test is marked ${flaw}: ${cited}`;
   if (report === undefined) return undefined;
 
-  // A reference that repeats a template as it is written stands for every test made from it.
+  // A reference to a template as written cites every test made from it.
   const templates = exact.flatMap((test) => test.pattern ?? []);
   const wanted = (name: string) => name === proof.name || templates.some((pattern) => pattern.test(name));
   const results = report.testResults
@@ -196,7 +196,7 @@ interface Scope {
   flaw: Flaw | undefined;
 }
 
-/** A syntax node, as loosely as a walk over all of them needs it. */
+/** A syntax node with the fields that the walk reads. */
 interface Node {
   type: string;
   start: number;
@@ -207,7 +207,7 @@ interface Node {
 const TESTS = new Set(["it", "test"]);
 const GROUPS = new Set(["describe", "suite"]);
 const TABLES = new Set(["each", "for"]);
-/** Modifiers that take arguments of their own: the title comes in the next call. */
+/** Modifiers with arguments: the title is in the next call. */
 const CURRIED = new Set([...TABLES, "skipIf", "runIf"]);
 const MODIFIERS = new Set([
   ...CURRIED,
@@ -335,7 +335,7 @@ function titleOf(node: Node | undefined, source: string, table: boolean): Title 
   return undefined;
 }
 
-/** `%s`, `$name` and their kin become holes; `%%` is a percent sign. Loose on purpose: the report has the last word. */
+/** `%s`, `$name` and their kin become holes; `%%` is a percent sign. Loose on purpose: the report decides. */
 function tablePattern(text: string): string {
   return text
     .split(/(%%|%(?:\.\d+)?[a-zA-Z#$]|\$[\w$.]+)/)
@@ -357,7 +357,7 @@ function nodes(value: unknown): Node[] {
 
 // -------------------------------------------------------------------------------------------------------------- disk
 
-/** Everything `measureCoverage` wants, read from a working copy. A report that cannot be read is an error, not an absence. */
+/** The input of `measureCoverage`, read from a working copy. An unreadable report is an error. */
 export function loadCoverage(root: string, reportPath?: string): Parameters<typeof measureCoverage> {
   const markdown = readFileSync(resolve(root, "docs/internals/coverage.md"), "utf8");
   const sources = new Map<string, string>();

@@ -1,4 +1,4 @@
-/** A CSI driver as `npm start` runs it: it ends when its parent does, however the parent ended. */
+/** A CSI driver of `npm start`. It exits with its parent, for any end of the parent. */
 import { answerPings } from "./heartbeat.ts";
 
 answerPings();

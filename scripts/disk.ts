@@ -1,4 +1,4 @@
-/** How much room there is on a disk. */
+/** Free space of a disk. */
 import { rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -12,7 +12,7 @@ export function freeBytes(dir: string): number {
   return bavail * bsize;
 }
 
-/** True when data in `dir` cannot grow. Writes a little there: a quota shows only by that. */
+/** Whether data in `dir` cannot grow. Writes a small file, because only a write reveals a quota. */
 export function isFull(dir: string): boolean {
   const probe = join(dir, `room-${process.pid}`);
   try {

@@ -1,4 +1,4 @@
-/** `STATE_DIR/files`, which `npm start` copies to the bucket FILES: a Worker has no file system of its own. */
+/** `STATE_DIR/files`, which `npm start` copies to the bucket FILES, because a Worker has no file system. */
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
@@ -12,7 +12,7 @@ export interface LocalFile {
   md5: string;
 }
 
-/** Every regular file in `dir`, or none when there is no such folder. Throws a Refusal when one cannot be taken. */
+/** Every regular file in `dir`, or none when there is no such folder. @throws Refusal for an unusable file */
 export function localFiles(dir: string): LocalFile[] {
   try {
     return existsSync(dir) ? filesIn(dir) : [];
@@ -36,8 +36,8 @@ function filesIn(dir: string): LocalFile[] {
 }
 
 /**
- * A link counts as the file it leads to, as where secrets are mounted by links, but never as one outside of `root`. Folders
- * are read one by one because Node's `recursive` follows links to folders, and never comes back from a circle.
+ * A link counts as its target, because secrets may be mounted by links, unless the target is outside of `root`. Folders
+ * are read one by one because Node's `recursive` follows links to folders, and does not end in a cycle.
  */
 function* pathsIn(root: string, dir = root): Generator<string> {
   for (const entry of readdirSync(dir, { withFileTypes: true })) {
@@ -50,7 +50,7 @@ function* pathsIn(root: string, dir = root): Generator<string> {
 const leadsToFileIn = (root: string, path: string): boolean =>
   existsSync(path) && realpathSync(path).startsWith(root + sep) && statSync(path).isFile();
 
-/** Names the files as they are now: any change is another version. Undefined when there are none. */
+/** Version of the current files, which differs after any change. Undefined without files. */
 export function filesVersion(files: readonly LocalFile[]): string | undefined {
   if (files.length === 0) return undefined;
   const hash = createHash("sha256");

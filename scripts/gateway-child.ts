@@ -1,6 +1,6 @@
 /**
- * The gateway in a process of its own, so that the public port goes on while its starter is frozen, and comes back when it is
- * killed itself. It ends when its parent does: answers are completed, streams of events end whole.
+ * The gateway as a separate process, so that the public port stays open while its parent is frozen, and returns after a
+ * crash of the gateway. It exits with its parent: responses are completed, and event streams end after a complete line.
  */
 import { once } from "node:events";
 import { createGateway } from "./gateway.ts";
@@ -19,7 +19,7 @@ const gateway = createGateway(null);
 
 answerPings();
 process.once("disconnect", () => void leave());
-// Ctrl-C reaches the starter, which ends all in order.
+// Ctrl-C reaches the parent, which stops all processes in order.
 process.on("message", (message: ToGateway | string) => {
   if (typeof message === "object") void serve(message);
 });

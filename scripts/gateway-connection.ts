@@ -15,9 +15,9 @@ import {
   responseStatus,
 } from "./http-framing.ts";
 
-/** Time that a client has to read the last words of a connection before it is cut. */
+/** Time for a client to read the last response before its connection is cut. */
 const LINGER_MS = 1000;
-/** Input that waits for its turn; beyond this the client is not read. */
+/** Limit of buffered input; above it the client is not read. */
 const MAX_WAITING_BYTES = 64 * 1024;
 const LAST_CHUNK = "0\r\n\r\n";
 const REASONS = {
@@ -38,11 +38,11 @@ export interface Times {
   readonly stallMs: number;
   /** Longest pause between two requests of a connection. */
   readonly idleMs: number;
-  /** Longest time in which a client takes nothing of an answer that waits for it. */
+  /** Maximum time without a read by the client while a response is pending. */
   readonly writeMs: number;
 }
 
-/** The gateway as its connections see it. */
+/** The part of the gateway that connections use. */
 export interface Surroundings {
   readonly times: Times;
   /** Null while the runtime is down. */
@@ -55,7 +55,7 @@ export interface Surroundings {
 /** A request and its answer. */
 interface Exchange {
   method: string;
-  /** The client offers to leave HTTP behind; the answer says whether that happens. */
+  /** The client requests an upgrade; the response decides. */
   mayLeaveHttp: boolean;
   isEventStream: boolean;
   sent: boolean;
@@ -63,8 +63,8 @@ interface Exchange {
 }
 
 /**
- * Exchanges are one at a time: the next request is not read before the last is answered. So a refusal never overtakes an
- * answer, and after an upgrade request it is known whether what follows is still HTTP.
+ * Exchanges are sequential: the next request is read after the response to the last one. So an error never overtakes a
+ * response, and after an upgrade request the protocol of the following bytes is known.
  */
 export class Connection {
   readonly #client: Socket;
@@ -73,15 +73,15 @@ export class Connection {
   #deadline: NodeJS.Timeout | undefined;
   /** A head has begun. */
   #inHead = false;
-  /** Runs while the client takes nothing. */
+  /** Runs while the client does not read. */
   #writing: NodeJS.Timeout | undefined;
   #upstream: Socket | undefined;
   #isConnected = false;
   #exchange: Exchange | undefined;
   #answered = 0;
-  /** HTTP is over by an upgrade: bytes are carried, nothing is read in them. */
+  /** After an upgrade, bytes are forwarded without parsing. */
   #tunnel = false;
-  /** The last word has been said: what still arrives is dropped. */
+  /** The last response was sent: further input is dropped. */
   #leaving = false;
   #draining = false;
   #clientEnded = false;
@@ -114,14 +114,14 @@ export class Connection {
     this.#await(gateway.times.headMs);
   }
 
-  /** Ends the connection as soon as no answer is cut by it; a stream of events ends whole, after its newest line. */
+  /** Ends the connection without cutting a response; an event stream ends after its newest complete line. */
   drain(): void {
     this.#draining = true;
     if (!this.#exchange && !this.#tunnel) this.#leave();
     else this.#endStream();
   }
 
-  /** Closes a connection that has no request under way. */
+  /** Closes a connection without a running request. */
   evict(): void {
     if (!this.#exchange && !this.#tunnel) this.#leave();
   }
@@ -134,13 +134,13 @@ export class Connection {
     if (this.#leaving) return;
     this.#waiting = this.#waiting.length === 0 ? bytes : Buffer.concat([this.#waiting, bytes]);
     this.#advance();
-    // A client that must wait is still read, up to a limit: otherwise its departure would go unnoticed.
+    // A waiting client is still read, up to a limit, to detect that it disconnects.
     if (this.#waiting.length > MAX_WAITING_BYTES) this.#client.pause();
   }
 
   /**
-   * The end of the client's direction is no end of the other: answers are still sent. A stream of events has no end of its
-   * own, so its client counts as gone, as with Go's server.
+   * After a half-close by the client, responses are still sent. An event stream never ends by itself, so its client
+   * counts as disconnected, as in Go's server.
    */
   #clientHasEnded(): void {
     this.#clientEnded = true;
@@ -148,14 +148,14 @@ export class Connection {
     else this.#advance();
   }
 
-  /** The client is gone. workerd takes no notice of a plain end until its next write. */
+  /** The client has disconnected. workerd detects a plain close only at its next write. */
   #abandon(): void {
     clearTimeout(this.#deadline);
     clearTimeout(this.#writing);
     if (this.#upstream) abort(this.#upstream);
   }
 
-  /** Sends on whatever may be sent by now. */
+  /** Forwards all pending data. */
   #advance(): void {
     if (this.#leaving) return;
     try {
@@ -184,7 +184,7 @@ export class Connection {
     this.#settle();
   }
 
-  /** A head has one deadline, however steadily it arrives; each piece of a body has one of its own. */
+  /** A head has one deadline in total, a body one per piece. */
   #watch(ended: boolean): void {
     const { headMs, stallMs } = this.#gateway.times;
     if (ended || this.#tunnel) this.#await(0);
@@ -193,7 +193,7 @@ export class Connection {
     this.#inHead = !ended && !this.#exchange;
   }
 
-  /** Gives the client so long for its next part; 0: any time. */
+  /** Limits the time for the client's next part; 0: no limit. */
   #await(ms: number): void {
     clearTimeout(this.#deadline);
     this.#deadline = ms > 0 ? setTimeout(() => this.#late(), ms) : undefined;
@@ -201,7 +201,7 @@ export class Connection {
 
   #late(): void {
     if (this.#leaving) return;
-    // A client that was told to wait is not late.
+    // A client that was asked to wait is not late.
     if (this.#client.isPaused()) this.#await(this.#gateway.times.stallMs);
     else if (this.#exchange || this.#inHead) this.#refuse(new Malformed(408, "the request did not arrive in time"));
     else this.#leave();
@@ -266,7 +266,7 @@ export class Connection {
       this.#tunnel = true;
       return NO_BODY;
     }
-    // 100 Continue and its like announce the answer; they are not it.
+    // Interim responses such as 100 Continue precede the final one.
     if (exchange && status >= 200) exchange.answer = "begun";
     return responseBody(head, status, exchange?.method ?? "GET");
   }
@@ -278,7 +278,7 @@ export class Connection {
     this.#advance();
   }
 
-  /** A server may answer before it has the whole request: an exchange is over when both are through. */
+  /** A server may respond before it has the whole request: an exchange ends when both are complete. */
   #settle(): void {
     if (!this.#exchange?.sent || this.#exchange.answer !== "complete") return;
     this.#exchange = undefined;
@@ -297,7 +297,7 @@ export class Connection {
     this.#writing ??= setTimeout(() => abort(this.#client), this.#gateway.times.writeMs);
   }
 
-  /** Ends a stream of events that is between two lines; others end at their next line. */
+  /** Ends an event stream between two lines; others end at their next line. */
   #endStream(): void {
     const { isEventStream: isStream, answer } = this.#exchange ?? {};
     if (this.#leaving || !isStream || answer !== "begun" || !this.#responses.isAtLineEnd) return;
@@ -314,17 +314,17 @@ export class Connection {
 
   #upstreamFailed(): void {
     if (this.#leaving) return;
-    // Nothing has reached the service.
+    // The service has received nothing.
     if (!this.#isConnected) this.#leave(503, "the service is not reachable; try again");
     else if (this.#neverAnswered()) this.#leave(502, "the service closed the connection without an answer");
-    // A reset, because an end would make half an answer look whole.
+    // A reset, because a close would make a partial response look complete.
     else if (this.#tunnel || this.#exchange?.answer === "begun") abort(this.#client);
     else this.#leave();
   }
 
   /**
    * Only the first request on a connection gets a 502. Later, a server that closes an idle connection looks the same
-   * as one that died, and a client whose connection just ends knows that it may repeat what is safe to repeat.
+   * as one that crashed, and a client whose connection closes may repeat safe requests.
    */
   #neverAnswered(): boolean {
     return this.#exchange?.answer === "awaited" && this.#answered === 0;
@@ -337,12 +337,12 @@ export class Connection {
     else this.#leave(failure.status, failure.message);
   }
 
-  /** Says a last word, if there is one, and closes once the client had time to read it: unread input would reset it away. */
+  /** Sends a last response, if any, and closes after the client had time to read it, because unread input causes a reset. */
   #leave(status?: Status, text = ""): void {
     this.#leaving = true;
     clearTimeout(this.#deadline);
     this.#gateway.busy(this);
-    // A reset, so that no port waits for late packets: there are only so many.
+    // A reset, so that no port stays in TIME_WAIT.
     if (this.#upstream) abort(this.#upstream);
     if (status) this.#client.write(plainAnswer(status, this.#exchange?.method === "HEAD" ? "" : `${text}\n`));
     this.#client.end();
@@ -351,7 +351,7 @@ export class Connection {
   }
 }
 
-/** Resets a connection. libuv does not reset one whose end is under way, and leaves it open: that one is closed. */
+/** Resets a connection. libuv does not reset one that is closing and leaves it open, so that one is destroyed. */
 function abort(socket: Socket): void {
   if (socket.writableEnded) socket.destroy();
   else socket.resetAndDestroy();
@@ -362,7 +362,7 @@ function listing(target: string): string {
   return `${path}?list=true${query ? `&${query}` : ""}`;
 }
 
-/** An answer of the gateway itself, after which the connection ends. */
+/** A response of the gateway itself, after which the connection closes. */
 export function plainAnswer(status: Status, text: string): string {
   return [
     `HTTP/1.1 ${status} ${REASONS[status]}`,

@@ -1,4 +1,4 @@
-/** The gateway as `npm start` sees it: a process that is kept, and is told where the runtime is. */
+/** The supervised gateway process of `npm start`, which receives the runtime's port. */
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { FromGateway, ToGateway } from "./gateway-child.ts";
@@ -14,7 +14,7 @@ export class GatewayProcess {
   #child: ChildProcess | undefined;
   #upstreamPort: number | null = null;
 
-  /** The process starts at once, and listens when `listen` says so. */
+  /** The process starts at once, and listens after `listen`. */
   constructor(host: string, port: number, rhythm?: Rhythm) {
     this.#host = host;
     this.#port = port;
@@ -45,7 +45,7 @@ export class GatewayProcess {
   /** Null: requests are answered with 503 until there is a runtime again. */
   set upstreamPort(port: number | null) {
     this.#upstreamPort = port;
-    // An error here means that the process is gone: its successor is told anyway.
+    // An error here means that the process has ended; its successor receives the port, too.
     this.#child?.send(this.#message, () => {});
   }
 

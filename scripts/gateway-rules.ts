@@ -3,16 +3,16 @@ import { type Head, Malformed } from "./http-framing.ts";
 
 /** A registered name, an IPv4 address or an IPv6 address in brackets, and a port. */
 const AUTHORITY = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?$/;
-/** Paths that the local runtime serves itself. They are no paths of a deployed Worker either. */
+/** Paths that the local runtime serves itself. A deployed Worker does not serve them either. */
 const RESERVED = /^\/(?:cdn-cgi|__cf_local|__scheduled|__explorer)(?:\/|$)/i;
 /**
- * Fields by which the platform and its local runtime tell a Worker about the connection; a client's own are dropped. The
+ * Headers in which the platform and its local runtime describe the connection; a client's are dropped. The
  * assertion of Cloudflare Access passes: it is signed, and a login verifies it (docs/guides/log-in-through-cloudflare-access.md).
  */
 const PLATFORM_FIELD = /^(?:mf|cf)-(?!access-jwt-assertion:)/i;
 const EVENT_STREAM = /\/v1\/event\/stream$/;
 
-/** The head without the platform's fields. Throws `Malformed` when host or path are not for a client to name. */
+/** The head without the platform's headers. @throws Malformed for a reserved or invalid host or path */
 export function checkedHead(head: Head, target: string): Head {
   const [host] = head.fields.get("host") ?? [];
   if (host !== undefined && !isAuthority(host.trim())) throw new Malformed(400, "malformed Host");
@@ -22,10 +22,10 @@ export function checkedHead(head: Head, target: string): Head {
   return lines.length === head.lines.length ? head : { ...head, lines };
 }
 
-/** True when the answer is a stream of events, which ends only with its client or the service. */
+/** Whether the response is an event stream, which ends only with its client or the service. */
 export const isEventStream = (target: string): boolean => EVENT_STREAM.test(pathOf(target));
 
-/** The path as URL parsers see it: dots resolved, backslashes turned. */
+/** The path as URL parsers return it: dots resolved, backslashes replaced. */
 function pathOf(target: string): string {
   if (target.startsWith("/")) return new URL(`http://a${target}`).pathname;
   const [, authority = ""] = /^https?:\/\/([^/?#]*)/.exec(target) ?? [];

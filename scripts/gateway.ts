@@ -1,26 +1,26 @@
 /**
  * The public port of `npm start`. workerd refuses verbs it does not know, LIST among them, before any Worker code runs,
- * and so does Node's HTTP parser. This front reads just enough HTTP/1.1 to find each request line, turns
- * `LIST /path?q` into `GET /path?list=true&q`, and passes everything else on byte for byte, except what no client may tell
- * the platform (`gateway-rules.ts`).
+ * and so does Node's HTTP parser. This gateway parses just enough HTTP/1.1 to find each request line, turns
+ * `LIST /path?q` into `GET /path?list=true&q`, and forwards everything else byte for byte, except reserved headers
+ * (`gateway-rules.ts`).
  *
- * Connections are capped, in all and for each address. At a cap the connection that waits longest for a request is closed,
- * so idle ones cannot lock others out; only when all are at work a new one is refused.
+ * Connections are capped, in all and for each address. At a cap the longest idle connection is closed, so idle ones
+ * cannot lock others out; a new one is refused only when all are in use.
  */
 import { readFileSync } from "node:fs";
 import { Server, type Socket } from "node:net";
 import { Connection, plainAnswer, type Surroundings, type Times } from "./gateway-connection.ts";
 
 const TIMES: Times = { headMs: 15_000, stallMs: 60_000, idleMs: 75_000, writeMs: 120_000 };
-/** Silence after which the system asks whether the other side is still there. */
+/** Idle time before TCP keep-alive probes. */
 const KEEP_ALIVE_MS = 60_000;
-/** Time that answers have to end when the service stops. */
+/** Time for running responses when the service stops. */
 const DRAIN_MS = 2_000;
-/** Most connections, where the system allows so many. */
+/** Maximum number of connections, if the system allows it. */
 const MAX_CONNECTIONS = 10_000;
-/** Descriptors for all but connections. */
+/** Descriptors reserved for other uses. */
 const OTHER_DESCRIPTORS = 256;
-/** Connections beyond the cap that are told why; the system drops those beyond. */
+/** Connections above the cap that get a response; the system drops further ones. */
 const REFUSALS_AT_ONCE = 64;
 
 export interface GatewayOptions extends Partial<Times> {
@@ -34,13 +34,13 @@ export function createGateway(upstreamPort: number | null, options: GatewayOptio
 
 export class Gateway extends Server implements Surroundings {
   readonly times: Times;
-  /** Null while the runtime is down: requests are answered with 503 then. */
+  /** Null while the runtime is down: requests return 503 then. */
   upstreamPort: number | null;
   readonly #most: number;
   readonly #mostPerAddress: number;
   readonly #addresses = new Map<Connection, string>();
   readonly #perAddress = new Map<string, number>();
-  /** Without a request under way; the one that waits longest first. */
+  /** Idle connections, the longest idle first. */
   readonly #idle = new Set<Connection>();
 
   constructor(upstreamPort: number | null, options: GatewayOptions) {
@@ -73,7 +73,7 @@ export class Gateway extends Server implements Surroundings {
     else this.#perAddress.delete(address);
   }
 
-  /** Takes no more connections and ends those there are: answers are completed, streams of events end with a whole chunk. */
+  /** Accepts no more connections and ends the open ones: responses are completed, event streams end with a complete chunk. */
   async drain(): Promise<void> {
     this.close();
     for (const connection of this.#addresses.keys()) connection.drain();
@@ -95,7 +95,7 @@ export class Gateway extends Server implements Surroundings {
     this.#perAddress.set(address, (this.#perAddress.get(address) ?? 0) + 1);
   }
 
-  /** Makes room at a cap. Answers why there is none. */
+  /** Closes an idle connection at a cap. @returns the reason when none is idle */
   #refusal(address: string): string | undefined {
     if ((this.#perAddress.get(address) ?? 0) >= this.#mostPerAddress) {
       const mine = this.#longestIdle((connection) => this.#addresses.get(connection) === address);
@@ -120,11 +120,11 @@ export class Gateway extends Server implements Surroundings {
   }
 }
 
-/** A connection has two ends here, and the runtime needs descriptors for the files of objects beside its own. */
+/** A connection uses two descriptors here, and the runtime needs some for the files of objects. */
 export const connectionsFor = (openFiles: number): number =>
   Math.max(16, Math.min(MAX_CONNECTIONS, Math.floor((openFiles - OTHER_DESCRIPTORS) / 2)));
 
-/** Descriptors that this process may have; no limit where the system does not say. */
+/** Descriptor limit of this process; none if the system does not report it. */
 function openFilesLimit(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];

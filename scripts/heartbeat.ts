@@ -1,28 +1,28 @@
-/** Notices that a process, or what it serves, does not respond any more: it is frozen, or out of something it needs. */
+/** Detects a process or service that no longer responds: frozen, or out of a resource. */
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** "gone": it cannot come back by itself. */
+/** "gone": it cannot recover. */
 export type Response = "well" | "late" | "gone";
 
 export interface Rhythm {
-  /** Pause between two questions. */
+  /** Pause between two pings. */
   readonly everyMs: number;
   /** Time for each answer. */
   readonly answerMs: number;
-  /** Late answers in a row after which it counts as dead: counts, not times, as this process may have been frozen itself. */
+  /** Consecutive late answers that count as dead: counts instead of times, because this process may have been frozen itself. */
   readonly misses: number;
 }
 
-/** Half a minute of silence: a machine may be very busy, and a restart does not make it less so. */
+/** Half a minute without an answer: a busy machine is slow, and a restart makes it slower. */
 export const RHYTHM: Rhythm = { everyMs: 1000, answerMs: 5000, misses: 6 };
-/** Answers of "gone" in a row after which it counts as dead. */
+/** Consecutive answers "gone" that count as dead. */
 const GONE = 2;
 
 const PING = "ping";
 const PONG = "pong";
 
-/** Answers `pinged` in the parent. */
+/** Answers `pinged` of the parent. */
 export function answerPings(): void {
   process.on("message", (message) => {
     if (message === PING) process.send?.(PONG, undefined, {}, () => {});
@@ -41,7 +41,7 @@ export function instructions<Message>(): Promise<Message> {
   });
 }
 
-/** Asks the event loop of a child that calls `answerPings`. */
+/** Pings the event loop of a child that calls `answerPings`. */
 export function pinged(child: ChildProcess, ms: number): Promise<Response> {
   return new Promise((resolve) => {
     const end = (response: Response) => {
@@ -60,7 +60,7 @@ export function pinged(child: ChildProcess, ms: number): Promise<Response> {
   });
 }
 
-/** Resolves as soon as what is asked counts as dead; never, once `signal` has aborted. */
+/** Resolves when the target counts as dead; never after `signal` has aborted. */
 export async function silence(
   ask: (ms: number) => Promise<Response>,
   signal: AbortSignal,

@@ -13,14 +13,14 @@ const LF = 0x0a;
 const CRLF = "\r\n";
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const FIELD = new RegExp(`^(${TOKEN}):(.*)$`);
-/** The target is a path, or a whole URL: no other form is served here. */
+/** The target is a path or an absolute URL; other forms are refused. */
 const REQUEST_LINE = new RegExp(`^(${TOKEN}) ((?:/|https?://[^/])[^\\x00-\\x20\\x7f]*) HTTP/1\\.([01])$`);
 const CHUNKED = /^[ \t]*chunked[ \t]*$/i;
 const LENGTH = /^[ \t]*(\d+)[ \t]*$/;
 const STATUS_LINE = /^HTTP\/1\.[01] ([1-9]\d\d)(?: .*)?$/;
 const CHUNK_LINE = /^([0-9A-Fa-f]{1,13})(?:[ \t]*;.*)?$/;
 
-/** A request that is not passed on, with its answer: it breaks the protocol, or there is no service to take it. */
+/** A request that is not forwarded, with its response: it violates the protocol, or the service is down. */
 export class Malformed extends Error {
   readonly status: 400 | 404 | 408 | 431 | 501 | 503;
 
@@ -32,9 +32,9 @@ export class Malformed extends Error {
 
 export interface Head {
   startLine: string;
-  /** Names in lower case; a name that was sent twice has two values. Values as they came, spaces around them too. */
+  /** Names in lower case; a name that was sent twice has two values. Values are unchanged, including surrounding spaces. */
   fields: ReadonlyMap<string, readonly string[]>;
-  /** The field lines as they came, without their line ends. */
+  /** The unchanged field lines without line ends. */
   lines: readonly string[];
 }
 
@@ -51,9 +51,9 @@ export type Body =
 export const NO_BODY: Body = { kind: "length", bytes: 0 };
 
 interface Reactions {
-  /** Called once a message. Emits the head as it shall go on and says what body follows. */
+  /** Called once per message. Emits the head to forward and returns the kind of the body. */
   head(head: Head): Body;
-  /** Takes bytes of the body, in order, never more than have arrived and never held back for more. */
+  /** Receives bytes of the body in order, as they arrive. */
   body(bytes: Buffer): void;
 }
 
@@ -83,11 +83,11 @@ export class MessageReader {
     return this.#state.reading === "chunk-size" && this.#partialBytes === 0 && this.#lastByte === LF;
   }
 
-  /** Reads until the end of a message or of the input. Throws `Malformed`; the connection is of no use after that. */
+  /** Reads until the end of a message or of the input. @throws Malformed, after which the connection is unusable */
   read(input: Buffer): { rest: Buffer; ended: boolean } {
     let at = 0;
     let sent = 0;
-    // Neighbouring pieces of a body leave as one write.
+    // Adjacent pieces of a body are one write.
     const flush = () => {
       if (at > sent) this.#reactions.body(input.subarray(sent, at));
       sent = at;
@@ -113,7 +113,7 @@ export class MessageReader {
           break;
         }
         default: {
-          // A line goes on only when it is whole and sound.
+          // A line is forwarded when it is complete and valid.
           flush();
           const end = input.indexOf(LF, at) + 1;
           const piece = input.subarray(at, end || input.length);
@@ -181,7 +181,7 @@ export class MessageReader {
   }
 
   #takeHead(line: string): boolean {
-    // An empty line before a request is an old client's habit; a server should ignore it.
+    // Old clients send an empty line before a request; a server should ignore it.
     if (line === "" && this.#lines.length === 0) return false;
     if (line !== "") {
       this.#lines.push(line);
@@ -218,7 +218,7 @@ export function requestLine(head: Head): RequestLine {
   if (method === undefined || target === undefined || minor === undefined) {
     throw new Malformed(400, "malformed request line");
   }
-  // The platform ends a connection without a word for either.
+  // The platform closes the connection without a response for either.
   if (method === "CONNECT") throw new Malformed(501, "CONNECT is no method of this service");
   if ((head.fields.get("host")?.length ?? 0) > 1) throw new Malformed(400, "more than one Host");
   return { method, target, minor };

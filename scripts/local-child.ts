@@ -1,6 +1,6 @@
 /**
- * A process that `npm start` runs beside the runtime: started again whenever it dies or does not respond, ended when
- * `npm start` ends.
+ * A process that `npm start` runs beside the runtime. It is restarted when it crashes or does not respond, and ends with
+ * `npm start`.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -10,31 +10,31 @@ import { fileURLToPath } from "node:url";
 import { pinged, type Rhythm, silence } from "./heartbeat.ts";
 
 export interface Program {
-  /** How warnings name it. */
+  /** Its name in warnings. */
   readonly what: string;
-  /** The file that it runs: it answers pings (`heartbeat.ts`) and ends when its parent does, however the parent ended. */
+  /** Its program, which answers pings (`heartbeat.ts`) and exits with its parent. */
   readonly module: URL;
   readonly env?: Readonly<Record<string, string>>;
-  /** The file that takes what it prints; absent: it prints beside `npm start`. */
+  /** Log file for its output; absent: the output of `npm start`. */
   readonly log?: string;
-  /** Pause before its first new start. */
+  /** Pause before its first restart. */
   readonly pauseMs?: number;
-  /** How it is asked whether it responds. */
+  /** The health check. */
   readonly rhythm?: Rhythm;
 }
 
 /** Callbacks at the start and the end of each run. */
 export interface Care {
-  /** Tells it what to do. */
+  /** Sends its arguments. */
   begin(child: ChildProcess): Promise<void>;
-  /** Why starting again would not help, by the code with which it ended; undefined: it may. */
+  /** Reason against a restart by exit code; undefined: restart. */
   forGood(code: number | null): string | undefined;
 }
 
 const STOP_MS = 5_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
-/** Lifetime after which a start counts as good. */
+/** Run time after which a start counts as successful. */
 const STEADY_MS = 60_000;
 
 export class LocalChild {
@@ -43,23 +43,23 @@ export class LocalChild {
   #child: ChildProcess;
   #living: Promise<void> = Promise.resolve();
 
-  /** The process starts at once, and loads its code while the service does; `keep` tells it what to do. */
+  /** The process starts at once and loads its code in parallel with the service; `keep` starts its work. */
   constructor(program: Program) {
     this.#program = program;
     this.#child = this.#spawn("w");
   }
 
-  /** Aborts when it is to stop. */
+  /** Aborts to stop it. */
   get signal(): AbortSignal {
     return this.#stopping.signal;
   }
 
-  /** Of the process that runs now; 0 when it could not be started. */
+  /** Id of the running process; 0 if it could not be started. */
   get pid(): number {
     return this.#child.pid ?? 0;
   }
 
-  /** Starts it again whenever it dies. */
+  /** Restarts it after each crash. */
   keep(care: Care): void {
     this.#living = this.#live(care);
   }
@@ -106,7 +106,7 @@ export class LocalChild {
     const output = log === undefined ? "inherit" : openSync(log, flag, 0o600);
     try {
       return fork(fileURLToPath(module), [], {
-        // A group of its own: Ctrl-C reaches only the process that stops the others in order.
+        // A separate process group: Ctrl-C reaches only the process that stops the others in order.
         detached: true,
         stdio: ["ignore", output, output, "ipc"],
         env: { ...process.env, ...env },

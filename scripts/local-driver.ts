@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { LocalChild } from "./local-child.ts";
 
-/** By what volumes name it. */
+/** Its plugin id. */
 export const CSI_PLUGIN = "dir";
 
 /** Maximum length of a socket path on all systems. */
@@ -16,9 +16,9 @@ export class LocalDriver {
   readonly #short: string | undefined;
 
   /**
-   * @param node the node that it serves
+   * @param node the served node
    * @param dir of that node
-   * @param root holds the volumes
+   * @param root directory of the volumes
    */
   constructor(node: string, dir: string, root: string) {
     const socket = resolve(dir, "csi.sock");

@@ -2,14 +2,14 @@
  * Files of `npm start`, all under STATE_DIR:
  *
  *   .dev.vars    the master key and the root token (mode 0600)
- *   about.json   which key sealed the data, which migrations and files it has, whether it was ever ready
- *   agent/       what each local node agent keeps, and the CSI driver beside it
+ *   about.json   the key that sealed the data, applied migrations and files, whether it was ever ready
+ *   agent/       state of each local node agent and of its CSI driver
  *   csi/         CSI volumes and snapshots
- *   files/       what the bucket FILES holds; made by hand, or not at all
+ *   files/       content of the bucket FILES; optional, created by the user
  *   lock         the process that is using the state
  *   runtime/     the Worker of the running service, and its temporary files; made at each start
- *   shared/      directories that may be registered as volumes; made by hand, or not at all
- *   state/       the data, as wrangler keeps it
+ *   shared/      directories that may be registered as volumes; optional, created by the user
+ *   state/       the data, in wrangler's layout
  *   volumes/     the host volumes of each local node agent
  */
 import { randomBytes, randomInt } from "node:crypto";
@@ -30,7 +30,7 @@ import { type Keyring, parseKeyring } from "../src/platform/crypto/keyring.ts";
 import { lock, unlock } from "./lock.ts";
 import { type Environment, Refusal } from "./settings.ts";
 
-/** Of a mode: the group's and everybody's right to write. */
+/** Mode bits: write permission of group and others. */
 const OTHERS_WRITE = 0o022;
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -49,7 +49,7 @@ interface Credentials {
 }
 
 export class LocalState {
-  /** There is no data yet: this start makes it. */
+  /** Without data: this start creates it. */
   readonly fresh: boolean;
   readonly #dir: string;
   readonly #credentials: Credentials;
@@ -57,8 +57,8 @@ export class LocalState {
   #about: About;
 
   /**
-   * Opens the state for this process alone. Throws a Refusal, and leaves the data as it was, when that cannot be right.
-   * @param afresh what data there is goes
+   * Opens the state exclusively for this process. @throws Refusal for an unusable state, without a change of the data
+   * @param afresh deletes existing data
    */
   constructor(dir: string, env: Environment, afresh = false) {
     this.#dir = dir;
@@ -91,7 +91,7 @@ export class LocalState {
           `The MASTER_KEY in ${env["MASTER_KEY"] ? "the environment" : this.#path(".dev.vars")} is not the one that sealed the data in ${dir}: ${this.#waysOut()}`,
         );
       }
-      // On record before anything is sealed with it.
+      // Recorded before the key seals any data.
       this.#note({ masterKey: sealedWith, ready: !this.fresh });
     } catch (failure) {
       this.close();
@@ -157,7 +157,7 @@ export class LocalState {
     this.#note({ files: version });
   }
 
-  /** The service works with this keyring: from now on its newest key is the one that must not be lost. */
+  /** The service runs with this keyring: from now on its newest key is required. */
   noteReady(): void {
     this.#note({ masterKey: this.#keyring.newest.id, ready: true });
   }
@@ -170,7 +170,7 @@ export class LocalState {
     return join(this.#dir, name);
   }
 
-  /** Directories of the service alone are the owner's, also in a STATE_DIR that existed before, with rights of its own. */
+  /** The service's directories are accessible by the owner only, also in an existing STATE_DIR with another mode. */
   #shut(): void {
     for (const own of [this.dataDir, this.agentsDir, this.runtimeDir]) {
       mkdirSync(own, { recursive: true, mode: 0o700 });
@@ -206,7 +206,7 @@ export class LocalState {
       masterKey: masterKey || randomBytes(32).toString("base64"),
       rootToken: rootToken || `hvs.${Array.from({ length: 24 }, () => BASE62[randomInt(BASE62.length)]).join("")}`,
     };
-    // A key from the environment is kept where it came from, and nowhere else.
+    // A key from the environment is not stored.
     const keyToKeep = kept["MASTER_KEY"] || (env["MASTER_KEY"] ? "" : found.masterKey);
     this.#write(
       ".dev.vars",
@@ -243,7 +243,7 @@ export class LocalState {
     this.#write("about.json", `${JSON.stringify(about, null, 2)}\n`);
   }
 
-  /** Written beside and renamed: a crash leaves the old file or the new one. */
+  /** Written to a temporary file and renamed: a crash leaves the old or the new file. */
   #write(name: string, text: string): void {
     const path = this.#path(name);
     rmSync(`${path}.new`, { force: true });

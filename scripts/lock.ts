@@ -1,12 +1,12 @@
-/** A lock file that names its holder, so that one left by a crash does not lock anybody out. */
+/** A lock file with its holder's identity, so that a lock left by a crash is recognised. */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { isAlive, startTime } from "./processes.ts";
 import { Refusal } from "./settings.ts";
 
-/** Takes the lock, or throws a Refusal when a living process has it. */
+/** Takes the lock. @throws Refusal when a running process has it */
 export function lock(path: string, what: string): void {
   const mine = `${process.pid} ${startTime(process.pid)}\n`;
-  // Twice: the first attempt may find a dead holder's lock.
+  // Twice: the first attempt may find the lock of an ended process.
   for (const _attempt of [1, 2]) {
     try {
       writeFileSync(path, mine, { flag: "wx", mode: 0o600 });

@@ -3,9 +3,9 @@ import { totalmem } from "node:os";
 import { join } from "node:path";
 import { freeBytes } from "./disk.ts";
 
-/** Linux mounts a file system in memory here. */
+/** Linux mounts an in-memory file system here. */
 const MEMORY_DISK = "/dev/shm";
-/** A whole run keeps a few hundred megabytes at once. */
+/** A whole run needs a few hundred megabytes at once. */
 const ROOM_BYTES = 2 * 2 ** 30;
 
 /**

@@ -7,7 +7,7 @@ import { registerHooks } from "node:module";
 
 const RUNTIME = "export class DurableObject {} export const env = {}; export const waitUntil = () => {};";
 
-// The route table leads to the objects, which only the Workers runtime can run; they are not looked at here.
+// The route table leads to the objects, which run in the Workers runtime only; they are not used here.
 registerHooks({
   resolve: (specifier, context, next) =>
     specifier === "cloudflare:workers"

@@ -1,7 +1,7 @@
 /**
- * The providers on this machine (`PLAYGROUND=1 npm start`): the servers that the tests use, each with one account whose
- * credentials lie ready as the body of a destination, or of the credentials engine's configuration; and the systems that
- * log callers in. Nothing here reaches a real cloud.
+ * The providers on this machine (`PLAYGROUND=1 npm start`): the servers of the tests, each with one account whose
+ * credentials are ready as request bodies for a destination or the credentials engine; and the systems for logins. No
+ * request reaches a real cloud.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,14 +14,14 @@ import { startLoginIssuers } from "../test/doubles/login-issuers.ts";
 import { startRepoHost } from "../test/doubles/repo-host-server.ts";
 
 export interface Playground {
-  /** For the Worker: where the providers are. */
+  /** Settings of the Worker with the providers' addresses. */
   readonly settings: Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
 
 /**
- * Starts the providers, and writes what one needs to use them into `dir`, which is emptied first.
- * @param serviceUrl the service that people and machines log in to
+ * Starts the providers, and writes their addresses and credentials into `dir`, which is emptied first.
+ * @param serviceUrl the address of the service for logins
  */
 export async function startPlayground(dir: string, serviceUrl: string): Promise<Playground> {
   rmSync(dir, { recursive: true, force: true });

@@ -1,10 +1,10 @@
-/** Information of the system about other processes. */
+/** Process information of the system. */
 import { readFileSync } from "node:fs";
 
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie has ended; in a container without an init process it stays for ever.
+    // A zombie has ended; in a container without an init process it stays.
     return statOf(pid)?.fields[0] !== "Z";
   } catch (failure) {
     return failure instanceof Error && "code" in failure && failure.code === "EPERM";
@@ -12,8 +12,8 @@ export function isAlive(pid: number): boolean {
 }
 
 /**
- * Tells one process from another that was given the same id later, which in a container happens soon.
- * 0 where there is no /proc: then ids have to do.
+ * Distinguishes a process from a later one with the same id, which is frequent in containers.
+ * 0 without /proc: then only ids are compared.
  */
 export function startTime(pid: number): number {
   return Number(statOf(pid)?.fields[19] ?? 0);

@@ -1,7 +1,7 @@
 /**
- * Runs the Worker on the local runtime, in a process group of its own. Settings arrive as a message, because
+ * Runs the Worker on the local runtime, in a separate process group. Settings arrive as a message, because
  * a command line shows in `ps` and an env file has quoting rules that some secrets do not survive.
- * It ends when its parent does, however the parent ended, and takes its whole group along.
+ * It exits with its parent, for any end of the parent, and kills its whole group.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -14,7 +14,7 @@ import { answerPings, instructions } from "./heartbeat.ts";
 import { type FromRuntime, PROBE_PATH, type ToRuntime } from "./runtime.ts";
 import { isRuntimeNoise } from "./runtime-log.ts";
 
-/** The runtime that wrangler brings: a copy of another version would keep data in another way. */
+/** The runtime included in wrangler: another version could store data differently. */
 const { Miniflare, convertV4MiniflareOptions, Log, LogLevel, Response } = createRequire(
   fileURLToPath(import.meta.resolve("wrangler")),
 )("miniflare") as typeof import("miniflare");
@@ -30,7 +30,7 @@ class RequestLog extends Log {
 
 let worker: MiniflareClass | undefined;
 
-// The data is the owner's alone.
+// Only the owner can access the data.
 process.umask(0o077);
 answerPings();
 void instructions<ToRuntime>().then(start);
@@ -51,7 +51,7 @@ async function start({ bindings, dataDir, builtDir, log }: ToRuntime): Promise<v
         unsafeLocalExplorer: false,
         unsafeObservability: false,
         unsafeTriggerHandlers: false,
-        // Asked for by itself: each request has its lines in the audit log, and what the starter says would drown in them.
+        // Only on request: each request has lines in the audit log, which would hide other output.
         handleStructuredLogs: ({ level, message: line }) => {
           if (!log && isRuntimeNoise(line)) return;
           const isTrouble = level === "error" || level === "warn";

@@ -1,4 +1,4 @@
-/** The Worker's runtime as `npm start` sees it: built, started, asked whether it still serves, and stopped. */
+/** The Worker's runtime in `npm start`: build, start, health check and stop. */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -18,7 +18,7 @@ export interface ToBuild {
   dataDir: string;
   /** The wrangler configuration; default `wrangler.toml`. */
   config?: string;
-  /** Content for the bucket FILES; left out when it holds that already. */
+  /** Content for the bucket FILES; absent when it is up to date. */
   files?: LocalFile[];
 }
 
@@ -27,7 +27,7 @@ export type FromBuild = { built: true } | { failure: string };
 export interface ToRuntime {
   bindings: Record<string, string>;
   dataDir: string;
-  /** Where `buildWorker` has put the Worker. */
+  /** Output directory of `buildWorker`. */
   builtDir: string;
   log: boolean;
 }
@@ -35,12 +35,12 @@ export interface ToRuntime {
 export type FromRuntime = { url: string } | { failure: string };
 
 const STOP_MS = 5000;
-/** Time for a killed group to leave: its files are locked until then. */
+/** Time for a killed group to end: its files are locked until then. */
 const GONE_MS = 5000;
 /** A route that touches no object. */
 export const PROBE_PATH = "/v1/regions?supervisor";
 
-/** wrangler as a part, not as a tool: no network, no files elsewhere, no words of its own. */
+/** wrangler as a library: no network, no files elsewhere, no output. */
 export const QUIET_WRANGLER = {
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   CLOUDFLARE_LOAD_DEV_VARS_FROM_DOT_ENV: "false",
@@ -48,12 +48,12 @@ export const QUIET_WRANGLER = {
   WRANGLER_LOG: "warn",
   WRANGLER_SEND_METRICS: "false",
   WRANGLER_WRITE_LOGS: "false",
-  // The first serves the stored data to anybody on the port, the second stores every request.
+  // The first serves the stored data to any caller of the port, the second stores every request.
   X_LOCAL_EXPLORER: "false",
   X_LOCAL_OBSERVABILITY: "false",
 };
 
-/** Bundles the Worker into `dir`; only while nothing serves the data in `dataDir`. */
+/** Bundles the Worker into `dir`. Call only while no process serves the data in `dataDir`. */
 export async function buildWorker(message: ToBuild, signal: AbortSignal): Promise<void> {
   const child = fork(fileURLToPath(import.meta.resolve("./build-child.ts")), [], {
     stdio: ["ignore", "inherit", "inherit", "ipc"],
@@ -68,21 +68,21 @@ export async function buildWorker(message: ToBuild, signal: AbortSignal): Promis
   await exited;
 }
 
-/** One life of the runtime: a group of processes that serve the Worker, until it is stopped or does not respond any more. */
+/** One run of the runtime: a process group that serves the Worker until it is stopped or no longer responds. */
 export class Runtime {
   readonly #child: ChildProcess;
   readonly #exited: Promise<void>;
   #url = "";
 
   /**
-   * The process starts at once: it has code to load before it is given anything to do.
-   * @param builtDir has the Worker, and gets the runtime's temporary files: no other program tidies up there
+   * The process starts at once, to load its code before its work.
+   * @param builtDir the Worker, and the runtime's temporary files, which no other program removes there
    */
   constructor(builtDir: string, stdio: "inherit" | "pipe" | "ignore" = "inherit") {
     const tmp = join(builtDir, "tmp");
     mkdirSync(tmp, { recursive: true, mode: 0o700 });
     this.#child = fork(fileURLToPath(import.meta.resolve("./runtime-child.ts")), [], {
-      // A group of its own: Ctrl-C reaches only the process that stops the others in order.
+      // A separate process group: Ctrl-C reaches only the process that stops the others in order.
       detached: true,
       stdio: ["ignore", stdio, stdio, "ipc"],
       execArgv: [],
@@ -92,13 +92,13 @@ export class Runtime {
     try {
       writeFileSync(join(builtDir, "pid"), `${this.pid} ${startTime(this.pid)}\n`, { mode: 0o600 });
     } catch {
-      // A full disk: only a starter that is killed while its runtime is frozen leaves one behind.
+      // A full disk: an orphan remains only if the parent is killed while its runtime is frozen.
     }
   }
 
-  /** Serves the Worker and answers with its address. */
+  /** Serves the Worker. @returns its address */
   async serve(message: ToRuntime, signal: AbortSignal): Promise<string> {
-    // An error here means that the process is gone, and that is awaited below.
+    // An error here means that the process has ended, which is awaited below.
     this.#child.send(message, () => {});
     const answer: FromRuntime = await Promise.race([
       this.#told(signal),
@@ -127,7 +127,7 @@ export class Runtime {
     return this.#exited;
   }
 
-  /** Resolves with the reason as soon as it is clear that it does not serve any more. */
+  /** Resolves with the reason when it no longer serves. */
   async failed(signal: AbortSignal, rhythm?: Rhythm): Promise<string> {
     const over = new AbortController();
     const both = AbortSignal.any([signal, over.signal]);
@@ -148,7 +148,7 @@ export class Runtime {
     await this.kill();
   }
 
-  /** SIGKILL to every process of the group, frozen ones too. */
+  /** Sends SIGKILL to every process of the group, including frozen ones. */
   async kill(): Promise<void> {
     await killGroup(this.pid);
     await this.#exited;
@@ -162,7 +162,7 @@ export class Runtime {
   }
 }
 
-/** Ends a runtime whose starter was killed while the runtime was frozen: two of them on one state would destroy it. */
+/** Ends an orphaned runtime, whose parent was killed while it was frozen: two on one state would corrupt it. */
 export async function endLeftover(builtDir: string): Promise<void> {
   const file = join(builtDir, "pid");
   if (!existsSync(file)) return;
@@ -182,21 +182,21 @@ async function killGroup(pid: number): Promise<void> {
   }
 }
 
-/** On a connection of its own: those that are open may go on while no new one is taken. */
+/** On a new connection: open ones may work while no new one is accepted. */
 function probe(url: string, ms: number): Promise<Response> {
   return new Promise((resolve) => {
     const asked = request(`${url}${PROBE_PATH}`, { agent: false, timeout: ms }, (answer) => {
       answer.resume();
       resolve("well");
     });
-    // A refused connection shows that nothing listens any more; any other failure may pass.
+    // A refused connection means that no process listens; other failures may be transient.
     asked.on("error", (failure) => resolve("code" in failure && failure.code === "ECONNREFUSED" ? "gone" : "late"));
     asked.on("timeout", () => asked.destroy());
     asked.end();
   });
 }
 
-/** Names the migrations as they are now: any change to a file is another version. */
+/** Version of the current migrations, which differs after any change. */
 export function migrationsVersion(): string {
   const hash = createHash("sha256");
   for (const name of readdirSync("migrations").sort())
@@ -204,12 +204,12 @@ export function migrationsVersion(): string {
   return hash.digest("hex").slice(0, 16);
 }
 
-/** wrangler does not migrate a local database by itself. */
+/** wrangler does not migrate a local database automatically. */
 export async function migrate(dataDir: string, signal: AbortSignal): Promise<void> {
   const wrangler = fileURLToPath(import.meta.resolve("wrangler"));
   const args = ["d1", "migrations", "apply", "LISTINGS", "--local", "--persist-to", dataDir];
   const child = spawn(process.execPath, ["--no-warnings", wrangler, ...args], {
-    // Closed, so that it cannot stop to ask.
+    // Closed, so that it does not wait for input.
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...QUIET_WRANGLER, WRANGLER_LOG: "log" },
     signal,

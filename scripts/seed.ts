@@ -1,5 +1,5 @@
 /**
- * Loads `seeds/*.json`, in the order of their names, through the public API: what a seed can do, a user can do.
+ * Loads `seeds/*.json`, in the order of their names, through the public API, with the rights of a user.
  * By hand: SALLYPORT_ADDR=… SALLYPORT_TOKEN=… node scripts/seed.ts
  */
 import { readdirSync, readFileSync } from "node:fs";
@@ -17,7 +17,7 @@ export interface Service {
   token: string;
 }
 
-/** Stops at the first request that is refused. Answers how many were made. */
+/** Stops at the first refused request. @returns the number of requests */
 export async function seed({ baseUrl, token }: Service, dir = "seeds", signal?: AbortSignal): Promise<number> {
   let made = 0;
   for (const file of readdirSync(dir).sort()) {
@@ -27,7 +27,7 @@ export async function seed({ baseUrl, token }: Service, dir = "seeds", signal?: 
       const response = await fetch(new URL(path, baseUrl), {
         method,
         headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-        // A text goes as it is: some bodies are lines of JSON.
+        // A text is sent unchanged: some bodies are lines of JSON.
         ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
         ...(signal ? { signal } : {}),
       });
@@ -48,7 +48,7 @@ function reasonIn(answer: string): string {
     const { errors } = JSON.parse(answer) as { errors?: unknown };
     if (Array.isArray(errors)) return errors.join("; ") || "nothing there";
   } catch {
-    // Some areas answer in plain text.
+    // The cluster API answers in plain text.
   }
   return answer.trim() || "no reason given";
 }

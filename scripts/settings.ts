@@ -2,7 +2,7 @@
 
 import { Settings } from "../src/platform/settings.ts";
 
-/** A reason not to start, in one sentence for the person who typed the command. */
+/** A reason against a start, in one sentence for the user. */
 export class Refusal extends Error {}
 
 export interface LocalSettings {
@@ -35,7 +35,7 @@ export function localSettings(env: Environment): LocalSettings {
   };
 }
 
-/** Those of the Worker's settings that are set; an empty one counts as not set. */
+/** The Worker's settings with a value; an empty one counts as unset. */
 export function workerSettings(env: Environment): Record<string, string> {
   const found: Record<string, string> = {};
   for (const name of WORKER_SETTINGS) {

@@ -1,4 +1,4 @@
-/** `npm start`: the service on this machine, from nothing to ready, until it is told to stop. */
+/** `npm start`: starts the service on this machine and runs it until it is stopped. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { join, resolve } from "node:path";
@@ -18,7 +18,7 @@ import { readTour } from "./tour.ts";
 
 const HOST = "127.0.0.1";
 const HEALTH_MS = 30_000;
-/** A secret is written and arrives at its destination; README shows the rest of the tour. */
+/** Writes a secret that is pushed to its destination; README has the rest of the tour. */
 const STEPS_SHOWN = 2;
 const ROOM_TO_START_BYTES = 16 * 1024 * 1024;
 
@@ -30,7 +30,7 @@ try {
   const settings = localSettings(process.env);
   workerSettings(process.env);
   await listening(createServer(), settings.port).then((probe) => closed(probe));
-  // The providers of a playground remember nothing, so neither may the service.
+  // The providers of a playground have no storage, so the service starts empty, too.
   const state = new LocalState(settings.stateDir, process.env, settings.playground);
   if (process.env["DEV_ROOT_TOKEN"] && process.env["DEV_ROOT_TOKEN"] !== state.rootToken) {
     console.warn(`DEV_ROOT_TOKEN is for a fresh state; the one in ${settings.stateDir} keeps its own root token.`);
@@ -46,7 +46,7 @@ try {
     process.exitCode = 1;
   }
 }
-// Whatever a client still has open ends here.
+// Ends open client connections.
 process.exit();
 
 async function run(settings: LocalSettings, state: LocalState): Promise<void> {
@@ -91,7 +91,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     console.log(banner(service, settings, nodes, resolve(state.volumesDir)));
     await kept;
   } finally {
-    // Before the service goes, so that the nodes say goodbye.
+    // Before the service stops, so that the agents disconnect cleanly.
     await Promise.all(agents.map((agent) => agent.stop()));
     await gateway.stop();
     await supervisor?.stop();
@@ -99,7 +99,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   }
 }
 
-/** The Worker is built into the state, and objects open their files for writing: neither works without room. */
+/** The Worker is built into the state, and objects open their files for writing: both need disk space. */
 function refuseFullDisk(dir: string): void {
   const free = freeBytes(dir);
   if (free >= ROOM_TO_START_BYTES) return;
@@ -111,7 +111,7 @@ function refuseFullDisk(dir: string): void {
 
 function stopWhenAsked(): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stopping.abort());
-  // A signal from npm is not all that can come: npm may be killed.
+  // npm may be killed without sending a signal.
   const isStarterThere = watchStarter();
   setInterval(() => {
     if (!isStarterThere()) stopping.abort();

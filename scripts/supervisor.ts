@@ -1,6 +1,6 @@
 /**
- * Keeps the runtime serving: asks it and its process whether they respond, and replaces a runtime that does not. State is on
- * disk, so a new life goes on where the last one was cut; what was answered is there.
+ * Keeps the runtime serving: checks that it and its process respond, and replaces a runtime that does not. State is on
+ * disk, so the next run continues with every acknowledged write.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Rhythm } from "./heartbeat.ts";
@@ -8,9 +8,9 @@ import { Runtime, type ToRuntime } from "./runtime.ts";
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 30_000;
-/** A runtime that has served this long had a good start. */
+/** Run time after which a start counts as successful. */
 const STEADY_MS = 60_000;
-/** Time to come up. */
+/** Time limit of a start. */
 const START_MS = 120_000;
 
 export class Supervisor {
@@ -30,13 +30,13 @@ export class Supervisor {
     return this.#runtime;
   }
 
-  /** Answers the address of the first runtime, or throws a Refusal. */
+  /** @returns the address of the first runtime @throws Refusal */
   async begin(signal: AbortSignal): Promise<string> {
     this.#url = await this.#runtime.serve(this.#message, signal);
     return this.#url;
   }
 
-  /** Replaces it whenever it fails, until `signal` aborts. @param moved is told where it serves; null: nowhere for now */
+  /** Replaces it after each failure, until `signal` aborts. @param moved receives its port; null: down */
   async keep(signal: AbortSignal, moved: (port: number | null) => void): Promise<void> {
     moved(portOf(this.#url));
     for (let pause = FIRST_PAUSE_MS; !signal.aborted; ) {

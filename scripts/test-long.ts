@@ -39,7 +39,7 @@ function run({ name, args, env }: Stage): { readonly passed: boolean; readonly l
   const log = openSync(file, "w", 0o600);
   const began = performance.now();
   console.log(`${name}: npm ${args.join(" ")}, its output is in ${file}`);
-  // Settings from outside win: FAULTS_SEED, MUTATIONS_JOBS and the like.
+  // Settings of the environment take precedence: FAULTS_SEED, MUTATIONS_JOBS and the like.
   const { status, signal } = spawnSync("npm", args, { stdio: ["ignore", log, log], env: { ...env, ...process.env } });
   const minutes = ((performance.now() - began) / 60_000).toFixed(1);
   const last = readFileSync(file, "utf8").trimEnd().split("\n").at(-1) ?? "";

@@ -20,11 +20,11 @@ export { NodeSession } from "./objects/node-session.ts";
 export { SyncControl } from "./objects/sync-control.ts";
 export { SyncDestination } from "./objects/sync-destination.ts";
 
-/** How long new work is taken up for one queue message; what is left rings again. */
+/** Time to start tasks for one queue message. Remaining work causes another wake-up. */
 const BELL_BUDGET_MS = 10_000;
 /**
- * How long a batch is waited for. Batches may come one at a time, and one that is not over by then goes on behind its answer
- * (30 s are allowed there), so that a destination that is slow does not hold up the others.
+ * Time to wait for a batch before it is acknowledged. Batches may be delivered one at a time, so the rest runs in the
+ * background (up to 30 s), and a slow destination does not delay others.
  */
 const HOLD_MS = 1_000;
 
@@ -44,8 +44,8 @@ export default {
 async function answerBell(queue: string, message: Message<WakeUpMessage>, env: Env): Promise<void> {
   const { destination, engine } = (message.body ?? {}) as { destination?: unknown; engine?: unknown };
   const name = destination ?? engine;
-  // A message without an object name is dropped. Dead letters are only counted: the work rows are the truth, and the object's
-  // alarm notifies again.
+  // A message without an object name is dropped. Dead letters are only counted: the work rows are kept in
+  // the object, and its alarm notifies again.
   if (typeof name !== "string" || queue.endsWith("-dead")) {
     warn("bell-dropped", { queue, name: String(name).slice(0, 256) });
     return message.ack();

@@ -113,7 +113,7 @@ async function dropped(hostVolumes: HostVolumes, id: string): Promise<void> {
   if (!gone.ok) throw new Ending(EXIT.failed, gone.message);
 }
 
-/** Completes the open operations of a volume as given up: the service is told, and they do not run again. */
+/** Completes the open operations of a volume as abandoned: they are reported and do not run again. */
 async function endOperations(stateDir: string, id: string): Promise<void> {
   const journal = await Journal.open(join(stateDir, "journal"));
   try {

@@ -114,7 +114,7 @@ async function undo(env: Env, restore: string): Promise<void> {
   }
 }
 
-/** Drives the final steps. `AccessControl` continues by itself otherwise. */
+/** Drives the final steps. Otherwise `AccessControl` continues with its alarm. */
 async function finish(env: Env): Promise<void> {
   for (const end = Date.now() + FINISH_MS; Date.now() < end; ) {
     try {

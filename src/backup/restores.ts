@@ -107,7 +107,7 @@ export class Restores {
   async step(): Promise<boolean> {
     const state = this.state();
     if (!state || state.phase === "loading") return false;
-    // In a call of its own: the swap has been answered and is durable, and no request is served before the restart.
+    // In a separate call: the swap is acknowledged and durable, and no request is served before the restart.
     if (this.#isStale) this.#host.restart();
     const { restore, phase } = state;
     if (phase === "swapping") {

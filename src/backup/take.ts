@@ -55,7 +55,7 @@ export async function takeSnapshot(env: Env): Promise<{ ok: true; value: Readabl
 
 /**
  * Prepares every object while all continue, then freezes them, and resumes all once the last is frozen: at that moment
- * nothing changes in any of them. Writes wait at most `QUIESCE_MS`; a frozen object resumes by itself after that.
+ * nothing changes in any of them. Writes wait at most `QUIESCE_MS`; a frozen object resumes automatically after that.
  */
 async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value: Frozen[] } | Refusal> {
   const frozen = new Map<string, Frozen>();

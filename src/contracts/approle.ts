@@ -63,7 +63,7 @@ export interface SecretIdRecord {
   readonly token_bound_cidrs: readonly string[];
 }
 
-/** A secret id, by itself or by its accessor. */
+/** A secret id, by its text or by its accessor. */
 export type SecretIdName = { readonly secretId: string } | { readonly accessor: string };
 
 /** A login as it was sent. */

@@ -123,6 +123,6 @@ export interface ClusterTokensApi {
   deleteClusterToken(accessor: string): Promise<Result<null>>;
   /** Creates the one-time token of a token, in place of an earlier one. @param token its text */
   createOneTimeToken(token: string): Result<OneTimeToken>;
-  /** The token, with its text, that a one-time secret stands for. The secret is used up. */
+  /** The token, with its text, of a one-time secret. Consumes the secret. */
   exchangeOneTimeToken(secret: string): Result<AclToken>;
 }

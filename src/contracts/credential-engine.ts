@@ -58,7 +58,7 @@ export interface LeaseRow extends Record<string, SqlStorageValue> {
   hand_over_by: number | null;
 }
 
-/** A job that a request started and waits for. `turn`: the first task of its own Worker; null: another Worker performs it. */
+/** A job that a request started and waits for. `turn`: the first task for the same Worker; null: another Worker performs it. */
 export interface Started {
   readonly wanted: JobRef;
   readonly turn: PollResult | null;

@@ -10,7 +10,7 @@ export interface IdentityKey {
   readonly value: string;
 }
 
-/** Names an entity or a group by itself, or by one of its aliases. */
+/** Names an entity or a group directly, or by one of its aliases. */
 export type IdentityQuery =
   | IdentityKey
   | { readonly by: "alias"; readonly value: string }

@@ -67,7 +67,7 @@ export class CredentialIssuer {
   }
 
   /**
-   * Marks a lease as handed over before its response is sent. @returns false if the lease has ended: no response with
+   * Marks the response of a lease as sent, before it is sent. @returns false if the lease has ended: no response with
    * secrets
    */
   handOver(lease: string): boolean {

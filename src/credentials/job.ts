@@ -94,5 +94,5 @@ export const done = (warnings: readonly string[] = [], issued: Issued | null = n
   ...{ ok: true, issued, warnings, goesOnAt: null },
 });
 
-/** The job continues by itself at `at`, ms since 1970. */
+/** The job continues automatically at `at`, ms since 1970. */
 export const continuesAt = (at: number): JobEnd => ({ ok: true, issued: null, warnings: [], goesOnAt: at });

@@ -26,7 +26,7 @@ export function leaseTtlOf(role: RoleTtls, mount: MountTtls): { ttl: number; max
 }
 
 /**
- * A password outlives the maximum TTL of its lease by this margin, in seconds, and expires by itself if revocation
+ * A password outlives the maximum TTL of its lease by this margin, in seconds, and expires at the provider if revocation
  * fails.
  */
 const PASSWORD_MARGIN = 3_600;

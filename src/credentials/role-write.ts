@@ -8,7 +8,7 @@ import { isWorthRetrying, mapDecision, resultOf, retry, type Saga, step } from "
 export interface RoleWrite {
   readonly name: string;
   readonly role: Role;
-  /** The engine's own client id: a role for that application would hand out the engine's own rights. */
+  /** The engine's own client id: a role for that application would grant the engine's own rights. */
   readonly ownClientId: string;
   readonly application: string | null;
   readonly roles: readonly RoleRef[];

@@ -21,7 +21,7 @@ const RECHECK_MS = 250;
 const UNREADABLE_MS = 3_600_000;
 
 /**
- * Runs sagas: hands out the steps of jobs to Workers and applies their results.
+ * Runs sagas: leases steps of jobs to Workers and applies their results.
  *
  *     poll ──lease──► steps ──report──► onSuccess, onError ──► next steps
  *                                           ├──► wait    back-off, or another job holds the lock

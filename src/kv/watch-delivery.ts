@@ -23,7 +23,7 @@ export class WatchDelivery {
   }
 
   /**
-   * Enqueues a change of a path; one pending row per destination, however many paths change. Runs inside a transaction.
+   * Enqueues a change of a path; one pending row per destination, for any number of paths. Runs inside a transaction.
    * @returns the destinations
    */
   enlist(path: string): string[] {

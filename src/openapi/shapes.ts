@@ -3,7 +3,7 @@ import * as z from "zod";
 /* Shapes shared by the answers of several operations. Objects are closed: they have no undocumented fields. */
 
 export const time = z.string().describe("RFC 3339.");
-/** An empty text stands for a missing time, as clients expect. */
+/** An empty text means no time, as clients expect. */
 export const timeOrEmpty = z.string().describe("RFC 3339; empty for never.");
 export const timeOrNull = z.string().nullable().describe("RFC 3339; null for never.");
 export const seconds = z.int().describe("Seconds.");

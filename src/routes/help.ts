@@ -2,7 +2,7 @@ import { encodePath } from "../platform/http/target.ts";
 import type { AnyRoute, Call, RouteTable } from "./server/route.ts";
 
 /**
- * Help on a path for `?help=1` (`vault path-help`), from the published API document: it tells nothing about stored data.
+ * Help on a path for `?help=1` (`vault path-help`), from the published API document: it reveals no stored data.
  */
 
 interface Described {

@@ -11,7 +11,7 @@ const PARTLY_UP_CAP_MS = 30_000;
 
 export interface BreakerView {
   readonly failures: number;
-  /** No task is handed out before this time (ms since 1970). */
+  /** No task is leased before this time (ms since 1970). */
   readonly openUntil: number;
 }
 

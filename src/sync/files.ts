@@ -2,7 +2,7 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import { MAX_FILE_BYTES, MAX_KEY_BYTES } from "./file-limits.ts";
 
 /**
- * Reads the file named by `value`, an `@` and a path, from the bucket `FILES`. Each namespace has a folder of its own
+ * Reads the file named by `value`, an `@` and a path, from the bucket `FILES`. Each namespace has a separate folder
  * in the bucket, and no path leads out of it. Costs one read of the bucket.
  */
 export async function resolveFile(env: Env, namespace: string, value: string): Promise<Result<string>> {

@@ -82,7 +82,7 @@ export async function performWork(
     const result = await performTask(dependencies, setup, task);
     auditTask(destination, task, result);
     countTask(destination, result);
-    // A statement of its own: `results` is replaced by polls while the task runs.
+    // A separate statement, because `results` is replaced by polls while the task runs.
     results.push(result);
     running--;
     completed.resolve();

@@ -172,7 +172,7 @@ class ExecutablePlugin implements HostVolumePlugin {
   }
 }
 
-/** Why a run failed. The outcome is certain when the plugin exited by itself, and unknown when it was killed. */
+/** Why a run failed. The outcome is certain if the plugin exited, and unknown if it was killed. */
 function failureOf({ how, stdout, flooded }: Ended, limitMs: number, limits: PluginLimits): Failure | undefined {
   switch (how.type) {
     case "exit":

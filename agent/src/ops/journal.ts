@@ -41,7 +41,7 @@ const KEEP_FENCES_MS = 30 * DAY_MS;
 const COMPACT_ABOVE_BYTES = 256 * 1024;
 
 /**
- * The write-ahead log of operations and their results: each is on disk before the service is told. It also stores the
+ * The write-ahead log of operations and their results: each is on disk before it is reported to the service. It also stores the
  * fence of each key, the highest accepted generation. Single writer: `Operations`.
  */
 export class Journal {

@@ -73,7 +73,7 @@ export function approleProblem(before: Approle | null, role: Approle): string | 
   return isBound ? settingsProblem(role) : "at least one constraint should be enabled on the role";
 }
 
-/** A role as answers show it; its role id has a path of its own. */
+/** A role as returned by reads; its role id has a separate path. */
 export const shownApprole = (role: Approle) => ({
   ...tokenSettingsOf(role),
   bind_secret_id: role.bind_secret_id,
@@ -83,7 +83,7 @@ export const shownApprole = (role: Approle) => ({
   secret_id_ttl: role.secret_id_ttl,
 });
 
-/** A field of a role that has a path of its own. */
+/** A field of a role with a separate path. */
 export interface RoleField {
   /** The last segment of the path. */
   readonly path: string;

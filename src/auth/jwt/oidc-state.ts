@@ -26,7 +26,7 @@ const context = (mount: string): string => `oidc-state ${mount}`;
 /** SHA-256 as base64url: the PKCE method S256. */
 export const hashed = (text: string): string => createHash("sha256").update(text).digest("base64url");
 
-/** A new login, with random values of its own. */
+/** A new login with fresh random values. */
 export const newState = (role: string, redirectUri: string, clientNonce: string, now: number): OidcState => ({
   ...{ id: random(), role, redirectUri, nonce: random(), verifier: random() },
   client: clientNonce === "" ? "" : hashed(clientNonce),

@@ -64,7 +64,7 @@ async function signedClaims(token: string, config: KubernetesConfig, role: Kuber
     : refuse("denied", "permission denied: the token has no exp claim");
 }
 
-/** The claims of a token as it states them: the review tells whether they are true. */
+/** The unverified claims of a token; the review verifies them. */
 async function unverifiedClaims(token: string): Promise<Result<Claims>> {
   try {
     return ok(decodeJwt(token));

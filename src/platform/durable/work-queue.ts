@@ -67,7 +67,7 @@ export interface WorkView {
 }
 
 /**
- * The work rows of one object: one row per resource, however often its desired state changes. Methods that write are
+ * The work rows of one object: one row per resource, for any number of changes. Methods that write are
  * called inside the object's transaction, next to the rows of the resource. Counts and deadlines are memoized: an idle
  * queue costs no reads.
  *
@@ -159,7 +159,7 @@ export class WorkQueue {
   /**
    * Leases up to `limit` ready rows, longest ready first; with `failedLast`, rows with a failed last attempt after the
    * others.
-   * @param trial never prefers a failed row, however long it has waited
+   * @param trial prefers rows whose last attempt did not fail, for any waiting time
    */
   lease(limit: number, now: number, only?: string, trial = false): WorkLease[] {
     if (limit <= 0 || this.pausedUntil() > now) return [];

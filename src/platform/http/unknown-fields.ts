@@ -94,7 +94,7 @@ export const isInternal = (schema: z.core.$ZodType): boolean => {
 /** Further fields are neither counted nor reported. */
 const MOST = 20;
 
-/** The fields of a body that its schema does not read. Null stands for an omitted field. */
+/** The fields of a body that its schema does not read. Null means an omitted field. */
 export function unknownFields(known: Known | null, body: unknown, at = ""): UnknownField[] {
   if (known === null) return [];
   if (Array.isArray(body)) return body.flatMap((item) => unknownFields(known, item, at)).slice(0, MOST);

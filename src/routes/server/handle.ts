@@ -168,7 +168,7 @@ async function help(base: Base, { grant, table, root, path }: Place, target: Tar
   return found;
 }
 
-/** Logins have no token that tells their namespace. */
+/** Logins have no token, and so no namespace of a token. */
 function recordAuthMount(exchange: Exchange, { namespace, path }: AuthMount): void {
   exchange.namespace = namespace;
   exchange.mount = `auth/${path}`;
@@ -205,7 +205,7 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     const at = await accessControl(base.env).locate(namespaceOf(base.request.headers), target.path);
     if (at.ok && isOwn(at.value.path)) return ownPlace(encodePath(at.value.path), null);
   }
-  // A mount, or a namespace prefix before a system path: only `AccessControl` can tell.
+  // A mount, or a namespace prefix before a system path: only `AccessControl` can distinguish them.
   const fresh = READS.has(target.verb) || MAY_LEAD_HOME.test(target.path);
   const grant = await ask(base, target, fresh);
   if (isOwn(grant.path)) return ownPlace(encodePath(grant.path), grant);

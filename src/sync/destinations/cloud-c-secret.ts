@@ -11,7 +11,7 @@ export const conflicts: readonly (string | null)[] = ["ABORTED", "FAILED_PRECOND
 /** The annotation on secrets created by this service, with the intent that created them. */
 export const intentAnnotation = "sallyport-intent";
 
-/** A version of a secret. The etag tells it from the same number in a secret that was created again. */
+/** A version of a secret. The etag distinguishes it from the same number in a recreated secret. */
 export interface Version {
   /** Decimal, from 1. */
   number: string;

@@ -331,7 +331,7 @@ async function proveAbsent(host: RepoHost, place: Place, connection: RepoHostCon
   return why.code === "environment_not_found" ? { outcome: "ok" } : why;
 }
 
-/** Explains a refused write. A full place has no error code of its own, so its secrets are counted. */
+/** Explains a refused write. A full target has no specific error code, so its secrets are counted. */
 async function whyRefused(host: RepoHost, place: Place, name: string, answer: Refused): Promise<Failure> {
   const seen = await host.call("GET", `${place.path}/${name}`);
   if (seen.ok || seen.status !== 404) return answer.outcome;

@@ -25,7 +25,7 @@ interface SnapshotHolder {
   readonly snapshot: string;
   /** End of the write block, ms since 1970. */
   readonly frozenUntil: number;
-  /** Time at which the snapshot ends by itself. */
+  /** Time at which the snapshot expires. */
   readonly ends: number;
 }
 
@@ -87,7 +87,7 @@ export class SnapshotLock {
     return this.#holder?.kind === "load" ? this.#holder.restore : null;
   }
 
-  /** Time at which writes resume or the snapshot ends by itself, ms since 1970, or null. */
+  /** Time at which writes resume or the snapshot expires, ms since 1970, or null. */
   nextDue(now: number): number | null {
     if (this.#holder?.kind !== "cut") return null;
     return now < this.#holder.frozenUntil ? this.#holder.frozenUntil : this.#holder.ends;
