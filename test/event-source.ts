@@ -8,7 +8,7 @@ export interface SourceEvent {
 export class EventSourceParser {
   /** The Last-Event-ID that the browser sends when it reconnects. */
   lastEventId = "";
-  /** Milliseconds before it would connect again; null until the stream says. */
+  /** Reconnect delay in ms; null until the stream sends it. */
   retry: number | null = null;
   #rest = "";
   #begun = false;

@@ -68,7 +68,7 @@ export interface RightsState {
 
 const OF_JOBS = new Set(["Job", "Allocation", "Evaluation", "Deployment", "Service"]);
 
-/** One rule speaks for a namespace: that of its name, else the longest beginning; and a refusal in it beats all else. */
+/** One rule applies to a namespace: that of its name, else the longest prefix; a deny in it wins. */
 function speaksFor(rules: readonly Rules[], namespace: string): "read" | "list" | "deny" | undefined {
   const patterns = [...new Set(rules.flatMap(({ namespaces }) => Object.keys(namespaces)))];
   const [closest] = patterns

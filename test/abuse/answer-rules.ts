@@ -13,9 +13,9 @@ interface Promised {
   readonly because: RegExp;
 }
 
-/** Answers of 5xx that are promised, each for a reason that it tells; anything else of 5xx is a defect. */
+/** Documented 5xx responses, each with its reason; any other 5xx is a defect. */
 const promised: readonly Promised[] = [
-  // The caller says which code it wants (docs/operate/metrics.md, "Health").
+  // The caller chooses the status code (docs/operate/metrics.md, "Health").
   { statuses: [501, 503, 599, 500, 504, 507], at: / \/v1\/sys\/health$/, because: /"initialized":true/ },
   // Work at the cloud that another request has overtaken or given up (docs/guides/credentials.md).
   { statuses: [503], at: / \/v1\/cloud-b\//, because: /interrupted|given up|under way/ },
@@ -27,7 +27,7 @@ const promised: readonly Promised[] = [
   },
   // Nothing changes while a consistent copy of everything is made (docs/operate/backup.md).
   { statuses: [503], at: /^/, because: /a snapshot is being taken/ },
-  // A node without an agent of ours cannot be asked (docs/guides/host-volumes.md).
+  // A node without an agent cannot perform operations (docs/guides/host-volumes.md).
   { statuses: [503], at: / \/v1\/volume\/host\//, because: /has no agent of this service/ },
 ];
 
@@ -50,7 +50,7 @@ const KNOWN_METHODS = new Set([
   "SEARCH",
 ]);
 
-/** Refusals of what is not HTTP are the gateway's or the platform's, in plain text. */
+/** Errors for malformed HTTP come from the gateway or the platform, in plain text. */
 const isOfTheWire = ({ kind }: Mutant, { status }: Reply): boolean =>
   status === 431 || status === 501 || kind === "framing";
 
@@ -126,7 +126,7 @@ function formOf(mutant: Mutant, reply: Reply): string | null {
   return isEnvelope(type, text, status) ? null : "is neither a list of errors nor a text";
 }
 
-/** Whether the path is still that of the route, so that its area decides what a refusal looks like. */
+/** Whether the path still matches the route, whose API determines the error format. */
 const isAtHome = ({ kind, wire }: Mutant): boolean =>
   kind !== "path" && wire.head === undefined && wire.method !== "CONNECT";
 
@@ -141,7 +141,7 @@ function isEnvelope(type: string, text: string, status: number): boolean {
   } catch {
     return false;
   }
-  // A version that is gone, or a path that is none of the store's, is told by what there is instead.
+  // A deleted version, or an invalid path, returns its metadata instead.
   if (status === 404 && body.errors === undefined) return body.data !== undefined || Array.isArray(body.warnings);
   if (!Array.isArray(body.errors)) return false;
   return (

@@ -57,7 +57,7 @@ export interface Draft {
   readonly told?: RegExp;
 }
 
-/** Fields whose value is a text with a meaning of its own. */
+/** Fields whose text value has a specific meaning. */
 const DOCUMENTS: ReadonlySet<string> = new Set(["policy", "Rules", "private_key"]);
 
 const METHODS = { GET: "GET", LIST: "LIST", POST: "PUT", PATCH: "PATCH", DELETE: "DELETE" } as const;
@@ -130,21 +130,21 @@ export class Mutants {
     const path = this.#random.of(this.#fields(holdsDuration));
     const value = this.#random.of(partsOfSeconds);
     const text = edited(this.#base, path, JSON.stringify(value));
-    // A token tells how long it lives; upstream's text for a negative KV setting means something.
+    // A token returns its TTL; upstream's text for a negative KV setting has a meaning.
     const isToken =
       /\/auth\/token\/create/.test(this.#place.name) && /^(ttl|period|explicit_max_ttl)$/.test(path.join());
     const told = isToken ? { told: /"lease_duration":1,/ } : {};
     return { what: `${path.join(".")}: ${value}`, body: Buffer.from(text), refused: this.#mustRefuse(text), ...told };
   }
 
-  /** A document that is empty by accident, which would take away what the one before it said. */
+  /** An accidentally empty document, which would remove the previous one's rules. */
   empty(): Draft {
     const path = this.#random.of(this.#documents());
     const json = this.#random.of(emptyDocuments);
     return { what: `${path.join(".")}: ${json}`, body: Buffer.from(edited(this.#base, path, json)), refused: true };
   }
 
-  /** A field that the route does not read: refused in areas C and D, and told in a warning in A and B. */
+  /** An unknown field: refused by the cluster API, reported in a warning by the secrets API. */
   unknown(): Draft {
     const [, json] = this.#random.of(jsonValues);
     const name = this.#random.of(["unknown_field", "Unknown", "polices", "tll"]);
@@ -262,7 +262,7 @@ export class Mutants {
       pairs.push(random.below(10) === 0 ? `${name}=${value}&${name}=${random.of(queryValues)}` : `${name}=${value}`);
     }
     const query = random.below(25) === 0 ? "x=1&".repeat(2_000) : pairs.join("&");
-    // A read that waits does what it was asked to: only how long it waits is held within the bound here.
+    // A blocking query waits as requested: only its duration is bounded here.
     const waits = /(^|&)index=/.test(query) ? `wait=20ms&${query.replace(/(^|&)wait=[^&]*/g, "")}` : query;
     const separator = this.#place.route.verb === "LIST" ? `?list=true&${waits}` : `?${waits}`;
     const method = this.#place.route.verb === "LIST" ? "GET" : METHODS[this.#place.route.verb];
@@ -386,7 +386,7 @@ export class Mutants {
     };
   }
 
-  /** Whether no text of this shape can be what the route takes. */
+  /** Whether no text of this shape is valid for the route. */
   #mustRefuse(text: string): boolean {
     const { route } = this.#place;
     if (route.raw || !route.body) return false;

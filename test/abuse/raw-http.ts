@@ -13,7 +13,7 @@ export interface Wire {
   readonly body?: Buffer;
   /** The body goes out in pieces of this many bytes, with this pause in ms; for ever when it never ends. */
   readonly slowly?: { readonly piece: number; readonly pauseMs: number };
-  /** Is a head by itself that stands in for the one made of method, target and headers. */
+  /** A complete head, used instead of method, target and headers. */
   readonly head?: string;
 }
 
@@ -50,12 +50,12 @@ export class Wires {
       if (keep && !socket.destroyed && wire.slowly === undefined && wire.head === undefined) this.#idle.push(socket);
       else socket.destroy();
     });
-    // A kept connection may have been closed by the other side just then; that says nothing about this request.
+    // A kept-alive connection may have been closed by the server at that moment, independent of this request.
     if (reply.status === 0 && reused && !reply.hung) return this.send(wire, patienceMs);
     return { ...reply, ms: performance.now() - began };
   }
 
-  /** A connection that leaves by itself when the other side closes it. */
+  /** A connection that is dropped when the server closes it. */
   #connect(): Socket {
     const socket = connect(this.#port, "127.0.0.1");
     const leave = () => {

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The service as `npm start` runs it, gateway, agent and providers included, on a state of its own. */
+/** The service as `npm start` runs it, with gateway, agent and providers, on a separate state. */
 
 const READY_MS = 90_000;
 const STOP_MS = 20_000;

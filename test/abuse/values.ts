@@ -1,6 +1,6 @@
 import { CANARY, type Tokens } from "./world.ts";
 
-/** Values that break those who do not expect them. */
+/** Values that break unprepared code. */
 
 const times = (text: string, count: number): string => text.repeat(count);
 

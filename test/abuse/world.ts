@@ -48,7 +48,7 @@ export interface Tokens {
   expired: string;
 }
 
-// biome-ignore lint/suspicious/noTemplateCurlyInString: how a volume speaks of a node's attribute
+// biome-ignore lint/suspicious/noTemplateCurlyInString: a volume's reference to a node attribute
 const ATTRIBUTE = "${attr.kernel.name}";
 
 /** A valid body for routes whose schema does not say enough; the path's name is `n` in all of them. */
@@ -242,7 +242,7 @@ export class World {
     await this.must("PUT", "/v1/auth/token/revoke", { token: this.tokens.revoked });
   }
 
-  /** Makes again whatever accepted requests have removed or changed. */
+  /** Restores objects that accepted requests have removed or changed. */
   async repair(): Promise<void> {
     const { secret, deepSecret } = stored;
     if ((await this.call("GET", "/v1/sys/mounts/kv")).status !== 200)
@@ -269,11 +269,11 @@ export class World {
     await this.#repairDestination();
     await this.must("PUT", "/v1/identity/oidc/config", { issuer: "" });
     await this.must("PUT", "/v1/cloud-b/config", this.#service.providerBody("cloud-b"));
-    // A configuration that rotates by itself may have taken the credentials away: then nothing is let in here any more.
+    // An automatic rotation may have replaced the credentials, after which logins fail here.
     if ((await this.call("GET", "/v1/cloud-b/roles/n")).status !== 200)
       await this.call("PUT", "/v1/cloud-b/roles/n", this.#service.providerBody("cloud-b-role"));
     await this.must("PUT", "/v1/cluster/objects", reported);
-    // A drain would end by itself, some time later.
+    // A drain would complete some time later.
     await this.must("PUT", `/v1/node/${NODE}/drain`, { DrainSpec: null, MarkEligible: true });
     await this.#repairTokens();
   }
@@ -326,7 +326,7 @@ export class World {
     if (issued.status === 200) this.#lease = JSON.parse(issued.text).lease_id;
   }
 
-  /** Waits for what a snapshot has held up half way: it goes on behind its answer of 503. */
+  /** Waits for writes that a snapshot has interrupted: they continue after their 503 response. */
   async rest(): Promise<void> {
     for (const deadline = Date.now() + SNAPSHOT_MS; this.#heldUp && Date.now() < deadline; await sleep(500))
       this.#heldUp = !/"outbox":\{"rows":0,/.test((await this.call("GET", "/v1/sys/health?counts=true")).text);

@@ -7,7 +7,7 @@ import { type Step, stepsIn } from "./steps.ts";
 const INSTALL_MS = 240_000;
 const FLOW_MS = 120_000;
 
-/** A Python environment of its own with the clients of `requirements.txt`. */
+/** A separate Python environment with the clients of `requirements.txt`. */
 export class PythonClients {
   readonly #dir = mkdtempSync(join(tmpdir(), "sallyport-python-"));
 

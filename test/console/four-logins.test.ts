@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { describeConsole, type Suite } from "./support/console.ts";
 import { providerValue } from "./support/providers.ts";
 
-/** Callers and their secrets: each has a policy of its own, which permits to read that secret only. */
+/** Callers and their secrets: each has its own policy, which permits to read that secret only. */
 const CALLERS = ["workflow", "service-account", "machine", "person"] as const;
 type Caller = (typeof CALLERS)[number];
 

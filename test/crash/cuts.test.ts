@@ -48,7 +48,7 @@ describe("setting an association with a crash", () => {
         expect(await valueAt(destination)).toBe('{"v":1}');
         expect(await association(destination, "app")).toMatchObject({ sync_status: "SYNCED", synced_version: 1 });
       });
-      // The mount knows whom to tell, whatever was cut.
+      // The mount has the watcher after any crash.
       await write("app", { v: 2 });
       await byItself(async () => expect(await valueAt(destination)).toBe('{"v":2}'));
     },

@@ -125,7 +125,7 @@ describe("the queue consumer", () => {
       { destination: "in-mem/m" },
     ]);
     expect(result.explicitAcks).toEqual(["m0", "m1", "m2", "m3", "m4", "m5", "m6"]);
-    // A batch that takes long goes on behind its answer.
+    // A slow batch continues after it is acknowledged.
     await eventually(async () => expect((await association("in-mem/m", "app"))?.sync_status).toBe("SYNCED"));
   });
 

@@ -9,7 +9,7 @@ export interface Inside extends Pick<StoredObject, "nextDue" | "alarm"> {
   outbox: Outbox;
 }
 
-/** Runs inside an object that has nothing of its own but what every object has, with an outbox of these topics. */
+/** Runs inside an object with only the common tables, and an outbox of these topics. */
 export function withOutbox<R>(
   name: string,
   topics: Record<string, Deliver>,

@@ -19,7 +19,7 @@ import {
 } from "../workers/sync-helpers.ts";
 import { attempt, both, type Cut, cut, insist, type Method, prototypeOf } from "./crash-point.ts";
 
-/** Secret sync recovers by itself when an object dies at one of its calls. */
+/** Secret sync recovers automatically after a crash of an object in any of its calls. */
 clock.moves = true;
 
 let mount = { accessor: "", uuid: "" };
@@ -27,7 +27,7 @@ let names: string[] = [];
 const byItself = (check: () => Promise<void>, most?: number) =>
   passing({ mounts: [mount.uuid], destinations: names }, check, most === undefined ? {} : { most });
 
-/** Keys to values, of what the cloud-a double holds. */
+/** Keys and values of the cloud-a double's secrets. */
 const external = async (): Promise<Record<string, string | null>> =>
   Object.fromEntries(
     (await cloudA.secrets()).map(({ name, value }) => [name.replace(`vault/${mount.accessor}/`, ""), value]),
@@ -95,7 +95,7 @@ describe("a secret with changed keys", () => {
 
 describe("a push to a provider that keeps versions", () => {
   const G = "cloud-c-sm/g";
-  /** The Worker of the next push dies before the destination hears of its result. */
+  /** The Worker of the next push crashes before it reports the result. */
   function loseResult(): () => boolean {
     let lease = "";
     const turn = prototypeOf("SyncDestination")["turn"] as Method;
@@ -324,7 +324,7 @@ describe("a custom application", () => {
   });
 });
 
-/** Messages are doorbells: whatever happens to them, the rows behind them are the truth. */
+/** Messages are wake-ups: the work rows are kept in the object, whatever happens to a message. */
 describe("with wake-up messages that", () => {
   const send = () => vi.spyOn(env.SYNC_WORK, "send");
   const original = env.SYNC_WORK.send.bind(env.SYNC_WORK);

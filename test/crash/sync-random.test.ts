@@ -18,7 +18,7 @@ import {
 import { attempt, both, cut, insist } from "./crash-point.ts";
 import { randomFrom } from "./random.ts";
 
-/** Whatever is done, in whatever order, and whatever fails and dies meanwhile: in the end the providers hold what the sources say. */
+/** After any order of operations, failures and crashes, the providers converge to the state of the sources. */
 clock.moves = true;
 
 const STEPS = 40;

@@ -25,7 +25,7 @@ export interface CloudAOptions {
 
 /**
  * The fault of the next `count` (default 1) requests that match `service` and `operation` (both optional):
- * - `error`: refused as `type`, whatever they are, with `status` (default 400) and `headers`
+ * - `error`: refused as `type`, for any request, with `status` (default 400) and `headers`
  * - `raw`: answered with this `status` and `body`, not performed
  * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
  * - `drop`: the connection ends, nothing is performed
@@ -98,8 +98,8 @@ export const defaultKey: KnownKey = { accessKeyId: "AKIADOUBLE0000000001", secre
  *
  * Tests inside the Workers runtime drive it over HTTP, unsigned: `GET /_double/secrets`, `GET /_double/requests`,
  * `POST /_double/faults` (one Fault), `POST /_double/clear-faults`, `POST /_double/call` (`{operation, parameters}`),
- * `POST /_double/expire-sessions`, `POST /_double/reset`. `POST /_double/accounts` opens an account of its own and answers
- * its key; with `?key=<access key id>` the others speak of that account, so that tests beside each other do not meet.
+ * `POST /_double/expire-sessions`, `POST /_double/reset`. `POST /_double/accounts` opens a separate account and returns
+ * its key; with `?key=<access key id>` the others apply to that account, so that concurrent tests do not interfere.
  */
 export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADouble> {
   const { keys = [defaultKey], roles = [], regions = ["eu-west-1"], now = Date.now } = options;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { ServiceError } from "./cloud-a-parameters.ts";
 import type { KnownKey } from "./cloud-a-signature.ts";
 
-/** A role and its trust policy: who may assume it, and the external id it insists on. */
+/** A role and its trust policy: the principals that may assume it, and the required external id. */
 export interface Role {
   arn: string;
   externalId?: string;

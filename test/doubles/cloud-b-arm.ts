@@ -103,7 +103,7 @@ function perform(call: Call): Answer {
       allow("Microsoft.Resources/subscriptions/read");
       return ok({ id: subscription.root, subscriptionId: subscription.id, displayName: "one", state: "Enabled" });
     case "GetRoleDefinition": {
-      // Built-in ones can be read at the tenant by anybody.
+      // Any caller can read built-in ones at the tenant.
       if (scope !== "") allow("Microsoft.Authorization/roleDefinitions/read");
       return ok(showDefinition(call, definitionNamed(call, name, 404)));
     }

@@ -178,7 +178,7 @@ export class Account implements Tenant {
     };
   }
 
-  /** Throws `Error` for what does not exist, and what the state itself refuses. */
+  /** @throws Error for a missing object, or a change that the state refuses */
   call(change: Change): unknown {
     const { directory, subscription } = this;
     switch (change.change) {

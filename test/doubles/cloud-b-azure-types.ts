@@ -61,7 +61,7 @@ export interface Lag {
  * - `principalInLogin`: AADSTS700016
  * - `password`: AADSTS7000215
  * - `passwordInGraph`: removePassword says "No password credential found"
- * - `assignment`: reading it is a 404, and what it grants is refused (403 AuthorizationFailed)
+ * - `assignment`: reading it returns 404, and its rights are refused (403 AuthorizationFailed)
  * - `deletedItem`: 404 in deletedItems
  * - `principalName`: after a principal's deletion, another one for the same application is refused (409)
  */
@@ -193,8 +193,8 @@ export interface PasswordView {
 }
 
 /**
- * A change by another writer: no token, not logged, no faults, no lags. `POST /_double/call?account=`, answered with what the
- * comment says, or null.
+ * A change by another writer: no token, not logged, no faults, no lags. `POST /_double/call?account=`, which returns the value in the
+ * comment, or null.
  */
 export type Change =
   | { change: "DeleteApplication"; id: string; permanently?: boolean }
@@ -211,7 +211,7 @@ export type Change =
   | { change: "DeleteGroup"; id: string }
   | { change: "RemoveGroupMember"; id: string; memberId: string }
   | { change: "DeleteRoleAssignment"; id: string }
-  /** A role of its own; answers {id}. */
+  /** A custom role; returns {id}. */
   | { change: "CreateRoleDefinition"; roleName: string; actions?: string[] }
   | { change: "DeleteRoleDefinition"; id: string }
   /** Nothing can be deleted at or below a locked scope (409 ScopeLocked). */

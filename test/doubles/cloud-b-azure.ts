@@ -21,7 +21,7 @@ export interface AzureDouble {
   loginUrl: string;
   graphUrl: string;
   armUrl: string;
-  /** A tenant of its own, as `POST /_double/accounts` opens it. */
+  /** A separate tenant, opened by `POST /_double/accounts`. */
   openAccount(options?: AzureOptions): { account: Account; details: AzureAccount };
   /** For a login endpoint that another double serves, too: `startCloudB({ otherTenants })`. */
   otherTenants(request: Received): Handler | null;
@@ -34,7 +34,7 @@ export interface AzureDouble {
  * fields and query options are refused, and what was just made can be hidden for a while as it is in the real directory.
  *
  * Tests inside the Workers runtime drive it over HTTP at any of the three addresses: `POST /_double/accounts` (AzureOptions)
- * opens an account and answers an `AzureAccount`; with `?account=<tenant id>` the others speak of it:
+ * opens an account and returns an `AzureAccount`; with `?account=<tenant id>` the others apply to it:
  * `GET /_double/everything`, `GET /_double/requests`, `POST /_double/faults` (one Fault), `DELETE /_double/faults`,
  * `POST /_double/call` (one Change).
  */

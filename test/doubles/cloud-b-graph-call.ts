@@ -62,7 +62,7 @@ export class GraphCall {
     return this.#claims.roles?.includes(permission) ?? false;
   }
 
-  /** Application.ReadWrite.OwnedBy reaches what the caller owns, Application.ReadWrite.All everything. */
+  /** Application.ReadWrite.OwnedBy covers the caller's own objects, Application.ReadWrite.All all objects. */
   requireOwner({ owners }: { owners: Set<string> }): void {
     if (!this.has("Application.ReadWrite.All") && !owners.has(this.caller)) throw denied();
   }

@@ -76,7 +76,7 @@ export class DirectoryState {
     this.unseen = new Unseen(options.lags ?? {}, now);
   }
 
-  /** `owner` is the principal that asked; null for what was there before, which is seen at once and counts for no quota. */
+  /** `owner` is the calling principal; null for initial objects, which are visible at once and count for no quota. */
   createApplication(
     { displayName, tags = [], signInAudience = "AzureADMyOrg" }: Partial<ApplicationView>,
     owner: string | null,

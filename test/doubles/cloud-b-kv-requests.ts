@@ -70,7 +70,7 @@ export function routeOf({ method, target }: Received): { operation: string; name
   return null;
 }
 
-/** Everything about a request except who sent it. Throws `VaultError`. */
+/** Validates a request except its authentication. @throws VaultError */
 export function readOperation(request: Received): Operation {
   const { method, target, headers, body } = request;
   const route = routeOf(request);
@@ -111,7 +111,7 @@ export function checkOperation(given: Operation): Operation {
   return given;
 }
 
-/** Throws unless the value is acceptable. Like a real refusal it may quote what was sent. */
+/** @throws VaultError for an invalid value; as in the real service, the text may quote it */
 type Rule = (value: unknown, field: string) => void;
 
 const text =

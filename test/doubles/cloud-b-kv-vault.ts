@@ -113,7 +113,7 @@ export class Vault {
     }
   }
 
-  /** The secret, after the passing of time that one more operation stands for. */
+  /** The secret, after the delay that one more operation represents. */
   #settled(name: string): Secret | undefined {
     const secret = this.#secrets.get(name.toLowerCase());
     if (secret === undefined || secret.state === "active" || secret.state === "deleted") return secret;

@@ -39,7 +39,7 @@ export interface AccountOptions {
 /**
  * The fault of the next `count` (default 1) requests that match `service` and `operation` (both optional; the login
  * endpoint's operation is "Token"):
- * - `error`: refused as `type`, whatever they are: an OAuth error with AADSTS number `number`, or a vault's error with
+ * - `error`: refused as `type`, for any request: an OAuth error with AADSTS number `number`, or a vault's error with
  *   `inner`; `status` is 400 by default
  * - `raw`: answered with this `status` and `body`, not performed
  * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
@@ -94,7 +94,7 @@ export interface CloudBDouble {
   clearFaults(): void;
   /** Makes a change as another writer: no token, not logged, no faults. Throws `VaultError`. */
   call(operation: string, parameters: Partial<Omit<Operation, "operation">>): Record<string, unknown> | undefined;
-  /** An account of its own: tenant, application, vault. */
+  /** A separate account: tenant, application, vault. */
   newAccount(options?: AccountOptions): Promise<CloudBAccount>;
   /** All tokens of all accounts are refused from now on. */
   revokeTokens(): void;
@@ -124,10 +124,10 @@ const resource = "https://vault.azure.net";
 /**
  * Azure Key Vault and the identity platform's token endpoint on loopback, stricter than the real services: every request
  * needs a token that was issued for the right audience in the vault's own tenant, unknown fields and parameters are
- * refused. The login endpoint is one for all accounts, each account's vault has a port of its own.
+ * refused. The login endpoint is one for all accounts, each account's vault has a separate port.
  *
  * Tests inside the Workers runtime drive it over HTTP at the login endpoint: `POST /_double/accounts` (AccountOptions)
- * opens an account and answers its connection fields; with `?account=<tenant id>` the others speak of it:
+ * opens an account and returns its connection fields; with `?account=<tenant id>` the others apply to it:
  * `GET /_double/secrets`, `GET /_double/requests`, `POST /_double/faults` (one Fault), `POST /_double/call`
  * (`{operation, name, version, body}`), `POST /_double/revoke-tokens`, `POST /_double/reset`.
  */

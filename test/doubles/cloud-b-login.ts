@@ -27,7 +27,7 @@ export interface Tenant {
   identify(clientId: string, proof: Proof): Identity | Promise<Identity>;
 }
 
-/** How a client shows who it is: with its secret, or with a signed assertion (RFC 7523). */
+/** Authentication of a client: with its secret, or with a signed assertion (RFC 7523). */
 export type Proof = { secret: string } | { assertion: string };
 
 export interface Identity {
@@ -103,7 +103,7 @@ export class Directory {
     this.#options = options;
   }
 
-  /** A tenant of its own with one application. */
+  /** A separate tenant with one application. */
   newTenant(): Application {
     const application = {
       tenantId: crypto.randomUUID(),
@@ -119,7 +119,7 @@ export class Directory {
     return application;
   }
 
-  /** A tenant that says itself who its clients are. */
+  /** A tenant that authenticates its clients itself. */
   add(tenant: Tenant): void {
     this.#tenants.set(tenant.tenantId, tenant);
   }

@@ -4,7 +4,7 @@ import { type KeyFile, newKey, type Registered } from "./cloud-c-token.ts";
 
 /**
  * The fault of the next `count` (default 1) requests of the account that match `operation` (an RPC's name, or "Token"):
- * - `error`: refused with a google.rpc.Status, whatever they are; the token endpoint has `raw` for this
+ * - `error`: refused with a google.rpc.Status, for any request; the token endpoint has `raw` for this
  * - `raw`: answered with this `status` and `body`, not performed
  * - `meanwhile`: performed after another writer's `calls`
  * - `delay`: performed after `ms` milliseconds, whether or not the client still waits

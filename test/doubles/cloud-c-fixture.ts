@@ -19,7 +19,7 @@ export const wanted = (changed: Partial<ExternalObject> = {}): ExternalObject =>
   ...changed,
 });
 
-/** A later push of what a first one left with `reference`. */
+/** A later push after a first one that returned `reference`. */
 export const again = (reference: string | undefined, changed: Partial<ExternalObject> = {}): ExternalObject =>
   wanted({
     reference: reference ?? null,

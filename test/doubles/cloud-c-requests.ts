@@ -152,7 +152,7 @@ export interface Parsed {
   enumsAsNumbers: boolean;
 }
 
-/** Which RPC a request is. Throws what the gateway in front of the service would answer. */
+/** The RPC of a request. @throws the error of the gateway in front of the service */
 export function parseTarget(method: string, target: string): Parsed {
   const { pathname, searchParams } = new URL(target, "http://double");
   const match = /^\/v1\/projects\/([^/]+)\/(.+)$/.exec(pathname);

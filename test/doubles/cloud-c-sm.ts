@@ -28,7 +28,7 @@ export interface OpenedAccount {
   credentials: KeyFile;
 }
 
-/** All methods speak of the account that the double began with, unless they are given another. */
+/** All methods apply to the double's first account by default. */
 export interface CloudCDouble extends OpenedAccount {
   /** For CLOUD_C_SM_URL. */
   url: string;
@@ -74,7 +74,7 @@ const tokenSeconds = 3599;
  * assertion is verified against the account's public key, every request against the service description, unknown fields are
  * refused, checksums must come and be right, and rights, quotas and states are kept.
  *
- * Tests inside the Workers runtime drive it over HTTP, with `?account=<account>` to speak of one that they opened:
+ * Tests inside the Workers runtime drive it over HTTP, with `?account=<account>` for one that they opened:
  * `POST /_double/accounts` opens one and answers an OpenedAccount; `GET /_double/secrets`, `GET /_double/requests`,
  * `POST /_double/faults` (one Fault), `POST /_double/call` (a StoreCall), `POST /_double/change` (part of an AccountState),
  * `POST /_double/expire-tokens`. There is no reset over HTTP: an account of one's own is as good.

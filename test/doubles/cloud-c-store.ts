@@ -234,7 +234,7 @@ export class SecretsStore {
     };
   }
 
-  /** Answers name projects by number, whatever the request called them. */
+  /** Responses name projects by number, for any name in the request. */
   #name(id: string): string {
     return `projects/${this.#options.projectNumber}/secrets/${id}`;
   }

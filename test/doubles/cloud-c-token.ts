@@ -33,7 +33,7 @@ export class GrantError extends Error {
   }
 }
 
-/** The only audience that the endpoint takes, wherever it listens: it stands for Google's. */
+/** The only accepted audience, Google's, for any address of the endpoint. */
 export const audience = "https://oauth2.googleapis.com/token";
 
 const scope = "https://www.googleapis.com/auth/cloud-platform";

@@ -46,7 +46,7 @@ export interface AccountOptions {
   upsertOverlap?: "conflict" | "take";
   /** How a single creation that collides is answered: 403 (default), or 201 with `failed`. */
   conflictsAs?: "status" | "failed";
-  /** The team's policy that variables outside development are sensitive, whatever was asked for. */
+  /** The team's policy that variables outside development are sensitive, for any requested type. */
   sensitivePolicy?: boolean;
 }
 

@@ -53,7 +53,7 @@ export interface OpenedAccount {
 export interface DeployProjectDouble {
   /** The base URL without a trailing slash, for DEPLOY_PROJECT_URL. */
   url: string;
-  /** The account that is there from the beginning; the functions below speak of it when they are not told another. */
+  /** The initial account; the functions below apply to it by default. */
   account: OpenedAccount;
   open(options?: AccountOptions): OpenedAccount;
   addToken(token: Token, account?: string): void;
@@ -113,8 +113,8 @@ const routes: readonly [Operation, method: string, path: RegExp, query: readonly
  *
  * Tests inside the Workers runtime drive it over HTTP without a token: `GET /_double/secrets`, `GET /_double/requests`,
  * `POST /_double/faults` (one Fault), `POST /_double/call` (`{operation, parameters}`), `POST /_double/tokens` (one
- * Token), `POST /_double/reset`. `POST /_double/accounts` (AccountOptions, or nothing) opens an account of its own and
- * answers an OpenedAccount; with `?account=<id>` the others speak of that one, so that tests beside each other do not meet.
+ * Token), `POST /_double/reset`. `POST /_double/accounts` (AccountOptions, or nothing) opens a separate account and
+ * returns an OpenedAccount; with `?account=<id>` the others apply to it, so that concurrent tests do not interfere.
  */
 export async function startDeployProject(
   options: AccountOptions & { port?: number; now?: () => number } = {},

@@ -25,7 +25,7 @@ export interface Answer {
   errorCode?: string;
 }
 
-/** Does what was asked for, with the token's rights. Throws `ApiError`. */
+/** Performs the operation with the token's rights. @throws ApiError */
 export function perform(account: Account, token: Token, { operation, parts, query, body }: Performing): Answer {
   if (operation === "GetUser") return json({ user: { id: `user_${account.id}`, username: account.id } });
   const [idOrName = "", id = ""] = parts;
@@ -52,7 +52,7 @@ export function perform(account: Account, token: Token, { operation, parts, quer
   }
 }
 
-/** One that is refused alone is an answer of its own status; of several, some may be created and some not. */
+/** A single refused one has its own status; of several, some may be created and others not. */
 function create(account: Account, project: Project, body: unknown, upsert: boolean): Answer {
   const wanted = readCreations(body);
   const created: Record<string, unknown>[] = [];

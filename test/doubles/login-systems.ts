@@ -29,7 +29,7 @@ const discovery = (url: string, keys: string): object => ({
 });
 
 /**
- * GitHub Actions as an issuer. A job gets its token by a secret of its own
+ * GitHub Actions as an issuer. A job gets its token with its own secret
  * (https://docs.github.com/en/actions/reference/security/oidc).
  */
 export class ActionsIssuer {

@@ -3,7 +3,7 @@ import { ApiError, type Level, type Permissions, type Repository, type State, ty
 
 export type Actor = { kind: "app"; state: State } | { kind: "token"; id: string; token: Token; state: State };
 
-/** The sender of a request: the bearer of a token, or an application with a signed token of its own. */
+/** The sender of a request: the bearer of a token, or an application with its own signed token. */
 export function authenticate(
   authorization: string | undefined,
   { states, appKey, now }: { states: Iterable<State>; appKey: KeyObject; now: number },

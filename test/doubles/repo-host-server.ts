@@ -21,7 +21,7 @@ export interface RepoHostDouble {
   url: string;
   /** The account that is there from the start. */
   main: Account;
-  /** A fresh account with credentials of its own. */
+  /** A new account with its own credentials. */
   openAccount(): Promise<Account>;
   close(): Promise<void>;
 }
@@ -49,7 +49,7 @@ const apiVersions = ["2022-11-28", "2026-03-10"];
  *
  * Tests inside the Workers runtime drive it over HTTP: `POST /_double/accounts` opens an account and answers its
  * `Credentials`; `GET /_double/secrets`, `GET /_double/requests`, `POST /_double/faults` (one Fault) and `POST /_double/call`
- * (one Change) speak of the main account, or with `?account=` of that one.
+ * (one Change) apply to the main account, or with `?account=` to that one.
  */
 export async function startRepoHost(options: RepoHostOptions = {}): Promise<RepoHostDouble> {
   const { now = Date.now } = options;

@@ -1,7 +1,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import sodium from "libsodium-wrappers";
 
-/** A refusal as the service words it. Texts may quote what was sent, as the real ones do. */
+/** An error in the service's words. Texts may quote the request, as the real ones do. */
 export class ApiError extends Error {
   readonly status: number;
   readonly headers: Record<string, string>;
@@ -59,7 +59,7 @@ interface Reach {
   repositories: "all" | Set<number>;
 }
 
-/** `role`: what the token's user may do in every repository. */
+/** `role`: the role of the token's user in every repository. */
 export type Token =
   | { kind: "classic"; scopes: string[]; role: "admin" | "write" | "read" }
   | ({ kind: "fine-grained" } & Reach)
@@ -101,7 +101,7 @@ export interface State {
 
 export const limits = { valueBytes: 48 * 1024, perRepository: 100, perOrganization: 1000 };
 
-/** A state with the repositories and credentials that `Credentials` tells of. */
+/** A state with the repositories and credentials of `Credentials`. */
 export async function newState(credentials: Credentials): Promise<State> {
   await sodium.ready;
   const state: State = {

@@ -7,7 +7,7 @@ import { startDeployProject } from "./deploy-project-api.ts";
 import { startIssuer } from "./issuer.ts";
 import { startRepoHost } from "./repo-host-server.ts";
 
-/** Where the doubles listen. Each test opens an account of its own there (`POST /_double/accounts`). */
+/** Addresses of the doubles. Each test opens a separate account there (`POST /_double/accounts`). */
 export type DoubleUrls = {
   /** The token endpoint of cloud-b, for tenants with a vault and for those with a directory. */
   cloudB: string;

@@ -17,13 +17,13 @@ export interface Targets {
   readonly service: Service;
   readonly providers: readonly Provider[];
   readonly mortals: readonly Mortal[];
-  /** Between the service and those who ask it. */
+  /** Between the service and its clients. */
   readonly lines: Readonly<Record<string, Line>>;
   /** How many requests the service has answered. */
   answered(): number;
 }
 
-/** Of every so many kills of the runtime one is looked into: the files are read before it comes back. */
+/** After one of this many kills of the runtime, its files are read before the restart. */
 const LOOK_INTO = 2;
 /** Of the deaths of the runtime, those of one of its processes, and of these the ones that are frozen. */
 const ALONE = 0.35;
@@ -35,7 +35,7 @@ const STORM_MS = 25_000;
 const BREEZE_MS = 20_000;
 const BREEZE = 4;
 
-/** Kills and disturbs everything at random moments, each kind by a stream of choices of its own; ends with all of it well. */
+/** Kills and disturbs all processes at random times, with one random sequence per kind; ends with all of them healthy. */
 export class Chaos {
   readonly kills = new Tally();
   readonly cuts = new Tally();
@@ -71,7 +71,7 @@ export class Chaos {
     return (Date.now() - this.#began) % (STORM_MS + BREEZE_MS) < STORM_MS ? 1 : BREEZE;
   }
 
-  /** Often shortly after it is there again, sometimes after it had some peace: by what it has answered, however slow it is. */
+  /** Often shortly after its restart, sometimes later: by the number of its answers, for any speed. */
   async #killRuntime(random: Random, going: () => boolean): Promise<void> {
     const { service } = this.#targets;
     for (let kills = 0; going(); kills++) {
@@ -100,7 +100,7 @@ export class Chaos {
     }
   }
 
-  /** Until the runtime has given so many answers, or has had its time; and as long as there is a breeze. */
+  /** Until the runtime has sent this many answers, or a time-out, or the end of the faults. */
   async #peace(answers: number, going: () => boolean): Promise<void> {
     const before = this.#targets.answered();
     const until = Date.now() + PEACE_MS;

@@ -18,7 +18,7 @@ const NOTICED_MS = 5_000;
 
 export const isSuccess = (answer: Answer | null): answer is Answer & { readonly ok: true } => answer?.ok === true;
 
-/** Everybody who asks the service for something, over a line that may be disturbed. */
+/** Clients of the service over a connection that may be disturbed. */
 export class Client {
   readonly #service: Service;
   readonly #line: Line;
@@ -126,7 +126,7 @@ export class Client {
     return null;
   }
 
-  /** The same request until it succeeds: for what is not under test. */
+  /** Repeats a request until it succeeds, for set-up. */
   async must(method: string, path: string, body?: unknown): Promise<Answer> {
     let last = "no answer";
     for (const until = Date.now() + 60_000; Date.now() < until; await sleep(200)) {

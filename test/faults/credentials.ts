@@ -10,7 +10,7 @@ interface Lease {
   readonly role: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** When it ends by itself, ms since 1970. */
+  /** Its expiry, ms since 1970. */
   readonly expires: number;
   readonly fate: Doubt<"lives" | "ended">;
   busy: boolean;
@@ -112,7 +112,7 @@ export class Credentials implements Workload {
       this.#leases.push(first);
       if (!this.#directory.accepts(first.clientId, first.clientSecret))
         this.wrong.push(`${id} was issued, and the directory does not know its credentials`);
-      // Asked once more, as a client does that did not hear the answer.
+      // Repeated, as after a lost answer.
       if (random() < 0.7) return;
     }
   }

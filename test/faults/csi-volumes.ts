@@ -14,7 +14,7 @@ interface CsiVolume {
 const MODES = { AccessMode: "single-node-writer", AttachmentMode: "file-system" };
 const KEPT = 8;
 
-/** CSI volumes are made, taken by allocations, given back and deleted: what the driver has and what the service knows are one. */
+/** CSI volumes are created, claimed, released and deleted: the states of driver and service stay equal. */
 export class CsiVolumes implements Workload {
   readonly name = "csi";
   readonly wrong: string[] = [];

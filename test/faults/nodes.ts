@@ -19,7 +19,7 @@ class Process implements Mortal {
   #child: ChildProcess | undefined;
   #said = "";
 
-  /** @param message what it is told when it begins */
+  /** @param message its start message */
   constructor(name: string, module: string, env: Record<string, string>, message: () => ToAgent | null) {
     this.name = name;
     this.#module = module;

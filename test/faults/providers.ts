@@ -14,7 +14,7 @@ export type Fault = { count: number } & (
   | { fault: "drop" | "apply-then-drop" }
 );
 
-/** A provider that can die and come back with what it had, and that misbehaves when it is told to. */
+/** A provider that can crash and restart with its data, and misbehaves on request. */
 export interface Provider {
   readonly name: string;
   /** Where the service finds it. */
@@ -23,7 +23,7 @@ export interface Provider {
   clearFaults(): void;
 }
 
-/** A provider that holds what is synced. */
+/** A provider of synced secrets. */
 export interface Store extends Provider {
   /** The body of a destination. */
   readonly body: Readonly<Record<string, unknown>>;
@@ -55,11 +55,11 @@ export interface Providers {
 }
 
 const portOf = (url: string) => Number(new URL(url).port);
-/** A line to what is started later, or never ends. */
+/** A line to a target that is started later, or never ends. */
 const lineTo = (url: () => string) => new Line(() => portOf(url())).open();
 const UNLIMITED = 10_000_000;
 
-/** All five destinations' providers and the directory of the credentials engine, each behind lines of its own. */
+/** All five destinations' providers and the directory of the credentials engine, each behind separate lines. */
 export async function startProviders(): Promise<Providers> {
   const urls = { vault: "" };
   const vaultLine = await lineTo(() => urls.vault);

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 interface Carried {
   readonly near: Socket;
   readonly far: Socket;
-  /** Both ends stay open, and hear nothing more. */
+  /** Both ends stay open, and receive nothing more. */
   silent: boolean;
 }
 

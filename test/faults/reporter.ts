@@ -1,6 +1,6 @@
 import type { Client } from "./client.ts";
 
-/** A scheduler that reports under numbers of its own, each until it is answered: told exactly once. */
+/** A scheduler that reports with its own numbers, each until it is answered: published exactly once. */
 export class Reporter {
   readonly #client: Client;
   readonly #source: string;

@@ -13,10 +13,10 @@ import { World } from "./world.ts";
 const seed = Number(process.env["FAULTS_SEED"] ?? Date.now() % 1_000_000);
 const seconds = Number(process.env["FAULTS_SECONDS"] ?? 420);
 const mostKills = Number(process.env["FAULTS_KILLS"] ?? Number.POSITIVE_INFINITY);
-/** The longest pause between two tries of anything, and what a slow machine takes. */
+/** The longest pause between two attempts, with a margin for a slow machine. */
 const settleMs = Number(process.env["FAULTS_SETTLE"] ?? 300) * 1_000;
 
-/** Whatever happens, it is over by then; what it has started ends when it does. */
+/** Time limit of the run; its processes end with it. */
 const LIMIT_MS = 15 * 60_000;
 
 const began = performance.now();
@@ -61,7 +61,7 @@ else {
 }
 process.exit(faults.length === 0 ? 0 : 1);
 
-/** Waits until all is as it must be, without anybody's doing. @returns what is still wrong when that takes too long */
+/** Waits until all invariants hold without further requests. @returns the violations after a time-out */
 async function settled(): Promise<string[]> {
   const until = Date.now() + settleMs;
   for (let shown = Date.now(); ; await sleep(1_000)) {

@@ -24,7 +24,7 @@ interface Secret {
 /** Two fields of one mark, so that half a write would show. */
 export const contentOf = (mark: string) => ({ a: mark, b: mark });
 
-/** Writers of secrets: what was answered stays, whatever was not is there whole or not at all. */
+/** Writers of secrets: acknowledged writes stay, others are stored completely or not at all. */
 export class Secrets implements Workload {
   readonly name = "secrets";
   readonly wrong: string[] = [];
@@ -135,7 +135,7 @@ export class Secrets implements Workload {
 
   unsettled = async () => [];
 
-  /** Everything that was answered is there exactly once, at its version; what was not is there whole or not at all. */
+  /** Every acknowledged write exists once, at its version; others are stored completely or not at all. */
   async verify(): Promise<string[]> {
     const found = await mapFew(this.all, 4, (secret) => this.#verify(secret));
     return found.flat();

@@ -22,7 +22,7 @@ export class Service {
   readonly dataDir = mkdtempSync(join(tmpdir(), "sallyport-faults-"));
   readonly #bindings: Record<string, string>;
   #runtime: Runtime | undefined;
-  /** Has its code loaded, and waits to be told what to serve: so a restart takes half the time. */
+  /** Loads its code in advance and waits for its arguments, which halves the time of a restart. */
   #spare: Runtime | undefined;
   #gateway: GatewayProcess | undefined;
   #gatewayPort = 0;
@@ -75,7 +75,7 @@ export class Service {
     await this.#end((runtime) => runtime.stop());
   }
 
-  /** Kills or freezes one process alone, and replaces what it belongs to as the supervisor of `npm start` does. */
+  /** Kills or freezes one process, and replaces its group as the supervisor of `npm start` does. */
   async lose(part: Part, signal: "SIGKILL" | "SIGSTOP"): Promise<void> {
     if (part === "gateway") return this.#loseGateway(signal);
     const runtime = this.#runtime;

@@ -10,7 +10,7 @@ import { pick, type Random, type RandomFor, repeatedly, type Workload } from "./
 interface Write {
   readonly marks: readonly string[];
   answered: boolean;
-  /** Its index, when the answer told it. */
+  /** Its index, if the answer had it. */
   index: number | null;
 }
 
@@ -61,7 +61,7 @@ const WISHES: readonly Wish[] = [
 
 const digest = (events: readonly SeenEvent[]) => createHash("sha256").update(JSON.stringify(events)).digest("hex");
 
-/** Writers of every source of events, and readers who come back after each cut: all of them see one history. */
+/** Writers of all event sources, and readers that reconnect after each cut: all see one history. */
 export class Streams implements Workload {
   readonly name = "events";
   readonly wrong: string[] = [];
@@ -106,7 +106,7 @@ export class Streams implements Workload {
     ]);
   }
 
-  /** Under a number of its source, and repeated until there is an answer: told exactly once. */
+  /** With a number of its source, repeated until it is answered: published exactly once. */
   async #report(random: Random, source: string, number: number): Promise<void> {
     const { events, write } = this.#events(random);
     for (const until = Date.now() + 180_000; !write.answered; ) {
@@ -170,13 +170,13 @@ export class Streams implements Workload {
     this.#writes.push(write);
     const made = await this.#client.call("PUT", "/v1/acl/token", { Name: mark, Type: "client", Policies: ["p0"] });
     write.answered = isSuccess(made);
-    // 1 stands for an index that is not known yet.
+    // 1 is the index of an unknown state.
     if (isSuccess(made) && made.body.ModifyIndex > 1) write.index = made.body.ModifyIndex;
     if (isSuccess(made)) await this.#client.call("DELETE", `/v1/acl/token/${made.body.AccessorID}`);
     this.#done.add(isSuccess(made) ? "token" : "not answered");
   }
 
-  /** Comes back where it was, whatever ended the visit. */
+  /** Resumes at its position after any disconnect. */
   async #read(reader: Reader): Promise<void> {
     const now = (): Moment => ({ time: Date.now(), sent: 0, known: 0, base: this.#client.base });
     const isThrough = () => this.#last !== null && reader.reached >= this.#last;
@@ -212,7 +212,7 @@ export class Streams implements Workload {
     }
   }
 
-  /** Nothing here settles by itself but the readers, who are waited for. */
+  /** Only readers need time to settle; the rest is immediate. */
   unsettled = async () => [];
 
   async verify(): Promise<string[]> {

@@ -29,7 +29,7 @@ const AT = "/v1/sys/sync/destinations";
 /** Calls that were allowed before a pause may still be in flight for this long. */
 const FENCE_MS = 6_000;
 
-/** Associations come and go, destinations are purged, syncing is paused: outside is what the associations say, and nothing else. */
+/** Associations are set and removed, destinations purged, syncing paused: the providers have exactly the associated objects. */
 export class Syncing implements Workload {
   readonly name = "sync";
   readonly wrong: string[] = [];
@@ -104,7 +104,7 @@ export class Syncing implements Workload {
     this.#done.add(isSuccess(answer) ? to : "not answered");
   }
 
-  /** A destination of its own, with secrets that are there, is purged. */
+  /** Purges a separate destination with synced secrets. */
   async #fillAndPurge(random: Random): Promise<void> {
     const type = pick(random, Object.keys(this.#providers.stores));
     const name = `passing-${this.#passing.size}`;
@@ -127,7 +127,7 @@ export class Syncing implements Workload {
     this.#done.add(isSuccess(purged) ? "purged" : "not answered");
   }
 
-  /** Between the answer that says so and the next word nothing new is sent to any provider. */
+  /** Between the response to a pause and its end, no new call is sent to any provider. */
   async #pause(random: Random, going: () => boolean): Promise<void> {
     const type = { "Content-Type": "application/merge-patch+json" };
     const say = (disabled: boolean) => this.#client.call("PATCH", "/v1/sys/sync/config", { disabled }, type);
@@ -277,7 +277,7 @@ export class Syncing implements Workload {
   }
 }
 
-/** Names of its own, so that two destinations never mean one object. */
+/** Separate names, so that two destinations never share an object. */
 function naming(type: string, name: string): { granularity: string; template: string } {
   const upper = type === "repo-host" ? " | uppercase" : "";
   const prefix = type === "repo-host" ? name.toUpperCase() : name;

@@ -10,7 +10,7 @@ export interface Workload {
   readonly name: string;
   /** Before any fault. */
   begin(): Promise<void>;
-  /** Asks for things until it is told to stop, then lets what it has begun end. */
+  /** Sends requests until it is stopped, then waits for the running ones. */
   run(going: () => boolean): Promise<void>;
   /** Permanent faults found during the run; reported at once. */
   readonly wrong: readonly string[];

@@ -20,7 +20,7 @@ const NODES = 2;
 /** How long what has been begun may take to end. */
 const LAST_WORDS_MS = 120_000;
 
-/** The service with all that it works with, those who use it, and what happens to them. */
+/** The service with its providers and nodes, its clients, and the faults. */
 export class World {
   readonly #seed: number;
   #providers: Providers | undefined;
@@ -103,7 +103,7 @@ export class World {
     return left.length > 0 || !this.#client ? left : unwell(this.#client);
   }
 
-  /** First what the service says, then what is in its rows once it has ended. */
+  /** Checks first the service's responses, then its rows after its end. */
   async verify(): Promise<string[]> {
     const faults: string[] = [];
     for (const workload of this.#workloads)

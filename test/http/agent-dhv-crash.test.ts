@@ -7,7 +7,7 @@ import { AgentProcess } from "./agent-dhv-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-/** The real process is killed after each step of each operation, and started again on what is left. */
+/** The real process is killed after each step of each operation, and restarted on the remaining state. */
 let node: TestNode;
 let agent: AgentProcess;
 beforeEach(() => {
@@ -37,7 +37,7 @@ async function done(operation: Operation) {
   return answer;
 }
 
-/** Invariant at every moment, also while the agent is dead: a volume whose record says `ready` exists. */
+/** Invariant at all times, also while the agent is down: a volume with a `ready` record exists. */
 function nothingPromisedIsGone(): void {
   for (const [file, { state, request }] of Object.entries(node.records()))
     if (file.endsWith(".json") && state === "ready") expect(node.volumes()).toContain(request.id);

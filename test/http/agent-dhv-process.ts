@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { FromAgent, Operation, ToAgent } from "./agent-dhv-agent.ts";
 import { DIRECTORY_PLUGIN, type TestNode } from "./agent-dhv-node.ts";
 
-/** The directory plugin, slow enough to be met at work, which says so: `AgentProcess` ends it when its agent has crashed. */
+/** The directory plugin with a delay, during which tests crash the agent; `AgentProcess` ends it afterwards. */
 export const SLOW_PLUGIN = DIRECTORY_PLUGIN.replace(
   'case "$1" in',
   `echo > "running/$$"
@@ -15,7 +15,7 @@ sleep 0.02
 case "$1" in`,
 ).replace('echo "{', 'sleep 0.02; echo "{');
 
-/** The agent of a node as a process of its own, which may be killed at any moment and started again. */
+/** The agent of a node as a separate process, which may be killed at any time and restarted. */
 export class AgentProcess {
   #node: TestNode;
   #child: ChildProcess | undefined;
@@ -74,7 +74,7 @@ export class AgentProcess {
     child.send({ start: this.#node.options } satisfies ToAgent);
   }
 
-  /** A service manager ends what is left of a unit before it starts it again, and so do we with its plugins. */
+  /** A service manager ends a unit's remaining processes before a restart, as do we with plugins. */
   #crashed(): void {
     this.#child = undefined;
     const dir = join(this.#node.pluginDir, "running");
@@ -82,7 +82,7 @@ export class AgentProcess {
       try {
         process.kill(-Number(pid), "SIGKILL");
       } catch {
-        // It has ended by itself meanwhile.
+        // It has ended meanwhile.
       }
       rmSync(join(dir, pid), { force: true });
     }

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { type Response as Heard, pinged, silence } from "../../scripts/heartbeat.ts";
 
 describe("a heartbeat", () => {
-  /** How many answers are heard before one counts as dead; null when none does. */
+  /** Number of answers until the process counts as dead; null if it never does. */
   async function asked(answers: readonly Heard[]): Promise<number | null> {
     let at = 0;
     const end = new AbortController();

@@ -46,7 +46,7 @@ describe("a faulty plugin", () => {
       ]);
       const good = await cluster.create({ NodePool: "odd", Name: "good" });
       expect(good.status, good.text).toBe(200);
-      // A plugin that was cut off is asked again until the outcome is known; one that has ended by itself has failed.
+      // An interrupted plugin is called again until the outcome is known; one that has exited has failed.
       const cutOff = ["dies", "flood", "hangs"];
       expect(Object.fromEntries(await Promise.all(asked))).toEqual(
         Object.fromEntries(Object.keys(ways).map((name) => [name, cutOff.includes(name) ? 504 : 502])),

@@ -72,7 +72,7 @@ export class Line {
     for (const connection of this.#connections) connection.silent = true;
   }
 
-  /** The agents' words are lost from now on, on what is open now. */
+  /** From now on the agents' frames on open connections are lost. */
   deafen(): void {
     for (const connection of this.#connections) connection.deaf = true;
   }
@@ -143,7 +143,7 @@ export class Cluster {
     return { status: response.status, text, body: /^[{[]/.test(text) ? JSON.parse(text) : null };
   }
 
-  /** The same request again and again until its answer is one of these: what a patient client does. */
+  /** Repeats a request until its answer is one of these, as a patient client does. */
   async insist(method: string, path: string, body: unknown, statuses: readonly number[]): Promise<Answer> {
     let last = "nothing";
     for (const until = Date.now() + 150_000; Date.now() < until; await sleep(100)) {

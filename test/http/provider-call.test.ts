@@ -10,7 +10,7 @@ afterEach(() => {
   server = undefined;
 });
 
-/** The URL of a server on loopback that answers as told. */
+/** The URL of a loopback server with the given answer. */
 async function serving(answer: (response: ServerResponse, url: string) => void): Promise<string> {
   const listening = createServer((request, response) => answer(response, request.url ?? ""));
   server = listening;

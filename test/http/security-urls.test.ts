@@ -99,7 +99,7 @@ beforeEach(() => {
   called = [];
 });
 
-/** Answers as far as it takes to be called again, and notes who is called. */
+/** Answers so that further calls follow, and records the called hosts. */
 const context = (): CallContext => ({
   settings: {},
   send: async ([to]): Promise<Call> => {

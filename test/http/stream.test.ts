@@ -65,7 +65,7 @@ async function appendLarge(lines: number): Promise<void> {
   }
 }
 
-/** Asks for the stream over a socket of its own. */
+/** Requests the stream over a separate socket. */
 async function streamSocket(port: number, query: string): Promise<Socket> {
   const socket = connect({ port, host: "127.0.0.1" });
   socket.on("error", () => undefined);

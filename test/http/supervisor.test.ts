@@ -57,7 +57,7 @@ describe("the supervisor", () => {
   const DEATHS = [
     ["the front of the runtime", "SIGKILL", (pid: number) => pid],
     ["the front of the runtime", "SIGSTOP", (pid: number) => pid],
-    // The front may bring it back by itself.
+    // The front may restart it.
     ["workerd", "SIGKILL", childOf],
     ["workerd", "SIGSTOP", childOf],
   ] as const;

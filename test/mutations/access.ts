@@ -802,7 +802,7 @@ export const judgements: Mutation[] = [
   },
 ];
 
-/** Rules: which of them decides, and what a set of policies comes to. */
+/** Rules: precedence, and the result of a set of policies. */
 export const rules: Mutation[] = [
   {
     file: "src/access/path-rules.ts",

@@ -54,7 +54,7 @@ export class Checkout {
       cwd: this.#root,
       env: { ...process.env, ...QUIET_WRANGLER, WRANGLER_LOG: "error", NO_COLOR: "1" },
       stdio: ["ignore", "pipe", "pipe"],
-      // A group of its own, so that runtimes and agents which the tests have started end with it.
+      // A separate process group, so that runtimes and agents of the tests end with it.
       detached: true,
     });
     let output = "";

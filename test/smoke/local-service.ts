@@ -1,4 +1,4 @@
-/** `npm start` as a person would use it: in a directory of its own, with an environment of its own. */
+/** `npm start` as a user runs it: in a separate directory, with a separate environment. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -48,7 +48,7 @@ export class LocalService {
     this.#dir = dir;
     this.#npm = spawn("npm", ["start"], {
       cwd: dir,
-      // A group of its own, as a terminal would give it: a signal to the group is Ctrl-C.
+      // A separate process group, as in a terminal: a signal to the group is Ctrl-C.
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...cleanEnvironment(), PORT: String(port), STATE_DIR: "state", SMOKE_MARK: this.#mark, ...settings },
@@ -135,7 +135,7 @@ export class LocalService {
     }
   }
 
-  /** Of all its processes, as anybody on the machine can read them. Linux only; elsewhere none. */
+  /** Command lines of all its processes, as visible to any user. Linux only; elsewhere none. */
   commandLines(): string[] {
     return this.#processes().map(({ commandLine }) => commandLine);
   }

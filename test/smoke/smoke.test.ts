@@ -255,7 +255,7 @@ describe("npm start, in a fresh clone", () => {
       }
     }
     await expect.poll(() => csi(service), { timeout: 60_000 }).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
-    // Out of descriptors: no new connection is taken, and nothing ends by itself.
+    // Out of descriptors: no new connection is accepted, and no process ends.
     const [starved] = service.pids("workerd serve");
     const limited = spawnSync("prlimit", ["--pid", String(starved), "--nofile=16:16"]);
     if (!limited.error) {

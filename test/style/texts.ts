@@ -27,7 +27,7 @@ function pageTexts(lines: readonly string[]): Text[] {
   return texts;
 }
 
-/** Comment blocks: adjacent comment lines are one text. A comment behind code is a text of its own. */
+/** Comment blocks: adjacent comment lines are one text. A comment behind code is a separate text. */
 function comments(lines: readonly string[]): Text[] {
   const texts: Text[] = [];
   let block: { line: number; parts: string[] } | null = null;

@@ -12,7 +12,7 @@ import { addNode, finish, lose, run } from "./host-volumes.ts";
 import { ScriptedAgent } from "./scripted-agent.ts";
 import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
-/** docs/operate/audit.md, "Lines": what is done without a request, or behind one, is written down. Others are in audit.test.ts. */
+/** docs/operate/audit.md, "Lines": actions without a request, or after its response, are recorded. Others are in audit.test.ts. */
 clock.moves = true;
 
 type Line = Record<string, unknown>;

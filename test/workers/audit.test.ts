@@ -24,7 +24,7 @@ const audit = (texts: readonly string[]): Line[] =>
 const answers = (): Line[] => audit(printed).filter(({ kind }) => kind === "answer");
 const actions = (): Line[] => audit(printed).filter(({ kind }) => kind === "action");
 
-/** A bucket that remembers; `put` may be told to do something else. */
+/** A bucket in memory; `put` can be replaced. */
 class Bucket {
   readonly objects = new Map<string, string>();
   before: (text: string) => Promise<void> = async () => undefined;

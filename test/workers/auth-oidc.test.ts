@@ -41,7 +41,7 @@ const refusal = async (parameters: Record<string, string>, mount = "oidc") => {
   const { status, body } = await complete(parameters, mount);
   return [status, body.errors?.[0]];
 };
-/** A whole login: what the callback answers. */
+/** A whole login. @returns the response of the callback */
 const loginRefusal = async () => refusal(await provider.visit(await begin()));
 const EXPIRED = [400, "Vault login failed. Expired or missing OAuth state."];
 

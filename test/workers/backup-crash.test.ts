@@ -42,7 +42,7 @@ const works = async () => {
   await vi.waitFor(async () => expect(Object.values(await objects("m"))).toEqual(['{"v":"b"}']));
 };
 
-/** As an operator does that gets no answer: asks again until it is done, which one that is not empty any more says, too. */
+/** Repeats the restore like an operator without an answer, until it is done; 409 "not empty" also means done. */
 async function insist(bytes: Uint8Array): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
     const answer = await restore(bytes).catch(() => null);
@@ -54,7 +54,7 @@ async function insist(bytes: Uint8Array): Promise<void> {
   throw new Error("never restored");
 }
 
-/** Each the only one, where what is decided there must not be lost. */
+/** Single crashes at steps that decide the restore. */
 const ALONE: Cut[] = [
   ["AccessControl", "completeRestore", "before"],
   ["AccessControl", "completeRestore", "after"],

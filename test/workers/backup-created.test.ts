@@ -15,7 +15,7 @@ afterEach(() => void vi.restoreAllMocks());
 const SNAPSHOTS = 2;
 const kv = { type: "kv", options: { version: "2" } };
 
-/** As an operator does it who is asked to come back. */
+/** Repeats a request after `Retry-After`. */
 async function patiently(ask: () => Promise<Answer>): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     const { status, text } = await ask();
@@ -25,7 +25,7 @@ async function patiently(ask: () => Promise<Answer>): Promise<void> {
   }
 }
 
-/** Creates one thing after the other until it is told to stop; tells what was answered. */
+/** Creates objects one after the other until it is stopped. @returns the acknowledged ones */
 function creating(create: (number: number) => Promise<void>) {
   let [goesOn, made] = [true, 0];
   const running = (async () => {

@@ -18,13 +18,13 @@ import { eventually, makeDestination, objects, setAssociation, write } from "./s
 clock.moves = true;
 afterEach(() => void vi.restoreAllMocks());
 
-/** Keeps the objects frozen that are, until it is told to go on. */
+/** Keeps frozen objects frozen until it is released. */
 function heldFrozen() {
   let [reached, goesOn] = [false, false];
   const prototype = ClusterRegistry.prototype as unknown as Record<"known", (after: string) => unknown>;
   const { known } = prototype;
   vi.spyOn(prototype, "known").mockImplementation(async function (this: ClusterRegistry, after) {
-    // Before, all are made ready, and go on.
+    // Before that, all objects are prepared and still serve requests.
     if (!(this as unknown as { isFrozen: boolean }).isFrozen) return known.call(this, after);
     reached = true;
     // Looked at now and then: a promise of another object's must not be waited for.

@@ -10,7 +10,7 @@ import { allObjects, loseEverything, type Rows, restore, rowsOf, snapshot } from
 import { get, mountKv, put, send } from "./client.ts";
 import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
-/** A file that is not whole, not ours or not for here changes nothing, and the deployment works on as it was. */
+/** An incomplete, foreign or unsuitable file changes nothing, and the deployment continues to work. */
 
 const MASTER_KEY = env.MASTER_KEY;
 /** Of a file that is made once: no test changes it. */

@@ -72,7 +72,7 @@ function* badBodies({ area, route, path }: Case): Iterable<Attempt> {
   if (route.streams) return;
   const large = `{"data":{"value":"${CANARY}${"x".repeat(MIB)}"}}`;
   const names = /body: larger than 1048576 bytes/;
-  // A route with a bound of its own has tests of its own.
+  // Routes with specific bounds have separate tests.
   if (route.maxBodyBytes === undefined) {
     yield { what: "more than 1 MiB", path, init: { body: large }, status: 413, names };
     yield { what: "more than 1 MiB, unannounced", path, init: { body: oversized() }, status: 413, names };

@@ -6,7 +6,7 @@ import { allocation, job, type Reported } from "./reports.ts";
 
 type Claim = Answer["body"];
 
-/** A job whose group `g` asks for these host volumes, sticky unless told otherwise. */
+/** A job whose group `g` asks for these host volumes, sticky by default. */
 export const stickyJob = (sources: readonly string[] = ["db"], more: object = {}, request: object = {}): Reported =>
   job({
     ...{ ID: "web", Version: 1 },
@@ -27,7 +27,7 @@ export const placed = (ID: string, more: object = {}): Reported =>
 
 export const ended = (ID: string, more: object = {}): Reported => placed(ID, { ClientStatus: "complete", ...more });
 
-/** A page of claims as our own dialect shows it: all of them unless told otherwise. */
+/** A page of claims in the neutral dialect; by default all of them. */
 export const listClaims = (query = "", options?: Parameters<typeof get>[1]): Promise<Answer> =>
   get(`/v1/volumes/claims?namespace=*&per_page=0${query}`, options);
 

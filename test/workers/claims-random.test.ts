@@ -18,7 +18,7 @@ interface Allocation {
   live: boolean;
   /** The volumes it may still claim; null while its job is unknown. */
   wants: Set<string> | null;
-  /** When it began to want: who came first is served first. */
+  /** Start of its wait: the longest waiting one is served first. */
   since: number;
 }
 
@@ -92,7 +92,7 @@ class Model {
   }
 }
 
-/** Carries out one random step, and tells the model. */
+/** Performs one random step, also on the model. */
 async function step(model: Model, random: () => number, nr: number): Promise<string> {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
   const some = VOLUMES.filter(() => random() < 0.7);

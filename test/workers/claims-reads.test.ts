@@ -244,7 +244,7 @@ describe("access to claims", () => {
     );
     for (const path of ["/v1/volumes/claim", "/v1/volume/claim"]) {
       if (!deletes) {
-        // Whether there is such a claim is told only to who may delete it.
+        // Only tokens that may delete a claim learn whether it exists.
         for (const id of [claim.ID, "x"])
           expect(said(await del(`${path}/${id}`, as))).toEqual([403, "Permission denied"]);
       } else expect((await del(`${path}/x`, as)).status).toBe(404);

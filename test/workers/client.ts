@@ -13,7 +13,7 @@ interface Options {
   readonly headers?: Record<string, string>;
 }
 
-/** One request to the whole Worker, as a caller sees it. The root token unless told otherwise. */
+/** One request to the whole Worker; by default with the root token. */
 export async function send(method: string, path: string, body?: unknown, options: Options = {}): Promise<Answer> {
   const headers = new Headers(options.headers);
   const token = options.token === undefined ? "root" : options.token;

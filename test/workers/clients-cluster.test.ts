@@ -102,7 +102,7 @@ it("returns the agent's fields that the Go client reads", async () => {
   const { Members } = (await get("/v1/agent/members", UPSTREAM)).body;
   expect(Members).toEqual([self.member]);
   expect(Members[0]).toMatchObject({ Status: "alive", Tags: { build: "1.11.2", region: "global" } });
-  // That is how the command line tells which member leads.
+  // The command line identifies the leading member by this.
   expect(`${Members[0].Addr}:${Members[0].Tags.port}`).toBe((await get("/v1/status/leader", UPSTREAM)).body);
   expect((await get("/v1/agent/servers", UPSTREAM)).body).toEqual(["x:443"]);
   expect((await get("/v1/agent/schedulers/config", UPSTREAM)).body.num_schedulers).toBe(0);

@@ -36,7 +36,7 @@ const isPublished = async () => {
   expect([csi.attached.size, csi.published.size]).toEqual([1, 1]);
 };
 
-/** Nothing is left anywhere, and the stream says so. */
+/** Nothing remains, and the events confirm that. */
 const isFree = async () => {
   expect(await statesOf()).toEqual([]);
   expect([csi.attached.size, csi.published.size]).toEqual([0, 0]);
@@ -47,7 +47,7 @@ const isFree = async () => {
 
 const METHODS = ["csi.controller.publish", "csi.node.publish", "csi.node.detach", "csi.controller.unpublish"];
 
-/** When the registry dies: what the node does with the operation meanwhile. */
+/** Moment of the crash: the node's handling of the operation meanwhile. */
 const MOMENTS: Readonly<Record<string, (operation: Operation) => Behaviour>> = {
   "before it is taken on": () => {
     void killRegistry();

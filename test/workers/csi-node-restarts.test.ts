@@ -77,7 +77,7 @@ describe("a rebooted node", () => {
     await expect.poll(() => csi.holding).toBe(1);
     csi.behave = () => "work";
     await starts("tuesday");
-    // It says so late, of the time before.
+    // A late report about the time before the restart.
     await csi.release();
     await expect.poll(() => times("node.publish")).toBe(3);
     await expect.poll(() => statesOf()).toEqual(["published"]);

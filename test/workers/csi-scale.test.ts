@@ -5,7 +5,7 @@ import { instance, PLUGIN, register } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 import { registryObject } from "./nodes-helpers.ts";
 
-/** One volume in so many is claimed, each by an allocation on the same node. */
+/** One in this many volumes is claimed, each by an allocation on the same node. */
 const ONE_IN = 5;
 /** No agent mounts here: the cost of a claim is the registry's own work. */
 const NODE = nodeId(1);

@@ -72,7 +72,7 @@ export class ScriptedCsi {
   readonly #known = new Set<string>();
   readonly #held = new Map<string, () => Promise<void>>();
   behave: (operation: Operation, node: string) => Behaviour = () => "work";
-  /** Nodes go away with what is published on them. */
+  /** Removes nodes with their publications. */
   lostNodes = false;
 
   constructor() {
@@ -100,7 +100,7 @@ export class ScriptedCsi {
     return ok(null);
   }
 
-  /** The result reaches the registry, however often it must be told. */
+  /** Delivers the result to the registry, with retries. */
   tell = async (node: string, id: string, result: OperationResult): Promise<void> => {
     for (let tries = 0; ; tries++) {
       try {
@@ -112,7 +112,7 @@ export class ScriptedCsi {
     }
   };
 
-  /** Does what a good plugin does. */
+  /** Behaves like a correct plugin. */
   work({ method, params }: Operation, node = ""): OperationResult {
     // biome-ignore lint/suspicious/noExplicitAny: parameters of every method
     const given = params as any;
@@ -173,7 +173,7 @@ export class ScriptedCsi {
     return { volumes: all.slice(from, to), nextToken: to < all.length ? String(to) : "" };
   }
 
-  /** Lets the operations that were held go on. */
+  /** Resumes held operations. */
   async release(): Promise<void> {
     const held = [...this.#held.values()];
     this.#held.clear();
@@ -204,7 +204,7 @@ export const ends = (node: string, alloc = "a1", more: Record<string, unknown> =
 
 /** The claims on a volume, as reads show them. */
 export const claimsOf = async (id = "v1"): Promise<Answer["body"]> => (await get(`/v1/volume/csi/${id}/claims`)).body;
-/** No claim is tried again by itself for a while: what moves, something else has moved. */
+/** Disables automatic retries for a while, so that every transition has another cause. */
 export const putOff = (): Promise<void> =>
   runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
     sql.exec("UPDATE csi_claims SET due = ? WHERE due IS NOT NULL", Date.now() + 300_000);

@@ -4,19 +4,19 @@ import { handle } from "../../src/routes/server/handle.ts";
 
 interface Asked {
   readonly method?: string;
-  /** The root token unless told otherwise. */
+  /** By default the root token. */
   readonly token?: string | null;
-  /** The address that the platform says it came from. */
+  /** The caller's address as the platform reports it. */
   readonly from?: string;
   readonly body?: unknown;
   readonly headers?: Record<string, string>;
   /** Lets the answer's body go: it may have no end. */
   readonly unread?: boolean;
-  /** Does not wait for what goes on behind the answer. */
+  /** Does not wait for work after the response. */
   readonly leaves?: boolean;
 }
 
-/** Requests to a deployment whose Worker has bindings and settings of its own; its objects have those of the tests. */
+/** Requests to a deployment whose Worker has other bindings and settings; its objects have those of the tests. */
 export function deployment(own: { readonly [Name in keyof Env]?: Env[Name] | undefined } & Record<string, unknown>) {
   const bindings = { ...env, ...own } as Env;
   return async (path: string, { method = "GET", token = "root", from, body, headers, unread, leaves }: Asked = {}) => {

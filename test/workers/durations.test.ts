@@ -59,7 +59,7 @@ describe("every duration field of the API", () => {
   it("refuses durations that are too long or invalid", () => {
     for (const { at, schema } of durations) {
       for (const value of [...HUGE, ...NONSENSE]) {
-        // Nanoseconds of areas C and D: what is too long for a token is refused by its own bounds.
+        // Nanoseconds of the cluster API: too long TTLs of tokens are refused by their own bounds.
         if (/(TTL|Leeway)$/.test(at) && /^POST \/acl\//.test(at) && typeof value === "number") continue;
         expect(parsed(schema, value).success, `${at} = ${JSON.stringify(value)}`).toBe(false);
       }

@@ -11,7 +11,7 @@ import { event } from "./streams.ts";
 
 /* The cost of the log's storage, counted in rows, and its retention. */
 
-/** Runs on the storage of an object of its own. */
+/** Runs on the storage of a separate object. */
 const inStorage = (run: (storage: DurableObjectStorage) => void | Promise<void>) =>
   runInDurableObject(env.EVENT_LOG.getByName(crypto.randomUUID()), (_object, { storage }) => run(storage));
 

@@ -175,7 +175,7 @@ it(`${QUERIES} random queries and headers are refused by name or answered, never
       expect(await answer.text(), context).toMatch(/index|topic|errors|Last-Event-ID/);
       return;
     }
-    // The first piece comes at once, whatever is asked for.
+    // The first chunk is sent at once, for any query.
     const reader = answer.body?.getReader();
     expect((await reader?.read())?.done, context).toBe(false);
     if (random() < 0.5) controller.abort();
@@ -292,7 +292,7 @@ const randomReportQuery = (): string =>
     `?source=s&source_index=${encodeURIComponent(pick(TEXTS).toWellFormed())}`,
   ]);
 
-/** How a refusal begins: with what it is about. */
+/** Start of an error message: the parameter's name. */
 const NAMED = /^(event \d+|request body|Request body|namespace|source|source_index|Index|Events|unknown field)\b/;
 
 it(`${BODIES} mutated reports are stored as one line or refused without an effect; none fails (seed ${SEED})`, async () => {

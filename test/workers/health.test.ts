@@ -13,7 +13,7 @@ import { ScriptedAgent } from "./scripted-agent.ts";
 import { deployWithMasterKey, FIRST_KEY, key } from "./sealing-helpers.ts";
 import { eventually } from "./sync-helpers.ts";
 
-/** docs/operate/metrics.md, "Health": whatever part is broken, who asks is told, and told nothing else. */
+/** docs/operate/metrics.md, "Health": any broken part is reported, without further details. */
 clock.moves = true;
 
 const anyone = { token: null };

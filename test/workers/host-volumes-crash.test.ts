@@ -16,7 +16,7 @@ beforeEach(async () => {
   await addNode(2);
 });
 
-/** Also dies while a call of its own is under way: before the other side has it, or before it can know. */
+/** Also crashes during its own call: before the callee has it, or before the response arrives. */
 type Death = Cut | readonly ["ClusterRegistry, in its call of", string, string, "there" | "back"];
 
 function die(death: Death): () => boolean {

@@ -46,7 +46,7 @@ it.each(Array.from({ length: 8 }, (_, seed) => [seed + 1]))(
       if (luck < 0.6) return "work";
       if (luck < 0.7) return "hold";
       if (luck < 0.8) {
-        // The answer is lost; the session tells it later.
+        // The answer is lost; the session reports it later.
         lost.push(() => nodes.tell(node, operation.id, nodes.work(node, operation)));
         return { state: "unknown", error: { kind: "timeout", message: "who knows" } };
       }

@@ -46,7 +46,7 @@ export class ScriptedNodes {
     });
   }
 
-  /** Until the next test has nodes of its own. */
+  /** Until the next test creates its own nodes. */
   async #run(): Promise<void> {
     while (ScriptedNodes.#now === this) {
       await scheduler.wait(2);
@@ -69,7 +69,7 @@ export class ScriptedNodes {
     return ok(null);
   }
 
-  /** Does what a good node does. */
+  /** Behaves like a correct node. */
   work(node: string, { method, params, key, gen }: Operation): OperationResult {
     const failed = (kind: "conflict" | "stale", message: string): OperationResult => ({
       state: "failed",
@@ -89,7 +89,7 @@ export class ScriptedNodes {
     return { state: "done", result: method === "dhv.create" ? { path: `/volumes/${id}`, bytes: 0 } : {} };
   }
 
-  /** The result reaches the registry, however often it must be told. */
+  /** Delivers the result to the registry, with retries. */
   async tell(node: string, id: string, result: OperationResult): Promise<void> {
     for (let tries = 0; tries < 50; tries++) {
       try {
@@ -100,7 +100,7 @@ export class ScriptedNodes {
     }
   }
 
-  /** Lets the operations that were held go on, or end as told. */
+  /** Resumes held operations, or completes them with the given result. */
   async release(): Promise<void> {
     const held = [...this.#held.values()];
     this.#held.clear();
@@ -121,11 +121,11 @@ export class ScriptedNodes {
     );
   }
 
-  /** The node tells what it has. */
+  /** Sends the node's report. */
   report = (node: string) => clusterRegistry(env).registerNode(node, { HostVolumes: this.fingerprint(node) });
 }
 
-/** A node with an agent, ready unless told otherwise. */
+/** A node with an agent, ready by default. */
 export async function addNode(number: number, more: Record<string, unknown> = {}, ready = true): Promise<string> {
   const id = nodeId(number);
   const registered = await clusterRegistry(env).registerNode(id, {
@@ -145,7 +145,7 @@ type Options = Parameters<typeof send>[3];
 
 export const volume = (more: Record<string, unknown> = {}) => ({ Name: "db", PluginID: "mkdir", ...more });
 
-/** Asks for a volume: `create` unless told otherwise. */
+/** Requests a volume, by default with `create`. */
 export const ask = (more: Record<string, unknown> = {}, options?: Options, intent = "create"): Promise<Answer> =>
   put(`/v1/volume/host/${intent}`, { Volume: volume(more) }, options);
 

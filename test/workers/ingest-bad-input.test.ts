@@ -34,7 +34,7 @@ const deep = (levels: number): string => `${"[".repeat(levels)}${"]".repeat(leve
 const text = (raw: string) => JSON.stringify(job({ Raw: "RAW" })).replace('"RAW"', raw);
 
 describe("an invalid report returns an error that names the cause", () => {
-  /** The second of two events, so that its number is told, and the first is not taken either. */
+  /** The second of two events, so that its number is reported and the first is not stored either. */
   const events: [string, object | number | null, string][] = [
     ["no object", 7, "event 2: must be an object"],
     ["null", null, "event 2: must be an object"],

@@ -8,7 +8,7 @@ import { closeAll, openStream, type ReadLine } from "./streams.ts";
 
 afterEach(closeAll);
 
-/** An upstream line about a job of this many allocations, each with so many bytes to it. */
+/** An upstream line about a job with this many allocations, each padded to a size. */
 const planOf = (count: number, bytes: number) => ({
   Index: 7,
   Events: [

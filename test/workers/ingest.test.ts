@@ -206,7 +206,7 @@ it("stores nothing of a request with one invalid event", async () => {
 
 it("an object reported while its creation is undelivered has the right create index", async () => {
   const original = EventLog.prototype.append;
-  // Flags, not promises: what is made in one request must not be waited for in another.
+  // Flags instead of promises: one request must not await a promise of another.
   const way = { reached: false, open: false };
   vi.spyOn(EventLog.prototype, "append").mockImplementationOnce(async function (this: EventLog, ...parameters) {
     const indexes = await original.apply(this, parameters);

@@ -3,7 +3,7 @@ import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "
 import type { ProviderSettings } from "../doubles/oidc-provider.ts";
 import type { ClusterSettings } from "../doubles/token-reviews.ts";
 
-/** A token issuer at the double, with keys of its own. */
+/** A token issuer at the double, with its own keys. */
 export interface Issuer {
   readonly url: string;
   readonly publicKey: CryptoKey;
@@ -61,7 +61,7 @@ export async function newIssuer(name: string, algorithm = "RS256"): Promise<Issu
 
 /** An OpenID provider at the double. */
 export interface Provider extends Issuer {
-  /** Changes what the provider does from now on. */
+  /** Changes the provider's behaviour from now on. */
   change(settings: Partial<ProviderSettings>): Promise<void>;
   /** Follows a person's browser: the parameters that the provider returns it with. */
   visit(authUrl: string): Promise<Record<string, string>>;

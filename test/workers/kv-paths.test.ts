@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 
-/** docs/internals/wire/vault.md, KV version 2: lists, the spelling of paths, wrong paths and verbs, and who may do what. */
+/** docs/internals/wire/vault.md, KV version 2: lists, the spelling of paths, wrong paths and verbs, and capabilities. */
 
 const write = (path: string, data: unknown = { k: 1 }, options?: object) =>
   put(`/v1/kv/data/${path}`, { data }, options);

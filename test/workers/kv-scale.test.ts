@@ -30,7 +30,7 @@ async function fill(): Promise<void> {
   });
 }
 
-/** Runs `work` in the store and counts what it read. */
+/** Runs `work` in the store and counts read rows. */
 const counted = (work: (sql: SqlStorage) => unknown) =>
   inStore(uuid, (_store, state) => {
     const cursors: { rowsRead: number }[] = [];

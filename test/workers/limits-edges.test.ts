@@ -3,7 +3,7 @@ import { issue, policies } from "./access.ts";
 import { type Answer, get, mountKv, put, send } from "./client.ts";
 import { addNode, ask, nodeId, ScriptedNodes } from "./host-volumes.ts";
 
-/** docs/reference/limits.md, "Requests" and "Things": what is just within a limit is taken, and one more is refused and changes nothing. */
+/** docs/reference/limits.md, "Requests" and "Objects": a value at a limit is accepted, and one above is refused without a change. */
 
 beforeEach(() => mountKv());
 

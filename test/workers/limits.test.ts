@@ -9,7 +9,7 @@ clock.moves = true;
 
 beforeEach(() => forgetCallers());
 
-/** Lets `most` through under each key, and remembers who was counted. */
+/** Accepts `most` requests per key, and records the keys. */
 class Counter implements RateLimit {
   readonly counts = new Map<string, number>();
   readonly #most: number;

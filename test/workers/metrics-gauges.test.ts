@@ -19,7 +19,7 @@ import { gone, report } from "./reports.ts";
 import { closeAll, openStream, throughRelays } from "./streams.ts";
 import { eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 
-/** Whether what is told of objects is what is so. */
+/** The exported gauges equal the state of the objects. */
 clock.moves = true;
 
 afterEach(async () => {
@@ -50,7 +50,7 @@ async function expectExact(stub: unknown, measures: (typeof MEASURES)[keyof type
 
 const registry = () => env.CLUSTER_REGISTRY.getByName("main");
 
-/** Runs with the clock put forward by so many seconds. */
+/** Runs with the clock advanced by this many seconds. */
 async function later<T>(seconds: number, run: () => Promise<T>): Promise<T> {
   const real = Date.now.bind(Date);
   const moved = vi.spyOn(Date, "now").mockImplementation(() => real() + seconds * 1000);

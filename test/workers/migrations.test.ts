@@ -13,7 +13,7 @@ import { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { get, put } from "./client.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
 
-/** Data that an older version has written opens in this one; what a newer one has written is left alone. */
+/** Data of an older version opens in this one; data of a newer one is not changed. */
 
 afterEach(emptyDeployment);
 
@@ -45,7 +45,7 @@ const master = (sql: SqlStorage) =>
     .toArray()
     .map((row) => ({ ...row, sql: row.sql.replace(/\s+/g, " ") }));
 
-/** Tables whose rows no part of a fixture can make up: what is in them is sealed. */
+/** Tables with sealed rows, which a fixture cannot create. */
 const SEALED = new Set(["data_keys", "sealed", "facts", "migrations"]);
 
 /** Puts an object's tables back to a version, each with one row of plain values. */

@@ -169,7 +169,7 @@ describe("a result", () => {
     const wanted = operation();
     await other.session.start(wanted);
     await elsewhere.seen("req");
-    // Another node's, told by this one.
+    // Another node's operation, reported by this one.
     socket.send(done(wanted.id));
     await socket.seen("done");
     await socket.settled();

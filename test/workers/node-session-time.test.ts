@@ -44,7 +44,7 @@ describe("a socket", () => {
     expect(await socket.closed).toMatchObject({ code: 1001 });
     await eventually(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
     const [{ LastSeen }] = (await get("/v1/agents")).body;
-    // When it was last heard of, not when that was noticed.
+    // The time of its last message, not of the detection.
     expect(Date.now() - Date.parse(LastSeen)).toBeGreaterThan(55_000);
     expect((await agent.rows("SELECT check_due FROM session"))[0]).toEqual({ check_due: null });
   });

@@ -159,7 +159,7 @@ describe("a report at connect", () => {
 });
 
 describe("a node with 2 000 volumes", () => {
-  /** Creates and deletes a volume by the API. @returns the bytes of each line that tells of it */
+  /** Creates and deletes a volume by the API. @returns the bytes of each event line about it */
   async function bytesOfLines(existing: number): Promise<number[]> {
     const [agent, socket] = await nodeWith(ghosts(existing));
     const seen = new Set((await eventsOf("*")).map(({ Index }) => Index));

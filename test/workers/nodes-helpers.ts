@@ -17,7 +17,7 @@ export const registryObject = () => env.CLUSTER_REGISTRY.getByName("main") as Du
 export const id = (n: number): string => `${String(n).padStart(8, "0")}-d701-875a-b2a6-f2631d7c2f60`;
 export const ID = id(1);
 
-/** Everything that an agent tells of its node. */
+/** A complete report of an agent. */
 export const fingerprint = (more: Partial<NodeReport> = {}): NodeReport => ({
   Name: "node-1",
   Datacenter: "dc1",
@@ -116,7 +116,7 @@ export async function follow(query = "?topic=Node&index=-1") {
   };
 }
 
-/** Every line of the stream so far, of whatever topic. */
+/** Every line of the stream so far, of any topic. */
 export async function allLines(): Promise<Told[][]> {
   const stream = await openStream("");
   const lines: Told[][] = [];

@@ -16,7 +16,7 @@ interface Use {
   readonly glanced?: readonly string[];
 }
 
-/** `readQuery` looks at all that lists and waiting reads know; who has called it goes by these. */
+/** `readQuery` reads all parameters of lists and blocking queries; these attribute its calls. */
 const USES: readonly Use[] = [
   { caller: /\bblocking\b/, asked: ["index", "wait", "stale"] },
   { caller: /\breadList\b/, asked: ["per_page", "next_token"], glanced: ["filter", "reverse"] },
@@ -54,7 +54,7 @@ for (const method of ["get", "getAll", "has"] as const) {
   });
 }
 
-/** Sends, and keeps what was sent and answered. */
+/** Sends a request, and records request and response. */
 export class Run {
   readonly #seen: Exchange[] = [];
   readonly #looked: Looked = { asked: new Set(), glanced: new Set() };

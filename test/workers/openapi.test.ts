@@ -10,7 +10,7 @@ describe("the document of the API", () => {
   it("is generated from the code, and docs/openapi.json is up to date (`npm run openapi`)", async () => {
     const served = await get("/v1/openapi.json", anonymous);
     expect(served.status).toBe(200);
-    // Compared by lines: a whole document that differs is no help to anybody.
+    // Compared by lines, because a diff of the whole document is unreadable.
     const missing = new Set(documentText(openApiDocument()).split("\n")).difference(new Set(served.text.split("\n")));
     expect([...missing]).toEqual([]);
     expect(served.text).toBe(documentText(openApiDocument()));

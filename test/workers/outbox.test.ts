@@ -23,7 +23,7 @@ function movedClock() {
   };
 }
 
-/** A receiver that answers when the test says so. */
+/** A receiver whose answers the test controls. */
 function gate() {
   const open = Promise.withResolvers<void>();
   const entered = Promise.withResolvers<void>();

@@ -30,7 +30,7 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
     evicted: () => evicted,
     after: (cursor: number) => ({ lines: lines.slice(cursor), upTo: lines.length }),
   };
-  /** Breaks or delays what goes on between the relay and the log. */
+  /** Breaks or delays calls between the relay and the log. */
   const trouble = { bounds: async () => {}, follow: async () => {}, chunk: async () => {}, page: async () => {} };
   const bounds = vi.fn(async () => {
     await trouble.bounds();

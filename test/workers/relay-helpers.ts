@@ -54,7 +54,7 @@ export function between(
   });
 }
 
-/** Lets a feed through in pieces of its own size, each as late as `pause` says. */
+/** Forwards a feed in other pieces, each delayed by `pause`. */
 export const slowly = (pause: (bytes: Uint8Array) => Promise<unknown>) => async (open: () => Promise<Feed>) =>
   (await open()).pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({

@@ -46,7 +46,7 @@ describe("a token that loses its rights", () => {
     await appendKeys("after");
     await scheduler.wait(100);
     open();
-    // It was told before the token was deleted, but it is known here only once that is known, too.
+    // Published before the deletion of the token, but delivered here together with it.
     for (const key of await toTheEnd(stream)) expect(key).toBe("meanwhile");
   });
 
@@ -83,7 +83,7 @@ it(`readers of lagging and crashing relays get their lines once and in order, al
     const first = 1 + below(2) * below(LINES / 2);
     let next = first;
     const found: number[] = [];
-    // A stream may break at any time: its reader goes on at any relay.
+    // A stream may break at any time: its reader resumes at any relay.
     while (next <= LINES) {
       try {
         const stream = await openAt(below(2), `?topic=${topic}&index=${next}`);

@@ -106,7 +106,7 @@ describe("a stream through a lagging relay", () => {
     await scheduler.wait(400);
     expect(opened).toBe(false);
     open();
-    // The first line without events says that there are no more.
+    // The first line without events marks the end of the backlog.
     const stream = await opening;
     const lines = [await stream.next(), await stream.next(), await stream.next()];
     expect(lines.map(({ Index, Events }) => [Index, Events.length])).toEqual([
@@ -224,7 +224,7 @@ describe("lines evicted before a relay has read them", () => {
     await appendKeys("end");
     broken = false;
     expect(await lastOf(stream)).toEqual({ Error: { Code: "slow_consumer", LastIndex: 3 } });
-    // That its token went is told by a line that never came.
+    // The deletion of its token is in a line that was not delivered.
     await appendKeys(...keys("more", 30));
     expect(await lastOf(later)).toMatchObject({ Error: { Code: "permission_denied" } });
     const oldest = (await eventLog(env).state()).oldest;

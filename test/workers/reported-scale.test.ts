@@ -14,7 +14,7 @@ const JOBS = 10;
 const inRegistry = <R>(work: (sql: SqlStorage) => R): Promise<R> =>
   runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, state) => work(state.storage.sql));
 
-/** Objects as they stand after their lines were told: as if reported one by one. */
+/** Objects as stored after individual reports. */
 const fill = (topics: readonly string[], rows: number, bytes = 0): Promise<void> =>
   inRegistry((sql) => {
     for (const topic of topics) {

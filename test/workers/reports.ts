@@ -43,7 +43,7 @@ export const node = event("Node", "NodeRegistration", {
   Attributes: { a: "b" },
 });
 
-/** The event that says that an object is gone. */
+/** The event of an object's deletion. */
 export const gone = (event: Reported): Reported => ({ ...event, Payload: { ...event.Payload, Deleted: true } });
 
 export const send = (events: unknown, query = ""): Promise<Answer> => put(`/v1/cluster/objects${query}`, events);

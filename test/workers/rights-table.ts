@@ -337,7 +337,7 @@ const HOST_READ =
   "namespace:host-volume-read | namespace:host-volume-create | namespace:host-volume-register | namespace:host-volume-write";
 const HOST_DELETE = "namespace:host-volume-delete | namespace:host-volume-write";
 
-/** Any right to list what a search finds. */
+/** Any capability to list the results of a search. */
 const SEARCH = "namespace:* | node:read | node_pool:read | plugin:list";
 
 export const clusterRights: Readonly<Record<string, string>> = {

@@ -16,7 +16,7 @@ import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import type { NodeSession } from "../../src/objects/node-session.ts";
 import { type Answer, send } from "./client.ts";
 
-/** An agent that does what a test tells it, over the same WebSocket as a real one. */
+/** An agent that a test controls, over the same WebSocket as a real one. */
 
 /** Waits until a check holds. */
 export const eventually = <T>(check: () => T | Promise<T>): Promise<T> =>
@@ -118,7 +118,7 @@ export class AgentSocket {
     this.#socket.close(code, "the test says so");
   }
 
-  /** The frames of one kind that have come, once there are so many. */
+  /** The received frames of one type, once there are this many. */
   async seen<T extends ServiceFrame["t"]>(t: T, count = 1): Promise<Extract<ServiceFrame, { t: T }>[]> {
     const of = () => this.frames.filter((frame): frame is Extract<ServiceFrame, { t: T }> => frame.t === t);
     await eventually(() => {
@@ -134,7 +134,7 @@ export class AgentSocket {
     return welcome;
   }
 
-  /** Time for what was sent to be answered: to look at what did not happen. */
+  /** Time for responses, before a check that something did not happen. */
   async settled(): Promise<void> {
     const before = this.texts.length;
     this.send('{"t":"ping"}');
@@ -156,7 +156,7 @@ export class ScriptedAgent {
     this.identity = identity;
   }
 
-  /** Joins by a token of its own. */
+  /** Joins with a new token. */
   static async joined(token: object = {}, name = "node-1"): Promise<ScriptedAgent> {
     const identity = await newIdentity();
     const answer = await join((await joinToken(token)).Token, identity, name);

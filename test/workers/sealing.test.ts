@@ -90,7 +90,7 @@ describe("a sealed value that was moved or altered", () => {
   const tamper = (sql: string, ...values: SqlStorageValue[]) =>
     inStore(kv.uuid, (_store, state) => state.storage.sql.exec(sql, ...values).rowsWritten);
 
-  /** Fails closed: 503 that says why, for reads, patches and subkeys; the neighbour still reads. */
+  /** Fails closed: 503 with the reason, for reads, patches and subkeys; the neighbour still reads. */
   async function failsClosed(query = "") {
     for (const answer of [
       await get(`/v1/kv/data/a${query}`),

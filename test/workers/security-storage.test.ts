@@ -16,7 +16,7 @@ const inDestination = <T>(type: string, name: string, look: (sql: SqlStorage) =>
   return runInDurableObject(object as DurableObjectStub<SyncDestination>, (_object, { storage }) => look(storage.sql));
 };
 
-/** Puts what is sealed in one row of `from` into that of `to`, together with the key that it was sealed under. */
+/** Moves the sealed value of a row of `from` to that of `to`, together with its data key. */
 async function move(type: string, [from, to]: [string, string], table: string, column: string): Promise<void> {
   const taken = await inDestination(type, from, (sql) => ({
     ...sql.exec<{ sealed: ArrayBuffer }>(`SELECT ${column} AS sealed FROM ${table}`).one(),

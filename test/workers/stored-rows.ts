@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { objectIds } from "./created-objects.ts";
 
 const OWN_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' ORDER BY name";
-/** Bookkeeping of SQLite, of D1 and of `migrate`: there from the first touch, whatever the touch was. */
+/** Bookkeeping of SQLite, of D1 and of `migrate`: created by any first access. */
 const BOOKKEEPING = /^(sqlite_|d1_|migrations$)/;
 
 type Rows = Record<string, unknown>[];

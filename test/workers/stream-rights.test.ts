@@ -30,7 +30,7 @@ type Stream = Awaited<ReturnType<typeof openStream>>;
 
 const jobs = (token: Token, query = "") => openStream(`?topic=Job${query}`, { token: token.SecretID });
 
-/** Reads until the stream ends. @returns the keys of the events, and its last line if that tells of an error */
+/** Reads until the stream ends. @returns the keys of the events, and its last line if that is an error */
 async function toTheEnd(stream: Stream): Promise<{ keys: string[]; error: unknown }> {
   const keys: string[] = [];
   let error: unknown;
@@ -50,7 +50,7 @@ async function keysUntil(stream: Stream, last: string): Promise<string[]> {
 
 type Asked = (questions: readonly StreamQuestion[]) => StreamAnswer[] | Promise<StreamAnswer[]>;
 
-/** Stands between those who ask about rights and `AccessControl`. */
+/** Intercepts rights checks of `AccessControl`. */
 function askedThrough(way: (ask: Asked, ...parameters: Parameters<Asked>) => ReturnType<Asked>) {
   const original = AccessControl.prototype.mayStream;
   return vi.spyOn(AccessControl.prototype, "mayStream").mockImplementation(function (this: AccessControl, questions) {

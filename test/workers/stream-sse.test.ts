@@ -13,7 +13,7 @@ interface Message {
   readonly data: string;
 }
 
-/** Reads a stream as a browser does (WHATWG HTML 9.2.6): what it would fire, and what it remembers for when it comes back. */
+/** Reads a stream as a browser does (WHATWG HTML 9.2.6): the fired events, and the state for a reconnect. */
 async function eventSource(query = "", { headers = {}, token = "root" }: { headers?: object; token?: string } = {}) {
   const stream = await openStream(query, { token, headers: { Accept: "text/event-stream", ...headers } });
   let [lastId, retry] = ["", 0];

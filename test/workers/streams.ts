@@ -89,10 +89,10 @@ export async function append(...lines: (readonly NewEvent[])[]): Promise<number[
   return eventLog(env).append("test", entries);
 }
 
-/** One line an entry, told apart by key. */
+/** One line per entry, identified by key. */
 export const appendKeys = (...keys: string[]): Promise<number[]> => append(...keys.map((Key) => [event({ Key })]));
 
-/** From now on streams are opened through so many relays; 0 = at the log itself. */
+/** From now on streams are opened through this many relays; 0 = at the log itself. */
 export const throughRelays = (relays: number) => Object.assign(settings(env), { EVENT_RELAYS: relays });
 
 const log = () => env.EVENT_LOG.getByName("log");

@@ -35,7 +35,7 @@ async function setMany(): Promise<void> {
   await resume();
 }
 
-/** Lets the destination try whatever it wants to try for this long. */
+/** Waits for the destination's attempts within this time. */
 async function pass(minutes: number): Promise<void> {
   const time = new PassingTime(ALL);
   for (let step = 0; step < minutes * 6; step++) await time.pass(10_000);

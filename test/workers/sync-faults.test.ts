@@ -6,7 +6,7 @@ import { byItself, PassingTime } from "./clock-and-alarms.ts";
 import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
-/** Whatever a provider does to a push, its secret arrives in the end, once, and what is said meanwhile is true. */
+/** After any fault of a provider, a secret is pushed once, and its status is correct meanwhile. */
 clock.moves = true;
 
 let mount = { uuid: "", accessor: "" };
@@ -51,7 +51,7 @@ async function arrives(value: string): Promise<void> {
   expect(all[0]).toContain(value);
 }
 
-/** Deadlines come at once; who waits for less is not concerned. */
+/** Long deadlines expire at once; shorter waits are unaffected. */
 function hurry(): void {
   const real = globalThis.setTimeout;
   const hurried = (run: () => void, ms?: number) => real(run, ms !== undefined && ms > 10_000 ? 300 : ms);
@@ -211,7 +211,7 @@ describe.each(part(Object.keys(providers), 0, 2))("when %s", (type) => {
     const setting = set();
     await until("calls");
     await put(`/sys/sync/destinations/${at}`, account.body);
-    // Long enough for whatever a write sets going.
+    // Long enough for the background work of a write.
     await scheduler.wait(600);
     state = "goes on";
     await setting;

@@ -28,7 +28,7 @@ function at({ type, body, ...rest }: ProviderAccount) {
   };
 }
 
-/** Writes an object that is not ours, where there is none of the name. */
+/** Writes a foreign object under an unused name. */
 export async function foreign(account: ProviderAccount, name: string, value: string): Promise<unknown> {
   const { type, body } = account;
   switch (type) {

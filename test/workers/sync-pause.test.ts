@@ -72,7 +72,7 @@ describe("after the response to a pause", () => {
     await eventually(async () => {
       for (const at of REMOTE) expect(Object.keys(await counts(at))).not.toContain("PENDING");
     });
-    // The provider agrees that what is set is there, and nothing else.
+    // The provider has exactly the associated secrets.
     const expected: Record<string, string> = {};
     for (const at of REMOTE) {
       for (const secret of secrets) {

@@ -17,7 +17,7 @@ interface Planned {
   readonly reason?: string;
 }
 
-/** Whether the provider lets us tell whose an object is. */
+/** Whether the provider has an ownership marker. */
 const marks = (type: string) => type !== "repo-host";
 const drySet = async (destination: string, secret: string): Promise<Planned[]> => {
   const answer = await put(`${AT}/${destination}/associations/set?dry_run=true`, { mount: "kv", secret_name: secret });

@@ -90,7 +90,7 @@ describe.each(TYPES)("a destination of %s", (type) => {
         'vault-{{ .MountAccessor | replace "_" "-" }}-{{ .SecretPath }}',
         { [`vault-${dashed}-app-db`]: one },
       ],
-      // These two providers take no slashes, so what is there has what they take in their place.
+      // These two providers accept no slashes, so names have replacements.
       "cloud-c-sm": ["secret-path", slashes, { [`vault-${accessor}-app-db`]: one }],
       "deploy-project": [
         "secret-key",

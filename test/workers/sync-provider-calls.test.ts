@@ -99,7 +99,7 @@ describe.each(Object.keys(providers))("a push to %s", (type) => {
     expect(made.length).toBeGreaterThan(0);
     expect(made.length).toBeLessThanOrEqual(type === "cloud-c-sm" ? 3 : 2);
     expect(made.every(({ status }) => status !== null && status < 300)).toBe(true);
-    // Asked for, it is pushed whatever is there.
+    // A requested push is sent for any existing object.
     const asked = (await account.requests()).length;
     await setAssociation(at, "app");
     expect((await account.requests()).length).toBeGreaterThan(asked);

@@ -33,7 +33,7 @@ async function setAll(at: string, names: readonly string[]): Promise<void> {
   }
 }
 
-/** Nothing anywhere speaks of a destination that is gone. */
+/** No row or list mentions the deleted destination. */
 async function expectNoTrace(at: string): Promise<void> {
   expect((await get(`/sys/sync/destinations/${at}`)).status).toBe(404);
   expect((await get(`/sys/sync/destinations/${at}/associations`)).status).toBe(404);

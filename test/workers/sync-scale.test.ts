@@ -12,7 +12,7 @@ import { configure, counts, destination, numbered, pause, resume, writeMany } fr
 
 /** The cost of a request, an alarm or a poll does not grow with the backlog. Counted in rows, not in time. */
 
-/** A name for each test: the deletion of so many associations may outlast the test that began it. */
+/** A name per test, because deleting many associations may outlast a test. */
 let name = "";
 let tests = 0;
 let mount = { accessor: "", uuid: "" };

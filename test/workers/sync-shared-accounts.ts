@@ -60,7 +60,7 @@ async function sharedCloudB(): Promise<Shared> {
   return {
     ...account,
     create: (name) => set(name).catch(() => recover(name)),
-    // Versions of one second are told apart by nothing.
+    // Versions of one second cannot be distinguished.
     change: async (name) => {
       await scheduler.wait(1_100);
       return set(name);
@@ -92,7 +92,7 @@ async function sharedCloudC(): Promise<Shared> {
   };
 }
 
-/** Changes are told in seconds, and within a few of them the adapter blames the clocks. */
+/** Change times are in seconds, and the adapter attributes small differences to clocks. */
 const CLOCK_TOLERANCE_MS = 6_500;
 
 async function sharedRepoHost(): Promise<Shared> {

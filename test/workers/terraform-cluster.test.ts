@@ -5,7 +5,7 @@ import { succeeded } from "./engine-helpers.ts";
 import { addNode, nodeId, ScriptedNodes } from "./host-volumes.ts";
 import { type AtPath, atPath, expectNoDifference, type Fields, named, nomad, type Resource } from "./terraform.ts";
 
-/** Resources of terraform-provider-nomad. Its client writes whole objects, with the zero values of what it does not know. */
+/** Resources of terraform-provider-nomad. Its client writes whole objects, with zero values for unknown fields. */
 
 const paths: readonly AtPath[] = [
   {

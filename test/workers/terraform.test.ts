@@ -116,7 +116,7 @@ const paths: readonly AtPath[] = [
         listing_visibility: "unauth",
       },
     ],
-    // The provider writes the settings of a configuration into `config`, and leaves out what was not given.
+    // The provider writes the settings of a configuration into `config`, and omits unset ones.
     body: ({ type, description = "", options = {}, local = false, seal_wrap = false, ...config }) => ({
       ...{ type, description, options, local, seal_wrap, external_entropy_access: false },
       config: { options: null, default_lease_ttl: "0s", max_lease_ttl: "0s", force_no_cache: false, ...config },

@@ -24,7 +24,7 @@ export interface Resource {
   readonly configurations: readonly Fields[];
   /** Creates the objects that the resource requires. */
   readonly prepare?: () => Promise<unknown>;
-  /** Answers what the object is read by. */
+  /** @returns the path of the object's read */
   readonly create: (given: Fields, at: number) => Promise<string>;
   /** The fields that the provider copies into its state. */
   readonly read: (id: string) => Promise<Fields>;

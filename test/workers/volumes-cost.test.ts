@@ -45,7 +45,7 @@ function resultOf({ method, params }: Req): Record<string, unknown> {
   }
 }
 
-/** A node that does whatever it is asked. */
+/** A node that performs every operation. */
 async function connect(node: object = {}): Promise<{ agent: ScriptedAgent; stop(): Promise<void> }> {
   const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport(node as Partial<NodeReport>) });
   await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
@@ -73,7 +73,7 @@ async function connect(node: object = {}): Promise<{ agent: ScriptedAgent; stop(
 const TIMES = 6;
 type Spent = readonly [registry: Cost, session: Cost];
 
-/** The least of several times: alarms, and whatever else comes now and then, do not count. */
+/** The minimum of several runs, to exclude alarms and other background work. */
 async function least(agent: ScriptedAgent, work: (time: number) => Promise<unknown>): Promise<Spent> {
   const costs = [await count(registryObject()), await count(agent.stub)] as const;
   const spent: Cost[][] = [];

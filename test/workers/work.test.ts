@@ -151,7 +151,7 @@ describe("a result", () => {
     }));
 });
 
-/** No wish is ever lost, no two live claims of one id overlap, whatever the order of events. */
+/** No desired state is lost, and no two valid leases of one id overlap, for any order of events. */
 it.each([12, 13, 14, 15, 16, 17, 18])(
   "keeps every desired state and never grants overlapping leases (seed %i)",
   (seed) =>
@@ -198,7 +198,7 @@ it.each([12, 13, 14, 15, 16, 17, 18])(
           }
           if (settled === "superseded") superseded++;
           if (settled === "stale") stale++;
-          // Once settled, the claim holds nothing any more, whatever a repeat says.
+          // After completion the lease is released, for any repeated result.
           if (settled !== "stale")
             for (const other of out) if (other.claim === claim) out.splice(out.indexOf(other), 1);
         }

@@ -184,7 +184,7 @@ export class Suite {
     this.#browser = browser;
   }
 
-  /** Opens the console in a profile of its own and logs in. */
+  /** Opens the console in a new profile and logs in. */
   async open({
     token = this.bench.token,
     path = "",
@@ -209,7 +209,7 @@ export class Suite {
     return opened;
   }
 
-  /** A request beside the browser, to prepare what a test looks at. Resolves with the body. */
+  /** A request outside the browser, to prepare a test. Resolves with the body. */
   async call(
     method: string,
     path: string,

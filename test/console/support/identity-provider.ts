@@ -6,7 +6,7 @@ import type { ProviderSettings } from "../../doubles/oidc-provider.ts";
 export interface IdentityProvider {
   readonly url: string;
   readonly client: { readonly oidc_client_id: string; readonly oidc_client_secret: string };
-  /** Changes what it does from now on. */
+  /** Changes its behaviour from now on. */
   readonly change: (settings: Partial<ProviderSettings>) => Promise<void>;
   readonly close: () => Promise<void>;
 }
