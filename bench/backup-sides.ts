@@ -48,7 +48,7 @@ export class Deployments {
   }
 }
 
-/** How much there is of everything beside so many secrets. */
+/** Amounts of other data beside a number of secrets. */
 export const dataOf = (secrets: number) => ({
   leases: secrets / 10,
   destinations: 3,
@@ -112,15 +112,15 @@ export async function fill({ ask }: Deployment, secrets: number): Promise<void> 
 
 const secretText = JSON.stringify((JSON.parse(SECRET) as { data: unknown }).data);
 
-/** A snapshot that has begun: everything goes on by now, and it is read. */
+/** A started snapshot: the objects have resumed, and it is being read. */
 export interface Reading {
-  /** Milliseconds until it began to come. */
+  /** Milliseconds until the first byte. */
   readonly begun: number;
-  /** Resolves with how many bytes there were. */
+  /** Resolves with the number of bytes. */
   readonly read: Promise<number>;
 }
 
-/** @param file where it goes; null: nowhere */
+/** @param file the output; null: discarded */
 export async function beginSnapshot({ server, token }: Deployment, file: string | null): Promise<Reading> {
   return beginReading(server, "/v1/sys/snapshot", token, file);
 }
@@ -161,12 +161,12 @@ export async function restore({ server, token }: Deployment, file: string): Prom
 
 export interface BareDump {
   readonly server: Server;
-  /** Gives an object of its own so many rows of so many bytes. */
+  /** Fills a separate object with rows of a size. */
   readonly fill: (rows: number, bytes: number) => Promise<void>;
   readonly begin: () => Promise<Reading>;
 }
 
-/** @param name tells bare Workers of one run apart */
+/** @param name distinguishes bare Workers of one run */
 export async function startBareDump(dir: string, name: string): Promise<BareDump> {
   const plan = { name: "bare", config: "bench/bare/wrangler.toml", main: "bench/bare/worker.mts", vars: {} };
   const server = await Server.start(plan, join(dir, `backup-bare-${name}`));

@@ -23,7 +23,7 @@ import { type Figure, figure } from "./statistics.ts";
 export interface BackupScale {
   readonly rounds: number;
   readonly sliceMs: number;
-  /** Secrets, fewer and more; `dataOf` says of what else how much there is. */
+  /** Numbers of secrets, small and large; `dataOf` has the other amounts. */
   readonly sizes: readonly [few: number, many: number];
 }
 
@@ -33,7 +33,7 @@ export interface Memory {
   readonly most: number;
 }
 
-/** Something that was done once. */
+/** A single operation. */
 export interface Done {
   readonly seconds: number;
   /** CPU seconds of the server. */
@@ -56,7 +56,7 @@ export interface Backup {
   readonly rows: number;
   /** Milliseconds until the first byte. */
   readonly begun: Figure;
-  /** Milliseconds from the first write that was refused to the first one that was taken; 0: none was refused. */
+  /** Milliseconds from the first refused to the next accepted write; 0: none was refused. */
   readonly heldUp: { readonly policy: Figure; readonly secret: Figure };
   readonly snapshot: Read;
   readonly bare: Read;
@@ -67,7 +67,7 @@ export interface Backup {
 
 export interface BackupResults {
   readonly sizes: readonly Backup[];
-  /** While a snapshot of the larger size is read, against when none is. */
+  /** During a snapshot of the larger size, against the time without one. */
   readonly meanwhile: readonly Row[];
 }
 
@@ -166,7 +166,7 @@ export class BackupBench {
     return { backup, deployment };
   }
 
-  /** @param meanwhile what is done from when everything goes on */
+  /** @param meanwhile runs after the objects have resumed */
   async #reading(server: Server, begin: () => Promise<Reading>, meanwhile?: () => Promise<void>): Promise<Reads> {
     let [bytes, begun, seconds] = [0, 0, 0];
     const done = await watched(server, async () => {
@@ -245,7 +245,7 @@ function together(rounds: readonly Reads[]): Read {
   };
 }
 
-/** Does something, and looks at the server meanwhile. */
+/** Runs an operation and measures the server meanwhile. */
 async function watched(server: Server, work: () => Promise<void>): Promise<Done> {
   await sleep(QUIET_MS);
   const before = server.memory();
@@ -270,9 +270,9 @@ async function watched(server: Server, work: () => Promise<void>): Promise<Done>
 }
 
 /**
- * Writes something all the time, one after the other.
+ * Writes continuously, one request after the other.
  * @param write the path and body of each, by its number
- * @returns `stop` ends it, and says how long none was taken, ms
+ * @returns `stop` ends it, and returns the longest time without an accepted write, ms
  */
 function probe({ server, token }: Deployment, write: (number: number) => [path: string, body: unknown]) {
   let goesOn = true;

@@ -73,7 +73,7 @@ export async function dial(port: number): Promise<Socket> {
 
 let rays = 0;
 
-/** One request as it goes over the wire, with a ray of its own as behind the edge: that is what spreads streams over relays. */
+/** One raw request, with its own ray id as behind the edge, which distributes streams over relays. */
 export function wire(method: string, path: string, token: string, body = ""): string {
   const length = method === "GET" ? "" : `Content-Length: ${Buffer.byteLength(body)}\r\n`;
   return `${method} ${path} HTTP/1.1\r\nHost: bench\r\nX-Orch-Token: ${token}\r\nCF-Ray: ${(rays++).toString(16)}\r\n${length}\r\n${body}`;

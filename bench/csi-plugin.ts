@@ -1,4 +1,4 @@
-/** A CSI plugin for the bench: the directory driver as it is, a client that calls it without anybody between, and the agent of its node. */
+/** A CSI plugin for the bench: the directory driver, a client that calls it directly, and the agent of its node. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -61,7 +61,7 @@ export class CsiPlugin {
     return volume?.volumeId ?? "";
   }
 
-  /** Gives the provider so many volumes more, as the driver writes them, of which no service knows. */
+  /** Adds volumes at the provider in the driver's format, unknown to the service. */
   fill(volumes: number): void {
     for (let number = 0; number < volumes; number++) {
       const id = `vol-${number.toString(36).padStart(11, "0")}-00000000`;
@@ -72,7 +72,7 @@ export class CsiPlugin {
     }
   }
 
-  /** Runs the agent of the plugin's node; resolves when the service knows that the plugin is well. */
+  /** Runs the agent of the plugin's node; resolves when the service reports the plugin as healthy. */
   async serve({ server, ask }: ClusterService): Promise<void> {
     const { Token } = JSON.parse(await ask("POST", "/v1/agent/tokens", {})) as { Token: string };
     const config = join(this.#home, "agent.json");

@@ -8,7 +8,7 @@ import { type ClusterService, fillCsi, ONE_IN, volumeOf } from "./volumes-sides.
 export interface CsiScale {
   readonly rounds: number;
   readonly sliceMs: number;
-  /** Creations that are asked for at the same time. */
+  /** Concurrent creations. */
   readonly atOnce: number;
   /** Volumes at the provider, and to a page of them. */
   readonly external: number;
@@ -35,9 +35,9 @@ const NODE = "c5100000-b1b1-4b1b-8b1b-b1b1b1b1b1b1";
 interface Way {
   create(name: string): Promise<string>;
   remove(made: string): Promise<void>;
-  /** One page of what the provider has. @returns the next token */
+  /** One page of external volumes. @returns the next token */
   page(size: number, token: string): Promise<string>;
-  /** CPU seconds of the service, if it is in the way. */
+  /** CPU seconds of the service, if it is used. */
   cpu(): number | null;
 }
 
@@ -49,7 +49,7 @@ export class CsiBench {
   readonly #note: (text: string) => void;
   #made = 0;
 
-  /** @param parts `service` has the plugin on a node of its own; `filled` starts another service */
+  /** @param parts `service` has the plugin on a separate node; `filled` starts another service */
   constructor(
     parts: { plugin: CsiPlugin; service: ClusterService; filled: (rows: number) => Promise<ClusterService> },
     scale: CsiScale,
@@ -66,7 +66,7 @@ export class CsiBench {
     return { overhead: await this.#overhead(), growth: await this.#growth() };
   }
 
-  // ---- beside the plugin itself ----
+  // ---- against direct plugin calls ----
 
   async #overhead(): Promise<Row[]> {
     const ways = [await this.#byService(), this.#byPlugin()] as const;
@@ -173,7 +173,7 @@ export class CsiBench {
     };
   }
 
-  // ---- many that the service knows ----
+  // ---- many volumes in the service ----
 
   async #growth(): Promise<GrowthRow[]> {
     const [few, ...sizes] = this.#scale.sizes;

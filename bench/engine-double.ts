@@ -1,24 +1,24 @@
 /**
- * The least that can be taken for cloud-b's login, directory and resource manager: a process of its own that checks nothing,
- * and answers at once or after a set time. The doubles of the tests judge every request and would be what is measured.
+ * The least that can be taken for cloud-b's login, directory and resource manager: a separate process that validates nothing
+ * and answers at once or after a set time. The doubles of the tests validate every request and would dominate the measurement.
  */
 import { randomUUID } from "node:crypto";
 import { createServer, type Socket } from "node:net";
 import { clock } from "./sync-clock.ts";
 
 export type Ask =
-  /** From now on each answer waits so long, ms; what was seen so far is forgotten. */
+  /** Delay of each answer from now on, ms; resets the statistics. */
   | { readonly kind: "begin"; readonly delayMs: number }
-  /** Answered once so many different things were removed since `begin`. */
+  /** Answered when this many distinct resources were removed since `begin`. */
   | { readonly kind: "removed"; readonly count: number }
   | { readonly kind: "seen" };
 
 export interface Seen {
-  /** Different things that were removed since `begin`, and calls that removed one again. */
+  /** Distinct resources removed since `begin`, and repeated removals. */
   readonly removed: number;
   readonly repeated: number;
   readonly calls: number;
-  /** When the first and the last came, ms on the machine's monotonic clock. */
+  /** Times of the first and last call, ms on the machine's monotonic clock. */
   readonly first: number;
   readonly last: number;
   /** CPU seconds that the double itself has used. */
@@ -36,7 +36,7 @@ let seen = { repeated: 0, calls: 0, first: 0, last: 0 };
 let wanted = Number.POSITIVE_INFINITY;
 let reached: (() => void) | undefined;
 
-/** @returns what a call is answered with */
+/** @returns the response to a call */
 function take(method: string, path: string, body: string): [status: string, body: string] {
   if (method === "DELETE") {
     if (removed.has(path)) seen.repeated++;
@@ -83,7 +83,7 @@ function serve(socket: Socket): void {
   });
 }
 
-/** Sends an answer when its time has come. */
+/** Sends a response after its delay. */
 function answered(send: () => void): void {
   const now = clock();
   seen = { ...seen, calls: seen.calls + 1, first: seen.calls === 0 ? now : seen.first, last: now };

@@ -15,17 +15,17 @@ import { clock } from "./sync-clock.ts";
 export interface EngineScale {
   readonly rounds: number;
   readonly sliceMs: number;
-  /** Of the rounds in which the cloud takes its time. */
+  /** Of the rounds with a delayed cloud. */
   readonly slowSliceMs: number;
   /** Leases that end together. */
   readonly ending: number;
-  /** Over how long their ends are spread, ms. */
+  /** Time over which their ends are spread, ms. */
   readonly spreadsMs: readonly number[];
   /** Leases of the mounts that are held against one with the first number. */
   readonly sizes: readonly [number, ...number[]];
 }
 
-/** How leases ended that were left to their time. */
+/** Results of leases that expire. */
 export interface Ended {
   readonly leases: number;
   readonly spreadMs: number;
@@ -33,7 +33,7 @@ export interface Ended {
   readonly firstMs: number;
   readonly wholeMs: number;
   readonly behindMs: number;
-  /** Leases that the service still has, and calls that were made more than once. */
+  /** Leases that remain, and repeated calls. */
   readonly left: number;
   readonly repeated: number;
   /** Microseconds of the server's CPU for each lease. */
@@ -54,17 +54,17 @@ export interface EngineResults {
 
 type Job = Pick<Requests, "method" | "path" | "body" | "keys"> & Partial<Pick<Requests, "once">>;
 
-/** How long the stand-in takes for an answer; the cloud itself is rarely faster than the second. */
+/** Delay of the stand-in's answers; the real cloud is rarely faster than the second value. */
 const DELAYS_MS = [0, 50] as const;
 const AT_ONCE = [1, 8] as const;
 const AIM = 1.3;
 const WARM_UP_MS = 1_000;
 const HOUR_MS = 3_600_000;
-/** So many leases are there to be revoked in one slice, which ends before they do. */
+/** Number of leases to revoke in one slice, more than it can revoke. */
 const REVOKED_MOST = 1_500;
 const KEYS = 1_000_000;
 const MEMORY_EVERY_MS = 100;
-/** Until the first of the leases ends that were made to end: long enough to make them. */
+/** Time until the first of the expiring leases expires: long enough to create them. */
 const LEAD_MS = 3_000;
 
 export class EngineBench {

@@ -18,7 +18,7 @@ export interface EventsScale {
 export interface Idle {
   readonly side: Side["name"];
   readonly streams: number;
-  /** Bytes of the server's memory for each open stream in which nothing happens; null where the system does not say. */
+  /** Bytes of the server's memory per idle stream; null if the system does not report it. */
   readonly each: number | null;
 }
 
@@ -86,7 +86,7 @@ export class EventsBench {
     });
   }
 
-  /** A line an append, many appenders at once, and many lines an append. */
+  /** One line per append, many concurrent appenders, and many lines per append. */
   async #appending(): Promise<Row[]> {
     const rows: Row[] = [];
     for (const [connections, lines] of [
@@ -109,7 +109,7 @@ export class EventsBench {
     return rows;
   }
 
-  /** The whole backlog, and the few lines of it that a filter lets through. */
+  /** The whole backlog, and the few lines that match a filter. */
   async #replays(): Promise<Row[]> {
     const { backlog, oneIn } = this.#scale;
     for (const side of this.#sides) {

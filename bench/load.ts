@@ -1,4 +1,4 @@
-/** The load generator: a process of its own, so that it does not share a thread with anything it measures. */
+/** The load generator: a separate process, so that it does not share a thread with the measured code. */
 import type { Socket } from "node:net";
 import { Connection, dial, wire } from "./connection.ts";
 import { ownCpu, quantiles } from "./statistics.ts";
@@ -67,7 +67,7 @@ export interface Replay {
   readonly lines: number;
 }
 export interface Replayed {
-  /** Until the last line was here. */
+  /** Until the last line was received. */
   readonly seconds: number;
   readonly bytes: number;
   readonly own: number;
@@ -95,7 +95,7 @@ class Streams {
     }
   }
 
-  /** Resolves when `count` more lines have come in over all streams together. */
+  /** Resolves when all streams together have received `count` more lines. */
   expect(count: number): Promise<void> {
     this.#reached = Promise.withResolvers<void>();
     this.#wanted = this.#lines + count;
@@ -110,7 +110,7 @@ class Streams {
     const socket = await dial(port);
     this.#sockets.push(socket);
     socket.write(wire("GET", path, token));
-    // The server greets each stream with one line, which says that it is open.
+    // The server starts each stream with one line, which confirms that it is open.
     const greeted = Promise.withResolvers<void>();
     let begun = false;
     let split = false;
@@ -132,7 +132,7 @@ class Streams {
 }
 
 const groups = new Map<string, Streams>();
-/** The number of the next line of each group: a producer numbers its lines for ever. */
+/** The number of the next line of each group: a producer numbers its lines continuously. */
 const published = new Map<string, number>();
 
 async function requests(job: Requests): Promise<Measured> {

@@ -1,4 +1,4 @@
-/** The load generator as the bench sees it: one job at a time in another process. */
+/** The bench's handle of the load generator: one job at a time in another process. */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Close, Delivered, Job, Measured, Open, Publish, Replay, Replayed, Requests } from "./load.ts";

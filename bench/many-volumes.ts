@@ -26,7 +26,7 @@ interface Size {
   readonly bytes: number;
 }
 
-/** Stands between agent and service, and notes what the agent says and why connections end. */
+/** A proxy between agent and service, which records frames and close reasons. */
 async function startWitness(port: number) {
   const frames: Size[] = [];
   const closes: string[] = [];

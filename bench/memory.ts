@@ -1,6 +1,6 @@
 /**
  * `node bench/memory.ts`: memory that open streams, silent readers and strangers' requests take, process by process. The service
- * and the bare Worker run on workerd itself, and the service once more as `npm start` runs it, with everything in between.
+ * and the bare Worker run on workerd itself, and the service once more as `npm start` runs it, with gateway and supervisor.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -96,7 +96,7 @@ async function measureBare(): Promise<void> {
   }
 }
 
-/** `npm start` without agents, its processes told apart by their command lines. */
+/** `npm start` without agents, with its processes identified by their command lines. */
 async function measureStart(): Promise<void> {
   const mark = randomUUID();
   const port = await freePort();
@@ -159,7 +159,7 @@ async function measure(target: Target): Promise<void> {
   }
 }
 
-/** @param reads whether what comes is taken */
+/** @param reads whether the client reads */
 async function open({ port, token }: Target, path: string, count: number, reads: boolean): Promise<Socket[]> {
   const sockets: Socket[] = [];
   for (let opened = 0; opened < count; opened++) {

@@ -1,4 +1,4 @@
-/** Puts what was measured into docs/internals/benchmarks.md, between the marks of its part, and the plots beside it. */
+/** Writes results into docs/internals/benchmarks.md, between the marks of their part, and the plots beside it. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Plot, svg } from "./plot.ts";
@@ -6,7 +6,7 @@ import { type Plot, svg } from "./plot.ts";
 const PAGE = join("docs", "internals", "benchmarks.md");
 const PLOTS = "benchmarks";
 
-/** @param part whose marks are in the page; everything outside of them is written by hand */
+/** @param part a part with marks in the page; text outside of them is written by hand */
 export function writeSection(part: string, markdown: string, plots: readonly Plot[]): void {
   const page = readFileSync(PAGE, "utf8");
   const [begin, end] = [`<!-- ${part}: measured -->`, `<!-- ${part}: end -->`];

@@ -1,4 +1,4 @@
-/** The parts of the bench: what each of them starts, and what it has to say. */
+/** The parts of the bench: their servers and their reports. */
 import { BackupBench, type BackupScale } from "./backup.ts";
 import { backupMarkdown, backupPlots } from "./backup-report.ts";
 import { Deployments, startBareDump } from "./backup-sides.ts";
@@ -76,7 +76,7 @@ export interface Stage {
   readonly quick: boolean;
   readonly deep: boolean;
   note(text: string): void;
-  /** Stopped when the part has ended, however it ends. */
+  /** Stopped when the part ends, for any end. */
   stops<T extends { stop(): void }>(one: T): T;
   /** The same for a side and its server. */
   serves<T extends { readonly server: { stop(): void } }>(side: Promise<T>): Promise<T>;
@@ -91,7 +91,7 @@ export interface Outcome {
   readonly plots: readonly Plot[];
 }
 
-/** @param figures what was measured, besides when and where */
+/** @param figures results, besides time and machine */
 function outcome<R extends Facts>(
   stage: Stage,
   figures: Omit<R, keyof Facts>,
@@ -104,7 +104,7 @@ function outcome<R extends Facts>(
 
 const scaled = <S>({ quick }: Stage, scales: Scaled<S>): S => (quick ? scales.quick : scales.full);
 
-/** Services with rows of their own, beside the one that is measured. */
+/** Services with separate rows, beside the measured one. */
 const filled =
   (stage: Stage, prefix: string) =>
   (rows: number): Promise<ClusterService> =>

@@ -4,7 +4,7 @@ export interface Line {
   readonly name: string;
   /** Bare is drawn grey and dashed. */
   readonly side: "ours" | "bare";
-  /** Size of the data, and what something costs at that size. */
+  /** Size of the data, and the cost at that size. */
   readonly points: readonly (readonly [size: number, cost: number])[];
 }
 
@@ -70,7 +70,7 @@ export function svg({ title, sizes, costs, lines }: Plot): string {
   ].join("\n");
 }
 
-/** The next number that reads well: 1, 2, 4 or 8 times a power of ten. */
+/** The next round number: 1, 2, 4 or 8 times a power of ten. */
 function nice(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   return ([1, 2, 4, 8, 10].find((factor) => factor * power >= value) ?? 10) * power;

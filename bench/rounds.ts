@@ -1,13 +1,13 @@
-/** Rounds of two things in turns, so that whatever else the machine does meets both. */
+/** Alternating rounds of two sides, so that other load on the machine affects both. */
 import { type Figure, figure } from "./statistics.ts";
 
-/** One side's rounds of one thing. */
+/** One side's rounds of one operation. */
 export interface Measure {
   readonly perSecond: Figure;
   /** Milliseconds; only of requests. */
   readonly p50?: Figure;
   readonly p99?: Figure;
-  /** Microseconds of the server's CPU for each request or line: hardly moved by what else the machine does. */
+  /** Microseconds of the server's CPU per request or line, hardly affected by other load. */
   readonly cpu: Figure | null;
 }
 
@@ -45,7 +45,7 @@ export interface Slice {
 /** Maximum CPU share of the load generator's own core: near 1, it was the limit instead of the server. */
 export const loaderBusy = { most: 0 };
 
-/** Takes rounds of both in turns. @returns the first held against the second, a ratio for each round */
+/** Runs rounds of both in turns. @returns the first against the second, with a ratio per round */
 export async function inTurns(
   name: string,
   rounds: number,

@@ -1,4 +1,4 @@
-/** `npm run bench [-- PART…] [-- --quick] [-- --json FILE]`: how much of what the platform gives is left, measured against a bare Worker. */
+/** `npm run bench [-- PART…] [-- --quick] [-- --json FILE]`: the cost of the service, measured against a bare Worker. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ if (unknown !== undefined) {
 }
 const all = positionals.length === 0;
 const parts = PART_NAMES.filter((part) => all || positionals.includes(part));
-/** A whole run is what the page shows; anything less only when asked for. */
+/** The page has the results of a whole run; partial runs only print. */
 const writes = options.write || (all && !options.quick);
 process.chdir(join(import.meta.dirname, ".."));
 
@@ -35,7 +35,7 @@ const running: { stop(): void }[] = [];
 const stopAll = () => {
   for (const one of running.splice(0)) one.stop();
 };
-/** Runs on every way out: nothing may be left running or lying around. */
+/** Runs at every exit: no process and no file may remain. */
 process.on("exit", () => {
   stopAll();
   rmSync(dir, { recursive: true, force: true });
@@ -45,7 +45,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 const reports: Partial<Record<PartName, unknown>> = {};
 try {
   for (const part of parts) {
-    // A deployment is filled, saved and restored whole: that takes its time.
+    // A deployment is filled, saved and restored completely, which takes time.
     const isLong = options.deep || part === "backup";
     const limit = setTimeout(tooLong, isLong ? DEEP_LIMIT_MS : LIMIT_MS);
     loaderBusy.most = 0;

@@ -10,7 +10,7 @@ export interface Scale {
   readonly rounds: number;
   readonly sliceMs: number;
   readonly keys: Readonly<Record<KeySet, number>>;
-  /** Filling a set ends here at the latest, with as many keys as it got to. */
+  /** Time limit for filling a set, which then has fewer keys. */
   readonly fillMs: number;
 }
 

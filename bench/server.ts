@@ -11,7 +11,7 @@ import { unstable_readConfig } from "wrangler";
 
 export interface Plan {
   readonly name: string;
-  /** Path of the wrangler configuration that says which objects, date and flags. */
+  /** Path of the wrangler configuration with objects, date and flags. */
   readonly config: string;
   readonly main: string;
   readonly vars: Readonly<Record<string, string>>;
@@ -58,7 +58,7 @@ export class Server {
     return new Server(plan.name, port, child);
   }
 
-  /** CPU seconds used so far, or null where the system does not say. */
+  /** CPU seconds used so far, or null if the system does not report it. */
   cpu(): number | null {
     try {
       const stat = readFileSync(`/proc/${this.#process.pid}/stat`, "utf8");
@@ -69,7 +69,7 @@ export class Server {
     }
   }
 
-  /** Bytes of memory in use, or null where the system does not say. */
+  /** Bytes of memory in use, or null if the system does not report it. */
   memory(): number | null {
     try {
       const status = readFileSync(`/proc/${this.#process.pid}/status`, "utf8");
@@ -98,8 +98,8 @@ async function bundle({ name, config, main }: Plan, outdir: string): Promise<voi
 }
 
 /**
- * The same configuration as `wrangler dev` would make, for the bindings that the measured paths use. Databases and queues are
- * the Workers for them that workerd brings along.
+ * The same configuration as `wrangler dev` would make, for the bindings that the measured paths use. Databases and queues use
+ * the Workers included in workerd.
  */
 function capnp({ name, config, vars }: Plan, files: readonly string[], data: string): string {
   const { compatibility_date, compatibility_flags, durable_objects, d1_databases, queues } = unstable_readConfig({
@@ -171,7 +171,7 @@ interface Service {
 const text = (value: string): string => JSON.stringify(value);
 const list = (items: readonly string[]): string => `[${items.join(", ")}]`;
 
-/** A Worker that workerd brings along. */
+/** A Worker included in workerd. */
 const bundled = (name: string): Pick<Service, "module" | "date" | "flags"> => ({
   module: `bundled = ${text(`/workerd/${name}.js`)}`,
   date: "2026-08-04",

@@ -1,4 +1,4 @@
-/** The two things compared, and how each is asked for the same: the service with its rights and promises, and the bare Worker. */
+/** The compared sides with equivalent requests: the service with authorization and durability, and the bare Worker. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { Server } from "./server.ts";
@@ -9,7 +9,7 @@ export interface Side {
   readonly token: string;
   /** Where the keys of a set live; a key's name is appended. */
   readonly keys: (set: KeySet) => string;
-  /** A shorter way than the API to write the keys of a set, where there is one. */
+  /** A faster way than the API to write the keys of a set, if there is one. */
   readonly fill?: (set: KeySet, keys: number) => Promise<void>;
   readonly stream: string;
   readonly publish: { readonly path: string; readonly body: string };
@@ -80,7 +80,7 @@ export async function startBare(dir: string): Promise<Side> {
 
 export type Ask = (method: string, path: string, body: unknown) => Promise<string>;
 
-/** Single requests with the API, for whatever is not measured. */
+/** Single requests with the API, for unmeasured steps. */
 export function asker(server: Server, token: string): Ask {
   return async (method, path, body) => {
     const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {

@@ -1,4 +1,4 @@
-/** Several rounds of one figure, as one figure and how far the rounds were apart. */
+/** Summary of several rounds of one figure, with their spread. */
 export interface Figure {
   readonly median: number;
   readonly low: number;
@@ -13,7 +13,7 @@ export function figure(values: readonly number[]): Figure {
   return { median, low: sorted[0] ?? Number.NaN, high: sorted.at(-1) ?? Number.NaN };
 }
 
-/** @returns what so many of the values, as a share, lie below; sorts them */
+/** @returns the quantile of the values; sorts them */
 export function quantiles(values: number[]): (share: number) => number {
   values.sort((a, b) => a - b);
   return (share) => values[Math.min(values.length - 1, Math.floor(values.length * share))] ?? 0;

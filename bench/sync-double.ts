@@ -1,6 +1,6 @@
 /**
- * The least that can be taken for cloud-a's secret manager: a process of its own that checks nothing, keeps nothing but who
- * arrived when, and answers at once. The doubles of the tests verify every signature and would be what is measured.
+ * The least that can be taken for cloud-a's secret manager: a separate process that validates nothing, records only arrival
+ * times, and answers at once. The doubles of the tests verify every signature and would dominate the measurement.
  */
 import { createServer, type Socket } from "node:net";
 import { clock } from "./sync-clock.ts";
@@ -9,13 +9,13 @@ import { clock } from "./sync-clock.ts";
 export type Ask =
   /** Answered once `count` pushes with the mark are complete, each destination and secret counted once. */
   | { readonly kind: "complete"; readonly mark: string; readonly count: number }
-  /** When the values with the mark arrived, and what the double has seen altogether. */
+  /** Arrival times of the values with the mark, and the double's totals. */
   | { readonly kind: "seen"; readonly mark: string };
 
 export interface Seen {
   /** Of each push with the mark: when its value arrived (ms, the machine's monotonic clock). */
   readonly arrivals: readonly number[];
-  /** How many calls came altogether, and when the last one did. */
+  /** Total number of calls, and the time of the last one. */
   readonly calls: number;
   readonly last: number;
   /** CPU seconds that the double itself has used. */

@@ -33,7 +33,7 @@ export class Double {
     return new Double(child, port);
   }
 
-  /** Resolves once so many pushes with the mark are complete. */
+  /** Resolves when this many pushes with the mark are complete. */
   complete(mark: string, count: number): Promise<Seen> {
     return this.#ask({ kind: "complete", mark, count });
   }
@@ -128,7 +128,7 @@ export async function startService(dir: string, double: Double): Promise<Service
 /** A Worker that signs and sends the same requests in a loop, and nothing else. */
 export interface Loop {
   readonly server: Server;
-  /** Pushes so many secrets to each of the destinations. */
+  /** Pushes a number of secrets to each destination. */
   readonly push: (mark: string, secrets: number) => Promise<void>;
 }
 

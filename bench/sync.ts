@@ -13,10 +13,10 @@ export interface SyncScale {
   readonly rounds: number;
   /** Secrets written in a round; each goes to all destinations. */
   readonly secrets: number;
-  /** Single writes whose way is timed. */
+  /** Single writes with measured latency. */
   readonly singles: number;
   readonly pauses: number;
-  /** Operations pending at all destinations together when syncing goes on. */
+  /** Pending operations of all destinations when syncing resumes. */
   readonly pending: readonly number[];
 }
 
@@ -28,11 +28,11 @@ export interface Rate {
 
 export interface Drain {
   readonly pending: number;
-  /** Until the first push arrives: the doorbell's way through the queue. */
+  /** Until the first push arrives: the latency of a wake-up through the queue. */
   readonly firstMs: number;
   readonly perSecond: number;
   readonly cpu: number | null;
-  /** Bytes, before syncing went on and at most while the queue was drained. */
+  /** Bytes, before syncing resumed and at most while the queue was drained. */
   readonly memory: { readonly before: number; readonly most: number } | null;
 }
 
@@ -59,7 +59,7 @@ interface Slice {
 const WRITERS = 8;
 const LATENCY_ROUNDS = 3;
 const PAUSE_AFTER_MS = 150;
-/** So long after a pause nothing may arrive any more. */
+/** Time after a pause from which no value may arrive. */
 const QUIET_MS = 700;
 const ASSOCIATED_AT_ONCE = 250;
 const MEMORY_EVERY_MS = 100;
@@ -216,7 +216,7 @@ export class SyncBench {
 
   // ---- a long queue ----
 
-  /** Associations that are made while syncing is paused are all pending when it goes on. */
+  /** Associations created during a pause are all pending when syncing resumes. */
   async #drains(): Promise<Drain[]> {
     const drains: Drain[] = [];
     for (const pending of this.#scale.pending) {

@@ -1,4 +1,4 @@
-/** Agents as far as the service can tell: real keys, joins, tokens and frames, but no node behind them. Every operation succeeds at once. */
+/** Simulated agents with real keys, joins, tokens and frames, but without a node. Every operation succeeds at once. */
 import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
 import {
   CONNECT_PATH,
@@ -34,7 +34,7 @@ const BARE_PING_MS = 10_000;
 /** So many bytes of a raw Ed25519 key are at the end of its public DER. */
 const RAW_KEY_BYTES = 32;
 
-/** Joins by a token of its own. @param ask a management token's requests */
+/** Joins with a new token. @param ask requests with a management token */
 export async function enrol(port: number, token: string, number: number): Promise<Identity> {
   const name = `agent-${number}`;
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
@@ -84,7 +84,7 @@ export async function connectAgent(port: number, { node, service, name, key }: I
   return link;
 }
 
-/** Opens a socket that sends back what comes, for the bare Worker. */
+/** Opens a socket that echoes frames, for the bare Worker. */
 export async function connectEcho(port: number, number: number): Promise<Link> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const name = `agent-${number}`;

@@ -1,4 +1,4 @@
-/** The process that all load of the volumes' bench comes from: agents, those who ask for volumes, and those who wait for a change. */
+/** The process that generates all load of the volumes bench: agents, requests for volumes, and blocking queries. */
 import { Connection, wire } from "./connection.ts";
 import { ownCpu, quantiles } from "./statistics.ts";
 import { connectAgent, connectEcho, enrol, type Identity, type Link } from "./volumes-agents.ts";
@@ -16,17 +16,17 @@ interface Driven {
 }
 
 export type Job =
-  /** Lets the service know agents. Of ours only; the token is one that may manage nodes. */
+  /** Registers agents at the service, with a token that may manage nodes. */
   | ({ readonly kind: "enrol"; readonly agents: number } & To)
   /** Opens as many sockets, each with its own agent. */
   | ({ readonly kind: "connect"; readonly agents: number } & To)
-  /** Answers how many pings have been answered so far. Fails if a socket is closed. */
+  /** Returns the number of answered pings so far. Fails if a socket is closed. */
   | ({ readonly kind: "pongs" } & To)
-  /** Has things done by agents, not more than `most`; `chosen`: by those that the service chooses. */
+  /** Runs operations on agents, at most `most`; `chosen`: on those that the service selects. */
   | ({ readonly kind: "work"; readonly chosen: boolean; readonly most: number | null } & Driven & To)
   /** Requests to any of these paths. */
   | ({ readonly kind: "read"; readonly paths: readonly string[] } & Driven & To)
-  /** Sends as many requests that wait; `release` then makes what they wait for happen, with this text as the bare Worker's answer. */
+  /** Sends blocking queries; `release` then makes the change, with this text as the bare Worker's response. */
   | ({ readonly kind: "hold"; readonly queries: number; readonly path: string } & To)
   | ({ readonly kind: "release"; readonly body: string } & To);
 
@@ -46,7 +46,7 @@ export interface Timed {
 /** Sockets that are opened at a time. */
 const AT_ONCE = 50;
 const ENROLLED_AT_ONCE = 16;
-/** Agents that are asked for something in turns: each takes only so many frames a second. */
+/** Agents used in turns, because each accepts a limited rate of frames. */
 const ASKED = 100;
 
 const links = { ours: [] as Link[], bare: [] as Link[] };
@@ -54,7 +54,7 @@ const identities: Identity[] = [];
 let held: { connections: Connection[]; answers: Promise<number>[] } = { connections: [], answers: [] };
 let made = 0;
 
-/** Does `each` for the numbers from 0 on, so many at a time. */
+/** Runs `each` for the numbers from 0 on, with bounded concurrency. */
 async function lanes(count: number, atOnce: number, each: (number: number) => Promise<void>): Promise<void> {
   let next = 0;
   const lane = async () => {
@@ -63,7 +63,7 @@ async function lanes(count: number, atOnce: number, each: (number: number) => Pr
   await Promise.all(Array.from({ length: atOnce }, lane));
 }
 
-/** How long some work took, and what single things in it took. */
+/** Duration of a run and of its single operations. */
 async function timed(work: (took: number[]) => Promise<void>): Promise<Timed> {
   const took: number[] = [];
   const cpu = process.cpuUsage();
@@ -94,7 +94,7 @@ function pongs({ side }: To): number {
   return links[side].reduce((sum, link) => sum + link.pongs, 0);
 }
 
-/** Sends what comes next until that is nothing or the time is over. */
+/** Sends requests until there is none or the time is over. */
 const driven = ({ port, connections, ms }: Driven & To, next: () => string | null): Promise<Timed> =>
   timed(async (took) => {
     const open = await Promise.all(Array.from({ length: connections }, () => Connection.open(port)));
@@ -111,7 +111,7 @@ const driven = ({ port, connections, ms }: Driven & To, next: () => string | nul
     for (const connection of open) connection.close();
   });
 
-/** A volume on the next agent's node, or on one that the service chooses; of the bare Worker an echo of the same bytes. */
+/** A volume on the next agent's node, or on one that the service selects; of the bare Worker an echo of the same bytes. */
 function asked({ side, token, chosen }: Pick<Extract<Job, { kind: "work" }>, "side" | "token" | "chosen">): string {
   const number = made++;
   const { name } = links[side][number % Math.min(ASKED, links[side].length)] ?? { name: "" };

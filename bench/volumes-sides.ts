@@ -17,13 +17,13 @@ export interface VolumesSide {
 }
 
 export interface ClusterService extends VolumesSide {
-  /** May do everything. */
+  /** A management token. */
   readonly root: string;
   /** With that token. */
   readonly ask: Ask;
 }
 
-/** The load generator as the bench sees it: one job at a time in another process. */
+/** The bench's handle of the load generator: one job at a time in another process. */
 export class Load {
   readonly #child: ChildProcess = fork(fileURLToPath(import.meta.resolve("./volumes-load.ts")), []);
   #reply = Promise.withResolvers<unknown>();
@@ -90,7 +90,7 @@ const POLICY = `namespace "default" {
 }
 node { policy = "read" }`;
 
-/** @param name tells services of one run apart */
+/** @param name distinguishes services of one run */
 export async function startCluster(dir: string, name: string, inspector?: string): Promise<ClusterService> {
   const root = randomBytes(16).toString("hex");
   const vars = { MASTER_KEY: randomBytes(32).toString("base64"), DEV_ROOT_TOKEN: root };
@@ -104,12 +104,12 @@ export async function startCluster(dir: string, name: string, inspector?: string
   return { name: "ours", server, token: created.auth.client_token, root, ask };
 }
 
-/** One row in so many is what the filters ask for. */
+/** One in this many rows matches the filters. */
 export const ONE_IN = 5;
 /** Volumes, and allocations. */
 export const PER_NODE = 100;
 
-/** Gives a service so many volumes, nodes and allocations. */
+/** Fills a service with volumes, nodes and allocations. */
 export async function fillCluster({ ask }: ClusterService, rows: number): Promise<void> {
   await ask("POST", "/bench/cluster", { rows, perNode: PER_NODE, oneIn: ONE_IN });
 }

@@ -20,11 +20,11 @@ export interface VolumesScale {
   readonly rounds: number;
   readonly sliceMs: number;
   readonly agents: number;
-  /** How long the agents stay with nothing to do but to ping. */
+  /** Duration in which the agents only ping. */
   readonly heldMs: number;
   /** Rows of each kind in the services that are held against one with the first number. */
   readonly sizes: readonly [number, ...number[]];
-  /** Queries that wait for one change, and for how long before it comes. */
+  /** Number of blocking queries for one change, and the time before it. */
   readonly queries: number;
   readonly waitedMs: number;
 }
@@ -38,14 +38,14 @@ export interface Sessions {
   readonly ready: number | null;
   /** Milliseconds of the server's CPU for each. */
   readonly cpuEach: number | null;
-  /** Share of a core while nothing happened but pings, and how many of these were answered in a second. */
+  /** Share of a core with pings only, and answered pings per second. */
   readonly share: number | null;
   readonly pings: number;
   /** Bytes for each, once all were there, and at the end. */
   readonly memory: { readonly first: number; readonly last: number } | null;
 }
 
-/** Queries that wait for one change. */
+/** Blocking queries for one change. */
 export interface Waits {
   readonly side: VolumesSide["name"];
   readonly queries: number;
@@ -114,7 +114,7 @@ export class VolumesBench {
     return { sessions, waits, creating: await this.#creating(), growth: await this.#growth() };
   }
 
-  // ---- agents that are connected ----
+  // ---- connected agents ----
 
   async #sessions(): Promise<Sessions[]> {
     const { agents, heldMs } = this.#scale;
@@ -174,7 +174,7 @@ export class VolumesBench {
     return { cpu: side.server.cpu(), memory: side.server.memory(), pongs: await this.#load.pongs(side) };
   }
 
-  // ---- volumes that agents make ----
+  // ---- volumes of agents ----
 
   async #creating(): Promise<Row[]> {
     const rows: Row[] = [];
@@ -232,7 +232,7 @@ export class VolumesBench {
     return service;
   }
 
-  // ---- queries that wait ----
+  // ---- blocking queries ----
 
   async #waits(): Promise<Waits[]> {
     const { ask } = this.#ours;
@@ -302,7 +302,7 @@ const filter = (expression: string): string => `filter=${encodeURIComponent(expr
 const some = (rows: number, path: (number: number) => string): string[] =>
   Array.from({ length: READ_BY_ID }, (_, at) => path(Math.floor((at * rows) / READ_BY_ID)));
 
-/** Waits until a server has nothing to do any more; not for ever, on a busy machine. */
+/** Waits until a server is idle, with a time-out on a busy machine. */
 async function quiet(server: Server): Promise<void> {
   for (const until = performance.now() + QUIET_MS; performance.now() < until; ) {
     const before = server.cpu();
