@@ -16,6 +16,8 @@ import { startRepoHost } from "../test/doubles/repo-host-server.ts";
 export interface Playground {
   /** Settings of the Worker with the providers' addresses. */
   readonly settings: Readonly<Record<string, string>>;
+  /** Folder of seeds (scripts/seed.ts): an engine at `azure/` with the role `reader`, ready to issue credentials. */
+  readonly seeds: string;
   close(): Promise<void>;
 }
 
@@ -28,6 +30,8 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const azure = await startAzure();
   const { details: tenant } = azure.openAccount();
+  // The seeded engine has an application of its own, whose secret no other engine rotates away.
+  const { details: seededTenant } = azure.openAccount();
   const [cloudA, cloudB, cloudC, repoHost, deployProject, logins] = await Promise.all([
     startCloudA({ regions: ["eu-west-1"] }),
     startCloudB({ otherTenants: azure.otherTenants }),
@@ -44,18 +48,8 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
       region: "eu-west-1",
     },
     "cloud-b-kv": { ...cloudB.account },
-    "cloud-b": {
-      subscription_id: tenant.subscription_id,
-      tenant_id: tenant.tenant_id,
-      client_id: tenant.client_id,
-      client_secret: tenant.client_secret,
-    },
-    "cloud-b-role": {
-      cloud_roles: [{ role_name: "Reader", scope: `/subscriptions/${tenant.subscription_id}` }],
-      cloud_groups: [{ group_name: "developers" }],
-      ttl: "1h",
-      max_ttl: "24h",
-    },
+    "cloud-b": engineBody(tenant),
+    "cloud-b-role": roleBody(tenant),
     "cloud-c-sm": { credentials: JSON.stringify(cloudC.credentials) },
     "repo-host-app": { app_id: credentials.appId, private_key: credentials.appKey },
     "repo-host": {
@@ -73,6 +67,17 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   for (const [name, body] of Object.entries(bodies)) {
     writeFileSync(join(dir, `${name}.json`), `${JSON.stringify(body, null, 2)}\n`, { mode: 0o600 });
   }
+  const seeds = join(dir, "seeds");
+  mkdirSync(seeds, { mode: 0o700 });
+  const engine = {
+    because: "A newcomer issues credentials without an account of a cloud.",
+    requests: [
+      { method: "POST", path: "/v1/sys/mounts/azure", body: { type: "cloud-b", description: "a stand-in of Azure" } },
+      { method: "POST", path: "/v1/azure/config", body: engineBody(seededTenant) },
+      { method: "POST", path: "/v1/azure/roles/reader", body: roleBody(seededTenant) },
+    ],
+  };
+  writeFileSync(join(seeds, "credentials.json"), JSON.stringify(engine), { mode: 0o600 });
   const addresses = {
     CLOUD_A: cloudA.url,
     CLOUD_B: cloudB.url,
@@ -86,6 +91,7 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   const script = `${[...lines, everything, ...issuers].join("\n")}\n`;
   writeFileSync(join(dir, "providers.sh"), script, { mode: 0o600 });
   return {
+    seeds,
     settings: {
       CLOUD_A_SM_URL: cloudA.url,
       CLOUD_A_STS_URL: cloudA.url,
@@ -104,3 +110,16 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
     },
   };
 }
+
+type Tenant = Readonly<Record<"subscription_id" | "tenant_id" | "client_id" | "client_secret", string>>;
+
+const engineBody = ({ subscription_id, tenant_id, client_id, client_secret }: Tenant): object => ({
+  ...{ subscription_id, tenant_id, client_id, client_secret },
+});
+
+const roleBody = ({ subscription_id }: Tenant): object => ({
+  cloud_roles: [{ role_name: "Reader", scope: `/subscriptions/${subscription_id}` }],
+  cloud_groups: [{ group_name: "developers" }],
+  ttl: "1h",
+  max_ttl: "24h",
+});

@@ -76,7 +76,10 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     state.noteFiles(filesVersion(files));
     await healthy(url, supervisor.runtime, signal);
     // Before the public port opens, so that clients never see a half-seeded service.
-    if (settings.seed && state.fresh) await seed({ baseUrl: url, token: state.rootToken }, "seeds", signal);
+    if (settings.seed && state.fresh) {
+      for (const dir of ["seeds", ...(playground ? [playground.seeds] : [])])
+        await seed({ baseUrl: url, token: state.rootToken }, dir, signal);
+    }
     state.noteReady();
     const kept = supervisor.keep(signal, (port) => {
       gateway.upstreamPort = port;
