@@ -17,7 +17,7 @@ export function sizeText(bytes: number): string {
     size /= 1024;
     unit++;
   }
-  return `${unit === 0 ? size : size.toFixed(size < 10 ? 1 : 0)} ${SIZES[unit]}`;
+  return `${Number(size.toFixed(size < 10 ? 1 : 0))} ${SIZES[unit]}`;
 }
 
 /** The names that people know the providers by. */

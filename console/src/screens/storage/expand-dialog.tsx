@@ -82,5 +82,5 @@ function textOf(bytes: number): string {
     ["KiB", 2 ** 10],
   ] as const)
     if (bytes % size === 0) return `${bytes / size} ${unit}`;
-  return String(bytes);
+  return `${bytes} B`;
 }

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, type Schemas } from "../../api/client.ts";
-import { objectNamespace } from "../../app/cluster-links.ts";
+import { csiVolumeHref, objectNamespace } from "../../app/cluster-links.ts";
 import { href } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { Ago } from "../../components/moments.tsx";
@@ -144,6 +144,11 @@ function External({ plugin, onRegister }: { readonly plugin: string; readonly on
     },
     { everyMs: 15_000 },
   );
+  const known = useLive(["known", plugin], async (options) => {
+    const query = { type: "csi", plugin_id: plugin, per_page: 1_000 } as const;
+    const volumes = await api("GET /v1/volumes", { query, namespace: "*", ...options });
+    return new Map((volumes as Schemas["CsiVolumeStub"][]).map((volume) => [volume.ExternalID, volume]));
+  });
   type External = NonNullable<typeof list.value>[number];
   const columns: Column<External>[] = [
     { key: "id", label: "External id", render: (row) => <span class="mono">{row.ExternalID}</span> },
@@ -178,19 +183,18 @@ function External({ plugin, onRegister }: { readonly plugin: string; readonly on
     },
     {
       key: "actions",
-      label: "Actions",
-      isLabelHidden: true,
-      width: "120px",
-      render: (row) => (
-        <Button
-          kind="quiet"
-          onClick={() =>
-            onRegister({ kind: "csi", how: "register", value: { PluginID: plugin, ExternalID: row.ExternalID } })
-          }
-        >
-          Register
-        </Button>
-      ),
+      label: "Here",
+      width: "30%",
+      render: (row) => {
+        const volume = known.value?.get(row.ExternalID);
+        if (volume) return <a href={csiVolumeHref(volume.ID, volume.Namespace)}>{volume.ID}</a>;
+        const value = { PluginID: plugin, ExternalID: row.ExternalID };
+        return (
+          <Button kind="quiet" onClick={() => onRegister({ kind: "csi", how: "register", value })}>
+            Register
+          </Button>
+        );
+      },
     },
   ];
   return (

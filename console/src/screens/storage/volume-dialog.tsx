@@ -42,11 +42,14 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
   const [sizes, setSizes] = useState({ min: "", max: "" });
   const [overrides, setOverrides] = useState(false);
   const [namespace, setNamespace] = useState(clusterNamespace.value === "*" ? "default" : clusterNamespace.value);
-  const nodeId = String(value["NodeID"] ?? "");
+  // A volume that exists is registered through a node: the first one that can do it, unless the person chooses another.
+  const capable = how === "register" ? nodes.find(({ Version, Status }) => Version && Status === "ready") : undefined;
+  const nodeId = String(value["NodeID"] ?? capable?.ID ?? "");
 
   const name = String(value["Name"] ?? "");
   const volume: FormValue = {
     ...value,
+    ...(nodeId ? { NodeID: nodeId } : {}),
     ...(isHost ? {} : { ID: id || name }),
     RequestedCapabilities: capabilities,
     ...sizesOf(isHost, how, sizes),
@@ -80,7 +83,8 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
   const isDenied =
     send.error instanceof ApiError && send.error.messages.some((text) => text.includes("soft-mandatory"));
   const isReady =
-    (isHost ? how === "create" || Boolean(nodeId && value["HostPath"]) : Boolean(volume["ID"] && value["PluginID"])) &&
+    (how === "create" || nodeId !== "") &&
+    (isHost ? how === "create" || Boolean(value["HostPath"]) : Boolean(volume["ID"] && value["PluginID"])) &&
     bytesOf(sizes.min) !== null &&
     bytesOf(sizes.max) !== null;
   const texts = TEXTS[kind];
@@ -132,11 +136,11 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
         {(isHost || how === "register") && (
           <SelectField
             label="Node"
-            required={isHost && how === "register"}
+            required={how === "register"}
             value={nodeId}
             onChange={(entered) => setValue(withField(value, "NodeID", entered))}
             options={[
-              { value: "", label: isHost && how === "register" ? "Choose a node" : "Any that can do it" },
+              { value: "", label: how === "register" ? "Choose a node" : "Any that can do it" },
               ...nodes.map((node) => ({ value: node.ID, label: `${node.Name} (${node.Status})` })),
             ]}
           />
