@@ -12,6 +12,7 @@ import { toast } from "../../components/toasts.tsx";
 import { inParallel } from "../../lib/parallel.ts";
 import { type Pages, useAction, usePages, useResource } from "../../lib/resource.ts";
 import { syncMeaning, syncTone, syncWord } from "../../lib/sync-status.ts";
+import { plural } from "../../lib/text.ts";
 import { secretHref } from "./addresses.ts";
 import { AssociationDetails } from "./association-details.tsx";
 import {
@@ -88,6 +89,7 @@ export function Associations({ destination, pages, isPurging }: Props) {
               </Button>
             </Toolbar>
           )}
+          <Reasons rows={all} />
           <DataTable
             label="Secrets of the destination"
             rows={rows}
@@ -128,6 +130,31 @@ export function Associations({ destination, pages, isPurging }: Props) {
         </>
       )}
     </Loaded>
+  );
+}
+
+/** Failures shown in full above the list. */
+const REASONS_SHOWN = 3;
+
+/** Why secrets fail, each reason once, in the provider's words. */
+function Reasons({ rows }: { readonly rows: readonly Row[] }) {
+  const reasons = new Map<string, Association[]>();
+  for (const { entry } of rows) {
+    if (!isFailing(entry.sync_status)) continue;
+    const key = `${entry.sync_status} ${entry.error_code} ${entry.error_message}`;
+    reasons.set(key, [...(reasons.get(key) ?? []), entry]);
+  }
+  return (
+    <>
+      {[...reasons].slice(0, REASONS_SHOWN).map(([key, [first, ...others]]) => (
+        <p key={key} class="notice notice-warn">
+          <Status tone={syncTone(first?.sync_status ?? "")}>
+            {`${plural(others.length + 1, "object")}: ${syncWord(first?.sync_status ?? "")}`}
+          </Status>{" "}
+          {first?.error_message ?? first?.error_code} <span class="muted">{syncMeaning(first?.sync_status ?? "")}</span>
+        </p>
+      ))}
+    </>
   );
 }
 

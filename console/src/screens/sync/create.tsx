@@ -28,7 +28,7 @@ export function CreateDestination({ type }: { readonly type: string }) {
     return (
       <Page
         title={`New destination: ${providerName(type)}`}
-        crumbs={[...crumbs, { label: "Create destination", href: createHref() }]}
+        crumbs={[...crumbs, { label: "Choose a provider", href: createHref() }]}
       >
         <Form key={type} provider={provider} />
       </Page>
