@@ -1,4 +1,4 @@
-/** Settings of auth methods and identities that the console can change, each with a schema. */
+/** Named settings of auth methods and identities that the console can change, each with its schema. */
 import approleSchema from "schema:POST /v1/auth/approle/role/{name}";
 import jwtConfig from "schema:POST /v1/auth/jwt/config";
 import jwtSchema from "schema:POST /v1/auth/jwt/role/{name}";

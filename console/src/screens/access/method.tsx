@@ -10,7 +10,7 @@ import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Menu } from "../../components/menu.tsx";
-import { Facts, Page } from "../../components/page.tsx";
+import { Card, Facts, Page } from "../../components/page.tsx";
 import type { FormValue } from "../../components/schema-form.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -64,13 +64,15 @@ export function MethodPage({ path }: { readonly path: string }) {
       <Loaded resource={method} label="The auth method">
         {({ description, accessor, type: name }) => (
           <>
-            <Facts
-              facts={[
-                ["Type", name],
-                ["Description", description],
-                ["Accessor", <span class="mono">{accessor}</span>],
-              ]}
-            />
+            <Card>
+              <Facts
+                facts={[
+                  ["Type", name],
+                  ["Description", description],
+                  ["Accessor", <span class="mono">{accessor}</span>],
+                ]}
+              />
+            </Card>
             {type ? (
               <SettingsList
                 kind={type.kind}
@@ -148,7 +150,7 @@ function ConfigDialog({
   );
 }
 
-/** What a program needs to log in with an AppRole. */
+/** Role ID and secret ID, with which a program logs in. */
 function SecretIds({ mount, role }: { readonly mount: string; readonly role: string }) {
   const options = { mount, path: { name: role } };
   const id = useResource(

@@ -158,7 +158,7 @@ function SettingsDialog({ kind, mount, more, name, onClose, onDone }: DialogProp
   );
 }
 
-/** What is stored and cannot be changed in the form: ids, aliases, groups. */
+/** Stored fields that the form cannot change: ids, aliases, groups. */
 const factsOf = (stored: FormValue, schema: JsonSchema): [string, ComponentChildren][] =>
   Object.entries(stored).flatMap(([field, value]) => {
     if (schema.properties?.[field] || value === null || field === "name" || field.includes("namespace")) return [];

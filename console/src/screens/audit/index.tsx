@@ -1,4 +1,5 @@
 /** The audit log: a search over what the bound bucket keeps, or the last lines of one isolate. */
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { href, place, setQuery } from "../../app/router.ts";
@@ -11,11 +12,10 @@ import { Facts, Page, Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { DataTable } from "../../components/table.tsx";
-import { useSettled } from "../../lib/live.ts";
-import { usePages } from "../../lib/resource.ts";
+import { useLiveList, useSettled } from "../../lib/live.ts";
 import { plural } from "../../lib/text.ts";
 import { timeText } from "../../lib/time.ts";
-import { detailsOf, endOf, type Line, objectHref, textOf, titleOf } from "./lines.ts";
+import { endOf, type Line, objectHref, textOf, titleOf } from "./lines.ts";
 
 const SEARCH = "GET /v1/sys/audit/lines";
 const KINDS = [
@@ -27,13 +27,30 @@ const KINDS = [
 
 const ABOUT = "Every request and every action of the service, newest first, without values, tokens or addresses.";
 const PAGE = 200;
-/** What a token begins with. It is in no line, and has no place in an address. */
+/** Prefixes of tokens. A token is in no line, and has no place in an address. */
 const TOKEN = /^(hv[sbr]|s|b)\./;
 
 export default function AuditScreen() {
-  const { query } = place.value;
-  const kind = KINDS.find(({ value }) => value === query.get("kind"))?.value ?? "answer";
-  const [search, setSearch] = useState(query.get("q") ?? "");
+  const kind = KINDS.find(({ value }) => value === place.value.query.get("kind"))?.value ?? "answer";
+  return (
+    <Page title="Audit" about={ABOUT}>
+      <AuditLog kind={kind}>
+        <Segments label="Kind of line" value={kind} options={KINDS} onChange={(chosen) => setQuery({ kind: chosen })} />
+      </AuditLog>
+    </Page>
+  );
+}
+
+interface LogProps {
+  readonly kind: (typeof KINDS)[number]["value"];
+  /** Reads the newest lines again and again. */
+  readonly everyMs?: number;
+  readonly children?: ComponentChildren;
+}
+
+/** Search field, lines, and the details of one. */
+export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
+  const [search, setSearch] = useState(place.value.query.get("q") ?? "");
   const [opened, setOpened] = useState<Line | null>(null);
   const [told, setTold] = useState({ source: "", searched: 0 });
   const settled = useSettled(search.trim(), 400);
@@ -44,26 +61,22 @@ export default function AuditScreen() {
     namespace: "",
     query: { text, limit: PAGE, ...(kind === "all" ? {} : { kind }) },
   };
-  const lines = usePages(["audit", text, kind], async (from, signal) => {
-    const { data } = await api(SEARCH, { ...options, query: { ...options.query, cursor: from ?? "" }, signal });
-    setTold(({ searched }) => ({ source: data.source, searched: (from === null ? 0 : searched) + data.searched }));
-    return { rows: data.lines, next: data.next || null };
-  });
+  const lines = useLiveList(
+    ["audit", text, kind],
+    async (from, more) => {
+      const { data } = await api(SEARCH, { ...options, query: { ...options.query, cursor: from ?? "" }, ...more });
+      setTold(({ searched }) => ({ source: data.source, searched: (from === null ? 0 : searched) + data.searched }));
+      return { rows: data.lines, next: data.next || null };
+    },
+    { everyMs },
+  );
   const find = (entered: string): void => {
     setSearch(entered);
     setQuery({ q: TOKEN.test(entered) ? null : entered });
     setOpened(null);
   };
   return (
-    <Page
-      title="Audit"
-      about={ABOUT}
-      actions={
-        <Button icon="refresh" onClick={lines.reload}>
-          Refresh
-        </Button>
-      }
-    >
+    <>
       <Toolbar>
         <SearchInput
           label="Lines with this text"
@@ -71,7 +84,10 @@ export default function AuditScreen() {
           onChange={find}
           placeholder="Path, accessor, request id"
         />
-        <Segments label="Kind of line" value={kind} options={KINDS} onChange={(chosen) => setQuery({ kind: chosen })} />
+        {children}
+        <Button icon="refresh" onClick={lines.reload}>
+          Refresh
+        </Button>
         {told.source !== "" && (
           <span class="muted small" role="status">
             {plural(told.searched, "line")} searched{lines.hasMore ? " so far" : ""}
@@ -111,7 +127,7 @@ export default function AuditScreen() {
                 <Empty title={text ? "No line has this text" : "No line yet"}>
                   {text
                     ? "Try a part of a path, such as secret/data, the accessor of a token, or the id of a request."
-                    : "Each request leaves a line. Open another screen, then refresh."}
+                    : "Each request and each push of a secret leaves a line. Do something on another screen, then come back."}
                 </Empty>
               </div>
             }
@@ -120,15 +136,19 @@ export default function AuditScreen() {
       </Loaded>
       <AsCommand request={wireRequest(SEARCH, options)} />
       {opened && <LineDialog line={opened} onSearch={find} onClose={() => setOpened(null)} />}
-    </Page>
+    </>
   );
 }
 
 const timeOf = (time: string): string => timeText(Date.parse(time));
 
 function End({ line }: { readonly line: Line }) {
-  const end = endOf(line);
-  return end ? <Status tone={end.tone}>{end.word}</Status> : <span class="muted">{detailsOf(line)}</span>;
+  const { tone, word } = endOf(line);
+  return (
+    <Status tone={tone} title={word}>
+      {word}
+    </Status>
+  );
 }
 
 function LineDialog({

@@ -11,22 +11,31 @@ export const textOf = (line: Line, name: string): string => {
   return typeof value === "string" || typeof value === "number" ? String(value) : "";
 };
 
-/** `GET secret/data/app`, or the name of an action. */
-export const titleOf = (line: Line): string =>
-  line.kind === "action"
-    ? textOf(line, "event")
-    : `${textOf(line, "method")} ${textOf(line, "path").replace(/^\/v1\//, "")}`;
+/** Fields that name the object of an action, the most telling one first. */
+const ABOUT = ["about", "lease", "destination", "volume", "node", "job", "role", "prefix", "mount", "accessor"];
 
-/** Ids and counts of an action. */
+/** `GET secret/data/app`, or an action and its object: `secret-synced app/database → in-mem/playground`. */
+export function titleOf(line: Line): string {
+  if (line.kind !== "action") return `${textOf(line, "method")} ${textOf(line, "path").replace(/^\/v1\//, "")}`;
+  const secret = textOf(line, "secret");
+  const about = textOf(line, ABOUT.find((name) => textOf(line, name) !== "") ?? "");
+  return [textOf(line, "event"), secret, secret && about && "→", about].filter(Boolean).join(" ");
+}
+
+/** Counts and remarks of an action. */
 export const detailsOf = (line: Line): string =>
   Object.entries(line)
-    .filter(([name]) => !["level", "kind", "time", "event"].includes(name))
+    .filter(([name]) => !["level", "kind", "time", "event", "secret", ...ABOUT].includes(name))
     .map(([name, value]) => `${name} ${String(value)}`)
     .join(", ");
 
-export function endOf(line: Line): { readonly tone: Tone; readonly word: string } | null {
+export function endOf(line: Line): { readonly tone: Tone; readonly word: string } {
   const status = Number(line["status"] ?? 0);
-  if (line.kind !== "answer") return line.kind === "request" ? { tone: "wait", word: "received" } : null;
+  if (line.kind === "request") return { tone: "wait", word: "received" };
+  if (line.kind === "action") {
+    const failed = Number(line["failed"] ?? 0) > 0;
+    return { tone: failed ? "bad" : "ok", word: detailsOf(line) || "done" };
+  }
   if (status >= 500) return { tone: "bad", word: `${status} ${textOf(line, "error")}` };
   if (status >= 400) return { tone: "warn", word: `${status} ${textOf(line, "error")}` };
   return { tone: "ok", word: String(status) };

@@ -9,8 +9,10 @@ import { SearchInput } from "../../components/field.tsx";
 import { Page } from "../../components/page.tsx";
 import { Empty, Loading } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
+import { Tabs } from "../../components/tabs.tsx";
 import { count, plural } from "../../lib/text.ts";
 import { durationText, now } from "../../lib/time.ts";
+import { AuditLog } from "../audit/index.tsx";
 import { EventBuffer, type EventRow, MAX_EVENTS, type Row } from "./buffer.ts";
 import { Details } from "./details.tsx";
 import { EventList } from "./event-list.tsx";
@@ -19,6 +21,8 @@ import { EventStream, type Filters, type StreamState } from "./stream.ts";
 
 /** The page is drawn at most this often, however many lines arrive. */
 const DRAW_MS = 120;
+/** Actions of the service itself are in its audit log, which is read as often as this. */
+const SERVICE_MS = 2_000;
 /** Topics that a token with few rights may be able to follow. */
 const LESSER = ["Job", "Allocation", "Evaluation", "Deployment", "HostVolume", "CSIVolume", "Node"];
 
@@ -35,6 +39,25 @@ interface View {
 const NOTHING: View = { rows: [], received: 0, dropped: 0, size: 0, matches: 0, lastIndex: null, perSecond: 0 };
 
 export default function EventsScreen() {
+  return (
+    <Page title="Events" about="What happens, as it happens.">
+      <Tabs
+        label="Kinds of events"
+        tabs={[
+          { name: "cluster", label: "Cluster", content: () => <ClusterEvents /> },
+          {
+            name: "service",
+            label: "Secrets and sync",
+            content: () => <AuditLog kind="action" everyMs={SERVICE_MS} />,
+          },
+        ]}
+      />
+    </Page>
+  );
+}
+
+/** The event stream: nodes, volumes, jobs, policies. */
+function ClusterEvents() {
   const { query } = place.value;
   const filters: Filters = {
     topics: topicsOf(query.get("topics")),
@@ -77,7 +100,7 @@ export default function EventsScreen() {
     </>
   );
   return (
-    <Page title="Events" about="What happens in the cluster, as it happens." actions={actions}>
+    <>
       <FilterBar filters={filters} namespace={clusterNamespace.value} onChange={setFilters} />
       <div class="events-bar">
         <StreamStatus state={state} perSecond={view.perSecond} />
@@ -88,6 +111,7 @@ export default function EventsScreen() {
           {view.dropped > 0 && `, ${count(view.dropped)} older dropped from this page (it keeps ${count(MAX_EVENTS)})`}
         </span>
         <SearchInput label="Search in what is kept" value={search} onChange={setSearch} />
+        {actions}
       </div>
       {state.name === "refused" && (
         <Refused error={state.error} filters={filters} onFilters={setFilters} onRetry={() => stream.start()} />
@@ -114,7 +138,7 @@ export default function EventsScreen() {
         )}
       </div>
       <AsCommand request={stream.request} />
-    </Page>
+    </>
   );
 }
 
@@ -220,7 +244,7 @@ function Nothing({
     <div class="card">
       <Empty title={filters.from === "now" ? "Nothing has happened yet" : "There is no event of this kind yet"}>
         Events come from nodes, volumes, policies and reported jobs. Make a host volume in Storage, and its events
-        appear here.
+        appear here. Pushes of secrets and leases are on the other tab.
       </Empty>
     </div>
   );
