@@ -93,7 +93,7 @@ describeConsole("cloud credentials", (suite) => {
     await click(opened, "Done");
     const table = opened.page.getByRole("table", { name: "Leases" });
     await table.getByText("Active").waitFor();
-    await opened.shot("credentials-role");
+    await opened.picture("console-credentials");
     await opened.expectClean();
     await table.getByText("reader").click();
     await opened.page.getByLabel("Renew for").fill("2h");
@@ -176,7 +176,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.shot("credentials-issuer");
     await opened.expectClean();
     await opened.visit("credentials");
-    await opened.page.getByRole("table", { name: "Engines" }).getByText("Configured").waitFor();
+    await opened.page.getByRole("table", { name: "Engines" }).getByText("Configured").first().waitFor();
     await opened.shot("credentials-engines");
     await opened.expectClean();
     await opened.close();

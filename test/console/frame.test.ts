@@ -1,11 +1,18 @@
 import { expect, it } from "vitest";
 import { describeConsole } from "./support/console.ts";
 
+/** Parts of screens that read something of their own. */
+const PARTS = [
+  ...["secrets/secret", "secrets/secret/at/app/database", "sync?tab=matrix", "sync?tab=queue", "sync?tab=apps"],
+  ...["sync/in-mem/playground", "credentials?tab=issuer", "events?tab=service", "storage?tab=csi"],
+  ...["storage?tab=plugins", "storage?tab=claims", "nodes?tab=jobs", "nodes?tab=agents", "nodes?tab=join-tokens"],
+  ...["access?tab=tokens", "access?tab=methods", "access?tab=identities", "access?tab=check", "audit?kind=action"],
+];
 /** All addresses of screens, as the navigation has them. */
 const SCREENS = ["", "secrets", "sync", "credentials", "events", "storage", "nodes", "access", "audit"];
 
 describeConsole("the frame", (suite) => {
-  it("can be used with the keyboard alone", async () => {
+  it("is used with the keyboard alone", async () => {
     const opened = await suite().open();
     const { page } = opened;
     await page.keyboard.press("Control+k");
@@ -31,7 +38,7 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("switches the namespaces of both APIs, and keeps them in the address", async () => {
+  it("switches both kinds of namespaces, and keeps them in the address", async () => {
     await suite().call("PUT", "sys/namespaces/console-a");
     await suite().call("PUT", "sys/namespaces/b", undefined, { namespace: "console-a" });
     await suite().call("PUT", "namespace", { Name: "console-batch" });
@@ -56,7 +63,7 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("shows its requests as commands that work in a shell", async () => {
+  it("shows what it has sent as commands that work in a shell", async () => {
     const opened = await suite().open({ path: "secrets/secret/at/app/database" });
     const { page } = opened;
     await page.getByRole("button", { name: "Commands of this screen" }).click();
@@ -71,10 +78,10 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("breaks no screen for a token with nearly no rights", async () => {
+  it("shows no broken page to a token that may do nearly nothing, on any screen", async () => {
     const token = await suite().tokenWith("console-nothing", 'path "cubbyhole/*" { capabilities = ["read"] }');
-    const opened = await suite().open({ token, refusals: [/403/] });
-    for (const screen of SCREENS) {
+    const opened = await suite().open({ token, refusals: [/40[34]/] });
+    for (const screen of [...SCREENS, ...PARTS]) {
       await opened.visit(screen);
       await opened.page.locator("h1").waitFor();
       await opened.page.waitForLoadState("networkidle");
@@ -83,7 +90,7 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("reports an unreachable service, and recovers when it answers again", async () => {
+  it("says so while the service does not answer, and goes on when it does", async () => {
     const opened = await suite().open({ path: "secrets", refusals: [/net::/] });
     const { page, context } = opened;
     await page.getByRole("link", { name: "secret/" }).waitFor();
@@ -98,7 +105,21 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("fits a phone and a large screen, in light and dark mode", async () => {
+  it("says that it is loading on a slow network, and shows each part when it comes", async () => {
+    const opened = await suite().open();
+    const { page, context } = opened;
+    await page.getByText("Needs attention").waitFor();
+    const network = await context.newCDPSession(page);
+    const slow = { offline: false, latency: 2_000, downloadThroughput: 50_000, uploadThroughput: 50_000 };
+    await network.send("Network.emulateNetworkConditions", slow);
+    await opened.visit("nodes");
+    await page.locator(".loading").first().waitFor();
+    await page.getByRole("table", { name: "Nodes" }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("fits a phone and a large screen, light and dark", async () => {
     for (const theme of ["light", "dark"] as const) {
       for (const width of [360, 3840]) {
         const opened = await suite().open({ theme, viewport: { width, height: 900 } });
@@ -115,7 +136,7 @@ describeConsole("the frame", (suite) => {
     }
   });
 
-  it("is interactive within a second", async () => {
+  it("is usable within a second", async () => {
     const opened = await suite().open({ token: null });
     const { page } = opened;
     await page.getByRole("button", { name: "Log in", exact: true }).waitFor();

@@ -68,4 +68,111 @@ describeConsole("overview", (suite) => {
     await opened.expectClean();
     await opened.close();
   });
+
+  it("says when the own token ends within the hour", async () => {
+    const { auth } = (await suite().call("POST", "auth/token/create", { ttl: "30m", policies: ["root"] })) as {
+      auth: { client_token: string };
+    };
+    const opened = await suite().open({ token: auth.client_token });
+    await opened.page.getByText(/Your token ends in (29|30) min/).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("lists failures and work that waits, each with a link, with harmful names as text", async () => {
+    const opened = await suite().open();
+    const { page } = opened;
+    const gauge = (Name: string, Value: number, Labels: object = {}) => ({ Name: `sallyport_${Name}`, Labels, Value });
+    const destination = { destination: `in-mem/${CANARY}`, status: "CLIENT_SIDE_ERROR" };
+    const Gauges = [
+      gauge("sync_associations", 3, destination),
+      gauge("leases", 2, { state: "irrevocable" }),
+      gauge("nodes", 1, { status: "down" }),
+      gauge("sync_paused", 1),
+      gauge("sync_pending", 7),
+      gauge("csi_plugin_instances", 1, { plugin: CANARY, role: "controller", health: "unhealthy" }),
+      gauge("outbox_oldest_age_seconds", 300),
+    ];
+    await page.route("**/v1/metrics*", (route) =>
+      route.fulfill({ json: { Timestamp: "", Gauges, Points: [], Counters: [], Samples: [] } }),
+    );
+    await opened.visit("secrets");
+    await opened.visit("");
+    await page.getByText("3 failures, 3 warnings").waitFor();
+    await page.getByRole("link", { name: /3 secrets at in-mem/ }).waitFor();
+    await page.getByRole("link", { name: "2 leases could not be revoked." }).waitFor();
+    await page.getByRole("link", { name: "1 node is down." }).waitFor();
+    await page.getByText("An effect waits for delivery since 5 min.").waitFor();
+    await page.getByRole("link", { name: "changes on their way to destinations" }).waitFor();
+    await opened.shot("overview-failing");
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("goes on by itself after the service was away", async () => {
+    const opened = await suite().open({ refusals: [/net::/] });
+    const { page } = opened;
+    await page.getByText("Needs attention").waitFor();
+    await page.route("**/v1/**", (route) => route.abort("connectionrefused"));
+    await page.getByText("The service does not answer").first().waitFor();
+    await opened.expectClean();
+    await page.unroute("**/v1/**");
+    await expect.poll(() => page.getByText("The service does not answer").count()).toBe(0);
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("takes a snapshot with its size shown, and restores one with what is sent and left", async () => {
+    const opened = await suite().open({ refusals: [/409 POST \/v1\/sys\/snapshot/] });
+    const { page } = opened;
+    // A real snapshot would freeze the writes of the tests beside this one.
+    let isLate = true;
+    await page.route("**/v1/sys/snapshot", async (route) => {
+      if (route.request().method() === "GET") {
+        await expect.poll(() => isLate).toBe(false);
+        return route.fulfill({ body: `sallyport-snapshot 1\n${"x".repeat(2 * 1024 * 1024)}` });
+      }
+      return route.fulfill({ status: 409, json: { errors: [`objects: the deployment is not empty ${CANARY}`] } });
+    });
+    await page.getByRole("button", { name: "Take a snapshot" }).click();
+    await page.getByRole("button", { name: "Take the snapshot" }).click();
+    await page.getByText(/received; the end is not known/).waitFor();
+    await opened.expectClean();
+    const download = page.waitForEvent("download");
+    isLate = false;
+    expect((await download).suggestedFilename()).toMatch(/^sallyport-.*\.snapshot$/);
+    await page.getByText("The snapshot is complete: 2 MiB.").first().waitFor();
+    await page.getByRole("button", { name: "Restore one" }).click();
+    const buffer = Buffer.from("sallyport-snapshot 1\n");
+    const file = { name: "a.snapshot", mimeType: "application/octet-stream", buffer };
+    await page.getByLabel(/^Snapshot/).setInputFiles(file);
+    await page.getByRole("button", { name: "Restore the snapshot" }).click();
+    await page.getByText("objects: the deployment is not empty").waitFor();
+    await opened.shot("overview-restore");
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("rebuilds the lists and says how many objects they have", async () => {
+    const opened = await suite().open();
+    const { page } = opened;
+    await page.getByRole("button", { name: "Rebuild the lists" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Rebuild the lists" }).click();
+    await page
+      .getByText(/destinations? and .* are listed/)
+      .first()
+      .waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("offers no upkeep to a token without the right", async () => {
+    const token = await suite().tokenWith("console-no-upkeep", 'path "secret/*" { capabilities = ["list"] }');
+    const opened = await suite().open({ token, refusals: [/403/] });
+    await opened.page.getByText("Needs attention").waitFor();
+    await opened.page.waitForLoadState("networkidle");
+    expect(await opened.page.getByText("Backup and lists").count()).toBe(0);
+    await opened.expectClean();
+    await opened.close();
+  });
 });
