@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs";
 import { availableParallelism, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
@@ -7,6 +8,10 @@ import { keepTemporaryFilesInMemory } from "./scripts/memory-disk.ts";
 keepTemporaryFilesInMemory();
 // Agents, drivers and services are started hundreds of times from the same sources.
 process.env["NODE_COMPILE_CACHE"] ??= join(tmpdir(), "compiled");
+/** Files that the suites of one run build once and share, see test/http/prepared-*.ts. */
+const prepared = join(tmpdir(), `prepared-${process.pid}`);
+process.env["PREPARED"] = prepared;
+process.once("exit", () => rmSync(prepared, { recursive: true, force: true }));
 
 // Clients prefer the address and the token of the caller's shell, such as those that `npm start` prints.
 for (const name of Object.keys(process.env)) if (/^(VAULT|BAO|NOMAD)_/.test(name)) delete process.env[name];
@@ -88,6 +93,18 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["{src,agent/src,packages/*/src}/**/*.test.ts", "test/{mutations,style}/**/*.test.ts"],
+          isolate: false,
+          expect: PATIENT,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        define: { LONG_TESTS },
+        test: {
+          name: "doubles",
+          include: ["test/doubles/**/*.test.ts"],
+          setupFiles: [PATIENCE],
           isolate: false,
           expect: PATIENT,
           testTimeout: 60_000,

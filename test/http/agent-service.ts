@@ -25,6 +25,7 @@ import { importJWK, jwtVerify } from "jose";
 import { afterEach } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
 import { PROGRAM_ENV } from "../support/program-env.ts";
+import { programOf } from "./prepared-program.ts";
 
 const cleanups: Array<() => unknown> = [];
 afterEach(async () => {
@@ -227,7 +228,7 @@ export class AgentProcess {
   out = "";
   readonly exit: Promise<number | NodeJS.Signals | null>;
 
-  constructor(args: string[], env: Record<string, string> = {}, program = ["agent/src/main.ts"]) {
+  constructor(args: string[], env: Record<string, string> = {}, program = [programOf("agent/src/main.ts")]) {
     this.child = spawn(process.execPath, [...program, ...args], {
       env: { ...PROGRAM_ENV, ...env },
       stdio: ["ignore", "pipe", "pipe"],

@@ -3,11 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
+import { Runtime } from "../../scripts/runtime.ts";
 import { randomFrom } from "../crash/random.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
 import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project-api.ts";
 import { amount } from "../support/long.ts";
+import { prepareService } from "./prepared-service.ts";
 
 /** The whole runtime, a tree of processes on state that outlives it, is killed again and again in the middle of writes. */
 const KILLS = amount(3, 12);
@@ -257,8 +258,7 @@ interface Association {
 beforeAll(async () => {
   double = await startCloudA({ regions: ["eu-west-1"], maxVersions: 100_000 });
   project = await startDeployProject();
-  const signal = AbortSignal.timeout(120_000);
-  await Promise.all([buildWorker({ dir: builtDir, dataDir }, signal), migrate(dataDir, signal)]);
+  await prepareService(builtDir, dataDir);
   await start();
   await must("POST", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
   await must("POST", "/v1/kv/config", { max_versions: 10_000 });

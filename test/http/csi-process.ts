@@ -15,6 +15,7 @@ import { Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
 import { ACCESS_MODE, methodOf, type RequestDraft, type Response, type Rpc } from "@sallyport/csi-wire";
 import { PROGRAM_ENV } from "../support/program-env.ts";
 import { afterTest, eventually } from "./agent-service.ts";
+import { programOf } from "./prepared-program.ts";
 
 /** The format of the driver's file of faults. */
 export interface Faults {
@@ -54,7 +55,7 @@ export class Driver {
   }
 
   async start(): Promise<this> {
-    const child = spawn(process.execPath, ["packages/csi-dir/src/main.ts"], {
+    const child = spawn(process.execPath, [programOf("packages/csi-dir/src/main.ts")], {
       env: {
         ...PROGRAM_ENV,
         CSI_ENDPOINT: `unix://${this.socket}`,

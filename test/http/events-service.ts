@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
+import { Runtime } from "../../scripts/runtime.ts";
+import { prepareService } from "./prepared-service.ts";
 
 export interface Answer {
   readonly status: number;
@@ -33,9 +34,7 @@ export class Service {
   }
 
   async create(): Promise<void> {
-    const { dataDir } = this;
-    const signal = AbortSignal.timeout(120_000);
-    await Promise.all([buildWorker({ dir: this.#builtDir, dataDir }, signal), migrate(dataDir, signal)]);
+    await prepareService(this.#builtDir, this.dataDir);
     await this.start();
   }
 

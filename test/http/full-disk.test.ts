@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isFull } from "../../scripts/disk.ts";
-import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
+import { Runtime } from "../../scripts/runtime.ts";
+import { prepareService } from "./prepared-service.ts";
 
 /* A file system of its own, small enough to be filled. To mount one takes root. */
 
@@ -32,7 +33,7 @@ beforeAll(async () => {
   if (!isMounted) return;
   const builtDir = join(dir, "runtime");
   const signal = AbortSignal.timeout(280_000);
-  await Promise.all([buildWorker({ dir: builtDir, dataDir: dir }, signal), migrate(dir, signal)]);
+  await prepareService(builtDir, dir);
   runtime = new Runtime(builtDir, "ignore");
   const bindings = { MASTER_KEY: Buffer.alloc(32, 1).toString("base64"), DEV_ROOT_TOKEN: "root" };
   base = await runtime.serve({ bindings, dataDir: dir, builtDir, log: false }, signal);

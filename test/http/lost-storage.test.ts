@@ -2,7 +2,8 @@ import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSy
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
+import { Runtime } from "../../scripts/runtime.ts";
+import { prepareService } from "./prepared-service.ts";
 
 /* Files of objects are emptied while the service is stopped, as a disk that failed or a copy that broke off leaves them. */
 
@@ -66,8 +67,7 @@ function empty(type: string): () => void {
 const LOST = expect.stringContaining("storage lost: the storage of");
 
 beforeAll(async () => {
-  const signal = AbortSignal.timeout(280_000);
-  await Promise.all([buildWorker({ dir: builtDir, dataDir: dir }, signal), migrate(dir, signal)]);
+  await prepareService(builtDir, dir);
   await start();
   expect((await ask("POST", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } })).status).toBe(204);
   expect((await ask("POST", "/v1/kv/data/a", { data: { value: "kept" } })).status).toBe(200);

@@ -1,0 +1,33 @@
+import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { buildWorker, migrate } from "../../scripts/runtime.ts";
+
+/** Set by vitest.config.ts, a folder of one run. */
+const run = process.env["PREPARED"];
+
+/**
+ * Puts a bundled Worker into `builtDir` and a migrated database into `dataDir`. The first caller of a run makes them,
+ * which costs four seconds of CPU time; the others get copies.
+ */
+export async function prepareService(builtDir: string, dataDir: string): Promise<void> {
+  if (!run) return prepare(builtDir, dataDir);
+  const kept = join(run, "service");
+  if (!existsSync(kept)) {
+    mkdirSync(run, { recursive: true });
+    const made = mkdtempSync(join(run, "service-"));
+    await prepare(join(made, "built"), join(made, "data"));
+    try {
+      renameSync(made, kept);
+    } catch {
+      // Another suite was first.
+      rmSync(made, { recursive: true });
+    }
+  }
+  cpSync(join(kept, "data"), dataDir, { recursive: true });
+  cpSync(join(kept, "built"), builtDir, { recursive: true });
+}
+
+async function prepare(builtDir: string, dataDir: string): Promise<void> {
+  const signal = AbortSignal.timeout(120_000);
+  await Promise.all([buildWorker({ dir: builtDir, dataDir }, signal), migrate(dataDir, signal)]);
+}
