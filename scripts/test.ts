@@ -1,24 +1,31 @@
 /**
- * `npm test`: types, lint, every suite, and a check that docs/internals/coverage.md names only tests that ran. Stops at
- * the first failure. `npm test -- kv` passes the words to vitest and runs nothing else. The last lines name the failed
- * tests, and give the verdict with the duration. In CI, the files of a few failed tests run a second time, one after the
- * other; a test that passes then is listed as unsteady.
+ * `npm test`: types, lint, every suite, and a check that docs/internals/coverage.md names only tests that ran; all at
+ * once, since suites mostly wait and types take one processor. The tests of the doubles are skipped while nothing that
+ * they test has changed since they passed, see doubles.ts; `DOUBLES=always` runs them. `npm test -- kv` passes the words
+ * to vitest and runs nothing else. The last lines name the failed tests, and give the verdict with the duration.
  */
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir, totalmem } from "node:os";
 import { join, relative } from "node:path";
+import { doublesVersion, passedVersion, recordPassed } from "./doubles.ts";
 import { QUIET_WRANGLER } from "./runtime.ts";
+
+interface FileReport {
+  /** The file. */
+  name: string;
+  status: string;
+  message: string;
+  assertionResults: Array<{ fullName: string; status: string; failureMessages: string[] }>;
+}
 
 /** The part of vitest's JSON report that is counted here. */
 interface Report {
-  testResults: Array<{
-    /** The file. */
-    name: string;
-    status: string;
-    message: string;
-    assertionResults: Array<{ fullName: string; status: string; failureMessages: string[] }>;
-  }>;
+  numPassedTests: number;
+  numFailedTests: number;
+  numPendingTests: number;
+  numTodoTests: number;
+  testResults: FileReport[];
 }
 
 interface Outcome {
@@ -26,100 +33,117 @@ interface Outcome {
   because: string;
 }
 
-/** More failures than these are no matter of chance, and are not tried again. */
-const MAX_UNSTEADY = 3;
+const VITEST = ["node_modules/vitest/vitest.mjs", "run"];
+const DOUBLES = "test/doubles/";
+/** Files of one run at once; each has a runtime or services, of up to half a GiB. */
+const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
+const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 3, Math.floor(memory / 2 ** 30) - 1, 12));
 
 const words = process.argv.slice(2);
 const isWhole = words.length === 0;
 const started = Date.now();
-const npmRun = (script: string) => ["run", "--silent", script];
-const failed = isWhole ? (stage("Types", "npm", npmRun("check")) ?? stage("Lint", "npm", npmRun("lint"))) : null;
-end(failed ?? suites());
-
-function suites(): Outcome {
-  const reports = mkdtempSync(join(tmpdir(), "sallyport-test-"));
-  const file = join(reports, "report.json");
-  try {
-    let last = runVitest("Tests", file, words);
-    if (!last) return { passed: false, because: "vitest left no report, above is why" };
-    const failures = last.report.testResults.flatMap(failuresOf);
-    listFailures("×", failures);
-    if (process.env["CI"] && isWhole && failures.length > 0 && failures.length <= MAX_UNSTEADY) {
-      const files = [...new Set(failures.map((failure) => failure.file))];
-      const second = runVitest("Failed files again", join(reports, "second.json"), [...files, "--maxWorkers=1"]);
-      if (second) last = { status: second.status, report: withLaterResults(last.report, second.report) };
-      const still = last.report.testResults.flatMap(failuresOf);
-      listFailures("×", still);
-      if (still.length === 0) listFailures("unsteady:", failures);
-      writeFileSync(file, JSON.stringify(last.report));
-    }
-    const { passed, failed, skipped } = count(last.report);
-    // The coverage page may name only tests that exist and ran.
-    const coverage =
-      isWhole && !last.status ? stage("Coverage", process.execPath, ["scripts/coverage.ts", file]) : null;
-    const outside = last.status && failed === 0 ? "; something outside of the tests failed, above is what" : "";
-    const because = `${passed} tests passed, ${failed} failed, ${skipped} skipped${outside}`;
-    return coverage ?? { passed: !last.status, because };
-  } finally {
-    rmSync(reports, { recursive: true });
-  }
+const reports = mkdtempSync(join(tmpdir(), "sallyport-test-"));
+try {
+  end(await (isWhole ? whole() : suites([words])));
+} finally {
+  rmSync(reports, { recursive: true });
 }
 
-interface Run {
-  /** Vitest's exit code. */
-  status: number;
-  report: Report;
+async function whole(): Promise<Outcome> {
+  const version = doublesVersion();
+  const skipped = process.env["DOUBLES"] !== "always" && passedVersion() === version;
+  if (skipped)
+    console.log("The tests of the doubles are skipped: nothing that they test has changed since they passed.");
+  // Two runs, since vitest begins with the projects whose files need a process each. These wait, and the others compute.
+  const computing = Math.floor(FILES_AT_ONCE / 2);
+  const waiting = projects().filter((name) => name !== "workers" && !(skipped && name === "doubles"));
+  const outcomes = await Promise.all([
+    check("Types", "check"),
+    check("Lint", "lint"),
+    suites([
+      ["--project=workers", `--maxWorkers=${computing}`],
+      [...waiting.map((name) => `--project=${name}`), `--maxWorkers=${FILES_AT_ONCE - computing}`],
+    ]),
+  ]);
+  if (!skipped && haveDoublesPassed()) recordPassed(version);
+  const failed = outcomes.filter(({ passed }) => !passed);
+  if (failed.length > 0) return { passed: false, because: failed.map(({ because }) => because).join("; ") };
+  // The coverage page may name only tests that exist and ran.
+  const coverage = await run("Coverage", process.execPath, ["scripts/coverage.ts", reportFile("all")], "inherit");
+  if (coverage.status !== 0) return { passed: false, because: "coverage, above is why" };
+  return outcomes.at(-1) as Outcome;
 }
 
-/** Null when vitest left no report. */
-function runVitest(heading: string, file: string, args: string[]): Run | null {
-  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-  const status = run(heading, process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...args]);
-  return existsSync(file) ? { status, report: JSON.parse(readFileSync(file, "utf8")) as Report } : null;
+/** The names in vitest's configuration: `--project` excludes no more than one of them. */
+function projects(): string[] {
+  const names = readFileSync("vitest.config.ts", "utf8").matchAll(/^ {10}name: "(\w+)",$/gm);
+  return [...names].map(([, name = ""]) => name);
 }
 
-/** The first report, with the results of files that ran again from the second. */
-function withLaterResults(first: Report, second: Report): Report {
-  const again = new Map(second.testResults.map((result) => [result.name, result]));
-  return { ...first, testResults: first.testResults.map((result) => again.get(result.name) ?? result) };
-}
-
-function count({ testResults }: Report): { passed: number; failed: number; skipped: number } {
-  const tests = testResults.flatMap((file) => file.assertionResults);
-  const passed = tests.filter((test) => test.status === "passed").length;
-  const failed = testResults.flatMap(failuresOf).length;
+/** Runs vitest at the same time with each list of arguments. */
+async function suites(runs: readonly (readonly string[])[]): Promise<Outcome> {
+  console.log("\n== Tests");
+  const results = await Promise.all(
+    runs.map(async (args, at) => {
+      const report = reportFile(String(at));
+      const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
+      const { status } = await run("", process.execPath, [...VITEST, ...reporters, ...args], "inherit");
+      return { status, report: existsSync(report) ? (JSON.parse(readFileSync(report, "utf8")) as Report) : null };
+    }),
+  );
+  const found = results.flatMap(({ report }) => report ?? []);
+  if (found.length < runs.length) return { passed: false, because: "vitest left no report, above is why" };
+  writeFileSync(reportFile("all"), JSON.stringify({ testResults: found.flatMap(({ testResults }) => testResults) }));
+  for (const report of found) listFailures(report);
+  const counts = found.map(count);
+  const sum = (of: "passed" | "failed" | "skipped") => counts.reduce((total, each) => total + each[of], 0);
+  const passed = results.every(({ status }) => status === 0);
+  const outside = !passed && sum("failed") === 0 ? "; something outside of the tests failed, above is what" : "";
   return {
     passed,
-    failed,
-    skipped: tests.filter((test) => test.status !== "passed" && test.status !== "failed").length,
+    because: `${sum("passed")} tests passed, ${sum("failed")} failed, ${sum("skipped")} skipped${outside}`,
   };
 }
 
-interface Failure {
-  file: string;
-  /** Empty when the file could not be loaded. */
-  test: string;
-  message: string;
+function reportFile(name: string): string {
+  return join(reports, `${name}.json`);
 }
 
-/** A file that could not even be loaded has no tests to count, and is a failure all the same. */
-function failuresOf({ name, status, message, assertionResults }: Report["testResults"][number]): Failure[] {
-  const firstLine = (text = ""): string => text.split("\n", 1)[0]?.slice(0, 300) ?? "";
-  const file = relative(process.cwd(), name);
-  const failed = assertionResults.filter((test) => test.status === "failed");
-  if (status === "failed" && failed.length === 0) return [{ file, test: "", message: firstLine(message) }];
-  return failed.map(({ fullName: test, failureMessages: [first] }) => ({ file, test, message: firstLine(first) }));
+function haveDoublesPassed(): boolean {
+  if (!existsSync(reportFile("all"))) return false;
+  const { testResults } = JSON.parse(readFileSync(reportFile("all"), "utf8")) as Pick<Report, "testResults">;
+  const files = testResults.filter(({ name }) => relative(process.cwd(), name).startsWith(DOUBLES));
+  return files.length > 0 && files.every(({ status }) => status === "passed");
 }
 
-/** Prints failed tests, a line each with the first line of its message: vitest's own report is far above. */
-function listFailures(mark: string, failures: readonly Failure[]): void {
-  for (const { file, test, message } of failures) console.log(`\n${mark} ${file}: ${test}\n  ${message}`);
+function count(report: Report): { passed: number; failed: number; skipped: number } {
+  // A file that could not even be loaded has no tests to count, and is a failure all the same.
+  const broken = report.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0);
+  return {
+    passed: report.numPassedTests,
+    failed: report.numFailedTests + broken.length,
+    skipped: report.numPendingTests + report.numTodoTests,
+  };
 }
 
-/** Null when it has passed. */
-function stage(heading: string, command: string, args: string[]): Outcome | null {
-  if (run(heading, command, args) === 0) return null;
-  return { passed: false, because: `${heading.toLowerCase()}, above is why` };
+/** Prints the failed tests, a line each with the first line of its message: vitest's own report is far above. */
+function listFailures(report: Report): void {
+  const firstLine = (message = ""): string => message.split("\n", 1)[0]?.slice(0, 300) ?? "";
+  for (const { name, status, message, assertionResults } of report.testResults) {
+    const file = relative(process.cwd(), name);
+    const failures = assertionResults.filter((test) => test.status === "failed");
+    for (const test of failures) {
+      console.log(`\n× ${file}: ${test.fullName}\n  ${firstLine(test.failureMessages[0])}`);
+    }
+    if (status === "failed" && failures.length === 0) console.log(`\n× ${file}\n  ${firstLine(message)}`);
+  }
+}
+
+/** Runs a script of package.json; its output is printed when it has ended. */
+async function check(heading: string, script: string): Promise<Outcome> {
+  const { status, output } = await run(heading, "npm", ["run", "--silent", script], "pipe");
+  console.log(`\n== ${heading}${status === 0 ? ": passed" : ""}\n${output.trimEnd()}`);
+  return { passed: status === 0, because: `${heading.toLowerCase()}, above is why` };
 }
 
 function end({ passed, because }: Outcome): void {
@@ -129,11 +153,20 @@ function end({ passed, because }: Outcome): void {
   process.exitCode = passed ? 0 : 1;
 }
 
-function run(heading: string, command: string, args: string[]): number {
-  console.log(`\n== ${heading}`);
+function run(
+  heading: string,
+  command: string,
+  args: readonly string[],
+  stdio: "inherit" | "pipe",
+): Promise<{ status: number; output: string }> {
+  if (stdio === "inherit" && heading) console.log(`\n== ${heading}`);
   // The Worker's log is checked by the tests themselves.
   const env = { ...process.env, ...QUIET_WRANGLER, WRANGLER_LOG: "error" };
-  const { status, error } = spawnSync(command, args, { stdio: ["ignore", "inherit", "inherit"], env });
-  if (error) console.error(error.message);
-  return status ?? 1;
+  const child = spawn(command, args, { stdio: ["ignore", stdio, stdio], env });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (text) => (output += text));
+  return new Promise((resolve) => {
+    child.once("error", (error) => resolve({ status: 1, output: error.message }));
+    child.once("close", (status) => resolve({ status: status ?? 1, output }));
+  });
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { rawClient, type Sending } from "../doubles/cloud-a-raw-client.ts";
-import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+import { rawClient, type Sending } from "./cloud-a-raw-client.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "./cloud-a-sm.ts";
 
 // The promises of the double's STS, driven by a signer that it does not use itself.
 

@@ -14,8 +14,8 @@ import {
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import type { CallContext } from "../../src/sync/destinations/destination-type.ts";
-import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
-import { contextAt, keys, objectOf, region } from "./cloud-a-driver.ts";
+import { contextAt, keys, objectOf, region } from "../http/cloud-a-driver.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "./cloud-a-sm.ts";
 
 // The vendor's own client accepts the double's answers and errors, and reads what our adapter wrote: so neither the
 // double nor the adapter is only our own misreading of the protocol.

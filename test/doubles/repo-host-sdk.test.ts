@@ -6,8 +6,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { sender } from "../../src/providers/outcome.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
 import { repoHost } from "../../src/sync/destinations/repo-host.ts";
-import type { Account } from "../doubles/repo-host-account.ts";
-import { type RepoHostDouble, startRepoHost } from "../doubles/repo-host-server.ts";
+import type { Account } from "./repo-host-account.ts";
+import { type RepoHostDouble, startRepoHost } from "./repo-host-server.ts";
 
 // The vendor's own client accepts the double's answers and errors, and does with it what our adapter does: so neither the
 // double nor the adapter is only our own misreading of the protocol.

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type DeployProjectDouble, type OpenedAccount, startDeployProject } from "../doubles/deploy-project-api.ts";
+import { type DeployProjectDouble, type OpenedAccount, startDeployProject } from "./deploy-project-api.ts";
 
 // The double's promises, driven by plain requests. Each test fails if the double were kinder.
 

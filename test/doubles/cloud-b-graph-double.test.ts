@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
+import { type AzureDouble, startAzure } from "./cloud-b-azure.ts";
 import {
   armResource,
   type Driver,

@@ -18,8 +18,8 @@ import {
 import { FilterProjectEnvsResponseBody$inboundSchema as listAnswer } from "@vercel/sdk/models/filterprojectenvsop.js";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Send } from "../../src/providers/outcome.ts";
-import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project-api.ts";
-import { Fixture, referenceOf, value } from "../doubles/deploy-project-fixture.ts";
+import { type DeployProjectDouble, startDeployProject } from "./deploy-project-api.ts";
+import { Fixture, referenceOf, value } from "./deploy-project-fixture.ts";
 
 // The vendor's own client accepts the double's answers, and its schemas accept our adapter's requests: so neither the
 // double nor the adapter is only our own misreading of the protocol.

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type AccountOptions, type CloudBAccount, type CloudBDouble, startCloudB } from "../doubles/cloud-b-kv.ts";
+import { type AccountOptions, type CloudBAccount, type CloudBDouble, startCloudB } from "./cloud-b-kv.ts";
 
 // The double's promises, driven by bare requests. Each test fails if the double were kinder.
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { rawClient, type Sending, stamp } from "../doubles/cloud-a-raw-client.ts";
-import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+import { rawClient, type Sending, stamp } from "./cloud-a-raw-client.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "./cloud-a-sm.ts";
 
 // The double's promises, driven by a signer that it does not use itself. Each test fails if the double were kinder.
 

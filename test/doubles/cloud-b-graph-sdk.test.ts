@@ -11,8 +11,8 @@ import {
 } from "@microsoft/microsoft-graph-client";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
-import type { AzureAccount } from "../doubles/cloud-b-azure-types.ts";
+import { type AzureDouble, startAzure } from "./cloud-b-azure.ts";
+import type { AzureAccount } from "./cloud-b-azure-types.ts";
 
 // The vendor's clients against the double, over the life of a credential, as a check independent of our reading of the
 // protocol.

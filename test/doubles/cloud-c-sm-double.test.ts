@@ -2,7 +2,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { importPKCS8, type JWTPayload, SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { crc32c } from "../../src/lib/crc32c.ts";
-import { type CloudCDouble, type OpenedAccount, startCloudC } from "../doubles/cloud-c-sm.ts";
+import { type CloudCDouble, type OpenedAccount, startCloudC } from "./cloud-c-sm.ts";
 
 // The double's promises. Each test fails if the double were kinder.
 

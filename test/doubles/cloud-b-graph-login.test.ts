@@ -2,8 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
-import { startCloudB } from "../doubles/cloud-b-kv.ts";
+import { type AzureDouble, startAzure } from "./cloud-b-azure.ts";
 import {
   armResource,
   type Driver,
@@ -13,6 +12,7 @@ import {
   read,
   refusal,
 } from "./cloud-b-azure-driver.ts";
+import { startCloudB } from "./cloud-b-kv.ts";
 
 // The double's token endpoint: each test fails for a more lenient endpoint.
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
+import { type AzureDouble, startAzure } from "./cloud-b-azure.ts";
 import { armResource, type Driver, graphResource, openAccount, refusal } from "./cloud-b-azure-driver.ts";
 
 // Behaviour of the double of Azure Resource Manager, tested with plain requests. Each test fails for a more lenient

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
-import type { AzureOptions, LagKind } from "../doubles/cloud-b-azure-types.ts";
+import { type AzureDouble, startAzure } from "./cloud-b-azure.ts";
 import { type Driver, graphResource, memberOf, openAccount, read, refusal } from "./cloud-b-azure-driver.ts";
+import type { AzureOptions, LagKind } from "./cloud-b-azure-types.ts";
 
 // Injected delays and faults of the double of Microsoft Graph, tested with plain requests.
 

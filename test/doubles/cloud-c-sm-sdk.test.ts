@@ -3,8 +3,8 @@ import { JWT, OAuth2Client } from "google-auth-library";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { crc32c } from "../../src/lib/crc32c.ts";
 import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm.ts";
-import { again, connectionOf, contextOf, wanted } from "../doubles/cloud-c-fixture.ts";
-import { type CloudCDouble, startCloudC } from "../doubles/cloud-c-sm.ts";
+import { again, connectionOf, contextOf, wanted } from "./cloud-c-fixture.ts";
+import { type CloudCDouble, startCloudC } from "./cloud-c-sm.ts";
 
 // The vendor's own clients are content with the double, so it is not merely our own misreading of the service.
 

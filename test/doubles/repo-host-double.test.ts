@@ -2,8 +2,8 @@ import { createSign } from "node:crypto";
 import { request as httpRequest } from "node:http";
 import sodium from "libsodium-wrappers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Account } from "../doubles/repo-host-account.ts";
-import { type RepoHostDouble, startRepoHost } from "../doubles/repo-host-server.ts";
+import type { Account } from "./repo-host-account.ts";
+import { type RepoHostDouble, startRepoHost } from "./repo-host-server.ts";
 
 let now = Date.now();
 let double: RepoHostDouble;

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { sender } from "../../src/providers/outcome.ts";
 import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv.ts";
 import type { ExternalObject } from "../../src/sync/destinations/destination-type.ts";
-import { type CloudBDouble, startCloudB } from "../doubles/cloud-b-kv.ts";
+import { type CloudBDouble, startCloudB } from "./cloud-b-kv.ts";
 
 // The vendor's own clients accept the double's answers and errors, and read what our adapter wrote: so neither the
 // double nor the adapter is only our own misreading of the protocol.

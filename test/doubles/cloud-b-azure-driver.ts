@@ -1,5 +1,5 @@
-import type { AzureDouble } from "../doubles/cloud-b-azure.ts";
-import type { AzureOptions, Change, Everything } from "../doubles/cloud-b-azure-types.ts";
+import type { AzureDouble } from "./cloud-b-azure.ts";
+import type { AzureOptions, Change, Everything } from "./cloud-b-azure-types.ts";
 
 export const graphResource = "https://graph.microsoft.com";
 export const armResource = "https://management.azure.com";
