@@ -204,7 +204,9 @@ interface Node {
   [field: string]: unknown;
 }
 
-const TESTS = new Set(["it", "test"]);
+/** `it.each` as one test, see test/support/rows.ts: its places are filled in by "…". */
+const ROWS = "itRows";
+const TESTS = new Set(["it", "test", ROWS]);
 const GROUPS = new Set(["describe", "suite"]);
 const TABLES = new Set(["each", "for"]);
 /** Modifiers with arguments: the title is in the next call. */
@@ -272,14 +274,10 @@ function declaration(
   if (!inGroup && !TESTS.has(root)) return undefined;
   if (!modifiers.every((name) => MODIFIERS.has(name))) return undefined;
   const last = modifiers.at(-1);
-  if (last !== undefined && CURRIED.has(last) && !chain.applied) return undefined;
+  if ((root === ROWS || (last !== undefined && CURRIED.has(last))) && !chain.applied) return undefined;
 
   const [first, ...rest] = nodes(call["arguments"]);
-  const title = titleOf(
-    first,
-    source,
-    modifiers.some((name) => TABLES.has(name)),
-  );
+  const title = titleOf(first, source, root === ROWS || modifiers.some((name) => TABLES.has(name)));
   // A name that cannot be read here cannot be checked here either, so nothing under it can be cited.
   if (title === undefined) return "unnamed";
   const flaw = outer.flaw ?? flawOf(modifiers, rest, inGroup);

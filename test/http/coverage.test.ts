@@ -127,6 +127,8 @@ describe("the coverage check", () => {
       ["refuses 3 of 5", "it.each([[3, 5]])('refuses %i of %d', f)"],
       ["refuses the word", "it.each([{ what: { name: 'the word' } }])('refuses $what.name', f)"],
       ["refuses x", "it.each`a\n1`('refuses $a', f)"],
+      ["refuses …", "itRows(['x'])('refuses %s', f)"],
+      ["refuses %s", "itRows(['x'])('refuses %s', f)"],
       ["refuses x", "test.for(['x'])('refuses %s', f)"],
       ["refuses 100% of x", "it.each(['x'])('refuses 100%% of %s', f)"],
       ["refuses x", `for (const w of ws) it(\`refuses \${w}\`, f)`],

@@ -1,6 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: binding rules are templates
 import { exportSPKI, SignJWT } from "jose";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { accessObject, dump, eventsOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -102,7 +103,7 @@ describe("auth methods of the cluster API", () => {
     });
   });
 
-  it.each<[string, () => object, string]>([
+  itRows<[string, () => object, string]>([
     ["name", () => method({}, { Name: "a b" }), "auth method 0 invalid: invalid name 'a b'"],
     ["Type", () => method({}, { Type: "SAML" }), "auth method 0 invalid: invalid token type 'SAML'"],
     ["TokenLocality", () => method({}, { TokenLocality: "" }), "invalid token locality ''"],
@@ -185,7 +186,7 @@ describe("binding rules", () => {
     expect(events[0].Payload).toEqual({ ACLBindingRule: made.body });
   });
 
-  it.each([
+  itRows([
     [{ BindType: "policy", BindName: "p", AuthMethod: "" }, "binding rule 0 invalid: auth method is missing"],
     [{ BindType: "policy", BindName: "p", AuthMethod: "absent" }, "ACL auth method absent not found"],
     [{ BindType: "policy", BindName: "p", Description: "x".repeat(257) }, "description longer than 256"],
@@ -274,7 +275,7 @@ describe("a login of the cluster API", () => {
     expect((await login(await issuer.sign(CLAIMS))).status).toBe(selects ? 200 : 400);
   });
 
-  it.each(["${value.team}", "team-${value.team}", "${value.team}-ops", "team${value.team}"])(
+  itRows(["${value.team}", "team-${value.team}", "${value.team}-ops", "team${value.team}"])(
     "does not let a claim choose a policy outside of %j",
     async (BindName) => {
       await put("/v1/acl/role", { Name: "team-ops", Policies: [{ Name: "ops" }] });
@@ -363,7 +364,7 @@ describe("a login of the cluster API", () => {
     expect((await login(await ecdsa.sign(CLAIMS))).status).toBe(200);
   });
 
-  it.each([
+  itRows([
     [{}, 400, "invalid login request: missing auth method name"],
     [{ AuthMethodName: "ci" }, 400, "invalid login request: missing login token"],
     [{ AuthMethodName: "absent", LoginToken: "x" }, 400, 'auth-method "absent" not found'],

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { exportSPKI, type JWTPayload, SignJWT } from "jose";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { dump } from "./access.ts";
 import { get, put } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -141,7 +142,7 @@ describe("a login in a browser", () => {
     expect((await issuer.requests("/token")).count ?? 0).toBe(0);
   });
 
-  it.each([
+  itRows([
     "https://evil.example/ui/settings/tokens",
     "https://nomad.example/ui/settings/tokens/../../x",
     "https://nomad.example/ui/settings/tokens?next=//evil.example",
@@ -242,7 +243,7 @@ describe("a login in a browser", () => {
     expect([open.get("client_id"), open.get("client_secret")]).toEqual([CLIENT, null]);
   });
 
-  it.each([
+  itRows([
     ["auth-url", { AuthMethodName: "" }, "invalid OIDC auth-url request: missing auth method name"],
     ["auth-url", { ClientNonce: "" }, "invalid OIDC auth-url request: missing client nonce"],
     ["auth-url", { RedirectURI: "" }, "invalid OIDC auth-url request: missing redirect URI"],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, put, send } from "./client.ts";
 
@@ -80,7 +81,7 @@ describe("roles of the cluster API", () => {
     expect((await get("/v1/acl/roles")).body).toHaveLength(1);
   });
 
-  it.each([
+  itRows([
     ["GET", "/v1/acl/role/absent", undefined, 404, "ACL role not found"],
     ["GET", "/v1/acl/role/name/absent", undefined, 404, "ACL role not found"],
     ["DELETE", "/v1/acl/role/absent", undefined, 404, "ACL role not found"],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { eventsOf, issue, path, policies } from "./access.ts";
 import { del, get, put, send } from "./client.ts";
 
@@ -77,7 +78,7 @@ describe("tokens of the cluster API", () => {
     }
   });
 
-  it.each([
+  itRows([
     [{ Type: "client" }, "token 0 invalid: client token missing policies or roles"],
     [{ Type: "management", Policies: ["p"] }, "management token cannot be associated with policies or roles"],
     [{ Type: "boss" }, "token type must be client or management"],
@@ -162,7 +163,7 @@ describe("tokens of the cluster API", () => {
     expect((await globally({ Global: false })).text).toBe("token 0 invalid: cannot toggle global mode");
   });
 
-  it.each([
+  itRows([
     ["GET", "/v1/acl/token/nobody", undefined, 404, "ACL token not found"],
     ["DELETE", "/v1/acl/token/nobody", undefined, 400, "Cannot delete nonexistent tokens: nobody"],
     ["PUT", "/v1/acl/token/nobody", { Type: "management" }, 400, "cannot find token nobody"],
@@ -260,7 +261,7 @@ describe("policies of the cluster API", () => {
     expect((await del("/v1/acl/policy/p")).status).toBe(404);
   });
 
-  it.each([
+  itRows([
     [{ Name: "q", Rules: "" }, "ACL policy name does not match request path"],
     [{ Rules: "nod {" }, "policy 0 invalid: Failed to parse ACL Policy"],
     [{ Rules: 'nod { policy = "read" }' }, "policy 0 invalid: Invalid or duplicate policy keys"],
@@ -363,7 +364,7 @@ describe("namespaces of the cluster API", () => {
     expect((await del("/v1/namespace/dev")).status).toBe(404);
   });
 
-  it.each([
+  itRows([
     ["/v1/namespace", { Name: "a/b" }, "Must match regex"],
     ["/v1/namespace", {}, "Must match regex"],
     ["/v1/namespace/a", { Name: "b" }, "does not match request path"],

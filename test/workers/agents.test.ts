@@ -2,6 +2,7 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { CLOSE } from "@sallyport/agent-protocol";
 import { describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { del, get, put, send } from "./client.ts";
 import { objectIds } from "./created-objects.ts";
@@ -44,7 +45,7 @@ describe("a join token", () => {
     expect(Date.parse(made.ExpirationTime) - Date.parse(made.CreateTime)).toBe(3_600_000);
   });
 
-  it.each([
+  itRows([
     [{ TTL: "2h" }, "TTL: must be from 1s to 1h"],
     [{ TTL: 0 }, "TTL: must be from 1s to 1h"],
     [{ TTL: "soon" }, "TTL: must be seconds or a duration"],
@@ -132,7 +133,7 @@ describe("joining", () => {
     expect((await join((await joinToken()).Token, identity)).body.NodeID).toBe(first.body.NodeID);
   });
 
-  it.each([
+  itRows([
     [{ Token: "" }, 400, "Token: "],
     [{ Token: "x".repeat(513) }, 400, "Token: "],
     [{ Token: 5 }, 400, "Token: "],
@@ -171,7 +172,7 @@ describe("connecting", () => {
   });
 
   const now = () => Math.floor(Date.now() / 1_000);
-  it.each([
+  itRows([
     ["a token for another service", () => ({ aud: "another" }), "for another service"],
     ["a token of a slow clock", () => ({ iat: now() - 62 }), "clocks may differ by 60 s"],
     ["a token of a fast clock", () => ({ iat: now() + 62 }), "clocks may differ by 60 s"],
@@ -227,7 +228,7 @@ describe("connecting", () => {
     expect((await agent.request(`${signed}.${mac}`)).status).toBe(401);
   });
 
-  it.each([
+  itRows([
     ["without Upgrade", { Upgrade: "" }, 426, "Upgrade: must be websocket"],
     ["without the subprotocol", { "Sec-WebSocket-Protocol": "chat" }, 400, "Sec-WebSocket-Protocol: must offer"],
     ["without a token", { Authorization: "" }, 401, "Authorization: must be a bearer token"],
@@ -341,7 +342,7 @@ describe("rights", () => {
     ["DELETE", "/v1/agent/none", "write"],
   ] as const;
 
-  it.each(routes)("%s %s requires node %s", async (method, path, needed) => {
+  itRows(routes)("%s %s requires node %s", async (method, path, needed) => {
     for (const [level, allowed] of [
       ["deny", false],
       ["read", needed === "read"],

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { dump, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -314,13 +315,13 @@ describe("a role", () => {
     expect((await put(`${ROLE}/role-id`, { role_id: "" })).status).toBe(400);
   });
 
-  it.each(["a/b", "..", "{{x}}", "*", "-a", "é", "a".repeat(129)])("is not created with the name %s", async (name) => {
+  itRows(["a/b", "..", "{{x}}", "*", "-a", "é", "a".repeat(129)])("is not created with the name %s", async (name) => {
     const { status } = await put(`/v1/auth/approle/role/${encodeURIComponent(name)}`, {});
     expect([400, 404, 405]).toContain(status);
     expect((await list("/v1/auth/approle/role")).body.data.keys).toEqual(["web"]);
   });
 
-  it.each([
+  itRows([
     { secret_id_num_uses: -1 },
     { secret_id_ttl: "-1s" },
     { secret_id_bound_cidrs: "10.0.0.0/99" },

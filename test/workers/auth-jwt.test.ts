@@ -1,5 +1,6 @@
 import { exportSPKI, SignJWT } from "jose";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, get, list, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { type Issuer, newIssuer } from "./issuers.ts";
@@ -156,7 +157,7 @@ describe("a hostile token", () => {
     ]);
   });
 
-  it.each<[string, () => object, RegExp]>([
+  itRows<[string, () => object, RegExp]>([
     ["expired", () => ({ exp: now() - 3600, iat: now() - 7200 }), /token is expired/],
     ["not yet valid", () => ({ nbf: now() + 3600 }), /token not yet valid/],
     ["issued in the future", () => ({ nbf: now() - 5, iat: now() + 3600, exp: now() + 7200 }), /issued in the future/],
@@ -221,7 +222,7 @@ describe("the configuration", () => {
     }
   });
 
-  it.each<[string, () => object | Promise<object>, RegExp]>([
+  itRows<[string, () => object | Promise<object>, RegExp]>([
     ["no source of keys", () => ({}), /exactly one of/],
     ["two sources", () => ({ jwks_url: `${issuer.url}/keys`, oidc_discovery_url: issuer.url }), /exactly one of/],
     ["a symmetric algorithm", () => ({ jwks_url: "https://x", jwt_supported_algs: "HS256" }), /jwt_supported_algs/],
@@ -297,7 +298,7 @@ describe("a role", () => {
     expect((await get("/v1/auth/jwt/role/all")).status).toBe(404);
   });
 
-  it.each<[object, RegExp]>([
+  itRows<[object, RegExp]>([
     [{ user_claim: "sub", bound_subject: "s" }, /allowed_redirect_uris/],
     [{ role_type: "saml", user_claim: "sub", bound_subject: "s" }, /role_type/],
     [{ role_type: "jwt", bound_subject: "s" }, /a user claim must be defined/],

@@ -1,5 +1,6 @@
 import { exportSPKI } from "jose";
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, get, list, put } from "./client.ts";
 import { type Cluster, newCluster, newIssuer, podClaims } from "./issuers.ts";
 
@@ -128,7 +129,7 @@ describe("a login that is refused", () => {
     expect(await refusal(await other.sign(podClaims()))).toEqual([403, expect.stringContaining("signature")]);
   });
 
-  it.each<[string, object, RegExp]>([
+  itRows<[string, object, RegExp]>([
     ["another account", { user: { username: "system:serviceaccount:prod:other", uid: "0b1f7c3e-uid" } }, /another/],
     ["another uid", { user: { username: "system:serviceaccount:prod:app", uid: "x" } }, /another/],
     ["no audience", { audiences: [] }, /audience not confirmed/],
@@ -170,7 +171,7 @@ describe("the configuration of a cluster", () => {
     expect(text).not.toContain(REVIEWER);
   });
 
-  it.each<[object, RegExp]>([
+  itRows<[object, RegExp]>([
     [{ kubernetes_host: "" }, /kubernetes_host/],
     [{ kubernetes_host: "https://10.0.0.1" }, /kubernetes_host: must not be a private address.*pem_keys/],
     [{ kubernetes_host: "http://api.example" }, /kubernetes_host: must begin with https/],
@@ -208,7 +209,7 @@ describe("a role of service accounts", () => {
     expect((await get("/v1/auth/kubernetes/role/all")).status).toBe(404);
   });
 
-  it.each<[object, RegExp]>([
+  itRows<[object, RegExp]>([
     [{ bound_service_account_names: [] }, /"bound_service_account_names" can not be empty/],
     [{ bound_service_account_namespaces: [] }, /"bound_service_account_namespaces" can not be empty/],
     [{ bound_service_account_names: ["*", "a"] }, /can not mix/],

@@ -1,5 +1,6 @@
 import { SignJWT } from "jose";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { get, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { CLIENT, newProvider, type Provider } from "./issuers.ts";
@@ -159,7 +160,7 @@ describe("a login with response_mode form_post", () => {
 });
 
 describe("a redirect URI", () => {
-  it.each<[string, boolean]>([
+  itRows<[string, boolean]>([
     [CLI, true],
     ["http://localhost:9999/oidc/callback", true],
     [WEB, true],
@@ -254,7 +255,7 @@ describe("a hostile callback", () => {
 });
 
 describe("a hostile ID token", () => {
-  it.each<[string, () => Record<string, unknown>, RegExp]>([
+  itRows<[string, () => Record<string, unknown>, RegExp]>([
     ["another nonce", () => ({ nonce: "x" }), /Invalid ID token nonce/],
     ["no nonce", () => ({ nonce: undefined }), /Invalid ID token nonce/],
     ["a wrong audience", () => ({ aud: "other" }), /invalid audience/],
@@ -330,7 +331,7 @@ describe("the configuration of logins in a browser", () => {
     });
   });
 
-  it.each<[object, RegExp]>([
+  itRows<[object, RegExp]>([
     [{ oidc_client_secret: "" }, /both 'oidc_client_id' and 'oidc_client_secret'/],
     [{ oidc_client_id: "" }, /both 'oidc_client_id' and 'oidc_client_secret'/],
     [{ oidc_discovery_url: "", jwks_url: "https://x.example" }, /'oidc_discovery_url' must be set for OIDC/],

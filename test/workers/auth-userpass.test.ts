@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { dump, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -67,7 +68,7 @@ describe("a login by name and password", () => {
     }
   });
 
-  it.each([{}, { password: 5 }, { password: "x".repeat(2_000) }])("returns 400 for the body %j", async (body) => {
+  itRows([{}, { password: 5 }, { password: "x".repeat(2_000) }])("returns 400 for the body %j", async (body) => {
     expect((await put("/v1/auth/userpass/login/ann", body, NOBODY)).status).toBe(400);
   });
 
@@ -219,7 +220,7 @@ describe("a user", () => {
     expect((await put("/v1/auth/userpass/users/bob/password", { password: "new" })).status).toBe(404);
   });
 
-  it.each<[string, object, RegExp]>([
+  itRows<[string, object, RegExp]>([
     ["bob", {}, /missing password/],
     ["bob", { password: "" }, /password/],
     ["bob", { password: "x", token_policies: ["root"] }, /root/],
@@ -317,7 +318,7 @@ describe("sys/auth", () => {
     expect((await get("/v1/sys/auth/x")).status).toBe(400);
   });
 
-  it.each<[string, object, RegExp]>([
+  itRows<[string, object, RegExp]>([
     ["userpass", { type: "userpass" }, /path is already in use at auth\/userpass\//],
     ["userpass/below", { type: "userpass" }, /already in use/],
     ["token", { type: "userpass" }, /token/],

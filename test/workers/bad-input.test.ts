@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { mountedRoutes } from "../../src/routes/table.ts";
 import { part } from "../support/long.ts";
+import { itRows } from "../support/rows.ts";
 import {
   type Attempt,
   arrange,
@@ -210,7 +211,7 @@ it("knows the routes of both APIs", () => {
 });
 
 describe("returns an error for every invalid request, with the reason, and stores nothing", () => {
-  it.each(groups)("$about", { timeout: 60_000 }, async ({ members }) => {
+  itRows(groups)("$about", async ({ members }) => {
     const before = await dump();
     const found: string[] = [];
     for (const one of members) {
@@ -226,7 +227,7 @@ describe("returns an error for every invalid request, with the reason, and store
 });
 
 describe("accepts names of object internals as names", () => {
-  it.each(groups)("$about", { timeout: 60_000 }, async ({ members }) => {
+  itRows(groups)("$about", async ({ members }) => {
     for (const one of members.filter(hasName)) {
       const reads = ["GET", "LIST"].includes(one.route.verb);
       const body = one.route.body ? JSON.stringify(leastBody(one.route.body)) : null;

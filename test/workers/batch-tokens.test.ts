@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { AccessControlApi } from "../../src/contracts/access-control.ts";
 import type { RightsCheck } from "../../src/contracts/tokens.ts";
+import { itRows } from "../support/rows.ts";
 import { accessObject, dump, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -76,7 +77,7 @@ describe("a batch token", () => {
     expect((await list("/v1/auth/token/accessors")).body.data.keys).toHaveLength(count);
   });
 
-  it.each([
+  itRows([
     [{ explicit_max_ttl: "1h" }, 'batch tokens cannot have "explicit_max_ttl" set'],
     [{ num_uses: 2 }, 'batch tokens cannot have "num_uses" set'],
     [{ period: "1h" }, 'batch tokens cannot have "period" set'],

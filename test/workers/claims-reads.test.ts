@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ClaimQuery } from "../../src/contracts/host-volumes.ts";
 import { ClaimStore } from "../../src/volumes/claims/store.ts";
+import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { claims, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { type Answer, del, get, put, send } from "./client.ts";
@@ -38,7 +39,7 @@ async function fourClaims(): Promise<void> {
 describe("the list of claims", () => {
   beforeEach(fourClaims);
 
-  it.each<[query: string, found: string[]]>([
+  itRows<[query: string, found: string[]]>([
     ["namespace=*", ALL],
     ["namespace=default", ["api/db", "web/db", "web/log"]],
     ["namespace=prod", ["app/log"]],
@@ -59,13 +60,13 @@ describe("the list of claims", () => {
     ["namespace=*&filter=VolumeName == log and JobID != app", ["web/log"]],
     ["namespace=default&job_id=web&filter=AllocID == a1", ["web/db", "web/log"]],
     ["namespace=*&filter=TaskGroupName matches `^ca`", ["api/db"]],
-  ])("%s", async (query, found) => {
+  ])("has the claims that %s selects", async (query, found) => {
     const answer = await get(`/v1/volumes/claims?per_page=0&${query}`);
     expect([keys(answer), answer.body.NextToken]).toEqual([found, ""]);
     expect(answer.headers.get("Content-Type")).toBe("application/json");
   });
 
-  it.each(["claim_id", "prefix"])("finds claims by id prefix: %s", async (name) => {
+  itRows(["claim_id", "prefix"])("finds claims by id prefix: %s", async (name) => {
     for (const { ID, Namespace } of await claims()) {
       for (const length of [1, 7, 8, 9, 20, 36]) {
         const prefix = ID.slice(0, length);
@@ -80,7 +81,7 @@ describe("the list of claims", () => {
     expect(await claims(`&${name}=zz`)).toEqual([]);
   });
 
-  it.each(["", "&reverse=true", "&claim_id=", "&job_id=web", "&task_group=g&reverse=true", "&volume_name=log"])(
+  itRows(["", "&reverse=true", "&claim_id=", "&job_id=web", "&task_group=g&reverse=true", "&volume_name=log"])(
     "is paged in a stable order, each claim once, for any page size (%s)",
     async (query) => {
       const whole = (await claims(query)).map(({ ID }) => ID);
@@ -195,7 +196,7 @@ describe("without reading any claim, the service", () => {
     else expect(refused.text).toMatch(says);
   });
 
-  it.each([
+  itRows([
     ["PUT", "/v1/volumes/claims"],
     ["POST", "/v1/volumes/claims"],
     ["DELETE", "/v1/volumes/claims"],

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, del, get, send } from "./client.ts";
 import { addCsiNode, create, definition, PLUGIN, runs, ScriptedCsi, shown, statesOf } from "./csi-world.ts";
@@ -140,7 +141,7 @@ describe("a volume in use", () => {
     return (await get("/v1/volume/csi/v1")).body;
   };
 
-  it.each([
+  itRows([
     ["deregistered", "/v1/volume/csi/v1"],
     ["deregistered by force", "/v1/volume/csi/v1?force=true"],
     ["deleted", "/v1/volume/csi/v1/delete"],

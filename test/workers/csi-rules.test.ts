@@ -1,4 +1,5 @@
 import { beforeEach, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { type Answer, del, get, put, send } from "./client.ts";
 import { addCsiNode, create, definition, PLUGIN, ScriptedCsi } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
@@ -91,7 +92,7 @@ it("deletions answer without a body", async () => {
     expect((await must(del(path))).text, path).toBe("");
 });
 
-it.each<[what: string, path: string, body: object, said: string]>([
+itRows<[what: string, path: string, body: object, said: string]>([
   [
     "a volume whose most is less than its least",
     "/v1/volume/csi/v1/create",

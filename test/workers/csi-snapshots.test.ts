@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { type Answer, del, get, send } from "./client.ts";
 import { addCsiNode, create, PLUGIN, ScriptedCsi, shown } from "./csi-world.ts";
 
@@ -57,7 +58,7 @@ describe("snapshots", () => {
     expect(made.body.Snapshots[0].Name).toMatch(/^snapshot-[0-9a-f-]{36}$/);
   });
 
-  it.each<[string, Record<string, unknown>, number, string]>([
+  itRows<[string, Record<string, unknown>, number, string]>([
     ["no volume", { SourceVolumeID: "no" }, 404, '1 error occurred:\n\t* no such volume "no"\n\n'],
     ["no plugin", { PluginID: "no" }, 404, '1 error occurred:\n\t* no such plugin "no"\n\n'],
   ])("are refused: %s", async (_what, more, status, said) => {
@@ -72,7 +73,7 @@ describe("snapshots", () => {
     expect(refusal(await list())).toEqual([501, "plugin does not support listing snapshots"]);
   });
 
-  it.each([
+  itRows([
     ["GET", "/v1/volumes/snapshot?per_page=1", "plugin_id is required"],
     ["GET", `/v1/volumes/snapshot?plugin_id=${PLUGIN}`, "per_page: is required"],
     ["DELETE", "/v1/volumes/snapshot?snapshot_id=x", "plugin_id is required"],

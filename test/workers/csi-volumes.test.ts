@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { eventsOf, holderOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { addCsiNode, create, definition, PLUGIN, register, ScriptedCsi, statesOf, UPSTREAM } from "./csi-world.ts";
@@ -176,7 +177,7 @@ describe("creating a CSI volume", () => {
     expect(await listed()).toEqual(["a"]);
   });
 
-  it.each<[string, Record<string, unknown>, number, string]>([
+  itRows<[string, Record<string, unknown>, number, string]>([
     ["no id", { ID: "" }, 400, "validation: missing volume id"],
     ["no plugin", { PluginID: "" }, 400, "validation: missing plugin id"],
     ["no name", { Name: "" }, 400, "validation: missing volume name"],
@@ -225,7 +226,7 @@ describe("creating a CSI volume", () => {
     expect(csi.asked).toEqual(["create", "expand"]);
   });
 
-  it.each<[string, unknown]>([
+  itRows<[string, unknown]>([
     ["nothing", undefined],
     ["no object", "[]"],
     ["no JSON", "{"],
@@ -267,7 +268,7 @@ describe("registering a CSI volume", () => {
     ]);
   });
 
-  it.each<[string, Record<string, unknown>, number, string]>([
+  itRows<[string, Record<string, unknown>, number, string]>([
     ["no node", {}, 400, "NodeID: is required: the node that validates the volume"],
     ["an unknown node", { NodeID: nodeId(7) }, 404, "NodeID: node not found"],
     [
@@ -559,7 +560,7 @@ describe("lists of CSI volumes", () => {
     expect((await get("/v1/volumes?type=csi&plugin_id=abc")).status).toBe(400);
   });
 
-  it.each(["Secrets.a == b", "MountOptions.MountFlags is empty", "Nope == 1"])(
+  itRows(["Secrets.a == b", "MountOptions.MountFlags is empty", "Nope == 1"])(
     "return an error for %s",
     async (filter) => {
       expect((await get(`/v1/volumes?type=csi&filter=${encodeURIComponent(filter)}`)).status).toBe(400);

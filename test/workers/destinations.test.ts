@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { everyObject } from "../../src/backup/directory.ts";
 import { ACCESS_CONTROL, storedObject } from "../../src/contracts/stored-objects.ts";
+import { itRows } from "../support/rows.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
@@ -98,7 +99,7 @@ describe("a destination", () => {
     expect((await setAssociation("cloud-a-sm/d", "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
   });
 
-  it.each([
+  itRows([
     ["region", { region: "us-east-1" }, 'field "region" cannot be updated'],
     ["region", { region: "" }, 'field "region" cannot be updated'],
     [
@@ -118,7 +119,7 @@ describe("a destination", () => {
     expect((await get(`${AT}/cloud-a-sm/d`)).body.data).toEqual(before.body.data);
   });
 
-  it.each([
+  itRows([
     [{ region: "eu-west-1", access_key_id: "AKIA" }, "secret_access_key"],
     [{ region: "eu-west-1", secret_access_key: "s" }, "access_key_id"],
     [{ region: "Moon" }, "region"],
@@ -228,7 +229,7 @@ describe("deleting a destination with associations", () => {
     }
   });
 
-  it.each(["", "?purge=false", "?purge=0&force_delete=f"])("is refused without purge: %j", async (query) => {
+  itRows(["", "?purge=false", "?purge=0&force_delete=f"])("is refused without purge: %j", async (query) => {
     const refused = await del(at + query);
     expect([refused.status, refused.body.errors]).toEqual([
       400,
@@ -289,7 +290,7 @@ describe("deleting a destination with associations", () => {
     expect(await cloudA.secrets()).toHaveLength(left);
   });
 
-  it.each([
+  itRows([
     ["?purge=maybe", undefined, "purge: "],
     ["?force_delete=2", undefined, "force_delete: "],
     ["", { purge: "maybe" }, "purge: "],

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { clusterRoutes, mountedRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { holdsDuration, schemaFields } from "../schema-walk.ts";
+import { itRows } from "../support/rows.ts";
 import { issue } from "./access.ts";
 import { type Answer, del, get, mountKv, put, send } from "./client.ts";
 
@@ -133,7 +134,7 @@ const writes: Readonly<
 };
 
 describe("a duration in a request", () => {
-  it.each(Object.keys(writes))(
+  itRows(Object.keys(writes))(
     "%s: half a second is one second, and a negative one is refused by name",
     async (field) => {
       const write = writes[field];

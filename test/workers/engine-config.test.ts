@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it } from "vitest";
 import { accountOf } from "../../src/credentials/config.ts";
+import { itRows } from "../support/rows.ts";
 import { holderOf, path } from "./access.ts";
 import { del, get, list, put } from "./client.ts";
 import { creds, dynamicRole, engineObject, mountEngine, openTenant, succeeded, type Tenant } from "./engine-helpers.ts";
@@ -75,7 +76,7 @@ describe("the configuration", () => {
     expect(await config()).toMatchObject({ identity_token_audience: "api://x", identity_token_ttl: 600 });
   });
 
-  it.each([
+  itRows([
     [{ environment: "AzureGermanCloud" }, /no cloud configuration matching the name/],
     [{ environment: "nowhere" }, /no cloud configuration matching the name/],
     [{ root_password_ttl: "soon" }, /root_password_ttl/],

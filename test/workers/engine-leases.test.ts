@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Everything } from "../doubles/cloud-b-azure-types.ts";
+import { itRows } from "../support/rows.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { get, list, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -123,7 +124,7 @@ describe("the TTL of a lease", () => {
     expect(await passwords()).toEqual([]);
   });
 
-  it.each([
+  itRows([
     [{}, /lease_id must be specified/],
     [{ lease_id: "cloud-b/creds/app/none" }, /lease not found/],
     [{ lease_id: "elsewhere/creds/app/none" }, /lease not found/],

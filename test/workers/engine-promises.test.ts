@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Everything } from "../doubles/cloud-b-azure-types.ts";
+import { itRows } from "../support/rows.ts";
 import { get, put } from "./client.ts";
 import {
   creds,
@@ -118,7 +119,7 @@ describe("a role", () => {
     expect(made).toMatchObject([{ signInAudience: outside }]);
   });
 
-  it.each(["Everybody", "directorymyorg", "DirectoryMyOrg "])(
+  itRows(["Everybody", "directorymyorg", "DirectoryMyOrg "])(
     "returns 400 with the valid audiences for %j",
     async (given) => {
       const refused = await put("/v1/cloud-b/roles/open", dynamicRole(tenant, { sign_in_audience: given }));

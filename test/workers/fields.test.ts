@@ -3,6 +3,7 @@ import { isEchoed } from "../../src/platform/http/fields.ts";
 import { isInternal, knownFields } from "../../src/platform/http/unknown-fields.ts";
 import { clusterRoutes, mountedRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { schemaFields } from "../schema-walk.ts";
+import { itRows } from "../support/rows.ts";
 import { get, put, send } from "./client.ts";
 
 /*
@@ -401,7 +402,7 @@ describe("every field of a body", () => {
     expect(unproven).toEqual([]);
   });
 
-  it.each(EFFECTS)("has an existing test that runs and uses it: %s %s", (_routes, fields, proof) => {
+  itRows(EFFECTS)("has an existing test that runs and uses it: %s %s", (_routes, fields, proof) => {
     const [file, title = "", row] = proof.split(" › ");
     const source = codeOf(sources[`./${file}.test.ts`] ?? "");
     expect(source, "every test of the file runs").not.toMatch(/\b(?:it|describe)\.(?:skip|todo|only|runIf)\b/);
@@ -411,7 +412,7 @@ describe("every field of a body", () => {
     expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(source))).toEqual([]);
   });
 
-  it.each(EFFECTS)("is a field of a matching route: %s %s", (at, fields) => {
+  itRows(EFFECTS)("is a field of a matching route: %s %s", (at, fields) => {
     const taken = routes.flatMap(({ verb, path, body }) =>
       body !== undefined && at.test(`${verb} ${path}`) ? schemaFields(body).map(({ name }) => name) : [],
     );
@@ -420,7 +421,7 @@ describe("every field of a body", () => {
     );
   });
 
-  it.each([
+  itRows([
     ['it("a test", () => {', ["a test"]],
     ['it.each(rows)("of %s", () => {', ["of %s"]],
     ['  ])(\n    "of many \\"lines\\"",\n    async () => {', ['of many "lines"']],
@@ -459,7 +460,7 @@ describe("an unknown field", () => {
     expect(silent.text).not.toContain("unrecognized");
   });
 
-  it.each([
+  itRows([
     ["/v1/acl/token", { Type: "management", Expires: "1h" }, 'unknown field "Expires"'],
     ["/v1/acl/policy/p", { Rules: 'node { policy = "read" }', Descripton: "x" }, "did you mean Description?"],
     ["/v1/acl/policy/p", { Rules: 'node { policy = "read" }', JobACL: { Jobs: "x" } }, "JobACL.Jobs"],

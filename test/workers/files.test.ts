@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { MAX_FILE_BYTES } from "../../src/sync/file-limits.ts";
 import { resolveFile } from "../../src/sync/files.ts";
+import { itRows } from "../support/rows.ts";
 import { mountKv, put } from "./client.ts";
 import { openCloudC } from "./sync-doubles.ts";
 import { setAssociation, write } from "./sync-helpers.ts";
@@ -19,7 +20,7 @@ beforeEach(async () => {
 const read = (value: string, namespace = "", where: Env = env) => resolveFile(where, namespace, value);
 
 describe("a file named after @", () => {
-  it.each([
+  itRows([
     ["", "@gcp.json", '{"of":"the root"}'],
     ["", "@/gcp.json", '{"of":"the root"}'],
     ["", "@///team-a/gcp.json", '{"of":"the team"}'],
@@ -106,7 +107,7 @@ describe("a file over HTTP", () => {
 });
 
 describe("a path after @", () => {
-  it.each(["@", "@/", "@..", "@../gcp.json", "@/../gcp.json", "@keys/../../gcp.json", "@a//b", "@a/", "@./gcp.json"])(
+  itRows(["@", "@/", "@..", "@../gcp.json", "@/../gcp.json", "@keys/../../gcp.json", "@a//b", "@a/", "@./gcp.json"])(
     "is refused for an invalid segment: %s",
     async (value) => {
       expect(await read(value, "team-a/")).toEqual({
@@ -117,7 +118,7 @@ describe("a path after @", () => {
     },
   );
 
-  it.each(["@a\0b", "@a\nb", "@a\u007fb", "@a\u0085b", "@a\ud800b"])(
+  itRows(["@a\0b", "@a\nb", "@a\u007fb", "@a\u0085b", "@a\ud800b"])(
     "is refused with a control character: %j",
     async (value) => {
       expect(await read(value)).toMatchObject({

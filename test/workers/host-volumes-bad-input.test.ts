@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, get, put } from "./client.ts";
 import { addNode, make, nodeId, register, ScriptedNodes, storedRows, volume } from "./host-volumes.ts";
 
@@ -126,7 +127,7 @@ const rows: readonly Row[] = [
 ];
 
 describe("an invalid request is refused by field and rule, without a change", () => {
-  it.each(rows)("%j", async (given, status, says) => {
+  itRows(rows)("%j", async (given, status, says) => {
     const answer = await put("/v1/volume/host/create", given === undefined ? {} : { Volume: given });
     expect([answer.status, answer.text]).toEqual([
       status,
@@ -137,7 +138,7 @@ describe("an invalid request is refused by field and rule, without a change", ()
     expect(await storedRows()).toEqual([]);
   });
 
-  it.each<[Record<string, unknown>, RegExp]>([
+  itRows<[Record<string, unknown>, RegExp]>([
     [{ PolicyOverride: "yes" }, /^PolicyOverride: /],
     [{ Volumes: [] }, /^unknown field Volumes/],
     [{ IdempotencyToken: 5 }, /^IdempotencyToken: /],
@@ -149,7 +150,7 @@ describe("an invalid request is refused by field and rule, without a change", ()
     expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(says)]);
   });
 
-  it.each<[string, number, RegExp]>([
+  itRows<[string, number, RegExp]>([
     ["", 400, /^Request body is empty/],
     ["  ", 400, /^Request body is empty/],
     ["{", 400, /is not valid JSON/],
@@ -182,7 +183,7 @@ describe("an invalid request is refused by field and rule, without a change", ()
     expect([again.status, again.body.Volume.Name]).toEqual([200, "other"]);
   });
 
-  it.each([
+  itRows([
     ["index=x", "Invalid index"],
     ["index=-1", "Invalid index"],
     ["wait=5", "Invalid wait time"],

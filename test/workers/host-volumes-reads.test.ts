@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { addNode, ask, finish, listed, make, nodeId, register, run, ScriptedNodes, volume } from "./host-volumes.ts";
@@ -70,7 +71,7 @@ describe("the list of volumes", () => {
       await register({ Name: "by-hand" });
     });
 
-    it.each<[query: string, found: string[]]>([
+    itRows<[query: string, found: string[]]>([
       ["", ["alpha", "beta", "by-hand"]],
       ["&namespace=prod", ["delta", "gamma"]],
       ["&namespace=*", ["alpha", "beta", "by-hand", "delta", "gamma"]],
@@ -93,14 +94,14 @@ describe("the list of volumes", () => {
       ["&namespace=*&filter=HostPath == `/srv/db`", ["by-hand"]],
       ['&namespace=*&filter=any RequestedCapabilities as c { c.AccessMode == "single-node-writer" } ', ["all"]],
       ["&namespace=*&filter=Constraints is not empty", []],
-    ])("%s", async (query, found) => {
+    ])("has those that %s selects", async (query, found) => {
       const answer = await list(query);
       const odd = query.endsWith("node_id=0000000");
       if (odd) expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/^node_id: .*even number/)]);
       else expect(names(answer)).toEqual(found[0] === "all" ? ["alpha", "beta", "by-hand", "delta", "gamma"] : found);
     });
 
-    it.each(["xyz", "abc", "z"])(
+    itRows(["xyz", "abc", "z"])(
       "refuses plugin_id=%s, which is neither a plugin nor a byte prefix",
       async (plugin) => {
         const answer = await list(`&plugin_id=${plugin}`);

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { itRows } from "../support/rows.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { addNode, ask, listed, lose, make, nodeId, register, ScriptedNodes } from "./host-volumes.ts";
 
@@ -129,7 +130,7 @@ describe("registering a host volume", () => {
     expect(moved.body.Volume).toMatchObject({ ID, HostPath: "/srv/new", CapacityBytes: 5 });
   });
 
-  it.each<[string, Record<string, unknown>, number, string]>([
+  itRows<[string, Record<string, unknown>, number, string]>([
     ["no node", { NodeID: "" }, 400, "cannot register volume: node ID is required"],
     ["no path", { HostPath: "" }, 400, "cannot register volume: host path is required"],
     [

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { path, policies } from "./access.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
 
@@ -46,7 +47,7 @@ describe("an entity", () => {
     expect((await get(`/v1/identity/entity/id/${id}`)).status).toBe(404);
   });
 
-  it.each([
+  itRows([
     { policies: ["root"] },
     { name: "" },
     { name: "a\u0000b" },
@@ -154,7 +155,7 @@ describe("a group", () => {
     expect((await get(`/v1/identity/group/id/${a}`)).body.data.member_group_ids).toEqual([]);
   });
 
-  it.each([
+  itRows([
     { member_entity_ids: ["00000000-0000-4000-8000-000000000000"] },
     { member_group_ids: ["00000000-0000-4000-8000-000000000000"] },
     { type: "external", member_entity_ids: ["00000000-0000-4000-8000-000000000000"] },

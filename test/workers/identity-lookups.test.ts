@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { path, policies } from "./access.ts";
 import { del, get, mountKv, put } from "./client.ts";
 
@@ -82,7 +83,7 @@ describe("POST identity/lookup", () => {
     expect((await look("entity", elsewhere)).status).toBe(204);
   });
 
-  it.each([
+  itRows([
     [{}, "query parameter not supplied"],
     [{ id: "a", name: "b" }, "query parameter conflict"],
     [{ id: "a", alias_name: "b" }, "query parameter conflict"],

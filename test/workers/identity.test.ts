@@ -6,6 +6,7 @@ import type { Federation } from "../../src/contracts/federation.ts";
 import { identityIssuer } from "../../src/contracts/stubs.ts";
 import { assertionFor } from "../../src/credentials/assertion.ts";
 import type { IdentityIssuer } from "../../src/objects/identity-issuer.ts";
+import { itRows } from "../support/rows.ts";
 import { holderOf, path } from "./access.ts";
 import { get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -308,7 +309,7 @@ describe("the configuration of the issuer", () => {
     expect((await get(config)).body.data).toEqual({ issuer: "https://vault.example" });
   });
 
-  it.each([
+  itRows([
     "https://h/path",
     "http://vault.example",
     "ftp://h",
@@ -346,7 +347,7 @@ describe("the configuration of the issuer", () => {
     expect((await put(rotate, {}, sudo)).status).toBe(204);
   });
 
-  it.each([-1, "x", 1.5, "11d"])("returns 400 for a verification_ttl of %j, and does not rotate", async (given) => {
+  itRows([-1, "x", 1.5, "11d"])("returns 400 for a verification_ttl of %j, and does not rotate", async (given) => {
     const before = await keySet();
     const refused = await put("/v1/identity/oidc/key/default/rotate", { verification_ttl: given });
     expect([refused.status, refused.body.errors]).toEqual([400, [expect.stringMatching(/^verification_ttl: /)]]);

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { get, send as request } from "./client.ts";
 import {
   allocation,

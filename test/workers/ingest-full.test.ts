@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { eventsOf } from "./access.ts";
 import { get, put } from "./client.ts";
 import { allocation, deployment, evaluation, gone, job, node, report, send, service, uuid } from "./reports.ts";
@@ -69,7 +70,7 @@ describe("a full list", () => {
     expect((await get("/v1/job/job-1")).body.CreateIndex).toBe(Index);
   });
 
-  it.each([
+  itRows([
     [full("Node"), [node()], "topic: must be one of Job, Allocation, Evaluation, Deployment, Service with full=true"],
     [full("NodePool"), [], "topic: must be one of Job"],
     ["?full=true", [job()], "topic: must be one of Job"],

@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { type Answer, del, get, mountKv, patch, put, send } from "./client.ts";
 
 /** docs/internals/wire/vault.md, KV version 2: writing, reading, deleting and patching versions. */
@@ -58,7 +59,7 @@ describe("a write", () => {
     expect((await get("/kv/data/a")).body.data.data).toEqual({ k: 1 });
   });
 
-  it.each([
+  itRows([
     ["nothing", ""],
     ["null", "null"],
     ["an empty object", "{}"],
@@ -68,14 +69,14 @@ describe("a write", () => {
     expect(errors(await put("/v1/kv/data/a", body))).toEqual(["400", "no data provided"]);
   });
 
-  it.each(['{"data":"x"}', '{"data":[1]}', '{"data":5}', '{"data":1.10}', "data=x"])(
+  itRows(['{"data":"x"}', '{"data":[1]}', '{"data":5}', '{"data":1.10}', "data=x"])(
     "with %s is refused: data must be an object",
     async (body) => {
       expect(errors(await put("/v1/kv/data/a", body))).toEqual(["400", "data: must be an object"]);
     },
   );
 
-  it.each(['{"data":', '{"data":{}} x', "[1]", '{"data":{"a":01}}'])(
+  itRows(['{"data":', '{"data":{}} x', "[1]", '{"data":{"a":01}}'])(
     "with the malformed body %s is 400",
     async (body) => {
       expect((await put("/v1/kv/data/a", body)).status).toBe(400);
@@ -214,7 +215,7 @@ describe("check-and-set", () => {
     }
   });
 
-  it.each([{ cas: "x" }, { cas: 1.5 }, { cas: {} }, "x"])("of %j is 400 and names the field", async (options) => {
+  itRows([{ cas: "x" }, { cas: 1.5 }, { cas: {} }, "x"])("of %j is 400 and names the field", async (options) => {
     const answer = await write("a", {}, options);
     expect(answer.status).toBe(400);
     expect(answer.body.errors[0]).toMatch(/^options/);
@@ -328,7 +329,7 @@ describe("delete, undelete, destroy", () => {
     expect((await get("/v1/kv/data/a?version=2")).status).toBe(200);
   });
 
-  it.each([{}, { versions: [] }, { versions: "" }, { versions: null }, ""])(
+  itRows([{}, { versions: [] }, { versions: "" }, { versions: null }, ""])(
     "of %j is refused: no version",
     async (body) => {
       for (const verb of ["delete", "undelete", "destroy"]) {
@@ -337,7 +338,7 @@ describe("delete, undelete, destroy", () => {
     },
   );
 
-  it.each([
+  itRows([
     { versions: ["x"] },
     { versions: [0] },
     { versions: [-1] },

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, get, mountKv, patch, put, send } from "./client.ts";
 
 /** docs/internals/wire/vault.md, KV version 2: config, metadata, custom_metadata, subkeys. */
@@ -40,7 +41,7 @@ describe("config", () => {
     expect((await get("/v1/kv/config")).body.data).toEqual({ ...config, cas_required: false });
   });
 
-  it.each([
+  itRows([
     ["max_versions", "x"],
     ["max_versions", -1],
     ["max_versions", 1.5],
@@ -157,7 +158,7 @@ describe("metadata", () => {
 });
 
 describe("custom_metadata", () => {
-  it.each(["1.7976931348623157e308", "9007199254740993", "1.50"])(
+  itRows(["1.7976931348623157e308", "9007199254740993", "1.50"])(
     "is no map when it is the number %s",
     async (number) => {
       const refused = await put("/v1/kv/metadata/a", `{"custom_metadata":${number}}`);

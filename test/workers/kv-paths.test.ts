@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 
 /** docs/internals/wire/vault.md, KV version 2: lists, the spelling of paths, wrong paths and verbs, and capabilities. */
@@ -79,7 +80,7 @@ describe("a list", () => {
 });
 
 describe("a path", () => {
-  it.each([
+  itRows([
     ["a%20b", "a b"],
     ["100%25", "100%"],
     ["%2541", "%41"],
@@ -123,7 +124,7 @@ describe("a path", () => {
     expect(await get("/v1/kv/metadata/a/")).toMatchObject({ status: 404, text: '{"errors":[]}' });
   });
 
-  it.each(["a%00b", "a%0Ab", "a%7Fb", "%zz", "a%2F..%2Fb"])("%s is 400", async (path) => {
+  itRows(["a%00b", "a%0Ab", "a%7Fb", "%zz", "a%2F..%2Fb"])("%s is 400", async (path) => {
     expect((await write(path)).status).toBe(400);
     expect((await get(`/v1/kv/data/${path}`)).status).toBe(400);
   });
@@ -176,7 +177,7 @@ describe("a wrong path", () => {
     "Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. " +
     `If using the Vault CLI, use 'vault kv ${command}' for this operation.`;
 
-  it.each([
+  itRows([
     ["GET", "get"],
     ["PUT", "put"],
     ["POST", "put"],
@@ -204,7 +205,7 @@ describe("a wrong path", () => {
     }
   });
 
-  it.each([
+  itRows([
     ["GET", "delete/a"],
     ["GET", "undelete/a"],
     ["GET", "destroy/a"],

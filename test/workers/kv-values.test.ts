@@ -1,4 +1,5 @@
 import { beforeEach, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { get, mountKv, patch, put } from "./client.ts";
 
 /** docs/internals/wire/vault.md, KV version 2: what may be inside `data`, and how exactly it comes back. */
@@ -16,7 +17,7 @@ async function roundTrip(text: string): Promise<string> {
   return read.slice(start, read.indexOf(',"metadata":{"created_time"'));
 }
 
-it.each([
+itRows([
   '{"beyond":9007199254740993,"negative":-9007199254740993}',
   '{"int64":9223372036854775807,"uint64":18446744073709551615,"huge":123456789012345678901234567890123456789}',
   '{"price":1.10,"one":1.0,"pi":3.14159265358979323846264338327950288}',
@@ -27,7 +28,7 @@ it.each([
   expect(await roundTrip(text)).toBe(text);
 });
 
-it.each([
+itRows([
   "{}",
   '{"a":{},"b":[],"c":null,"d":true,"e":false,"f":""}',
   '{"unicode":"snow ☃ 🔑 Ω","escapes":"\\" \\\\ \\n \\u0000 \\u001f"}',

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { forgetCallers } from "../../src/platform/limits/limits.ts";
+import { itRows } from "../support/rows.ts";
 import { get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { deployment } from "./deployment.ts";
@@ -155,7 +156,7 @@ describe("routes without authentication", () => {
   });
 });
 
-it.each(["/v1/sys/health", "/sys/health", "/v1/sys/seal-status", "/v1/sys/leader"])(
+itRows(["/v1/sys/health", "/sys/health", "/v1/sys/seal-status", "/v1/sys/leader"])(
   "%s is never limited, because its clients give 429 another meaning",
   async (path) => {
     const ask = deployment({ LIMIT_TOKEN: new Counter(0), LIMIT_OPEN: new Counter(0), LIMIT_REFUSED: new Counter(0) });

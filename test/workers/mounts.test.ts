@@ -1,6 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
 
@@ -119,7 +120,7 @@ describe("sys/mounts", () => {
     expect((await get("/v1/sys/mounts/s")).body.data).toMatchObject({ type: "kv", options: { version: "2" } });
   });
 
-  it.each([
+  itRows([
     ["kv", {}, "type: required"],
     ["kv", { type: "nope" }, "plugin not found in the catalog: nope"],
     ["kv", { type: "kv", options: { version: "3" } }, 'options.version: must be "1" or "2"'],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { MountRequest } from "../../src/access/mounts.ts";
 import { TokenRequest } from "../../src/access/token.ts";
+import { itRows } from "../support/rows.ts";
 import { accessObject, eventsOf, issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 
@@ -60,7 +61,7 @@ describe("namespaces", () => {
     expect((await get("/v1/sys/namespaces/a")).status).toBe(404);
   });
 
-  it.each(["sys", "auth", "root", "acl", "volumes", "a b", "a%2Fb", "x".repeat(129), "..%2Fa", "a*", "+"])(
+  itRows(["sys", "auth", "root", "acl", "volumes", "a b", "a%2Fb", "x".repeat(129), "..%2Fa", "a*", "+"])(
     "cannot be named %s",
     async (name) => {
       expect((await put(`/v1/sys/namespaces/${name}`, {})).status).toBe(400);
@@ -188,7 +189,7 @@ describe("namespaces", () => {
     for (const result of late) expect(result).toMatchObject({ ok: false, reason: "missing" });
   });
 
-  it.each(["health", "seal-status", "init", "rotate", "leader"])("return 400 for sys/%s", async (route) => {
+  itRows(["health", "seal-status", "init", "rotate", "leader"])("return 400 for sys/%s", async (route) => {
     await make("a");
     const method = route === "rotate" ? "PUT" : "GET";
     const refused = await send(method, `/v1/a/sys/${route}`, method === "PUT" ? {} : undefined);

@@ -3,6 +3,7 @@ import { CLOSE, MAX_FRAME_BYTES, PING, PONG, retryAfterOf } from "@sallyport/age
 import { describe, expect, it, vi } from "vitest";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
+import { itRows } from "../support/rows.ts";
 import { get, put, send } from "./client.ts";
 import { eventually, hello, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 
@@ -207,7 +208,7 @@ describe("a frame", () => {
     await eventually(() => expect(socket.texts.at(-1)).toBe(PONG));
   });
 
-  it.each([
+  itRows([
     ["that is not JSON", "{", CLOSE.protocol, "a frame is not JSON"],
     ["that is malformed", '{"t":"ack","op":"1","state":"accepted"}', CLOSE.protocol, "ack: op: "],
     ["that is binary", new Uint8Array([1]), CLOSE.protocol, "a frame is not text"],

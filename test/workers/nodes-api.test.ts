@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, get, put, send } from "./client.ts";
 import { allLines, follow, ID, id, read, ready, register, registry, report } from "./nodes-helpers.ts";
@@ -32,7 +33,7 @@ describe("the list of nodes", () => {
     expect([answer.status, answer.body, answer.headers.get("X-Orch-Index")]).toEqual([200, [], "1"]);
   });
 
-  it.each([
+  itRows([
     ["10.1.2.3:4646", "10.1.2.3"],
     ["[2001:db8::1]:4646", "2001:db8::1"],
   ])("has the host of %s as Address", async (HTTPAddr, address) => {
@@ -50,7 +51,7 @@ describe("the list of nodes", () => {
     expect((await get(query("resources=1&os=false"))).body).toEqual([{ ...plain, NodeResources, ReservedResources }]);
   });
 
-  it.each([
+  itRows([
     ["", 3],
     ["00", 3],
     ["0000000", null],
@@ -87,7 +88,7 @@ describe("the list of nodes", () => {
     expect(ids(await get(query("prefix=00000004&per_page=1")))).toEqual([id(4)]);
   });
 
-  it.each([
+  itRows([
     ['Name == "two"', [2]],
     ["Status == ready", [1]],
     ['Attributes["kernel.name"] == linux', [1]],
@@ -110,7 +111,7 @@ describe("the list of nodes", () => {
     else expect(ids(answer)).toEqual(expected.map(id));
   });
 
-  it.each([
+  itRows([
     ["os=maybe", "Failed to parse node list fields: os: must be true or false"],
     ["resources=2", "Failed to parse node list fields: resources: must be true or false"],
     ["per_page=-1", "Expect a number for `per_page` query string parameter"],
@@ -260,7 +261,7 @@ it("evaluating a node returns its index and creates no evaluation", async () => 
 describe("an invalid request", () => {
   const drain = (body: unknown) => [`/v1/node/${ID}/drain`, body] as const;
   const eligibility = (body: unknown) => [`/v1/node/${ID}/eligibility`, body] as const;
-  it.each([
+  itRows([
     [400, "Request body is empty", ...drain("")],
     [400, "request body: is not valid JSON", ...drain("{")],
     [400, "request body: must be a JSON object", ...drain("[]")],
@@ -337,7 +338,7 @@ describe("access", () => {
     eligibility: { Eligibility: "eligible" },
   };
 
-  it.each([
+  itRows([
     ["node read", 'node { policy = "read" }', [200, 403]],
     ["node write", 'node { policy = "write" }', [200, 200]],
     ["a denial", 'node { policy = "deny" }', [403, 403]],

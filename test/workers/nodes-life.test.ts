@@ -1,6 +1,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Settings } from "../../src/platform/settings.ts";
+import { itRows } from "../support/rows.ts";
 import { get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
@@ -175,7 +176,7 @@ describe("a registration", () => {
     expect(after.Events.at(-1)).toMatchObject({ Message: "Node re-registered", Subsystem: "Cluster" });
   });
 
-  it.each([
+  itRows([
     ["no name", { Name: "" }, "missing node name for client registration"],
     ["no datacenter", { Datacenter: "" }, "missing datacenter for client registration"],
     ["no attributes", { Attributes: {} }, "missing attributes for client registration"],

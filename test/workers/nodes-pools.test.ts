@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, get, put } from "./client.ts";
 import { id, register, report } from "./nodes-helpers.ts";
@@ -90,7 +91,7 @@ describe("node pools", () => {
     expect((await get("/v1/node/pool/gpu")).body).toMatchObject({ Description: "cards", Meta: null });
   });
 
-  it.each([
+  itRows([
     ["one", 'node_pool "gpu" { policy = "read" }', ["gpu"]],
     ["all by a star", 'node_pool "*" { policy = "read" }', ["all", "default", "gpu"]],
     ["all but one", 'node_pool "*" { policy = "read" } node_pool "gpu" { policy = "deny" }', ["all", "default"]],

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { get, put } from "./client.ts";
 import { allLines, fingerprint, follow, ID, id, read, ready, register, registry, report } from "./nodes-helpers.ts";
 import { closeAll } from "./streams.ts";
@@ -142,7 +143,7 @@ describe("the owner of a node", () => {
 });
 
 describe("an invalid node report", () => {
-  it.each([
+  itRows([
     ["no ID", { Name: "n" }, "Payload.Node.ID"],
     ["an invalid ID", { ID: "node-1" }, "Payload.Node.ID: must be a UUID in lower case"],
     ["a capital ID", { ID: ID.toUpperCase() }, "Payload.Node.ID"],
@@ -189,7 +190,7 @@ describe("an invalid node report", () => {
     expect((await get("/v1/nodes")).body).toEqual([]);
   });
 
-  it.each([
+  itRows([
     ["a namespace", { Namespace: "default" }, "Namespace: must be empty"],
     ["an invalid type", { Type: "NodeParty" }, "Type"],
     ["another payload", { Payload: { Job: { ID: "j" } } }, "Payload"],

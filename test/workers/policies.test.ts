@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { eventsOf, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 
@@ -53,7 +54,7 @@ describe("policies", () => {
     }
   });
 
-  it.each([
+  itRows([
     [{}, "'policy' parameter not supplied or empty"],
     ["null", "'policy' parameter not supplied or empty"],
     [{ policy: null }, "'policy' parameter not supplied or empty"],
@@ -77,7 +78,7 @@ describe("policies", () => {
     expect((await get(policy("bad"))).status).toBe(404);
   });
 
-  it.each(["root", "a%2Fb", "a%00b", "x".repeat(129)])("cannot be named %s", async (name) => {
+  itRows(["root", "a%2Fb", "a%00b", "x".repeat(129)])("cannot be named %s", async (name) => {
     expect((await put(policy(name), { policy: 'path "a" {}' })).status).toBe(400);
   });
 
@@ -332,7 +333,7 @@ describe("a rule that allows only wrapped responses", () => {
     await put("/v1/kv/data/a", { data: { k: CANARY } });
   });
 
-  it.each([
+  itRows([
     ['min_wrapping_ttl = "1m"', [null, "0", "59", "1s"], ["60", "1m", "2h"]],
     ['max_wrapping_ttl = "1m"', [null, "0", "61", "2h"], ["1", "60", "1m"]],
     ['min_wrapping_ttl = "10s" max_wrapping_ttl = "1m"', [null, "9", "61"], ["10", "30s", "60"]],
@@ -420,7 +421,7 @@ describe("capabilities", () => {
     for (const { body } of answers) expect(body.data.capabilities).toEqual(["read", "update"]);
   });
 
-  it.each([
+  itRows([
     [route, {}, 400, "paths must be supplied"],
     [route, { paths: [] }, 400, "paths must be supplied"],
     [route, { paths: Array(1_001).fill("a") }, 400, "paths: at most 1000"],

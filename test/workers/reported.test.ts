@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/worker.ts";
+import { itRows } from "../support/rows.ts";
 import { eventsOf } from "./access.ts";
 import { type Answer, get } from "./client.ts";
 import {
@@ -379,7 +380,7 @@ describe("a prefix", () => {
     expect(ids(await get("/v1/jobs?prefix=web&next_token=default.api&reverse=true"))).toEqual([]);
   });
 
-  it.each(LISTS.slice(1))(
+  itRows(LISTS.slice(1))(
     "finds rows of %s by whole bytes of an id, with hyphens or without (%s)",
     async (path, _topic, make) => {
       await report(...["0a0b0000", "0a0b0001", "0a0c0000"].map((head) => make({ ID: `${head}${uuid(0).slice(8)}` })));

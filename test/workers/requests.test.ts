@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import { AccessControl } from "../../src/objects/access-control.ts";
 import { readBody } from "../../src/routes/server/body.ts";
 import { secretsRoutes } from "../../src/routes/table.ts";
+import { itRows } from "../support/rows.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 
 const fetch = (path: string, init: RequestInit = {}) => exports.default.fetch(`https://x${path}`, init);
@@ -175,7 +176,7 @@ describe("methods", () => {
 });
 
 describe("tokens", () => {
-  it.each([
+  itRows([
     { "X-Orch-Token": "root" },
     { "X-Vault-Token": "root" },
     { "X-Nomad-Token": "root" },
@@ -208,7 +209,7 @@ describe("namespaces of the Vault API", () => {
     expect((await get("/v1/sys/mounts/kv", { headers: { "X-Orch-Namespace": namespace } })).status).toBe(200);
   });
 
-  it.each([
+  itRows([
     ["nowhere", 404],
     ["../team", 400],
     ["a//b", 404],

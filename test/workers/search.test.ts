@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { ORCHESTRATOR_VERSION } from "../../src/compat/orchestrator.ts";
+import { itRows } from "../support/rows.ts";
 import { del, get, put, send } from "./client.ts";
 import { addNode, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
 import { allocation, deployment, evaluation, job, nodePool, report, tokenWith, uuid } from "./reports.ts";
@@ -22,7 +23,7 @@ beforeEach(async () => {
 });
 
 describe("POST /v1/search", () => {
-  it.each([
+  itRows([
     ["two nodes", "the empty prefix", { Context: "nodes" }, [nodeId(1), nodeId(2)]],
     ["a node", "bytes of its id", { Context: "nodes", Prefix: nodeId(2).slice(0, 8) }, [nodeId(2)]],
     ["a node", "an odd number of digits", { Context: "nodes", Prefix: "0000000".concat("2-0") }, [nodeId(2)]],

@@ -2,6 +2,7 @@ import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { assertionFor } from "../../src/credentials/assertion.ts";
 import { warn } from "../../src/platform/observability/log.ts";
+import { itRows } from "../support/rows.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { get, list, mountKv, patch, put, send } from "./client.ts";
 import { joinToken, ScriptedAgent } from "./scripted-agent.ts";
@@ -31,7 +32,7 @@ describe("credentials of one kind are refused elsewhere", () => {
     },
   };
 
-  it.each(Object.keys(impostors))("%s is not a token of the API", async (kind) => {
+  itRows(Object.keys(impostors))("%s is not a token of the API", async (kind) => {
     const token = await (impostors[kind] as () => Promise<string>)();
     expect(token).toBeTruthy();
     for (const where of EVERYWHERE) {

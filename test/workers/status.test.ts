@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { clearHealthCache } from "../../src/operations/health.ts";
+import { itRows } from "../support/rows.ts";
 import { get, send } from "./client.ts";
 import { deployWithMasterKey, FIRST_KEY } from "./sealing-helpers.ts";
 
@@ -86,11 +87,11 @@ describe("sys/health", () => {
     expect([await code(all), await code("uninitcode=213&activecode=211")]).toEqual([212, 503]);
   });
 
-  it.each(["0", "99", "600", "x", "200.5", ""])("ignores the invalid code %j", async (wrong) => {
+  itRows(["0", "99", "600", "x", "200.5", ""])("ignores the invalid code %j", async (wrong) => {
     expect((await get(`/v1/sys/health?activecode=${wrong}`, anyone)).status).toBe(200);
   });
 
-  it.each([204, 205, 304])("answers %i, which allows no body, without one", async (wanted) => {
+  itRows([204, 205, 304])("answers %i, which allows no body, without one", async (wanted) => {
     const health = await get(`/v1/sys/health?activecode=${wanted}`, anyone);
     expect([health.status, health.text]).toEqual([wanted, ""]);
   });

@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, put, send } from "./client.ts";
 import { append, appendKeys, closeAll, event, openStream } from "./streams.ts";
 
@@ -70,7 +71,7 @@ describe("server-sent events", () => {
     while (source.lastId() !== "2") expect((await source.next(true))?.data).toBe("");
   });
 
-  it.each([
+  itRows([
     ["1", "", "b"],
     ["1", "?index=3", "b"],
     ["0", "?index=3", "a"],
@@ -82,7 +83,7 @@ describe("server-sent events", () => {
     expect(JSON.parse((await source.next())?.data ?? "").Events[0].Key).toBe(first);
   });
 
-  it.each(["x", "1.5", "9007199254740992"])("refuse the Last-Event-ID %s by name", async (id) => {
+  itRows(["x", "1.5", "9007199254740992"])("refuse the Last-Event-ID %s by name", async (id) => {
     const headers = { Accept: "text/event-stream", "Last-Event-ID": id };
     const answer = await send("GET", "/v1/event/stream", undefined, { headers });
     expect(answer.status).toBe(400);
@@ -111,7 +112,7 @@ describe("server-sent events", () => {
   });
 });
 
-it.each([
+itRows([
   [undefined, "application/json"],
   ["*/*", "application/json"],
   ["application/json, text/plain, */*", "application/json"],

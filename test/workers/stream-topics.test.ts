@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { NewEvent } from "../../src/contracts/event.ts";
 import { eventLog } from "../../src/contracts/stubs.ts";
+import { itRows } from "../support/rows.ts";
 import { put, send } from "./client.ts";
 import { append, closeAll, event, evict, noReaders, openStream } from "./streams.ts";
 
@@ -49,7 +50,7 @@ describe("each topic requires its own capability only", () => {
     ),
   ];
 
-  it.each(opened)("%s", async (topic, rules) => {
+  itRows(opened)("for the topic %s", async (topic, rules) => {
     const statusWith = async (token: string) => (await openStream(`?topic=${topic}`, { token })).response.status;
     expect(await statusWith("root")).toBe(200);
     if (rules !== null) expect(await statusWith(await tokenWith(rules))).toBe(200);
@@ -58,7 +59,7 @@ describe("each topic requires its own capability only", () => {
     expect(await statusWith(await tokenWith(others.join("\n")))).toBe(403);
   });
 
-  it.each([
+  itRows([
     ["HostVolume", "read-job"],
     ["CSIVolume", "read-job"],
     ["Job", "csi-read-volume"],
@@ -153,7 +154,7 @@ describe("a drain event", () => {
 });
 
 describe("an invalid query", () => {
-  it.each([
+  itRows([
     ["index=9007199254740992", "index"],
     ["index=-9007199254740992", "index"],
     ["index=1_000", "index"],

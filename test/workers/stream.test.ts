@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, put, send } from "./client.ts";
 import { append, appendKeys, closeAll, event, evict, kill, noReaders, openStream, withSettings } from "./streams.ts";
 
@@ -39,7 +40,7 @@ describe("the start of a stream", () => {
 });
 
 describe("the index parameter", () => {
-  it.each([
+  itRows([
     ["", 1],
     ["index=", 1],
     ["index=0", 1],
@@ -89,7 +90,7 @@ describe("the index parameter", () => {
     expect((await stream.nextLine()).Index).toBe(20);
   });
 
-  it.each(["x", "1.5", "1e3", "0x1", "--1", "1 2", "9".repeat(40), "%00", "NaN", "Infinity"])(
+  itRows(["x", "1.5", "1e3", "0x1", "--1", "1 2", "9".repeat(40), "%00", "NaN", "Infinity"])(
     "%s is refused before the stream begins",
     async (index) => {
       const answer = await refused(`?index=${index}`);
@@ -167,7 +168,7 @@ describe("the namespace parameter", () => {
     return found;
   };
 
-  it.each([
+  itRows([
     ["", ["in-default", "nowhere"]],
     ["?namespace=", ["in-default", "nowhere"]],
     ["?namespace=default", ["in-default", "nowhere"]],
@@ -203,7 +204,7 @@ describe("the namespace parameter", () => {
 });
 
 describe("authorization is complete before the first byte", () => {
-  it.each([
+  itRows([
     ["topic=Job", 'namespace "default" { capabilities = ["read-job"] }', 200],
     ["topic=Allocation&topic=Deployment&topic=Evaluation", 'namespace "default" { capabilities = ["read-job"] }', 200],
     ["topic=Job", 'namespace "default" { capabilities = ["list-jobs"] }', 403],
@@ -229,7 +230,7 @@ describe("authorization is complete before the first byte", () => {
     if (status === 403) expect(await (await refused(`?${query}`, token)).text).toBe("Permission denied");
   });
 
-  it.each([null, "unknown"])("refuses the token %s", async (token) => {
+  itRows([null, "unknown"])("refuses the token %s", async (token) => {
     const answer = await refused("", token);
     expect([answer.status, answer.text]).toEqual([403, "Permission denied"]);
     expect(answer.headers.get("content-type")).toMatch(/^text\/plain/);
@@ -387,7 +388,7 @@ describe("events of access control", () => {
   });
 });
 
-it.each(["POST", "PUT", "PATCH", "DELETE"])("%s returns 405 for the stream", async (method) => {
+itRows(["POST", "PUT", "PATCH", "DELETE"])("%s returns 405 for the stream", async (method) => {
   const answer = await send(method, "/v1/event/stream");
   expect([answer.status, answer.text, answer.headers.get("Allow")]).toEqual([
     405,

@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
@@ -119,7 +120,7 @@ describe("the associations of a destination", () => {
     expect(seen).toEqual(names.map((name) => `${accessor}/${name}`));
   });
 
-  it.each(["limit=0", "limit=1001", "limit=x", "limit=-1", "limit="])("refuse %s by its name", async (query) => {
+  itRows(["limit=0", "limit=1001", "limit=x", "limit=-1", "limit="])("refuse %s by its name", async (query) => {
     const refused = await get(`${AT}/in-mem/m/associations?${query}`);
     expect([refused.status, refused.body.errors]).toEqual([400, ["limit: must be 1 to 1000"]]);
   });
@@ -185,7 +186,7 @@ describe("setting and removing", () => {
     expect((await setAssociation("in-mem/m", "app/*")).status).toBe(200);
   });
 
-  it.each([
+  itRows([
     [{ secret_name: "app" }, "mount: required"],
     [{ mount: "kv" }, "secret_name: required"],
     [{ mount: "", secret_name: "app" }, "mount: required"],

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { settings } from "../../src/platform/settings.ts";
+import { itRows } from "../support/rows.ts";
 import { get, patch, put } from "./client.ts";
 import { makeDestination } from "./sync-helpers.ts";
 
@@ -376,7 +377,7 @@ describe("cloud-a-sm", () => {
 describe("cloud-b-kv", () => {
   const at = `${AT}/cloud-b-kv/d`;
   const { least } = cases["cloud-b-kv"] as Case;
-  it.each([
+  itRows([
     ["http://acme-eu.vault.azure.net", "key_vault_uri: must begin with https://"],
     ["https://acme-eu.vault.azure.net/secrets", "key_vault_uri: must be the address of the vault alone"],
     ["https://acme-eu.vault.azure.net?x=1", "key_vault_uri: must be the address of the vault alone"],
@@ -430,7 +431,7 @@ describe("the credentials of cloud-c-sm", () => {
     expect((await get(at)).status).toBe(404);
   });
 
-  it.each([
+  itRows([
     ["{", "credentials: must be the JSON content of a service account's key file"],
     [{ type: "authorized_user" }, "credentials: must be the key of a service account"],
     [key({ private_key: "x" }), "credentials: private_key must be an RSA key"],
@@ -457,7 +458,7 @@ describe("the credentials of cloud-c-sm", () => {
 describe("repo-host", () => {
   const at = `${AT}/repo-host/d`;
   const place = { repository_owner: "acme", repository_name: "web" };
-  it.each([
+  itRows([
     [{ ...place, app_name: "bot" }, "installation_id: app_name and installation_id must be given together"],
     [{ ...place, installation_id: 7 }, "app_name: app_name and installation_id must be given together"],
     [place, "access_token: access_token, or app_name with installation_id, is required"],
@@ -503,7 +504,7 @@ describe("repo-host", () => {
 });
 
 describe("deploy-project", () => {
-  it.each([[["staging"]], [[]], [["production", "staging"]], ["production,moon"]])(
+  itRows([[["staging"]], [[]], [["production", "staging"]], ["production,moon"]])(
     "writes to development, preview and production, and refuses %j",
     async (deployment_environments) => {
       const { least } = cases["deploy-project"] as Case;

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { SyncDestination } from "../../src/worker.ts";
+import { itRows } from "../support/rows.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
 import { openRepoHost } from "./sync-doubles.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
@@ -62,7 +63,7 @@ describe("a custom application", () => {
     expect((await list(AT)).body.data.keys).toEqual(["bot"]);
   });
 
-  it.each([
+  itRows([
     [{ private_key: pem(first) }, "app_id: is required, a whole number of at least 1"],
     [{ app_id: 0, private_key: pem(first) }, "app_id: is required, a whole number of at least 1"],
     [{ app_id: "12x", private_key: pem(first) }, "app_id: is required, a whole number of at least 1"],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { del, get, patch, put, send } from "./client.ts";
 
 /** docs/guides/sync.md, "Pausing and the queue". */
@@ -63,7 +64,7 @@ describe("the global configuration", () => {
     expect([patched.status, patched.body.data]).toEqual([200, data]);
   });
 
-  it.each([
+  itRows([
     [{ queue_capacity: 0 }, "queue_capacity: "],
     [{ queue_capacity: -1 }, "queue_capacity: "],
     [{ queue_capacity: 1.5 }, "queue_capacity: "],

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncControl } from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
+import { itRows } from "../support/rows.ts";
 import { get, send } from "./client.ts";
 import { eventually } from "./sync-helpers.ts";
 import { configure, pause, resume } from "./sync-limits.ts";
@@ -29,7 +30,7 @@ describe("the configuration", () => {
     expect([reset.status, reset.body.data]).toEqual([200, defaults]);
   });
 
-  it.each([
+  itRows([
     ["queue_capacity", 0],
     ["queue_capacity", -1],
     ["queue_capacity", 1.5],

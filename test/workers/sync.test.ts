@@ -2,6 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncDestination } from "../../src/worker.ts";
+import { itRows } from "../support/rows.ts";
 import { del, get, mountKv, put } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
@@ -64,7 +65,7 @@ describe("setting an association", () => {
     expect(none.body.data).toMatchObject({ associated_secrets: {}, sync_operation_counters: {} });
   });
 
-  it.each([
+  itRows([
     ["nothing", "Secret not found. Please provide full path to existing secret", "app/", "kv", 400],
     ["an unknown secret", "secret not found: kv/nope", "nope", "kv", 400],
     ["a deleted secret", "secret not found: kv/gone", "gone", "kv", 400],

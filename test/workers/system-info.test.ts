@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { VERSION } from "../../src/platform/version.ts";
+import { itRows } from "../support/rows.ts";
 import { issue } from "./access.ts";
 import { del, get, list, put } from "./client.ts";
 
@@ -64,7 +65,7 @@ describe("descriptions of the deployment", () => {
 });
 
 describe("sys/tools", () => {
-  it.each([
+  itRows([
     ["16 in hex", "random", { bytes: 16, format: "hex" }, "hex", 16],
     ["32 by default in base64", "random", {}, "base64", 32],
     ["the path's number", "random/8", { bytes: "16" }, "base64", 8],
@@ -77,7 +78,7 @@ describe("sys/tools", () => {
     expect(one).not.toBe(other);
   });
 
-  it.each([
+  itRows([
     ["sha2-512, in base64", "hash", { algorithm: "sha2-512", format: "base64" }, "sha512", "base64"],
     ["sha2-256 by default", "hash", {}, "sha256", "hex"],
     ["the path's algorithm", "hash/sha2-384", { algorithm: "sha2-256" }, "sha384", "hex"],

@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { get, mountKv, patch, put } from "./client.ts";
 import { openTenant, succeeded } from "./engine-helpers.ts";
 import {
@@ -281,7 +282,7 @@ describe("a resource of Terraform's vault provider, applied and planned again", 
     for (const name of Object.keys(mountLists)) expect(config).not.toHaveProperty(name);
   });
 
-  it.each([
+  itRows([
     [{ identity_token_key: "other" }, 'identity_token_key: there is no key but \\"default\\"'],
     [{ plugin_version: "v1.0.0" }, "plugin_version: engines have no versions here"],
   ])("is refused with a setting without an effect: vault_mount with %j", async (config, text) => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { del, get, list, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -79,7 +80,7 @@ describe("auth/token/roles", () => {
     expect((await get(ROLE)).body.data).toMatchObject({ period: 0, token_period: 60 });
   });
 
-  it.each([
+  itRows([
     [{ path_suffix: "../x" }, "path_suffix"],
     [{ path_suffix: "a b c" }, "path_suffix"],
     [{ token_period: "soon" }, "token_period"],

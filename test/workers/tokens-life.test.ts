@@ -1,5 +1,6 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { accessObject, dump, eventsOf, holderOf, issue, path } from "./access.ts";
 import { get, list, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -67,7 +68,7 @@ describe("looking up a token", () => {
     expect((await post("lookup-accessor", { accessor })).body.data).toMatchObject({ accessor, id: "" });
   });
 
-  it.each([
+  itRows([
     ["lookup", { token: "nobody" }, 403, "bad token"],
     ["lookup-accessor", { accessor: "nobody" }, 400, "invalid accessor"],
     ["renew", { token: "nobody" }, 400, "token not found"],
@@ -129,14 +130,11 @@ describe("renewing a token", () => {
     expect([renewed.body.auth.lease_duration, renewed.body.warnings]).toEqual([700 * 3600, null]);
   });
 
-  it.each([{ policies: ["root"] }, { renewable: false, ttl: "1h" }])(
-    "returns 400 for a token with %j",
-    async (wish) => {
-      const { client_token } = await issue(wish);
-      const refused = await post("renew-self", {}, client_token);
-      expect([refused.status, refused.body.errors]).toEqual([400, ["lease is not renewable"]]);
-    },
-  );
+  itRows([{ policies: ["root"] }, { renewable: false, ttl: "1h" }])("returns 400 for a token with %j", async (wish) => {
+    const { client_token } = await issue(wish);
+    const refused = await post("renew-self", {}, client_token);
+    expect([refused.status, refused.body.errors]).toEqual([400, ["lease is not renewable"]]);
+  });
 });
 
 describe("revoking a token", () => {

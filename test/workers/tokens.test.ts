@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { get, put, send } from "./client.ts";
 
@@ -9,7 +10,7 @@ const create = (body: object, token?: string) =>
 describe("presenting a token", () => {
   const self = "/v1/auth/token/lookup-self";
 
-  it.each([
+  itRows([
     ["X-Orch-Token", "root"],
     ["X-Vault-Token", "root"],
     ["X-Nomad-Token", "root"],
@@ -19,7 +20,7 @@ describe("presenting a token", () => {
     expect((await get(self, { token: null, headers: { [name]: value } })).status).toBe(200);
   });
 
-  it.each([
+  itRows([
     ["none", {}],
     ["an unknown one", { "X-Orch-Token": "hvs.nobody" }],
     ["an empty one", { "X-Orch-Token": "" }],
@@ -129,7 +130,7 @@ describe("creating a token", () => {
     expect((await issue({ policies: ["root"] })).policies).toEqual(["root"]);
   });
 
-  it.each([{ id: "my-token" }, { no_parent: true }, { period: "1h" }])("requires sudo for %j", async (wish) => {
+  itRows([{ id: "my-token" }, { no_parent: true }, { period: "1h" }])("requires sudo for %j", async (wish) => {
     const plain = await holderOf(path("auth/token/create", "update"));
     expect((await create(wish, plain.client_token)).status).toBe(403);
     const strong = await holderOf(path("auth/token/create", "update", "sudo"));
@@ -156,7 +157,7 @@ describe("creating a token", () => {
     }
   });
 
-  it.each([
+  itRows([
     [{ ttl: "1h" }, 3600, null],
     [{ ttl: "60" }, 60, null],
     [{ ttl: 90 }, 90, null],
@@ -179,7 +180,7 @@ describe("creating a token", () => {
     expect((await issue({ policies: ["root"], explicit_max_ttl: "1h" })).lease_duration).toBe(3600);
   });
 
-  it.each([
+  itRows([
     ["terraform", "token-terraform"],
     ["a b/c", "token-a-b-c"],
     ["", "token"],
@@ -188,7 +189,7 @@ describe("creating a token", () => {
     expect((await send("POST", "/v1/auth/token/lookup-accessor", { accessor })).body.data.display_name).toBe(shown);
   });
 
-  it.each([
+  itRows([
     [{ type: "bath" }, "type"],
     [{ ttl: "soon" }, "ttl"],
     [{ ttl: -5 }, "ttl"],
@@ -230,7 +231,7 @@ describe("creating a token", () => {
   });
 });
 
-it.each([
+itRows([
   [{ policies: Array.from({ length: 257 }, (_, each) => `p${each}`) }, "policies: at most 256 policies"],
   [{ meta: { note: "x".repeat(16 * 1024) } }, "meta: at most 16384 characters in all"],
 ])("returns 400 with the limit for a token above the row limit", async (body, message) => {

@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
+import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { claims, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { type Answer, get, put, send } from "./client.ts";
@@ -151,13 +152,13 @@ describe("the list of volumes", () => {
     runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
       sql.exec(
         `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-         INSERT INTO host_volumes SELECT printf('%08x-0000-7000-8000-000000000000', i), 'default', 'v' || i, '${nodeId(1)}',
+         INSERT OR IGNORE INTO host_volumes SELECT printf('%08x-0000-7000-8000-000000000000', i), 'default', 'v' || i, '${nodeId(1)}',
            'default', 'mkdir', 'ready', 1, 1, '{"parameters":{},"constraints":[],"capabilities":[],"capacityMin":0,"capacityMax":0}', 0, '/x', 1, 1, 5, 5 FROM n`,
         count,
       );
     });
 
-  it.each(["", "&per_page=0", "&per_page="])(
+  itRows(["", "&per_page=0", "&per_page="])(
     "is complete, without a next token, without a page size (%s)",
     async (query) => {
       await fill(2_500);
@@ -166,7 +167,7 @@ describe("the list of volumes", () => {
     },
   );
 
-  it.each([1, 7, 999, 1_000, 1_001, 2_499, 2_500, 2_501])(
+  itRows([1, 7, 999, 1_000, 1_001, 2_499, 2_500, 2_501])(
     "is paged by per_page=%i, and the header has the next token",
     async (size) => {
       await fill(2_500);
