@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
+import { exportJWK, type GenerateKeyPairResult, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
 import type { ProviderSettings } from "../doubles/oidc-provider.ts";
 import type { ClusterSettings } from "../doubles/token-reviews.ts";
 
@@ -22,11 +22,25 @@ export interface Issuer {
 const base = (): string => (env as unknown as { TEST_DOUBLES: { issuer: string } }).TEST_DOUBLES.issuer;
 const KEYS = "/keys";
 
+/** More pairs than one test needs of an algorithm: eight issuers in a row have different keys. */
+const KEPT = 8;
+const kept = new Map<string, { readonly pairs: GenerateKeyPairResult[]; taken: number }>();
+
+/** A key pair that differs from those of the last seven calls. Generating an RSA key takes longer than most tests. */
+async function nextPair(algorithm: string): Promise<GenerateKeyPairResult> {
+  const ring = kept.get(algorithm) ?? { pairs: [], taken: 0 };
+  kept.set(algorithm, ring);
+  const at = ring.taken++ % KEPT;
+  const pair = ring.pairs[at] ?? (await generateKeyPair(algorithm, { extractable: true }));
+  ring.pairs[at] = pair;
+  return pair;
+}
+
 /** @param name unique in the test run: keys are cached by URL */
 export async function newIssuer(name: string, algorithm = "RS256"): Promise<Issuer> {
   const path = `/${name}-${crypto.randomUUID()}`;
   const url = `${base()}${path}`;
-  let pair = await generateKeyPair(algorithm, { extractable: true });
+  let pair = await nextPair(algorithm);
   let current = "key-1";
   const put: Issuer["put"] = async (below, document) => {
     await (await fetch(`${url}${below}`, { method: "PUT", body: JSON.stringify(document) })).text();
@@ -51,7 +65,7 @@ export async function newIssuer(name: string, algorithm = "RS256"): Promise<Issu
         .sign(pair.privateKey);
     },
     rotate: async (kid) => {
-      pair = await generateKeyPair(algorithm, { extractable: true });
+      pair = await nextPair(algorithm);
       current = kid;
       await publish();
     },

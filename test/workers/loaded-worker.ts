@@ -12,6 +12,8 @@ type RunAction = (request: { cf: unknown }) => Promise<Response | undefined>;
 
 /** Calls between two looks at the timers. */
 const CALLS = 16;
+/** From `isImport` to the plugin's `importModule`. */
+const FRAMES = 6;
 const WORKER = /\/src\/worker\.ts$/;
 const bindings = env as { __VITEST_POOL_WORKERS_RUNNER_OBJECT?: RunnerObjects };
 const objects = bindings.__VITEST_POOL_WORKERS_RUNNER_OBJECT;
@@ -53,9 +55,10 @@ export async function keepLoadedWorker(): Promise<void> {
 
 /** Whether the plugin's `importModule` is among the callers: other actions must run in the object. */
 function isImport(): boolean {
-  const { prepareStackTrace } = Error;
+  const { prepareStackTrace, stackTraceLimit } = Error;
+  Error.stackTraceLimit = FRAMES;
   Error.prepareStackTrace = (_error, frames) => frames.some((frame) => frame.getFunctionName() === "importModule");
   const found = new Error().stack as unknown as boolean;
-  Error.prepareStackTrace = prepareStackTrace;
+  Object.assign(Error, { prepareStackTrace, stackTraceLimit });
   return found;
 }
