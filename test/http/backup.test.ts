@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { Service } from "./events-service.ts";
 
 /** Real processes, real sockets: a file of several megabytes goes from one deployment to another, and the receiver is killed under it. */
@@ -35,11 +35,7 @@ it("a restore that is killed midway is reported after the restart, and succeeds 
     start: (controller) => controller.enqueue(file.subarray(0, file.length / 2)),
   });
   const hanging = ask(fresh, "POST", half).catch(() => null);
-  for (let tries = 0; tries < 100; tries++) {
-    const seen = await fresh.call("GET", "/v1/sys/mounts");
-    if (seen?.status === 503) break;
-    await sleep(50);
-  }
+  await vi.waitFor(async () => expect((await fresh.call("GET", "/v1/sys/mounts"))?.status).toBe(503));
   await sleep(500);
   await fresh.kill();
   await hanging;

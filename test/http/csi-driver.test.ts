@@ -4,7 +4,7 @@ import { existsSync, lstatSync, readFileSync, readlinkSync, writeFileSync } from
 import { join } from "node:path";
 import { ACCESS_MODE, NODE_RPC, type RequestDraft } from "@sallyport/csi-wire";
 import { expect, it, vi } from "vitest";
-import { afterTest } from "./agent-service.ts";
+import { afterTest, eventually } from "./agent-service.ts";
 import { creation, MOUNT, RawClient, startDriver } from "./csi-process.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -324,13 +324,16 @@ it("aborts a concurrent call for the same volume, also from another process, and
   const other = await create("other");
   const second = await startDriver({ CSI_DIR_ROOT: driver.root, CSI_DIR_NODE_ID: "node-2" });
   const elsewhere = new RawClient(second.socket);
-  driver.misbehave({ stepMs: 800 });
+  driver.misbehave({ stepMs: 3_000 });
   const expand = (id: string) =>
     client.code("ControllerExpandVolume", { volumeId: id, capacityRange: { requiredBytes: String(2 * GIB) } });
   const first = expand(volumeId);
+  await eventually("the call", () => driver.calls("ControllerExpandVolume") || undefined);
+  // From its count to its lock.
   await new Promise((resolve) => setTimeout(resolve, 150));
   expect(await client.code("DeleteVolume", { volumeId })).toBe("ABORTED");
   expect(await elsewhere.code("DeleteVolume", { volumeId })).toBe("ABORTED");
+  driver.misbehave({});
   expect([await first, await expand(other.volumeId)]).toEqual(["OK", "OK"]);
   expect(await client.code("DeleteVolume", { volumeId })).toBe("OK");
 });

@@ -159,13 +159,14 @@ describe("a slow client", () => {
   });
 
   it("is refused when it stops during a body, but not while it sends", async () => {
-    const { upstream, client } = await throughRecorder({ stallMs: 2_000 });
-    client.send("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\n");
-    for (const letter of "abcde") {
-      await new Promise((resolve) => setTimeout(resolve, 500));
+    const { upstream, client } = await throughRecorder({ stallMs: 4_000 });
+    client.send("POST /a HTTP/1.1\r\nContent-Length: 20\r\n\r\n");
+    // Longer in all than it may stall, and a tenth of that between letters.
+    for (const letter of "abcdefghijk") {
+      await new Promise((resolve) => setTimeout(resolve, 400));
       client.send(letter);
     }
-    await upstream.received("abcde");
+    await upstream.received("abcdefghijk");
     expect(client.text()).toBe("");
     await client.closed();
     expect(client.text()).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
