@@ -208,7 +208,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** A page of the leases that could not be revoked. */
   irrevocableLeases(after: string): { id: string; error: string }[] {
-    const rows = this.#deps.leases.under("", after, PAGE, "irrevocable");
+    const rows = this.#stores.leases.under("", after, PAGE, "irrevocable");
     return rows.map(({ id, failure }) => ({ id, error: failure ?? "" }));
   }
 

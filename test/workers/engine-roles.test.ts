@@ -136,7 +136,7 @@ describe("a role", () => {
   });
 
   const scope = "/subscriptions/x";
-  it.each<[string, Record<string, unknown>, RegExp]>([
+  itRows<[string, Record<string, unknown>, RegExp]>([
     ["no grants", {}, /either cloud_roles or application_object_id must be provided/],
     ["groups alone", { cloud_groups: [{ group_name: "developers" }] }, /must be provided/],
     ["malformed JSON", { cloud_roles: "[{" }, /cloud_roles: must be a JSON array/],

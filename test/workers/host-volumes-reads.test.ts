@@ -101,13 +101,10 @@ describe("the list of volumes", () => {
       else expect(names(answer)).toEqual(found[0] === "all" ? ["alpha", "beta", "by-hand", "delta", "gamma"] : found);
     });
 
-    itRows(["xyz", "abc", "z"])(
-      "refuses plugin_id=%s, which is neither a plugin nor a byte prefix",
-      async (plugin) => {
-        const answer = await list(`&plugin_id=${plugin}`);
-        expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/^plugin_id: .*even number/)]);
-      },
-    );
+    itRows(["xyz", "abc", "z"])("refuses plugin_id=%s, which is neither a plugin nor a byte prefix", async (plugin) => {
+      const answer = await list(`&plugin_id=${plugin}`);
+      expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/^plugin_id: .*even number/)]);
+    });
 
     it("compares plugin ids as texts in the upstream dialect", async () => {
       const upstream = { headers: { "X-Nomad-Token": "root" }, token: null };

@@ -274,7 +274,7 @@ it("repeats no refused content in errors", async () => {
 });
 
 describe("access to reports", () => {
-  it.each<[string, number]>([
+  itRows<[string, number]>([
     ['operator { policy = "write" }', 200],
     ['operator { policy = "read" }', 403],
     ['namespace "*" { policy = "write" }', 403],
