@@ -3,7 +3,7 @@ import type { NamespaceContent } from "../platform/durable/ended-namespaces.ts";
 const quoted = JSON.stringify;
 
 /**
- * Content of areas C and D that blocks the deletion of a namespace. Terminal objects do not count; they are deleted
+ * Content of the cluster API that blocks the deletion of a namespace. Terminal objects do not count; they are deleted
  * with it.
  */
 export const CLUSTER_CONTENT: readonly NamespaceContent[] = [

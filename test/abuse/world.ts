@@ -40,9 +40,9 @@ export interface Tokens {
   powerless: string;
   /** May do everything, but in another namespace. */
   elsewhere: string;
-  /** A management token of areas C and D. */
+  /** A management token of the cluster API. */
   management: string;
-  /** A client token of areas C and D that may read one namespace. */
+  /** A client token of the cluster API that may read one namespace. */
   client: string;
   revoked: string;
   expired: string;

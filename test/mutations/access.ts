@@ -357,7 +357,7 @@ export const tokens: Mutation[] = [
     suites: [ACL],
     find: "(seconds < 60 || seconds > 86_400)",
     replace: "seconds > 86_400",
-    promise: "Tokens of areas C and D live a minute at least",
+    promise: "Tokens of the cluster API live a minute at least",
   },
   {
     file: "src/access/token-rules.ts",

@@ -42,7 +42,7 @@ export const compat: Mutation[] = [
     ...UNKNOWN,
     find: "const inside = known.names.get(known.caseless ? name.toLowerCase() : name);",
     replace: "const inside = known.names.get(name.toLowerCase());",
-    promise: "In areas A and B the case of a field counts",
+    promise: "In the secrets API the case of a field counts",
   },
   {
     ...UNKNOWN,

@@ -12,7 +12,7 @@ import { allocation, deployment, evaluation, job, nodePool, uuid } from "./repor
 import { AgentSocket, newIdentity, ScriptedAgent } from "./scripted-agent.ts";
 import { closeAll, openStream } from "./streams.ts";
 
-/** Real answers of areas C and D, nodes, reported objects and `acl`, held against the document of the API. */
+/** Real answers of the cluster API, nodes, reported objects and `acl`, held against the document of the API. */
 
 let run: Run;
 beforeEach(() => {

@@ -7,7 +7,7 @@ import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-h
 import { CLIENT, newCluster, newIssuer, newProvider, podClaims } from "./issuers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
 
-/** Real answers of areas A and B, KV, tokens, policies and `sys`, held against the document of the API. */
+/** Real answers of the secrets API, KV, tokens, policies and `sys`, held against the document of the API. */
 
 let run: Run;
 beforeEach(async () => {

@@ -55,7 +55,7 @@ export async function report(...events: readonly unknown[]): Promise<number> {
   return taken.body.Index;
 }
 
-/** A token with rules of areas C and D. */
+/** A token with rules of the cluster API. */
 export const tokenWith = async (rules: string): Promise<string> => (await holderOf(rules)).client_token;
 
 /** Reports as the Worker hands them over, for tests that need many of them. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { itRows } from "../support/rows.ts";
 import { del, get, patch, put, send } from "./client.ts";
 
-/** docs/guides/sync.md, "Pausing and the queue". */
+/** docs/guides/sync.md, "Pause and queue capacity". */
 
 const AT = "/sys/sync/config";
 const defaults = { disabled: false, queue_capacity: 1_000_000 };
