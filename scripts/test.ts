@@ -2,7 +2,8 @@
  * `npm test`: types, lint, every suite, and a check that docs/internals/coverage.md names only tests that ran; all at
  * once, since suites mostly wait and types take one processor. The tests of the doubles are skipped while nothing that
  * they test has changed since they passed, see doubles.ts; `DOUBLES=always` runs them. `npm test -- kv` passes the words
- * to vitest and runs nothing else. The last lines name the failed tests, and give the verdict with the duration.
+ * to vitest and runs nothing else. The last lines name the failed tests, and give the verdict with the duration. In CI,
+ * the files of a few failed tests run a second time, one after the other; a test that passes then is listed as unsteady.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -21,10 +22,6 @@ interface FileReport {
 
 /** The part of vitest's JSON report that is counted here. */
 interface Report {
-  numPassedTests: number;
-  numFailedTests: number;
-  numPendingTests: number;
-  numTodoTests: number;
   testResults: FileReport[];
 }
 
@@ -38,6 +35,9 @@ const DOUBLES = "test/doubles/";
 /** Files of one run at once; each has a runtime or services, of up to half a GiB. */
 const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
 const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 3, Math.floor(memory / 2 ** 30) - 1, 12));
+
+/** More failures than these are no matter of chance, and are not tried again. */
+const MAX_UNSTEADY = 3;
 
 const words = process.argv.slice(2);
 const isWhole = words.length === 0;
@@ -83,26 +83,44 @@ function projects(): string[] {
 /** Runs vitest at the same time with each list of arguments. */
 async function suites(runs: readonly (readonly string[])[]): Promise<Outcome> {
   console.log("\n== Tests");
-  const results = await Promise.all(
-    runs.map(async (args, at) => {
-      const report = reportFile(String(at));
-      const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
-      const { status } = await run("", process.execPath, [...VITEST, ...reporters, ...args], "inherit");
-      return { status, report: existsSync(report) ? (JSON.parse(readFileSync(report, "utf8")) as Report) : null };
-    }),
-  );
+  const results = await Promise.all(runs.map((args, at) => vitest(String(at), args)));
   const found = results.flatMap(({ report }) => report ?? []);
   if (found.length < runs.length) return { passed: false, because: "vitest left no report, above is why" };
-  writeFileSync(reportFile("all"), JSON.stringify({ testResults: found.flatMap(({ testResults }) => testResults) }));
-  for (const report of found) listFailures(report);
-  const counts = found.map(count);
-  const sum = (of: "passed" | "failed" | "skipped") => counts.reduce((total, each) => total + each[of], 0);
-  const passed = results.every(({ status }) => status === 0);
-  const outside = !passed && sum("failed") === 0 ? "; something outside of the tests failed, above is what" : "";
+  let report: Report = { testResults: found.flatMap(({ testResults }) => testResults) };
+  let passed = results.every(({ status }) => status === 0);
+  const failures = report.testResults.flatMap(failuresOf);
+  listFailures("×", failures);
+  if (process.env["CI"] && isWhole && failures.length > 0 && failures.length <= MAX_UNSTEADY) {
+    console.log("\n== Failed files again");
+    const files = new Set(failures.map(({ file }) => file));
+    const second = await vitest("second", [...files, "--maxWorkers=1"]);
+    report = withLaterResults(report, second.report);
+    passed = second.status === 0;
+    const still = report.testResults.flatMap(failuresOf);
+    listFailures("×", still);
+    if (still.length === 0) listFailures("unsteady:", failures);
+  }
+  writeFileSync(reportFile("all"), JSON.stringify(report));
+  const counts = count(report);
+  const outside = !passed && counts.failed === 0 ? "; something outside of the tests failed, above is what" : "";
   return {
     passed,
-    because: `${sum("passed")} tests passed, ${sum("failed")} failed, ${sum("skipped")} skipped${outside}`,
+    because: `${counts.passed} tests passed, ${counts.failed} failed, ${counts.skipped} skipped${outside}`,
   };
+}
+
+/** One run of vitest; its report is null when it left none. */
+async function vitest(name: string, args: readonly string[]): Promise<{ status: number; report: Report | null }> {
+  const file = reportFile(name);
+  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
+  const { status } = await run("", process.execPath, [...VITEST, ...reporters, ...args], "inherit");
+  return { status, report: existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Report) : null };
+}
+
+/** The first report, with the results of files that ran again from the second. */
+function withLaterResults(first: Report, second: Report | null): Report {
+  const again = new Map(second?.testResults.map((result) => [result.name, result]));
+  return { testResults: first.testResults.map((result) => again.get(result.name) ?? result) };
 }
 
 function reportFile(name: string): string {
@@ -111,32 +129,37 @@ function reportFile(name: string): string {
 
 function haveDoublesPassed(): boolean {
   if (!existsSync(reportFile("all"))) return false;
-  const { testResults } = JSON.parse(readFileSync(reportFile("all"), "utf8")) as Pick<Report, "testResults">;
+  const { testResults } = JSON.parse(readFileSync(reportFile("all"), "utf8")) as Report;
   const files = testResults.filter(({ name }) => relative(process.cwd(), name).startsWith(DOUBLES));
   return files.length > 0 && files.every(({ status }) => status === "passed");
 }
 
-function count(report: Report): { passed: number; failed: number; skipped: number } {
-  // A file that could not even be loaded has no tests to count, and is a failure all the same.
-  const broken = report.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0);
-  return {
-    passed: report.numPassedTests,
-    failed: report.numFailedTests + broken.length,
-    skipped: report.numPendingTests + report.numTodoTests,
-  };
+function count({ testResults }: Report): { passed: number; failed: number; skipped: number } {
+  const tests = testResults.flatMap((file) => file.assertionResults);
+  const passed = tests.filter(({ status }) => status === "passed").length;
+  const skipped = tests.filter(({ status }) => status !== "passed" && status !== "failed").length;
+  return { passed, failed: testResults.flatMap(failuresOf).length, skipped };
 }
 
-/** Prints the failed tests, a line each with the first line of its message: vitest's own report is far above. */
-function listFailures(report: Report): void {
-  const firstLine = (message = ""): string => message.split("\n", 1)[0]?.slice(0, 300) ?? "";
-  for (const { name, status, message, assertionResults } of report.testResults) {
-    const file = relative(process.cwd(), name);
-    const failures = assertionResults.filter((test) => test.status === "failed");
-    for (const test of failures) {
-      console.log(`\n× ${file}: ${test.fullName}\n  ${firstLine(test.failureMessages[0])}`);
-    }
-    if (status === "failed" && failures.length === 0) console.log(`\n× ${file}\n  ${firstLine(message)}`);
-  }
+interface Failure {
+  file: string;
+  /** Empty when the file could not be loaded. */
+  test: string;
+  message: string;
+}
+
+/** The failed tests of a file. A file that could not be loaded has no tests, and is one failure. */
+function failuresOf({ name, status, message, assertionResults }: FileReport): Failure[] {
+  const firstLine = (text = ""): string => text.split("\n", 1)[0]?.slice(0, 300) ?? "";
+  const file = relative(process.cwd(), name);
+  const failed = assertionResults.filter((test) => test.status === "failed");
+  if (status === "failed" && failed.length === 0) return [{ file, test: "", message: firstLine(message) }];
+  return failed.map(({ fullName: test, failureMessages: [first] }) => ({ file, test, message: firstLine(first) }));
+}
+
+/** Prints each failed test with the first line of its message, because vitest's own report is far above. */
+function listFailures(mark: string, failures: readonly Failure[]): void {
+  for (const { file, test, message } of failures) console.log(`\n${mark} ${file}: ${test}\n  ${message}`);
 }
 
 /** Runs a script of package.json; its output is printed when it has ended. */
