@@ -14,7 +14,7 @@ export class CloudAccounts {
     this.#env = env;
   }
 
-  /** What the deployment's settings say of providers. */
+  /** The deployment's settings of providers. */
   settings(): CloudSettings {
     return settings(this.#env);
   }

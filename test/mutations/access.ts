@@ -148,14 +148,14 @@ export const loginAttacks: Mutation[] = [
     promise: "Memberships end with the auth method that gave them",
   },
   {
-    file: "src/access/logins.ts",
+    file: "src/access/renewal-limits.ts",
     suites: [ATTACKS],
-    find: "lesserOf(settings.token_max_ttl, mount.config.max_lease_ttl || SYSTEM_MAX_TTL)",
-    replace: "settings.token_max_ttl || mount.config.max_lease_ttl || SYSTEM_MAX_TTL",
+    find: "lesserOf(settings.token_max_ttl, config.max_lease_ttl || SYSTEM_MAX_TTL)",
+    replace: "settings.token_max_ttl || config.max_lease_ttl || SYSTEM_MAX_TTL",
     promise: "An auth method bounds the lifetime of its tokens",
   },
   {
-    file: "src/access/logins.ts",
+    file: "src/access/renewal-limits.ts",
     suites: [ATTACKS],
     find: "Math.min(settings.token_period, maxTtl)",
     replace: "settings.token_period",
@@ -383,8 +383,8 @@ export const tokens: Mutation[] = [
   {
     file: "src/access/token-rules.ts",
     suites: [LIFE],
-    find: "role.token_period : row.period,",
-    replace: "role.token_period : 0,",
+    find: "period: row.period,",
+    replace: "period: 0,",
     promise: "A periodic token gets its whole period at each renewal",
   },
   {
