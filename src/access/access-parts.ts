@@ -8,6 +8,7 @@ import { Sealed } from "../platform/crypto/keyring.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import { settings } from "../platform/settings.ts";
+import { AclIndex } from "./acl-index.ts";
 import { ApproleLogins } from "./approle-logins.ts";
 import { ApproleStore } from "./approle-store.ts";
 import { Approles } from "./approles.ts";
@@ -93,6 +94,7 @@ export class AccessParts {
   readonly bindingRules: BindingRules;
   readonly clusterLogins: ClusterLogins;
   readonly oidcRequests: OidcRequests;
+  readonly aclIndex: AclIndex;
   readonly policies: PolicyAdmin;
   readonly namespaces: NamespaceAdmin;
   readonly clusterNamespaces: ClusterNamespaces;
@@ -144,6 +146,7 @@ export class AccessParts {
       },
     );
     this.tokenSecrets = new TokenSecrets(sql, this.keys, () => settings(env).ACL_TOKEN_SECRETS === "on");
+    this.aclIndex = new AclIndex(async () => eventLog(env).newest());
     this.policyStore = new PolicyStore(sql);
     this.mountTable = new MountTable(sql);
     this.tokenRoles = new TokenRoles({ sql, namespaces: this.namespaceTree, commit });
@@ -151,8 +154,14 @@ export class AccessParts {
       commit,
       enlist: (entry) => outbox.enlist("event", "log", entry),
       drain: () => outbox.drain("event"),
-      append: (entries) => eventLog(env).append("access-control", entries),
+      append: async (entries) => {
+        const indexes = await eventLog(env).append("access-control", entries);
+        this.aclIndex.record(indexes);
+        return indexes;
+      },
       stamp: (stamp, index) => this.#backfillIndex(stamp, index),
+      // After the commit, or a read would not find the rows' indexes yet.
+      stamped: () => queueMicrotask(() => this.aclIndex.wake()),
     });
     this.clusterRoles = new ClusterRoles(sql, this.policyStore, this.publisher);
     const evaluator = new PathEvaluator(this.namespaceTree, this.mountTable, this.authMounts);

@@ -259,6 +259,10 @@ export interface AccessControlApi extends StoredObjectApi, AuthApi, ApproleApi, 
     text: string;
   }>;
   policyNames(namespace: string): string[];
+  /** The index of the newest change of tokens, policies, roles, auth methods and binding rules. */
+  clusterAclIndex(): Promise<number>;
+  /** That index, as soon as it is beyond `since` or after `waitMs`. */
+  clusterAclChanged(since: number, waitMs: number): Promise<number>;
   /** Returns the policies of the root namespace as cluster routes show them, all or by name. */
   clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[];
   /** Returns the volume rules of all policies; they apply to every caller. */

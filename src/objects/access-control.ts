@@ -469,6 +469,14 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return this.#parts.policyStore.names(namespace);
   }
 
+  clusterAclIndex(): Promise<number> {
+    return this.#parts.aclIndex.newest();
+  }
+
+  clusterAclChanged(since: number, waitMs: number): Promise<number> {
+    return this.#parts.aclIndex.changed(since, waitMs);
+  }
+
   clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[] {
     return this.#parts.policies.cluster(names, prefix);
   }
