@@ -11,7 +11,7 @@ export interface ClaimRules {
   readonly user_claim_json_pointer: boolean;
   readonly claim_mappings: Readonly<Record<string, string>>;
   readonly groups_claim: string;
-  /** What separates groups in one text, by the provider of the configuration; a text is one group without it. */
+  /** Separates groups in one text, by the provider of the configuration; a text is one group without it. */
   readonly groups_separator?: string;
 }
 

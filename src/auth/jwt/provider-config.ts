@@ -3,7 +3,7 @@
  * groups. Those that would need an API of the provider are refused.
  */
 
-/** Providers that state groups as one text, and what separates them. */
+/** Providers that state groups as one text, and the separators. */
 export const GROUPS_SEPARATORS = { secureauth: ",", ibmisam: " " } as const;
 
 const REFUSED: Readonly<Record<string, string>> = {
