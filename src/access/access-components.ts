@@ -3,6 +3,7 @@ import { DataKeys } from "../platform/crypto/data-keys.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import type { Components } from "../platform/durable/rpc-methods.ts";
+import { AclIndex } from "./acl-index.ts";
 import { ApproleLogins } from "./approle-logins.ts";
 import { ApproleStore } from "./approle-store.ts";
 import { Approles } from "./approles.ts";
@@ -52,6 +53,7 @@ import { Remounts } from "./remounts.ts";
 import { RenewalLimits } from "./renewal-limits.ts";
 import { ApproleMethods } from "./rpc/approles.ts";
 import { AuthMethodMethods } from "./rpc/auth-methods.ts";
+import { ClusterAclIndexMethods } from "./rpc/cluster-acl-index.ts";
 import { ClusterLoginMethods } from "./rpc/cluster-logins.ts";
 import { ClusterRoleMethods } from "./rpc/cluster-roles.ts";
 import { ClusterTokenMethods } from "./rpc/cluster-tokens.ts";
@@ -89,6 +91,7 @@ interface Dependencies {
 export const ACCESS_METHODS = {
   approles: ApproleMethods,
   authMethods: AuthMethodMethods,
+  clusterAclIndex: ClusterAclIndexMethods,
   clusterLogins: ClusterLoginMethods,
   clusterRoles: ClusterRoleMethods,
   clusterTokens: ClusterTokenMethods,
@@ -134,14 +137,15 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
   readonly #clusterRoles: ClusterRoles;
   readonly #clusterAuthMethods: ClusterAuthMethods;
   readonly #bindingRules: BindingRules;
+  readonly #aclIndex: AclIndex;
 
   constructor({ ctx, env, outbox, commit }: Dependencies) {
     const { sql } = ctx.storage;
     const keys = new DataKeys(sql, "access-control", () => env.MASTER_KEY);
     const hashKey = new TokenHashKey(sql, keys);
     const state = new DeploymentState(sql);
-    const source = new EventSource(env, "access-control");
-    const publisher: AccessPublisher = new EventPublisher({ source, outbox, rows: this, commit });
+    const aclIndex = new AclIndex(new EventSource(env, "access-control"));
+    const publisher: AccessPublisher = new EventPublisher({ source: aclIndex, outbox, rows: this, commit });
     const changes = new PublishedChanges(publisher, outbox, ctx);
 
     // ---- places ----
@@ -217,6 +221,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     this.rpc = {
       approles: new ApproleMethods(approles, approleLogins, entries, changes),
       authMethods: new AuthMethodMethods(authMethods, entries, logins, rateLimits, changes),
+      clusterAclIndex: new ClusterAclIndexMethods(aclIndex),
       clusterLogins: new ClusterLoginMethods(
         ...([clusterAuthMethods, bindingRules, clusterLogins, new OidcRequests(hashKey), changes] as const),
       ),
@@ -256,6 +261,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     this.#clusterRoles = clusterRoles;
     this.#clusterAuthMethods = clusterAuthMethods;
     this.#bindingRules = bindingRules;
+    this.#aclIndex = aclIndex;
   }
 
   /**
@@ -279,5 +285,10 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     else if ("bindingRule" in stamp) this.#bindingRules.backfillIndex(stamp.bindingRule, index);
     else if ("clusterRole" in stamp) this.#clusterRoles.backfillIndex(stamp.clusterRole, index);
     else this.clusterNamespaces.backfillIndex(stamp.clusterNamespace, index);
+  }
+
+  indexesSet(): void {
+    // After the commit, or a read would not find the rows' indexes yet.
+    queueMicrotask(() => this.#aclIndex.wake());
   }
 }

@@ -13,7 +13,7 @@ import { readTemplate, variablesOf } from "../lib/template.ts";
 import { caseless, echoed, flag, LONGEST_DURATION, nanoseconds } from "../platform/http/fields.ts";
 import { mappedClaims } from "./jwt/claim-mappings.ts";
 import { refusedUrl } from "./jwt/key-sources.ts";
-import { ALGORITHMS, isPublicKey, type Keys, verifyToken } from "./jwt/verify.ts";
+import { ALGORITHMS, type Keys, publicKeyProblem, verifyToken } from "./jwt/verify.ts";
 import { isRedirectUri } from "./oidc/redirects.ts";
 
 /** Auth methods of the cluster API: their bodies, and the verification of their callers. */
@@ -158,7 +158,8 @@ async function jwtProblem(config: AuthMethodConfig): Promise<string | null> {
     return "exactly one of JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL must be set";
   }
   for (const pem of config.JWTValidationPubKeys) {
-    if (!(await isPublicKey(pem))) return "JWTValidationPubKeys: error parsing public key";
+    const problem = await publicKeyProblem(pem);
+    if (problem !== null) return `JWTValidationPubKeys: error parsing public key${problem}`;
   }
   const unused = [
     ...(["OIDCClientID", "OIDCClientSecret", "OIDCScopes", "AllowedRedirectURIs"] as const).filter(

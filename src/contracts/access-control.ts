@@ -4,7 +4,7 @@ import type { KnownPage, ObjectName } from "../platform/durable/object-kinds.ts"
 import type { Identity } from "../platform/http/exchange.ts";
 import type { ApproleApi } from "./approle.ts";
 import type { AuthApi } from "./auth.ts";
-import type { ClusterLoginsApi, ClusterRolesApi, ClusterTokensApi } from "./cluster-acl.ts";
+import type { ClusterAclIndexApi, ClusterLoginsApi, ClusterRolesApi, ClusterTokensApi } from "./cluster-acl.ts";
 import type { ClusterRights } from "./cluster-rights.ts";
 import type { CubbyholeApi } from "./cubbyhole.ts";
 import type { IdentityApi } from "./identity.ts";
@@ -106,6 +106,7 @@ export interface AccessControlApi
   extends StoredObjectApi,
     ApproleApi,
     AuthApi,
+    ClusterAclIndexApi,
     ClusterLoginsApi,
     ClusterRolesApi,
     ClusterTokensApi,

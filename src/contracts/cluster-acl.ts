@@ -126,3 +126,11 @@ export interface ClusterTokensApi {
   /** The token, with its text, of a one-time secret. Consumes the secret. */
   exchangeOneTimeToken(secret: string): Result<AclToken>;
 }
+
+/** The methods of `AccessControl` about the common index of tokens, policies, roles, auth methods and binding rules. */
+export interface ClusterAclIndexApi {
+  /** The index of the newest change. */
+  clusterAclIndex(): Promise<number>;
+  /** That index, as soon as it is beyond `since` or after `waitMs`. */
+  clusterAclChanged(since: number, waitMs: number): Promise<number>;
+}

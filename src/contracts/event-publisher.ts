@@ -36,6 +36,11 @@ export class EventSource {
   append(entries: Append[]): Promise<number[]> {
     return eventLog(this.#env).append(this.#source, entries);
   }
+
+  /** The newest index of the event log, of any source. */
+  async newest(): Promise<number> {
+    return eventLog(this.#env).newest();
+  }
 }
 
 interface Dependencies<Stamp> {

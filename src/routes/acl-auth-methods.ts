@@ -1,7 +1,8 @@
 import { AuthMethodBody, authMethodOf } from "../auth/cluster-method.ts";
 import { type AuthMethod, authMethodView } from "../contracts/cluster-auth-method.ts";
-import { accessControl, eventLog } from "../contracts/stubs.ts";
-import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { readAcl } from "./server/acl-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster, open } from "./server/route.ts";
 
@@ -24,12 +25,14 @@ const answer = (call: AuthorisedCall, method: AuthMethod): Response =>
 const writes = { rights: "management", fresh: true, body: AuthMethodBody, handle: write } as const;
 
 export const aclAuthMethodRoutes = [
-  // As upstream without a token: a person who logs in chooses a method by its name.
+  // As upstream without a token: a person who logs in chooses a method by its name. Does not wait: anyone may ask.
   open({
     verb: "GET",
     path: "/acl/auth-methods",
     handle: async (call) =>
-      clusterJson(call, await accessControl(call.env).listAuthMethods(), { index: await eventLog(call.env).newest() }),
+      clusterJson(call, await accessControl(call.env).listAuthMethods(), {
+        index: await accessControl(call.env).clusterAclIndex(),
+      }),
   }),
   cluster({ verb: "POST", path: "/acl/auth-method", ...writes }),
   cluster({
@@ -37,11 +40,13 @@ export const aclAuthMethodRoutes = [
     path: "/acl/auth-method/:name",
     rights: "management",
     fresh: true,
-    handle: async (call) => {
-      const method = unwrap(await accessControl(call.env).readAuthMethod(nameOf(call)));
-      if (!method) throw notFound("ACL auth-method not found");
-      return answer(call, method);
-    },
+    handle: (call) =>
+      readAcl(
+        call,
+        async () => unwrap(await accessControl(call.env).readAuthMethod(nameOf(call))),
+        "ACL auth-method not found",
+        authMethodView,
+      ),
   }),
   cluster({ verb: "POST", path: "/acl/auth-method/:name", ...writes }),
   cluster({

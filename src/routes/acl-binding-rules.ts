@@ -1,7 +1,8 @@
 import * as z from "zod";
-import { accessControl, eventLog } from "../contracts/stubs.ts";
-import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import { listAcl, readAcl } from "./server/acl-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
@@ -35,8 +36,7 @@ export const aclBindingRuleRoutes = [
     path: "/acl/binding-rules",
     rights: "management",
     fresh: true,
-    handle: async (call) =>
-      clusterJson(call, await accessControl(call.env).listBindingRules(), { index: await eventLog(call.env).newest() }),
+    handle: (call) => listAcl(call, async () => accessControl(call.env).listBindingRules()),
   }),
   cluster({ verb: "POST", path: "/acl/binding-rule", ...writes }),
   cluster({
@@ -44,11 +44,8 @@ export const aclBindingRuleRoutes = [
     path: "/acl/binding-rule/:id",
     rights: "management",
     fresh: true,
-    handle: async (call) => {
-      const rule = await accessControl(call.env).readBindingRule(idOf(call));
-      if (!rule) throw notFound("ACL binding rule not found");
-      return clusterJson(call, rule, { index: rule.ModifyIndex });
-    },
+    handle: (call) =>
+      readAcl(call, async () => accessControl(call.env).readBindingRule(idOf(call)), "ACL binding rule not found"),
   }),
   cluster({ verb: "POST", path: "/acl/binding-rule/:id", ...writes }),
   cluster({

@@ -1,8 +1,8 @@
 import * as z from "zod";
-import type { AclRole } from "../contracts/cluster-acl.ts";
-import { accessControl, eventLog } from "../contracts/stubs.ts";
-import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import { listAcl, readAcl } from "./server/acl-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
@@ -27,23 +27,22 @@ const param = (call: AuthorisedCall, name: string): string => call.params[name] 
 const holds = (call: AuthorisedCall, is: (role: { readonly ID: string; readonly Name: string }) => boolean): boolean =>
   call.grant.cluster.management || (call.grant.identity.roles ?? []).some(is);
 
-async function list(call: AuthorisedCall): Promise<Response> {
-  const roles = await accessControl(call.env).listClusterRoles(call.query.get("prefix") ?? "");
-  const visible = roles.filter((role) => holds(call, ({ ID }) => ID === role.ID));
-  return clusterJson(call, visible, { index: await eventLog(call.env).newest() });
-}
+const list = (call: AuthorisedCall): Promise<Response> =>
+  listAcl(call, async () => {
+    const roles = await accessControl(call.env).listClusterRoles(call.query.get("prefix") ?? "");
+    return roles.filter((role) => holds(call, ({ ID }) => ID === role.ID));
+  });
+
+const read = (call: AuthorisedCall, key: { readonly id: string } | { readonly name: string }): Promise<Response> =>
+  readAcl(call, async () => accessControl(call.env).readClusterRole(key), "ACL role not found");
 
 async function write(call: AuthorisedCall, body: z.output<typeof RoleBody>): Promise<Response> {
   const { ID, Name, Description, Policies } = body;
   const at = call.params["id"];
   if (at !== undefined && ID !== "" && ID !== at) throw badRequest("ACL role ID does not match request path");
   const role = { Name, Description, Policies: Policies ?? [] };
-  return answer(call, unwrap(await accessControl(call.env).putClusterRole(at ?? (ID || null), role)));
-}
-
-function answer(call: AuthorisedCall, role: AclRole | null): Response {
-  if (!role) throw notFound("ACL role not found");
-  return clusterJson(call, role, { index: role.ModifyIndex });
+  const written = unwrap(await accessControl(call.env).putClusterRole(at ?? (ID || null), role));
+  return clusterJson(call, written, { index: written.ModifyIndex });
 }
 
 const writes = { rights: "management", fresh: true, body: RoleBody, handle: write } as const;
@@ -56,14 +55,14 @@ export const aclRoleRoutes = [
     path: "/acl/role/name/:name",
     rights: (_rights, call) => holds(call, ({ Name }) => Name === param(call, "name")),
     fresh: true,
-    handle: async (call) => answer(call, await accessControl(call.env).readClusterRole({ name: param(call, "name") })),
+    handle: (call) => read(call, { name: param(call, "name") }),
   }),
   cluster({
     verb: "GET",
     path: "/acl/role/:id",
     rights: (_rights, call) => holds(call, ({ ID }) => ID === param(call, "id")),
     fresh: true,
-    handle: async (call) => answer(call, await accessControl(call.env).readClusterRole({ id: param(call, "id") })),
+    handle: (call) => read(call, { id: param(call, "id") }),
   }),
   cluster({ verb: "POST", path: "/acl/role/:id", ...writes }),
   cluster({

@@ -1,12 +1,14 @@
 import * as z from "zod";
 import { ClusterTokenRequest } from "../access/token.ts";
 import type { AclPolicy } from "../contracts/policies.ts";
-import { accessControl, eventLog } from "../contracts/stubs.ts";
+import { accessControl } from "../contracts/stubs.ts";
 import type { AclToken } from "../contracts/tokens.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
 import { settings } from "../platform/settings.ts";
+import { listAcl, readAcl } from "./server/acl-reads.ts";
+import { blocking } from "./server/blocking.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster, open } from "./server/route.ts";
 
@@ -46,9 +48,6 @@ const PolicyBody = caseless(
   }),
 );
 
-/** Index of a list of tokens or policies: it never decreases, also when the newest one is deleted. */
-const listIndex = (call: AuthorisedCall): Promise<number> => eventLog(call.env).newest();
-
 const policyStub = ({ Rules: _rules, RulesJSON: _parsed, ...stub }: AclPolicy) => stub;
 const tokenStub = ({ SecretID: _secret, ExpirationTTL: _ttl, ...stub }: AclToken) => stub;
 
@@ -75,6 +74,19 @@ async function writePolicy(call: AuthorisedCall, body: z.output<typeof PolicyBod
 const MAX_PER_PAGE = 1_000;
 
 async function listTokens(call: AuthorisedCall): Promise<Response> {
+  const access = accessControl(call.env);
+  return blocking(
+    call,
+    async () => {
+      const index = await access.clusterAclIndex();
+      const { tokens, next } = await tokenPage(call);
+      return { index, respond: () => clusterJson(call, tokens.map(tokenStub), { index, nextToken: next }) };
+    },
+    (since, waitMs) => access.clusterAclChanged(since, waitMs),
+  );
+}
+
+async function tokenPage(call: AuthorisedCall): Promise<{ tokens: AclToken[]; next: string | null }> {
   const perPage = call.query.get("per_page") ?? "0";
   if (!/^\d{1,9}$/.test(perPage)) throw badRequest("per_page: must be a number, 0 or more");
   const wanted = Number(perPage) || Number.POSITIVE_INFINITY;
@@ -88,16 +100,28 @@ async function listTokens(call: AuthorisedCall): Promise<Response> {
     tokens.push(...page.tokens);
     next = page.next;
   } while (next !== null && tokens.length < wanted);
-  return clusterJson(call, tokens.map(tokenStub), { index: await listIndex(call), nextToken: next });
+  return { tokens, next };
 }
 
-/** Returns a token; callers always see their own secret. */
+/** A token as it is shown; callers always see their own secret. */
+const shownToken = (call: AuthorisedCall, token: AclToken): AclToken =>
+  token.AccessorID === call.grant.identity.accessor ? { ...token, SecretID: call.token ?? "" } : token;
+
 const answerToken = (call: AuthorisedCall, result: Result<AclToken>): Response => {
   const token = unwrap(result);
-  const isOwn = token.AccessorID === call.grant.identity.accessor;
-  const shown = isOwn ? { ...token, SecretID: call.token ?? "" } : token;
-  return clusterJson(call, shown, { index: token.ModifyIndex });
+  return clusterJson(call, shownToken(call, token), { index: token.ModifyIndex });
 };
+
+const readToken = (call: AuthorisedCall, accessor: string, reveal = false): Promise<Response> =>
+  readAcl(
+    call,
+    async () => {
+      const found = await accessControl(call.env).readClusterToken(accessor, reveal);
+      return found.ok || found.reason !== "missing" ? unwrap(found) : null;
+    },
+    "ACL token not found",
+    (token) => shownToken(call, token),
+  );
 
 /** Secrets of other tokens are shown only to management tokens in the upstream dialect, whose clients store them. */
 const maySeeSecrets = (call: AuthorisedCall): boolean =>
@@ -119,31 +143,26 @@ export const aclRoutes = [
     path: "/acl/policies",
     rights: "any",
     fresh: true,
-    handle: async (call) => {
-      const found = await policies(call, ownPolicies(call), call.query.get("prefix") ?? "");
-      return clusterJson(call, found.map(policyStub), { index: await listIndex(call) });
-    },
+    handle: (call) =>
+      listAcl(call, async () => {
+        const found = await policies(call, ownPolicies(call), call.query.get("prefix") ?? "");
+        return found.map(policyStub);
+      }),
   }),
   cluster({
     verb: "GET",
     path: "/acl/policy/self",
     rights: "any",
     fresh: true,
-    handle: async (call) => {
-      const found = await policies(call, call.grant.identity.policies);
-      return clusterJson(call, found, { index: await listIndex(call) });
-    },
+    handle: (call) => listAcl(call, () => policies(call, call.grant.identity.policies)),
   }),
   cluster({
     verb: "GET",
     path: "/acl/policy/:name",
     rights: (rights, call) => rights.management || call.grant.identity.policies.includes(name(call)),
     fresh: true,
-    handle: async (call) => {
-      const [policy] = await policies(call, [name(call)]);
-      if (!policy) throw notFound("ACL policy not found");
-      return clusterJson(call, policy, { index: policy.ModifyIndex });
-    },
+    handle: (call) =>
+      readAcl(call, async () => (await policies(call, [name(call)]))[0] ?? null, "ACL policy not found"),
   }),
   cluster({
     verb: "POST",
@@ -170,19 +189,14 @@ export const aclRoutes = [
     path: "/acl/token/self",
     rights: "any",
     fresh: true,
-    handle: async (call) =>
-      answerToken(call, await accessControl(call.env).readClusterToken(call.grant.identity.accessor)),
+    handle: (call) => readToken(call, call.grant.identity.accessor),
   }),
   cluster({
     verb: "GET",
     path: "/acl/token/:accessor",
     rights: (rights, call) => rights.management || call.grant.identity.accessor === call.params["accessor"],
     fresh: true,
-    handle: async (call) =>
-      answerToken(
-        call,
-        await accessControl(call.env).readClusterToken(call.params["accessor"] ?? "", maySeeSecrets(call)),
-      ),
+    handle: (call) => readToken(call, call.params["accessor"] ?? "", maySeeSecrets(call)),
   }),
   cluster({
     verb: "POST",
@@ -218,7 +232,7 @@ export const aclRoutes = [
     handle: async (call) => {
       unwrap(await accessControl(call.env).deleteClusterToken(call.params["accessor"] ?? ""));
       // Tokens created by it are revoked too, each with its own index: this index covers all.
-      return clusterEmpty({ index: await listIndex(call) });
+      return clusterEmpty({ index: await accessControl(call.env).clusterAclIndex() });
     },
   }),
 ];

@@ -9,6 +9,7 @@ import {
   shownConfig,
   storedConfig,
 } from "../auth/jwt/config.ts";
+import { GROUPS_SEPARATORS } from "../auth/jwt/provider-config.ts";
 import { type JwtRole, JwtRoleBody, jwtRoleProblem, jwtRoleWith } from "../auth/jwt/roles.ts";
 import { audiencesOf, type Claims, verifyToken } from "../auth/jwt/verify.ts";
 import { tokenSettingsOf } from "../auth/token-settings.ts";
@@ -96,7 +97,9 @@ export async function roleOf(
   if (name === "") throw badRequest("missing role");
   const found = await readEntry<JwtRole>(call, ROLE, name);
   if (!found) throw badRequest(isRoleName(name) ? `role "${name}" could not be found` : "role could not be found");
-  return { name, role: found.entry, seen: found.seen };
+  const { provider } = config.provider_config;
+  const separator = provider && { groups_separator: GROUPS_SEPARATORS[provider] };
+  return { name, role: { ...found.entry, ...separator }, seen: found.seen };
 }
 
 async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {

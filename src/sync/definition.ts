@@ -5,6 +5,7 @@ import { asMap, fieldsOf, stringList, stringMap } from "../platform/http/fields.
 import { ignored, unknownFields } from "../platform/http/unknown-fields.ts";
 import { MARKER_TAG, type ProviderSettings } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
+import { refusedLaterField } from "./later-fields.ts";
 import { checkTemplate } from "./naming.ts";
 
 /** The literal shown in place of every sensitive value. */
@@ -68,6 +69,8 @@ export function define(
 ): Result<Defined> {
   const common = CommonFields.safeParse(body);
   if (!common.success) return refuse("invalid", tell(common.error));
+  const later = refusedLaterField(body, knownFields(type));
+  if (later !== null) return refuse("invalid", later);
   const given = Object.entries(body).filter(([key, value]) => !(type.sensitive.includes(key) && isMask(value)));
   const parsed = type.connection.safeParse({ ...before?.connection, ...Object.fromEntries(given) });
   if (!parsed.success) return refuse("invalid", tell(parsed.error));

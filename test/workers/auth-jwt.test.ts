@@ -86,6 +86,25 @@ describe("a login by a signed token", () => {
     expect([status, error]).toEqual(message === null ? [200, undefined] : [400, expect.stringMatching(message)]);
   });
 
+  it.each([
+    ["secureauth", "ops,dev", ["dev", "ops"]],
+    ["ibmisam", "ops dev", ["dev", "ops"]],
+    [null, "ops,dev", ["ops,dev"]],
+  ])("reads the groups of the provider %s in %j", async (provider, given, names) => {
+    const config = { oidc_discovery_url: issuer.url, ...(provider && { provider_config: { provider } }) };
+    expect((await configure(config)).status).toBe(204);
+    expect((await get("/v1/auth/jwt/config")).body.data.provider_config).toEqual(provider ? { provider } : {});
+    await put("/v1/auth/jwt/role/ci", { ...ROLE, groups_claim: "groups" });
+    const { accessor: mount_accessor } = (await get("/v1/sys/auth/jwt")).body.data;
+    for (const name of ["ops", "dev", "ops,dev"]) {
+      const group = { name, type: "external", policies: name.replace(",", "-") };
+      const { id } = (await put("/v1/identity/group", group)).body.data;
+      await put("/v1/identity/group-alias", { name, mount_accessor, canonical_id: id });
+    }
+    const { auth } = (await login(await issuer.sign({ ...MAIN, groups: given }))).body;
+    expect(auth.identity_policies.sort()).toEqual(names.map((name) => name.replace(",", "-")));
+  });
+
   it("applies the leeways of the role", async () => {
     const past = { exp: now() - 30, iat: now() - 100 };
     expect((await login(await issuer.sign({ ...MAIN, ...past }))).status).toBe(200);
@@ -197,6 +216,25 @@ describe("the issuer's keys", () => {
     expect((await login(await issuer.sign(MAIN))).status).toBe(400);
   });
 
+  it("may be in any of several sets, while others cannot be fetched", async () => {
+    const other = await newIssuer("other");
+    const pairs = [{ jwks_url: `${other.url}/keys` }, { jwks_url: `${issuer.url}/keys`, jwks_ca_pem: "" }];
+    expect((await configure({ jwks_pairs: JSON.stringify(pairs) })).status).toBe(204);
+    expect((await get("/v1/auth/jwt/config")).body.data.jwks_pairs).toEqual(
+      pairs.map(({ jwks_url }) => ({ jwks_url, jwks_ca_pem: "" })),
+    );
+    expect((await login(await issuer.sign(MAIN))).status).toBe(200);
+    expect((await login(await other.sign(MAIN))).status).toBe(200);
+    expect(await refusal(await (await newIssuer("third")).sign(MAIN))).toEqual([
+      400,
+      "error validating token: failed to verify id token signature",
+    ]);
+    await other.put("/keys", { status: 503, body: "{}" });
+    later(601);
+    expect((await login(await issuer.sign(MAIN))).status).toBe(200);
+    expect((await login(await other.sign(MAIN))).status).toBe(400);
+  });
+
   it("may be of any supported kind", async () => {
     for (const algorithm of ["ES256", "ES384", "PS256", "EdDSA"]) {
       const other = await newIssuer("kinds", algorithm);
@@ -213,6 +251,7 @@ describe("the configuration", () => {
     await configure({ oidc_discovery_url: issuer.url, ...config, ...unused });
     expect((await get("/v1/auth/jwt/config")).body.data).toEqual({
       ...{ oidc_discovery_url: issuer.url, jwks_url: "", jwt_validation_pubkeys: [] },
+      jwks_pairs: [],
       ...{ oidc_client_id: "", oidc_response_mode: "", oidc_response_types: [], provider_config: {} },
       ...config,
     });
@@ -228,6 +267,38 @@ describe("the configuration", () => {
     ["a symmetric algorithm", () => ({ jwks_url: "https://x", jwt_supported_algs: "HS256" }), /jwt_supported_algs/],
     ["the algorithm none", () => ({ jwks_url: "https://x", jwt_supported_algs: "none" }), /jwt_supported_algs/],
     ["no key", () => ({ jwt_validation_pubkeys: "x" }), /error parsing public key/],
+    [
+      "two keys in one text",
+      async () => ({ jwt_validation_pubkeys: [(await exportSPKI(issuer.publicKey)).repeat(2)] }),
+      /holds 2 keys or certificates; give each as an item of the list/,
+    ],
+    [
+      "an absent set among several",
+      () => ({ jwks_pairs: [{ jwks_url: `${issuer.url}/keys` }, { jwks_url: `${issuer.url}/no` }] }),
+      /jwks_pairs: error checking jwks URL/,
+    ],
+    [
+      "sets beside another source",
+      () => ({ jwks_pairs: [{ jwks_url: "https://x" }], jwks_url: "https://x" }),
+      /exactly/,
+    ],
+    [
+      "a certificate authority of a set",
+      () => ({ jwks_pairs: [{ jwks_url: "https://x", jwks_ca_pem: "x" }] }),
+      /public/,
+    ],
+    ["a set at a private address", () => ({ jwks_pairs: [{ jwks_url: "https://10.0.0.1/" }] }), /private address/],
+    ["a set without an address", () => ({ jwks_pairs: [{}] }), /jwks_pairs/],
+    ["sets as another text", () => ({ jwks_pairs: "x" }), /jwks_pairs/],
+    ["Microsoft Graph", () => ({ jwks_url: "https://x", provider_config: { provider: "azure" } }), /Microsoft Graph/],
+    ["the Admin SDK", () => ({ jwks_url: "https://x", provider_config: { provider: "gsuite" } }), /Admin SDK/],
+    ["another provider", () => ({ jwks_url: "https://x", provider_config: { provider: "toString" } }), /not found/],
+    ["no provider", () => ({ jwks_url: "https://x", provider_config: { a: "b" } }), /'provider' field not found/],
+    [
+      "a setting that its provider lacks",
+      () => ({ jwks_url: "https://x", provider_config: { provider: "ibmisam", fetch_groups: true } }),
+      /fetch_groups: this provider has no such setting/,
+    ],
     ["plain http", () => ({ oidc_discovery_url: "http://issuer.example" }), /must begin with https/],
     ["a private address", () => ({ jwks_url: "https://10.0.0.1/keys" }), /private address/],
     ["a metadata service", () => ({ jwks_url: "https://169.254.169.254/" }), /private address/],
@@ -279,6 +350,7 @@ describe("a role", () => {
       ...{ role_type: "jwt", bound_audiences: ["a"], bound_subject: "s", bound_claims: { x: ["y"] } },
       ...{ bound_claims_type: "glob", user_claim: "/u", user_claim_json_pointer: true, claim_mappings: { a: "b" } },
       ...{ groups_claim: "g", expiration_leeway: 1, not_before_leeway: 2, clock_skew_leeway: -1, max_age: 60 },
+      callback_mode: "client",
       ...{ verbose_oidc_logging: true, allowed_redirect_uris: ["https://x/cb"], oidc_scopes: ["email"] },
       ...{ token_ttl: 60, token_max_ttl: 120, token_explicit_max_ttl: 600, token_period: 30, token_num_uses: 3 },
       ...{ token_policies: ["a"], token_bound_cidrs: ["10.0.0.0/8"], token_no_default_policy: true },
@@ -307,6 +379,8 @@ describe("a role", () => {
     [{ ...ROLE, claim_mappings: { a: "b", c: "b" } }, /multiple keys/],
     [{ ...ROLE, bound_claims_type: "glob", bound_claims: { a: 1 } }, /claim is not a string/],
     [{ ...ROLE, token_policies: "root" }, /root/],
+    [{ ...ROLE, callback_mode: "device" }, /callback_mode: must be "client"/],
+    [{ ...ROLE, callback_mode: "direct" }, /callback_mode: must be "client"/],
   ])("is refused with %j and not stored", async (body, message) => {
     const refused = await put("/v1/auth/jwt/role/new", body);
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringMatching(message)]);

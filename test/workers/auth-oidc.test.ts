@@ -325,6 +325,7 @@ describe("the configuration of logins in a browser", () => {
     const settings = { oidc_response_mode: "query", oidc_response_types: "code", provider_config: {} };
     await put("/v1/auth/oidc/config", { oidc_discovery_url: provider.url, ...CLIENT, ...settings });
     expect((await get("/v1/auth/oidc/config")).body.data).toEqual({
+      jwks_pairs: [],
       ...{ oidc_discovery_url: provider.url, jwks_url: "", jwt_validation_pubkeys: [], bound_issuer: "" },
       ...{ jwt_supported_algs: [], default_role: "", namespace_in_state: true, oidc_client_id: "sallyport" },
       ...{ ...settings, oidc_response_types: ["code"] },

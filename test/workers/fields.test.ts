@@ -220,12 +220,12 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /\{auth\/(jwt|oidc)\}\/config/,
-    "oidc_discovery_url oidc_discovery_ca_pem jwks_url jwks_ca_pem jwt_validation_pubkeys bound_issuer jwt_supported_algs default_role namespace_in_state",
+    "oidc_discovery_url oidc_discovery_ca_pem jwks_url jwks_ca_pem jwks_pairs jwt_validation_pubkeys bound_issuer jwt_supported_algs default_role namespace_in_state",
     "auth-jwt › is stored and returned, and fields without an effect are refused",
   ],
   [
     /\{auth\/(jwt|oidc)\}\/role/,
-    "role_type bound_audiences bound_subject bound_claims bound_claims_type user_claim user_claim_json_pointer claim_mappings groups_claim expiration_leeway not_before_leeway clock_skew_leeway max_age verbose_oidc_logging allowed_redirect_uris oidc_scopes token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
+    "role_type bound_audiences bound_subject bound_claims bound_claims_type user_claim user_claim_json_pointer claim_mappings groups_claim expiration_leeway not_before_leeway clock_skew_leeway max_age verbose_oidc_logging callback_mode allowed_redirect_uris oidc_scopes token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
     "auth-jwt › stores every field, and keeps those that an update does not name",
   ],
   [

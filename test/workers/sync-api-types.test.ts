@@ -322,6 +322,22 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect((await get(at)).status).toBe(404);
   });
 
+  it("refuses fields of later releases of upstream that would have no effect, unless they are empty", async () => {
+    const refused = {
+      ...{ allowed_ipv4_addresses: ["192.0.2.0/24"], allowed_ipv6_addresses: "2001:db8::/32", allowed_ports: [443] },
+      ...{ disable_strict_networking: true, identity_token_audience: "a", identity_token_key: "k" },
+      ...{ identity_token_ttl: "1h", service_account_email: "a@b.example", kms_key_id: "k" },
+      replica_regions: ["eu-west-1"],
+    };
+    for (const [field, value] of Object.entries(refused)) {
+      const told = await refusal(put(at, { ...given.least, [field]: value }));
+      expect(told, field).toEqual([400, expect.stringMatching(new RegExp(`${field}: must be (empty|false): `))]);
+    }
+    const empty = { allowed_ports: [], disable_strict_networking: false, kms_key_id: "", identity_token_ttl: 0 };
+    expect((await put(at, { ...given.least, ...empty })).status).toBe(200);
+    expect((await patch(at, { allowed_ports: [443] })).status).toBe(400);
+  });
+
   it("warns of unknown fields, and of names that may collide", async () => {
     const template = type === "repo-host" ? "X_{{ .SecretKey }}" : "x/{{ .SecretBaseName }}/{{ .SecretKey }}";
     const made = await makeDestination(type, "d", {

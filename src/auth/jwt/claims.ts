@@ -11,6 +11,8 @@ export interface ClaimRules {
   readonly user_claim_json_pointer: boolean;
   readonly claim_mappings: Readonly<Record<string, string>>;
   readonly groups_claim: string;
+  /** Separates groups in one text, by the provider of the configuration; a text is one group without it. */
+  readonly groups_separator?: string;
 }
 
 /** The caller that a token's claims describe. */
@@ -49,15 +51,15 @@ export function callerOf(claims: Claims, rules: ClaimRules, role: string): Resul
     if (typeof value !== "string") return refuse("invalid", `error converting claim '${source}' to string`);
     metadata[target] = value;
   }
-  const groups = groupsOf(claims, rules.groups_claim);
+  const groups = groupsOf(claims, rules);
   return groups.ok ? ok({ name, metadata: { ...metadata, role }, groups: groups.value }) : groups;
 }
 
-function groupsOf(claims: Claims, claim: string): Result<string[]> {
+function groupsOf(claims: Claims, { groups_claim: claim, groups_separator: separator }: ClaimRules): Result<string[]> {
   if (claim === "") return ok([]);
   const value = claimAt(claims, claim) ?? null;
   if (value === null) return refuse("invalid", `failed to fetch groups: "${claim}" claim not found in token`);
-  const groups = listOf(value);
+  const groups = typeof value === "string" && separator !== undefined ? value.split(separator) : listOf(value);
   if (groups === null) return refuse("invalid", `"${claim}" claim could not be converted to string list`);
   if (groups.length > MAX_GROUPS) return refuse("invalid", `"${claim}" claim has more than ${MAX_GROUPS} groups`);
   const names = groups.filter((group) => typeof group === "string");

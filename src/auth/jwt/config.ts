@@ -1,14 +1,28 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
-import { asMap, flag, stringList } from "../../platform/http/fields.ts";
+import { flag, mapOf, stringList } from "../../platform/http/fields.ts";
 import { fetchKeys, type KeySource } from "./key-sources.ts";
-import { ALGORITHMS, isPublicKey, type Keys } from "./verify.ts";
+import { type GROUPS_SEPARATORS, providerConfigProblem } from "./provider-config.ts";
+import { ALGORITHMS, type Keys, publicKeyProblem } from "./verify.ts";
 
 const text = (most = 1024) => z.string().max(most).default("");
 const empty = (rule: string) => z.union([z.literal(""), z.null()], rule).optional();
 const NO_CA = "must be empty: this service trusts public certificate authorities only";
-const NO_PROVIDER = "must be empty: claims that need a provider's own API are not fetched";
 const NO_ID_TOKEN = 'must be "code": tokens in the browser\'s address are not accepted';
+
+const MAX_PAIRS = 8;
+
+/** A list of objects, or its JSON text, as command line clients send it. */
+const asList = (given: unknown): unknown => {
+  if (typeof given !== "string") return given;
+  try {
+    return given === "" ? [] : JSON.parse(given);
+  } catch {
+    return given;
+  }
+};
+
+const JwksPair = z.object({ jwks_url: z.string().min(1).max(1024), jwks_ca_pem: empty(NO_CA) });
 
 /** Body of `POST auth/:mount/config` (https://developer.hashicorp.com/vault/api-docs/auth/jwt#configure). */
 export const JwtConfigBody = z.object({
@@ -20,11 +34,17 @@ export const JwtConfigBody = z.object({
   oidc_response_types: stringList()
     .pipe(z.array(z.literal("code", NO_ID_TOKEN)).max(1))
     .default([]),
-  provider_config: z
-    .preprocess(asMap, z.record(z.string(), z.unknown(), NO_PROVIDER))
-    .refine((given) => Object.keys(given).length === 0, NO_PROVIDER)
+  provider_config: mapOf(z.record(z.string(), z.unknown()))
+    .superRefine((given, context) => {
+      const message = providerConfigProblem(given);
+      if (message !== null) context.addIssue({ code: "custom", message });
+    })
     .default({}),
   jwks_url: text(),
+  jwks_pairs: z
+    .preprocess(asList, z.array(JwksPair).max(MAX_PAIRS, `at most ${MAX_PAIRS} key sets`))
+    .nullish()
+    .transform((pairs) => pairs ?? []),
   jwks_ca_pem: empty(NO_CA),
   jwt_validation_pubkeys: stringList()
     .pipe(z.array(z.string().max(16_384)).max(16))
@@ -39,6 +59,8 @@ export const JwtConfigBody = z.object({
 export interface JwtConfig extends BrowserFlow {
   readonly oidc_discovery_url: string;
   readonly jwks_url: string;
+  /** Key sets, any of which may hold the key of a token. */
+  readonly jwks_pairs: readonly { readonly jwks_url: string; readonly jwks_ca_pem: string }[];
   readonly jwt_validation_pubkeys: readonly string[];
   readonly bound_issuer: string;
   readonly jwt_supported_algs: readonly string[];
@@ -53,7 +75,7 @@ interface BrowserFlow {
   readonly oidc_client_secret: string;
   readonly oidc_response_mode: string;
   readonly oidc_response_types: readonly string[];
-  readonly provider_config: Readonly<Record<string, never>>;
+  readonly provider_config: { readonly provider?: keyof typeof GROUPS_SEPARATORS };
   /** Seals the states of pending logins; base64. A new configuration ends them, because it gets another key. */
   readonly state_key: string;
 }
@@ -67,8 +89,10 @@ const NO_FLOW: BrowserFlow = {
   state_key: "",
 };
 
-/** A stored configuration; those written before logins in a browser lack their settings. */
-export const storedConfig = (stored: JwtConfig): JwtConfig => ({ ...NO_FLOW, ...stored });
+const NO_PAIRS: Pick<JwtConfig, "jwks_pairs"> = { jwks_pairs: [] };
+
+/** A stored configuration; those written by earlier releases lack some settings. */
+export const storedConfig = (stored: JwtConfig): JwtConfig => ({ ...NO_FLOW, ...NO_PAIRS, ...stored });
 
 /** A configuration as it is read: without its secrets. */
 export function shownConfig(stored: JwtConfig): object {
@@ -81,10 +105,11 @@ export const jwtConfigOf = (body: z.infer<typeof JwtConfigBody>): JwtConfig => (
   oidc_client_secret: body.oidc_client_secret,
   oidc_response_mode: body.oidc_response_mode,
   oidc_response_types: body.oidc_response_types,
-  provider_config: {},
+  provider_config: body.provider_config,
   state_key: body.oidc_client_id === "" ? "" : randomBytes(32).toString("base64"),
   oidc_discovery_url: body.oidc_discovery_url,
   jwks_url: body.jwks_url,
+  jwks_pairs: body.jwks_pairs.map(({ jwks_url }) => ({ jwks_url, jwks_ca_pem: "" })),
   jwt_validation_pubkeys: body.jwt_validation_pubkeys,
   bound_issuer: body.bound_issuer,
   jwt_supported_algs: body.jwt_supported_algs,
@@ -95,12 +120,13 @@ export const jwtConfigOf = (body: z.infer<typeof JwtConfigBody>): JwtConfig => (
 /** The keys of a configuration. */
 export function keysOfConfig(config: JwtConfig): Keys {
   if (config.jwt_validation_pubkeys.length > 0) return config.jwt_validation_pubkeys;
-  return sourceOf(config) ?? [];
+  return sourcesOf(config);
 }
 
-export function sourceOf({ oidc_discovery_url: discovery, jwks_url: jwks }: JwtConfig): KeySource | null {
-  if (discovery !== "") return { kind: "discovery", url: discovery };
-  return jwks === "" ? null : { kind: "jwks", url: jwks };
+function sourcesOf({ oidc_discovery_url: discovery, jwks_url: jwks, jwks_pairs: pairs }: JwtConfig): KeySource[] {
+  if (discovery !== "") return [{ kind: "discovery", url: discovery }];
+  const urls = jwks === "" ? pairs.map(({ jwks_url }) => jwks_url) : [jwks];
+  return urls.map((url) => ({ kind: "jwks", url }));
 }
 
 /**
@@ -108,9 +134,9 @@ export function sourceOf({ oidc_discovery_url: discovery, jwks_url: jwks }: JwtC
  * error of the configuration. Wording of upstream (https://github.com/hashicorp/vault-plugin-auth-jwt).
  */
 export async function jwtConfigProblem(config: JwtConfig): Promise<string | null> {
-  const { oidc_discovery_url: discovery, jwks_url: jwks, jwt_validation_pubkeys: pems } = config;
-  if ([discovery !== "", jwks !== "", pems.length > 0].filter(Boolean).length !== 1) {
-    return "exactly one of 'jwt_validation_pubkeys', 'jwks_url' or 'oidc_discovery_url' must be set";
+  const { oidc_discovery_url: discovery, jwks_url: jwks, jwks_pairs: pairs, jwt_validation_pubkeys: pems } = config;
+  if ([discovery !== "", jwks !== "", pairs.length > 0, pems.length > 0].filter(Boolean).length !== 1) {
+    return "exactly one of 'jwt_validation_pubkeys', 'jwks_url', 'jwks_pairs' or 'oidc_discovery_url' must be set";
   }
   if ((config.oidc_client_id === "") !== (config.oidc_client_secret === "")) {
     return "both 'oidc_client_id' and 'oidc_client_secret' must be set for OIDC";
@@ -121,13 +147,15 @@ export async function jwtConfigProblem(config: JwtConfig): Promise<string | null
     return `jwt_supported_algs: invalid supported algorithm; the supported ones are ${ALGORITHMS.join(", ")}`;
   }
   for (const pem of pems) {
-    if (!(await isPublicKey(pem))) return "jwt_validation_pubkeys: error parsing public key";
+    const problem = await publicKeyProblem(pem);
+    if (problem !== null) return `jwt_validation_pubkeys: error parsing public key${problem}`;
   }
-  const source = sourceOf(config);
-  if (source === null) return null;
-  const keys = await fetchKeys(source);
-  if (keys.ok) return null;
-  return source.kind === "jwks"
-    ? `jwks_url: error checking jwks URL: ${keys.message}`
-    : `oidc_discovery_url: error checking oidc discovery URL: ${keys.message}`;
+  for (const source of sourcesOf(config)) {
+    const keys = await fetchKeys(source);
+    if (keys.ok) continue;
+    return source.kind === "jwks"
+      ? `${jwks === "" ? "jwks_pairs" : "jwks_url"}: error checking jwks URL: ${keys.message}`
+      : `oidc_discovery_url: error checking oidc discovery URL: ${keys.message}`;
+  }
+  return null;
 }

@@ -35,6 +35,9 @@ export const JwtRoleBody = z.object({
   clock_skew_leeway: signedDuration().optional(),
   max_age: duration().optional(),
   verbose_oidc_logging: flag().optional(),
+  callback_mode: z
+    .enum(["", "client"], 'must be "client": the client completes a login; there is no device flow, and no polling')
+    .optional(),
   allowed_redirect_uris: texts().optional(),
   oidc_scopes: texts().optional(),
   ...tokenFields,
@@ -51,6 +54,7 @@ export interface JwtRole extends TokenSettings, ClaimRules {
   readonly clock_skew_leeway: number;
   readonly max_age: number;
   readonly verbose_oidc_logging: boolean;
+  readonly callback_mode: "client";
   readonly allowed_redirect_uris: readonly string[];
   readonly oidc_scopes: readonly string[];
 }
@@ -71,6 +75,7 @@ const NEW_ROLE: JwtRole = {
   clock_skew_leeway: 0,
   max_age: 0,
   verbose_oidc_logging: false,
+  callback_mode: "client",
   allowed_redirect_uris: [],
   oidc_scopes: [],
 };
@@ -93,6 +98,7 @@ export function jwtRoleWith(before: JwtRole | null, body: z.infer<typeof JwtRole
     not_before_leeway: body.not_before_leeway ?? role.not_before_leeway,
     clock_skew_leeway: body.clock_skew_leeway ?? role.clock_skew_leeway,
     max_age: body.max_age ?? role.max_age,
+    callback_mode: "client",
     verbose_oidc_logging: body.verbose_oidc_logging ?? role.verbose_oidc_logging,
     allowed_redirect_uris: body.allowed_redirect_uris ?? role.allowed_redirect_uris,
     oidc_scopes: body.oidc_scopes ?? role.oidc_scopes,

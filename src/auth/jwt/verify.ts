@@ -11,8 +11,8 @@ export const ALGORITHMS = [
 
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** Where keys come from: PEM texts, or a source that is fetched. */
-export type Keys = readonly string[] | KeySource;
+/** Where keys come from: PEM texts, or sources that are fetched. */
+export type Keys = readonly string[] | KeySource | readonly KeySource[];
 
 /** Requirements of a token. Leeways are seconds: 0 = upstream's default, negative = none. */
 export interface Expected {
@@ -41,19 +41,28 @@ export async function verifyToken(token: string, keys: Keys, expected: Expected)
   const allowed = expected.algorithms.length > 0 ? expected.algorithms : ALGORITHMS;
   if (algorithm === null) return refuse("invalid", "malformed token");
   if (!allowed.includes(algorithm)) return refuse("invalid", "token signed with unexpected algorithm");
-  const signed = "url" in keys ? await bySource(token, keys, algorithm) : await byPem(token, keys, algorithm);
+  const signed = await (isPems(keys)
+    ? byPem(token, keys, algorithm)
+    : bySources(token, "url" in keys ? [keys] : keys, algorithm));
   if (!signed.ok) return signed;
   const { claims, issuer } = signed.value;
   const problem = bindingProblem(claims, expected, expected.issuer || issuer) ?? timeProblem(claims, expected);
   return problem === null ? ok(claims) : refuse("invalid", problem);
 }
 
-/** Whether a text is a PEM public key or certificate of a supported kind. */
-export async function isPublicKey(pem: string): Promise<boolean> {
+const isPems = (keys: Keys): keys is readonly string[] =>
+  !("url" in keys) && keys.every((key) => typeof key === "string");
+
+/**
+ * Why a text is no PEM public key or certificate of a supported kind, as the end of a message; null when it is one.
+ */
+export async function publicKeyProblem(pem: string): Promise<string | null> {
+  const blocks = pem.match(/-----BEGIN /g)?.length ?? 0;
+  if (blocks > 1) return `: one text holds ${blocks} keys or certificates; give each as an item of the list`;
   for (const algorithm of ["RS256", "ES256", "ES384", "ES512", "EdDSA"]) {
-    if ((await imported(pem, algorithm)) !== null) return true;
+    if ((await imported(pem, algorithm)) !== null) return null;
   }
-  return false;
+  return "";
 }
 
 interface Signed {
@@ -69,6 +78,17 @@ function algorithmOf(token: string): string | null {
   } catch {
     return null;
   }
+}
+
+/** By the first source that has the key. An answer of one source never stands for another one. */
+async function bySources(token: string, sources: readonly KeySource[], algorithm: string): Promise<Result<Signed>> {
+  let refused: Result<Signed> = refuse("invalid", "failed to verify id token signature");
+  for (const source of sources) {
+    const signed = await bySource(token, source, algorithm);
+    if (signed.ok) return signed;
+    refused = signed;
+  }
+  return refused;
 }
 
 async function bySource(token: string, source: KeySource, algorithm: string): Promise<Result<Signed>> {

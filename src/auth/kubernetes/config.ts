@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { flag, stringList } from "../../platform/http/fields.ts";
 import { refusedUrl } from "../jwt/key-sources.ts";
-import { isPublicKey } from "../jwt/verify.ts";
+import { publicKeyProblem } from "../jwt/verify.ts";
 
 const NO_CA = "must be empty: this service trusts public certificate authorities only; use pem_keys instead";
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
@@ -65,7 +65,8 @@ export function apiUrl({ kubernetes_host: host }: KubernetesConfig, path: string
 /** Why a configuration cannot be stored; null when it can. */
 export async function kubernetesConfigProblem(config: KubernetesConfig): Promise<string | null> {
   for (const pem of config.pem_keys) {
-    if (!(await isPublicKey(pem))) return "pem_keys: data does not contain any valid RSA or ECDSA public keys";
+    const problem = await publicKeyProblem(pem);
+    if (problem !== null) return `pem_keys: data does not contain any valid RSA or ECDSA public keys${problem}`;
   }
   const url = apiUrl(config, "");
   if (URL.parse(url) === null) return "kubernetes_host: must be a URL, a host, or a host and a port";

@@ -85,7 +85,8 @@ const JwtConfig = z.object({
   ...{ oidc_discovery_url: z.string(), jwks_url: z.string(), jwt_validation_pubkeys: texts, bound_issuer: z.string() },
   ...{ jwt_supported_algs: texts, default_role: z.string(), namespace_in_state: z.boolean() },
   ...{ oidc_client_id: z.string(), oidc_response_mode: z.string(), oidc_response_types: texts },
-  provider_config: z.object({}),
+  provider_config: z.object({ provider: z.string().optional() }),
+  jwks_pairs: z.array(z.object({ jwks_url: z.string(), jwks_ca_pem: z.string() })),
 });
 const JwtRole = z.object({
   ...TokenSettings.shape,
@@ -93,6 +94,7 @@ const JwtRole = z.object({
   ...{ bound_claims: z.record(z.string(), z.unknown()), bound_claims_type: z.string(), groups_claim: z.string() },
   ...{ user_claim: z.string(), user_claim_json_pointer: z.boolean(), claim_mappings: z.record(z.string(), z.string()) },
   ...{ expiration_leeway: seconds, not_before_leeway: seconds, clock_skew_leeway: seconds, max_age: seconds },
+  callback_mode: z.string().optional(),
   ...{ verbose_oidc_logging: z.boolean(), allowed_redirect_uris: texts, oidc_scopes: texts },
 });
 
@@ -107,9 +109,11 @@ const jwtConfigTexts = {
   oidc_client_secret: "The client's secret. It is stored sealed and never returned.",
   oidc_response_mode: "`query` (default) or `form_post`.",
   oidc_response_types: "`code`.",
-  provider_config: "Must be empty.",
+  provider_config: "How the provider states groups: `provider` is `secureauth` (commas) or `ibmisam` (spaces).",
+  jwks_pairs: "Key sets, any of which may hold the key of a token: objects with a `jwks_url`.",
 };
 const jwtRoleTexts = {
+  callback_mode: "`client`.",
   role_type: "`oidc` (default): logins in a browser; `jwt`: logins by a signed token.",
   allowed_redirect_uris: "Addresses to which a browser may return; loopback addresses match with any port.",
   oidc_scopes: "Scopes to request beside `openid`.",
