@@ -394,7 +394,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   }
 
   writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<AliasRecord> {
-    return this.#parts.identityAliases.write(namespace, kind, change);
+    return this.#parts.identities.writeAlias(namespace, kind, change);
   }
 
   readIdentityAlias(namespace: string, kind: IdentityKind, id: string): AliasRecord | null {

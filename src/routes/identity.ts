@@ -89,7 +89,9 @@ export const identityRoutes = [
     body: ConfigBody,
     handle: async (call, { issuer }) => {
       if (issuer === undefined) return noContent();
+      const unset = issuer === "" && (await identityIssuer(call.env).configured()) === "";
       await identityIssuer(call.env).configure(issuer);
+      if (unset) return noContent();
       const warnings = [
         "tokens name another issuer from now on: federated credentials at the providers must name it, too, and tokens made before may no longer be accepted",
       ];
