@@ -89,9 +89,8 @@ export const identityRoutes = [
     body: ConfigBody,
     handle: async (call, { issuer }) => {
       if (issuer === undefined) return noContent();
-      const unset = issuer === "" && (await identityIssuer(call.env).configured()) === "";
       await identityIssuer(call.env).configure(issuer);
-      if (unset) return noContent();
+      if (issuer === "") return noContent();
       const warnings = [
         "tokens name another issuer from now on: federated credentials at the providers must name it, too, and tokens made before may no longer be accepted",
       ];
