@@ -1,4 +1,6 @@
 import type {
+  AliasChange,
+  AliasRecord,
   EntityChange,
   EntityRecord,
   GroupChange,
@@ -117,7 +119,7 @@ export class IdentityAdmin {
     if (!selected.ok) return selected;
     const { row, id, name } = selected.value;
     const type = change.type ?? row?.type ?? "internal";
-    if (row && row.type !== type) return refuse("invalid", "type: a group's type cannot be changed");
+    if (row && row.type !== type) return refuse("invalid", "type: group type cannot be changed");
     const refused = this.#refusedMembers(namespace, id, type, change);
     if (refused) return refused;
     const now = Date.now();
@@ -140,6 +142,25 @@ export class IdentityAdmin {
       this.#setMembers(id, "group", change.member_group_ids);
     });
     return ok({ id, name, created: row === null });
+  }
+
+  /** Writes an alias. One that names no owner keeps its own; a new one gets a new entity or external group. */
+  writeAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<AliasRecord> {
+    const { aliases } = this.#deps;
+    const { name, mount_accessor: accessor } = change;
+    if (change.id !== undefined || change.canonical_id !== undefined || name === undefined || accessor === undefined) {
+      return aliases.write(namespace, kind, change);
+    }
+    const before = aliases.named(namespace, kind, accessor, name);
+    if (before) return aliases.write(namespace, kind, { ...change, canonical_id: before.canonical });
+    const owner =
+      kind === "entity"
+        ? this.writeEntity(namespace, null, {})
+        : this.writeGroup(namespace, null, { type: "external" });
+    if (!owner.ok) return owner;
+    const written = aliases.write(namespace, kind, { ...change, canonical_id: owner.value.id });
+    if (!written.ok) this.delete(namespace, kind, { by: "id", value: owner.value.id });
+    return written;
   }
 
   /** Deletes an entity or a group with its aliases and memberships. The tokens of a deleted entity are refused. */

@@ -84,7 +84,7 @@ export class IdentityAliases {
     if (accessor === undefined) return refuse("invalid", "mount_accessor: is required");
     if (owner === undefined) return refuse("invalid", "canonical_id: is required");
     const mount = this.#mountOf(accessor, namespace);
-    if (!mount) return refuse("invalid", "mount_accessor: there is no such auth method");
+    if (!mount) return refuse("invalid", "mount_accessor: invalid mount accessor");
     if (!this.#mayHaveAlias(namespace, kind, owner)) {
       const what = kind === "entity" ? "entity" : "external group";
       return refuse("invalid", `canonical_id: there is no such ${what}`);

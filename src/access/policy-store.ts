@@ -81,8 +81,11 @@ export class PolicyStore {
     return this.#sql.exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ?", namespace).toArray();
   }
 
-  /** Checks the name and the document of a policy. */
-  check(namespace: string, name: string, text: string): Result<Policy> {
+  /**
+   * Checks the name and the document of a policy.
+   * @param mayBeEmpty whether a document without rules is accepted where no rights end by it
+   */
+  check(namespace: string, name: string, text: string, mayBeEmpty = false): Result<Policy> {
     if (!NAME.test(name)) {
       return refuse(
         "invalid",
@@ -96,7 +99,10 @@ export class PolicyStore {
     }
     const parsed = parsePolicy(text);
     if (!parsed.ok) return refuse("invalid", parsed.message);
-    if (isEmpty(parsed.policy)) return refuse("invalid", NO_RULES);
+    if (isEmpty(parsed.policy)) {
+      const before = this.#policy(namespace, name);
+      if (!mayBeEmpty || (before && !isEmpty(before))) return refuse("invalid", NO_RULES);
+    }
     // Events and volumes have no tree of namespaces: such a rule would have no effect, or would affect other tenants.
     if (namespace !== "" && hasClusterRules(parsed.policy)) {
       return refuse("invalid", "Invalid policy: only policies of the root namespace may hold rules other than path");

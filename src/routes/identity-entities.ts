@@ -61,10 +61,10 @@ const CHANGED_ALIAS_BODIES = {
   entity: changedAlias.extend({ custom_metadata: pairs() }),
   group: changedAlias,
 } as const;
-/** A new alias needs all fields; one that the body's id names keeps what is absent. */
+/** A new alias needs its name and auth method; one that the body's id names keeps what is absent. */
 function whole(body: z.infer<typeof changedAlias> & { id?: string | undefined }, context: z.RefinementCtx) {
   if (body.id !== undefined) return;
-  for (const field of ["name", "mount_accessor", "canonical_id"] as const) {
+  for (const field of ["name", "mount_accessor"] as const) {
     if (body[field] === undefined) context.addIssue({ code: "custom", path: [field], message: "is required" });
   }
 }
@@ -75,6 +75,9 @@ const ALIAS_BODIES = {
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 const orNull = (map: Readonly<Record<string, string>>) => (Object.keys(map).length > 0 ? map : null);
+
+/** Upstream's clients tell a group without members by `null`. */
+const orNullIfEmpty = (members: readonly string[]) => (members.length > 0 ? members : null);
 
 const aliasData = (alias: AliasRecord) => ({
   id: alias.id,
@@ -115,8 +118,8 @@ export const groupData = (group: GroupRecord, namespaceId: string) => ({
   ...shared(group, namespaceId),
   type: group.type,
   alias: group.aliases[0] ? aliasData(group.aliases[0]) : {},
-  member_entity_ids: group.entities,
-  member_group_ids: group.groups,
+  member_entity_ids: orNullIfEmpty(group.entities),
+  member_group_ids: orNullIfEmpty(group.groups),
   parent_group_ids: group.parents,
 });
 

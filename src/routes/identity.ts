@@ -90,6 +90,7 @@ export const identityRoutes = [
     handle: async (call, { issuer }) => {
       if (issuer === undefined) return noContent();
       await identityIssuer(call.env).configure(issuer);
+      if (issuer === "") return noContent();
       const warnings = [
         "tokens name another issuer from now on: federated credentials at the providers must name it, too, and tokens made before may no longer be accepted",
       ];

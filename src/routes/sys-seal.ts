@@ -51,6 +51,12 @@ export const sealRoutes = [
   }),
   ...operation("/sys/rekey/init", NO_REKEY, REKEY),
   refused("/sys/rekey/update", REKEY),
+  secrets({
+    ...{ verb: "GET", path: "/sys/rekey/backup", access: "sudo", refuses: true },
+    handle: async () => {
+      throw badRequest(REKEY);
+    },
+  }),
   ...operation("/sys/generate-root/attempt", NO_GENERATION, ROOT_TOKEN),
   refused("/sys/generate-root/update", ROOT_TOKEN),
   // No other server could take over; upstream without a cluster answers the same.

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, inject, it } from "vitest";
-import { type Step, stepsIn } from "./steps.ts";
+import { Recorder } from "./recorder.ts";
+import { stepsOf } from "./steps.ts";
 
 const BUILD_MS = 240_000;
 const dir = mkdtempSync(join(tmpdir(), "sallyport-go-"));
@@ -20,11 +21,12 @@ function build(): string | null {
   return spawnSync("go", ["build", "-o", program, "."], options).status === 0 ? null : "their modules cannot be built";
 }
 
-it.runIf(missing === null)("every step of the flows of the Go clients succeeds", () => {
+it.runIf(missing === null)("every step of the flows of the Go clients succeeds", async () => {
   const { address, token } = inject("service");
-  const ran = spawnSync(program, [address, token], { encoding: "utf8", timeout: BUILD_MS });
-  expect(ran.status, ran.stderr).toBe(0);
-  const steps: Step[] = stepsIn(ran.stdout);
+  const recorder = await Recorder.before(address);
+  const steps = await stepsOf(program, [recorder.address, token], BUILD_MS);
+  recorder.close();
   expect(steps.filter(({ outcome }) => outcome !== "ok")).toEqual([]);
-  expect(steps).toHaveLength(16);
+  expect(steps).toHaveLength(17);
+  recorder.compare("go");
 });

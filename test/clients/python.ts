@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Step, stepsIn } from "./steps.ts";
+import { type Step, stepsOf } from "./steps.ts";
 
 const INSTALL_MS = 240_000;
 const FLOW_MS = 120_000;
@@ -30,14 +30,8 @@ export class PythonClients {
   }
 
   /** Runs a flow against a service. @throws Error when the flow itself fails */
-  run(flow: string, address: string, token: string): Step[] {
-    const script = resolve("test/clients", flow);
-    const ran = spawnSync(join(this.#dir, "bin/python"), [script, address, token], {
-      encoding: "utf8",
-      timeout: FLOW_MS,
-    });
-    if (ran.status !== 0) throw new Error(`${flow} ended with ${ran.status}: ${ran.stderr}${ran.stdout}`);
-    return stepsIn(ran.stdout);
+  run(flow: string, address: string, token: string): Promise<Step[]> {
+    return stepsOf(join(this.#dir, "bin/python"), [resolve("test/clients", flow), address, token], FLOW_MS);
   }
 
   remove(): void {

@@ -1,3 +1,6 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+
 export interface Step {
   readonly step: string;
   /** `ok`, or the error. */
@@ -5,8 +8,20 @@ export interface Step {
 }
 
 /** The steps that a flow printed, one line of JSON each. */
-export const stepsIn = (output: string): Step[] =>
+const stepsIn = (output: string): Step[] =>
   output
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as Step);
+
+/** Runs a program that prints its steps. @throws Error when the program itself fails, or takes longer than `timeout` ms */
+export async function stepsOf(program: string, args: readonly string[], timeout: number): Promise<Step[]> {
+  const child = spawn(program, args, { timeout, stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  let errors = "";
+  child.stdout.on("data", (bytes) => (output += bytes));
+  child.stderr.on("data", (bytes) => (errors += bytes));
+  const [code] = await once(child, "close");
+  if (code !== 0) throw new Error(`${program} ended with ${code}: ${errors}${output}`);
+  return stepsIn(output);
+}

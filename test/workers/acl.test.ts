@@ -266,9 +266,6 @@ describe("policies of the cluster API", () => {
     [{ Rules: "nod {" }, "policy 0 invalid: Failed to parse ACL Policy"],
     [{ Rules: 'nod { policy = "read" }' }, "policy 0 invalid: Invalid or duplicate policy keys"],
     [{ Rules: 'namespace "default" { policy = "fly" }' }, "policy 0 invalid: Invalid policy"],
-    [{}, "policy 0 invalid: Invalid policy: the document holds no rule"],
-    [{ Rules: "" }, "the document holds no rule"],
-    [{ Rules: "# later\n", Description: "d" }, "the document holds no rule"],
     [{ Description: "x".repeat(257) }, "Description"],
     [{ Rules: 'path "a" {}', JobACL: { Namespace: "default" } }, "JobACL"],
     [{ Rules: 'path "a" {}', JobACL: { JobID: "j" } }, "namespace must be set to set job ID"],
@@ -283,6 +280,17 @@ describe("policies of the cluster API", () => {
     expect(refused.status).toBe(400);
     expect(refused.text).toContain(because);
     expect((await get("/v1/acl/policy/p")).status).toBe(404);
+  });
+
+  it("may hold no rule until they have one, and then are deleted instead", async () => {
+    for (const body of [{}, { Rules: "" }, { Rules: "# later\n", Description: "d" }]) {
+      expect((await put("/v1/acl/policy/p", body)).status).toBe(200);
+    }
+    const read = (await get("/v1/acl/policy/p")).body;
+    expect(read).toMatchObject({ Rules: "# later\n", Description: "d" });
+    expect((await put("/v1/acl/policy/p", { Rules: 'agent { policy = "read" }' })).status).toBe(200);
+    const refused = await put("/v1/acl/policy/p", { Rules: "" });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("the document holds no rule")]);
   });
 
   it("keep and return the JobACL until a write without it", async () => {

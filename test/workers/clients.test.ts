@@ -62,3 +62,15 @@ it("an initialised deployment refuses initialisation", async () => {
   const refused = await put("/v1/sys/init", { secret_shares: 1 }, { token: null });
   expect([refused.status, refused.body.errors[0]]).toEqual([400, "Vault is already initialized"]);
 });
+
+it("an issuer that is cleared answers as upstream, without the warning that one comes with", async () => {
+  const set = await put("/v1/identity/oidc/config", { issuer: "https://issuer.example" });
+  expect(set.body.warnings).toHaveLength(1);
+  const cleared = await put("/v1/identity/oidc/config", { issuer: "" });
+  expect([cleared.status, cleared.text]).toEqual([204, ""]);
+});
+
+it("the backup of a rekey is refused with what to do instead of one", async () => {
+  const refused = await get("/v1/sys/rekey/backup");
+  expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("there are no key shares")]);
+});

@@ -89,6 +89,12 @@ describe("an entity", () => {
     expect((await signIn()).entity).not.toBe(entity);
   });
 
+  it("is created by an alias that names no entity", async () => {
+    const made = (await put("/v1/identity/entity-alias", { name: "Ann", mount_accessor: accessor })).body.data;
+    expect((await signIn()).entity).toBe(made.canonical_id);
+    expect((await list("/v1/identity/entity/id")).body.data.keys).toEqual([made.canonical_id]);
+  });
+
   it("receives the logins of its alias", async () => {
     const id = await made("entity", { name: "ann", policies: ["reader"] });
     const alias = { name: "Ann", mount_accessor: accessor, canonical_id: id, custom_metadata: { a: "b" } };
@@ -152,7 +158,7 @@ describe("a group", () => {
     for (const id of [a, b, c]) {
       expect((await put(`/v1/identity/group/id/${a}`, { member_group_ids: [id] })).status).toBe(400);
     }
-    expect((await get(`/v1/identity/group/id/${a}`)).body.data.member_group_ids).toEqual([]);
+    expect((await get(`/v1/identity/group/id/${a}`)).body.data.member_group_ids).toBeNull();
   });
 
   itRows([
@@ -164,6 +170,17 @@ describe("a group", () => {
   ])("returns 400 for %j, and creates nothing", async (body) => {
     expect((await put("/v1/identity/group", body)).status).toBe(400);
     expect((await list("/v1/identity/group/id")).status).toBe(404);
+  });
+
+  it("is created by an alias that names no group, and keeps it", async () => {
+    const alias = { name: "devs", mount_accessor: accessor };
+    const made = (await put("/v1/identity/group-alias", alias)).body.data;
+    const group = (await get(`/v1/identity/group/id/${made.canonical_id}`)).body.data;
+    expect(group).toMatchObject({ type: "external", alias: { id: made.id }, member_entity_ids: null });
+    expect((await put("/v1/identity/group-alias", alias)).body.data).toEqual(made);
+    const refused = await put("/v1/identity/group-alias", { ...alias, mount_accessor: "none" });
+    expect([refused.status, refused.body.errors[0]]).toEqual([400, "mount_accessor: invalid mount accessor"]);
+    expect((await list("/v1/identity/group/id")).body.data.keys).toEqual([made.canonical_id]);
   });
 
   it("has an alias when it is external", async () => {

@@ -250,7 +250,7 @@ describe("POST identity/entity-alias/id/:id", () => {
       [`/id/${alias}`, { canonical_id: NONE }, "canonical_id: there is no such entity"],
       ["", { mount_accessor: staff, canonical_id: ann.entity }, "name: is required"],
       ["", { name: "zoe", canonical_id: ann.entity }, "mount_accessor: is required"],
-      ["", { name: "zoe", mount_accessor: staff }, "canonical_id: is required"],
+      ["", { name: "zoe", mount_accessor: "none" }, "mount_accessor: invalid mount accessor"],
     ] as const) {
       const { status, text } = await put(`/v1/identity/entity-alias${where}`, body);
       expect(status, text).toBe(400);

@@ -67,7 +67,7 @@ export class IdentityMethods implements IdentityApi {
   }
 
   writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<AliasRecord> {
-    return this.#aliases.write(namespace, kind, change);
+    return this.#identities.writeAlias(namespace, kind, change);
   }
 
   readIdentityAlias(namespace: string, kind: IdentityKind, id: string): AliasRecord | null {

@@ -26,8 +26,8 @@ const Entity = z
 
 const IdentityGroup = z
   .object({
-    ...{ ...shared, type: z.string(), alias: z.union([Alias, z.object({})]), member_entity_ids: ids },
-    ...{ member_group_ids: ids, parent_group_ids: ids },
+    ...{ ...shared, type: z.string(), alias: z.union([Alias, z.object({})]), member_entity_ids: ids.nullable() },
+    ...{ member_group_ids: ids.nullable(), parent_group_ids: ids },
   })
   .meta({ id: "IdentityGroup" });
 
@@ -47,7 +47,7 @@ const selected = { id: "Updates the object with this id.", name: "The name; uniq
 const aliasFields = {
   name: "The name that the auth method gives: a user, or an external group.",
   mount_accessor: "The accessor of the auth method.",
-  canonical_id: "The entity, or the external group.",
+  canonical_id: "The entity, or the external group; absent for a new one.",
 };
 
 const lookupFields = {

@@ -78,7 +78,8 @@ func startIssuer(key *rsa.PrivateKey, claims map[string]any) *httptest.Server {
 		answer(response, map[string]any{"keys": []any{public}})
 	})
 	routes.HandleFunc("/token", func(response http.ResponseWriter, _ *http.Request) {
-		all := map[string]any{"iss": server.URL, "exp": time.Now().Add(time.Minute).Unix()}
+		now := time.Now()
+		all := map[string]any{"iss": server.URL, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}
 		for name, value := range claims {
 			all[name] = value
 		}
