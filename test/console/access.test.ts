@@ -214,12 +214,12 @@ describeConsole("access", (suite) => {
   });
 
   it("works in the namespace that is selected", async () => {
-    await suite().call("PUT", "sys/namespaces/console-apart");
+    await suite().call("PUT", "sys/namespaces/console-separate");
     await suite().call(
       ...(["PUT", "sys/policies/acl/console-inside", { policy: 'path "a" { capabilities = ["read"] }' }] as const),
-      { namespace: "console-apart" },
+      { namespace: "console-separate" },
     );
-    const opened = await suite().open({ path: "access?ns=console-apart", refusals: [/404 GET/] });
+    const opened = await suite().open({ path: "access?ns=console-separate", refusals: [/404 GET/] });
     const { page } = opened;
     const policies = page.getByRole("table", { name: "Policies" });
     await policies.getByText("console-inside").waitFor();

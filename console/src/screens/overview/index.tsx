@@ -37,13 +37,14 @@ export default function OverviewScreen() {
     ...findingsOfCaller(caller.value, minute.value),
   ]);
   const work = figures.value ? waiting(figures.value) : [];
+  const isRead = health.value !== undefined && figures.value !== undefined;
   return (
     <Page title="Overview" about={health.value && `${health.value.cluster_name}, version ${health.value.version}`}>
       {health.error !== null && <ErrorPanel error={health.error} onRetry={health.reload} />}
-      {health.value ? (
+      {health.value && (isRead || findings.length > 0) ? (
         <Verdict findings={findings} isPartial={figures.value === null} />
       ) : (
-        health.error === null && <Loading label="Reading the health" />
+        health.error === null && figures.error === null && <Loading label="Reading the health" />
       )}
       {figures.value && <Areas figures={figures.value} />}
       {figures.error !== null && (
@@ -54,7 +55,13 @@ export default function OverviewScreen() {
           <Findings
             title="Needs attention"
             findings={findings}
-            none="Nothing. Failures of sync, leases, nodes, volumes and delivery would be listed here."
+            none={
+              isRead
+                ? "Nothing. Failures of sync, leases, nodes, volumes and delivery would be listed here."
+                : figures.error === null
+                  ? "Reading …"
+                  : "Not known."
+            }
           />
           {figures.value && <Findings title="Waiting" findings={work} none="Nothing is under way." />}
         </div>

@@ -1,7 +1,8 @@
 /** Snapshots, restores and the lists of the deployment (docs/operate/backup.md), with their progress. */
 import { useRef, useState } from "preact/hooks";
-import { ApiError, api, requestHeaders, wireRequest } from "../../api/client.ts";
+import { api, wireRequest } from "../../api/client.ts";
 import { caller, endSession } from "../../api/session.ts";
+import { download, upload } from "../../api/transfer.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
@@ -20,10 +21,15 @@ const RESTORE = wireRequest("POST /v1/sys/snapshot", ROOT);
 
 /** Only for callers who may take a snapshot. */
 export function Upkeep() {
-  const rights = useResource(["upkeep", caller.value?.accessor], async (signal) => {
-    const body = { paths: ["sys/snapshot"] };
-    return (await api("POST /v1/sys/capabilities-self", { ...ROOT, body, quiet: true, signal })).data["sys/snapshot"];
-  });
+  const rights = useResource(
+    ["upkeep", caller.value?.accessor],
+    async (signal) => {
+      const body = { paths: ["sys/snapshot"] };
+      return (await api("POST /v1/sys/capabilities-self", { ...ROOT, body, quiet: true, signal })).data["sys/snapshot"];
+    },
+    // A token of another namespace has no rights in the root namespace.
+    { skip: caller.value?.namespace !== "" },
+  );
   const [dialog, setDialog] = useState<"take" | "restore" | null>(null);
   const close = (): void => setDialog(null);
   if (!rights.value?.some((right) => right === "root" || right === "sudo")) return null;
@@ -53,29 +59,6 @@ const rebuild = (): Promise<boolean> =>
     },
   });
 
-/** @throws ApiError */
-async function download(signal: AbortSignal, onProgress: (bytes: number) => void): Promise<Blob> {
-  const response = await fetch(SNAPSHOT.target, { headers: requestHeaders(""), cache: "no-store", signal });
-  if (!response.ok || !response.body) throw refusalOf(response.status, await response.text(), SNAPSHOT);
-  const parts: BlobPart[] = [];
-  let bytes = 0;
-  for (const reader = response.body.getReader(); ; ) {
-    const { done, value } = await reader.read();
-    if (done) return new Blob(parts);
-    parts.push(value);
-    bytes += value.byteLength;
-    onProgress(bytes);
-  }
-}
-
-function refusalOf(status: number, text: string, request: typeof SNAPSHOT): ApiError {
-  try {
-    return new ApiError(status, (JSON.parse(text) as { errors: string[] }).errors.map(String), request);
-  } catch {
-    return new ApiError(status, [text.slice(0, 2000) || "The service does not answer."], request);
-  }
-}
-
 function save(blob: Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -88,7 +71,7 @@ function TakeDialog({ onClose }: { readonly onClose: () => void }) {
   const [bytes, setBytes] = useState(0);
   const aborting = useRef(new AbortController());
   const take = useAction(async () => {
-    const blob = await download(aborting.current.signal, setBytes);
+    const blob = await download(SNAPSHOT, aborting.current.signal, setBytes);
     save(blob);
     toast(`The snapshot is complete: ${sizeText(blob.size)}.`);
     onClose();
@@ -117,31 +100,14 @@ function TakeDialog({ onClose }: { readonly onClose: () => void }) {
   );
 }
 
-interface Restored {
-  readonly data: { readonly objects: number; readonly rows: number };
-}
-
-/** `fetch` does not report how much of a body has left. */
-const upload = (file: File, onProgress: (bytes: number) => void): Promise<Restored> =>
-  new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open("POST", RESTORE.target);
-    for (const [name, value] of Object.entries(requestHeaders(""))) request.setRequestHeader(name, value);
-    request.upload.onprogress = ({ loaded }) => onProgress(loaded);
-    request.onerror = () => reject(refusalOf(0, "", RESTORE));
-    request.onload = () => {
-      if (request.status !== 200) reject(refusalOf(request.status, request.responseText, RESTORE));
-      else resolve(JSON.parse(request.responseText) as Restored);
-    };
-    request.send(file);
-  });
-
 function RestoreDialog({ onClose }: { readonly onClose: () => void }) {
   const [file, setFile] = useState<File | null>(null);
   const [sent, setSent] = useState(0);
   const restore = useAction(async () => {
     if (!file) return;
-    const { data } = await upload(file, setSent);
+    const { data } = (await upload(RESTORE, file, setSent)) as {
+      readonly data: { readonly objects: number; readonly rows: number };
+    };
     endSession(
       `${plural(data.objects, "object")} with ${plural(data.rows, "row")} are restored. Log in with a token of the snapshot.`,
     );
