@@ -92,7 +92,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["{src,agent/src,packages/*/src}/**/*.test.ts", "test/{mutations,style}/**/*.test.ts"],
+          include: ["{src,agent/src,packages/*/src}/**/*.test.ts", "test/{mutations,reads,style,support}/**/*.test.ts"],
           isolate: false,
           expect: PATIENT,
           testTimeout: 60_000,

@@ -19,6 +19,7 @@ const LAYERS: readonly (readonly string[])[] = [
     "kv",
     "node-agents",
     "operations",
+    "reads",
     "sync",
     "volumes",
   ],

@@ -1,0 +1,137 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { LeaseCache } from "./lease-cache.ts";
+
+let cache: LeaseCache<string>;
+
+beforeEach(() => {
+  cache = new LeaseCache({ characters: 100, absent: 2 });
+});
+
+const grant = { ms: 2_000, term: 1, clock: 1 };
+const answer = (value: string, more: object = {}) => ({
+  ...{ ...grant, value, absent: false, size: value.length, reusable: true },
+  ...more,
+});
+
+/** Asks at `sentAt` and is answered at `now`. */
+function learn(
+  key: string,
+  value: string,
+  { sentAt = 0, now = sentAt, ...more }: Record<string, unknown> = {},
+): number {
+  return cache.answer(cache.ask("kv", key, Number(sentAt)), answer(value, more), Number(now));
+}
+
+describe("an answer", () => {
+  it("is served from memory while the lease runs, counted from before the question", () => {
+    learn("a", "1", { sentAt: 100, now: 900 });
+    expect([cache.read("kv", "a", 2_099), cache.read("kv", "a", 2_100)]).toEqual(["1", undefined]);
+  });
+
+  it("of one key extends the lease of all keys of its owner", () => {
+    learn("a", "1");
+    learn("b", "2", { sentAt: 1_500 });
+    expect([cache.read("kv", "a", 3_000), cache.read("other", "a", 3_000)]).toEqual(["1", undefined]);
+  });
+
+  it("is not kept when it is older than an invalidation of its key", () => {
+    const question = cache.ask("kv", "a", 0);
+    cache.invalidate("kv", 2, ["a"]);
+    cache.answer(question, answer("old"), 10);
+    expect(cache.read("kv", "a", 20)).toBeUndefined();
+  });
+
+  it("is kept when it includes the invalidation that overtook it", () => {
+    const question = cache.ask("kv", "a", 0);
+    cache.invalidate("kv", 2, ["a"]);
+    cache.answer(question, answer("new", { clock: 2 }), 10);
+    expect(cache.read("kv", "a", 20)).toBe("new");
+  });
+
+  it("is not kept when everything was invalidated since", () => {
+    const question = cache.ask("kv", "a", 0);
+    cache.invalidate("kv", 2, null);
+    cache.answer(question, answer("old"), 10);
+    expect(cache.read("kv", "a", 20)).toBeUndefined();
+  });
+
+  it("of an earlier term is not kept", () => {
+    const late = cache.ask("kv", "a", 0);
+    learn("b", "2", { sentAt: 10, term: 5, clock: 5 });
+    cache.answer(late, answer("old"), 20);
+    expect([cache.read("kv", "a", 30), cache.read("kv", "b", 30)]).toEqual([undefined, "2"]);
+  });
+
+  it("that may not be used again is not kept, and serves no read that joined", () => {
+    expect(learn("a", "1", { sentAt: 5, now: 50, reusable: false })).toBe(5);
+    expect(cache.read("kv", "a", 60)).toBeUndefined();
+  });
+
+  it("serves reads that joined while its lease would have run", () => {
+    expect(learn("a", "1", { sentAt: 100, now: 5_000, ms: 700 })).toBe(800);
+  });
+});
+
+describe("an entry", () => {
+  it("is forgotten when its key is invalidated", () => {
+    learn("a", "1");
+    learn("b", "2");
+    cache.invalidate("kv", 2, ["a"]);
+    expect([cache.read("kv", "a", 10), cache.read("kv", "b", 10)]).toEqual([undefined, "2"]);
+  });
+
+  it("stays when an invalidation arrives that it includes", () => {
+    learn("a", "new", { clock: 7 });
+    cache.invalidate("kv", 7, ["a"]);
+    cache.invalidate("kv", 6, null);
+    expect(cache.read("kv", "a", 10)).toBe("new");
+  });
+
+  it("does not come back with a new term", () => {
+    learn("a", "1");
+    learn("b", "2", { sentAt: 5_000, term: 2, clock: 2 });
+    expect([cache.read("kv", "a", 5_001), cache.read("kv", "b", 5_001)]).toEqual([undefined, "2"]);
+  });
+});
+
+describe("a question", () => {
+  it("is joined by reads of its key until the key is invalidated", () => {
+    const question = cache.ask("kv", "a", 0);
+    expect([cache.joinable("kv", "a"), cache.joinable("kv", "b")]).toEqual([question, null]);
+    cache.invalidate("kv", 2, ["a"]);
+    expect(cache.joinable("kv", "a")).toBeNull();
+  });
+
+  it("is not joined once it has failed", () => {
+    cache.fail(cache.ask("kv", "a", 0));
+    expect(cache.joinable("kv", "a")).toBeNull();
+  });
+});
+
+describe("the memory", () => {
+  it("drops the entries whose last use is the oldest", () => {
+    for (const key of ["a", "b", "c"]) learn(key, "x".repeat(28));
+    expect(cache.read("kv", "a", 10)).toBeDefined();
+    learn("d", "x".repeat(28));
+    expect(["a", "b", "c", "d"].filter((key) => cache.read("kv", key, 10) !== undefined)).toEqual(["a", "c", "d"]);
+    expect(cache.size.characters).toBeLessThanOrEqual(100);
+  });
+
+  it("keeps what is there while unknown names flood it", () => {
+    learn("a", "1");
+    for (let number = 0; number < 50; number++) learn(`unknown ${number}`, "", { absent: true });
+    expect([cache.read("kv", "a", 10), cache.size.absent]).toEqual(["1", 2]);
+    expect(cache.read("kv", "unknown 49", 10)).toBe("");
+  });
+
+  it("does not hold an entry that is larger than its bound", () => {
+    learn("a", "x".repeat(200));
+    expect([cache.read("kv", "a", 10), cache.size.present]).toEqual([undefined, 0]);
+  });
+
+  it("replaces an absent thing by one that is there", () => {
+    learn("a", "", { absent: true });
+    learn("a", "1", { clock: 2 });
+    expect([cache.read("kv", "a", 10), cache.size.absent, cache.size.present]).toEqual(["1", 0, 1]);
+  });
+});

@@ -1,0 +1,161 @@
+import { BoundedEntries } from "./bounded-entries.ts";
+import type { Grant, Keys } from "./lease-table.ts";
+
+/**
+ * The replica's side of coherent reads (docs/internals/reads-near-the-caller.md). Pure: the clock is given. Owns what one
+ * replica remembers of its owners, in memory alone, and the questions that are under way.
+ *
+ *   entry of a key
+ *
+ *     none ──answer, not overtaken, of the newest term──> kept ──invalidation, new term, eviction──> none
+ *                                                          │ served while the owner's lease runs
+ *
+ *   question about a key
+ *
+ *     open ──invalidation of its key──> overtaken         later reads ask a question of their own
+ *       │                                   │
+ *       └──answer: kept                     └──answer: kept only if it includes the invalidation
+ */
+
+/** A question to an owner that has not been answered. */
+export interface Question {
+  readonly owner: string;
+  readonly key: string;
+  /** By the replica's clock, before the question left. */
+  readonly sentAt: number;
+  /** The newest invalidation of the key since it left; 0 for none. */
+  overtakenBy: number;
+}
+
+/** An owner's answer. */
+export interface Answer<V> extends Grant {
+  readonly value: V;
+  /** Whether nothing exists under the key: such answers have a bound of their own. */
+  readonly absent: boolean;
+  /** Size in memory, in characters. */
+  readonly size: number;
+  /** Whether the answer may be served to another read: not for tokens whose uses are counted. */
+  readonly reusable: boolean;
+}
+
+interface Entry<V> {
+  readonly value: V;
+  readonly term: number;
+  readonly clock: number;
+}
+
+interface Owner {
+  term: number;
+  /** End of the lease, by the replica's clock. */
+  until: number;
+  /** Entries older than this were invalidated together. */
+  floor: number;
+  readonly questions: Set<Question>;
+}
+
+export class LeaseCache<V> {
+  readonly #owners = new Map<string, Owner>();
+  readonly #entries: BoundedEntries<Entry<V>>;
+
+  constructor(bounds: { readonly characters: number; readonly absent: number }) {
+    this.#entries = new BoundedEntries(bounds);
+  }
+
+  /** The value of a key under a running lease; undefined when its owner must be asked. */
+  read(owner: string, key: string, now: number): V | undefined {
+    const known = this.#owners.get(owner);
+    if (!known || known.until <= now) return undefined;
+    const entry = this.#entries.get(nameOf(owner, key));
+    if (!entry || !this.isCurrent(entry, known)) return undefined;
+    return entry.value;
+  }
+
+  /** A question about the key that a read may join; null when it has to ask one of its own. */
+  joinable(owner: string, key: string): Question | null {
+    for (const question of this.#owners.get(owner)?.questions ?? []) {
+      if (question.key === key && this.mayJoin(question)) return question;
+    }
+    return null;
+  }
+
+  /** Records a question that is about to leave. */
+  ask(owner: string, key: string, now: number): Question {
+    const question = { owner, key, sentAt: now, overtakenBy: 0 };
+    this.#owner(owner).questions.add(question);
+    return question;
+  }
+
+  /** Ends a question without an answer. */
+  fail(question: Question): void {
+    this.#owner(question.owner).questions.delete(question);
+  }
+
+  /**
+   * Ends a question with its answer, which is kept where that is safe. The read that asked is served in any case.
+   * @returns the replica's time until which reads that joined may have begun: later ones have to ask again
+   */
+  answer(question: Question, answer: Answer<V>, now: number): number {
+    const { owner, key } = question;
+    const known = this.#owner(owner);
+    if (!known.questions.delete(question) || !answer.reusable) return question.sentAt;
+    const until = this.leaseBegin(question, now) + answer.ms;
+    if (answer.term < known.term) return question.sentAt;
+    if (answer.term > known.term) Object.assign(known, { term: answer.term, until });
+    else known.until = Math.max(known.until, until);
+    if (this.mayKeep(question, answer) && answer.clock >= known.floor) {
+      const { value, term, clock, absent, size } = answer;
+      this.#entries.set(nameOf(owner, key), { value, term, clock }, { absent, size });
+    }
+    return until;
+  }
+
+  /** Forgets the keys of a change. Acknowledge it afterwards, even when nothing was known of them. */
+  invalidate(owner: string, seq: number, keys: Keys): void {
+    const known = this.#owner(owner);
+    for (const question of known.questions) {
+      if (keys === null || keys.includes(question.key)) question.overtakenBy = Math.max(question.overtakenBy, seq);
+    }
+    if (keys === null) known.floor = Math.max(known.floor, seq);
+    for (const key of keys ?? []) {
+      const name = nameOf(owner, key);
+      const entry = this.#entries.get(name);
+      if (entry && entry.clock < seq) this.#entries.delete(name);
+    }
+  }
+
+  /** Memory in use. */
+  get size(): { readonly characters: number; readonly present: number; readonly absent: number } {
+    return this.#entries.size;
+  }
+
+  /** Whether no gap between two leases, and no invalidation of everything, lies behind an entry. */
+  protected isCurrent(entry: Pick<Entry<V>, "term" | "clock">, owner: Pick<Owner, "term" | "floor">): boolean {
+    return entry.term === owner.term && entry.clock >= owner.floor;
+  }
+
+  /** A question that left before an invalidation may bring the state before it. */
+  protected mayJoin(question: Question): boolean {
+    return question.overtakenBy === 0;
+  }
+
+  protected mayKeep(question: Question, { clock }: Pick<Answer<V>, "clock">): boolean {
+    return clock >= question.overtakenBy;
+  }
+
+  /** A lease counts from before the question: the owner's began later. */
+  protected leaseBegin(question: Question, _now: number): number {
+    return question.sentAt;
+  }
+
+  #owner(name: string): Owner {
+    let known = this.#owners.get(name);
+    if (!known) {
+      known = { term: 0, until: 0, floor: 0, questions: new Set() };
+      this.#owners.set(name, known);
+    }
+    return known;
+  }
+}
+
+/** No owner's name holds a line feed. */
+const nameOf = (owner: string, key: string): string => `${owner}\n${key}`;

@@ -1,0 +1,161 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { type LeaseRows, LeaseTable, type PendingChange, type StoredLease } from "./lease-table.ts";
+
+/** Rows in memory that outlive a table, and the number of writes. */
+class Rows implements LeaseRows {
+  readonly holders = new Map<string, StoredLease>();
+  readonly pending = new Map<number, PendingChange>();
+  seq = 0;
+  writes = 0;
+
+  load() {
+    return { seq: this.seq, holders: [...this.holders.values()], pending: [...this.pending.values()] };
+  }
+
+  putSeq(seq: number): void {
+    this.seq = seq;
+    this.writes += 1;
+  }
+
+  putHolder(lease: StoredLease): void {
+    this.holders.set(lease.holder, lease);
+    this.writes += 1;
+  }
+
+  dropHolder(holder: string): void {
+    this.holders.delete(holder);
+    this.writes += 1;
+  }
+
+  putPending(change: PendingChange): void {
+    this.pending.set(change.seq, change);
+    this.writes += 1;
+  }
+
+  dropPending(seq: number): void {
+    this.pending.delete(seq);
+    this.writes += 1;
+  }
+}
+
+let rows: Rows;
+let table: LeaseTable;
+
+beforeEach(() => {
+  rows = new Rows();
+  table = new LeaseTable(rows, 0);
+});
+
+/** A change that some lease keeps from being settled. */
+function pending(keys: readonly string[] | null, now: number): number {
+  const seq = table.change(keys, now);
+  if (seq === null) throw new Error("settled at once");
+  return seq;
+}
+
+describe("a change", () => {
+  it("is settled at once, without a row, while no lease runs", () => {
+    expect(table.change(["a"], 0)).toBeNull();
+    expect([table.isChanging("a"), rows.writes]).toEqual([false, 0]);
+  });
+
+  it("waits until every holder has acknowledged it", () => {
+    table.grant("fra", 0);
+    table.grant("iad", 0);
+    const seq = pending(["a"], 10);
+    expect([table.isChanging("a"), table.isChanging("b")]).toEqual([true, false]);
+    table.acknowledge("fra", [seq]);
+    expect(table.isSettled(seq)).toBe(false);
+    expect([...table.unacknowledged()]).toEqual([["iad", [{ seq, keys: ["a"] }]]]);
+    table.acknowledge("iad", [seq]);
+    expect([table.isSettled(seq), table.isChanging("a"), rows.pending.size]).toEqual([true, false, 0]);
+  });
+
+  it("waits at most 5 % longer than a lease", () => {
+    const { ms } = table.grant("fra", 0);
+    const seq = pending(["a"], 10);
+    expect([ms, table.nextDue()]).toEqual([2_000, 2_100]);
+    table.settle(2_099);
+    expect(table.isSettled(seq)).toBe(false);
+    table.settle(2_100);
+    expect([table.isSettled(seq), table.nextDue(), rows.holders.size]).toEqual([true, null, 0]);
+  });
+
+  it("does not wait longer because its holder asks about other keys", () => {
+    table.grant("fra", 0);
+    const seq = pending(["a"], 10);
+    expect(table.grant("fra", 1_050)).toMatchObject({ ms: 1_000 });
+    table.settle(2_100);
+    expect(table.isSettled(seq)).toBe(true);
+  });
+
+  it("of everything concerns every key", () => {
+    table.grant("fra", 0);
+    pending(null, 10);
+    expect(table.isChanging("anything")).toBe(true);
+  });
+
+  it("is not acknowledged by another instance of the replica", () => {
+    table.grant("fra 1", 0);
+    const seq = pending(["a"], 10);
+    table.acknowledge("fra 2", [seq]);
+    expect(table.isSettled(seq)).toBe(false);
+  });
+
+  it("does not wait for a lease that began after it", () => {
+    table.grant("fra", 0);
+    const seq = pending(["a"], 10);
+    table.grant("iad", 20);
+    table.acknowledge("fra", [seq]);
+    expect(table.isSettled(seq)).toBe(true);
+  });
+});
+
+describe("a lease", () => {
+  it("is extended without a row, and keeps its term", () => {
+    const first = table.grant("fra", 0);
+    const { writes } = rows;
+    expect(table.grant("fra", 1_000)).toEqual(first);
+    expect(rows.writes).toBe(writes);
+  });
+
+  it("begins a new term after a gap", () => {
+    const { term } = table.grant("fra", 0);
+    expect(table.grant("fra", 2_100).term).toBeGreaterThan(term);
+  });
+
+  it("comes with the newest change that the answer includes", () => {
+    const { clock } = table.grant("fra", 0);
+    const seq = pending(["a"], 10);
+    expect(seq).toBeGreaterThan(clock);
+    table.acknowledge("fra", [seq]);
+    expect(table.grant("fra", 20).clock).toBe(seq);
+  });
+});
+
+describe("an owner that restarts", () => {
+  it("still waits for the holders of a pending change, for a whole lease by its new clock", () => {
+    table.grant("fra", 0);
+    const seq = pending(["a"], 10);
+    const next = new LeaseTable(rows, 90_000_000);
+    expect([next.isChanging("a"), next.nextDue()]).toEqual([true, 90_002_100]);
+    next.settle(90_002_099);
+    expect(next.isSettled(seq)).toBe(false);
+    next.acknowledge("fra", [seq]);
+    expect(next.isSettled(seq)).toBe(true);
+  });
+
+  it("makes later changes wait for the leases of before", () => {
+    table.grant("fra", 0);
+    expect(new LeaseTable(rows, 5).change(["a"], 6)).not.toBeNull();
+  });
+
+  it("gives no number twice", () => {
+    table.grant("fra", 0);
+    const seq = pending(["a"], 10);
+    table.acknowledge("fra", [seq]);
+    table.settle(2_100);
+    expect(rows.holders.size).toBe(0);
+    expect(new LeaseTable(rows, 3_000).grant("fra", 3_000).term).toBeGreaterThan(seq);
+  });
+});
