@@ -75,6 +75,6 @@ let rays = 0;
 
 /** One raw request, with its own ray id as behind the edge, which distributes streams over relays. */
 export function wire(method: string, path: string, token: string, body = ""): string {
-  const length = method === "GET" ? "" : `Content-Length: ${Buffer.byteLength(body)}\r\n`;
+  const length = method === "GET" || method === "OPTIONS" ? "" : `Content-Length: ${Buffer.byteLength(body)}\r\n`;
   return `${method} ${path} HTTP/1.1\r\nHost: bench\r\nX-Orch-Token: ${token}\r\nCF-Ray: ${(rays++).toString(16)}\r\n${length}\r\n${body}`;
 }

@@ -8,10 +8,11 @@ export interface Requests {
   readonly kind: "requests";
   readonly port: number;
   readonly token: string;
-  readonly method: "GET" | "PUT";
+  readonly method: "GET" | "PUT" | "OPTIONS";
   readonly path: string;
   readonly body: string;
   readonly connections: number;
+  /** 0 = every request is to `path` alone. */
   readonly keys: number;
   readonly ms: number;
   /** Each key once, in order, instead of random keys for the whole time. */
@@ -147,8 +148,9 @@ async function requests(job: Requests): Promise<Measured> {
       const send = () => {
         const key = job.once ? next++ : Math.floor(Math.random() * keys);
         const sent = performance.now();
-        if (sent - began >= ms || key >= keys) return resolve();
-        connection.send(wire(method, path + keyName(key), token, body), (failure) => {
+        if (sent - began >= ms || key > Math.max(0, keys - 1)) return resolve();
+        const target = keys === 0 ? path : path + keyName(key);
+        connection.send(wire(method, target, token, body), (failure) => {
           if (failure) return reject(failure);
           took.push(performance.now() - sent);
           send();

@@ -118,12 +118,14 @@ export const PARTS = {
     const bench = new Bench(loader, sides, scale, stage.note);
     const keys = await bench.fill();
     const comparison = [...(await bench.keyValue("GET", keys)), ...(await bench.keyValue("PUT", keys))];
+    const layer = await bench.layer();
     const growth = await bench.growth(keys);
     const { rounds, sliceMs } = scale;
     const figures = {
       scale: { rounds, sliceMs, smallKeys: keys.small },
       loaderBusy: loaderBusy.most,
       comparison,
+      layer,
       growth,
     };
     return outcome(stage, figures, markdown, keyValuePlots);

@@ -1,7 +1,7 @@
 /** The tables that a run prints, in Markdown so that they can be kept as they are. */
 
 import type { Line, Plot } from "./plot.ts";
-import type { GrowthRow, Measure, Row } from "./rounds.ts";
+import type { BudgetRow, GrowthRow, Measure, Row } from "./rounds.ts";
 import type { Figure } from "./statistics.ts";
 
 /** When, where and on what a part of the bench ran. */
@@ -26,6 +26,7 @@ export interface Report extends Facts {
   /** Maximum CPU share of the load generator's core. */
   readonly loaderBusy: number;
   readonly comparison: readonly Row[];
+  readonly layer: readonly BudgetRow[];
   readonly growth: readonly GrowthRow[];
 }
 
@@ -75,6 +76,17 @@ export function markdown(report: Report): string {
         row.aim === undefined ? "" : `≥ ${row.aim}`,
         row.aim === undefined ? "" : row.ratio.median >= row.aim ? "met" : "missed",
       ]),
+    ),
+    "",
+    ...table(
+      ["the layer around a route", "ours CPU µs", "bare CPU µs", "cost, times (spread)", "budget", ""],
+      report.layer.map((row) => {
+        // Rows say how cheap ours is against bare; the budget is about the inverse.
+        const { median, low, high } = row.cpuRatio ?? { median: Number.NaN, low: Number.NaN, high: Number.NaN };
+        const cost = { median: 1 / median, low: 1 / high, high: 1 / low };
+        const isMet = cost.median <= row.budget ? "met" : "missed";
+        return [row.name, micro(row.measured.cpu), micro(row.against.cpu), ratio(cost), `≤ ${row.budget}`, isMet];
+      }),
     ),
     "",
     ...table(

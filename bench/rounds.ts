@@ -25,6 +25,11 @@ export interface Row {
   readonly latencyRatio: Figure | null;
 }
 
+/** A request that may cost so many times the CPU of the baseline's. */
+export interface BudgetRow extends Row {
+  readonly budget: number;
+}
+
 /** A large set of data against the smallest. */
 export interface GrowthRow extends Row {
   /** The operation, without the size. */

@@ -3,7 +3,7 @@
  */
 import type { Requests } from "./load.ts";
 import type { Loader } from "./loader.ts";
-import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
+import { type BudgetRow, type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import { KEY_SETS, type KeySet, SECRET, type Side } from "./sides.ts";
 
 export interface Scale {
@@ -17,6 +17,8 @@ export interface Scale {
 const CONNECTIONS = [1, 8, 32] as const;
 const AIM = { read: 0.5, write: 0.4 } as const;
 const GROWTH_CONNECTIONS = 8;
+/** The CPU that a request may cost, in times that of the bare Worker. */
+const BUDGET = { noObject: 1.2, oneObject: 1.3 } as const;
 
 export class Bench {
   readonly #loader: Loader;
@@ -61,6 +63,23 @@ export class Bench {
     return rows;
   }
 
+  /** The cost of the layer around a route: a request without a call of an object, and one with a single call. */
+  async layer(): Promise<BudgetRow[]> {
+    const rows: BudgetRow[] = [];
+    for (const [kind, name] of [
+      ["noObject", "no object: OPTIONS"],
+      ["oneObject", "one object: lookup-self against a row"],
+    ] as const) {
+      const slice = (side: Side) => {
+        const { server, token, layer } = side;
+        const job = { port: server.port, token, ...layer[kind], keys: 0, body: "", connections: GROWTH_CONNECTIONS };
+        return this.#ask(side, job);
+      };
+      rows.push({ ...(await this.#compare(name, slice)), budget: BUDGET[kind] });
+    }
+    return rows;
+  }
+
   /** The same requests to the small and to a larger set of keys, in turns: here a row compares two sets on one side. */
   async growth(keys: Scale["keys"]): Promise<GrowthRow[]> {
     const rows: GrowthRow[] = [];
@@ -78,7 +97,7 @@ export class Bench {
     return rows;
   }
 
-  #compare(name: string, slice: (side: Side) => Promise<Slice>, aim: number): Promise<Row> {
+  #compare(name: string, slice: (side: Side) => Promise<Slice>, aim?: number): Promise<Row> {
     const [ours, bare] = this.#sides;
     return this.#rounds(
       name,

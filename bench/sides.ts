@@ -1,4 +1,4 @@
-/** The compared sides with equivalent requests: the service with authorization and durability, and the bare Worker. */
+/** The two things compared, and how each is asked for the same: the service with its rights and promises, and the bare Worker. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { Server } from "./server.ts";
@@ -9,6 +9,10 @@ export interface Side {
   readonly token: string;
   /** Where the keys of a set live; a key's name is appended. */
   readonly keys: (set: KeySet) => string;
+  /** Requests whose cost is that of the layer around a route. */
+  readonly layer: Readonly<
+    Record<"noObject" | "oneObject", { readonly method: "GET" | "OPTIONS"; readonly path: string }>
+  >;
   /** A faster way than the API to write the keys of a set, if there is one. */
   readonly fill?: (set: KeySet, keys: number) => Promise<void>;
   readonly stream: string;
@@ -59,6 +63,10 @@ export async function startBare(dir: string): Promise<Side> {
     server,
     token: "none",
     keys: (set) => `/rows/${set}/`,
+    layer: {
+      noObject: { method: "OPTIONS", path: "/none" },
+      oneObject: { method: "GET", path: "/rows/small/app/k000000" },
+    },
     fill: async (set, keys) => {
       const url = `http://127.0.0.1:${server.port}/fill/${set}?keys=${keys}`;
       const response = await fetch(url, { method: "POST", body: SECRET });
@@ -80,7 +88,7 @@ export async function startBare(dir: string): Promise<Side> {
 
 export type Ask = (method: string, path: string, body: unknown) => Promise<string>;
 
-/** Single requests with the API, for unmeasured steps. */
+/** Single requests with the API, for whatever is not measured. */
 export function asker(server: Server, token: string): Ask {
   return async (method, path, body) => {
     const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
@@ -119,6 +127,10 @@ export async function startOurs(dir: string): Promise<Side> {
     server,
     token: created.auth.client_token,
     keys: (set) => `/v1/${set}/data/`,
+    layer: {
+      noObject: { method: "OPTIONS", path: "/v1/sys/mounts" },
+      oneObject: { method: "GET", path: "/v1/auth/token/lookup-self" },
+    },
     stream: "/v1/event/stream?topic=Job&index=-1",
     publish: { path: "/bench/append", body: JSON.stringify(EVENT) },
     append: (lines) => ({ path: `/bench/append-more/${lines}/`, body: JSON.stringify(EVENT) }),

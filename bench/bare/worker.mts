@@ -175,6 +175,7 @@ export default {
   async fetch(request, env) {
     const { pathname, searchParams } = new URL(request.url);
     const [, kind = "", name = ""] = pathname.split("/", 3);
+    if (kind === "none") return new Response(null, { status: 204, headers: { Allow: "GET, OPTIONS" } });
     if (kind === "fill") {
       await env.ROWS.getByName(name).fill(Number(searchParams.get("keys")), await request.text());
       return json({});
