@@ -31,7 +31,10 @@ const HOLD_MS = 1_000;
 writeActionsTo((line) => record(deployment, line, waitUntil));
 
 export default {
-  fetch: (request, env, exec) => consoleAnswer(request, env) ?? handle(request, env, exec),
+  fetch(request, env, exec) {
+    const url = new URL(request.url);
+    return consoleAnswer(request, url, env) ?? handle(request, env, exec, url);
+  },
 
   /** Never throws: locally a throw would repeat even the messages that were acknowledged. */
   async queue(batch, env, exec) {

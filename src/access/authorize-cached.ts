@@ -55,7 +55,9 @@ export async function authorize(env: Env, ask: AuthorizeRequest, fresh: boolean)
   if (known && known.until > now && !fresh) return known.answer;
   const answer = await authorizeWithRetry(env, ask);
   // A path without a mount is not cached: the mount may be created a moment later.
-  const reusable = answer.ok ? answer.cacheable && (answer.mount !== null || !ask.path) : answer.reason === "denied";
+  const reusable = answer.ok
+    ? answer.cacheable && !answer.self && (answer.mount !== null || !ask.path)
+    : answer.reason === "denied";
   forget(key);
   forget(refusedKey);
   if (reusable) keep(answer.ok ? key : refusedKey, { until: now + REUSE_MS, answer }, now);

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { BATCH_ACCESSOR, BATCH_PREFIX } from "../contracts/tokens.ts";
+import { Lru } from "../lib/lru.ts";
 import { randomText } from "../lib/random-text.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { BatchTokens } from "./batch-tokens.ts";
@@ -9,6 +10,8 @@ import type { TokenHashKey } from "./token-hash-key.ts";
 /** A new accessor, in the format of the token's API. */
 export const newAccessor = (family: TokenRow["family"]): string =>
   family === "cluster" ? crypto.randomUUID() : randomText(24);
+
+const MOST_HASHES = 2_000;
 
 /** Filter of a page: a namespace with its descendants, a prefix of the accessor, global tokens. */
 interface TokenPage {
@@ -42,6 +45,8 @@ export class TokenStore {
   readonly #hashKey: TokenHashKey;
   readonly #batch: BatchTokens;
   readonly #dependents: TokenDependent[] = [];
+  /** Hashes of recent tokens, in memory only. */
+  readonly #hashes = new Lru<string, string>(MOST_HASHES);
 
   constructor(sql: SqlStorage, hashKey: TokenHashKey, batch: BatchTokens) {
     this.#sql = sql;
@@ -56,7 +61,13 @@ export class TokenStore {
 
   /** The keyed hash of a token, which is useless without the deployment's key. */
   hashOf(token: string): string {
-    return createHmac("sha256", this.#hashKey.open()).update(token).digest("base64url");
+    // While sealed this throws, also for a token in memory.
+    const key = this.#hashKey.open();
+    const known = this.#hashes.get(token);
+    if (known !== undefined) return known;
+    const hash = createHmac("sha256", key).update(token).digest("base64url");
+    this.#hashes.set(token, hash);
+    return hash;
   }
 
   /** The number of tokens, of all namespaces; expired ones count until they are swept. */

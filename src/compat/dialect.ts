@@ -38,17 +38,22 @@ export const clusterHeader = {
   oldestIndex: ["X-Orch-Oldest-Index", "X-Nomad-Oldest-Index"],
 } as const;
 
+/** The names of a request's headers, in lower case. */
+interface Names {
+  keys(): Iterable<string>;
+}
+
 /** The dialect of a request: upstream if it has any upstream header. */
-export function dialectOf(headers: Headers): Dialect {
-  for (const [name] of headers) if (/^x-(vault|nomad)-/.test(name)) return "upstream";
+export function dialectOf(headers: Names): Dialect {
+  for (const name of headers.keys()) if (name.startsWith("x-vault-") || name.startsWith("x-nomad-")) return "upstream";
   return "neutral";
 }
 
 /** Whether a request comes from an upstream cluster client. */
-export const speaksOrchestrator = (headers: Headers): boolean => headers.has("X-Nomad-Token");
+export const speaksOrchestrator = (headers: Pick<Headers, "has">): boolean => headers.has("X-Nomad-Token");
 
 /** The first non-empty header. */
-export function firstHeader(headers: Headers, names: readonly string[]): string | undefined {
+export function firstHeader(headers: Pick<Headers, "get">, names: readonly string[]): string | undefined {
   for (const name of names) {
     const value = headers.get(name);
     if (value) return value;

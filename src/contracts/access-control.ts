@@ -29,6 +29,8 @@ export interface AuthorizeRequest {
   readonly wrapTtl?: number;
   /** The client's address, for tokens that are bound to networks; null when the platform does not provide it. */
   readonly address?: string | null;
+  /** Also returns the caller's own token, so that its look-up needs no second call. */
+  readonly self?: boolean;
 }
 
 /** A granted request: the caller, its capabilities, and the mount of the path. */
@@ -50,6 +52,8 @@ export interface Grant {
   readonly cluster: ClusterRights;
   /** The caller's limit by a quota, if one counts the request. */
   readonly rate?: RateLimit;
+  /** The caller's own token, as a look-up shows it; present when the request asked for it. */
+  readonly self?: Readonly<Record<string, unknown>>;
   /** False for tokens with limited uses and for requests that a quota counts: each must be authorized again. */
   readonly cacheable: boolean;
 }

@@ -79,8 +79,15 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
       // While sealed, no token can be verified, which must not look like an invalid token.
       this.#components.hashKey.open();
       const answer = this.#components.authorizer.authorize(ask);
-      return answer.ok && ask.path !== null && this.#components.rateLimits.exist ? this.#counted(answer, ask) : answer;
+      const counted =
+        answer.ok && ask.path !== null && this.#components.rateLimits.exist ? this.#counted(answer, ask) : answer;
+      return counted.ok && ask.self ? this.#withSelf(counted, ask) : counted;
     });
+  }
+
+  #withSelf(grant: Grant, { token }: AuthorizeRequest): Grant | Refusal {
+    const found = this.#components.tokens.lookup({ own: token ?? "" });
+    return found.ok ? { ...grant, self: found.value } : found;
   }
 
   /** Counts a request with a token. It cannot be answered from a cache, so that every one is counted. */

@@ -34,6 +34,10 @@ async function lookup(call: AuthorisedCall, target: TokenName): Promise<Response
   return envelope(call, { data: unwrap(found), mountType: "token" });
 }
 
+/** The caller's own token, which came with its grant. */
+const lookupSelf = async (call: AuthorisedCall): Promise<Response> =>
+  call.grant.self ? envelope(call, { data: call.grant.self, mountType: "token" }) : lookup(call, own(call));
+
 async function renew(call: AuthorisedCall, target: TokenName, increment = 0): Promise<Response> {
   const renewed = await accessControl(call.env).renewToken(target, increment);
   const { auth, warnings } = unwrap(renewed);
@@ -144,8 +148,8 @@ export const tokenRoutes = [
     fresh: true,
     handle: async (call) => envelope(call, { warnings: [TIDY], mountType: "token", status: 202 }),
   }),
-  secrets({ verb: "GET", path: "/auth/token/lookup-self", fresh: true, handle: (call) => lookup(call, own(call)) }),
-  secrets({ verb: "POST", path: "/auth/token/lookup-self", fresh: true, handle: (call) => lookup(call, own(call)) }),
+  secrets({ verb: "GET", path: "/auth/token/lookup-self", fresh: true, self: true, handle: lookupSelf }),
+  secrets({ verb: "POST", path: "/auth/token/lookup-self", fresh: true, self: true, handle: lookupSelf }),
   secrets({
     verb: "POST",
     path: "/auth/token/lookup",

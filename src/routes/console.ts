@@ -29,8 +29,7 @@ const HEADERS: Readonly<Record<string, string>> = {
 };
 
 /** The answer to a request for the console; null for any other request. */
-export function consoleAnswer(request: Request, env: Env): Promise<Response> | null {
-  const { pathname } = new URL(request.url);
+export function consoleAnswer(request: Request, { pathname }: URL, env: Env): Promise<Response> | null {
   const isRead = request.method === "GET" || request.method === "HEAD";
   if (pathname === "/ui" || (pathname === "/" && isRead && isBrowser(request))) return Promise.resolve(goHome());
   if (!pathname.startsWith(HOME)) return null;

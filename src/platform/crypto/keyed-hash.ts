@@ -1,15 +1,22 @@
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
+import { Lru } from "../../lib/lru.ts";
 import { type MasterKey, parseKeyring, Sealed } from "./keyring.ts";
 
 interface AuditKey {
   /** The id of the master key from which this key is derived. */
   readonly id: string;
   readonly key: KeyObject;
+  /** Hashes of the values of recent requests: one computation costs as much CPU as a small request. */
+  readonly recent: Lru<string, string>;
 }
+
+/** Callers of an isolate whose token and address are hashed once; tokens are bounded in length by `tokenOf`. */
+const MOST_RECENT = 2_000;
 
 const derived = ({ id, bytes }: MasterKey): AuditKey => ({
   id,
   key: createSecretKey(createHmac("sha256", bytes).update("sallyport audit 1").digest()),
+  recent: new Lru(MOST_RECENT),
 });
 
 /** Keys derived from the last keyring, cached by its text: a secret may change under a running isolate. */
@@ -37,7 +44,12 @@ const hashWith = ({ key }: AuditKey, value: string): string =>
  */
 export function keyedHash(env: Pick<Env, "MASTER_KEY">, value: string): string | null {
   const [newest] = auditKeys(env);
-  return newest ? hashWith(newest, value) : null;
+  if (!newest) return null;
+  const known = newest.recent.get(value);
+  if (known !== undefined) return known;
+  const hash = hashWith(newest, value);
+  newest.recent.set(value, hash);
+  return hash;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { speaksOrchestrator } from "../../compat/dialect.ts";
+import type { HeaderReader } from "./request-headers.ts";
 
 /**
  * The HTTP convention of a request and its answer: `secrets` (secrets and sync) or `cluster` (event stream and
@@ -28,12 +29,19 @@ const UPSTREAM_ROOTS: ReadonlySet<string> = new Set(
   "license licenses quota quota-usages quotas recommendation recommendations scaling sentinel var vars".split(" "),
 );
 
+/** The first segment below `/v1`, however many slashes stand around it. */
+function rootOf(pathname: string): string {
+  if (!pathname.startsWith("/v1/") || pathname.startsWith("/v1//")) return /^\/+v1\/+([^/]*)/.exec(pathname)?.[1] ?? "";
+  const end = pathname.indexOf("/", 4);
+  return pathname.slice(4, end < 0 ? undefined : end);
+}
+
 /**
  * The area of a path as received. The cluster API needs the `/v1` prefix; the secrets API answers with and without it.
  * Determined before any check, so that a malformed request is also refused in the form of its area.
  */
-export function areaOf(pathname: string, headers?: Headers): Area {
-  const [, root = ""] = /^\/+v1\/+([^/]*)/.exec(pathname) ?? [];
+export function areaOf(pathname: string, headers?: HeaderReader): Area {
+  const root = rootOf(pathname);
   if (CLUSTER_ROOTS.has(root)) return "cluster";
   return UPSTREAM_ROOTS.has(root) && headers !== undefined && speaksOrchestrator(headers) ? "cluster" : "secrets";
 }

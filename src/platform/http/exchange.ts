@@ -1,6 +1,7 @@
 import type { RateLimit } from "../../lib/rate-limit.ts";
 import { keyedHash } from "../crypto/keyed-hash.ts";
 import { type Area, areaOf } from "./areas.ts";
+import type { HeaderReader } from "./request-headers.ts";
 import { MAX_PATH } from "./target.ts";
 
 /** The caller of a request. Never holds the token. */
@@ -55,12 +56,16 @@ export interface Answered extends Readonly<Exchange> {
   readonly durationMs: number;
 }
 
-export function beginExchange(request: Request, url: URL, token: string | null, env: Env): Exchange {
-  const { headers } = request;
+export function beginExchange(
+  { method, headers }: { readonly method: string; readonly headers: HeaderReader },
+  url: URL,
+  token: string | null,
+  env: Env,
+): Exchange {
   const declared = headers.get("Content-Length");
   return {
     requestId: crypto.randomUUID(),
-    method: request.method,
+    method,
     path: url.pathname.slice(0, MAX_PATH),
     area: areaOf(url.pathname, headers),
     time: Date.now(),

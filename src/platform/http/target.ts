@@ -1,5 +1,6 @@
 import type { Area } from "./areas.ts";
 import { badRequest } from "./errors.ts";
+import type { HeaderReader } from "./request-headers.ts";
 
 /** The operation of a request. PUT counts as POST; LIST is also `GET ?list=true`. */
 export type Verb = "GET" | "LIST" | "POST" | "PATCH" | "DELETE";
@@ -28,24 +29,45 @@ const VERBS: ReadonlyMap<string, Target["verb"]> = new Map([
 export const MAX_PATH = 4_096;
 
 /** Parses method and URL. @throws RequestError 400 when the path is too long or malformed */
-export function parseTarget(request: Request, url: URL, area: Area): Target {
-  const collapsed = url.pathname.replace(/\/{2,}/g, "/");
-  const encoded = collapsed.replace(/^\/v1(?=\/|$)/, "") || "/";
+export function parseTarget(request: Described, url: URL, area: Area): Target {
+  const { pathname } = url;
+  const collapsed = pathname.includes("//") ? pathname.replace(/\/{2,}/g, "/") : pathname;
+  const encoded = withoutVersion(collapsed);
   if (encoded.length > MAX_PATH) throw badRequest(`path: longer than ${MAX_PATH} characters`);
+  const query = url.search === "" ? NO_QUERY : url.searchParams;
+  const verb = verbOf(request, query, area);
+  if (PLAIN.test(encoded)) return { verb, route: encoded, path: encoded.slice(1), query };
   const path = decodePath(encoded.slice(1));
   // One spelling for each path: `%6dounts` is `mounts`, while an encoded slash stays inside its segment.
   const route = encoded.split("/").map(decodeURIComponent).map(encodeURIComponent).join("/");
-  return { verb: verbOf(request, url, area), route, path, query: url.searchParams };
+  return { verb, route, path, query };
 }
 
-function verbOf(request: Request, url: URL, area: Area): Target["verb"] {
-  const verb = VERBS.get(request.method) ?? "OTHER";
+/** The parts of a request that name its operation; `Request` has them. */
+interface Described {
+  readonly method: string;
+  readonly headers: HeaderReader;
+}
+
+/** The query of every request without one; read only. */
+const NO_QUERY = new URLSearchParams();
+
+/** Paths that are their own decoded and encoded form. The URL parser has resolved dots, and slashes are collapsed. */
+const PLAIN = /^[\w.~/-]*$/;
+
+function withoutVersion(path: string): string {
+  if (path === "/v1") return "/";
+  return path.startsWith("/v1/") ? path.slice(3) : path;
+}
+
+function verbOf({ method, headers }: Described, query: URLSearchParams, area: Area): Target["verb"] {
+  const verb = VERBS.get(method) ?? "OTHER";
   // Lists of the cluster API are plain reads.
   if (verb !== "GET" || area === "cluster") return verb;
-  if (url.searchParams.get("help")) return "HELP";
+  if (query !== NO_QUERY && query.get("help")) return "HELP";
   // Only a read can be overridden, and only by another kind of read.
-  const override = request.headers.get("X-HTTP-Method-Override")?.toUpperCase() === "LIST";
-  return override || /^(1|t|true)$/i.test(url.searchParams.get("list") ?? "") ? "LIST" : "GET";
+  if (headers.get("X-HTTP-Method-Override")?.toUpperCase() === "LIST") return "LIST";
+  return query !== NO_QUERY && /^(1|t|true)$/i.test(query.get("list") ?? "") ? "LIST" : "GET";
 }
 
 /**
@@ -53,6 +75,7 @@ function verbOf(request: Request, url: URL, area: Area): Target["verb"] {
  * @throws RequestError 400 on bad encoding, control characters, dot and empty segments
  */
 export function decodePath(encoded: string): string {
+  if (PLAIN_SEGMENTS.test(encoded)) return encoded;
   let decoded: string;
   try {
     decoded = encoded.split("/").map(decodeURIComponent).join("/");
@@ -69,5 +92,9 @@ export function decodePath(encoded: string): string {
   return decoded;
 }
 
+/** Paths, without dots, that are their own decoded form and hold no empty segment but the last. */
+const PLAIN_SEGMENTS = /^(?:[\w~-]+(?:\/[\w~-]+)*\/?)?$/;
+
 /** Encodes a decoded path for route matching. */
-export const encodePath = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
+export const encodePath = (path: string): string =>
+  PLAIN.test(path) ? path : path.split("/").map(encodeURIComponent).join("/");

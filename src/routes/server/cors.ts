@@ -2,6 +2,7 @@ import { corsSettings } from "../../access/cors-cached.ts";
 import { clusterHeader, requestHeader } from "../../compat/dialect.ts";
 import type { CorsSettings } from "../../contracts/access-control.ts";
 import { RequestError } from "../../platform/http/errors.ts";
+import type { HeaderReader } from "../../platform/http/request-headers.ts";
 
 /**
  * Cross-origin requests of browsers (https://fetch.spec.whatwg.org/#http-cors-protocol), by the rules of upstream: an
@@ -30,8 +31,8 @@ export interface CrossOrigin {
  * The origin of a cross-origin request; null for other requests, and while no origin is configured.
  * @throws RequestError 403 for an origin that is not allowed
  */
-export async function crossOrigin(request: Request, url: URL, env: Env): Promise<CrossOrigin | null> {
-  const origin = request.headers.get("Origin");
+export async function crossOrigin(headers: HeaderReader, url: URL, env: Env): Promise<CrossOrigin | null> {
+  const origin = headers.get("Origin");
   if (origin === null || origin === url.origin) return null;
   const settings = await corsSettings(env);
   if (!settings) return null;

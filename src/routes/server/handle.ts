@@ -21,6 +21,7 @@ import {
   recordTarget,
 } from "../../platform/http/exchange.ts";
 import { options, unmatched } from "../../platform/http/methods.ts";
+import { type HeaderReader, RequestHeaders } from "../../platform/http/request-headers.ts";
 import { decodePath, encodePath, parseTarget, type Target, type Verb } from "../../platform/http/target.ts";
 import { ignored } from "../../platform/http/unknown-fields.ts";
 import { readUnreadBody } from "../../platform/http/unread-body.ts";
@@ -37,50 +38,63 @@ import { errorResponse, withWarnings } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
 import { requestedWrapTtl, wrapAnswer } from "./wrap-answer.ts";
 
-type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & { readonly exchange: Exchange };
-
-/** Observers of every answered request. They must be fast: the caller waits for them. */
-const LISTENERS: Readonly<Record<string, (exchange: Answered, env: Env, exec: ExecutionContext) => void>> = {
-  auditAnswer,
-  countRefusal,
-  measureAnswer,
+type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & {
+  readonly exchange: Exchange;
+  readonly headers: HeaderReader;
 };
 
-/** Handles one request. Never throws. */
-export function handle(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
-  const answering = respond(request, env, exec);
+/** Observers of every answered request. They must be fast: the caller waits for them. */
+const LISTENERS: readonly (readonly [
+  name: string,
+  listener: (exchange: Answered, env: Env, exec: ExecutionContext) => void,
+])[] = [
+  ["auditAnswer", auditAnswer],
+  ["countRefusal", countRefusal],
+  ["measureAnswer", measureAnswer],
+];
+
+/** Handles one request. Never throws. @param url of the request, parsed */
+export function handle(
+  request: Request,
+  env: Env,
+  exec: ExecutionContext,
+  url = new URL(request.url),
+): Promise<Response> {
+  const answering = respond(request, url, env, exec);
   // Otherwise a disconnecting caller would abort the request halfway, without audit line or metrics.
   exec.waitUntil(answering);
   return answering;
 }
 
-async function respond(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
-  const url = new URL(request.url);
-  const token = tokenOf(request.headers);
-  const exchange = beginExchange(request, url, token, env);
+async function respond(request: Request, url: URL, env: Env, exec: ExecutionContext): Promise<Response> {
+  const { method } = request;
+  const headers = new RequestHeaders(request.headers);
+  const token = tokenOf(headers);
+  const exchange = beginExchange({ method, headers }, url, token, env);
   const { requestId, area } = exchange;
   let response: Response;
   let cross: CrossOrigin | null = null;
   try {
     await admit(exchange, env);
-    cross = await crossOrigin(request, url, env);
+    cross = await crossOrigin(headers, url, env);
     const early = cross && preflight(request, cross);
-    response = early ?? (await answer({ request, env, exec, requestId, token }, url, exchange));
+    response = early ?? (await answer({ request, headers, env, exec, requestId, token }, url, exchange));
   } catch (failure) {
     response = errorResponse(area, (await diskRefusal(failure, env)) ?? asRequestError(failure, requestId));
   }
   if (cross && response.webSocket === null) allowOrigin(response.headers, cross);
-  for (const [name, value] of Object.entries(exchange.rate ? rateHeaders(exchange.rate) : {}))
-    response.headers.set(name, value);
+  if (exchange.rate) {
+    for (const [name, value] of Object.entries(rateHeaders(exchange.rate))) response.headers.set(name, value);
+  }
   // Browsers must not guess the content type.
   if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
   tell(endExchange(exchange, response), env, exec);
   if (response.status >= 400) await readUnreadBody(request);
-  return request.method === "HEAD" ? headOf(response) : response;
+  return method === "HEAD" ? headOf(response) : response;
 }
 
 function tell(answered: Answered, env: Env, exec: ExecutionContext): void {
-  for (const [name, listener] of Object.entries(LISTENERS)) {
+  for (const [name, listener] of LISTENERS) {
     try {
       listener(answered, env, exec);
     } catch (failure) {
@@ -91,13 +105,13 @@ function tell(answered: Answered, env: Env, exec: ExecutionContext): void {
 
 /** Routes, authorizes, reads the body and runs the route's handler. */
 async function answer(
-  incoming: Pick<Call, "request" | "env" | "exec" | "requestId" | "token">,
+  incoming: Pick<Base, "request" | "headers" | "env" | "exec" | "requestId" | "token">,
   url: URL,
   exchange: Exchange,
 ): Promise<Response> {
-  const { headers } = incoming.request;
-  const { area } = exchange;
-  const target = parseTarget(incoming.request, url, area);
+  const { headers } = incoming;
+  const { area, method } = exchange;
+  const target = parseTarget({ method, headers }, url, area);
   const { query } = target;
   const wrapTtl = area === "secrets" ? requestedWrapTtl(headers, target.path) : 0;
   const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), query, wrapTtl };
@@ -128,7 +142,7 @@ async function answer(
     }
   }
   const mayBeOld = route.fresh === true && place.remembered;
-  const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
+  const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh, route.self));
   if (authMount) recordAuthMount(exchange, authMount);
   const call: AuthorisedCall & { grant: Grant } = {
     ...{ ...base, dialect, params, grant, authMount },
@@ -196,13 +210,13 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     return { ...NOWHERE, table: clusterRoutes, path: target.route };
   }
   if (LEADS_TO_AUTH.test(target.path)) {
-    const at = await accessControl(base.env).locateAuth(namespaceOf(base.request.headers), target.path);
+    const at = await accessControl(base.env).locateAuth(namespaceOf(base.headers), target.path);
     if (at) return authPlace(at);
   }
   if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
   // Verifiers of identity tokens and holders of wrapped answers may learn which namespaces exist.
   if (PUBLISHED.test(target.path)) {
-    const at = await accessControl(base.env).locate(namespaceOf(base.request.headers), target.path);
+    const at = await accessControl(base.env).locate(namespaceOf(base.headers), target.path);
     if (at.ok && isOwn(at.value.path)) return ownPlace(encodePath(at.value.path), null);
   }
   // A mount, or a namespace prefix before a system path: only `AccessControl` can distinguish them.
@@ -260,17 +274,23 @@ const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0]
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
-async function ask({ env, token, request, exchange, wrapTtl }: Base, target: Target, fresh = false): Promise<Grant> {
+async function ask(
+  { env, token, headers, exchange, wrapTtl }: Base,
+  target: Target,
+  fresh = false,
+  self = false,
+): Promise<Grant> {
   const question =
     exchange.area === "cluster"
       ? { token, namespace: "", path: null, address: exchange.address }
       : {
           token,
-          namespace: namespaceOf(request.headers),
+          namespace: namespaceOf(headers),
           path: target.path,
           list: target.verb === "LIST",
           wrapTtl,
           address: exchange.address,
+          self,
         };
   const answer = await authorize(env, question, fresh);
   if (!answer.ok) throw refusalError(answer);

@@ -5,6 +5,7 @@ import type { Grant } from "../../contracts/access-control.ts";
 import type { AuthMount } from "../../contracts/auth.ts";
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import { decodePath, type Verb } from "../../platform/http/target.ts";
+import { RouteIndex } from "./route-index.ts";
 
 /** One request while it is handled by a route. */
 export interface Call {
@@ -75,6 +76,8 @@ export interface SecretsRoute<Body = unknown> extends Common<Body> {
   readonly access?: "path" | "sudo" | "token";
   /** A POST that may create: `create` suffices too, and the handler gets the capability that the caller has. */
   readonly creates?: true;
+  /** The grant holds the caller's own token, unless a namespace leads the path. */
+  readonly self?: true;
   readonly handle: (call: AuthorisedCall, body: Body) => Promise<Response>;
 }
 
@@ -86,6 +89,7 @@ export interface OpenRoute<Body = unknown> extends Common<Body> {
 /** A route of the cluster API: authorized by the token's cluster rights. */
 export interface ClusterRoute<Body = unknown> extends Common<Body> {
   readonly access?: never;
+  readonly self?: never;
   /** Whether the rights suffice; `any` = every valid token, the handler authorizes. */
   readonly rights: "any" | "management" | ((rights: ClusterRights, call: AuthorisedCall) => boolean);
   readonly handle: (call: AuthorisedCall, body: Body) => Promise<Response>;
@@ -105,36 +109,41 @@ export const cluster = <Body = undefined>(route: ClusterRoute<Body>): ClusterRou
 type Found<R> = { readonly route: R; readonly params: Record<string, string> };
 
 /**
- * A route table, matched in order. The router compiles the patterns; selection is a plain loop, because the caller
- * needs the route itself (its rights, its schema) before anything runs.
+ * A route table, matched in order. The router compiles the patterns; selection is a plain loop over the few that may
+ * match, because the caller needs the route itself (its rights, its schema) before anything runs.
  */
 export class RouteTable<out R extends { verb: Verb; path: string }> {
   readonly routes: readonly R[];
-  readonly #patterns: readonly { readonly route: R; readonly pattern: RegExp }[];
+  readonly #index: RouteIndex<{ readonly path: string; readonly route: R; readonly pattern: RegExp }>;
 
   constructor(routes: readonly R[]) {
     this.routes = routes;
-    this.#patterns = routes.map((route) => {
+    const patterns = routes.map((route) => {
       const [entry] = Router().all(route.path).routes;
       if (!entry) throw new Error(`no pattern for ${route.path}`);
-      return { route, pattern: entry[1] };
+      return { path: route.path, route, pattern: entry[1] };
     });
+    this.#index = new RouteIndex(patterns);
   }
 
   /** The route of a verb and an encoded path, its parameters decoded. */
   match(verb: string, path: string): Found<R> | null {
-    for (const { route, pattern } of this.#patterns) {
+    for (const { route, pattern } of this.#index.candidates(path)) {
       const found = route.verb === verb ? pattern.exec(path) : null;
       if (!found) continue;
-      const params = Object.entries(found.groups ?? {}).map(([name, value = ""]) => [name, decodePath(value)]);
-      return { route, params: Object.fromEntries(params) as Record<string, string> };
+      const params: Record<string, string> = {};
+      for (const name in found.groups) params[name] = decodePath(found.groups[name] ?? "");
+      return { route, params };
     }
     return null;
   }
 
   /** The routes of a path, one for each of its verbs. */
   at(path: string): R[] {
-    return this.#patterns.filter(({ pattern }) => pattern.test(path)).map(({ route }) => route);
+    return this.#index
+      .candidates(path)
+      .filter(({ pattern }) => pattern.test(path))
+      .map(({ route }) => route);
   }
 
   /** The verbs of a path; empty when it is unknown. */

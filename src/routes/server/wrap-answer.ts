@@ -4,6 +4,7 @@ import { isPlainObject } from "../../lib/json.ts";
 import { namespaceOf } from "../../platform/http/caller.ts";
 import { badRequest, unwrap } from "../../platform/http/errors.ts";
 import { parseDuration } from "../../platform/http/fields.ts";
+import type { HeaderReader } from "../../platform/http/request-headers.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { wrapEnvelope } from "./respond.ts";
 import type { Call } from "./route.ts";
@@ -23,7 +24,7 @@ const UNWRAP = /(?:^|\/)sys\/wrapping\/unwrap\/?$/;
  * The requested TTL of a wrapped answer in seconds, rounded up; 0 = the answer is not wrapped.
  * @throws RequestError 400 for a text that is not a duration, or out of bounds: an open answer would expose the secret
  */
-export function requestedWrapTtl(headers: Headers, path: string): number {
+export function requestedWrapTtl(headers: HeaderReader, path: string): number {
   const given = firstHeader(headers, requestHeader.wrapTtl);
   if (given === undefined) return WRAP.test(path) ? DEFAULT_WRAP_TTL : 0;
   const seconds = parseDuration(given);

@@ -60,8 +60,11 @@ export function takeCounts(): Map<Key, number> {
   return taken;
 }
 
-export const keyOf = (name: MetricName, labels: readonly string[], part = ""): Key =>
-  [name, ...labels.map((label) => label.replaceAll(SEPARATOR, "")), part].join(SEPARATOR);
+export function keyOf(name: MetricName, labels: readonly string[], part = ""): Key {
+  let key: string = name;
+  for (const label of labels) key += SEPARATOR + (label.includes(SEPARATOR) ? label.replaceAll(SEPARATOR, "") : label);
+  return key + SEPARATOR + part;
+}
 
 /** Splits a key. Its name may be a metric unknown to this version. */
 export function partsOf(key: Key): { name: string; labels: string[]; part: string } {

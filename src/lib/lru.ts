@@ -1,0 +1,35 @@
+/** A map of bounded size that drops the entry whose last use is the oldest. */
+export class Lru<K, V> {
+  readonly #entries = new Map<K, V>();
+  readonly #most: number;
+
+  /** @param most the number of entries */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** The value of a key, which counts as a use. */
+  get(key: K): V | undefined {
+    const value = this.#entries.get(key);
+    if (value === undefined) return undefined;
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    return value;
+  }
+
+  set(key: K, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    if (this.#entries.size <= this.#most) return;
+    const [oldest] = this.#entries.keys();
+    this.#entries.delete(oldest as K);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+}
