@@ -11,7 +11,7 @@ import { SearchInput, Segments } from "../../components/field.tsx";
 import { Facts, Page, Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
-import { DataTable } from "../../components/table.tsx";
+import { type Column, DataTable } from "../../components/table.tsx";
 import { useLiveList, useSettled } from "../../lib/live.ts";
 import { plural } from "../../lib/text.ts";
 import { timeText } from "../../lib/time.ts";
@@ -40,6 +40,14 @@ export default function AuditScreen() {
     </Page>
   );
 }
+
+const WHO: Column<Line> = {
+  key: "who",
+  label: "Accessor",
+  width: "17rem",
+  isMinor: true,
+  render: (line) => <span class="mono">{textOf(line, "accessor")}</span>,
+};
 
 interface LogProps {
   readonly kind: (typeof KINDS)[number]["value"];
@@ -114,13 +122,8 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
               { key: "time", label: "Time", width: "13rem", isMinor: true, render: ({ time }) => timeOf(time) },
               { key: "what", label: "What", render: (line) => <span class="mono">{titleOf(line)}</span> },
               { key: "end", label: "Result", width: "36%", render: (line) => <End line={line} /> },
-              {
-                key: "who",
-                label: "Accessor",
-                width: "17rem",
-                isMinor: true,
-                render: (line) => <span class="mono">{textOf(line, "accessor")}</span>,
-              },
+              // Actions name their caller in the result, where they have one.
+              ...(kind === "action" ? [] : [WHO]),
             ]}
             empty={
               <div class="card">

@@ -12,7 +12,7 @@ export const textOf = (line: Line, name: string): string => {
 };
 
 /** Fields that name the object of an action, the most telling one first. */
-const ABOUT = ["about", "lease", "destination", "volume", "node", "job", "role", "prefix", "mount", "accessor"];
+const ABOUT = ["about", "lease", "destination", "volume", "node", "job", "role", "prefix", "mount"];
 
 /** `GET secret/data/app`, or an action and its object: `secret-synced app/database → in-mem/playground`. */
 export function titleOf(line: Line): string {
