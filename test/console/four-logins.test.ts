@@ -148,7 +148,8 @@ describeConsole("four logins", (suite) => {
       await page.getByText("Namespace and auth method").click();
       await page.getByLabel("Path of the auth method").fill("four-oidc");
       await page.getByRole("button", { name: "Continue to the identity provider" }).click();
-      // Exact: the console's own form, which stays until the provider's page is there, has a field "Namespace".
+      // The console's own page has a field "Namespace".
+      await page.waitForURL(/\/authorize\?/);
       await page.getByLabel("Name", { exact: true }).fill(name);
       await page.getByLabel("Password").fill(password);
       await page.getByRole("button", { name: "Log in", exact: true }).click();
