@@ -50,6 +50,29 @@ export class PassingTime {
   }
 }
 
+/**
+ * Advances the clock for all objects and runs the alarms of one, until `check` holds, without any request.
+ * @param quiet rounds before the clock moves: work that is due already needs none
+ */
+export async function alarmsUntil(
+  object: () => DurableObjectStub,
+  check: () => Promise<void>,
+  { rounds = 30, quiet = 0, step = 10_000 } = {},
+): Promise<void> {
+  let passed = 0;
+  const real = Date.now.bind(Date);
+  const now = vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
+  try {
+    await checkInRounds(rounds, check, async (round) => {
+      passed += round > quiet ? step : 0;
+      // One that a test kills meanwhile has its alarm again.
+      await runDurableObjectAlarm(object()).catch(() => false);
+    });
+  } finally {
+    now.mockRestore();
+  }
+}
+
 /** Providers refuse signatures of a clock that is further ahead: 5 minutes at AWS and Google, 1 at GitHub. */
 const MOST_MS = 240_000;
 

@@ -1,9 +1,9 @@
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { eventsOf } from "./access.ts";
+import { alarmsUntil } from "./clock-and-alarms.ts";
 import { listed, type ScriptedNodes, storedRows } from "./host-volumes.ts";
-import { checkInRounds } from "./running-workers.ts";
 
 /** Helpers for crash tests: the invariants of host volumes once everything is settled. */
 
@@ -16,19 +16,8 @@ export const killRegistry = async (): Promise<void> => {
 };
 
 /** Lets alarms and back-offs pass until `check` holds, without any request. */
-export async function byItself(check: () => Promise<void>): Promise<void> {
-  const real = Date.now.bind(Date);
-  let passed = 0;
-  const now = vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
-  try {
-    await checkInRounds(30, check, async (round) => {
-      passed += round > 6 ? 5_000 : 0;
-      await runDurableObjectAlarm(registry()).catch(() => false);
-    });
-  } finally {
-    now.mockRestore();
-  }
-}
+export const byItself = (check: () => Promise<void>): Promise<void> =>
+  alarmsUntil(registry, check, { quiet: 6, step: 5_000 });
 
 /** The volumes on the disks, by node and id. */
 const onDisks = ({ disks }: ScriptedNodes): [node: string, id: string, name: string][] =>

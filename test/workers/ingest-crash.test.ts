@@ -1,4 +1,4 @@
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/worker.ts";
@@ -8,6 +8,7 @@ import { part } from "../support/long.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";
+import { alarmsUntil } from "./clock-and-alarms.ts";
 import { allocation, gone, job, type Reported, send, uuid } from "./reports.ts";
 import { closeAll } from "./streams.ts";
 
@@ -17,25 +18,7 @@ afterEach(closeAll);
 const registryObject = () => env.CLUSTER_REGISTRY.getByName("main");
 
 /** Lets alarms and back-offs pass until `check` holds, without any request. */
-async function byItself(check: () => Promise<void>): Promise<void> {
-  const real = Date.now.bind(Date);
-  let passed = 0;
-  const now = vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
-  try {
-    for (let round = 0; ; round++) {
-      try {
-        return await check();
-      } catch (failure) {
-        if (round === 20) throw failure;
-      }
-      passed += 10_000;
-      await runDurableObjectAlarm(registryObject()).catch(() => false);
-      await scheduler.wait(50);
-    }
-  } finally {
-    now.mockRestore();
-  }
-}
+const byItself = (check: () => Promise<void>): Promise<void> => alarmsUntil(registryObject, check, { rounds: 20 });
 
 /** Topic, key and both indexes of the object, of each event so far, by lines. */
 async function lines(): Promise<[number, [string, number, number][]][]> {

@@ -5,6 +5,7 @@ import { part } from "../support/long.ts";
 import { get, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { allLines, allocations, fingerprint, ID, id, read, ready, registry, registryObject } from "./nodes-helpers.ts";
+import { checkInRounds } from "./running-workers.ts";
 import { closeAll } from "./streams.ts";
 
 clock.moves = true;
@@ -18,18 +19,11 @@ beforeEach(() => {
 afterEach(closeAll);
 
 /** Advances the clock and runs the registry's alarms until `check` holds, without any request. */
-async function byItself(check: () => Promise<void>): Promise<void> {
-  for (let round = 1; ; round++) {
-    try {
-      return await check();
-    } catch (failure) {
-      if (round === 20) throw failure;
-    }
+const byItself = (check: () => Promise<void>): Promise<void> =>
+  checkInRounds(20, check, async (round) => {
     offset += round > 2 ? 3_000 : 0;
     await runDurableObjectAlarm(registryObject()).catch(() => false);
-    await scheduler.wait(50);
-  }
-}
+  });
 
 /** Types of the lines about a node, in order; that they count up from one is checked, and that a read shows the last. */
 async function history(): Promise<string[]> {
