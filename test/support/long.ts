@@ -15,5 +15,5 @@ export function part<T>(rows: readonly T[], first = 0, share = SHARE): T[] {
   return isLong ? [...rows] : rows.filter((_row, at) => at % share === first % share);
 }
 
-/** A number of rounds, of random requests or of kills. */
+/** A number of rounds, of random requests, of kills, or of objects whose cost is counted. */
 export const amount = (short: number, long: number): number => (isLong ? long : short);

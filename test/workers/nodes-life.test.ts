@@ -131,10 +131,12 @@ describe("the life of a node", () => {
 
   it("becomes down together with all nodes of a site, more than one alarm handles", async () => {
     const count = 620;
-    for (let n = 1; n <= count; n++) {
-      await registry().registerNode(id(n), { Name: `n${n}`, Datacenter: "dc1", Attributes: { a: "b" } });
-      await registry().nodeLost(id(n));
-    }
+    await runInDurableObject(registryObject(), async (object) => {
+      for (let n = 1; n <= count; n++) {
+        await object.registerNode(id(n), { Name: `n${n}`, Datacenter: "dc1", Attributes: { a: "b" } });
+        await object.nodeLost(id(n));
+      }
+    });
     await pass(DOWN_AFTER_MS + 1_000);
     await pass(1_000);
     await pass(1_000);
