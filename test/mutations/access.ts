@@ -150,8 +150,8 @@ export const loginAttacks: Mutation[] = [
   {
     file: "src/access/logins.ts",
     suites: [ATTACKS],
-    find: "lesserOf(settings.token_max_ttl, mount.config.max_lease_ttl || SYSTEM_MAX_TTL)",
-    replace: "settings.token_max_ttl || mount.config.max_lease_ttl || SYSTEM_MAX_TTL",
+    find: "lesserOf(settings.token_max_ttl, config.max_lease_ttl || SYSTEM_MAX_TTL)",
+    replace: "settings.token_max_ttl || config.max_lease_ttl || SYSTEM_MAX_TTL",
     promise: "An auth method bounds the lifetime of its tokens",
   },
   {
@@ -383,8 +383,8 @@ export const tokens: Mutation[] = [
   {
     file: "src/access/token-rules.ts",
     suites: [LIFE],
-    find: "role.token_period : row.period,",
-    replace: "role.token_period : 0,",
+    find: "period: row.period,\n      root: false,",
+    replace: "period: 0,\n      root: false,",
     promise: "A periodic token gets its whole period at each renewal",
   },
   {
