@@ -148,6 +148,20 @@ export const loginAttacks: Mutation[] = [
     promise: "Memberships end with the auth method that gave them",
   },
   {
+    file: "src/access/batch-tokens.ts",
+    suites: ["test/workers/batch-logins.test.ts"],
+    find: "if (mount !== undefined && !this.#authMounts.byUuid(mount)) return null;",
+    replace: "",
+    promise: "A batch token of a login ends with its auth method",
+  },
+  {
+    file: "src/access/renewal-limits.ts",
+    suites: ["test/workers/login-takeovers.test.ts"],
+    find: 'entry.kind === "user" && !samePolicies(',
+    replace: 'entry.kind === "none" && !samePolicies(',
+    promise: "A token is not renewed under changed policies of its user",
+  },
+  {
     file: "src/access/renewal-limits.ts",
     suites: [ATTACKS],
     find: "lesserOf(settings.token_max_ttl, config.max_lease_ttl || SYSTEM_MAX_TTL)",

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { bare, count, flag, group, nothing, type Operation, text } from "../operation.ts";
-import { prefix, pretty } from "../parameters.ts";
+import { prefix, pretty, waiting } from "../parameters.ts";
 import { index, texts, time, timeOrNull } from "../shapes.ts";
 
 const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };
@@ -88,20 +88,20 @@ export const clusterAccess = group(
     "GET /acl/policies": {
       id: "listAclPolicies",
       summary: "List ACL policies visible to the caller",
-      query: { ...prefix, ...pretty },
+      query: { ...prefix, ...waiting },
       answers: bare("Policies without their rules.", z.array(z.object(policy))),
     },
     "GET /acl/policy/self": {
       id: "readOwnAclPolicies",
       summary: "List the caller's ACL policies",
-      query: pretty,
+      query: waiting,
       answers: bare("The policies.", z.array(Policy)),
     },
     "GET /acl/policy/:name": {
       id: "readAclPolicy",
       summary: "Read a policy",
       right: "management, or the policy itself",
-      query: pretty,
+      query: waiting,
       answers: bare("The policy.", Policy),
     },
     "POST /acl/policy/:name": {
@@ -125,21 +125,21 @@ export const clusterAccess = group(
         global: flag("Only global ones."),
         per_page: count("Rows to a page; 0 is all of them."),
         next_token: text("Where the page begins."),
-        ...pretty,
+        ...waiting,
       },
       answers: bare("Tokens without their secrets.", z.array(z.object(token))),
     },
     "GET /acl/token/self": {
       id: "readOwnAclToken",
       summary: "Look up the caller's token",
-      query: pretty,
+      query: waiting,
       answers: bare("The token.", Token),
     },
     "GET /acl/token/:accessor": {
       id: "readAclToken",
       summary: "Read a token",
       right: "management, or the token itself",
-      query: pretty,
+      query: waiting,
       answers: bare("The token.", Token),
     },
     "POST /acl/token": {

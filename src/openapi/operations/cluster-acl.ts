@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { bare, group, nothing } from "../operation.ts";
-import { prefix, pretty } from "../parameters.ts";
+import { prefix, pretty, waiting } from "../parameters.ts";
 import { index, texts, time } from "../shapes.ts";
 import { Token } from "./cluster-access.ts";
 
@@ -86,7 +86,7 @@ export const clusterAcl = group(
     "GET /acl/roles": {
       id: "listAclRoles",
       summary: "List ACL roles visible to the caller",
-      query: { ...prefix, ...pretty },
+      query: { ...prefix, ...waiting },
       answers: bare("Management sees all roles, other tokens their own.", z.array(Role)),
     },
     "POST /acl/role": {
@@ -100,14 +100,14 @@ export const clusterAcl = group(
       id: "readAclRoleByName",
       summary: "Read an ACL role by name",
       right: "management, or a token with the role",
-      query: pretty,
+      query: waiting,
       answers: bare("The role.", Role),
     },
     "GET /acl/role/:id": {
       id: "readAclRole",
       summary: "Read an ACL role",
       right: "management, or a token with the role",
-      query: pretty,
+      query: waiting,
       answers: bare("The role.", Role),
     },
     "POST /acl/role/:id": {
@@ -141,7 +141,7 @@ export const clusterAcl = group(
     "GET /acl/auth-method/:name": {
       id: "readAclAuthMethod",
       summary: "Read an auth method",
-      query: pretty,
+      query: waiting,
       answers: bare("The method.", Method),
     },
     "POST /acl/auth-method/:name": {
@@ -162,7 +162,7 @@ export const clusterAcl = group(
     "GET /acl/binding-rules": {
       id: "listAclBindingRules",
       summary: "List binding rules",
-      query: pretty,
+      query: waiting,
       answers: bare("Rules without their selectors.", z.array(z.object({ ...ruleStub, ...indexes }))),
     },
     "POST /acl/binding-rule": {
@@ -175,7 +175,7 @@ export const clusterAcl = group(
     "GET /acl/binding-rule/:id": {
       id: "readAclBindingRule",
       summary: "Read a binding rule",
-      query: pretty,
+      query: waiting,
       answers: bare("The rule.", Rule),
     },
     "POST /acl/binding-rule/:id": {
