@@ -29,6 +29,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "POST /v1/sys/generate-root/update": "anybody",
   "POST /v1/sys/seal": "update sudo",
   "POST /v1/sys/step-down": "update sudo",
+  "GET /v1/sys/rekey/backup": "read sudo",
   "GET /v1/sys/rotate/config": "read sudo",
   "POST /v1/sys/rotate/config": "update sudo",
   "POST /v1/sys/audit/:output": "update sudo",

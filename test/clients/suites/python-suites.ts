@@ -10,7 +10,7 @@ const HERE = "test/clients/suites";
 
 const result = z.object({ test: z.string(), outcome: z.enum(["passed", "failed", "skipped"]), error: z.string() });
 
-/** What a test of a foreign suite did against the service. */
+/** The outcome of one test of a foreign suite. */
 export type SuiteResult = z.infer<typeof result>;
 
 export type SuiteName = "hvac" | "python-nomad";
