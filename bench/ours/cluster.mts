@@ -1,5 +1,5 @@
 /** The registry, with a way to create many rows of each kind without reports or requests: only reads are measured. */
-import { completeNode } from "../../src/cluster/nodes/complete.ts";
+import { completeNode } from "../../src/cluster/nodes/node-defaults.ts";
 import { NodeStore } from "../../src/cluster/nodes/node-store.ts";
 import { Reported } from "../../src/cluster/reports/reported.ts";
 import { ClusterRegistry as Registry } from "../../src/objects/cluster-registry.ts";

@@ -17,6 +17,7 @@ import { BatchTokens } from "./batch-tokens.ts";
 import { BindingRules } from "./binding-rules.ts";
 import { Bootstrap } from "./bootstrap.ts";
 import { ClusterAuthMethods } from "./cluster-auth-methods.ts";
+import { ClusterLoginStates } from "./cluster-login-states.ts";
 import { ClusterLogins } from "./cluster-logins.ts";
 import { ClusterNamespaces } from "./cluster-namespaces.ts";
 import { ClusterRoles } from "./cluster-roles.ts";
@@ -41,14 +42,13 @@ import { NamespaceDeletions } from "./namespace-deletions.ts";
 import { NamespacePlaces } from "./namespace-places.ts";
 import { NamespaceRows } from "./namespace-rows.ts";
 import { NamespaceTree } from "./namespaces.ts";
-import { OidcRequests } from "./oidc-requests.ts";
 import { OneTimeTokens } from "./one-time-tokens.ts";
 import { PathEvaluator } from "./path-evaluator.ts";
 import { PathPlaces } from "./path-places.ts";
 import { PolicyAdmin } from "./policy-admin.ts";
 import { PolicyStore } from "./policy-store.ts";
 import { PublishedChanges } from "./published-changes.ts";
-import { RateLimits } from "./rate-limits.ts";
+import { RateLimitQuotas } from "./rate-limit-quotas.ts";
 import { Remounts } from "./remounts.ts";
 import { RenewalLimits } from "./renewal-limits.ts";
 import { ApproleMethods } from "./rpc/approles.ts";
@@ -69,10 +69,10 @@ import { TokenMethods } from "./rpc/tokens.ts";
 import { WrappingMethods } from "./rpc/wrapping.ts";
 import { SecretsTokens } from "./secrets-tokens.ts";
 import { ServiceSettings } from "./service-settings.ts";
+import { TokenCapabilities } from "./token-capabilities.ts";
 import { TokenHashKey } from "./token-hash-key.ts";
 import { TokenHolders } from "./token-holders.ts";
 import { TokenIssuer } from "./token-issuer.ts";
-import { TokenRights } from "./token-rights.ts";
 import { TokenRoles } from "./token-roles.ts";
 import { TokenRules } from "./token-rules.ts";
 import { TokenSecrets } from "./token-secrets.ts";
@@ -125,7 +125,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
   readonly oneTimeTokens: OneTimeTokens;
   readonly approles: Approles;
   readonly wrappings: Wrappings;
-  readonly rateLimits: RateLimits;
+  readonly rateLimits: RateLimitQuotas;
   readonly deletedMounts: DeletedMounts;
   readonly namespaces: NamespaceAdmin;
   readonly clusterNamespaces: ClusterNamespaces;
@@ -153,7 +153,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const mounts = new MountTable(sql);
     const authMounts = new AuthMountTable(sql);
     const evaluator = new PathEvaluator(tree, mounts, authMounts);
-    const rateLimits = new RateLimits({ state, places: new PathPlaces(tree, mounts, authMounts), commit });
+    const rateLimits = new RateLimitQuotas({ state, places: new PathPlaces(tree, mounts, authMounts), commit });
 
     // ---- tokens and what ends with them ----
     const store = new TokenStore(sql, hashKey, new BatchTokens(keys, hashKey, tree, authMounts));
@@ -169,7 +169,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const clusterRoles = new ClusterRoles(sql, policies, publisher);
     const authEntries = new AuthEntries(sql, keys);
     const holders = new TokenHolders(store, policies, entities, clusterRoles);
-    const rights = new TokenRights(store, evaluator, holders);
+    const rights = new TokenCapabilities(store, evaluator, holders);
     const rules = new TokenRules(store, policies, evaluator, entities);
     const tokenRoles = new TokenRoles({ sql, namespaces: tree, commit });
     const renewalLimits = new RenewalLimits(authMounts, authEntries, tokenRoles);
@@ -223,7 +223,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
       authMethods: new AuthMethodMethods(authMethods, entries, logins, rateLimits, changes),
       clusterAclIndex: new ClusterAclIndexMethods(aclIndex),
       clusterLogins: new ClusterLoginMethods(
-        ...([clusterAuthMethods, bindingRules, clusterLogins, new OidcRequests(hashKey), changes] as const),
+        ...([clusterAuthMethods, bindingRules, clusterLogins, new ClusterLoginStates(hashKey), changes] as const),
       ),
       clusterRoles: new ClusterRoleMethods(clusterRoles),
       clusterTokens: new ClusterTokenMethods(clusterTokens, tokens, bootstrap, oneTimeTokens, changes),

@@ -5,7 +5,7 @@ import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
 import type { RenewalLimits } from "./renewal-limits.ts";
 import type { TokenRow } from "./token.ts";
-import { knownToken, type TokenRights } from "./token-rights.ts";
+import { knownToken, type TokenCapabilities } from "./token-capabilities.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 import { isWrapping } from "./wrappings.ts";
@@ -17,14 +17,14 @@ const LAST_REQUEST_MS = 10_000;
 export class SecretsTokens {
   readonly #store: TokenStore;
   readonly #rules: TokenRules;
-  readonly #rights: TokenRights;
+  readonly #rights: TokenCapabilities;
   readonly #renewalLimits: RenewalLimits;
   readonly #publisher: AccessPublisher;
 
   constructor(
     store: TokenStore,
     rules: TokenRules,
-    rights: TokenRights,
+    rights: TokenCapabilities,
     renewalLimits: RenewalLimits,
     publisher: AccessPublisher,
   ) {

@@ -23,7 +23,7 @@ const FINISH_MS = 60_000;
 const STEP_AGAIN_MS = 200;
 
 /**
- * Restores a snapshot into an empty deployment. Until the last byte is verified the deployment only blocks writes; then
+ * RestoreLedger a snapshot into an empty deployment. Until the last byte is verified the deployment only blocks writes; then
  * all data is replaced.
  * @throws RequestError 400 for an incomplete or foreign file, 409 when the deployment is not empty
  */

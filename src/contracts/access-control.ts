@@ -96,7 +96,7 @@ export interface KeysApi {
   admitDestination(name: string): Result<null>;
 }
 
-/** The methods of `AccessControl` about the restore of a snapshot: see `Restores`. */
+/** The methods of `AccessControl` about the restore of a snapshot: see `RestoreLedger`. */
 export interface RestoresApi {
   beginRestore(restore: string): Promise<Result<null>>;
   joinRestore(restore: string, object: ObjectName): Result<null>;

@@ -5,7 +5,7 @@ import { accessOutboxTopics } from "../access/outbox-topics.ts";
 import { accessMigrations } from "../access/schema.ts";
 import { StorageRegistry } from "../access/storage-registry.ts";
 import { streamAnswers } from "../access/stream-rights.ts";
-import { Restores, refusedByRestore } from "../backup/restores.ts";
+import { RestoreLedger, refusedByRestore } from "../backup/restore-ledger.ts";
 import type {
   AccessControlApi,
   AuthorizeRequest,
@@ -35,7 +35,7 @@ const EXPIRED_PER_ALARM = 500;
 export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessControlApi {
   protected override readonly rpc: Components<typeof ACCESS_METHODS>;
   readonly #components: AccessComponents;
-  readonly #restores: Restores;
+  readonly #restores: RestoreLedger;
   readonly #storage: StorageRegistry;
   readonly #sweep: DeletedMountSweep;
 
@@ -53,7 +53,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
     const commit = <T>(change: () => T): T => this.commit(change);
     this.#components = new AccessComponents({ ctx, env, outbox: this.outbox, commit });
     this.rpc = this.#components.rpc;
-    this.#restores = new Restores({
+    this.#restores = new RestoreLedger({
       env,
       storage: ctx.storage,
       hold: (restore) => this.holdForRestore(restore, bornWith("access-control")),

@@ -33,8 +33,6 @@ import { type Components, composedOf } from "../platform/durable/rpc-methods.ts"
 import { clusterMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
-import { VolumeClaimMethods } from "../volumes/claims/rpc.ts";
-import { claimMigrations } from "../volumes/claims/schema.ts";
 import { Csi } from "../volumes/csi/csi.ts";
 import { CSI_OPERATION } from "../volumes/csi/operations.ts";
 import { CsiClaimMethods } from "../volumes/csi/rpc/claims.ts";
@@ -46,6 +44,8 @@ import { HostVolumeComponents } from "../volumes/host/components.ts";
 import { VOLUME_OPERATION } from "../volumes/host/operations.ts";
 import { HostVolumeMethods } from "../volumes/host/rpc.ts";
 import { hostVolumeMigrations } from "../volumes/host/schema.ts";
+import { VolumeClaimMethods } from "../volumes/host-claims/rpc.ts";
+import { claimMigrations } from "../volumes/host-claims/schema.ts";
 
 /** The RPC methods of `ClusterRegistry`, one class a subject. */
 const CLUSTER_METHODS = {

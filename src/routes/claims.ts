@@ -1,8 +1,8 @@
 import { allowsNamespace } from "../contracts/cluster-rights.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
-import { claimFields, type ShownClaim, shownClaim } from "../volumes/claims/record.ts";
-import { VOLUME_CLAIM } from "../volumes/claims/store.ts";
+import { claimFields, type ShownClaim, shownClaim } from "../volumes/host-claims/record.ts";
+import { VOLUME_CLAIM } from "../volumes/host-claims/store.ts";
 import { blocking, type Reading } from "./server/blocking.ts";
 import { mayList, namespaceOf } from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";

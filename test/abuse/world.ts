@@ -242,7 +242,7 @@ export class World {
     await this.must("PUT", "/v1/auth/token/revoke", { token: this.tokens.revoked });
   }
 
-  /** Restores objects that accepted requests have removed or changed. */
+  /** RestoreLedger objects that accepted requests have removed or changed. */
   async repair(): Promise<void> {
     const { secret, deepSecret } = stored;
     if ((await this.call("GET", "/v1/sys/mounts/kv")).status !== 200)

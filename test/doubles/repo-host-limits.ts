@@ -1,6 +1,6 @@
 import { ApiError } from "./repo-host-state.ts";
 
-export interface RateLimits {
+export interface RateLimitQuotas {
   /** Calls in an hour. */
   perHour: number;
   /** Points in a minute: a reading call is 1, any other 5. */
@@ -10,7 +10,7 @@ export interface RateLimits {
 }
 
 /** The documented figures. */
-export const documentedLimits: RateLimits = { perHour: 5000, pointsPerMinute: 900, writesPerMinute: 80 };
+export const documentedLimits: RateLimitQuotas = { perHour: 5000, pointsPerMinute: 900, writesPerMinute: 80 };
 
 interface Usage {
   hour: number;
@@ -22,10 +22,10 @@ interface Usage {
 
 /** Counts the calls of every bearer against the primary and the secondary limits. */
 export class RateLimiter {
-  readonly #limits: RateLimits;
+  readonly #limits: RateLimitQuotas;
   readonly #usage = new Map<string, Usage>();
 
-  constructor(limits: RateLimits) {
+  constructor(limits: RateLimitQuotas) {
     this.#limits = limits;
   }
 

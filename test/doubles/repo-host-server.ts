@@ -5,7 +5,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Account, type Change, type Fault, type LoggedRequest } from "./repo-host-account.ts";
 import { type Actor, authenticate } from "./repo-host-auth.ts";
-import { documentedLimits, RateLimiter, type RateLimits } from "./repo-host-limits.ts";
+import { documentedLimits, RateLimiter, type RateLimitQuotas } from "./repo-host-limits.ts";
 import { type Route, routeOf } from "./repo-host-routes.ts";
 import { ApiError, type Credentials, newState } from "./repo-host-state.ts";
 
@@ -13,7 +13,7 @@ export interface RepoHostOptions {
   /** 0, the default: any free port. */
   port?: number;
   now?: () => number;
-  rates?: Partial<RateLimits>;
+  rates?: Partial<RateLimitQuotas>;
 }
 
 export interface RepoHostDouble {

@@ -11,7 +11,7 @@ const FREEZE = {
 };
 const CUT = { file: "src/platform/durable/snapshot/object-snapshot.ts", suites: ["test/workers/backup-cut.test.ts"] };
 const TAKE = { file: "src/backup/take.ts", suites: ["test/workers/backup-freeze.test.ts"] };
-const LEDGER = { file: "src/backup/restores.ts", suites: ["test/workers/backup-crash.test.ts"] };
+const LEDGER = { file: "src/backup/restore-ledger.ts", suites: ["test/workers/backup-crash.test.ts"] };
 const STAGING = { file: "src/platform/durable/snapshot/shadow-tables.ts", suites: ["test/workers/backup.test.ts"] };
 const KNOWN = {
   file: "src/platform/durable/object-inventory.ts",
@@ -170,7 +170,7 @@ export const backup: Mutation[] = [
   },
   {
     ...LEDGER,
-    suites: ["src/backup/restores.test.ts"],
+    suites: ["src/backup/restore-ledger.test.ts"],
     find: "if (page.length > 0) return true;\n      const swapped",
     replace: "const swapped",
     promise: "AccessControl takes its rows when all others have theirs",
@@ -183,7 +183,7 @@ export const backup: Mutation[] = [
   },
   {
     ...LEDGER,
-    suites: ["src/backup/restores.test.ts"],
+    suites: ["src/backup/restore-ledger.test.ts"],
     find: "if (before) await this.#letGo(before.restore);",
     replace: "",
     promise: "A restore that died is undone before the next begins",

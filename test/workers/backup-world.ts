@@ -165,7 +165,7 @@ export async function snapshot(): Promise<Uint8Array> {
   return new Uint8Array(await response.arrayBuffer());
 }
 
-/** Restores a file; resolves with the answer. */
+/** RestoreLedger a file; resolves with the answer. */
 export async function restore(file: Uint8Array | ReadableStream<Uint8Array>, token = "root"): Promise<Answer> {
   const response = await exports.default.fetch("https://x/v1/sys/snapshot", {
     method: "POST",

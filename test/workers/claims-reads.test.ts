@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ClaimQuery } from "../../src/contracts/host-volumes.ts";
-import { ClaimStore } from "../../src/volumes/claims/store.ts";
+import { ClaimStore } from "../../src/volumes/host-claims/store.ts";
 import { amount } from "../support/long.ts";
 import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";

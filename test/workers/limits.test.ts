@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { forgetCallers } from "../../src/platform/limits/limits.ts";
+import { forgetCallers } from "../../src/platform/limits/caller-limits.ts";
 import { itRows } from "../support/rows.ts";
 import { get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";

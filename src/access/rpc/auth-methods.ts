@@ -14,21 +14,21 @@ import type { AuthMethodEntries } from "../auth-method-entries.ts";
 import type { AuthMethods } from "../auth-methods.ts";
 import type { Logins } from "../logins.ts";
 import type { PublishedChanges } from "../published-changes.ts";
-import type { RateLimits } from "../rate-limits.ts";
+import type { RateLimitQuotas } from "../rate-limit-quotas.ts";
 
 /** RPC methods about auth methods of the secrets API, and their logins. */
 export class AuthMethodMethods implements AuthApi {
   readonly #methods: AuthMethods;
   readonly #entries: AuthMethodEntries;
   readonly #logins: Logins;
-  readonly #rateLimits: RateLimits;
+  readonly #rateLimits: RateLimitQuotas;
   readonly #changes: PublishedChanges;
 
   constructor(
     methods: AuthMethods,
     entries: AuthMethodEntries,
     logins: Logins,
-    rateLimits: RateLimits,
+    rateLimits: RateLimitQuotas,
     changes: PublishedChanges,
   ) {
     this.#methods = methods;

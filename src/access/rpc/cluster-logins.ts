@@ -12,8 +12,8 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { BindingRules } from "../binding-rules.ts";
 import type { ClusterAuthMethods } from "../cluster-auth-methods.ts";
+import type { ClusterLoginStates } from "../cluster-login-states.ts";
 import type { ClusterLogins } from "../cluster-logins.ts";
-import type { OidcRequests } from "../oidc-requests.ts";
 import type { PublishedChanges } from "../published-changes.ts";
 
 /** RPC methods about auth methods, binding rules and logins of the cluster API. */
@@ -21,14 +21,14 @@ export class ClusterLoginMethods implements ClusterLoginsApi {
   readonly #methods: ClusterAuthMethods;
   readonly #rules: BindingRules;
   readonly #logins: ClusterLogins;
-  readonly #oidcRequests: OidcRequests;
+  readonly #oidcRequests: ClusterLoginStates;
   readonly #changes: PublishedChanges;
 
   constructor(
     methods: ClusterAuthMethods,
     rules: BindingRules,
     logins: ClusterLogins,
-    oidcRequests: OidcRequests,
+    oidcRequests: ClusterLoginStates,
     changes: PublishedChanges,
   ) {
     this.#methods = methods;

@@ -1,13 +1,13 @@
 import type { CountedRequest, QuotaBody, QuotasApi, QuotasConfig, RateLimitQuota } from "../../contracts/quotas.ts";
 import type { RateLimit } from "../../lib/rate-limit.ts";
 import type { Result } from "../../lib/result.ts";
-import type { RateLimits } from "../rate-limits.ts";
+import type { RateLimitQuotas } from "../rate-limit-quotas.ts";
 
 /** RPC methods about quotas. */
 export class QuotaMethods implements QuotasApi {
-  readonly #rateLimits: RateLimits;
+  readonly #rateLimits: RateLimitQuotas;
 
-  constructor(rateLimits: RateLimits) {
+  constructor(rateLimits: RateLimitQuotas) {
     this.#rateLimits = rateLimits;
   }
 

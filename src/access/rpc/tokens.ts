@@ -6,21 +6,21 @@ import type { LeaseHolders } from "../lease-holders.ts";
 import type { PublishedChanges } from "../published-changes.ts";
 import { resultantAcl } from "../resultant-acl.ts";
 import type { SecretsTokens } from "../secrets-tokens.ts";
+import type { TokenCapabilities } from "../token-capabilities.ts";
 import type { TokenIssuer } from "../token-issuer.ts";
-import type { TokenRights } from "../token-rights.ts";
 
 /** RPC methods about tokens of the secrets API. */
 export class TokenMethods implements TokensApi {
   readonly #tokens: SecretsTokens;
   readonly #issuer: TokenIssuer;
-  readonly #rights: TokenRights;
+  readonly #rights: TokenCapabilities;
   readonly #leaseHolders: LeaseHolders;
   readonly #changes: PublishedChanges;
 
   constructor(
     tokens: SecretsTokens,
     issuer: TokenIssuer,
-    rights: TokenRights,
+    rights: TokenCapabilities,
     leaseHolders: LeaseHolders,
     changes: PublishedChanges,
   ) {

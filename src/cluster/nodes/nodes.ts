@@ -20,8 +20,8 @@ import type { IndexBackfill } from "../../platform/durable/blocking/index-backfi
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { settings } from "../../platform/settings.ts";
-import { completeNode } from "./complete.ts";
 import { type GivenNode, givenNode } from "./fields.ts";
+import { completeNode } from "./node-defaults.ts";
 import type { NodePools } from "./node-pools.ts";
 import { dueNode, type NodePlace, type NodeStore, type StoredNode } from "./node-store.ts";
 import { changedVolumes } from "./node-volumes.ts";

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Report } from "../../contracts/reports.ts";
 import { isPlainObject, parseLossless } from "../../lib/json.ts";
 import { badRequest, invalid, RequestError } from "../../platform/http/errors.ts";
-import { EventReader } from "./report-event.ts";
+import { EventReader } from "./event-reader.ts";
 import { cutArray } from "./report-items.ts";
 import type { Fields } from "./topics/topic.ts";
 

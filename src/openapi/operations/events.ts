@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { REPORT_SCHEMAS } from "../../cluster/reports/event-reader.ts";
 import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../cluster/reports/report-body.ts";
-import { REPORT_SCHEMAS } from "../../cluster/reports/report-event.ts";
 import { clusterHeader } from "../../compat/dialect.ts";
 import { bare, count, flag, group, text } from "../operation.ts";
 import { pretty } from "../parameters.ts";

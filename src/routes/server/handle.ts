@@ -25,7 +25,7 @@ import { type HeaderReader, RequestHeaders } from "../../platform/http/request-h
 import { decodePath, encodePath, parseTarget, type Target, type Verb } from "../../platform/http/target.ts";
 import { ignored } from "../../platform/http/unknown-fields.ts";
 import { readUnreadBody } from "../../platform/http/unread-body.ts";
-import { admit, admitUnauthenticated, countRefusal } from "../../platform/limits/limits.ts";
+import { admit, admitUnauthenticated, countRefusal } from "../../platform/limits/caller-limits.ts";
 import { rateHeaders } from "../../platform/limits/rate-headers.ts";
 import { auditAnswer, auditRequest } from "../../platform/observability/audit/requests.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";

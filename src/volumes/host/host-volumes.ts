@@ -17,7 +17,7 @@ import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
-import type { VolumeClaims } from "../claims/claims.ts";
+import type { VolumeClaims } from "../host-claims/claims.ts";
 import { NodeView, type VolumeNode } from "../node-view.ts";
 import { changeOf, paramsOf } from "./change.ts";
 import {

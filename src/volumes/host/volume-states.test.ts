@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
-import type { VolumeClaims } from "../claims/claims.ts";
+import type { VolumeClaims } from "../host-claims/claims.ts";
 import type { NodeView } from "../node-view.ts";
 import type { VolumeOperations } from "./operations.ts";
 import { VolumeStates } from "./volume-states.ts";

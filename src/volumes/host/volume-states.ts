@@ -2,7 +2,7 @@ import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-se
 import type { State, StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Node } from "../../contracts/node.ts";
 import { refuse } from "../../lib/result.ts";
-import type { VolumeClaims } from "../claims/claims.ts";
+import type { VolumeClaims } from "../host-claims/claims.ts";
 import type { NodeView, VolumeNode } from "../node-view.ts";
 import type { VolumeOperations } from "./operations.ts";
 import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent } from "./volume-store.ts";

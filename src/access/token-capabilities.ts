@@ -8,7 +8,7 @@ import type { TokenHolders } from "./token-holders.ts";
 import type { TokenStore } from "./token-store.ts";
 
 /** Rights of tokens beyond the path of one request, and the tokens that requests may name. */
-export class TokenRights {
+export class TokenCapabilities {
   readonly #store: TokenStore;
   readonly #evaluator: PathEvaluator;
   readonly #holders: TokenHolders;

@@ -42,7 +42,7 @@ interface Dependencies {
   commit<T>(change: () => T): T;
 }
 
-export class RateLimits {
+export class RateLimitQuotas {
   readonly #deps: Dependencies;
   #quotas: readonly Stored[] | undefined;
   #config: QuotasConfig | undefined;

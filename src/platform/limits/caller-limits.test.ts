@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { PERIOD_S } from "./limits.ts";
+import { PERIOD_S } from "./caller-limits.ts";
 
 const bound = [
   ...readFileSync("wrangler.toml", "utf8").matchAll(

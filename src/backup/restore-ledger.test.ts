@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { memoryStorage } from "../../test/memory-storage.ts";
 import { ok } from "../lib/result.ts";
-import { Restores } from "./restores.ts";
+import { RestoreLedger } from "./restore-ledger.ts";
 
 /** A ledger whose objects and host record the calls that they get. */
 function ledger() {
@@ -31,7 +31,7 @@ function ledger() {
     release: () => undefined,
     restart: () => undefined,
   };
-  return { restores: new Restores(host), calls };
+  return { restores: new RestoreLedger(host), calls };
 }
 
 const store = (name: string) => ({ kind: "kv-store", name }) as const;

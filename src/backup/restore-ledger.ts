@@ -40,7 +40,7 @@ const STEP_MS = 1_000;
  * Ledger and driver of a restore: it survives a crash of any participant. Belongs to `AccessControl`, which is locked
  * itself meanwhile, so the ledger is stored beside its tables.
  */
-export class Restores {
+export class RestoreLedger {
   readonly #host: Host;
   /** Whether the tables of the host were replaced under the state that it holds in memory. */
   #isStale = false;

@@ -13,7 +13,7 @@ const STATE = /^([A-Za-z0-9]{24})\.([0-9a-z]{1,12})\.([\w-]{43})$/;
  * The states of logins in a browser. A state is authenticated, not stored, so that requests without a token cost no
  * memory; the secret of PKCE follows from it. Used states are remembered until they expire.
  */
-export class OidcRequests {
+export class ClusterLoginStates {
   readonly #key: TokenHashKey;
   readonly #used = new Map<string, number>();
 
