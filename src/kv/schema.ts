@@ -2,8 +2,6 @@ import type { Migration } from "../platform/durable/migrations.ts";
 
 /** Schema of `KvStore`: secrets, versions, watchers and settings of one mount. */
 
-/** Schema of `KvStore`: secrets, versions, watchers and settings of one mount. */
-
 export const kvMigrations: Migration[] = [
   {
     because: "one row a path; current_version 0 = metadata only. Times in ms, durations in seconds",

@@ -635,8 +635,8 @@ export const judgements: Mutation[] = [
   {
     file: "src/access/authorize-cached.ts",
     suites: [NAMESPACED],
-    find: "answer.ok ? answer.cacheable && (",
-    replace: "answer.ok ? (",
+    find: "? answer.cacheable && !answer.self",
+    replace: "? !answer.self",
     promise: "Each use of a counted token is counted",
   },
   {
@@ -941,7 +941,7 @@ export const rules: Mutation[] = [
   {
     file: "src/access/policy-store.ts",
     suites: [POLICIES_TEST],
-    find: 'if (isEmpty(parsed.policy)) return refuse("invalid", NO_RULES);',
+    find: 'if (!mayBeEmpty || (before && !isEmpty(before))) return refuse("invalid", NO_RULES);',
     replace: "",
     promise: "A policy without rules is refused",
   },
