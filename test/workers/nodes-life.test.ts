@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Settings } from "../../src/platform/settings.ts";
+import { Settings, settings } from "../../src/platform/settings.ts";
 import { itRows } from "../support/rows.ts";
 import { get, put } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -117,10 +117,11 @@ describe("the life of a node", () => {
   });
 
   it("becomes down after the deployment's grace period", async () => {
-    await runInDurableObject(registryObject(), (object) => {
-      const held = object as unknown as { env: object };
-      held.env = { ...held.env, NODE_GRACE_MS: "5000" };
-    });
+    // The nodes read the settings of their object at each loss.
+    const own = await runInDurableObject(registryObject(), (object) =>
+      settings((object as unknown as { env: object }).env),
+    );
+    vi.spyOn(own, "NODE_GRACE_MS", "get").mockReturnValue(5_000);
     await ready();
     await registry().nodeLost(ID);
     await pass(4_000);
