@@ -11,6 +11,8 @@ from urllib.parse import urlparse
 import nomad
 
 address, root = sys.argv[1:3]
+# A node of the sample data; the node of the local agent has other fields.
+NODE = "eu-1-worker-3"
 url = urlparse(address)
 client = nomad.Nomad(host=url.hostname, port=url.port, token=root, timeout=15)
 
@@ -40,7 +42,7 @@ def _():
 @step("nodes")
 def _():
     for _ in range(100):
-        nodes = [node for node in client.nodes.get_nodes() if node["Status"] == "ready"]
+        nodes = [node for node in client.nodes.get_nodes() if node["Name"] == NODE and node["Status"] == "ready"]
         if nodes:
             break
         time.sleep(0.2)

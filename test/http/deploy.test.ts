@@ -49,8 +49,9 @@ describe("the deployed bundle", () => {
     expect(described(built).split("\n")).toHaveLength(11);
   });
 
-  it("starts within its time budget, with a margin for concurrent suites", { timeout: 120_000 }, async () => {
-    const budgetMs = 4 * STARTUP_MS;
+  it("starts within the platform's limit while other suites run", { timeout: 120_000 }, async () => {
+    // A second, which is the platform's own limit; `npm run deploy:check` holds the budget on an idle machine.
+    const budgetMs = 10 * STARTUP_MS;
     expect(await fastestStartup(built, budgetMs), described(built)).toBeLessThanOrEqual(budgetMs);
   });
 

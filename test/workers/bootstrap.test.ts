@@ -1,5 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { settings } from "../../src/platform/settings.ts";
 import { accessObject, dump, eventsOf } from "./access.ts";
 import { get, put } from "./client.ts";
 
@@ -7,12 +8,14 @@ const SECRET = "bootstrap-secret-of-the-tests";
 const bootstrap = (body: object | undefined) => put("/v1/acl/bootstrap", body, { token: null });
 
 /** The object as on a deployed service, where no setting names a root token. */
-async function deployed(settings: { BOOTSTRAP_SECRET?: string } = { BOOTSTRAP_SECRET: SECRET }): Promise<void> {
+async function deployed(given: { BOOTSTRAP_SECRET?: string } = { BOOTSTRAP_SECRET: SECRET }): Promise<void> {
   await runInDurableObject(accessObject(), (object, { storage: { sql } }) => {
     sql.exec("DELETE FROM tokens");
     sql.exec("DELETE FROM facts WHERE name = 'bootstrapped'");
     const held = object as unknown as { env: object };
-    held.env = { ...held.env, DEV_ROOT_TOKEN: undefined, BOOTSTRAP_SECRET: settings.BOOTSTRAP_SECRET };
+    // Its components have read the settings by then.
+    vi.spyOn(settings(held.env), "BOOTSTRAP_SECRET", "get").mockReturnValue(given.BOOTSTRAP_SECRET);
+    held.env = { ...held.env, DEV_ROOT_TOKEN: undefined };
   });
 }
 
