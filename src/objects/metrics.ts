@@ -1,5 +1,5 @@
 import type { MetricsApi } from "../contracts/metrics.ts";
-import { scrapeObjects } from "../operations/scrape.ts";
+import { scrapeObjects } from "../monitoring/scrape.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
 import type { Key } from "../platform/observability/metrics/isolate-counters.ts";

@@ -5,7 +5,7 @@ import type { ServiceStatus } from "../contracts/access-control.ts";
 import { allowsAgent } from "../contracts/cluster-rights.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { timestamp } from "../kv/version.ts";
-import { accessStatus, type Health, health, PARTS, reached } from "../operations/health.ts";
+import { accessStatus, type Health, health, PARTS, reached } from "../monitoring/health.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { BUILD_DATE, CLUSTER_NAME, VERSION } from "../platform/version.ts";

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { clearHealthCache } from "../../src/monitoring/health.ts";
 import { AccessControl } from "../../src/objects/access-control.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { SyncControl } from "../../src/objects/sync-control.ts";
-import { clearHealthCache } from "../../src/operations/health.ts";
 import { holderOf, issue } from "./access.ts";
 import { type Answer, get, put } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -1,8 +1,8 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
+import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { KvStore } from "../../src/objects/kv-store.ts";
-import { clearHealthCache } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { objectIds } from "./created-objects.ts";
 

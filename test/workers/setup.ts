@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
 import { clearCorsCache } from "../../src/access/cors-cached.ts";
-import { clearHealthCache } from "../../src/operations/health.ts";
+import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
 import { clock } from "./clock.ts";

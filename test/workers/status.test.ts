@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { clearHealthCache } from "../../src/operations/health.ts";
+import { clearHealthCache } from "../../src/monitoring/health.ts";
 import { itRows } from "../support/rows.ts";
 import { get, send } from "./client.ts";
 import { deployWithMasterKey, FIRST_KEY } from "./sealing-helpers.ts";

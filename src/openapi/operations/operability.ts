@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { CONDITIONS, PARTS } from "../../operations/health.ts";
+import { CONDITIONS, PARTS } from "../../monitoring/health.ts";
 import { type Answer, data, group, type Operation, plain, text, word } from "../operation.ts";
 import { pretty } from "../parameters.ts";
 import { texts } from "../shapes.ts";
