@@ -12,15 +12,15 @@ import {
   type Vols,
 } from "@sallyport/agent-protocol";
 import { warn } from "../platform/observability/log.ts";
+import type { AgentOperations } from "./agent-operations.ts";
 import { attach, beyondJoin, close, type Link, linkOf, send } from "./link.ts";
-import type { Operations } from "./operations.ts";
 import type { SessionRecord } from "./session-record.ts";
 
 interface Dependencies {
   readonly node: string;
   readonly ctx: DurableObjectState;
   readonly record: SessionRecord;
-  readonly operations: Operations;
+  readonly operations: AgentOperations;
   commit<T>(change: () => T): T;
   /** Adds this node's session change to the outbox of registry updates; inside a transaction. */
   enqueueUpdate(): void;

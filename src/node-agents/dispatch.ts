@@ -5,12 +5,12 @@ import { ok, type Result } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { warn } from "../platform/observability/log.ts";
+import type { AgentOperations, OperationRow, Outcome } from "./agent-operations.ts";
 import { send } from "./link.ts";
-import type { OperationRow, Operations, Outcome } from "./operations.ts";
 
 interface Dependencies {
   readonly node: string;
-  readonly operations: Operations;
+  readonly operations: AgentOperations;
   commit<T>(change: () => T): T;
   /** The live socket and its connection id, or null. */
   live(): { readonly socket: WebSocket; readonly id: string } | null;

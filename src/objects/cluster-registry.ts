@@ -34,18 +34,18 @@ import { clusterMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
 import { Csi } from "../volumes/csi/csi.ts";
-import { CSI_OPERATION } from "../volumes/csi/operations.ts";
+import { CSI_OPERATION } from "../volumes/csi/csi-operations.ts";
 import { CsiClaimMethods } from "../volumes/csi/rpc/claims.ts";
 import { CsiOperationMethods } from "../volumes/csi/rpc/operations.ts";
 import { CsiPluginMethods } from "../volumes/csi/rpc/plugins.ts";
 import { CsiVolumeMethods } from "../volumes/csi/rpc/volumes.ts";
 import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.ts";
 import { HostVolumeComponents } from "../volumes/host/components.ts";
-import { VOLUME_OPERATION } from "../volumes/host/operations.ts";
 import { HostVolumeMethods } from "../volumes/host/rpc.ts";
 import { hostVolumeMigrations } from "../volumes/host/schema.ts";
 import { VolumeClaimMethods } from "../volumes/host-claims/rpc.ts";
 import { claimMigrations } from "../volumes/host-claims/schema.ts";
+import { VOLUME_OPERATION } from "../volumes/host/volume-operations.ts";
 
 /** The RPC methods of `ClusterRegistry`, one class a subject. */
 const CLUSTER_METHODS = {

@@ -15,11 +15,11 @@ import type { ConnectRequest, NodeSessionApi, SessionState } from "../contracts/
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { within } from "../lib/timeout.ts";
+import { AgentOperations, type Outcome } from "../node-agents/agent-operations.ts";
 import { Connections } from "../node-agents/connections.ts";
 import { Dispatch } from "../node-agents/dispatch.ts";
 import { FrameBudget } from "../node-agents/frame-budget.ts";
 import { close, type Link, linkOf } from "../node-agents/link.ts";
-import { Operations, type Outcome } from "../node-agents/operations.ts";
 import { sessionMigrations } from "../node-agents/schema.ts";
 import { SessionRecord } from "../node-agents/session-record.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -49,7 +49,7 @@ const OPERATIONS_PER_TURN = 100;
 export class NodeSession extends StoredObject implements NodeSessionApi {
   readonly #node: string;
   readonly #record: SessionRecord;
-  readonly #operations: Operations;
+  readonly #operations: AgentOperations;
   readonly #connections: Connections;
   readonly #dispatch: Dispatch;
   readonly #budgets = new WeakMap<WebSocket, FrameBudget>();
@@ -74,7 +74,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     );
     this.#node = ctx.id.name ?? ctx.id.toString();
     this.#record = new SessionRecord(this.sql);
-    this.#operations = new Operations(this.sql);
+    this.#operations = new AgentOperations(this.sql);
     const parts = {
       node: this.#node,
       record: this.#record,

@@ -7,7 +7,7 @@ import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { shownClaim } from "../volumes/csi/claim-views.ts";
-import { shownOperation } from "../volumes/csi/operations.ts";
+import { shownOperation } from "../volumes/csi/csi-operations.ts";
 import { type CsiBody, parseBody, requestOf } from "../volumes/csi/request-body.ts";
 import { runCsiOperation } from "../volumes/csi/run-operation.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";

@@ -1,7 +1,7 @@
 import type { Mutation } from "./mutation.ts";
 
 const OPERATIONS = {
-  file: "src/volumes/csi/operations.ts",
+  file: "src/volumes/csi/csi-operations.ts",
   suites: ["test/workers/csi-claims-rules.test.ts", "test/workers/csi-node-restarts.test.ts"],
 };
 const WORK = {
@@ -13,7 +13,7 @@ const CONTROLLERS = {
   suites: ["test/workers/csi-claims-release.test.ts", "test/workers/csi-snapshots.test.ts"],
 };
 const QUEUE = {
-  file: "src/volumes/csi/operations.ts",
+  file: "src/volumes/csi/csi-operations.ts",
   suites: ["test/workers/csi-crash.test.ts", "test/workers/csi-volumes.test.ts"],
 };
 const STEP = {

@@ -3,7 +3,7 @@ import { type Refusal, refuse } from "../../lib/result.ts";
 import { admissionRefusal } from "./admission.ts";
 import type { ClaimContext } from "./claim-state-machine.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
-import type { CsiOperations } from "./operations.ts";
+import type { CsiOperations } from "./csi-operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { isSchedulable } from "./volume-views.ts";
 

@@ -7,8 +7,8 @@ import { BOOT } from "./claim-context.ts";
 import { type ClaimController, type ControllerDependencies, failure, nameOf } from "./claim-controller.ts";
 import type { ForClaim } from "./claim-params.ts";
 import { holder, inUse } from "./claim-views.ts";
+import { CSI_OPERATION } from "./csi-operations.ts";
 import type { Effects } from "./dispatcher.ts";
-import { CSI_OPERATION } from "./operations.ts";
 
 interface Dependencies extends ControllerDependencies {
   readonly controller: ClaimController;

@@ -12,10 +12,10 @@ import type { IndexBackfill } from "../../platform/durable/blocking/index-backfi
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
-import { refusalOf } from "../host/operations.ts";
+import { refusalOf } from "../host/volume-operations.ts";
 import { controllersFor } from "./controllers.ts";
+import type { CsiOperations, NewCsiOperation } from "./csi-operations.ts";
 import { failedAt, isForClaim, NEEDS } from "./methods.ts";
-import type { CsiOperations, NewCsiOperation } from "./operations.ts";
 import { csiInfo } from "./plugin-views.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";

@@ -3,9 +3,9 @@ import type { Asked, Name, PageAsk, SnapshotAsked, SnapshotRequest, Texts } from
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { controllersFor } from "./controllers.ts";
+import type { CsiOperations } from "./csi-operations.ts";
 import type { CsiDispatcher } from "./dispatcher.ts";
 import { NEEDS } from "./methods.ts";
-import type { CsiOperations } from "./operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";

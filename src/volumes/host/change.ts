@@ -1,5 +1,5 @@
 import type { HostVolumeRequest, StoredVolume, VolumeMethod } from "../../contracts/host-volumes.ts";
-import type { Change } from "./operations.ts";
+import type { Change } from "./volume-operations.ts";
 import { DEFAULT_CAPABILITY } from "./volume-views.ts";
 
 /** The definition that a request sets. An update keeps the volume's value of every omitted field. */

@@ -7,7 +7,7 @@ import { VolumeClaims } from "../host-claims/claims.ts";
 import { ClaimStore, VOLUME_CLAIM } from "../host-claims/store.ts";
 import { NodeView } from "../node-view.ts";
 import { HostVolumes } from "./host-volumes.ts";
-import { VOLUME_OPERATION, VolumeOperations } from "./operations.ts";
+import { VOLUME_OPERATION, VolumeOperations } from "./volume-operations.ts";
 import { VolumeStates } from "./volume-states.ts";
 import { HOST_VOLUME, HostVolumeStore } from "./volume-store.ts";
 

@@ -20,16 +20,16 @@ import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import type { VolumeClaims } from "../host-claims/claims.ts";
 import { NodeView, type VolumeNode } from "../node-view.ts";
 import { changeOf, paramsOf } from "./change.ts";
+import { hasCapacity, nodeNamed, obstacleOf, search, unreachable } from "./placement.ts";
+import { namesOf, updateRefusal } from "./update-rules.ts";
+import { inUse, VolumeUsage } from "./usage.ts";
 import {
   type Change,
   operationBackfill,
   refusalOf,
   type VolumeOperation,
   type VolumeOperations,
-} from "./operations.ts";
-import { hasCapacity, nodeNamed, obstacleOf, search, unreachable } from "./placement.ts";
-import { namesOf, updateRefusal } from "./update-rules.ts";
-import { inUse, VolumeUsage } from "./usage.ts";
+} from "./volume-operations.ts";
 import { stateOn } from "./volume-states.ts";
 import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent, REGISTERED } from "./volume-store.ts";
 

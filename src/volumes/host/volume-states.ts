@@ -4,7 +4,7 @@ import type { Node } from "../../contracts/node.ts";
 import { refuse } from "../../lib/result.ts";
 import type { VolumeClaims } from "../host-claims/claims.ts";
 import type { NodeView, VolumeNode } from "../node-view.ts";
-import type { VolumeOperations } from "./operations.ts";
+import type { VolumeOperations } from "./volume-operations.ts";
 import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent } from "./volume-store.ts";
 
 /** The node fields that determine its volumes' states. */

@@ -1,6 +1,6 @@
 import type { CsiOperation, CsiOperationsApi, CsiOutcome, Name } from "../../../contracts/csi-volumes.ts";
+import type { CsiOperations } from "../csi-operations.ts";
 import type { CsiDispatcher } from "../dispatcher.ts";
-import type { CsiOperations } from "../operations.ts";
 import type { ProviderCalls } from "../provider-calls.ts";
 
 /** RPC methods of `ClusterRegistry` about calls to CSI plugins: snapshots, volumes of the provider, and outcomes. */

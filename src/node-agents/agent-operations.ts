@@ -79,7 +79,7 @@ const isRowOpen = ({ state }: Pick<OperationRow, "state">): boolean => isOpen(ST
  * Owns table `operations` of one node, from acceptance until a day after completion. Methods run inside the caller's
  * transaction and return outcomes to report to the owners. Read by `Dispatch` and the alarm.
  */
-export class Operations {
+export class AgentOperations {
   readonly #sql: SqlStorage;
   readonly #store: OperationStore<OperationRow>;
 
