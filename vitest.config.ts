@@ -92,7 +92,10 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["{src,agent/src,packages/*/src}/**/*.test.ts", "test/{mutations,reads,style,support}/**/*.test.ts"],
+          include: [
+            "{src,agent/src,packages/*/src}/**/*.test.ts",
+            "test/{mutations,read-leases,style,support}/**/*.test.ts",
+          ],
           isolate: false,
           expect: PATIENT,
           testTimeout: 60_000,

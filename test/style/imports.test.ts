@@ -19,7 +19,7 @@ const LAYERS: readonly (readonly string[])[] = [
     "kv",
     "monitoring",
     "node-agents",
-    "reads",
+    "read-leases",
     "sync",
     "volumes",
   ],

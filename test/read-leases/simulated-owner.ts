@@ -6,7 +6,7 @@ import {
   LeaseTable,
   type PendingChange,
   type StoredLease,
-} from "../../src/reads/lease-table.ts";
+} from "../../src/read-leases/lease-table.ts";
 import { Clock, type World } from "./simulated-network.ts";
 
 /** Deviations from the protocol that a run seeds, to show that the checker finds them. */

@@ -2,8 +2,8 @@
  * A replica as its object would be. One instance serves the place; another one may follow it, with an empty memory, while
  * the first still runs, cut off from all messages to the place, and serves its last readers.
  */
-import { LeaseCache, type Question } from "../../src/reads/lease-cache.ts";
-import type { Keys } from "../../src/reads/lease-table.ts";
+import { LeaseCache, type Question } from "../../src/read-leases/lease-cache.ts";
+import type { Keys } from "../../src/read-leases/lease-table.ts";
 import { Clock, type World } from "./simulated-network.ts";
 import type { SimulatedOwner, Told } from "./simulated-owner.ts";
 

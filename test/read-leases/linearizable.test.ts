@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { LeaseCache } from "../../src/reads/lease-cache.ts";
-import { LeaseTable } from "../../src/reads/lease-table.ts";
+import { LeaseCache } from "../../src/read-leases/lease-cache.ts";
+import { LeaseTable } from "../../src/read-leases/lease-table.ts";
 import { type Faults, runHistory } from "./run-history.ts";
 
 /** Each number is one history of some 280 operations, the same in every run. */
