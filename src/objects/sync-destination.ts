@@ -48,7 +48,7 @@ import { Resync } from "../sync/resync.ts";
 import { type AssociationRow, destinationMigrations } from "../sync/schema.ts";
 import { StoredObjects } from "../sync/stored-objects.ts";
 import { SyncGate } from "../sync/sync-gate.ts";
-import { TaskScheduler } from "../sync/task-scheduler.ts";
+import { TaskLeasing } from "../sync/task-leasing.ts";
 
 const PAGE = 1_000;
 
@@ -130,10 +130,10 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     const resync = new Resync(stores);
     const purge = new Purge({ ...stores, resync });
     const neighbours = new Neighbours(stores);
-    const scheduler = new TaskScheduler({ ...stores, purge, neighbours });
+    const leasing = new TaskLeasing({ ...stores, purge, neighbours });
     const wakeUp = new WakeUp(env.SYNC_WORK, self);
     const waitUntil = (work: Promise<unknown>): void => this.ctx.waitUntil(work);
-    return { ...stores, quota, gate, purge, resync, scheduler, wakeUp, neighbours, waitUntil };
+    return { ...stores, quota, gate, purge, resync, leasing, wakeUp, neighbours, waitUntil };
   }
 
   // ---- the destination ----
@@ -347,9 +347,9 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** Time of the next wake-up message; a Worker then does the work that is ready. */
   #wakeUpDue(): number | null {
-    const { record, scheduler, wakeUp, gate } = this.#parts;
+    const { record, leasing, wakeUp, gate } = this.#parts;
     const found = record.find();
-    const ready = found && scheduler.due(found, Date.now());
+    const ready = found && leasing.due(found, Date.now());
     return found && wakeUp.due(ready === null ? null : Math.max(ready, gate.pausedUntil()));
   }
 }

@@ -11,7 +11,7 @@ import type { RemoteObjects } from "./remote-objects.ts";
 import type { Resync } from "./resync.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 import type { SyncGate } from "./sync-gate.ts";
-import type { TaskScheduler } from "./task-scheduler.ts";
+import type { TaskLeasing } from "./task-leasing.ts";
 
 /** The dependencies that the classes of one destination share. Built by `SyncDestination`. */
 export interface DestinationDependencies {
@@ -30,7 +30,7 @@ export interface DestinationDependencies {
   readonly gate: SyncGate;
   readonly purge: Purge;
   readonly resync: Resync;
-  readonly scheduler: TaskScheduler;
+  readonly leasing: TaskLeasing;
   readonly wakeUp: WakeUp;
   readonly neighbours: Neighbours;
   readonly commit: <T>(change: () => T) => T;

@@ -40,12 +40,12 @@ export class Poll {
    * @param keys the secret's keys; null: nothing is pushed @returns null when the lease is void
    */
   async plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
-    const { record, scheduler, neighbours, commit } = this.#parts;
+    const { record, leasing, neighbours, commit } = this.#parts;
     const before = record.find();
     if (!before) return null;
-    return neighbours.claimNames(scheduler.unclaimed(before, claim, keys), (taken) => {
+    return neighbours.claimNames(leasing.unclaimed(before, claim, keys), (taken) => {
       const found = record.find();
-      return found && commit(() => scheduler.plan(found, claim, keys, taken, Date.now()));
+      return found && commit(() => leasing.plan(found, claim, keys, taken, Date.now()));
     });
   }
 
@@ -59,10 +59,10 @@ export class Poll {
   }
 
   #lease(slots: number, only: string | undefined): PollAnswer {
-    const { record, scheduler, gate, commit } = this.#parts;
+    const { record, leasing, gate, commit } = this.#parts;
     const found = record.find();
     if (!found) return IDLE;
-    const due = scheduler.due(found, Date.now());
+    const due = leasing.due(found, Date.now());
     // Most polls of a burst find no ready task; they need no transaction.
     if (only === undefined && (due === null || due > Date.now())) {
       return { ...IDLE, retryInMs: due === null ? null : due - Date.now() };
@@ -70,8 +70,8 @@ export class Poll {
     // Unsealed first, so that a sealed service leases no task.
     const setup = record.setup(found);
     const now = Date.now();
-    const tasks = commit(() => scheduler.lease(found, slots, now, only));
-    const next = scheduler.due(found, now);
+    const tasks = commit(() => leasing.lease(found, slots, now, only));
+    const next = leasing.due(found, now);
     return {
       running: true,
       permitMs: gate.leaseMs(now),
@@ -82,10 +82,10 @@ export class Poll {
   }
 
   async #complete(results: readonly SyncResult[]): Promise<void> {
-    const { scheduler, outbox, quota, commit, waitUntil } = this.#parts;
+    const { leasing, outbox, quota, commit, waitUntil } = this.#parts;
     if (results.length > 0) {
       const gone = commit(() => {
-        const ended = scheduler.complete(results, Date.now());
+        const ended = leasing.complete(results, Date.now());
         for (const row of ended) announceAssociation(outbox, secretOf(row));
         return ended;
       });

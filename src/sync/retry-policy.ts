@@ -2,7 +2,7 @@ import type { ObjectResult, SyncResult, Trouble } from "../contracts/sync-tasks.
 import type { WorkOutcome } from "../platform/durable/lease.ts";
 
 /**
- * The retry policy of secret sync: the next step of a task by the failures of its objects. Pure. Read by the scheduler
+ * The retry policy of secret sync: the next step of a task by the failures of its objects. Pure. Read by associations
  * (completion of leases), the breaker and the tasks themselves. The first row that applies decides:
  *
  *   a failure with code "paused"             -> again  (same attempt)

@@ -73,14 +73,14 @@ export const sync: Mutation[] = [
     promise: "A failure that concerns one name opens no breaker",
   },
   {
-    file: "src/sync/task-scheduler.ts",
+    file: "src/sync/task-leasing.ts",
     suites: ["test/workers/sync-breaker.test.ts"],
     find: "const slots = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);",
     replace: "const slots = only === undefined ? limit : Math.max(1, limit);",
     promise: "Leases that are out count against what a destination takes at once",
   },
   {
-    file: "src/sync/task-scheduler.ts",
+    file: "src/sync/task-leasing.ts",
     suites: ["test/workers/sync-breaker.test.ts"],
     find: "breaker.view()?.openUntil ?? 0, ",
     replace: "",

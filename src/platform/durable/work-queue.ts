@@ -67,9 +67,9 @@ export interface WorkView {
 }
 
 /**
- * The work rows of one object: one row per resource, for any number of changes. Methods that write are
- * called inside the object's transaction, next to the rows of the resource. Counts and deadlines are memoized: an idle
- * queue costs no reads.
+ * Owns the work rows of one object and decides their order (`#inOrder`): one row per resource, for any number of
+ * changes. Methods that write are called inside the object's transaction, next to the rows of the resource. Counts and
+ * deadlines are memoized: an idle queue costs no reads.
  *
  *   setDesired ──> waiting ──promote──> queued ──lease──> leased ──complete(done | park)──> gone
  *                                         └─────retry, again, lease end────┘

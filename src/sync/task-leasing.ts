@@ -27,11 +27,12 @@ interface Parts {
 }
 
 /**
- * Schedules the tasks of one destination: leases ready associations within its limits (concurrency, pace, breaker), and
- * completes them. Order and back-off are the work queue's. Owned by `SyncDestination`, called by `Poll`. A lease costs
- * one update per association and object. Methods that write are called inside the object's transaction.
+ * Leases the tasks of one destination in the order that `WorkQueue` decides (`platform/durable/work-queue.ts`), within
+ * the destination's limits (concurrency, pace, breaker), and completes them. Back-off is the work queue's, too. Owned by
+ * `SyncDestination`, called by `Poll`. A lease costs one update per association and object. Methods that write are
+ * called inside the object's transaction.
  */
-export class TaskScheduler {
+export class TaskLeasing {
   readonly #parts: Parts;
   readonly #pacing = new Pacing();
 
