@@ -12,6 +12,7 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { APP_CONTENT, Apps } from "../sync/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
+import { QueueCapacity } from "../sync/queue-capacity.ts";
 
 /**
  * Default lifetime of a gate lease (permission to call providers). A pause takes effect when all leases have expired.
@@ -25,20 +26,17 @@ const RECORD_INTERVAL_MS = 10_000;
 const LEASE_MARGIN_MS = 70;
 const WOKEN_PER_PAGE = 100;
 const USERS_ASKED = 50;
-/** Quota is scarce when less than this, or less than half of the queue, is free. */
-const SCARCE_QUOTA = 10_000;
-/** While quota is plentiful, a destination gets this much extra, so that it need not ask for each operation. */
-const EXTRA_QUOTA = 64;
 
 /**
- * Owns deployment-wide sync state: the sync gate, queue capacity, and custom applications. One instance per deployment.
- * Destinations always report their total queue demand, so a lost report is corrected by the next one.
+ * Owns deployment-wide sync state: the sync gate, the queue capacity (`QueueCapacity`), and custom applications. One
+ * instance per deployment. A quota request states the whole need, so a lost one is corrected by the next one.
  *
  *   open ──pause──> closing ──all gate leases expired──> paused ──resume──> open
  */
 export class SyncControl extends StoredObject implements SyncControlApi {
   readonly #keys: DataKeys;
   readonly #apps: Apps;
+  readonly #capacity: QueueCapacity;
   readonly #ended: EndedNamespaces;
   /** End of the last gate lease. */
   #leasedUntil: number;
@@ -61,6 +59,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     );
     this.#keys = new DataKeys(this.sql, "sync-control", () => this.env.MASTER_KEY);
     this.#apps = new Apps(this.sql, this.#keys);
+    this.#capacity = new QueueCapacity(this.sql);
     this.#ended = new EndedNamespaces(
       this.sql,
       [APP_CONTENT],
@@ -116,51 +115,17 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     return { running, permitMs };
   }
 
-  // ---- capacity ----
+  // ---- queue capacity ----
 
-  /** Reports a destination's queue demand. Idempotent. */
-  share(destination: string, { kept, waiting, asked }: QuotaRequest): QuotaGrant & MayRun {
-    const { queue_capacity } = this.config();
-    const mine = this.sql
-      .exec<{ granted: number; wanted: number }>(
-        "SELECT granted, wanted FROM shares WHERE destination = ?",
-        destination,
-      )
-      .toArray()[0] ?? { granted: 0, wanted: 0 };
-    const { granted: pending, short } = this.#total();
-    const room = queue_capacity - (pending - mine.granted);
-    const others = short - (mine.wanted > mine.granted ? 1 : 0);
-    // While other destinations wait, each gets at most an equal part.
-    const part = Math.max(1, Math.floor(queue_capacity / (others + 1)));
-    // Queued operations stay queued, also after the capacity was lowered.
-    const needed = kept + waiting + asked;
-    const scarce = Math.max(SCARCE_QUOTA, queue_capacity / 2);
-    // Growing demand is likely to grow again soon.
-    const ahead = needed > kept && room - needed - EXTRA_QUOTA >= scarce ? EXTRA_QUOTA : 0;
-    const granted = Math.max(kept, Math.min(needed + ahead, room, part));
-    const wanted = kept + waiting;
-    this.commit(() => {
-      if (granted === 0 && wanted === 0) this.sql.exec("DELETE FROM shares WHERE destination = ?", destination);
-      else
-        this.sql.exec(
-          `INSERT INTO shares VALUES (?, ?, ?)
-           ON CONFLICT (destination) DO UPDATE SET granted = excluded.granted, wanted = excluded.wanted`,
-          destination,
-          granted,
-          wanted,
-        );
-    });
-    const left = queue_capacity - this.pending();
-    return { granted, scarce: left < scarce, ...this.mayRun() };
+  /** Exchanges a destination's quota request for a grant. Idempotent. */
+  share(destination: string, request: QuotaRequest): QuotaGrant & MayRun {
+    const grant = this.commit(() => this.#capacity.grant(destination, request, this.config().queue_capacity));
+    return { ...grant, ...this.mayRun() };
   }
 
   /** Number of queued operations of all destinations. */
   pending(): number {
-    return this.#total().granted;
-  }
-
-  #total(): { granted: number; short: number } {
-    return this.sql.exec<{ granted: number; short: number }>("SELECT granted, short FROM total").one();
+    return this.#capacity.granted();
   }
 
   // ---- custom applications of the repository host ----
@@ -269,11 +234,10 @@ export class SyncControl extends StoredObject implements SyncControlApi {
 
   protected override measured(): Series[] {
     const { disabled, queue_capacity } = this.config();
-    const { granted } = this.sql.exec<{ granted: number }>("SELECT granted FROM total").one();
     return [
       series("sallyport_sync_paused", disabled ? 1 : 0),
       series("sallyport_sync_queue_capacity", queue_capacity),
-      series("sallyport_sync_queue_granted", granted),
+      series("sallyport_sync_queue_granted", this.#capacity.granted()),
     ];
   }
 
@@ -314,19 +278,13 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   async #wakeSome(): Promise<void> {
     const after = this.#resuming();
     if (after === null) return;
-    const page = this.sql
-      .exec<{ destination: string }>(
-        "SELECT destination FROM shares WHERE destination > ? ORDER BY destination LIMIT ?",
-        after,
-        WOKEN_PER_PAGE,
-      )
-      .toArray();
-    if (page.length > 0) await this.env.SYNC_WORK.sendBatch(page.map((body) => ({ body })));
+    const page = this.#capacity.destinations(after, WOKEN_PER_PAGE);
+    if (page.length > 0) await this.env.SYNC_WORK.sendBatch(page.map((destination) => ({ body: { destination } })));
     const last = page.at(-1);
     this.commit(() => {
       // Paused and resumed meanwhile: a newer wake-up is in progress.
       if (this.#resuming() !== after) return;
-      if (last && page.length === WOKEN_PER_PAGE) this.sql.exec("UPDATE resuming SET after = ?", last.destination);
+      if (last && page.length === WOKEN_PER_PAGE) this.sql.exec("UPDATE resuming SET after = ?", last);
       else this.sql.exec("DELETE FROM resuming");
     });
   }

@@ -22,7 +22,7 @@ const FULL = { base: 100, cap: 5_000 };
 const RELEASE_MS = 2_500;
 
 /**
- * A destination's queue quota: the number of operations it may have queued, out of the capacity that `SyncControl`
+ * A destination's queue quota: the number of operations it may have queued, out of the capacity that `QueueCapacity`
  * divides among all destinations. Owned by `SyncDestination`, read before each row is queued. Costs one stored row, and
  * one RPC per request.
  *

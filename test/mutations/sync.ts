@@ -8,6 +8,7 @@ const OBJECT_PLAN = { ...REMOTE_OBJECTS, file: "src/sync/object-plan.ts" };
 const GATE = UNIT("sync-gate");
 const GATE_LEASE = UNIT("gate-lease");
 const QUOTA = UNIT("queue-quota");
+const CAPACITY = UNIT("queue-capacity");
 const PACING = UNIT("pacing");
 const NAMING = UNIT("naming");
 const NEIGHBOURS = { file: "src/sync/neighbours.ts", suites: ["test/workers/sync-name-conflicts.test.ts"] };
@@ -427,20 +428,20 @@ export const sync: Mutation[] = [
     promise: "While room is plenty what is not needed is given back later",
   },
   {
-    ...CONTROL,
-    find: "const room = queue_capacity - (pending - mine.granted);",
-    replace: "const room = queue_capacity - pending;",
+    ...CAPACITY,
+    find: "const room = capacity - (pending - mine.granted);",
+    replace: "const room = capacity - pending;",
     promise: "A statement that is repeated uses up no room",
   },
   {
-    ...CONTROL,
+    ...CAPACITY,
     find: "const others = short - (mine.wanted > mine.granted ? 1 : 0);",
     replace: "const others = 0;",
     promise: "While others wait for room nobody takes more than an equal part",
   },
   {
     ...CONTROL,
-    find: 'UPDATE resuming SET after = ?", last.destination',
+    find: 'UPDATE resuming SET after = ?", last',
     replace: 'UPDATE resuming SET after = ?", ""',
     promise: "The second page of destinations is woken",
   },
