@@ -1,9 +1,9 @@
 import type { PollResult, Report, StepResult } from "../src/contracts/credential-engine.ts";
 import { CloudAccounts } from "../src/credentials/cloud-accounts.ts";
-import { JobCompletion } from "../src/credentials/completion.ts";
 import type { ConfigBody } from "../src/credentials/config.ts";
 import { CredentialIssuer } from "../src/credentials/credential-issuer.ts";
 import { EngineStores } from "../src/credentials/engine-stores.ts";
+import { JobOutcomes } from "../src/credentials/job-outcome.ts";
 import { LeaseLifecycle } from "../src/credentials/lease-lifecycle.ts";
 import { MountTeardown } from "../src/credentials/mount-teardown.ts";
 import type { Role } from "../src/credentials/role.ts";
@@ -49,13 +49,13 @@ export function memoryEngine() {
   const keys = new DataKeys(sql, scope, () => MASTER_KEY);
   const stores = new EngineStores(sql, keys, scope);
   const accounts = new CloudAccounts(stores.config, {} as Env);
-  const completion = new JobCompletion(stores, sql);
-  const runner = new SagaRunner(stores, completion, accounts);
+  const outcomes = new JobOutcomes(stores, sql);
+  const runner = new SagaRunner(stores, outcomes, accounts);
   const commit = <T>(change: () => T): T => change();
-  const root = new RootAccount(stores, runner, completion, accounts, commit);
-  const issuer = new CredentialIssuer(stores, runner, completion, accounts, commit);
+  const root = new RootAccount(stores, runner, outcomes, accounts, commit);
+  const issuer = new CredentialIssuer(stores, runner, outcomes, accounts, commit);
   const lifecycle = new LeaseLifecycle(stores, runner, commit);
-  const teardown = new MountTeardown({ stores, completion, accounts, commit }, root, issuer, lifecycle);
+  const teardown = new MountTeardown({ stores, outcomes, accounts, commit }, root, issuer, lifecycle);
 
   const configured = root.configure(configBody, true, null);
   if (!configured.ok) throw new Error(configured.message);
@@ -68,7 +68,7 @@ export function memoryEngine() {
     if (!begun.ok) throw new Error(begun.message);
     return begun.value;
   };
-  return { ...stores, runner, completion, commit, root, issuer, lifecycle, teardown, issue };
+  return { ...stores, runner, outcomes, commit, root, issuer, lifecycle, teardown, issue };
 }
 
 export type MemoryEngine = ReturnType<typeof memoryEngine>;

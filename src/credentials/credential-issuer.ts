@@ -3,10 +3,10 @@ import type { IssueRequest, Started } from "../contracts/credential-engine.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { CloudAccounts } from "./cloud-accounts.ts";
-import type { JobCompletion } from "./completion.ts";
 import type { EngineStores } from "./engine-stores.ts";
 import { type Issue, lockOf, undoOfIssue } from "./issue.ts";
 import { HAND_OVER_MS } from "./job.ts";
+import type { JobOutcomes } from "./job-outcome.ts";
 import type { Job } from "./job-store.ts";
 import { newKeyAdd } from "./key-add.ts";
 import { leaseTtlOf, passwordLife } from "./lease-ttl.ts";
@@ -20,20 +20,20 @@ import { REQUEST_MS } from "./saga-runner.ts";
 export class CredentialIssuer {
   readonly #stores: EngineStores;
   readonly #runner: SagaRunner;
-  readonly #completion: JobCompletion;
+  readonly #outcomes: JobOutcomes;
   readonly #accounts: CloudAccounts;
   readonly #commit: <T>(change: () => T) => T;
 
   constructor(
     stores: EngineStores,
     runner: SagaRunner,
-    completion: JobCompletion,
+    outcomes: JobOutcomes,
     accounts: CloudAccounts,
     commit: <T>(change: () => T) => T,
   ) {
     this.#stores = stores;
     this.#runner = runner;
-    this.#completion = completion;
+    this.#outcomes = outcomes;
     this.#accounts = accounts;
     this.#commit = commit;
   }
@@ -94,7 +94,7 @@ export class CredentialIssuer {
     const { config } = this.#stores;
     const engine = config.isDeleted() ? this.#accounts.account() : null;
     const keptAccount = engine?.ok ? engine.value : null;
-    this.#completion.abandon(id, undoOfIssue(work.issue, now), "unfinished credentials", keptAccount, now);
+    this.#outcomes.abandon(id, undoOfIssue(work.issue, now), "unfinished credentials", keptAccount, now);
   }
 }
 

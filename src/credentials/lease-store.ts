@@ -24,7 +24,7 @@ export interface NewLease {
 }
 
 /**
- * The leases of one mount: one row each, deleted after revocation. Read by `LeaseLifecycle`, completion and the lease
+ * The leases of one mount: one row each, deleted after revocation. Read by `LeaseLifecycle`, job outcomes and the lease
  * routes. The two deadlines that every commit reads are kept in memory. Writes run inside the object's transaction.
  */
 export class LeaseStore {

@@ -1,10 +1,10 @@
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
 import type { LeaseRow } from "../contracts/credential-engine.ts";
 import type { CloudAccounts } from "./cloud-accounts.ts";
-import type { JobCompletion } from "./completion.ts";
 import type { CredentialIssuer } from "./credential-issuer.ts";
 import type { EngineStores } from "./engine-stores.ts";
 import { revocationOf } from "./issue.ts";
+import type { JobOutcomes } from "./job-outcome.ts";
 import type { LeaseLifecycle } from "./lease-lifecycle.ts";
 import { resourcesIn } from "./lease-store.ts";
 import { undoOfRole } from "./role-changes.ts";
@@ -16,7 +16,7 @@ const PAGE = 1_000;
 
 interface Dependencies {
   readonly stores: EngineStores;
-  readonly completion: JobCompletion;
+  readonly outcomes: JobOutcomes;
   readonly accounts: CloudAccounts;
   commit<T>(change: () => T): T;
 }
@@ -30,7 +30,7 @@ interface Dependencies {
  */
 export class MountTeardown {
   readonly #stores: EngineStores;
-  readonly #completion: JobCompletion;
+  readonly #outcomes: JobOutcomes;
   readonly #accounts: CloudAccounts;
   readonly #commit: <T>(change: () => T) => T;
   readonly #root: RootAccount;
@@ -38,13 +38,13 @@ export class MountTeardown {
   readonly #lifecycle: LeaseLifecycle;
 
   constructor(
-    { stores, completion, accounts, commit }: Dependencies,
+    { stores, outcomes, accounts, commit }: Dependencies,
     root: RootAccount,
     issuer: CredentialIssuer,
     lifecycle: LeaseLifecycle,
   ) {
     this.#stores = stores;
-    this.#completion = completion;
+    this.#outcomes = outcomes;
     this.#accounts = accounts;
     this.#commit = commit;
     this.#root = root;
@@ -104,7 +104,7 @@ export class MountTeardown {
         jobs.delete(lease.id);
         leases.delete(lease.id);
         const removal = revocationOf(resourcesIn(lease), lease.issued);
-        this.#completion.startRemoval(lease.id, removal, "lease of a mount that is gone", account, now);
+        this.#outcomes.startRemoval(lease.id, removal, "lease of a mount that is gone", account, now);
       }
     }
   }
@@ -113,7 +113,7 @@ export class MountTeardown {
     const { roles } = this.#stores;
     for (const { name, role } of roles.deleteAll()) {
       const removal = undoOfRole(role, now);
-      if (removal) this.#completion.startRemoval(`kept ${name}`, removal, "application of a role", account, now);
+      if (removal) this.#outcomes.startRemoval(`kept ${name}`, removal, "application of a role", account, now);
     }
   }
 }

@@ -3,8 +3,8 @@ import type { Started } from "../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import type { CloudAccounts } from "./cloud-accounts.ts";
-import type { JobCompletion } from "./completion.ts";
 import type { EngineStores } from "./engine-stores.ts";
+import type { JobOutcomes } from "./job-outcome.ts";
 import { type Removal, undoOfProvision } from "./removal.ts";
 import { draftRole, type Role, type RoleBody } from "./role.ts";
 import { newRoleWrite } from "./role-write.ts";
@@ -19,20 +19,20 @@ export const undoOfRole = (role: Role, now: number): Removal | null =>
 export class RoleChanges {
   readonly #stores: EngineStores;
   readonly #runner: SagaRunner;
-  readonly #completion: JobCompletion;
+  readonly #outcomes: JobOutcomes;
   readonly #accounts: CloudAccounts;
   readonly #commit: <T>(change: () => T) => T;
 
   constructor(
     stores: EngineStores,
     runner: SagaRunner,
-    completion: JobCompletion,
+    outcomes: JobOutcomes,
     accounts: CloudAccounts,
     commit: <T>(change: () => T) => T,
   ) {
     this.#stores = stores;
     this.#runner = runner;
-    this.#completion = completion;
+    this.#outcomes = outcomes;
     this.#accounts = accounts;
     this.#commit = commit;
   }
@@ -84,7 +84,7 @@ export class RoleChanges {
         const removal = undoOfRole(role, now);
         if (!removal) return null;
         const id = `kept ${name} ${crypto.randomUUID()}`;
-        this.#completion.startRemoval(id, removal, "application of a role", null, now);
+        this.#outcomes.startRemoval(id, removal, "application of a role", null, now);
         return this.#runner.begin({ job: id, kind: "removal" }, now);
       }),
     );

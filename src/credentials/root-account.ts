@@ -3,9 +3,9 @@ import type { Home } from "../contracts/federation.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { warn } from "../platform/observability/log.ts";
 import type { CloudAccounts } from "./cloud-accounts.ts";
-import type { JobCompletion } from "./completion.ts";
 import { type ConfigBody, changeConfig, changesIdentity } from "./config.ts";
 import type { EngineStores } from "./engine-stores.ts";
+import type { JobOutcomes } from "./job-outcome.ts";
 import { newRotation, undoOfRotation } from "./rotation.ts";
 import type { SagaRunner } from "./saga-runner.ts";
 
@@ -18,20 +18,20 @@ const DEFAULT_ROOT_TTL = 182 * 86_400;
 export class RootAccount {
   readonly #stores: EngineStores;
   readonly #runner: SagaRunner;
-  readonly #completion: JobCompletion;
+  readonly #outcomes: JobOutcomes;
   readonly #accounts: CloudAccounts;
   readonly #commit: <T>(change: () => T) => T;
 
   constructor(
     stores: EngineStores,
     runner: SagaRunner,
-    completion: JobCompletion,
+    outcomes: JobOutcomes,
     accounts: CloudAccounts,
     commit: <T>(change: () => T) => T,
   ) {
     this.#stores = stores;
     this.#runner = runner;
-    this.#completion = completion;
+    this.#outcomes = outcomes;
     this.#accounts = accounts;
     this.#commit = commit;
   }
@@ -105,7 +105,7 @@ export class RootAccount {
     for (const { id, work } of jobs.ofKind("rotation")) {
       if (work.kind !== "rotation") continue;
       const undo = undoOfRotation(work.rotation, now);
-      if (undo) this.#completion.abandon(id, undo, "rotation given up", work.rotation.account, now);
+      if (undo) this.#outcomes.abandon(id, undo, "rotation given up", work.rotation.account, now);
       else jobs.delete(id);
     }
   }

@@ -5,9 +5,9 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import { warn } from "../platform/observability/log.ts";
 import type { CloudAccounts } from "./cloud-accounts.ts";
-import type { JobCompletion } from "./completion.ts";
 import type { EngineStores } from "./engine-stores.ts";
 import { continuesAt, jobSaga, type Work } from "./job.ts";
+import type { JobOutcomes } from "./job-outcome.ts";
 import type { Job, NewJob } from "./job-store.ts";
 import { batchOf, CALL_MS } from "./saga.ts";
 
@@ -25,19 +25,19 @@ const UNREADABLE_MS = 3_600_000;
  *
  *     poll ──lease──► steps ──report──► onSuccess, onError ──► next steps
  *                                           ├──► wait    back-off, or another job holds the lock
- *                                           └──► end     completion.finish, completion.fail
+ *                                           └──► end     outcomes.finish, outcomes.fail
  *
  * The state is stored before a step leaves and after each result. Steps without results leave together. Each poll with
  * a report costs one update of the job and one renewal of its lease. Methods run inside the object's transaction.
  */
 export class SagaRunner {
   readonly #stores: EngineStores;
-  readonly #completion: JobCompletion;
+  readonly #outcomes: JobOutcomes;
   readonly #accounts: CloudAccounts;
 
-  constructor(stores: EngineStores, completion: JobCompletion, accounts: CloudAccounts) {
+  constructor(stores: EngineStores, outcomes: JobOutcomes, accounts: CloudAccounts) {
     this.#stores = stores;
-    this.#completion = completion;
+    this.#outcomes = outcomes;
     this.#accounts = accounts;
   }
 
@@ -74,7 +74,7 @@ export class SagaRunner {
     if (report?.done?.seq === job.seq) return this.#apply(job, lease, report.done, now, unwanted);
     // No caller waits for these credentials: their secret could not be delivered.
     if (!report && !wanted && job.work.kind === "issue") {
-      this.#completion.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
+      this.#outcomes.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
       return this.poll(null, null, now);
     }
     return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now);
@@ -118,7 +118,7 @@ export class SagaRunner {
    */
   #abandon(job: Job, lease: WorkLease, now: number): PollResult {
     const because = refuse("unavailable", "the caller left before the answer");
-    return { kind: "end", end: this.#completion.fail(job, job.work, lease, because, null, now) };
+    return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, null, now) };
   }
 
   #onError(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number): PollResult {
@@ -145,10 +145,10 @@ export class SagaRunner {
   #advance(job: Job, lease: WorkLease, now: number, value?: unknown): PollResult {
     const { jobs, work } = this.#stores;
     const next = jobSaga.next(job.work, now);
-    if (next === null) return { kind: "end", end: this.#completion.finish(job, lease, value, now) };
+    if (next === null) return { kind: "end", end: this.#outcomes.finish(job, lease, value, now) };
     if (job.deadline !== null && now >= job.deadline) {
       const because = refuse("unavailable", `gave up after too long${job.failure ? `: ${job.failure}` : ""}`);
-      return { kind: "end", end: this.#completion.fail(job, job.work, lease, because, null, now) };
+      return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, null, now) };
     }
     if ("wait" in next) {
       jobs.keep(job, {});
@@ -158,7 +158,7 @@ export class SagaRunner {
     }
     if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: work.renew(lease, now), inLine: true };
     const account = this.#accountOf(job.work);
-    if (!account.ok) return { kind: "end", end: this.#completion.fail(job, job.work, lease, account, null, now) };
+    if (!account.ok) return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, account, null, now) };
     const { steps, state } = batchOf(jobSaga, job.work, next, now);
     const { seq } = jobs.keep(job, { work: state });
     const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
@@ -170,7 +170,7 @@ export class SagaRunner {
       failure.outcome === "client" ? "invalid" : "unavailable",
       `${describe(step)}: ${failure.message}`,
     );
-    return { kind: "end", end: this.#completion.fail(job, job.work, lease, because, failure, now) };
+    return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, failure, now) };
   }
 
   #accountOf(work: Work): Result<CloudAccount> {
@@ -183,10 +183,10 @@ export class SagaRunner {
     if (!wanted) return { kind: "idle" };
     const { jobs, work } = this.#stores;
     const kind = jobs.kindOf(wanted.job);
-    if (kind !== wanted.kind) return { kind: "end", end: this.#completion.outcomeOf(wanted, now) };
+    if (kind !== wanted.kind) return { kind: "end", end: this.#outcomes.outcomeOf(wanted, now) };
     const row = work.find(wanted.job);
     if (kind === "removal" && row && !row.leased && row.readyAt > now) {
-      return { kind: "end", end: this.#completion.outcomeOf(wanted, now) };
+      return { kind: "end", end: this.#outcomes.outcomeOf(wanted, now) };
     }
     return { kind: "wait", ms: RECHECK_MS, claim: null };
   }

@@ -56,7 +56,7 @@ export type Decision<S> =
  *
  *     next ──step──► beforeCall ──stored──► call ──ok──► onSuccess ──► next
  *       ├──wait──► next                      └──refused──► onError ──► done, retry or failed
- *       └──null──► completion
+ *       └──null──► outcome
  */
 export interface Saga<S> {
   /** The next step, a wait, or null after the last step. */

@@ -14,10 +14,10 @@ import type {
 import type { Home } from "../contracts/federation.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { CloudAccounts } from "../credentials/cloud-accounts.ts";
-import { JobCompletion } from "../credentials/completion.ts";
 import { type ConfigBody, configView } from "../credentials/config.ts";
 import { CredentialIssuer } from "../credentials/credential-issuer.ts";
 import { EngineStores } from "../credentials/engine-stores.ts";
+import { JobOutcomes } from "../credentials/job-outcome.ts";
 import { LeaseLifecycle } from "../credentials/lease-lifecycle.ts";
 import { leaseView } from "../credentials/lease-store.ts";
 import { MountTeardown } from "../credentials/mount-teardown.ts";
@@ -75,18 +75,18 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.#keys = keys;
     const stores = new EngineStores(sql, keys, scope);
     const accounts = new CloudAccounts(stores.config, env);
-    const completion = new JobCompletion(stores, sql);
-    const runner = new SagaRunner(stores, completion, accounts);
+    const outcomes = new JobOutcomes(stores, sql);
+    const runner = new SagaRunner(stores, outcomes, accounts);
     const commit = <T>(change: () => T): T => this.commit(change);
     this.#stores = stores;
     this.#accounts = accounts;
     this.#runner = runner;
-    this.#root = new RootAccount(stores, runner, completion, accounts, commit);
-    this.#roleChanges = new RoleChanges(stores, runner, completion, accounts, commit);
-    this.#issuer = new CredentialIssuer(stores, runner, completion, accounts, commit);
+    this.#root = new RootAccount(stores, runner, outcomes, accounts, commit);
+    this.#roleChanges = new RoleChanges(stores, runner, outcomes, accounts, commit);
+    this.#issuer = new CredentialIssuer(stores, runner, outcomes, accounts, commit);
     this.#leaseLifecycle = new LeaseLifecycle(stores, runner, commit);
     this.#mountTeardown = new MountTeardown(
-      { stores, completion, accounts, commit },
+      { stores, outcomes, accounts, commit },
       ...([this.#root, this.#issuer, this.#leaseLifecycle] as const),
     );
   }

@@ -10,37 +10,32 @@ import { orphansOfIssue, resourcesOf, undoOfIssue } from "./issue.ts";
 import { continuesAt, done, HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
 import type { Job } from "./job-store.ts";
 import { secondsLeft } from "./lease-store.ts";
-import { applicationSearch, passwordRemoval, type Removal, retried, undoOfProvision } from "./removal.ts";
+import { applicationSearch, passwordRemoval, type Removal, undoOfProvision } from "./removal.ts";
+import { RemovalRetry } from "./removal-retry.ts";
 import { orphansOfRotation, undoOfRotation } from "./rotation.ts";
 import { CALL_MS } from "./saga.ts";
 
 /**
- * A lease becomes irrevocable after this many failed rounds. Its revocation is then retried once a day, or on request.
- */
-const LEASE_ROUNDS = 6;
-const DAY_MS = 86_400_000;
-const MAX_DELAY_MS = 3_600_000;
-const FAILURE_LENGTH = 600;
-
-/**
- * Completes jobs: commits the resources they created, or schedules their removal.
+ * The outcomes of jobs. Completes a job: commits the resources it created, or schedules their removal.
  *
  *     job        success                          failure
  *     issue      lease inserted                   removal of unfinished credentials
  *     role       role stored                      provision kept on the role, or removed
  *     rotation   root secret replaced             removal of the new secret
- *     removal    job (and its lease) deleted      another round, later each time
+ *     removal    job (and its lease) deleted      another round, later each time (`RemovalRetry`)
  *
  * Owns no state of its own; writes jobs, leases, roles and the configuration. Methods run inside the object's
  * transaction.
  */
-export class JobCompletion {
+export class JobOutcomes {
   readonly #stores: EngineStores;
   readonly #sql: SqlStorage;
+  readonly #retry: RemovalRetry;
 
   constructor(stores: EngineStores, sql: SqlStorage) {
     this.#stores = stores;
     this.#sql = sql;
+    this.#retry = new RemovalRetry(stores);
   }
 
   /** Commits the resources of a job without a next step. @param value result of its last step */
@@ -87,7 +82,7 @@ export class JobCompletion {
     failure: CloudFailure | null,
     now: number,
   ): JobEnd {
-    if (work.kind === "removal") return this.#scheduleRetry(job, work, workLease, because, failure, now);
+    if (work.kind === "removal") return this.#retry.schedule(job, work, workLease, because, failure, now);
     warn("job-failed", { engine: this.#stores.scope, job: job.id, kind: work.kind, because: because.message });
     const { jobs, roles, config } = this.#stores;
     if (work.kind === "issue") {
@@ -237,7 +232,7 @@ export class JobCompletion {
 
   #completeRemoval(job: Job, work: WorkOf<"removal">, workLease: WorkLease, now: number): JobEnd {
     if (work.removal.stuck.length > 0) {
-      return this.#scheduleRetry(
+      return this.#retry.schedule(
         job,
         work,
         workLease,
@@ -251,29 +246,6 @@ export class JobCompletion {
     if (work.lease) leases.delete(job.id);
     recordAction(work.lease ? "lease-revoked" : "removed", { engine: scope, job: job.id, what: work.because });
     return done();
-  }
-
-  /** Schedules another round for a removal that is incomplete; the delay doubles with each round. */
-  #scheduleRetry(
-    job: Job,
-    work: WorkOf<"removal">,
-    workLease: WorkLease,
-    because: Refusal,
-    failure: CloudFailure | null,
-    now: number,
-  ): JobEnd {
-    const { jobs, leases, work: list, scope } = this.#stores;
-    const message = because.message.slice(0, FAILURE_LENGTH);
-    const rounds = job.failures + 1;
-    jobs.keep(job, { work: { ...work, removal: retried(work.removal) }, tries: 0, failure: message });
-    jobs.setFailures(job.id, rounds);
-    const over = work.lease && rounds >= LEASE_ROUNDS;
-    if (work.lease) leases.failed(job.id, message, over ? "irrevocable" : "ending");
-    const doubled = Math.min(Math.round(2 ** rounds * 10_000 * (0.5 + Math.random())), MAX_DELAY_MS);
-    const afterMs = Math.max(over ? DAY_MS : doubled, failure?.retryAfterMs ?? 0);
-    list.complete(workLease, { kind: "retry", afterMs }, now);
-    warn("removal-failed", { engine: scope, job: job.id, what: work.because, rounds, because: message });
-    return because;
   }
 
   #leaseContext(id: string): string {
