@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
-import { type Told, tell, together } from "./change-set.ts";
+import { type ChangeSet, mergeChangeSets, publishChanges } from "./change-set.ts";
 import type { NewEvent } from "./event.ts";
 import { EventPublisher } from "./event-publisher.ts";
 
@@ -9,42 +9,46 @@ const event = (Topic: string, Key: string, bytes = 0): NewEvent => ({
   Payload: { [Topic]: { ID: Key, text: "x".repeat(bytes) } },
 });
 
-const volume = (id: string, bytes: number): Told => ({
+const volume = (id: string, bytes: number): ChangeSet => ({
   events: [event("HostVolume", id, bytes)],
   stamps: [{ table: "HostVolume", row: [id] }],
 });
 
-const node: Told = { events: [event("Node", "n")], stamps: [{ table: "Node", row: ["1", "7"] }], origins: [[0, 1, 5]] };
+const node: ChangeSet = {
+  events: [event("Node", "n")],
+  stamps: [{ table: "Node", row: ["1", "7"] }],
+  origins: [[0, 1, 5]],
+};
 
 /** The promises that a change becomes. */
-function promised(told: Told) {
-  const lines: Told[] = [];
+function promised(changes: ChangeSet) {
+  const lines: ChangeSet[] = [];
   const publisher = new EventPublisher<IndexBackfill>({
     source: { append: async () => [] },
     outbox: {
       enlist: (_topic: string, _lane: string, entry: unknown) =>
-        lines.push((typeof entry === "function" ? entry(7) : entry) as Told),
+        lines.push((typeof entry === "function" ? entry(7) : entry) as ChangeSet),
       drain: async () => undefined,
     },
     rows: { setIndex: () => undefined },
     commit: (change) => change(),
   });
-  const first = tell(publisher, () => told);
+  const first = publishChanges(publisher, () => changes);
   return { first, lines };
 }
 
 describe("a change set", () => {
   it("is published as one event line with all of its rows", () => {
-    const told = together([node, volume("a", 10), volume("b", 10)]);
-    const { first, lines } = promised(told);
+    const changes = mergeChangeSets([node, volume("a", 10), volume("b", 10)]);
+    const { first, lines } = promised(changes);
     expect(first).toBe(1);
-    expect(lines).toEqual([told]);
+    expect(lines).toEqual([changes]);
   });
 
   it("is split into several lines when one is too large, and each row stays with the line of its event", () => {
     const claim: IndexBackfill = { table: "claims", row: ["c"] };
     const { lines } = promised(
-      together([node, ...["a", "b", "c"].map((id) => volume(id, 600_000)), { events: [], stamps: [claim] }]),
+      mergeChangeSets([node, ...["a", "b", "c"].map((id) => volume(id, 600_000)), { events: [], stamps: [claim] }]),
     );
     expect(lines.map(({ events }) => events.map(({ Key }) => Key))).toEqual([["n", "a"], ["b"], ["c"]]);
     expect(lines.map(({ stamps }) => stamps)).toEqual([
@@ -56,6 +60,6 @@ describe("a change set", () => {
   });
 
   it("keeps the positions of event indexes when change sets are merged", () => {
-    expect(together([volume("a", 1), node]).origins).toEqual([[1, 1, 5]]);
+    expect(mergeChangeSets([volume("a", 1), node]).origins).toEqual([[1, 1, 5]]);
   });
 });

@@ -4,13 +4,14 @@ import type { EventPublisher, Origin } from "./event-publisher.ts";
 import type { Node, NodeEventType } from "./node.ts";
 
 /** The events of one change, and the rows that receive the index of its line. */
-export interface Told {
+export interface ChangeSet {
   readonly events: readonly NewEvent[];
   readonly stamps: readonly IndexBackfill[];
   readonly origins?: readonly Origin[];
 }
 
-export function together(parts: readonly Told[]): Told {
+/** One change set of several, in their order. */
+export function mergeChangeSets(parts: readonly ChangeSet[]): ChangeSet {
   const events: NewEvent[] = [];
   const origins: Origin[] = [];
   for (const part of parts) {
@@ -27,10 +28,10 @@ const LINE_BYTES = 1_000_000;
  * Enqueues the events of a change inside the caller's transaction, split into lines of bounded size.
  * @returns the number of the first line
  */
-export function tell(publisher: EventPublisher<IndexBackfill>, change: (line: number) => Told): number {
-  const rest: Told[] = [];
+export function publishChanges(publisher: EventPublisher<IndexBackfill>, change: (line: number) => ChangeSet): number {
+  const rest: ChangeSet[] = [];
   const first = publisher.emitNoted((line) => {
-    const [head = NOTHING, ...others] = inLines(change(line));
+    const [head = NO_CHANGES, ...others] = inLines(change(line));
     rest.push(...others);
     return head;
   });
@@ -39,7 +40,7 @@ export function tell(publisher: EventPublisher<IndexBackfill>, change: (line: nu
 }
 
 /** A row gets the index of the line with its event; a row without an event gets that of the first line. */
-function inLines({ events, stamps, origins = [] }: Told): Told[] {
+function inLines({ events, stamps, origins = [] }: ChangeSet): ChangeSet[] {
   const lines: NewEvent[][] = [[]];
   let bytes = 0;
   for (const event of events) {
@@ -61,12 +62,13 @@ function inLines({ events, stamps, origins = [] }: Told): Told[] {
   return lines.map((line, at) => ({ events: line, stamps: stamped.get(at) ?? [], origins: at === 0 ? origins : [] }));
 }
 
-export const NOTHING: Told = { events: [], stamps: [] };
+/** The empty change set. */
+export const NO_CHANGES: ChangeSet = { events: [], stamps: [] };
 
 /** State that changes with a node: in the same transaction and the same line. */
 export interface NodeFollower {
   /** @param before null for a new node; @param after null for a removed node */
-  nodeChanged(before: Node | null, after: Node | null, type: NodeEventType): Told;
+  nodeChanged(before: Node | null, after: Node | null, type: NodeEventType): ChangeSet;
   /** Called when only the reported volumes of a node changed. @param ids the changed volumes */
-  volumesChanged?(nodeId: string, ids: readonly string[], type: NodeEventType): Told;
+  volumesChanged?(nodeId: string, ids: readonly string[], type: NodeEventType): ChangeSet;
 }

@@ -9,7 +9,7 @@ import { Ingestion, nodesOf } from "../cluster/reports/ingestion.ts";
 import { Reported } from "../cluster/reports/reported.ts";
 import { ReportMethods } from "../cluster/reports/rpc.ts";
 import { clusterMigrations } from "../cluster/reports/schema.ts";
-import { together } from "../contracts/change-set.ts";
+import { mergeChangeSets } from "../contracts/change-set.ts";
 import type { ClusterRegistryApi } from "../contracts/cluster-registry.ts";
 import { EventPublisher, EventSource } from "../contracts/event-publisher.ts";
 import type { OperationResult } from "../contracts/node-operation.ts";
@@ -133,7 +133,8 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
       ...{ sql, publisher: this.#publisher, reported: this.#reported, nodes },
       observers: {
         Allocation: [
-          (before, after, line) => together(nodesOf(before, after).map((id) => drains.allocationChanged(id, line))),
+          (before, after, line) =>
+            mergeChangeSets(nodesOf(before, after).map((id) => drains.allocationChanged(id, line))),
           (before, after, _line, report) => this.#host.claims.allocationChanged(before, after, report),
           (before, after, _line, report) => this.#csi.intake.allocationChanged(before, after, report),
         ],

@@ -1,4 +1,4 @@
-import { NOTHING, type Told, tell } from "../../contracts/change-set.ts";
+import { type ChangeSet, NO_CHANGES, publishChanges } from "../../contracts/change-set.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { DrainNote, DrainSpec, DrainStrategy, LastDrain, Node, Written } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
@@ -97,10 +97,10 @@ export class Drains implements Timed {
    * Completes a drain whose last allocation has changed; inside the caller's transaction.
    * @returns the changes for the caller's line
    */
-  allocationChanged(nodeId: string, line: number): Told {
-    if (!this.#store.isDraining(nodeId)) return NOTHING;
+  allocationChanged(nodeId: string, line: number): ChangeSet {
+    if (!this.#store.isDraining(nodeId)) return NO_CHANGES;
     const known = this.#store.find(nodeId);
-    return known && this.#isComplete(known, Date.now()) ? this.#complete(known, line) : NOTHING;
+    return known && this.#isComplete(known, Date.now()) ? this.#complete(known, line) : NO_CHANGES;
   }
 
   async onAlarm(now: number): Promise<void> {
@@ -123,7 +123,7 @@ export class Drains implements Timed {
     const strategy = known?.node.DrainStrategy;
     if (!known?.drivesDrain || !strategy) return null;
     return this.#publisher.commit(() => {
-      if (this.#isComplete(known, now)) return tell(this.#publisher, (line) => this.#complete(known, line));
+      if (this.#isComplete(known, now)) return publishChanges(this.#publisher, (line) => this.#complete(known, line));
       // An allocation has started since the drain was found empty.
       this.#store.setDrainDue(known.row, deadlineOf(strategy));
       return null;
@@ -136,7 +136,7 @@ export class Drains implements Timed {
     return isOver(strategy, now) || !this.#isBusy(node.ID, strategy.IgnoreSystemJobs);
   }
 
-  #complete(known: StoredNode, line: number): Told {
+  #complete(known: StoredNode, line: number): ChangeSet {
     const { node } = known;
     const now = Date.now();
     const running = this.#isBusy(node.ID, node.DrainStrategy?.IgnoreSystemJobs ?? false);
@@ -171,8 +171,8 @@ export class Drains implements Timed {
   }
 
   /** Runs a change as one transaction and one event line. */
-  async #change(change: (line: number) => Told): Promise<Result<Written>> {
-    const line = this.#publisher.commit(() => tell(this.#publisher, change));
+  async #change(change: (line: number) => ChangeSet): Promise<Result<Written>> {
+    const line = this.#publisher.commit(() => publishChanges(this.#publisher, change));
     return ok({ index: await this.#publisher.indexOf(line) });
   }
 }

@@ -1,4 +1,4 @@
-import { NOTHING, type Told } from "../../contracts/change-set.ts";
+import { type ChangeSet, NO_CHANGES } from "../../contracts/change-set.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import type { NodePoolPage, NodePoolQuery } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
@@ -64,8 +64,8 @@ export class NodePools {
   }
 
   /** Creates a pool if it does not exist; inside the caller's transaction. */
-  ensure(name: string): Told {
-    if (this.read(name) !== null) return NOTHING;
+  ensure(name: string): ChangeSet {
+    if (this.read(name) !== null) return NO_CHANGES;
     const event: NewEvent = this.#reported.apply({
       ...{ topic: "NodePool", type: "NodePoolUpserted", namespace: "", id: name, filterKeys: null },
       ...{ jobId: null, nodeId: null, terminal: false, deleted: false },

@@ -1,4 +1,4 @@
-import { NOTHING, type NodeFollower, type Told, together } from "../../contracts/change-set.ts";
+import { type ChangeSet, mergeChangeSets, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import type { NodePage, NodeQuery, NodeText } from "../../contracts/node.ts";
 import {
   KEPT_EVENTS,
@@ -187,7 +187,7 @@ export class NodeStore implements IndexedRows {
     type: NodeEventType,
     happened: readonly Omit<NodeEvent, "CreateIndex">[],
     { origin = known?.origin ?? "report", heard = known?.heard ?? 0, ...given }: Write = {},
-  ): Told {
+  ): ChangeSet {
     const added = happened.map((each) => ({ ...each, CreateIndex: -line }));
     const events = [...node.Events, ...added].slice(-KEPT_EVENTS);
     const { Events: _events, HostVolumes, ...rest } = node;
@@ -208,7 +208,7 @@ export class NodeStore implements IndexedRows {
       )
       .one();
     if (HostVolumes !== known?.node.HostVolumes) this.#volumes.write(node.ID, HostVolumes);
-    return together([
+    return mergeChangeSets([
       changeOf(line, row, { ...node, Events: events }, known, type),
       ...this.#followers.map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
     ]);
@@ -219,12 +219,12 @@ export class NodeStore implements IndexedRows {
    * the event contains the volumes only, so its size is independent of the node.
    * @param change the result of `volumesDiffering`
    */
-  changeVolumes(line: number, { id, row }: NodePlace, change: NodeVolumesChange): Told {
+  changeVolumes(line: number, { id, row }: NodePlace, change: NodeVolumesChange): ChangeSet {
     this.#volumes.change(id, change);
     const ids = [...change.gone, ...change.put.map(({ ID }) => ID)];
-    return together([
+    return mergeChangeSets([
       { events: [], stamps: [{ table: "Node", row: [String(row), String(line)] }] },
-      ...this.#followers.map((follower) => follower.volumesChanged?.(id, ids, "NodeRegistration") ?? NOTHING),
+      ...this.#followers.map((follower) => follower.volumesChanged?.(id, ids, "NodeRegistration") ?? NO_CHANGES),
     ]);
   }
 
@@ -234,10 +234,10 @@ export class NodeStore implements IndexedRows {
   }
 
   /** Deletes a node; inside the caller's transaction. @param last its last record */
-  remove(line: number, known: StoredNode | null, last: Node, type: NodeEventType): Told {
+  remove(line: number, known: StoredNode | null, last: Node, type: NodeEventType): ChangeSet {
     this.#sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
     this.#volumes.remove(last.ID);
-    return together([
+    return mergeChangeSets([
       changeOf(line, known?.row ?? 0, last, known, type),
       ...this.#followers.map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
     ]);
@@ -274,7 +274,7 @@ function textOf({ id, body, volumes, events, create_index, modify_index }: Row):
   return { id, body: `${body.slice(0, -1)},${hostVolumes}${rest}}`, modifyIndex };
 }
 
-function changeOf(line: number, row: number, node: Node, known: StoredNode | null, type: NodeEventType): Told {
+function changeOf(line: number, row: number, node: Node, known: StoredNode | null, type: NodeEventType): ChangeSet {
   const { text, lines } = payloadText(node, known, line);
   return {
     events: [

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type Told, tell, together } from "../../contracts/change-set.ts";
+import { type ChangeSet, mergeChangeSets, publishChanges } from "../../contracts/change-set.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type {
   Eligibility,
@@ -89,7 +89,7 @@ export class Nodes implements Timed {
     if (known && isDeepStrictEqual(node, known.node)) return this.#unchanged(known, heard);
     const event = nodeEvent(now, "Cluster", known ? "Node re-registered" : "Node registered");
     return this.#change((line) =>
-      together([
+      mergeChangeSets([
         this.#store.write(line, known, node, "NodeRegistration", [event], { origin: "agent", ...(heard && { heard }) }),
         this.#pools.ensure(node.NodePool),
       ]),
@@ -155,7 +155,7 @@ export class Nodes implements Timed {
    * whole node. Lifecycle fields (status, eligibility, drain, events) are unchanged unless the report contains them.
    * @param line the number of the event line
    */
-  report({ id, type, deleted, body }: NodeReport, line: number): Told {
+  report({ id, type, deleted, body }: NodeReport, line: number): ChangeSet {
     const known = this.#store.find(id);
     const given = parseLossless(body) as GivenNode;
     const now = Date.now();
@@ -176,7 +176,7 @@ export class Nodes implements Timed {
       type === "NodeRegistration" && !given.Events
         ? [nodeEvent(now, "Cluster", known ? "Node re-registered" : "Node registered")]
         : [];
-    return together([
+    return mergeChangeSets([
       this.#store.write(line, known, node, type, events, {
         origin: "report",
         ...("DrainStrategy" in given && { drivesDrain: false, drainDue: null }),
@@ -214,7 +214,7 @@ export class Nodes implements Timed {
       const known = id === null ? null : this.#store.find(id);
       if (!known) break;
       this.#publisher.commit(() =>
-        tell(this.#publisher, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
+        publishChanges(this.#publisher, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
       );
       recordAction("node-down", { node: id });
     }
@@ -227,15 +227,15 @@ export class Nodes implements Timed {
     status: NodeStatus,
     message: string,
     more: { downAt?: number; heard?: number } = {},
-  ): Told {
+  ): ChangeSet {
     const now = Date.now();
     const node: Node = { ...known.node, Status: status, StatusUpdatedAt: Math.floor(now / 1000) };
     return this.#store.write(line, known, node, "NodeEvent", [nodeEvent(now, "Cluster", message)], more);
   }
 
   /** Runs a change as one transaction and one event line. */
-  async #change(change: (line: number) => Told): Promise<Result<Written>> {
-    const line = this.#publisher.commit(() => tell(this.#publisher, change));
+  async #change(change: (line: number) => ChangeSet): Promise<Result<Written>> {
+    const line = this.#publisher.commit(() => publishChanges(this.#publisher, change));
     return ok({ index: await this.#publisher.indexOf(line) });
   }
 

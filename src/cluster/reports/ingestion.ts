@@ -1,4 +1,4 @@
-import type { Told } from "../../contracts/change-set.ts";
+import type { ChangeSet } from "../../contracts/change-set.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import type { EventPublisher, Origin } from "../../contracts/event-publisher.ts";
 import type {
@@ -21,7 +21,7 @@ import type { Reported } from "./reported.ts";
  * Its result joins the event line.
  * @throws Refused, which rolls back the request
  */
-export type ReportObserver = (before: Kept | null, after: Kept | null, line: number, report: ObjectReport) => Told;
+export type ReportObserver = (before: Kept | null, after: Kept | null, line: number, report: ObjectReport) => ChangeSet;
 export type ReportObservers = Readonly<Partial<Record<ReportedTopic, readonly ReportObserver[]>>>;
 
 /** Upper bound of an event line: rows and outbox rows hold 2 MB, here with quotes escaped. */
@@ -196,7 +196,7 @@ class LineDraft {
    * @param position of the report in its request, from 1
    * @throws Refused when the line exceeds its upper bound
    */
-  add({ events, stamps, origins = [] }: Told, position: number): void {
+  add({ events, stamps, origins = [] }: ChangeSet, position: number): void {
     for (const [event, cut, origin] of origins) this.#origins.push([this.#events.length + event, cut, origin]);
     for (const event of events) {
       this.#count(event, position);

@@ -1,4 +1,4 @@
-import type { Told } from "../../contracts/change-set.ts";
+import type { ChangeSet } from "../../contracts/change-set.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { volumeIdOf } from "../../contracts/volume-asks.ts";
 import { ok } from "../../lib/result.ts";
@@ -33,8 +33,8 @@ interface Dependencies {
 }
 
 /** Wakes readers of volumes before the claims' own event lines are written. */
-const CHANGED: Told = { events: [], stamps: [{ table: CSI_VOLUME, row: [] }] };
-const UNCHANGED: Told = { events: [], stamps: [] };
+const CHANGED: ChangeSet = { events: [], stamps: [{ table: CSI_VOLUME, row: [] }] };
+const UNCHANGED: ChangeSet = { events: [], stamps: [] };
 
 /**
  * Records claims for reported allocations and jobs, inside the transaction of the report, so the volume is in use at
@@ -47,7 +47,7 @@ export class ClaimIntake {
     this.#dependencies = dependencies;
   }
 
-  allocationChanged(_before: Kept | null, after: Kept | null, report: ObjectReport): Told {
+  allocationChanged(_before: Kept | null, after: Kept | null, report: ObjectReport): ChangeSet {
     const { claims, jobVolumes } = this.#dependencies;
     const { namespace, id } = report;
     if (!after || after.terminal) return this.#changed(claims.touchAllocation(namespace, id));
@@ -67,7 +67,7 @@ export class ClaimIntake {
   }
 
   /** Records the claims of allocations that were reported before their job. */
-  jobChanged(after: Kept | null, { namespace, id }: ObjectReport): Told {
+  jobChanged(after: Kept | null, { namespace, id }: ObjectReport): ChangeSet {
     const { sql, jobVolumes } = this.#dependencies;
     if (!after) {
       jobVolumes.forget(namespace, id);
@@ -128,7 +128,7 @@ export class ClaimIntake {
     return sealed.value;
   }
 
-  #changed(anything: boolean): Told {
+  #changed(anything: boolean): ChangeSet {
     if (!anything) return UNCHANGED;
     this.#dependencies.controller.soon();
     return CHANGED;

@@ -1,5 +1,5 @@
 import type { CsiClaimMethod, CsiResultOf } from "@sallyport/agent-protocol";
-import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import type { ClaimState, CsiClaim, CsiOperation, Name } from "../../contracts/csi-volumes.ts";
 import type { Node } from "../../contracts/node.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
@@ -31,17 +31,17 @@ export class CsiClaims implements Effects, NodeFollower {
   }
 
   /** Makes claims due when a node's status, boot id or plugins change. */
-  nodeChanged(before: Node | null, after: Node | null): Told {
+  nodeChanged(before: Node | null, after: Node | null): ChangeSet {
     const { claims } = this.#dependencies;
     const facts = (node: Node | null) =>
       node && JSON.stringify([node.Status, node.Attributes[BOOT], node.CSINodePlugins, node.CSIControllerPlugins]);
-    if (facts(before) === facts(after)) return NOTHING;
+    if (facts(before) === facts(after)) return NO_CHANGES;
     const touched = [
       claims.touchNode(after?.ID ?? before?.ID ?? ""),
       ...(after?.Status === "ready" ? pluginsOf(after).map((id) => claims.touchRefused(id)) : []),
     ];
     if (touched.includes(true)) this.#dependencies.controller.soon();
-    return NOTHING;
+    return NO_CHANGES;
   }
 
   /** Why a volume is not removed; null when it is free. */

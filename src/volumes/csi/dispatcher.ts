@@ -1,5 +1,5 @@
 import { CSI_METHODS, describe, isOpen, isStarted } from "@sallyport/agent-protocol";
-import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import type { CsiOperation, CsiOutcome, Texts } from "../../contracts/csi-volumes.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import { hiding } from "../../contracts/hidden-params.ts";
@@ -140,8 +140,8 @@ export class CsiDispatcher implements Timed, NodeFollower {
    * because claims retry. An absent node or unhealthy plugin moves the operation to the next controller. Operations
    * of unknown outcome are sent again when the plugin is healthy again.
    */
-  nodeChanged(before: Node | null, after: Node | null): Told {
-    if (!before) return NOTHING;
+  nodeChanged(before: Node | null, after: Node | null): ChangeSet {
+    if (!before) return NO_CHANGES;
     const { operations } = this.#dependencies;
     for (const operation of operations.runningOn(before.ID)) {
       if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#nodeLost(operation, after);
@@ -150,7 +150,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
       else if (operation.uncertain && isWell(after, operation) && !isWell(before, operation))
         operations.again(operation);
     }
-    return NOTHING;
+    return NO_CHANGES;
   }
 
   async onAlarm(now: number): Promise<void> {

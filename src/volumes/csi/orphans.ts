@@ -1,4 +1,4 @@
-import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import type { CsiClaim } from "../../contracts/csi-volumes.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { Node } from "../../contracts/node.ts";
@@ -66,7 +66,7 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   /** Makes the records of a ready node due and removes those of a purged one; inside a transaction. */
-  nodeChanged(before: Node | null, after: Node | null): Told {
+  nodeChanged(before: Node | null, after: Node | null): ChangeSet {
     const { sql } = this.#dependencies;
     if (!after) sql.exec("DELETE FROM csi_leftovers WHERE node_id = ?", before?.ID ?? "");
     else if (after.Status === "ready") {
@@ -76,7 +76,7 @@ export class Orphans implements NodeFollower, Timed {
       );
       if (touched.rowsWritten > 0) queueMicrotask(() => void this.onAlarm(Date.now()));
     }
-    return NOTHING;
+    return NO_CHANGES;
   }
 
   isWaitingFor(operation: string): boolean {

@@ -1,4 +1,4 @@
-import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import type { InstancePage, PluginPage } from "../../contracts/csi-volumes.ts";
 import { type CsiInfo, type CsiPlugin, ROLES, type Role } from "../../contracts/csi-volumes.ts";
 import type { NewEvent } from "../../contracts/event.ts";
@@ -123,9 +123,9 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   }
 
   /** @returns the plugin events for the node's event line */
-  nodeChanged(before: Node | null, after: Node | null, type: string): Told {
+  nodeChanged(before: Node | null, after: Node | null, type: string): ChangeSet {
     const nodeId = after?.ID ?? before?.ID ?? "";
-    if (before && after && factsOf(before) === factsOf(after)) return NOTHING;
+    if (before && after && factsOf(before) === factsOf(after)) return NO_CHANGES;
     const was = new Map(this.#on(nodeId).map((row) => [keyOf(row), row]));
     const is = new Map(instancesOf(after).map((row) => [keyOf(row), row]));
     const touched = new Set<string>();

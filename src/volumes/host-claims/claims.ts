@@ -1,4 +1,4 @@
-import type { Told } from "../../contracts/change-set.ts";
+import type { ChangeSet } from "../../contracts/change-set.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
@@ -30,7 +30,7 @@ const backfill = (id: string): IndexBackfill => ({ table: VOLUME_CLAIM, row: [id
 /** Advances the table's index; the rows themselves are deleted. */
 const GONE = backfill("");
 
-const changeSet = (stamps: readonly IndexBackfill[]): Told => ({ events: [], stamps });
+const changeSet = (stamps: readonly IndexBackfill[]): ChangeSet => ({ events: [], stamps });
 
 /**
  * Claims of task groups on sticky host volumes (docs/internals/wire/volumes.md). A claim is made when an allocation is
@@ -54,7 +54,7 @@ export class VolumeClaims {
   }
 
   /** Claims volumes when an allocation is placed, not on every report: a claim deleted by a user stays deleted. */
-  allocationChanged(before: Kept | null, after: Kept | null, report: ObjectReport): Told {
+  allocationChanged(before: Kept | null, after: Kept | null, report: ObjectReport): ChangeSet {
     const [was, is] = [placeOf(before), placeOf(after)];
     if (was === is) return changeSet([]);
     if (was !== null) this.#requests.forgetAllocation(report.namespace, report.id);
@@ -70,7 +70,7 @@ export class VolumeClaims {
   }
 
   /** Resolves the requests of allocations that were reported before their job. Purging a job removes its claims. */
-  jobChanged(after: Kept | null, { namespace, id }: ObjectReport): Told {
+  jobChanged(after: Kept | null, { namespace, id }: ObjectReport): ChangeSet {
     if (!after) {
       this.#requests.forgetJob(namespace, id);
       return changeSet(this.#store.removeOfJob(namespace, id) ? [GONE] : []);

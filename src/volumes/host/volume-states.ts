@@ -1,4 +1,4 @@
-import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import type { State, StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Node } from "../../contracts/node.ts";
 import { refuse } from "../../lib/result.ts";
@@ -28,15 +28,15 @@ export class VolumeStates implements NodeFollower {
    * Updates the states of a node's volumes; a removed node removes its volumes.
    * @returns the events for the node's line
    */
-  nodeChanged(before: Node | null, after: Node | null, type: string): Told {
-    if (!after) return before ? this.#nodeGone(before.ID) : NOTHING;
-    if (before && volumeFacts(before) === volumeFacts(after)) return NOTHING;
+  nodeChanged(before: Node | null, after: Node | null, type: string): ChangeSet {
+    if (!after) return before ? this.#nodeGone(before.ID) : NO_CHANGES;
+    if (before && volumeFacts(before) === volumeFacts(after)) return NO_CHANGES;
     const usable = new Set(Object.values(after.HostVolumes ?? {}).map(({ ID }) => ID));
     const node = { status: after.Status, pool: after.NodePool, isUsable: (id: string) => usable.has(id) };
     return this.#follow(node, this.#store.on(after.ID), type);
   }
 
-  volumesChanged(nodeId: string, ids: readonly string[], type: string): Told {
+  volumesChanged(nodeId: string, ids: readonly string[], type: string): ChangeSet {
     const node = this.#nodes.find(nodeId);
     const volumes = ids.map((id) => this.#store.find(id)).filter((volume) => volume?.nodeId === nodeId);
     return node
@@ -45,10 +45,10 @@ export class VolumeStates implements NodeFollower {
           volumes.filter((volume) => volume !== null),
           type,
         )
-      : NOTHING;
+      : NO_CHANGES;
   }
 
-  #follow(node: StatesNode, volumes: readonly StoredVolume[], type: string): Told {
+  #follow(node: StatesNode, volumes: readonly StoredVolume[], type: string): ChangeSet {
     const changed = volumes
       .filter(({ made }) => made)
       .map((volume) => ({ was: volume, is: { ...volume, nodePool: node.pool, state: stateOn(node, volume) } }))
@@ -63,7 +63,7 @@ export class VolumeStates implements NodeFollower {
     return ids.filter((id) => this.#store.find(id)?.nodeId !== nodeId);
   }
 
-  #nodeGone(nodeId: string): Told {
+  #nodeGone(nodeId: string): ChangeSet {
     for (const { id } of this.#operations.runningOn(nodeId)) {
       this.#operations.end(id, refuse("unavailable", `node ${nodeId} was removed`));
       queueMicrotask(() => this.#operations.wake(id));
