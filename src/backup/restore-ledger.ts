@@ -19,7 +19,7 @@ export interface RestoreState {
   readonly phase: Phase;
 }
 
-interface Host {
+interface Dependencies {
   readonly env: Env;
   readonly storage: DurableObjectStorage;
   /** Blocks writes; refused for a used object. */
@@ -41,16 +41,16 @@ const STEP_MS = 1_000;
  * itself meanwhile, so the ledger is stored beside its tables.
  */
 export class RestoreLedger {
-  readonly #host: Host;
-  /** Whether the tables of the host were replaced under the state that it holds in memory. */
+  readonly #dependencies: Dependencies;
+  /** Whether the tables of the object were replaced under the state that it holds in memory. */
   #isStale = false;
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   state(): RestoreState | null {
-    return this.#host.storage.kv.get<RestoreState>(KEY) ?? null;
+    return this.#dependencies.storage.kv.get<RestoreState>(KEY) ?? null;
   }
 
   /** When the next step is due without a caller, ms since 1970, or null. */
@@ -64,9 +64,9 @@ export class RestoreLedger {
     const before = this.state();
     if (before && before.phase !== "loading") return refuse("conflict", "a restore is about to end; wait for it");
     if (before) await this.#letGo(before.restore);
-    const held = this.#host.hold(restore);
+    const held = this.#dependencies.hold(restore);
     if (!held.ok) return held;
-    this.#host.storage.transactionSync(() => {
+    this.#dependencies.storage.transactionSync(() => {
       this.#sql.exec(
         `CREATE TABLE IF NOT EXISTS ${LEDGER} (
            kind TEXT NOT NULL, name TEXT NOT NULL, swapped INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID`,
@@ -108,13 +108,13 @@ export class RestoreLedger {
     const state = this.state();
     if (!state || state.phase === "loading") return false;
     // In a separate call: the swap is acknowledged and durable, and no request is served before the restart.
-    if (this.#isStale) this.#host.restart();
+    if (this.#isStale) this.#dependencies.restart();
     const { restore, phase } = state;
     if (phase === "swapping") {
       const page = this.#page("WHERE swapped = 0");
       await Promise.all(page.map((object) => this.#swap(restore, object)));
       if (page.length > 0) return true;
-      const swapped = this.#host.swap(restore);
+      const swapped = this.#dependencies.swap(restore);
       if (!swapped.ok) throw new Error(swapped.message);
       this.#move(restore, "releasing");
       this.#isStale = true;
@@ -128,7 +128,7 @@ export class RestoreLedger {
   }
 
   get #sql(): SqlStorage {
-    return this.#host.storage.sql;
+    return this.#dependencies.storage.sql;
   }
 
   #is(restore: string, phase: Phase): boolean {
@@ -137,12 +137,12 @@ export class RestoreLedger {
   }
 
   #keep(state: RestoreState): void {
-    this.#host.storage.kv.put(KEY, state);
+    this.#dependencies.storage.kv.put(KEY, state);
   }
 
   #move(restore: string, phase: Phase): void {
     this.#keep({ restore, phase });
-    void this.#host.storage.setAlarm(Date.now() + STEP_MS);
+    void this.#dependencies.storage.setAlarm(Date.now() + STEP_MS);
   }
 
   #page(where: string): ObjectName[] {
@@ -152,17 +152,17 @@ export class RestoreLedger {
   }
 
   async #swap(restore: string, object: ObjectName): Promise<void> {
-    const swapped = await storedObject(this.#host.env, object).swap(restore);
+    const swapped = await storedObject(this.#dependencies.env, object).swap(restore);
     if (!swapped.ok) throw new Error(swapped.message);
     // The call fails because its object restarts.
-    await storedObject(this.#host.env, object)
+    await storedObject(this.#dependencies.env, object)
       .restart()
       .catch(() => undefined);
     this.#sql.exec(`UPDATE ${LEDGER} SET swapped = 1 WHERE kind = ? AND name = ?`, object.kind, object.name);
   }
 
   async #release(restore: string, object: ObjectName): Promise<void> {
-    await storedObject(this.#host.env, object).release(restore);
+    await storedObject(this.#dependencies.env, object).release(restore);
     this.#sql.exec(`DELETE FROM ${LEDGER} WHERE kind = ? AND name = ?`, object.kind, object.name);
   }
 
@@ -172,10 +172,10 @@ export class RestoreLedger {
   }
 
   #end(restore: string): void {
-    this.#host.storage.transactionSync(() => {
+    this.#dependencies.storage.transactionSync(() => {
       this.#sql.exec(`DROP TABLE ${LEDGER}`);
-      this.#host.storage.kv.delete(KEY);
-      this.#host.release(restore);
+      this.#dependencies.storage.kv.delete(KEY);
+      this.#dependencies.release(restore);
     });
   }
 }

@@ -43,9 +43,9 @@ import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.
 import { HostVolumeComponents } from "../volumes/host/components.ts";
 import { HostVolumeMethods } from "../volumes/host/rpc.ts";
 import { hostVolumeMigrations } from "../volumes/host/schema.ts";
+import { VOLUME_OPERATION } from "../volumes/host/volume-operations.ts";
 import { VolumeClaimMethods } from "../volumes/host-claims/rpc.ts";
 import { claimMigrations } from "../volumes/host-claims/schema.ts";
-import { VOLUME_OPERATION } from "../volumes/host/volume-operations.ts";
 
 /** The RPC methods of `ClusterRegistry`, one class a subject. */
 const CLUSTER_METHODS = {

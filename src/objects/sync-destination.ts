@@ -58,7 +58,7 @@ const PAGE = 1_000;
  */
 export class SyncDestination extends StoredObject implements SyncDestinationApi {
   readonly #keys: DataKeys;
-  readonly #parts: DestinationDependencies;
+  readonly #dependencies: DestinationDependencies;
   readonly #configuration: Configuration;
   readonly #desiredState: DesiredState;
   readonly #poll: Poll;
@@ -92,12 +92,12 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     );
     const self = ctx.id.name ?? ctx.id.toString();
     this.#keys = new DataKeys(this.sql, `sync-destination ${self}`, () => this.env.MASTER_KEY);
-    this.#parts = this.#assemble(self);
-    this.#configuration = new Configuration(this.#parts);
-    this.#desiredState = new DesiredState(this.#parts);
-    this.#poll = new Poll(this.#parts);
-    this.#relocation = new Relocation(this.#parts);
-    this.#announcements = new AnnouncementDelivery(this.#parts, this.#configuration, this.#keys);
+    this.#dependencies = this.#assemble(self);
+    this.#configuration = new Configuration(this.#dependencies);
+    this.#desiredState = new DesiredState(this.#dependencies);
+    this.#poll = new Poll(this.#dependencies);
+    this.#relocation = new Relocation(this.#dependencies);
+    this.#announcements = new AnnouncementDelivery(this.#dependencies, this.#configuration, this.#keys);
   }
 
   #assemble(self: string): DestinationDependencies {
@@ -156,7 +156,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
    * destination counts as deleted.
    */
   async delete({ purge: removes, force } = { purge: false, force: false }): Promise<Result<null>> {
-    const { record, associations, purge, quota } = this.#parts;
+    const { record, associations, purge, quota } = this.#dependencies;
     if (!record.row()) return ok(null);
     const some = associations.any();
     if (some && !removes && !force) {
@@ -198,24 +198,24 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** The accessor of an association by the mount's path, for deleted mounts. */
   accessorOf(mountPath: string, secretName: string): string | null {
-    return this.#parts.associations.ofPath(mountPath, secretName)?.mount_accessor ?? null;
+    return this.#dependencies.associations.ofPath(mountPath, secretName)?.mount_accessor ?? null;
   }
 
   /** Entries of a secret, by the mount's path. */
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[] {
-    const { record, associations, breaker } = this.#parts;
+    const { record, associations, breaker } = this.#dependencies;
     const row = record.row() ? associations.ofPath(mountPath, secretName) : null;
     return row ? associations.views(row, breaker.view()?.openUntil ?? 0) : [];
   }
 
   /** The given associations, or one page of all. */
   associations(ids: readonly string[] | null, after?: string, limit?: number): Result<AssociationsPage> {
-    return associationsPage(this.#parts, ids, after, limit);
+    return associationsPage(this.#dependencies, ids, after, limit);
   }
 
   /** Objects stored by the destination itself, with their values. */
   storedObjects(after: string): Result<StoredObjectView[]> {
-    const { record, storedObjects } = this.#parts;
+    const { record, storedObjects } = this.#dependencies;
     return refuseIfSealed(() =>
       record.find()?.type.kind === "stored" ? ok(storedObjects.page(after, PAGE)) : refuse("missing"),
     );
@@ -227,13 +227,13 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   async previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>> {
     const before = refuseIfSealed(() => this.#desiredState.check(secret, keys));
     if (!before.ok) return before;
-    const taken = await this.#parts.neighbours.takenNames(before.unclaimed);
+    const taken = await this.#dependencies.neighbours.takenNames(before.unclaimed);
     return refuseIfSealed(() => {
       const admitted = this.#desiredState.check(secret, keys, taken);
       if (!admitted.ok) return admitted;
       const { steps, found } = admitted;
       const id = associationId(secret);
-      return ok(plannedChanges(id, this.#parts.remoteObjects.of(id), steps, found.row.deletion_policy));
+      return ok(plannedChanges(id, this.#dependencies.remoteObjects.of(id), steps, found.row.deletion_policy));
     });
   }
 
@@ -245,21 +245,21 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     page: { readonly after: string; readonly keys: KeysOf | null },
   ): Result<Preview> {
     return refuseIfSealed(() => {
-      const defined = this.#parts.record.define(key, body, mode, settings(this.env));
-      return defined.ok ? ok(previewed(this.#parts, key, defined.value, page)) : defined;
+      const defined = this.#dependencies.record.define(key, body, mode, settings(this.env));
+      return defined.ok ? ok(previewed(this.#dependencies, key, defined.value, page)) : defined;
     });
   }
 
   /** One page of recorded objects, for comparison with the provider. */
   copyRecords(after: string, limit: number): Result<RecordsPage> {
-    if (!this.#parts.record.row()) return refuse("missing");
-    const page = copyRecords(this.#parts, after, limit);
+    if (!this.#dependencies.record.row()) return refuse("missing");
+    const page = copyRecords(this.#dependencies, after, limit);
     return page ? ok(page) : refuse("invalid", "after: must be what an earlier answer said in next");
   }
 
   /** Inputs of a provider call. */
   setup(): Result<Setup> {
-    const { record } = this.#parts;
+    const { record } = this.#dependencies;
     return refuseIfSealed(() => {
       const found = record.find();
       return found ? ok(record.setup(found)) : refuse("missing");
@@ -268,7 +268,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** An external name: of an existing object, else of a sample secret. */
   sampleName(): string | null {
-    const { record, remoteObjects, associations } = this.#parts;
+    const { record, remoteObjects, associations } = this.#dependencies;
     const found = record.find();
     return found && (remoteObjects.anyPushed() ?? sampleNames(found, record, associations.page("", 1)[0]));
   }
@@ -285,7 +285,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** A destination with a common target asks for names. */
   contest(...given: Parameters<Neighbours["contest"]>): Contest {
-    return this.#parts.neighbours.contest(...given);
+    return this.#dependencies.neighbours.contest(...given);
   }
 
   // ---- listings ----
@@ -311,31 +311,31 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   // ---- inside ----
 
   protected override onRollback(): void {
-    const { record, breaker, quota, purge, resync, work, associations } = this.#parts;
+    const { record, breaker, quota, purge, resync, work, associations } = this.#dependencies;
     for (const part of [record, breaker, quota, purge, resync]) part.forget();
     for (const part of [work, associations]) part.forgetMemos();
   }
 
   protected override measured(): Series[] {
     return [
-      series("sallyport_sync_pending", this.#parts.work.queued(), "queued"),
-      series("sallyport_sync_pending", this.#parts.work.waiting(), "waiting"),
+      series("sallyport_sync_pending", this.#dependencies.work.queued(), "queued"),
+      series("sallyport_sync_pending", this.#dependencies.work.waiting(), "waiting"),
       ...countedSeries(this.sql),
     ];
   }
 
   protected override ownDeadline(): number | null {
-    const { record, quota, resync, purge } = this.#parts;
+    const { record, quota, resync, purge } = this.#dependencies;
     const due = [this.#wakeUpDue(), quota.due(), record.find() && resync.due(), purge.due()];
     const times = due.filter((at) => at !== null);
     return times.length === 0 ? null : Math.min(...times);
   }
 
   protected override async onAlarm(now: number): Promise<void> {
-    const { quota, work, wakeUp, resync } = this.#parts;
+    const { quota, work, wakeUp, resync } = this.#dependencies;
     await this.#poll.advancePurge();
     // A destination older than the register of targets registers itself.
-    await this.#parts.neighbours.tryRegister();
+    await this.#dependencies.neighbours.tryRegister();
     const asks = quota.due();
     if (asks !== null && asks <= now) await quota.tryRequest();
     const ready = this.#wakeUpDue();
@@ -347,7 +347,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** Time of the next wake-up message; a Worker then does the work that is ready. */
   #wakeUpDue(): number | null {
-    const { record, leasing, wakeUp, gate } = this.#parts;
+    const { record, leasing, wakeUp, gate } = this.#dependencies;
     const found = record.find();
     const ready = found && leasing.due(found, Date.now());
     return found && wakeUp.due(ready === null ? null : Math.max(ready, gate.pausedUntil()));

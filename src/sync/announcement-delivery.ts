@@ -18,12 +18,12 @@ const RELISTED = 500;
  * topic, or per mount and secret for `watch`.
  */
 export class AnnouncementDelivery {
-  readonly #parts: DestinationDependencies;
+  readonly #dependencies: DestinationDependencies;
   readonly #configuration: Configuration;
   readonly #keys: DataKeys;
 
-  constructor(parts: DestinationDependencies, configuration: Configuration, keys: DataKeys) {
-    this.#parts = parts;
+  constructor(dependencies: DestinationDependencies, configuration: Configuration, keys: DataKeys) {
+    this.#dependencies = dependencies;
     this.#configuration = configuration;
     this.#keys = keys;
   }
@@ -33,7 +33,7 @@ export class AnnouncementDelivery {
    * secret, so a start and an end never overtake each other.
    */
   async watch(lane: string): Promise<(() => void) | undefined> {
-    const { env, self, associations, work } = this.#parts;
+    const { env, self, associations, work } = this.#dependencies;
     const [mountUuid = "", secretName = ""] = lane.split("\n");
     const kv = kvStore(env, mountUuid);
     if (associations.ofSecret(mountUuid, secretName).length === 0) {
@@ -52,12 +52,12 @@ export class AnnouncementDelivery {
   }
 
   async listing(): Promise<void> {
-    const { env, self, record } = this.#parts;
+    const { env, self, record } = this.#dependencies;
     await projectDestination(env.LISTINGS, destinationKeyOf(self), record.row() !== null);
   }
 
   async associations(rows: OutboxRow[]): Promise<void> {
-    const { env, self, associations } = this.#parts;
+    const { env, self, associations } = this.#dependencies;
     const changes = rows.map(({ body }) => {
       const listed = JSON.parse(body) as AssociationListing;
       return { ...listed, exists: associations.ofPath(listed.mount, listed.secret) !== null };
@@ -67,7 +67,7 @@ export class AnnouncementDelivery {
 
   /** Enqueues one page of associations behind the pending listing updates. @param rows hold the id before the page */
   async relist(rows: OutboxRow[]): Promise<() => void> {
-    const { outbox, associations } = this.#parts;
+    const { outbox, associations } = this.#dependencies;
     // One page at a time bounds the outbox to a page of rows.
     await outbox.drain("associations");
     if (outbox.holds("associations")) throw new Error("the listings are behind");
@@ -81,18 +81,18 @@ export class AnnouncementDelivery {
   }
 
   async app(): Promise<void> {
-    const { env, self } = this.#parts;
+    const { env, self } = this.#dependencies;
     const used = await syncControl(env).useApp(destinationKeyOf(self).namespace, self, this.#configuration.usedApp());
     if (!used.ok) warn("app-missing", { destination: self });
   }
 
   targets(): Promise<void> {
-    const { record, neighbours } = this.#parts;
+    const { record, neighbours } = this.#dependencies;
     return record.row() ? neighbours.register() : neighbours.leave();
   }
 
   async keyHolder(): Promise<void> {
-    const { env, self, record, purge, outbox, commit } = this.#parts;
+    const { env, self, record, purge, outbox, commit } = this.#dependencies;
     const isThere = record.row() !== null || purge.find() !== null;
     if (!isThere) {
       // `AccessControl` keeps the destination registered until its listings are gone: a successor must not find them.

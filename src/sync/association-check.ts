@@ -10,7 +10,7 @@ import { NONE_TAKEN, type Step } from "./object-plan.ts";
 import type { Purge } from "./purge.ts";
 import { type RemoteObjects, unclaimed } from "./remote-objects.ts";
 
-interface Host {
+interface Dependencies {
   readonly record: DestinationRecord;
   readonly remoteObjects: RemoteObjects;
   readonly purge: Purge;
@@ -32,7 +32,7 @@ export const PURGING =
 
 /** Checks an association before it is set. Returns the planned steps, or the refusal. @throws Sealed */
 export function checkAssociation(
-  { record, remoteObjects, purge, neighbours }: Host,
+  { record, remoteObjects, purge, neighbours }: Dependencies,
   secret: SecretRef,
   keys: readonly string[],
   taken = NONE_TAKEN,

@@ -6,7 +6,7 @@ import type { DestinationRecord } from "./destination-record.ts";
 
 const PAGE = 1_000;
 
-interface Host {
+interface Dependencies {
   readonly record: DestinationRecord;
   readonly associations: Associations;
   readonly breaker: Breaker;
@@ -14,7 +14,7 @@ interface Host {
 
 /** Returns the associations in `ids`, or one page of all when `ids` is null. */
 export function associationsPage(
-  { record, associations, breaker }: Host,
+  { record, associations, breaker }: Dependencies,
   ids: readonly string[] | null,
   after = "",
   limit = PAGE,

@@ -15,12 +15,12 @@ import type { DestinationType } from "./destinations/index.ts";
  * the destination is new.
  */
 export class Configuration {
-  readonly #parts: DestinationDependencies;
+  readonly #dependencies: DestinationDependencies;
   /** Applications named by writes in flight. */
   readonly #claimed: string[] = [];
 
-  constructor(parts: DestinationDependencies) {
-    this.#parts = parts;
+  constructor(dependencies: DestinationDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -33,7 +33,7 @@ export class Configuration {
     body: Readonly<Record<string, unknown>>,
     { word, mode = "write" }: { word?: string; mode?: "write" | "patch" } = {},
   ): Promise<Result<Configured>> {
-    const { env, self, record, outbox } = this.#parts;
+    const { env, self, record, outbox } = this.#dependencies;
     const defined = refuseIfSealed(() => record.define(key, body, mode, settings(env)));
     if (!defined.ok) return defined;
     const app = appIn(defined.value);
@@ -62,7 +62,7 @@ export class Configuration {
 
   read(): Result<DestinationState> {
     return refuseIfSealed(() => {
-      const { record, purge, breaker } = this.#parts;
+      const { record, purge, breaker } = this.#dependencies;
       const found = record.find();
       if (!found) return refuse("missing");
       const ending = purge.find();
@@ -77,7 +77,7 @@ export class Configuration {
 
   /** Retries failed associations after the custom application's key was replaced. */
   repaired(): void {
-    if (this.#parts.record.row()) this.#parts.commit(() => this.#tryAgain(Date.now()));
+    if (this.#dependencies.record.row()) this.#dependencies.commit(() => this.#tryAgain(Date.now()));
   }
 
   /** Whether the destination uses a custom application, or a write in flight names it. @throws Sealed */
@@ -87,14 +87,14 @@ export class Configuration {
 
   /** The custom application in use, or null. @throws Sealed */
   usedApp(): string | null {
-    const { record } = this.#parts;
+    const { record } = this.#dependencies;
     const found = record.find();
     return found && appIn({ type: found.type, definition: record.definition(found.row) });
   }
 
   /** Registers the destination with `AccessControl` before it is stored: snapshots cover registered objects only. */
   async #register(): Promise<Result<null>> {
-    const { env, self, outbox, commit } = this.#parts;
+    const { env, self, outbox, commit } = this.#dependencies;
     // The end of a predecessor of this name must be announced before the new destination.
     await outbox.drain("key-holder", "");
     if (outbox.holds("key-holder", "")) return STILL_ENDING;
@@ -104,7 +104,7 @@ export class Configuration {
   }
 
   #store(key: DestinationKey, definition: Definition, word = key.type): Result<null> {
-    const { record, purge, outbox, commit } = this.#parts;
+    const { record, purge, outbox, commit } = this.#dependencies;
     if (!record.row() && purge.find()) return STILL_ENDING;
     const now = Date.now();
     commit(() => {
@@ -117,7 +117,7 @@ export class Configuration {
 
   /** Closes the breaker, ends pauses and resyncs now, because the cause of failures may be repaired. */
   #tryAgain(now: number): void {
-    const { breaker, work, associations, resync } = this.#parts;
+    const { breaker, work, associations, resync } = this.#dependencies;
     breaker.close();
     work.unpause();
     if (associations.any()) resync.restart(now);

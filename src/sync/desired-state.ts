@@ -18,15 +18,15 @@ const INLINE_MS = 2_500;
  * and one to each neighbour for names used for the first time.
  */
 export class DesiredState {
-  readonly #parts: DestinationDependencies;
+  readonly #dependencies: DestinationDependencies;
 
-  constructor(parts: DestinationDependencies) {
-    this.#parts = parts;
+  constructor(dependencies: DestinationDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Plans a set without storing it, or refuses it. @throws Sealed */
   check(secret: SecretRef, keys: readonly string[], taken = NONE_TAKEN): AssociationCheck | Refusal {
-    return checkAssociation(this.#parts, secret, keys, taken);
+    return checkAssociation(this.#dependencies, secret, keys, taken);
   }
 
   /**
@@ -34,7 +34,7 @@ export class DesiredState {
    * @param keys the secret's top-level keys, for granularity secret-key
    */
   async set(secret: SecretRef, keys: readonly string[]): Promise<Result<AssociationsPage>> {
-    const { work, quota, outbox, neighbours } = this.#parts;
+    const { work, quota, outbox, neighbours } = this.#dependencies;
     const id = associationId(secret);
     const admitted = refuseIfSealed(() => this.check(secret, keys));
     if (!admitted.ok) return admitted;
@@ -52,12 +52,12 @@ export class DesiredState {
       if (reserved) quota.release();
     }
     await drainAssociation(outbox, secret);
-    return associationsPage(this.#parts, [id]);
+    return associationsPage(this.#dependencies, [id]);
   }
 
   /** Sets an association to absent. Succeeds when there is no association. */
   async remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<AssociationsPage>> {
-    const { record, purge, associations, work, quota, wakeUp, commit } = this.#parts;
+    const { record, purge, associations, work, quota, wakeUp, commit } = this.#dependencies;
     if (!record.row()) return refuse("missing");
     if (purge.runs()) return refuse("invalid", PURGING);
     const id = associationId(secret);
@@ -70,12 +70,12 @@ export class DesiredState {
       });
       if (work.waiting() > 0) await quota.tryRequest();
     }
-    return associationsPage(this.#parts, [id]);
+    return associationsPage(this.#dependencies, [id]);
   }
 
   /** Enqueues pushes of changed secrets of a mount. Never refused: without quota the rows wait. */
   async changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
-    const { associations, gate, wakeUp, work, quota, commit, waitUntil } = this.#parts;
+    const { associations, gate, wakeUp, work, quota, commit, waitUntil } = this.#dependencies;
     const rows = secretNames
       .flatMap((secretName) => associations.ofSecret(mountUuid, secretName))
       .filter((row) => row.wish === "present");
@@ -92,7 +92,7 @@ export class DesiredState {
 
   /** @param asked the names checked with other destinations; @param taken the names among them that they own */
   #recordSet(secret: SecretRef, keys: readonly string[], asked: readonly string[], taken: TakenNames): Result<null> {
-    const { associations, resync, wakeUp, outbox, commit, neighbours } = this.#parts;
+    const { associations, resync, wakeUp, outbox, commit, neighbours } = this.#dependencies;
     const admitted = this.check(secret, keys, taken);
     if (!admitted.ok) return admitted;
     if (!admitted.unclaimed.every((name) => asked.includes(name))) {

@@ -10,7 +10,7 @@ import type { DestinationRecord, Found } from "./destination-record.ts";
 import { NONE_TAKEN, type TakenNames } from "./object-plan.ts";
 import type { RemoteObjects } from "./remote-objects.ts";
 
-interface Parts {
+interface Dependencies {
   readonly env: Env;
   readonly self: string;
   readonly sql: SqlStorage;
@@ -30,7 +30,7 @@ interface Parts {
  * sent. A name that both claim at the same time, or own from before they met, goes to the older destination.
  */
 export class Neighbours {
-  readonly #parts: Parts;
+  readonly #dependencies: Dependencies;
   /** Claims in flight, each with the names lost to another destination in the meantime. */
   readonly #claims = new Set<{ readonly names: ReadonlySet<string>; readonly lost: Map<string, string> }>();
 
@@ -38,8 +38,8 @@ export class Neighbours {
   #cached: { readonly setup: Setup; readonly targets: string[] } | null = null;
   #statement: Promise<void> = Promise.resolve();
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** The targets of a destination joined to one text, empty for none. @throws Sealed */
@@ -79,7 +79,7 @@ export class Neighbours {
 
   /** Handles another destination's check of names. @returns the names that it may not use */
   contest(asker: Asker, names: readonly string[]): Contest {
-    const { self, record, commit } = this.#parts;
+    const { self, record, commit } = this.#dependencies;
     const found = record.find();
     const targets = found ? this.#targets(found) : [];
     if (!found || !targets.some((target) => asker.targets.includes(target))) return { shares: false, kept: [] };
@@ -99,7 +99,7 @@ export class Neighbours {
 
   /** Removes the targets from `SyncControl` after the destination was deleted. */
   leave(): Promise<void> {
-    const { env, self, sql, record, commit } = this.#parts;
+    const { env, self, sql, record, commit } = this.#dependencies;
     return this.#inTurn(async () => {
       await syncControl(env).useTargets(self, []);
       if (!record.row()) commit(() => sql.exec("DELETE FROM neighbours"));
@@ -109,12 +109,12 @@ export class Neighbours {
   /** Like `register`, but never rejects. */
   async tryRegister(): Promise<void> {
     await this.register().catch((failure: unknown) => {
-      warn("targets-unknown", { destination: this.#parts.self, because: textOf(failure) });
+      warn("targets-unknown", { destination: this.#dependencies.self, because: textOf(failure) });
     });
   }
 
   async #register(): Promise<void> {
-    const { env, self, sql, record, commit } = this.#parts;
+    const { env, self, sql, record, commit } = this.#dependencies;
     const found = record.find();
     if (!found) return;
     const targets = this.#targets(found);
@@ -136,7 +136,7 @@ export class Neighbours {
   }
 
   #keeps(name: string, place: string, asker: Asker, isOlder: boolean): boolean {
-    const { remoteObjects, associations } = this.#parts;
+    const { remoteObjects, associations } = this.#dependencies;
     const claims = [...this.#claims].filter((claim) => claim.names.has(name) && !claim.lost.has(name));
     const { associations: holders, surely } = remoteObjects.holdersOf(name, place);
     if (holders.length === 0 && claims.length === 0) return false;
@@ -150,7 +150,7 @@ export class Neighbours {
   }
 
   async #ask(names: readonly string[], claims: boolean): Promise<TakenNames> {
-    const { env, self, sql, record, commit } = this.#parts;
+    const { env, self, sql, record, commit } = this.#dependencies;
     const found = record.find();
     if (!found) return NONE_TAKEN;
     const asker = { destination: self, created: found.row.created, targets: this.#targets(found), claims };
@@ -165,17 +165,17 @@ export class Neighbours {
   }
 
   #meet(others: readonly string[]): void {
-    for (const other of others) this.#parts.sql.exec("INSERT OR IGNORE INTO neighbours VALUES (?)", other);
+    for (const other of others) this.#dependencies.sql.exec("INSERT OR IGNORE INTO neighbours VALUES (?)", other);
   }
 
   /** The targets that the current round of checks covers. */
   #asked(): string {
-    const found = this.#parts.record.find();
+    const found = this.#dependencies.record.find();
     return found ? this.place(found) : "";
   }
 
   #others(): string[] {
-    return this.#parts.sql
+    return this.#dependencies.sql
       .exec<{ destination: string }>("SELECT destination FROM neighbours")
       .toArray()
       .map(({ destination }) => destination);
@@ -183,7 +183,7 @@ export class Neighbours {
 
   /** Targets as SHA-256 digests, because a target may contain connection details. @throws Sealed */
   #targets(found: Found): string[] {
-    const { env, record } = this.#parts;
+    const { env, record } = this.#dependencies;
     const setup = record.setup(found);
     if (this.#cached?.setup === setup) return this.#cached.targets;
     const targets = found.type
@@ -200,7 +200,7 @@ export class Neighbours {
 
   /** Describes a destination in an error message. Its name is shown in its own namespace and in those above only. */
   #wordsFor(other: string): string {
-    const ours = destinationKeyOf(this.#parts.self).namespace;
+    const ours = destinationKeyOf(this.#dependencies.self).namespace;
     const { namespace, type, name } = destinationKeyOf(other);
     if (namespace === ours) return `the destination ${type}/${name}`;
     if (namespace.startsWith(ours)) return `the destination ${type}/${name} of the namespace ${namespace}`;

@@ -13,10 +13,10 @@ const IDLE: PollAnswer = { running: true, permitMs: 0, setup: null, tasks: [], r
  * `SyncDestination`, called by its RPC methods `turn` and `plan`. A poll without ready tasks costs no transaction.
  */
 export class Poll {
-  readonly #parts: DestinationDependencies;
+  readonly #dependencies: DestinationDependencies;
 
-  constructor(parts: DestinationDependencies) {
-    this.#parts = parts;
+  constructor(dependencies: DestinationDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -24,7 +24,7 @@ export class Poll {
    * @param slots the most tasks to lease; @param only the id of one association
    */
   async run(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal> {
-    const { work, quota, gate, wakeUp } = this.#parts;
+    const { work, quota, gate, wakeUp } = this.#dependencies;
     wakeUp.resume();
     await this.#complete(results);
     if (slots <= 0) return IDLE;
@@ -40,7 +40,7 @@ export class Poll {
    * @param keys the secret's keys; null: nothing is pushed @returns null when the lease is void
    */
   async plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
-    const { record, leasing, neighbours, commit } = this.#parts;
+    const { record, leasing, neighbours, commit } = this.#dependencies;
     const before = record.find();
     if (!before) return null;
     return neighbours.claimNames(leasing.unclaimed(before, claim, keys), (taken) => {
@@ -51,7 +51,7 @@ export class Poll {
 
   /** Performs one step of a running purge. */
   async advancePurge(): Promise<void> {
-    const { record, purge, work, quota, outbox, commit } = this.#parts;
+    const { record, purge, work, quota, outbox, commit } = this.#dependencies;
     if (purge.due() === null) return;
     commit(() => purge.step(Date.now()));
     if (work.waiting() > 0 || quota.shouldRequest()) await quota.tryRequest();
@@ -59,7 +59,7 @@ export class Poll {
   }
 
   #lease(slots: number, only: string | undefined): PollAnswer {
-    const { record, leasing, gate, commit } = this.#parts;
+    const { record, leasing, gate, commit } = this.#dependencies;
     const found = record.find();
     if (!found) return IDLE;
     const due = leasing.due(found, Date.now());
@@ -82,7 +82,7 @@ export class Poll {
   }
 
   async #complete(results: readonly SyncResult[]): Promise<void> {
-    const { leasing, outbox, quota, commit, waitUntil } = this.#parts;
+    const { leasing, outbox, quota, commit, waitUntil } = this.#dependencies;
     if (results.length > 0) {
       const gone = commit(() => {
         const ended = leasing.complete(results, Date.now());

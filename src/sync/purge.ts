@@ -16,7 +16,7 @@ export const PURGE_ATTEMPTS = 5;
 const HOPELESS = 10;
 const PAGE = 500;
 
-interface Host {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly record: DestinationRecord;
   readonly associations: Associations;
@@ -43,13 +43,13 @@ interface Host {
  *                    failed ---------------- begin with force -------+
  */
 export class Purge {
-  readonly #host: Host;
+  readonly #dependencies: Dependencies;
 
   readonly #row: Memo<PurgeRow | null>;
 
-  constructor(host: Host) {
-    this.#host = host;
-    this.#row = new Memo(() => host.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
+    this.#row = new Memo(() => dependencies.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
   }
 
   find(): PurgeRow | null {
@@ -71,7 +71,7 @@ export class Purge {
    * @param removes whether the objects are removed at the provider first; @param force deletes even if that fails
    */
   begin({ removes, force }: { readonly removes: boolean; readonly force: boolean }, now: number): void {
-    const { breaker } = this.#host;
+    const { breaker } = this.#dependencies;
     if (!this.runs()) {
       this.#write(
         `INSERT INTO purge (id, initiated, cursor, error, force) VALUES (1, ?, '', NULL, 0)
@@ -89,12 +89,12 @@ export class Purge {
   due(): number | null {
     const purge = this.find();
     if (!purge || purge.error !== null) return null;
-    return purge.cursor !== null || this.#host.record.row() === null || this.#isOver() ? 0 : null;
+    return purge.cursor !== null || this.#dependencies.record.row() === null || this.#isOver() ? 0 : null;
   }
 
   /** Performs one step: sets a page of associations to absent, deletes the destination, fails, or clears a page of rows. */
   step(now: number): void {
-    const { record, associations } = this.#host;
+    const { record, associations } = this.#dependencies;
     const purge = this.find();
     if (!purge || this.due() === null) return;
     if (record.row() === null) this.#clearSome();
@@ -104,23 +104,23 @@ export class Purge {
   }
 
   #isOver(): boolean {
-    const { work, breaker } = this.#host;
+    const { work, breaker } = this.#dependencies;
     return work.queued() + work.waiting() === 0 || (breaker.view()?.failures ?? 0) >= HOPELESS;
   }
 
   #removeSome(after: string, now: number): void {
-    const { associations } = this.#host;
+    const { associations } = this.#dependencies;
     const page = associations.page(after, PAGE);
     for (const row of page) associations.setDesired(row, "absent", now);
     this.#write("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
   }
 
   #fail(): void {
-    this.#write("UPDATE purge SET error = ?, force = 0", this.#host.associations.failures());
+    this.#write("UPDATE purge SET error = ?, force = 0", this.#dependencies.associations.failures());
   }
 
   #end(): void {
-    const { record, breaker, outbox, self } = this.#host;
+    const { record, breaker, outbox, self } = this.#dependencies;
     if (!record.row()) return;
     record.delete();
     breaker.close();
@@ -130,7 +130,7 @@ export class Purge {
   }
 
   #clearSome(): void {
-    const { associations, storedObjects, resync, outbox } = this.#host;
+    const { associations, storedObjects, resync, outbox } = this.#dependencies;
     const page = associations.page("", PAGE);
     for (const row of page) {
       associations.delete(row.id);
@@ -143,7 +143,7 @@ export class Purge {
   }
 
   #write(statement: string, ...values: SqlStorageValue[]): void {
-    this.#host.sql.exec(statement, ...values);
+    this.#dependencies.sql.exec(statement, ...values);
     this.#row.forget();
   }
 }

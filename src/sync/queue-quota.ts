@@ -5,7 +5,7 @@ import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { PAUSE_RECHECK_MS } from "./sync-gate.ts";
 
-interface Host {
+interface Dependencies {
   /** The destination object's name. */
   readonly self: string;
   readonly sql: SqlStorage;
@@ -30,7 +30,7 @@ const RELEASE_MS = 2_500;
  * stored. So a lost message never lets quota be used twice, and the next request corrects the rest.
  */
 export class QueueQuota {
-  readonly #host: Host;
+  readonly #dependencies: Dependencies;
   /** Reserved by callers that have not committed yet. */
   #reserved = 0;
   /** Callers that wait for the next grant. */
@@ -45,11 +45,11 @@ export class QueueQuota {
 
   readonly #row: Memo<{ readonly granted: number; readonly open: number }>;
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
     this.#row = new Memo(
       () =>
-        host.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
+        dependencies.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
           granted: 0,
           open: 0,
         },
@@ -100,7 +100,7 @@ export class QueueQuota {
     try {
       await this.request();
     } catch (failure) {
-      warn("share-failed", { destination: this.#host.self, because: textOf(failure) });
+      warn("share-failed", { destination: this.#dependencies.self, because: textOf(failure) });
     }
   }
 
@@ -112,7 +112,7 @@ export class QueueQuota {
   /** Whether to request before the alarm does: unused quota is scarce elsewhere, or half of the grant is free for waiting rows. */
   shouldRequest(): boolean {
     const { granted } = this.#row.get();
-    const waiting = this.#host.work.waiting();
+    const waiting = this.#dependencies.work.waiting();
     const kept = this.#inUse();
     if (waiting > 0) return kept <= granted / 2;
     return granted > kept && this.#scarce;
@@ -122,7 +122,7 @@ export class QueueQuota {
   due(): number | null {
     const { granted, open } = this.#row.get();
     if (open === 1) return this.#requestedAt + LOST_MS;
-    if (this.#host.work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
+    if (this.#dependencies.work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
     return granted === this.#inUse() ? null : this.#requestedAt + RELEASE_MS;
   }
 
@@ -140,14 +140,14 @@ export class QueueQuota {
 
   /** @returns how many of the `asked` operations are reserved */
   async #exchange(asked: number): Promise<number> {
-    const { work, commit } = this.#host;
+    const { work, commit } = this.#dependencies;
     const kept = this.#inUse();
     const waiting = work.waiting();
     this.#requestedAt = Date.now();
-    commit.call(this.#host, () => this.#store(kept, true));
-    const { granted, scarce, running } = await this.#host.exchange({ kept, waiting, asked });
+    commit.call(this.#dependencies, () => this.#store(kept, true));
+    const { granted, scarce, running } = await this.#dependencies.exchange({ kept, waiting, asked });
     let admitted = 0;
-    commit.call(this.#host, () => {
+    commit.call(this.#dependencies, () => {
       this.#store(granted, false);
       // Rows that began to wait after the request was sent come last.
       work.promote(Math.min(waiting, granted - this.#inUse()));
@@ -164,11 +164,11 @@ export class QueueQuota {
   }
 
   #inUse(): number {
-    return this.#host.work.queued() + this.#reserved;
+    return this.#dependencies.work.queued() + this.#reserved;
   }
 
   #store(granted: number, open: boolean): void {
-    this.#host.sql.exec(
+    this.#dependencies.sql.exec(
       "INSERT INTO share (id, granted, open) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted, open = excluded.open",
       granted,
       open ? 1 : 0,

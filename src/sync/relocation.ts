@@ -11,22 +11,22 @@ const PAGE = 500;
  * nothing is pushed. Owned by `SyncDestination`. Costs one outbox row per mount, and a transaction per 500 associations.
  */
 export class Relocation {
-  readonly #parts: DestinationDependencies;
+  readonly #dependencies: DestinationDependencies;
 
-  constructor(parts: DestinationDependencies) {
-    this.#parts = parts;
+  constructor(dependencies: DestinationDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Enqueues the move of a mount. Its path is read at delivery, so late and repeated notices do no harm. */
   begin(mountUuid: string): void {
-    const { outbox, commit, waitUntil } = this.#parts;
+    const { outbox, commit, waitUntil } = this.#dependencies;
     commit(() => outbox.enlistLatest("moved", mountUuid, ""));
     waitUntil(outbox.drain("moved").then(() => outbox.drain("associations")));
   }
 
   /** Updates one page of a mount's associations. @param rows hold the secret before the page */
   async deliver(mountUuid: string, rows: OutboxRow[]): Promise<() => void> {
-    const { env, outbox, associations } = this.#parts;
+    const { env, outbox, associations } = this.#dependencies;
     // One page at a time bounds the outbox to a page of rows.
     await outbox.drain("associations");
     if (outbox.holds("associations")) throw new Error("the listings are behind");

@@ -9,7 +9,7 @@ import type { AssociationRow } from "./schema.ts";
 
 const PAGE = 200;
 
-interface Host {
+interface Dependencies {
   readonly sql: SqlStorage;
   readonly associations: Associations;
   readonly work: WorkQueue;
@@ -23,14 +23,16 @@ interface Host {
  * by its alarm. A page of 200 associations costs one RPC per mount.
  */
 export class Resync {
-  readonly #host: Host;
+  readonly #dependencies: Dependencies;
 
   readonly #row: Memo<{ readonly next_at: number; readonly cursor: string } | null>;
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
     this.#row = new Memo(
-      () => host.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ?? null,
+      () =>
+        dependencies.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ??
+        null,
     );
   }
 
@@ -46,7 +48,7 @@ export class Resync {
 
   /** Schedules the first resync, unless one is scheduled. Called inside a transaction. */
   begin(now: number): void {
-    if (!this.#row.get()) this.#store(now + settings(this.#host.env).SYNC_SCAN_MS, "");
+    if (!this.#row.get()) this.#store(now + settings(this.#dependencies.env).SYNC_SCAN_MS, "");
   }
 
   /** Starts over with the first page now. Called inside a transaction. */
@@ -55,13 +57,13 @@ export class Resync {
   }
 
   end(): void {
-    this.#host.sql.exec("DELETE FROM scan");
+    this.#dependencies.sql.exec("DELETE FROM scan");
     this.#row.forget();
   }
 
   /** Compares the next page. */
   async step(now: number): Promise<void> {
-    const { associations, commit } = this.#host;
+    const { associations, commit } = this.#dependencies;
     const row = this.#row.get();
     if (!row || row.next_at > now) return;
     const page = associations.page(row.cursor, PAGE);
@@ -70,7 +72,7 @@ export class Resync {
       const versions = await this.#newest(mountUuid, rows);
       for (const [index, one] of rows.entries()) newest.set(one.id, versions[index] ?? null);
     }
-    commit.call(this.#host, () => {
+    commit.call(this.#dependencies, () => {
       for (const { id } of page) {
         const current = associations.find(id);
         if (current && this.#isBehind(current, newest.get(id) ?? null))
@@ -81,7 +83,7 @@ export class Resync {
       if (after?.next_at !== row.next_at || after.cursor !== row.cursor) return;
       const last = page.at(-1);
       if (last && page.length === PAGE) this.#store(now, last.id);
-      else if (associations.any()) this.#store(now + settings(this.#host.env).SYNC_SCAN_MS, "");
+      else if (associations.any()) this.#store(now + settings(this.#dependencies.env).SYNC_SCAN_MS, "");
       else this.end();
     });
   }
@@ -89,7 +91,7 @@ export class Resync {
   /** Reads versions of one mount. Secrets of a mount that fails count as unchanged, so that other mounts are compared. */
   async #newest(mountUuid: string, rows: readonly AssociationRow[]): Promise<(number | null)[]> {
     try {
-      return await kvStore(this.#host.env, mountUuid).newestVersions(rows.map((row) => row.secret_name));
+      return await kvStore(this.#dependencies.env, mountUuid).newestVersions(rows.map((row) => row.secret_name));
     } catch (failure) {
       warn("scan-skipped", { mount: mountUuid, because: textOf(failure) });
       return rows.map((row) => row.synced_version);
@@ -97,7 +99,7 @@ export class Resync {
   }
 
   #isBehind(row: AssociationRow, newest: number | null): boolean {
-    const work = this.#host.work.find(row.id);
+    const work = this.#dependencies.work.find(row.id);
     // A queued row is up to date, unless it waits after a failure or its task was leased before the change.
     if (work) return work.leased || work.attempts > 0;
     if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;
@@ -105,7 +107,7 @@ export class Resync {
   }
 
   #store(nextAt: number, cursor: string): void {
-    this.#host.sql.exec(
+    this.#dependencies.sql.exec(
       "INSERT INTO scan VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at, cursor = excluded.cursor",
       nextAt,
       cursor,

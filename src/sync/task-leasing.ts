@@ -15,7 +15,7 @@ import { isCall } from "./retry-policy.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
-interface Parts {
+interface Dependencies {
   readonly record: DestinationRecord;
   readonly work: WorkQueue;
   readonly remoteObjects: RemoteObjects;
@@ -33,16 +33,16 @@ interface Parts {
  * called inside the object's transaction.
  */
 export class TaskLeasing {
-  readonly #parts: Parts;
+  readonly #dependencies: Dependencies;
   readonly #pacing = new Pacing();
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** How many tasks may be leased now, by concurrency, pace and breaker. */
   #free(found: Found, now: number, only?: string): number {
-    const { work, breaker } = this.#parts;
+    const { work, breaker } = this.#dependencies;
     const { pace } = found.type;
     const limit = breaker.limit(pace.atOnce, now);
     // A poll for one association serves as the breaker's trial.
@@ -52,9 +52,9 @@ export class TaskLeasing {
 
   /** When a task may be ready (ms since 1970), or null. */
   due(found: Found, now: number): number | null {
-    const ready = this.#parts.work.nextReady();
+    const ready = this.#dependencies.work.nextReady();
     if (ready === null) return null;
-    const { breaker, work } = this.#parts;
+    const { breaker, work } = this.#dependencies;
     const { pace } = found.type;
     const at = Math.max(ready, breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
     // With all slots taken, a completion frees one and polls again; the end of a lease covers a Worker that died.
@@ -64,8 +64,8 @@ export class TaskLeasing {
 
   /** Leases up to `slots` ready tasks. @param only the id of one association */
   lease(found: Found, slots: number, now: number, only?: string): SyncTask[] {
-    const { work, associations, remoteObjects, record, breaker } = this.#parts;
-    const place = this.#parts.neighbours.place(found);
+    const { work, associations, remoteObjects, record, breaker } = this.#dependencies;
+    const place = this.#dependencies.neighbours.place(found);
     const tagKeys = Object.keys(record.tags(found.row));
     const trial = breaker.view() !== null;
     return work.lease(Math.min(slots, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
@@ -86,10 +86,10 @@ export class TaskLeasing {
    * @param keys the secret's top-level keys; null: nothing is pushed
    */
   unclaimed(found: Found, { id }: WorkLease, keys: readonly string[] | null): string[] {
-    const { associations, remoteObjects } = this.#parts;
+    const { associations, remoteObjects } = this.#dependencies;
     const row = associations.find(id);
     const wanted = row && keys ? this.#wanted(found, row, keys) : [];
-    const place = this.#parts.neighbours.place(found);
+    const place = this.#dependencies.neighbours.place(found);
     return unclaimed(remoteObjects.of(id), wanted, place);
   }
 
@@ -105,10 +105,10 @@ export class TaskLeasing {
     taken: TakenNames,
     now: number,
   ): ObjectTask[] | null {
-    const { associations, remoteObjects, record, work } = this.#parts;
+    const { associations, remoteObjects, record, work } = this.#dependencies;
     const row = associations.find(claim.id);
     if (!row || !work.holds(claim, now)) return null;
-    const place = this.#parts.neighbours.place(found);
+    const place = this.#dependencies.neighbours.place(found);
     remoteObjects.claimNames(row.id, taken, place);
     if (keys) {
       const steps = remoteObjects.plan(row.id, this.#wanted(found, row, keys), taken);
@@ -120,13 +120,13 @@ export class TaskLeasing {
   }
 
   #wanted(found: Found, row: AssociationRow, keys: readonly string[]): DesiredObject[] {
-    const { associations, record } = this.#parts;
+    const { associations, record } = this.#dependencies;
     return desiredObjects(record.scope(found.row, associations.namingOf(row)), found.type, namedSecretOf(row), keys);
   }
 
   /** Completes tasks with their results. @returns the associations that were deleted */
   complete(results: readonly SyncResult[], now: number): AssociationRow[] {
-    const { associations, breaker, purge, record } = this.#parts;
+    const { associations, breaker, purge, record } = this.#dependencies;
     const found = record.find();
     const attempts = purge.runs() ? PURGE_ATTEMPTS : undefined;
     return results.flatMap((result) => {
@@ -144,7 +144,7 @@ export class TaskLeasing {
 
   /** The result for a destination of kind `stored`, where the change is made now; none under a stale lease. */
   #stored(result: SyncResult, { row }: Found, now: number): SyncResult {
-    const { work, storedObjects } = this.#parts;
+    const { work, storedObjects } = this.#dependencies;
     if (!work.holds(result.claim, now)) return { ...result, copies: [] };
     if (row.update_policy !== "if-not-exists") return result;
     const copies = result.copies.map(
@@ -157,10 +157,10 @@ export class TaskLeasing {
   }
 
   #keep(results: readonly ObjectResult[], found: Found, now: number): void {
-    const tags = this.#parts.record.tags(found.row);
+    const tags = this.#dependencies.record.tags(found.row);
     for (const { state, name, value } of results) {
-      if (state === "absent") this.#parts.storedObjects.remove(name);
-      else if (value !== undefined) this.#parts.storedObjects.put(name, value, tags, now);
+      if (state === "absent") this.#dependencies.storedObjects.remove(name);
+      else if (value !== undefined) this.#dependencies.storedObjects.put(name, value, tags, now);
     }
   }
 }
