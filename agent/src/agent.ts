@@ -23,7 +23,7 @@ import { error, info, textOf, warn } from "./log.ts";
 import { handlersOf } from "./ops/handlers.ts";
 import type { Journal } from "./ops/journal.ts";
 import { Operations } from "./ops/operations.ts";
-import { changesOf, inFrames, type Told, wholeMapsOf, within } from "./report/changes.ts";
+import { changesOf, inFrames, type SentReport, wholeMapsOf, within } from "./report/changes.ts";
 import { Reporter } from "./report/reporter.ts";
 import { Connection } from "./session/connection.ts";
 import { type ConnectionEnd, type Pauses, Reconnect } from "./session/reconnect.ts";
@@ -53,7 +53,7 @@ const NOTABLE_SKEW_MS = 5_000;
 interface Session {
   readonly connection: Connection;
   /** The report the service has; undefined before `hello`. */
-  told?: Told;
+  sent?: SentReport;
   welcomed: boolean;
   /** Whether the service accepts volume changes instead of whole maps. */
   takesChanges: boolean;
@@ -144,7 +144,7 @@ export class Agent {
 
   async #hello(session: Session): Promise<Hello> {
     const report = await this.#reporter.lookAtVolumes();
-    const rest: Omit<Hello, keyof Told> = {
+    const rest: Omit<Hello, keyof SentReport> = {
       t: "hello",
       proto: [...PROTOCOL],
       agent: VERSION,
@@ -155,8 +155,8 @@ export class Agent {
         .map(({ op, gen, ended }) => ({ op, gen, state: ended ? "finished" : "running" })),
       features: Object.keys(METHODS),
     };
-    session.told = within(MAX_FRAME_BYTES - frameBytes(JSON.stringify(rest)), report);
-    return { ...rest, ...session.told };
+    session.sent = within(MAX_FRAME_BYTES - frameBytes(JSON.stringify(rest)), report);
+    return { ...rest, ...session.sent };
   }
 
   #welcome(session: Session, welcome: Welcome): void {
@@ -214,16 +214,16 @@ export class Agent {
 
   #tell(report: Report): void {
     const session = this.#session;
-    if (!session?.welcomed || !session.told) return;
-    const { told, connection } = session;
-    session.told = report;
+    if (!session?.welcomed || !session.sent) return;
+    const { sent, connection } = session;
+    session.sent = report;
     const tell = (frame: Omit<Fp, "seq"> | Omit<Vols, "seq">) => connection.send({ ...frame, seq: ++session.seq });
     if (session.takesChanges) {
-      const { node, volumes } = changesOf(told, report);
+      const { node, volumes } = changesOf(sent, report);
       if (node) tell({ t: "fp", node });
       for (const part of volumes ? inFrames(volumes) : []) tell({ t: "vols", ...part });
     } else {
-      const change = wholeMapsOf(told, report);
+      const change = wholeMapsOf(sent, report);
       if (change) tell({ t: "fp", ...change });
     }
   }

@@ -9,7 +9,7 @@ import {
 } from "@sallyport/agent-protocol";
 
 /** The report the service has. Volumes in `held` but not in the maps exist and are not reported yet. */
-export type Told = Report & { readonly held?: string[] };
+export type SentReport = Report & { readonly held?: string[] };
 
 /** The changes of the node and of its volumes; undefined where there are none. */
 export interface Changes {
@@ -17,28 +17,28 @@ export interface Changes {
   readonly volumes: VolumesChange | undefined;
 }
 
-export function changesOf(told: Told, now: Report): Changes {
-  const { HostVolumes: _, ...node } = fieldsChanged(told, now);
-  return { node: Object.keys(node).length === 0 ? undefined : node, volumes: volumesChanged(told, now) };
+export function changesOf(sent: SentReport, now: Report): Changes {
+  const { HostVolumes: _, ...node } = fieldsChanged(sent, now);
+  return { node: Object.keys(node).length === 0 ? undefined : node, volumes: volumesChanged(sent, now) };
 }
 
 /** As `changesOf`, for services without volume changes: maps of volumes are sent whole. */
-export function wholeMapsOf(told: Told, now: Report): ReportChange | undefined {
-  const node = fieldsChanged(told, now);
-  const sameVolumes = isDeepStrictEqual(now.unavailableVolumes, told.unavailableVolumes);
+export function wholeMapsOf(sent: SentReport, now: Report): ReportChange | undefined {
+  const node = fieldsChanged(sent, now);
+  const sameVolumes = isDeepStrictEqual(now.unavailableVolumes, sent.unavailableVolumes);
   if (Object.keys(node).length === 0 && sameVolumes) return undefined;
   return { node, ...(sameVolumes ? {} : { unavailableVolumes: now.unavailableVolumes }) };
 }
 
-const fieldsChanged = (told: Told, now: Report): ReportChange["node"] =>
+const fieldsChanged = (sent: SentReport, now: Report): ReportChange["node"] =>
   Object.fromEntries(
     Object.entries(now.node).filter(
-      ([field, value]) => !isDeepStrictEqual(value, told.node[field as keyof Report["node"]]),
+      ([field, value]) => !isDeepStrictEqual(value, sent.node[field as keyof Report["node"]]),
     ),
   );
 
-function volumesChanged(told: Told, now: Report): VolumesChange | undefined {
-  const [was, is] = [volumesById(told), volumesById(now)];
+function volumesChanged(sent: SentReport, now: Report): VolumesChange | undefined {
+  const [was, is] = [volumesById(sent), volumesById(now)];
   const differs = (id: string, volume: object) => !isDeepStrictEqual(was.get(id), volume);
   const usable = Object.values(now.node.HostVolumes).filter((volume) => differs(volume.ID, volume));
   const unavailable = now.unavailableVolumes.filter((volume) => differs(volume.id, volume));
@@ -46,7 +46,7 @@ function volumesChanged(told: Told, now: Report): VolumesChange | undefined {
   return usable.length + unavailable.length + gone.length === 0 ? undefined : { usable, unavailable, gone };
 }
 
-const volumesById = ({ node, unavailableVolumes, held = [] }: Told) =>
+const volumesById = ({ node, unavailableVolumes, held = [] }: SentReport) =>
   new Map<string, object>([
     ...held.map((id) => [id, {}] as const),
     ...Object.values(node.HostVolumes).map((volume) => [volume.ID, volume] as const),
@@ -81,7 +81,7 @@ export function inFrames({ usable, unavailable, gone }: VolumesChange): VolumesC
 /**
  * A report limited to the volumes that fit, with the ids of all volumes if some do not. The others follow as changes.
  */
-export function within(bytes: number, report: Report): Told {
+export function within(bytes: number, report: Report): SentReport {
   const { HostVolumes, ...node } = report.node;
   const bare = { node: { ...node, HostVolumes: {} }, unavailableVolumes: [] };
   const held = [...volumesById(report).keys()];
@@ -92,6 +92,6 @@ export function within(bytes: number, report: Report): Told {
   };
   const unavailableVolumes = report.unavailableVolumes.filter(fits);
   const usable = Object.entries(HostVolumes).filter(fits);
-  const told = { node: { ...node, HostVolumes: Object.fromEntries(usable) }, unavailableVolumes };
-  return usable.length + unavailableVolumes.length === held.length ? told : { ...told, held };
+  const sent = { node: { ...node, HostVolumes: Object.fromEntries(usable) }, unavailableVolumes };
+  return usable.length + unavailableVolumes.length === held.length ? sent : { ...sent, held };
 }
