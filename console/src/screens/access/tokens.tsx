@@ -43,20 +43,22 @@ export function Tokens() {
               {
                 key: "name",
                 label: "Name",
-                render: (accessor) => <Told of={accessor} facts={facts} part={(token) => token.display_name} />,
+                render: (accessor) => <TokenField of={accessor} facts={facts} part={(token) => token.display_name} />,
               },
               {
                 key: "policies",
                 label: "Policies",
                 isMinor: true,
-                render: (accessor) => <Told of={accessor} facts={facts} part={({ policies }) => policies.join(", ")} />,
+                render: (accessor) => (
+                  <TokenField of={accessor} facts={facts} part={({ policies }) => policies.join(", ")} />
+                ),
               },
               {
                 key: "ends",
                 label: "Ends in",
                 width: "8rem",
                 render: (accessor) => (
-                  <Told
+                  <TokenField
                     of={accessor}
                     facts={facts}
                     part={({ expire_time }) => <Countdown to={expire_time} none="never" />}
@@ -122,7 +124,7 @@ class TokenFactsCache {
 }
 
 /** One fact of a token, read when its row comes into sight. */
-function Told({
+function TokenField({
   of,
   facts,
   part,

@@ -9,8 +9,8 @@ import { useLive } from "../../lib/live.ts";
 import { Allocations } from "./allocations.tsx";
 import { JobStatus, RunStatus } from "./states.tsx";
 
-/** What is shown of a job, as far as its reporter told it. */
-interface Told {
+/** The shown fields of a job; its scheduler may report none of them. */
+interface ReportedJob {
   readonly Type?: string;
   readonly Status?: string;
   readonly StatusDescription?: string;
@@ -33,18 +33,18 @@ export function JobPage({ id }: { readonly id: string }) {
     <Page title={id} crumbs={[{ label: "Nodes and jobs", href: href("nodes", [], { tab: "jobs" }) }]}>
       <Loaded resource={job} label="The job">
         {(shown) => {
-          const told: Told = shown as Told;
+          const reported: ReportedJob = shown as ReportedJob;
           return (
             <>
               <Card title="Job">
                 <Facts
                   facts={[
-                    ["Status", <JobStatus status={told.Status ?? ""} />],
-                    ["Because", told.StatusDescription],
-                    ["Type", told.Type],
-                    ["Version", told.Version],
-                    ["Priority", told.Priority],
-                    ["Pool", told.NodePool],
+                    ["Status", <JobStatus status={reported.Status ?? ""} />],
+                    ["Because", reported.StatusDescription],
+                    ["Type", reported.Type],
+                    ["Version", reported.Version],
+                    ["Priority", reported.Priority],
+                    ["Pool", reported.NodePool],
                     ["Namespace", shown.Namespace],
                   ]}
                 />
