@@ -13,7 +13,7 @@ type ControllerInfo = ReportedCsiController["ControllerInfo"];
 type NodeInfo = ReportedCsiNode["NodeInfo"];
 
 /** A plugin's self-description; null for a role it does not have. */
-export interface Facts {
+export interface PluginFingerprint {
   readonly provider: string;
   readonly version: string;
   readonly requiresController: boolean;
@@ -23,7 +23,7 @@ export interface Facts {
 }
 
 export type Look =
-  | { readonly ok: true; readonly facts: Facts }
+  | { readonly ok: true; readonly fingerprint: PluginFingerprint }
   | {
       readonly ok: false;
       readonly reason: string;
@@ -40,7 +40,7 @@ export async function lookAt(client: PluginClient, { roles, topology }: CsiPlugi
     const { ready } = await ask("Probe");
     if (ready?.value === false) return { ok: false, reason: "it says that it is not ready", gone: false };
     const requiresController = services.includes(PLUGIN_SERVICE.controllerService);
-    const facts: Facts = {
+    const fingerprint: PluginFingerprint = {
       provider: name.slice(0, 256),
       version: vendorVersion.slice(0, 256),
       requiresController,
@@ -55,7 +55,7 @@ export async function lookAt(client: PluginClient, { roles, topology }: CsiPlugi
           )
         : null,
     };
-    return { ok: true, facts };
+    return { ok: true, fingerprint };
   } catch (failure) {
     if (!(failure instanceof CallFailure)) throw failure;
     const { rpc, code, reached, message } = failure;

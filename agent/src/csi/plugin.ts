@@ -3,16 +3,16 @@ import type { ReportedCsiController, ReportedCsiNode } from "@sallyport/agent-pr
 import { error, textOf, warn } from "../log.ts";
 import { PluginClient } from "./client.ts";
 import type { CsiPluginConfig } from "./config.ts";
-import { controllerInfo, type Facts, lookAt, nodeInfo } from "./fingerprint.ts";
+import { controllerInfo, lookAt, nodeInfo, type PluginFingerprint } from "./fingerprint.ts";
 
 /** Consecutive probe failures until a plugin is reported unhealthy, unless its socket is not served. */
 const FAILURES_TO_BE_UNWELL = 2;
 const LOOK_WHEN_WELL_MS = 30_000;
 const LOOK_WHEN_UNWELL_MS = 3_000;
 
-/** The reported state of a plugin; its last facts outlive its health. */
+/** The reported state of a plugin; its last fingerprint outlives its health. */
 interface State {
-  readonly facts: Facts | undefined;
+  readonly fingerprint: PluginFingerprint | undefined;
   readonly healthy: boolean;
   readonly description: string;
 }
@@ -26,7 +26,7 @@ export class CsiPlugin {
   readonly config: CsiPluginConfig;
   readonly client: PluginClient;
   readonly #onChange: () => void;
-  #state: State = { facts: undefined, healthy: false, description: "it has not been reached yet" };
+  #state: State = { fingerprint: undefined, healthy: false, description: "it has not been reached yet" };
   #since = new Date().toISOString();
   #failures = 0;
   #looking: Promise<void> | undefined;
@@ -55,27 +55,27 @@ export class CsiPlugin {
 
   /** Undefined without the role. */
   get controller(): ReportedCsiController | undefined {
-    const { facts } = this.#state;
-    if (!this.config.roles.includes("controller") || facts?.controller === null) return undefined;
-    return { ...this.#common(), ControllerInfo: facts?.controller ?? controllerInfo(null) };
+    const { fingerprint } = this.#state;
+    if (!this.config.roles.includes("controller") || fingerprint?.controller === null) return undefined;
+    return { ...this.#common(), ControllerInfo: fingerprint?.controller ?? controllerInfo(null) };
   }
 
   get node(): ReportedCsiNode | undefined {
-    const { facts } = this.#state;
-    if (!this.config.roles.includes("node") || facts?.node === null) return undefined;
-    return { ...this.#common(), NodeInfo: facts?.node ?? nodeInfo(null, null, this.config.topology) };
+    const { fingerprint } = this.#state;
+    if (!this.config.roles.includes("node") || fingerprint?.node === null) return undefined;
+    return { ...this.#common(), NodeInfo: fingerprint?.node ?? nodeInfo(null, null, this.config.topology) };
   }
 
   #common(): Omit<ReportedCsiController, "ControllerInfo"> {
-    const { facts, healthy, description } = this.#state;
+    const { fingerprint, healthy, description } = this.#state;
     return {
       PluginID: this.config.id,
-      Provider: facts?.provider ?? "",
-      ProviderVersion: facts?.version ?? "",
+      Provider: fingerprint?.provider ?? "",
+      ProviderVersion: fingerprint?.version ?? "",
       Healthy: healthy,
       HealthDescription: description,
-      RequiresControllerPlugin: facts?.requiresController ?? false,
-      RequiresTopologies: facts?.requiresTopologies ?? false,
+      RequiresControllerPlugin: fingerprint?.requiresController ?? false,
+      RequiresTopologies: fingerprint?.requiresTopologies ?? false,
       UpdateTime: this.#since,
     };
   }
@@ -96,14 +96,14 @@ export class CsiPlugin {
   #see(look: Awaited<ReturnType<typeof lookAt>>): void {
     if (look.ok) {
       this.#failures = 0;
-      this.#become({ facts: look.facts, healthy: true, description: "healthy" });
+      this.#become({ fingerprint: look.fingerprint, healthy: true, description: "healthy" });
       return;
     }
     this.#failures++;
     if (this.#failures === 1) warn("csi_plugin_failed", { plugin: this.config.id, message: look.reason });
-    const { facts, healthy } = this.#state;
+    const { fingerprint, healthy } = this.#state;
     if (healthy && !look.gone && this.#failures < FAILURES_TO_BE_UNWELL) return;
-    this.#become({ facts, healthy: false, description: look.reason });
+    this.#become({ fingerprint, healthy: false, description: look.reason });
   }
 
   #become(state: State): void {
