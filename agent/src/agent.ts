@@ -27,7 +27,7 @@ import { changesOf, inFrames, type SentReport, wholeMapsOf, within } from "./rep
 import { Reporter } from "./report/reporter.ts";
 import { Connection } from "./session/connection.ts";
 import { type ConnectionEnd, type Pauses, Reconnect } from "./session/reconnect.ts";
-import { noteUnknown } from "./unknown-volumes.ts";
+import { recordUnknown } from "./unknown-volumes.ts";
 import { VERSION } from "./version.ts";
 
 export interface AgentOptions {
@@ -165,7 +165,7 @@ export class Agent {
     info("connected", { session: welcome.session, proto: welcome.proto });
     this.#compareClocks(welcome.serverTime);
     for (const volume of welcome.unknownVolumes) warn("volume_unknown_to_service", { volume });
-    noteUnknown(this.#options.config.stateDir, welcome.unknownVolumes).catch(reportFailed);
+    recordUnknown(this.#options.config.stateDir, welcome.unknownVolumes).catch(reportFailed);
     this.#operations.welcome(welcome);
     this.#lookLater(session, welcome.cfg.fingerprintMs);
     // Sends changes since `hello`.

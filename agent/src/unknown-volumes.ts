@@ -7,7 +7,7 @@ import { readIfThere, replaceFile } from "./files.ts";
 const FILE = "unknown-volumes.json";
 const noted = z.object({ time: z.string(), volumes: z.array(z.string()) });
 
-export const noteUnknown = (stateDir: string, volumes: readonly string[]): Promise<void> =>
+export const recordUnknown = (stateDir: string, volumes: readonly string[]): Promise<void> =>
   replaceFile(join(stateDir, FILE), `${JSON.stringify({ time: new Date().toISOString(), volumes })}\n`);
 
 /** Undefined when never recorded or unreadable. */

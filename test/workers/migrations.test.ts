@@ -5,7 +5,7 @@ import {
   isNewerSchema,
   migrateAll,
   NewerSchema,
-  noteVersion,
+  recordVersion,
   type Schema,
   versionsOf,
 } from "../../src/platform/durable/migrations.ts";
@@ -58,7 +58,7 @@ function backTo(storage: DurableObjectStorage, schema: Schema, module: string, s
     for (const [name, list] of Object.entries(schema)) {
       const applied = name === module ? steps : list.length;
       for (const step of list.slice(0, applied)) sql.exec(step.sql);
-      noteVersion(sql, name, applied);
+      recordVersion(sql, name, applied);
     }
     for (const { name, type } of master(sql)) if (type === "table" && !SEALED.has(name)) fill(sql, name);
   });
@@ -149,12 +149,12 @@ describe("objects of a newer version", () => {
   it.each([
     [
       "has a step more",
-      (sql: SqlStorage) => noteVersion(sql, "access", 1_000),
+      (sql: SqlStorage) => recordVersion(sql, "access", 1_000),
       /newer schema: the tables of "access" are at step 1000/,
     ],
     [
       "has a module more",
-      (sql: SqlStorage) => noteVersion(sql, "teapots", 1),
+      (sql: SqlStorage) => recordVersion(sql, "teapots", 1),
       /newer schema: the tables of "teapots" are at step 1 .* knows 0/,
     ],
   ])("that %s is not opened: requests return an error, and nothing changes", async (_what, change, message) => {
@@ -168,7 +168,7 @@ describe("objects of a newer version", () => {
   it("is refused before any step of another module runs", () =>
     runInDurableObject(scratch("event-log"), (_object, { storage }) => {
       const { sql } = storage;
-      noteVersion(sql, "newer", 2);
+      recordVersion(sql, "newer", 2);
       const before = master(sql);
       const schema = { outbox: [], mine: [{ because: "a new table", sql: "CREATE TABLE mine (a) " }], newer: [] };
       let failure: unknown;

@@ -49,7 +49,7 @@ export function migrate(storage: DurableObjectStorage, module: string, steps: re
   if (applied === steps.length) return;
   storage.transactionSync(() => {
     for (const step of steps.slice(applied)) sql.exec(step.sql);
-    noteVersion(sql, module, steps.length);
+    recordVersion(sql, module, steps.length);
   });
 }
 
@@ -64,7 +64,7 @@ export const versionsOf = (sql: SqlStorage): Versions =>
       .map(({ module, applied }) => [module, applied]),
   );
 
-export const noteVersion = (sql: SqlStorage, module: string, applied: number): void => {
+export const recordVersion = (sql: SqlStorage, module: string, applied: number): void => {
   sql.exec(
     "INSERT INTO migrations (module, applied) VALUES (?, ?) ON CONFLICT (module) DO UPDATE SET applied = excluded.applied",
     module,

@@ -1,4 +1,4 @@
-import { migrateAll, noteVersion, type Schema, type Versions } from "../migrations.ts";
+import { migrateAll, recordVersion, type Schema, type Versions } from "../migrations.ts";
 import { type Ddl, ddlAt, dropAll, list, quoted, type Value } from "./tables.ts";
 
 /**
@@ -58,6 +58,6 @@ export function swapShadowTables(
     sql.exec("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", name, seq);
   }
   sql.exec("DELETE FROM migrations");
-  for (const [module, applied] of Object.entries(versions)) noteVersion(sql, module, applied);
+  for (const [module, applied] of Object.entries(versions)) recordVersion(sql, module, applied);
   migrateAll(storage, schema);
 }
