@@ -34,10 +34,10 @@ const VITEST = ["node_modules/vitest/vitest.mjs", "run"];
 const DOUBLES = "test/doubles/";
 /** Files of one run at once; each has a runtime or services, of up to half a GiB. */
 const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
-const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 3, Math.floor(memory / 2 ** 30) - 1, 12));
+const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 1, Math.floor(memory / 2 ** 30) - 1, 12));
 
 /** More failures than these are no matter of chance, and are not tried again. */
-const MAX_UNSTEADY = 3;
+const MAX_UNSTEADY = 6;
 
 const words = process.argv.slice(2);
 const isWhole = words.length === 0;

@@ -57,11 +57,16 @@ export class Recorder {
   }
 
   #lines(): string[] {
-    const exchanges = this.#connections.flatMap(exchangesOf).sort((a, b) => a.order - b.order);
+    // A stream runs beside other requests, so its place among them is not fixed: it stands last.
+    const exchanges = this.#connections
+      .flatMap(exchangesOf)
+      .sort((a, b) => Number(isStream(a)) - Number(isStream(b)) || a.order - b.order);
     // Of a request that is repeated until something has happened, the last answer counts.
     return exchanges.filter(({ key }, index) => key !== exchanges[index + 1]?.key).map(({ line }) => line);
   }
 }
+
+const isStream = ({ key }: Exchange): boolean => key.includes("/event/stream");
 
 interface Connection {
   readonly sent: { readonly bytes: Buffer; readonly order: number }[];

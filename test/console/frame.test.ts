@@ -21,6 +21,7 @@ describeConsole("the frame", (suite) => {
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Secrets" }).waitFor();
     await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe("Secrets");
+    await page.getByRole("row").filter({ hasText: "secret/" }).first().waitFor();
     const isOnRow = () => page.evaluate(() => document.activeElement?.textContent?.startsWith("secret/"));
     // Into the table, then down to the row: other tests enable engines, too.
     const isInTable = () => page.evaluate(() => document.activeElement?.tagName === "TR");
