@@ -150,18 +150,18 @@ describeConsole("secrets", (suite) => {
   });
 
   it("shows where a secret is synced to, and syncs it to another destination", async () => {
-    await suite().call("POST", "sys/sync/destinations/in-mem/console", {});
+    await suite().call("POST", "sys/sync/destinations/in-mem/second-memory", {});
     const association = { mount: "secret", secret_name: "app/database" };
-    await suite().call("POST", "sys/sync/destinations/in-mem/console/associations/remove", association);
+    await suite().call("POST", "sys/sync/destinations/in-mem/second-memory/associations/remove", association);
     const opened = await openSecret(`${DATABASE}?tab=destinations`);
     const { page } = opened;
     await page.getByRole("heading", { name: "playground" }).waitFor();
     await page.getByRole("button", { name: "Sync to a destination" }).click();
-    await page.getByRole("dialog").getByLabel("Destination", { exact: true }).selectOption("in-mem/console");
+    await page.getByRole("dialog").getByLabel("Destination", { exact: true }).selectOption("in-mem/second-memory");
     await page.getByRole("button", { name: "Show what it would do" }).click();
     await page.getByText("create", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Sync the secret" }).click();
-    await page.getByRole("heading", { name: "console" }).waitFor();
+    await page.getByRole("heading", { name: "second-memory" }).waitFor();
     await opened.expectClean();
     await opened.close();
   });
