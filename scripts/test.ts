@@ -90,7 +90,12 @@ async function suites(runs: readonly (readonly string[])[]): Promise<Outcome> {
   let passed = results.every(({ status }) => status === 0);
   const failures = report.testResults.flatMap(failuresOf);
   listFailures("×", failures);
-  if (process.env["CI"] && isWhole && failures.length > 0 && failures.length <= MAX_UNSTEADY) {
+  // An error outside of the tests stands in no report, so a second attempt would hide it.
+  const failedOutside = results.some(
+    (each) => each.status !== 0 && each.report?.testResults.flatMap(failuresOf).length === 0,
+  );
+  const mayRepeat = process.env["CI"] && isWhole && !failedOutside;
+  if (mayRepeat && failures.length > 0 && failures.length <= MAX_UNSTEADY) {
     console.log("\n== Failed files again");
     const files = new Set(failures.map(({ file }) => file));
     const second = await vitest("second", [...files, "--maxWorkers=1"]);
