@@ -46,6 +46,11 @@ class Newcomer {
     return found as Locator;
   }
 
+  /** A dialog may open later than the next step begins, with a button named like the one that opens it. */
+  async dialog(): Promise<void> {
+    await this.#opened.page.getByRole("dialog").waitFor();
+  }
+
   async see(text: string | RegExp): Promise<void> {
     await this.#opened.page.getByText(text).filter({ visible: true }).first().waitFor();
   }
@@ -93,6 +98,7 @@ describeConsole("a newcomer", (suite) => {
     await person.press(/^azure/);
     await person.press("reader");
     await person.press("Issue credentials");
+    await person.dialog();
     await person.press("Issue credentials");
     await person.see(/client.secret/i);
     await opened.shot("newcomer-issued");
