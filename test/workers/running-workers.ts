@@ -1,20 +1,32 @@
+import { env } from "cloudflare:workers";
+import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";
 
-/** Long enough for a queue message to arrive (vitest.config.ts: `maxBatchTimeout`) and wake a Worker. */
-const DELIVERY_MS = 60;
+/** Between two looks at the messages under way and the Workers that perform work. */
+const LOOK_MS = 4;
+/** Looks in a row that find nothing: a Worker that has ended may have left an object that is about to send. */
+const CALM_LOOKS = 3;
 /** A Worker that waits for a provider that is slow on purpose is not waited for any longer. */
-const PATIENCE_MS = 1_000;
+const PATIENCE_LOOKS = 250;
 /** Providers that answer late on purpose, and a busy machine, need real time. */
 const STILL_MS = 20_000;
 
+type Send = (body: WakeUpMessage) => Promise<unknown>;
+interface QueueClass {
+  send: Send & { readonly counted?: Send };
+}
+
 const running = new Set<Promise<unknown>>();
+/** Messages that were sent and have not arrived. */
+let underWay = 0;
 const wait = scheduler.wait.bind(scheduler);
 const { queue } = worker;
 
-/** Notes the work that queue messages start. Called once per file. */
+/** Notes the messages of the queue `sync-work`, and the work that they start. Called once per file. */
 export function noteRunningWorkers(): void {
-  worker.queue = (batch, env, exec) =>
-    queue(batch, env, {
+  worker.queue = (batch, env, exec) => {
+    if (batch.queue === "sync-work") underWay -= batch.messages.filter(({ attempts }) => attempts === 1).length;
+    return queue(batch, env, {
       ...exec,
       waitUntil: (promise) => {
         running.add(promise);
@@ -22,12 +34,35 @@ export function noteRunningWorkers(): void {
         exec.waitUntil(promise);
       },
     });
+  };
+  // The class of the runtime, which all bindings of queues share; the file before this one may have changed it.
+  const bindings = Object.getPrototypeOf(env.SYNC_WORK) as QueueClass;
+  const send = bindings.send.counted ?? bindings.send;
+  const counting: Send = async function (this: unknown, body) {
+    const isWakeUp = "destination" in body || "engine" in body;
+    if (isWakeUp) underWay += 1;
+    try {
+      return await send.call(this, body);
+    } catch (failure) {
+      if (isWakeUp) underWay -= 1;
+      throw failure;
+    }
+  };
+  bindings.send = Object.assign(counting, { counted: send });
 }
 
-/** Waits until no Worker performs work, so that a test does not move the clock while a result is on its way. */
+/** Waits until no message is under way and no Worker performs work: a result on its way must not see the clock move. */
 export async function workersRest(): Promise<void> {
-  await wait(DELIVERY_MS);
-  await Promise.race([Promise.allSettled(running), wait(PATIENCE_MS)]);
+  for (let looks = 0, calm = 0; looks < PATIENCE_LOOKS && calm < CALM_LOOKS; looks++) {
+    await wait(LOOK_MS);
+    calm = underWay > 0 || running.size > 0 ? 0 : calm + 1;
+  }
+}
+
+/** Waits until the messages of the test before have arrived, and forgets those that are lost. */
+export async function messagesArrive(): Promise<void> {
+  for (let looks = 0; looks < PATIENCE_LOOKS && underWay > 0; looks++) await wait(LOOK_MS);
+  underWay = 0;
 }
 
 /**

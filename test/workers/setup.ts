@@ -10,7 +10,7 @@ import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
 import { keepLoadedWorker } from "./loaded-worker.ts";
-import { noteRunningWorkers } from "./running-workers.ts";
+import { messagesArrive, noteRunningWorkers } from "./running-workers.ts";
 
 // The runtime is shared with the files before this one.
 clock.moves = false;
@@ -32,6 +32,7 @@ noteWhatIsMade();
 noteRunningWorkers();
 
 beforeEach(async () => {
+  await messagesArrive();
   await emptyDeployment();
   clearAuthorizeCache();
   clearCorsCache();
