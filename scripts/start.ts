@@ -8,7 +8,7 @@ import { freeBytes } from "./disk.ts";
 import { filesVersion, localFiles } from "./files.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 import { LocalState } from "./local-state.ts";
-import { type Playground, startPlayground } from "./playground.ts";
+import type { Playground } from "./playground.ts";
 import { watchStarter } from "./processes.ts";
 import { buildWorker, endLeftover, migrate, migrationsVersion, type Runtime } from "./runtime.ts";
 import { type Service, seed } from "./seed.ts";
@@ -59,7 +59,11 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   let playground: Playground | undefined;
   const baseUrl = `http://${HOST}:${settings.port}`;
   try {
-    if (settings.playground) playground = await startPlayground(join(settings.stateDir, "providers"), baseUrl);
+    if (settings.playground) {
+      // Its providers are the tests' doubles, whose packages a plain start has not installed.
+      const { startPlayground } = await import("./playground.ts");
+      playground = await startPlayground(join(settings.stateDir, "providers"), baseUrl);
+    }
     await endLeftover(state.runtimeDir);
     state.emptyRuntimeDir();
     refuseFullDisk(settings.stateDir);
