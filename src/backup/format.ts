@@ -6,7 +6,7 @@ import type { Versions } from "../platform/durable/migrations.ts";
 import { isKind, type ObjectKind } from "../platform/durable/object-kinds.ts";
 import type { Value } from "../platform/durable/snapshot/tables.ts";
 import { badRequest } from "../platform/http/errors.ts";
-import { VERSION } from "../platform/version.ts";
+import { RELEASE } from "../platform/version.ts";
 
 /*
  * Snapshot file format: a magic line, then frames of a four-byte length and that many bytes. The first frame is the
@@ -70,7 +70,7 @@ export class Sealer {
   constructor(snapshot: string, taken: Date, masterKey: string | undefined) {
     const { newest } = parseKeyring(masterKey);
     const key = Buffer.from(encrypt(newest.bytes, this.#key, keyContext(snapshot))).toString("base64");
-    const header: Header = { snapshot, taken: taken.toISOString(), version: VERSION, master: newest.id, key };
+    const header: Header = { snapshot, taken: taken.toISOString(), version: RELEASE, master: newest.id, key };
     this.#header = Buffer.from(JSON.stringify(header));
   }
 

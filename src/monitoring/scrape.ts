@@ -16,7 +16,7 @@ import { someDestinations } from "../listings/destinations.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 import { isWhole, type Series, series, withLabel } from "../platform/observability/metrics/series.ts";
-import { VERSION } from "../platform/version.ts";
+import { RELEASE } from "../platform/version.ts";
 
 /**
  * Collects health stats of all objects. Each object has its own deadline; objects without an answer are omitted and
@@ -83,7 +83,7 @@ export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[
   const many = await Promise.all([mountsOf(env, round), destinationsOf(env, round), relaysOf(env, round)]);
   await askAll([...singles, ...many.flat()], round);
   return [
-    series("sallyport_build_info", 1, VERSION),
+    series("sallyport_build_info", 1, RELEASE),
     ...round.series,
     ...round.sums(),
     series("sallyport_scrape_duration_seconds", Math.max(0, Date.now() - began) / 1000),

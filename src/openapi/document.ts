@@ -2,7 +2,7 @@ import * as z from "zod";
 import { requestHeader } from "../compat/dialect.ts";
 import { type Area, areaOf } from "../platform/http/areas.ts";
 import type { Verb } from "../platform/http/target.ts";
-import { VERSION } from "../platform/version.ts";
+import { RELEASE } from "../platform/version.ts";
 import type { AnyRoute } from "../routes/server/route.ts";
 import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
 import { ENVELOPE, ERRORS, HEADERS, NAMESPACE, REFUSALS, ref, refusal } from "./components.ts";
@@ -59,7 +59,7 @@ export function openApiDocument(): Record<string, Json> {
   );
   return {
     openapi: "3.1.1",
-    info: { title: "Sallyport", version: VERSION, summary: GUIDE.summary, description: GUIDE.text },
+    info: { title: "Sallyport", version: RELEASE, summary: GUIDE.summary, description: GUIDE.text },
     servers: [{ url: "/" }],
     tags: TAGS.map((tag) => ({ ...tag })),
     security: [{ token: [] }, { bearer: [] }],

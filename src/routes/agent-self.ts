@@ -2,7 +2,7 @@ import { leaderOf, members, type Reached, self } from "../compat/orchestrator.ts
 import { allowsAgent, allowsNode, type ClusterRights } from "../contracts/cluster-rights.ts";
 import { eventLog } from "../contracts/stubs.ts";
 import { RequestError } from "../platform/http/errors.ts";
-import { VERSION } from "../platform/version.ts";
+import { RELEASE } from "../platform/version.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, type ClusterRoute, cluster, open } from "./server/route.ts";
 
@@ -44,7 +44,7 @@ export const RESERVED_AGENTS: ReadonlySet<string> = new Set(
 );
 
 export const agentSelfRoutes = [
-  read("/agent/self", reads, async (call) => self(reached(call), VERSION, await eventLog(call.env).newest())),
+  read("/agent/self", reads, async (call) => self(reached(call), RELEASE, await eventLog(call.env).newest())),
   read(
     "/agent/members",
     (rights) => allowsNode(rights, "read"),

@@ -1,10 +1,11 @@
 import { wordMountType } from "../compat/cloud-b-names.ts";
 import type { Dialect } from "../compat/dialect.ts";
+import { ORCHESTRATOR_VERSION } from "../compat/orchestrator.ts";
 import { AUTH_TYPES } from "../contracts/auth.ts";
 import { MOUNT_TYPES } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
-import { BUILD_DATE, CLUSTER_NAME, VERSION } from "../platform/version.ts";
+import { BUILD_DATE, CLUSTER_NAME, RELEASE, VERSION } from "../platform/version.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, open, secrets } from "./server/route.ts";
 
@@ -90,6 +91,10 @@ export const infoRoutes = [
     path: "/sys/replication/status",
     handle: async (call) => envelope(call, { data: { dr: NO_REPLICATION, performance: NO_REPLICATION } }),
   }),
+  // Not upstream's: there, a server has one version, which this service reports for compatibility.
+  read("/sys/version", () => ({
+    ...{ version: RELEASE, build_date: BUILD_DATE, upstream: { vault: VERSION, nomad: ORCHESTRATOR_VERSION } },
+  })),
   read("/sys/ha-status", (call) => ({ nodes: [node(call)] })),
   read("/sys/config/state/sanitized", sanitized),
   secrets({

@@ -4,6 +4,7 @@ import { existsSync, lstatSync, readFileSync, readlinkSync, writeFileSync } from
 import { join } from "node:path";
 import { ACCESS_MODE, NODE_RPC, type RequestDraft } from "@sallyport/csi-wire";
 import { expect, it, vi } from "vitest";
+import { VERSION } from "../../packages/csi-dir/src/version.ts";
 import { afterTest, eventually } from "./agent-service.ts";
 import { creation, MOUNT, RawClient, startDriver } from "./csi-process.ts";
 
@@ -26,7 +27,7 @@ it("returns its identity, readiness and capabilities", async () => {
   const { client } = await served({ CSI_DIR_TOPOLOGY: "zone=a,rack=1", CSI_DIR_MAX_VOLUMES: "7" });
   expect(await client.call("GetPluginInfo")).toEqual({
     name: "csi-dir.sallyport",
-    vendorVersion: "0.1.0",
+    vendorVersion: VERSION,
     manifest: {},
   });
   expect(await client.call("Probe")).toEqual({ ready: null });

@@ -4,6 +4,7 @@ import { status } from "@grpc/grpc-js";
 import type { Method, ParamsOf } from "@sallyport/agent-protocol";
 import { expect, it, vi } from "vitest";
 import { Csi } from "../../agent/src/csi/index.ts";
+import { VERSION } from "../../packages/csi-dir/src/version.ts";
 import { afterTest, eventually } from "./agent-service.ts";
 import { type Driver, startDriver } from "./csi-process.ts";
 
@@ -369,7 +370,7 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
   const common = {
     PluginID: PLUGIN,
     Provider: "csi-dir.sallyport",
-    ProviderVersion: "0.1.0",
+    ProviderVersion: VERSION,
     Healthy: true,
     HealthDescription: "healthy",
     RequiresControllerPlugin: true,

@@ -377,6 +377,7 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
       "license/status",
       "replication/status",
       "host-info",
+      "version",
       "ha-status",
       "config/state/sanitized",
       "rotate/config",

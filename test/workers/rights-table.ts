@@ -53,6 +53,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "POST /v1/sys/quotas/rate-limit/:name": "update",
   "DELETE /v1/sys/quotas/rate-limit/:name": "delete",
   "GET /v1/sys/host-info": "read",
+  "GET /v1/sys/version": "read",
   "GET /v1/sys/ha-status": "read",
   "GET /v1/sys/config/state/sanitized": "read",
   "LIST /v1/sys/version-history": "list",

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { VERSION } from "../../src/platform/version.ts";
+import { ORCHESTRATOR_VERSION } from "../../src/compat/orchestrator.ts";
+import { BUILD_DATE, RELEASE, VERSION } from "../../src/platform/version.ts";
 import { itRows } from "../support/rows.ts";
 import { issue } from "./access.ts";
 import { del, get, list, put } from "./client.ts";
@@ -10,6 +11,10 @@ import { del, get, list, put } from "./client.ts";
 describe("descriptions of the deployment", () => {
   const reads: readonly [path: string, expected: object][] = [
     ["host-info", { cpu: [], disk: [], memory: { total: 0 }, host: { os: "workers" } }],
+    [
+      "version",
+      { version: RELEASE, build_date: BUILD_DATE, upstream: { vault: VERSION, nomad: ORCHESTRATOR_VERSION } },
+    ],
     ["ha-status", { nodes: [{ active_node: true, api_address: "https://x", version: VERSION }] }],
     ["config/state/sanitized", { storage: { type: "durable-object" }, api_addr: "https://x" }],
     ["internal/counters/requests", { counters: [] }],
@@ -52,7 +57,7 @@ describe("descriptions of the deployment", () => {
   it("are those of the root namespace only", async () => {
     await put("/v1/sys/namespaces/team", {});
     const headers = { "X-Orch-Namespace": "team" };
-    for (const path of ["host-info", "ha-status", "config/state/sanitized", "internal/counters/tokens"])
+    for (const path of ["version", "host-info", "ha-status", "config/state/sanitized", "internal/counters/tokens"])
       expect((await get(`/v1/sys/${path}`, { headers })).status, path).toBe(400);
   });
 

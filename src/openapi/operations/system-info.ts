@@ -111,6 +111,19 @@ export const systemInfo = group(
       summary: "Read the replication status (disabled)",
       answers: data("The status.", z.object({ dr: Replication, performance: Replication })),
     },
+    "GET /sys/version": {
+      id: "readVersion",
+      summary: "Read the release of this service, and the upstream versions that it reports to their clients",
+      answers: data(
+        "The versions.",
+        z.object({
+          version: z.string(),
+          build_date: time,
+          upstream: z.object({ vault: z.string(), nomad: z.string() }),
+        }),
+        flat,
+      ),
+    },
     "GET /sys/ha-status": {
       id: "readHaStatus",
       summary: "List servers (this service)",

@@ -3,7 +3,7 @@ import { SignJWT } from "jose";
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { isListed } from "../../lib/hosts.ts";
-import { VERSION } from "../../platform/version.ts";
+import { RELEASE } from "../../platform/version.ts";
 import { clockDiffers, failure, isWebPage, type Send, withoutEffect } from "../outcome.ts";
 import { TokenCache } from "../token-cache.ts";
 import { meaningOf } from "./errors.ts";
@@ -105,7 +105,7 @@ export function repoHostClient(
     const headers: Record<string, string> = {
       accept: "application/vnd.github+json",
       authorization: `Bearer ${bearer}`,
-      "user-agent": `sallyport/${VERSION}`,
+      "user-agent": `sallyport/${RELEASE}`,
       "x-github-api-version": "2022-11-28",
     };
     if (body !== undefined) headers["content-type"] = "application/json; charset=utf-8";
