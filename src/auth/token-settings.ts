@@ -55,8 +55,22 @@ export const legacyTokenFields = {
   bound_cidrs: networks(),
 };
 
-const Fields = z.object({ ...tokenFields, ...legacyTokenFields });
+/** Roles of `jwt` and `kubernetes` have one more. */
+export const legacyRoleFields = { ...legacyTokenFields, num_uses: integer().min(0).optional() };
+
+const Fields = z.object({ ...tokenFields, ...legacyRoleFields });
 type Fields = z.infer<typeof Fields>;
+
+/** The current name of each field with an older one. */
+const CURRENT_NAMES = {
+  policies: "token_policies",
+  ttl: "token_ttl",
+  max_ttl: "token_max_ttl",
+  period: "token_period",
+  bound_cidrs: "token_bound_cidrs",
+  num_uses: "token_num_uses",
+} as const;
+const OLDER_NAMES = Object.keys(CURRENT_NAMES) as (keyof typeof CURRENT_NAMES)[];
 
 export const DEFAULT_TOKEN_SETTINGS: TokenSettings = {
   token_ttl: 0,
@@ -80,9 +94,30 @@ export function tokenSettingsWith(before: TokenSettings, given: Partial<Fields>)
     token_policies: normalized(given.token_policies ?? given.policies ?? before.token_policies),
     token_bound_cidrs: given.token_bound_cidrs ?? given.bound_cidrs ?? before.token_bound_cidrs,
     token_no_default_policy: given.token_no_default_policy ?? before.token_no_default_policy,
-    token_num_uses: given.token_num_uses ?? before.token_num_uses,
+    token_num_uses: given.token_num_uses ?? given.num_uses ?? before.token_num_uses,
     token_type: given.token_type || before.token_type,
+    older_names: olderNamesWith(before.older_names ?? [], given),
   };
+}
+
+/** A field is shown under its older name from the write with that name until a write with the current name alone. */
+const olderNamesWith = (before: readonly string[], given: Partial<Fields>): readonly string[] =>
+  OLDER_NAMES.filter(
+    (older) => given[older] != null || (given[CURRENT_NAMES[older]] == null && before.includes(older)),
+  );
+
+/** Values that are set, under those older names with which they were written (upstream: tokenutil.UpgradeValue). */
+export function olderTokenFields(entry: TokenSettings): Record<string, unknown> {
+  const shown = (entry.older_names ?? []).map((older): [string, unknown] => [
+    older,
+    entry[CURRENT_NAMES[older as keyof typeof CURRENT_NAMES]],
+  ]);
+  return Object.fromEntries(shown.filter(([, value]) => (Array.isArray(value) ? value.length > 0 : value !== 0)));
+}
+
+/** An entry as a read shows it. */
+export function withOlderNames<Entry extends TokenSettings>({ older_names: names, ...entry }: Entry) {
+  return { ...entry, ...olderTokenFields({ ...entry, older_names: names ?? [] }) };
 }
 
 /** Only the token settings of an entry that holds more. */

@@ -96,6 +96,8 @@ export interface TokenSettings {
   readonly token_no_default_policy: boolean;
   readonly token_num_uses: number;
   readonly token_type: string;
+  /** Fields that reads show under their older names as well. Absent in entries older than this field. */
+  readonly older_names?: readonly string[];
 }
 
 /** The text of an entry of a login's mount, as its verifier read it. */

@@ -1,3 +1,5 @@
+import { withOlderNames } from "../auth/token-settings.ts";
+import type { TokenSettings } from "../contracts/auth.ts";
 import { authMountOf, deleteEntry, entryNames, foundEntry } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type Call, secrets } from "./server/route.ts";
@@ -23,7 +25,7 @@ export const roleRoutes = [
     path: "/role/:name",
     fresh: true,
     handle: async (call) => {
-      const data = await foundEntry<object>(call, ROLE, roleNameOf(call));
+      const data = withOlderNames(await foundEntry<TokenSettings>(call, ROLE, roleNameOf(call)));
       return envelope(call, { data, mountType: mountType(call) });
     },
   }),

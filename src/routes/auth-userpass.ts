@@ -3,6 +3,7 @@ import { hashPassword, isPassword, MAX_PASSWORD, NO_PASSWORD } from "../auth/pas
 import {
   DEFAULT_TOKEN_SETTINGS,
   legacyTokenFields,
+  olderTokenFields,
   settingsProblem,
   tokenFields,
   tokenSettingsOf,
@@ -122,7 +123,10 @@ export const userpassRoutes = [
     verb: "GET",
     path: "/users/:name",
     fresh: true,
-    handle: async (call) => envelope(call, { data: tokenSettingsOf(await found(call)), mountType: "userpass" }),
+    handle: async (call) => {
+      const user = await found(call);
+      return envelope(call, { data: { ...tokenSettingsOf(user), ...olderTokenFields(user) }, mountType: "userpass" });
+    },
   }),
   secrets({ verb: "POST", path: "/users/:name", fresh: true, creates: true, body: UserBody, handle: put }),
   secrets({

@@ -267,7 +267,12 @@ describe("a role", () => {
     await put(at, { policies: "ops", period: "1m", bound_cidr_list: "10.1.0.0/16" });
     expect((await get(at)).body.data).toEqual({
       ...{ ...stored, token_policies: ["ops"], token_period: 60, secret_id_bound_cidrs: ["10.1.0.0/16"] },
+      ...{ policies: ["ops"], period: 60 },
     });
+    expect((await get(`${at}/policies`)).body.data).toEqual({ token_policies: ["ops"], policies: ["ops"] });
+    expect((await get(`${at}/period`)).body.data).toEqual({ token_period: 60, period: 60 });
+    await del(`${at}/period`);
+    expect((await get(at)).body.data).not.toHaveProperty("period");
     expect((await put(at, { local_secret_ids: false })).body).toEqual({
       errors: ["local_secret_ids can only be modified during role creation"],
     });

@@ -358,12 +358,13 @@ describe("a role", () => {
     };
     expect((await put("/v1/auth/jwt/role/All", fields)).status).toBe(204);
     expect((await get("/v1/auth/jwt/role/all")).body.data).toEqual(fields);
-    const older = { ttl: 61, max_ttl: 121, period: 31, policies: "b", bound_cidrs: "10.0.0.1" };
+    const older = { ttl: 61, max_ttl: 121, period: 31, policies: "b", bound_cidrs: "10.0.0.1", num_uses: 4 };
     await put("/v1/auth/jwt/role/all", { role_type: "jwt", ...older });
     expect((await get("/v1/auth/jwt/role/all")).body.data).toEqual({
       ...fields,
       ...{ token_ttl: 61, token_max_ttl: 121, token_period: 31, token_policies: ["b"] },
-      token_bound_cidrs: ["10.0.0.1"],
+      ...{ token_bound_cidrs: ["10.0.0.1"], token_num_uses: 4 },
+      ...{ ...older, policies: ["b"], bound_cidrs: ["10.0.0.1"] },
     });
     expect((await list("/v1/auth/jwt/role")).body.data.keys).toEqual(["all", "ci"]);
     expect((await del("/v1/auth/jwt/role/all")).status).toBe(204);

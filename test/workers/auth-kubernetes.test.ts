@@ -197,12 +197,13 @@ describe("a role of service accounts", () => {
     };
     expect((await put("/v1/auth/kubernetes/role/All", fields)).status).toBe(204);
     expect((await get("/v1/auth/kubernetes/role/all")).body.data).toEqual(fields);
-    const older = { ttl: 61, max_ttl: 121, period: 31, policies: "b", bound_cidrs: "10.0.0.1" };
+    const older = { ttl: 61, max_ttl: 121, period: 31, policies: "b", bound_cidrs: "10.0.0.1", num_uses: 4 };
     const updated = await put("/v1/auth/kubernetes/role/all", { ...older, audience: "" });
     expect([updated.status, updated.body.warnings]).toEqual([200, [expect.stringContaining("audience")]]);
     expect((await get("/v1/auth/kubernetes/role/all")).body.data).toEqual({
       ...{ ...fields, audience: "", token_ttl: 61, token_max_ttl: 121, token_period: 31 },
-      ...{ token_policies: ["b"], token_bound_cidrs: ["10.0.0.1"] },
+      ...{ token_policies: ["b"], token_bound_cidrs: ["10.0.0.1"], token_num_uses: 4 },
+      ...{ ...older, policies: ["b"], bound_cidrs: ["10.0.0.1"] },
     });
     expect((await list("/v1/auth/kubernetes/role")).body.data.keys).toEqual(["all", "app"]);
     expect((await del("/v1/auth/kubernetes/role/all")).status).toBe(204);

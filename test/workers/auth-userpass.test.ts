@@ -204,12 +204,30 @@ describe("a user", () => {
     expect((await get("/v1/auth/userpass/users/bob")).body.data).toMatchObject({
       ...{ token_ttl: 61, token_max_ttl: 121, token_period: 31, token_policies: ["b"] },
       token_bound_cidrs: ["10.0.0.1"],
+      ...{ ...older, policies: ["b"], bound_cidrs: ["10.0.0.1"] },
     });
     await put("/v1/auth/userpass/users/eve", { password: "x", token_period: "1h", token_no_default_policy: true });
     const { auth } = (await signIn("x", "eve")).body;
     expect([auth.lease_duration, auth.policies]).toEqual([3600, []]);
     await put("/v1/auth/userpass/users/max", { password: "x", token_explicit_max_ttl: "10m" });
     expect((await signIn("x", "max")).body.auth.lease_duration).toBe(600);
+  });
+
+  it("shows older names until a field is written with its current name alone, or is unset", async () => {
+    const at = "/v1/auth/userpass/users/bob";
+    const shown = async () => (await get(at)).body.data;
+    await put(at, { password: "x", policies: ["a"], ttl: 60, token_max_ttl: 120 });
+    expect(await shown()).toMatchObject({ policies: ["a"], token_policies: ["a"], ttl: 60, token_ttl: 60 });
+    expect(await shown()).not.toHaveProperty("max_ttl");
+    await put(at, { token_num_uses: 1 });
+    expect(await shown()).toMatchObject({ policies: ["a"], ttl: 60 });
+    await put(at, { token_policies: ["b"], policies: ["c"], token_ttl: 61 });
+    expect(await shown()).toMatchObject({ policies: ["b"], token_policies: ["b"], token_ttl: 61 });
+    expect(await shown()).not.toHaveProperty("ttl");
+    await put(`${at}/policies`, { policies: [] });
+    expect(await shown()).toMatchObject({ token_policies: [] });
+    expect(await shown()).not.toHaveProperty("policies");
+    expect(Object.keys(await shown())).not.toContain("older_names");
   });
 
   it("can get a new password and new policies", async () => {

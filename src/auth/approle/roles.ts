@@ -4,6 +4,7 @@ import { duration, flag, integer } from "../../platform/http/fields.ts";
 import {
   DEFAULT_TOKEN_SETTINGS,
   networks,
+  olderTokenFields,
   policyNames,
   settingsProblem,
   tokenFields,
@@ -76,6 +77,7 @@ export function approleProblem(before: Approle | null, role: Approle): string | 
 /** A role as returned by reads; its role id has a separate path. */
 export const shownApprole = (role: Approle) => ({
   ...tokenSettingsOf(role),
+  ...olderTokenFields(role),
   bind_secret_id: role.bind_secret_id,
   local_secret_ids: role.local_secret_ids,
   secret_id_bound_cidrs: role.secret_id_bound_cidrs.length === 0 ? null : role.secret_id_bound_cidrs,
@@ -106,9 +108,13 @@ const field = (
   body: z.object(Object.fromEntries(names.map((name) => [name, roleFields[name]]))) as z.ZodType<ApproleBody>,
 });
 
+const pick = (fields: Record<string, unknown>, name: string): Record<string, unknown> =>
+  name in fields ? { [name]: fields[name] } : {};
+
 export const ROLE_FIELDS: readonly RoleField[] = [
   field("policies", ["token_policies", "policies"], { token_policies: [] }, (role) => ({
     token_policies: role.token_policies,
+    ...pick(olderTokenFields(role), "policies"),
   })),
   field("bind-secret-id", ["bind_secret_id"], { bind_secret_id: true }, (role) => ({
     bind_secret_id: role.bind_secret_id,
@@ -123,7 +129,10 @@ export const ROLE_FIELDS: readonly RoleField[] = [
     secret_id_num_uses: role.secret_id_num_uses,
   })),
   field("secret-id-ttl", ["secret_id_ttl"], { secret_id_ttl: 0 }, (role) => ({ secret_id_ttl: role.secret_id_ttl })),
-  field("period", ["token_period", "period"], { token_period: 0 }, (role) => ({ token_period: role.token_period })),
+  field("period", ["token_period", "period"], { token_period: 0 }, (role) => ({
+    token_period: role.token_period,
+    ...pick(olderTokenFields(role), "period"),
+  })),
   field("token-ttl", ["token_ttl"], { token_ttl: 0 }, (role) => ({ token_ttl: role.token_ttl })),
   field("token-max-ttl", ["token_max_ttl"], { token_max_ttl: 0 }, (role) => ({ token_max_ttl: role.token_max_ttl })),
   field("token-num-uses", ["token_num_uses"], { token_num_uses: 0 }, (role) => ({

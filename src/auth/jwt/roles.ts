@@ -3,7 +3,7 @@ import type { TokenSettings } from "../../contracts/auth.ts";
 import { duration, flag, mapOf, signedDuration, stringList, stringMap } from "../../platform/http/fields.ts";
 import {
   DEFAULT_TOKEN_SETTINGS,
-  legacyTokenFields,
+  legacyRoleFields,
   settingsProblem,
   tokenFields,
   tokenSettingsWith,
@@ -41,7 +41,7 @@ export const JwtRoleBody = z.object({
   allowed_redirect_uris: texts().optional(),
   oidc_scopes: texts().optional(),
   ...tokenFields,
-  ...legacyTokenFields,
+  ...legacyRoleFields,
 });
 
 /** A role as it is stored and read. Leeways are seconds: 0 = the default, negative = none. */

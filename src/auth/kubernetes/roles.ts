@@ -3,7 +3,7 @@ import type { TokenSettings } from "../../contracts/auth.ts";
 import { stringList } from "../../platform/http/fields.ts";
 import {
   DEFAULT_TOKEN_SETTINGS,
-  legacyTokenFields,
+  legacyRoleFields,
   settingsProblem,
   tokenFields,
   tokenSettingsWith,
@@ -22,7 +22,7 @@ export const KubernetesRoleBody = z.object({
     .enum(["serviceaccount_uid", "serviceaccount_name"], 'must be "serviceaccount_uid" or "serviceaccount_name"')
     .optional(),
   ...tokenFields,
-  ...legacyTokenFields,
+  ...legacyRoleFields,
 });
 
 /** A role as it is stored and read. */

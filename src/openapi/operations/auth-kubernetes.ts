@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { data, group, noContent } from "../operation.ts";
 import { keys } from "../shapes.ts";
-import { legacyTokenFieldTexts, loggedIn, TokenSettings, tokenFieldTexts } from "./auth-methods.ts";
+import { legacyRoleFieldTexts, loggedIn, TokenSettings, tokenFieldTexts } from "./auth-methods.ts";
 
 const texts = z.array(z.string());
 
@@ -62,7 +62,7 @@ export const authKubernetes = group(
     "POST /auth/kubernetes/role/:name": {
       id: "writeKubernetesRole",
       summary: "Create or update a role",
-      body: { fields: { ...roleTexts, ...tokenFieldTexts, ...legacyTokenFieldTexts } },
+      body: { fields: { ...roleTexts, ...tokenFieldTexts, ...legacyRoleFieldTexts } },
       answers: { ...noContent, 200: { kind: "envelope", description: "Warnings.", parts: {} } },
     },
     "DELETE /auth/kubernetes/role/:name": {

@@ -41,6 +41,8 @@ export const TokenSettings = z
     token_no_default_policy: z.boolean(),
     token_num_uses: z.int(),
     token_type: z.string(),
+    ...{ ttl: seconds.optional(), max_ttl: seconds.optional(), period: seconds.optional() },
+    ...{ policies: names, bound_cidrs: names, num_uses: z.int().optional() },
   })
   .meta({ id: "TokenSettings" });
 
@@ -69,12 +71,15 @@ export const tokenFieldTexts = {
   token_type: "`service`, `batch`, or `default`: the auth method decides.",
 };
 
-/** Older names of some of these fields. */
+/** Older names of some of these fields. Reads show a field that was written with its older name under both. */
 export const legacyTokenFieldTexts = {
   ...{ ttl: "Older name of `token_ttl`.", max_ttl: "Older name of `token_max_ttl`." },
   ...{ period: "Older name of `token_period`.", policies: "Older name of `token_policies`." },
   bound_cidrs: "Older name of `token_bound_cidrs`.",
 };
+
+/** Those of roles of `jwt` and `kubernetes`. */
+export const legacyRoleFieldTexts = { ...legacyTokenFieldTexts, num_uses: "Older name of `token_num_uses`." };
 
 const user: Operation["body"] = {
   fields: { password: "The user's password.", ...tokenFieldTexts, ...legacyTokenFieldTexts },
@@ -154,7 +159,7 @@ const jwt: Readonly<Record<string, Operation>> = {
     id: "writeJwtRole",
     summary: "Create or update a role",
     path: { name: "The role's name, in any letter case." },
-    body: { fields: { ...jwtRoleTexts, ...tokenFieldTexts, ...legacyTokenFieldTexts } },
+    body: { fields: { ...jwtRoleTexts, ...tokenFieldTexts, ...legacyRoleFieldTexts } },
     answers: noContent,
   },
   "DELETE /auth/jwt/role/:name": {
