@@ -184,7 +184,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const lockouts = new LoginLockouts();
     const approleStore = new ApproleStore({ sql, keys, tokens: store });
     const content = new AuthMountContent(authEntries, approleStore, entities, store, lockouts);
-    const authMethods = new AuthMethods({ mounts: authMounts, content, namespaces: tree, commit });
+    const authMethods = new AuthMethods({ mounts: authMounts, content, namespaces: tree, publisher, commit });
     const entries = new AuthMethodEntries({
       ...{ mounts: authMounts, entries: authEntries, lockouts, namespaces: tree, commit },
     });

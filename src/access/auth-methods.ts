@@ -2,6 +2,8 @@ import type { AuthMount, AuthMountBody, AuthPlace, AuthTuneBody } from "../contr
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { AuthMountContent } from "./auth-mount-content.ts";
 import { type AuthMountTable, authConfigWith, authPath, knownAuthType, newAuthConfig } from "./auth-mounts.ts";
+import { clusterEvent } from "./cluster-acl.ts";
+import type { AccessPublisher } from "./event-publisher.ts";
 import { type NamespaceTree, namespacePath } from "./namespaces.ts";
 import { SYSTEM_MAX_TTL } from "./token.ts";
 
@@ -9,6 +11,7 @@ interface Dependencies {
   readonly mounts: AuthMountTable;
   readonly content: AuthMountContent;
   readonly namespaces: NamespaceTree;
+  readonly publisher: AccessPublisher;
   commit<T>(change: () => T): T;
 }
 
@@ -63,14 +66,24 @@ export class AuthMethods {
     return ok(changed);
   }
 
-  /** Removes a mount with its entries and aliases, and ends the tokens of its logins. */
+  /**
+   * Removes a mount with its entries and aliases, and ends the tokens of its logins. Batch tokens have no rows, so the
+   * event names the mount: it makes the event log confirm the rights of open streams.
+   */
   disable(namespace: string, path: string): void {
-    const { mounts, content, commit } = this.#deps;
+    const { mounts, content, publisher, commit } = this.#deps;
     const mount = this.read(namespace, path);
     if (!mount.ok) return;
+    const Name = `${namespace}auth/${mount.value.path}`;
     commit(() => {
       mounts.delete(mount.value.uuid);
       content.delete(mount.value);
+      publisher.emit([
+        {
+          ...clusterEvent("ACLAuthMethod", "ACLAuthMethodDeleted", Name, namespace, {}),
+          Payload: { AuthMethod: { Name, Type: mount.value.type } },
+        },
+      ]);
     });
     content.forget(mount.value);
   }

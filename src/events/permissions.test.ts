@@ -78,6 +78,20 @@ it("a batch token's permission is invalidated by events of its parent token", as
   expect(permission?.stateAt(Date.now())).toBe("unsure");
 });
 
+it("every permission is invalidated by the end of an auth method, and by no other event about one", async () => {
+  vi.useFakeTimers();
+  const { asked, permissions } = byHand();
+  const opened = permissions.admit({ ...QUESTION, accessor: "batch..statement.hash" });
+  await vi.advanceTimersByTimeAsync(0);
+  asked[0]?.resolve([YES]);
+  const permission = await opened;
+  const about = (Type: string) => ({ Topic: "ACLAuthMethod", Type, Key: "auth/userpass/" }) as EventHeader;
+  permissions.onHeaders([about("ACLAuthMethodUpserted")]);
+  expect(permission?.stateAt(Date.now())).toBe("open");
+  permissions.onHeaders([about("ACLAuthMethodDeleted")]);
+  expect(permission?.stateAt(Date.now())).toBe("unsure");
+});
+
 it("a rights check covers events from before its start and none from after it", async () => {
   vi.useFakeTimers();
   const { asked, permissions } = byHand();

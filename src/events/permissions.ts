@@ -142,10 +142,11 @@ export class Permissions {
     if (permission.readers === 0) this.#held.delete(keyOf(permission.question));
   }
 
-  /** Marks permissions as unsure after changes of tokens, policies or roles. */
+  /** Marks permissions as unsure after changes of tokens, policies or roles, and the end of an auth method. */
   onHeaders(headers: readonly EventHeader[]): void {
-    for (const { Topic, Key } of headers) {
-      if (Topic !== "ACLToken" && Topic !== "ACLPolicy" && Topic !== "ACLRole") continue;
+    for (const { Topic, Type, Key } of headers) {
+      const isEndOfMethod = Type === "ACLAuthMethodDeleted";
+      if (Topic !== "ACLToken" && Topic !== "ACLPolicy" && Topic !== "ACLRole" && !isEndOfMethod) continue;
       for (const permission of this.#all()) {
         if (Topic !== "ACLToken" || endsWithToken(permission.question.accessor, Key)) permission.invalidate();
       }

@@ -3,6 +3,7 @@ import { dump, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { newCluster, newIssuer } from "./issuers.ts";
+import { closeAll, openStream, withSettings } from "./streams.ts";
 
 clock.moves = true;
 
@@ -27,7 +28,8 @@ beforeEach(async () => {
   await put(USER, { password: "right", ...HELD });
 });
 
-afterEach(() => {
+afterEach(async () => {
+  await closeAll();
   vi.useRealTimers();
 });
 
@@ -108,6 +110,20 @@ describe("a login with a role of token_type batch", () => {
     await put("/v1/sys/auth/userpass", { type: "userpass" });
     await put(USER, { password: "right", ...HELD });
     expect((await get(SELF, { token })).status).toBe(403);
+  });
+
+  it("loses its open event streams with its auth method", async () => {
+    await put("/v1/acl/policy/reads-jobs", { Rules: 'namespace "default" { capabilities = ["read-job"] }' });
+    await put(USER, { token_policies: ["reads-jobs"] });
+    await tune("userpass", "batch");
+    const token = (await signIn()).body.auth.client_token;
+    await withSettings({ EVENT_HEARTBEAT_MS: "600000" });
+    const stream = await openStream("?topic=Job&errors=true", { token });
+    await stream.next();
+    await del("/v1/sys/auth/userpass");
+    for (let line = await stream.next(); !("Error" in line); line = await stream.next())
+      expect(line.Events).toEqual([]);
+    expect(await stream.next()).toBeNull();
   });
 
   it("is refused while its entity is disabled, and outside its networks", async () => {

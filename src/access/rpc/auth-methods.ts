@@ -54,9 +54,11 @@ export class AuthMethodMethods implements AuthApi {
     return this.#methods.tune(namespace, path, body);
   }
 
-  async disableAuthMount(namespace: string, path: string): Promise<Result<null>> {
-    this.#methods.disable(namespace, path);
-    return ok(null);
+  disableAuthMount(namespace: string, path: string): Promise<Result<null>> {
+    return this.#changes.publish(() => {
+      this.#methods.disable(namespace, path);
+      return ok(null);
+    });
   }
 
   locateAuth(namespace: string, path: string): AuthPlace | null {
