@@ -221,6 +221,16 @@ export interface NodePoolPage {
   readonly next: string | null;
 }
 
+/** The fields of a pool that callers set. */
+export interface NodePoolFields {
+  readonly Name: string;
+  readonly Description: string;
+  readonly Meta: Readonly<Record<string, string>> | null;
+  /** Nanoseconds. */
+  readonly NodeIdentityTTL: number;
+  readonly SchedulerConfiguration: object | null;
+}
+
 /** The methods of `ClusterRegistry` about nodes, their drains and pools. */
 export interface NodesApi {
   /** One page of nodes, and the index of their table. */
@@ -248,5 +258,8 @@ export interface NodesApi {
   };
   /** A pool as JSON text, or null. */
   readNodePool(name: string): string | null;
+  /** Creates or changes a pool; see `NodePools`. */
+  putNodePool(pool: NodePoolFields): Promise<Result<Written>>;
+  deleteNodePool(name: string): Promise<Result<Written>>;
   purgeNode(id: string, force: boolean): Promise<Result<Written>>;
 }

@@ -12,6 +12,14 @@ export interface FullList {
   readonly namespace: string;
 }
 
+/** How the reports of a request are applied; by default all of them, in the given order. */
+export interface ReportMode {
+  /** The reports list this scope completely. */
+  readonly full?: FullList | null;
+  /** Reports that change nothing are left out: no event, no write. */
+  readonly onlyChanges?: boolean;
+}
+
 /** One reported change, checked by the Worker. For nodes see `Nodes.report`. */
 export type Report = ObjectReport | ({ readonly topic: "Node" } & NodeReport);
 
@@ -130,9 +138,9 @@ export interface SourceLine {
 }
 
 export interface Ingested {
-  /** The event index; null until the event is appended. */
+  /** The event index; null until the event is appended, and without an event. */
   readonly index: number | null;
-  /** False for a repeated report. */
+  /** False for a repeated report, and when nothing changed. */
   readonly applied: boolean;
 }
 
@@ -172,11 +180,11 @@ export interface ReportsApi {
     readonly jobs: JobTexts;
   };
   /** Stores reports of a scheduler: see `Ingestion`. */
-  ingest(source: SourceLine | null, reports: readonly Report[], full?: FullList | null): Promise<Result<Ingested>>;
+  ingest(source: SourceLine | null, reports: readonly Report[], mode?: ReportMode): Promise<Result<Ingested>>;
   /** As `ingest`, for more reports than one call may hold. */
   ingestStream(
     source: SourceLine | null,
     reports: ReadableStream<Uint8Array>,
-    full: FullList | null,
+    mode: ReportMode,
   ): Promise<Result<Ingested>>;
 }

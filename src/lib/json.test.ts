@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isPlainObject, mergePatch, parseLossless } from "./json.ts";
+import { equalJson, isPlainObject, mergePatch, parseLossless } from "./json.ts";
 
 const roundTrip = (text: string): string => JSON.stringify(parseLossless(text));
 
@@ -97,4 +97,20 @@ describe("mergePatch", () => {
     expect(JSON.stringify(mergePatch(set, parseLossless('{"__proto__":null}')))).toBe("{}");
     expect(({} as Record<string, unknown>)["x"]).toBeUndefined();
   });
+});
+
+it.each([
+  ['{"a":1,"b":[1,{"c":null}]}', '{"b":[1,{"c":null}],"a":1}', true],
+  ["9007199254740993", "9007199254740993", true],
+  ["9007199254740993", "9007199254740992", false],
+  ["1.0", "1", false],
+  ['{"a":1}', '{"a":1,"b":2}', false],
+  ['{"a":null}', '{"b":null}', false],
+  ["[1,2]", "[2,1]", false],
+  ["[1]", '{"0":1}', false],
+  ['"1"', "1", false],
+  ['{"__proto__":1}', "{}", false],
+])("%s equals %s: %s", (a, b, equal) => {
+  expect(equalJson(parseLossless(a), parseLossless(b))).toBe(equal);
+  expect(equalJson(parseLossless(b), parseLossless(a))).toBe(equal);
 });

@@ -65,6 +65,21 @@ export function rawAsText(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rawAsText(item)]));
 }
 
+/** Whether parsed values are equal, whatever the order of members; numbers compare by value, verbatim ones by their text. */
+export function equalJson(a: unknown, b: unknown): boolean {
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return a === b;
+  if (isRaw(a) || isRaw(b)) return isRaw(a) && isRaw(b) && a.rawJSON === b.rawJSON;
+  if (Array.isArray(a) || Array.isArray(b)) {
+    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
+    return a.every((item, at) => equalJson(item, b[at]));
+  }
+  const entries = Object.entries(a);
+  const other = new Map(Object.entries(b));
+  return (
+    entries.length === other.size && entries.every(([key, item]) => other.has(key) && equalJson(item, other.get(key)))
+  );
+}
+
 /** JSON merge patch (RFC 7396): null deletes, objects merge, everything else replaces. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isPlainObject(patch)) return patch;

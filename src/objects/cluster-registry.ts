@@ -124,7 +124,7 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
     this.#csi = new Csi({ sql, env, publisher: this.#publisher, keys: this.#keys, outbox });
     this.#host = new HostVolumeComponents({ sql, env, publisher: this.#publisher, outbox });
     const nodeStore = new NodeStore(sql, [...this.#host.followers, ...this.#csi.followers]);
-    const pools = new NodePools(sql, this.#reported);
+    const pools = new NodePools(sql, this.#reported, this.#publisher);
     const nodes = new Nodes(nodeStore, pools, this.#publisher, env);
     const drains = new Drains(sql, nodeStore, this.#publisher);
     const enrolment = new Enrolment(sql, commit);

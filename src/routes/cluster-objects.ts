@@ -50,11 +50,16 @@ const lineName = (reports: readonly Report[]): string =>
 
 const LISTABLE = REPORTED_TOPICS.filter((topic) => TOPICS[topic].namespaced);
 
+/** @throws RequestError 400 */
+function isSet(query: URLSearchParams, name: string): boolean {
+  const value = query.get(name) ?? "false";
+  if (value !== "true" && value !== "false") throw badRequest(`${name}: must be true or false`);
+  return value === "true";
+}
+
 /** The scope that a body lists completely; null unless the caller declares it. */
 function fullListOf(query: URLSearchParams, namespace: string, { reports, isLine }: ReportBody): FullList | null {
-  const full = query.get("full") ?? "false";
-  if (full !== "true" && full !== "false") throw badRequest("full: must be true or false");
-  if (full === "false") return null;
+  if (!isSet(query, "full")) return null;
   const topic = LISTABLE.find((name) => name === query.get("topic"));
   if (!topic) throw badRequest(`topic: must be one of ${LISTABLE.join(", ")} with full=true`);
   if (isLine) throw badRequest("full: must not be given with a line of a stream");
@@ -75,11 +80,13 @@ async function report(call: AuthorisedCall, text: string): Promise<Response> {
     throw badRequest("request body: has no events");
   }
   const source = sourceOf(call.query, lineIndex, reports);
+  const onlyChanges = isSet(call.query, "changes");
+  if (onlyChanges && source) throw badRequest("changes: must not be given with source");
   const registry = clusterRegistry(call.env);
   const large = text.length > MOST_PER_CALL;
   const taken = large
-    ? await registry.ingestStream(source, asStream(reports), full)
-    : await registry.ingest(source, reports, full);
+    ? await registry.ingestStream(source, asStream(reports), { full, onlyChanges })
+    : await registry.ingest(source, reports, { full, onlyChanges });
   const { index, applied } = unwrap(taken);
   return clusterJson(call, { Index: index, Applied: applied }, { index });
 }

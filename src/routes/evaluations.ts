@@ -1,7 +1,10 @@
+import { evaluationStub } from "../cluster/reports/list-views.ts";
 import { type Fields, textOf } from "../cluster/reports/topics/topic.ts";
 import { allowsNamespaceAny } from "../contracts/cluster-rights.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { parseLossless } from "../lib/json.ts";
 import { badRequest } from "../platform/http/errors.ts";
-import { listReported, mayList, namespaceOf, readOne } from "./server/cluster-reads.ts";
+import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Evaluations as reported by schedulers. */
@@ -21,16 +24,46 @@ async function list(call: AuthorisedCall): Promise<Response> {
   });
 }
 
+const LINKS = ["PreviousEval", "NextEval", "BlockedEval"] as const;
+const MOST_RELATED = 100;
+
+const linksOf = (evaluation: Fields): string[] => LINKS.map((link) => textOf(evaluation, link)).filter(Boolean);
+
+/** The evaluations that are linked with this one, directly or by others; nearest first. */
+async function related(call: AuthorisedCall, evaluation: Fields): Promise<Fields[]> {
+  const registry = clusterRegistry(call.env);
+  const namespace = textOf(evaluation, "Namespace");
+  const seen = new Set([textOf(evaluation, "ID")]);
+  const found: Fields[] = [];
+  let next = linksOf(evaluation);
+  while (next.length > 0 && found.length < MOST_RELATED) {
+    const ids = [...new Set(next)].filter((id) => !seen.has(id)).slice(0, MOST_RELATED - found.length);
+    for (const id of ids) seen.add(id);
+    const read = await Promise.all(ids.map((id) => registry.readReported("Evaluation", id, namespace, true)));
+    const level = read.flatMap(({ object }) => (object ? [parseLossless(object.body) as Fields] : []));
+    found.push(...level);
+    next = level.flatMap(linksOf);
+  }
+  return found;
+}
+
+async function withRelated(call: AuthorisedCall, evaluation: Fields): Promise<Fields> {
+  return { ...evaluation, RelatedEvals: (await related(call, evaluation)).map(evaluationStub) };
+}
+
 export const evaluationRoutes = [
   cluster({ verb: "GET", path: "/evaluations", rights: mayList("read-job"), handle: list }),
   cluster({
     verb: "GET",
     path: "/evaluation/:id",
     rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
-    handle: (call) =>
-      readOne(call, {
+    handle: async (call) => {
+      const extend = truth(call, "related", false) && ((evaluation: Fields) => withRelated(call, evaluation));
+      return readOne(call, {
         ...{ topic: "Evaluation", id: call.params["id"] ?? "" },
         ...{ right: "read-job", missing: "eval not found" },
-      }),
+        ...(extend && { extend }),
+      });
+    },
   }),
 ];

@@ -1,13 +1,22 @@
+import * as z from "zod";
 import type { NodePool } from "../cluster/nodes/node-pools.ts";
+import { jobSummary } from "../cluster/reports/job-shapes.ts";
+import { jobStub } from "../cluster/reports/list-views.ts";
+import { textOf } from "../cluster/reports/topics/topic.ts";
 import { allowsNode, allowsNodePool } from "../contracts/cluster-rights.ts";
+import type { Written } from "../contracts/node.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import * as kind from "../lib/bexpr/kinds.ts";
+import { parseGoDuration } from "../lib/go-duration.ts";
 import { parseLossless } from "../lib/json.ts";
-import { notFound } from "../platform/http/errors.ts";
+import type { Result } from "../lib/result.ts";
+import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
+import { caseless, echoed } from "../platform/http/fields.ts";
 import { nodesChanged, readNodes } from "./nodes.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
+import { listReported, mayList } from "./server/cluster-reads.ts";
 import { type Listing, readList } from "./server/listing.ts";
-import { clusterJson } from "./server/respond.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 const nameOf = (call: AuthorisedCall): string => call.params["name"] ?? "";
@@ -60,6 +69,70 @@ async function readPoolNodes(call: AuthorisedCall): Promise<Reading> {
   return readNodes(call, name === "all" ? {} : { pool: name });
 }
 
+/** Jobs of a pool in the requested namespaces. */
+const listJobs = (call: AuthorisedCall): Promise<Response> =>
+  listReported(call, {
+    ...{ topic: "Job", right: "list-jobs" },
+    wanted: (job) => (textOf(job, "NodePool") || "default") === nameOf(call),
+    stub: (job, counts) => jobStub(job, jobSummary(job, counts), false),
+  });
+
+const MAX_DESCRIPTION = 256;
+const MAX_META = 16 * 1024;
+const NS_PER_MS = 1_000_000;
+const MAX_INT64 = 2 ** 63 - 1;
+
+/** A duration as nanoseconds, or as text like `24h`. */
+const identityTtl = z
+  .union([z.number(), z.string()], "must be a duration")
+  .transform((value, context) => {
+    const ms = value === "" ? 0 : typeof value === "string" ? parseGoDuration(value) : value / NS_PER_MS;
+    const ns = ms === null ? -1 : Math.round(ms * NS_PER_MS);
+    if (ns >= 0 && ns < MAX_INT64) return ns;
+    context.addIssue({ code: "custom", message: "must be a duration" });
+    return z.NEVER;
+  })
+  .default(0);
+
+const PoolBody = caseless(
+  z.object({
+    Name: z.string().optional(),
+    Description: z.string().max(MAX_DESCRIPTION).default(""),
+    Meta: z
+      .record(z.string(), z.string())
+      .refine((meta) => JSON.stringify(meta).length <= MAX_META, `at most ${MAX_META} characters in all`)
+      .nullish(),
+    NodeIdentityTTL: identityTtl,
+    SchedulerConfiguration: caseless(
+      z.object({
+        SchedulerAlgorithm: z.enum(["", "binpack", "spread"], "must be binpack or spread").default(""),
+        MemoryOversubscriptionEnabled: z.boolean().nullish(),
+      }),
+    ).nullish(),
+    ...echoed("Hash", "CreateIndex", "ModifyIndex"),
+  }),
+);
+
+/** Upstream's rule for names of pools. */
+const POOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
+
+async function put(call: AuthorisedCall, body: z.output<typeof PoolBody>): Promise<Response> {
+  const Name = call.params["name"] ?? body.Name ?? "";
+  if (!allowsNodePool(call.grant.cluster, Name, "write")) throw denied();
+  if (body.Name !== undefined && body.Name !== Name) throw badRequest("Name: must be the name in the path");
+  if (!POOL_NAME.test(Name)) throw badRequest(`Name: must match ${POOL_NAME.source}`);
+  const { SchedulerConfiguration: scheduler } = body;
+  const pool = {
+    ...{ Name, Description: body.Description, Meta: body.Meta ?? null, NodeIdentityTTL: body.NodeIdentityTTL },
+    SchedulerConfiguration: scheduler
+      ? { ...scheduler, MemoryOversubscriptionEnabled: scheduler.MemoryOversubscriptionEnabled ?? null }
+      : null,
+  };
+  return written(await clusterRegistry(call.env).putNodePool(pool));
+}
+
+const written = (result: Result<Written>): Response => clusterEmpty({ index: unwrap(result).index ?? 0 });
+
 export const nodePoolRoutes = [
   cluster({
     verb: "GET",
@@ -78,5 +151,31 @@ export const nodePoolRoutes = [
     path: "/node/pool/:name/nodes",
     rights: (rights, call) => allowsNode(rights, "read") && mayRead(call, nameOf(call)),
     handle: (call) => blocking(call, () => readPoolNodes(call), nodesChanged(call)),
+  }),
+  cluster({
+    verb: "GET",
+    path: "/node/pool/:name/jobs",
+    rights: (rights, call) => mayRead(call, nameOf(call)) && mayList("list-jobs")(rights, call),
+    handle: async (call) => {
+      if ((await clusterRegistry(call.env).readNodePool(nameOf(call))) === null) throw notFound("node pool not found");
+      return listJobs(call);
+    },
+  }),
+  // The name is in the body: the handler authorizes.
+  cluster({ verb: "POST", path: "/node/pools", rights: "any", fresh: true, body: PoolBody, handle: put }),
+  cluster({
+    verb: "POST",
+    path: "/node/pool/:name",
+    rights: (rights, call) => allowsNodePool(rights, nameOf(call), "write"),
+    fresh: true,
+    body: PoolBody,
+    handle: put,
+  }),
+  cluster({
+    verb: "DELETE",
+    path: "/node/pool/:name",
+    rights: (rights, call) => allowsNodePool(rights, nameOf(call), "delete"),
+    fresh: true,
+    handle: async (call) => written(await clusterRegistry(call.env).deleteNodePool(nameOf(call))),
   }),
 ];

@@ -45,6 +45,7 @@ import { pluginRoutes } from "./plugins.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
 import { searchRoutes } from "./search.ts";
 import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "./server/route.ts";
+import { serviceRoutes } from "./services.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
@@ -137,6 +138,7 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...nodePoolRoutes,
   ...nodeRoutes,
   ...allocationRoutes,
+  ...serviceRoutes,
   ...evaluationRoutes,
   ...deploymentRoutes,
   ...eventStreamRoutes,

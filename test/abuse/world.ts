@@ -90,6 +90,8 @@ const bodies: Readonly<Record<string, unknown>> = {
   "POST /v1/node/:id/eligibility": { Eligibility: "eligible" },
   "POST /v1/agent/tokens": { NodePool: "default", Name: "n", TTL: "10m" },
   "POST /v1/agent/join": { Token: "none", PublicKey: `${"A".repeat(43)}=`, Name: "n" },
+  "POST /v1/node/pools": { Name: "n", Description: "d", Meta: { a: "b" }, NodeIdentityTTL: "24h" },
+  "POST /v1/node/pool/:name": { Description: "d", SchedulerConfiguration: { SchedulerAlgorithm: "spread" } },
   "POST /v1/cluster/objects": [
     {
       Topic: "Job",
@@ -359,8 +361,9 @@ const LOOKS: readonly string[] = [
   ...["GET /v1/kv/metadata/deep/er/n", "GET /v1/cloud-b/config", "LIST /v1/cloud-b/roles", "GET /v1/cloud-b/roles/n"],
   ...["LIST /v1/sys/leases/lookup/cloud-b/creds/n", "GET /v1/sys/leases/count", "GET /v1/identity/oidc/config"],
   ...["GET /v1/identity/oidc/plugins/.well-known/keys", "GET /v1/acl/policies", "GET /v1/acl/tokens"],
-  ...["GET /v1/namespaces", "GET /v1/nodes?resources=true", `GET /v1/node/${NODE}`, "GET /v1/jobs?namespace=*"],
+  ...["GET /v1/namespaces", "GET /v1/node/pools", "GET /v1/nodes?resources=true", `GET /v1/node/${NODE}`, "GET /v1/jobs?namespace=*"],
   ...["GET /v1/allocations?namespace=*", "GET /v1/evaluations?namespace=*", "GET /v1/deployments?namespace=*"],
+  ...["GET /v1/services?namespace=*"],
   ...["GET /v1/volumes?type=host&namespace=*", "GET /v1/volumes?type=csi&namespace=*", "GET /v1/plugins?type=csi"],
   ...["GET /v1/volumes/claims?namespace=*&per_page=100", "GET /v1/agents", "GET /v1/agent/tokens"],
 ];

@@ -8,7 +8,7 @@ import { addNode, nodeId, ScriptedNodes, volume } from "./host-volumes.ts";
 import { newIssuer } from "./issuers.ts";
 import { fingerprint, ID, ready } from "./nodes-helpers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
-import { allocation, deployment, evaluation, job, nodePool, uuid } from "./reports.ts";
+import { allocation, deployment, evaluation, job, nodePool, service, uuid } from "./reports.ts";
 import { AgentSocket, newIdentity, ScriptedAgent } from "./scripted-agent.ts";
 import { closeAll, openStream } from "./streams.ts";
 
@@ -133,9 +133,13 @@ it("describes reports of schedulers", async () => {
   const { ok, any } = bound(run);
   await ok("PUT", "/v1/cluster/objects?source=eu&source_index=7", [
     ...[job({ Name: "web", Meta: { a: "b" } }), allocation(), evaluation(), deployment(), nodePool()],
+    service({ AllocID: uuid(1), Tags: ["a"] }),
   ]);
   await any("PUT", "/v1/cluster/objects?source=eu&source_index=7", [job()]);
+  for (const list of ["services", "service/http", `allocation/${uuid(1)}/services`]) await ok("GET", `/v1/${list}`);
+  await ok("GET", `/v1/evaluation/${uuid(2)}?related=true`);
   await ok("PUT", "/v1/cluster/objects?full=true&topic=Service&namespace=default", []);
+  await ok("PUT", "/v1/cluster/objects?changes=true", [job({ Name: "web", Meta: { a: "b" } })]);
   for (const read of ["summary", "versions", "deployment"]) await ok("GET", `/v1/job/web/${read}`);
   for (const maker of [`evaluation/${uuid(2)}/allocations`, `deployment/allocations/${uuid(3)}`])
     await ok("GET", `/v1/${maker}`);
@@ -185,6 +189,12 @@ it("describes nodes and their pools", async () => {
   await ok("GET", "/v1/node/pools");
   await ok("GET", "/v1/node/pool/default");
   await ok("GET", "/v1/node/pool/default/nodes");
+  await ok("GET", "/v1/node/pool/default/jobs?namespace=*");
+  await ok("PUT", "/v1/node/pools", { Name: "gpu", Description: "cards", NodeIdentityTTL: "24h" });
+  await ok("PUT", "/v1/node/pool/gpu", { SchedulerConfiguration: { SchedulerAlgorithm: "spread" } });
+  await ok("GET", "/v1/node/pool/gpu");
+  await ok("DELETE", "/v1/node/pool/gpu");
+  await any("PUT", "/v1/node/pools", { Name: "all" });
   await any("GET", "/v1/node/pool/none");
   await any("PUT", `/v1/node/${ID}/eligibility`, { Eligibility: "perhaps" });
   await ok("PUT", `/v1/node/${ID}/purge?force=true`);

@@ -5,7 +5,13 @@ import { placed, stickyJob } from "./claims-helpers.ts";
 import { get, put } from "./client.ts";
 import { controllers, create, nodePlugins, PLUGIN, ScriptedCsi } from "./csi-world.ts";
 import { addNode, make, run, ScriptedNodes } from "./host-volumes.ts";
-import { nodePool, report, deployment as reportedDeployment, evaluation as reportedEvaluation } from "./reports.ts";
+import {
+  nodePool,
+  report,
+  deployment as reportedDeployment,
+  evaluation as reportedEvaluation,
+  service,
+} from "./reports.ts";
 import {
   type Asks,
   asked,
@@ -33,6 +39,10 @@ const hostVolume = { Volume: { Name: "absent", Namespace: "default", PluginID: "
 const asks: Asks = {
   "GET /v1/node/pool/:name": { path: "/node/pool/absent" },
   "GET /v1/node/pool/:name/nodes": { path: "/node/pool/absent/nodes" },
+  "GET /v1/node/pool/:name/jobs": { path: "/node/pool/absent/jobs" },
+  "POST /v1/node/pools": { body: { Name: "absent" } },
+  "POST /v1/node/pool/:name": { path: "/node/pool/absent", body: {} },
+  "DELETE /v1/node/pool/:name": { path: "/node/pool/absent" },
   "GET /v1/namespace/:name": { path: "/namespace/default" },
   "POST /v1/cluster/objects": { body: [] },
   "GET /v1/plugins": { query: "type=csi" },
@@ -158,7 +168,7 @@ async function fill(Namespace: string): Promise<string[]> {
   const host = await make({ Name: Namespace, Namespace, NodeID: node });
   const more = { Namespace };
   await report(
-    { ...stickyJob([Namespace], ids), ...more },
+    { ...stickyJob([Namespace], { ...ids, NodePool: Namespace }), ...more },
     {
       ...placed(allocation ?? "", {
         ...{ ...ids, ID: allocation, JobID: Namespace, NodeID: node },
@@ -169,6 +179,7 @@ async function fill(Namespace: string): Promise<string[]> {
     reportedEvaluation({ ID: evaluation, JobID: Namespace }, more),
     reportedDeployment({ ID: deployment, JobID: Namespace }, more),
     nodePool({ Name: Namespace }),
+    service({ ID: Namespace, ServiceName: Namespace, JobID: Namespace, AllocID: allocation }, more),
   );
   new ScriptedCsi();
   expect((await create({ ...ids })).status).toBe(200);
@@ -220,7 +231,7 @@ const shows: Readonly<Record<string, string>> = {
 const NAMESPACED = [
   ...["job/:id", "job/:id/allocations", "job/:id/evaluations", "job/:id/deployments", "jobs"],
   ...["job/:id/summary", "job/:id/versions", "job/:id/deployment", "evaluation/:id/allocations"],
-  ...["deployment/allocations/:id"],
+  ...["deployment/allocations/:id", "services", "service/:name", "allocation/:id/services", "node/pool/:name/jobs"],
   ...["allocation/:id", "allocations", "evaluation/:id", "evaluations", "deployment/:id", "deployments"],
   ...["node/:id/allocations", "plugin/csi/:id", "volumes", "volumes, csi", "volumes/claims", "volume/host/:id"],
   ...["volume/csi/:id", "volume/csi/:id/claims", "volume/csi/:id/operations"],

@@ -205,6 +205,7 @@ export const everythingBut = (right: string): string[] =>
       const best = lacking < 0 ? ranks.at(-1) : ranks[lacking - 1];
       if (best !== undefined) rules.push(`${family} { policy = "${best}" }\n`);
     }
-    if (!without.has("node_pool:read")) rules.push('node_pool "*" { policy = "write" }\n');
+    const pools = without.has("node_pool:write") ? "read" : "write";
+    if (!without.has("node_pool:read")) rules.push(`node_pool "*" { policy = "${pools}" }\n`);
     return rules.join("");
   });

@@ -1,7 +1,12 @@
 import { type ChangeSet, NO_CHANGES } from "../../contracts/change-set.ts";
 import type { NewEvent } from "../../contracts/event.ts";
-import type { NodePoolPage, NodePoolQuery } from "../../contracts/node.ts";
-import { parseLossless } from "../../lib/json.ts";
+import type { EventPublisher } from "../../contracts/event-publisher.ts";
+import type { NodePoolFields, NodePoolPage, NodePoolQuery, Written } from "../../contracts/node.ts";
+import type { ObjectReport } from "../../contracts/reports.ts";
+import { equalJson, parseLossless } from "../../lib/json.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
+import { removalReport } from "../reports/object-report.ts";
 import type { Reported } from "../reports/reported.ts";
 
 /** Built-in pools. Every node is in `all`; no node registers there. */
@@ -10,15 +15,9 @@ const BUILT_IN: ReadonlyMap<string, string> = new Map([
   ["default", "Nodes that name no other pool"],
 ]);
 
-export interface NodePool {
-  readonly Name: string;
-  readonly Description: string;
+export interface NodePool extends NodePoolFields {
   /** Base64. */
   readonly Hash: string;
-  readonly Meta: Readonly<Record<string, string>> | null;
-  /** Nanoseconds. */
-  readonly NodeIdentityTTL: number;
-  readonly SchedulerConfiguration: object | null;
   readonly CreateIndex: number;
   readonly ModifyIndex: number;
 }
@@ -31,16 +30,18 @@ interface Row extends Record<string, SqlStorageValue> {
 }
 
 /**
- * Node pools: built in, reported by schedulers, or created by the first node that names them. Pools are rows of
- * `reported`; read by the node pool routes.
+ * Node pools: built in, written by callers, reported by schedulers, or created by the first node that names them. Pools
+ * are rows of `reported`; read by the node pool routes.
  */
 export class NodePools {
   readonly #sql: SqlStorage;
   readonly #reported: Reported;
+  readonly #publisher: EventPublisher<IndexBackfill>;
 
-  constructor(sql: SqlStorage, reported: Reported) {
+  constructor(sql: SqlStorage, reported: Reported, publisher: EventPublisher<IndexBackfill>) {
     this.#sql = sql;
     this.#reported = reported;
+    this.#publisher = publisher;
   }
 
   /** A pool as JSON text, or null. */
@@ -66,12 +67,50 @@ export class NodePools {
   /** Creates a pool if it does not exist; inside the caller's transaction. */
   ensure(name: string): ChangeSet {
     if (this.read(name) !== null) return NO_CHANGES;
-    const event: NewEvent = this.#reported.apply({
-      ...{ topic: "NodePool", type: "NodePoolUpserted", namespace: "", id: name, filterKeys: null },
-      ...{ jobId: null, nodeId: null, terminal: false, deleted: false },
-      ...{ body: JSON.stringify(recordOf(name)), extra: "" },
+    return this.#applied(upserted(recordOf(name)));
+  }
+
+  /** Creates or changes a pool. An unchanged pool emits no event. */
+  async put(pool: NodePoolFields): Promise<Result<Written>> {
+    if (BUILT_IN.has(pool.Name)) return refuse("invalid", `modifying node pool "${pool.Name}" is not allowed`);
+    const record: PoolRecord = { ...recordOf(pool.Name), ...pool };
+    const known = this.#rows(pool.Name, 1).find(({ id }) => id === pool.Name);
+    if (known && equalJson({ ...recordOf(pool.Name), ...(parseLossless(known.body) as object) }, record)) {
+      await this.#publisher.published();
+      return ok({ index: this.#rows(pool.Name, 1)[0]?.modify_index ?? null });
+    }
+    return this.#change(() => this.#applied(upserted(record)));
+  }
+
+  /** Deletes a pool without nodes and without jobs that still run. Costs a walk over all jobs. */
+  async delete(name: string): Promise<Result<Written>> {
+    if (BUILT_IN.has(name)) return refuse("invalid", `deleting node pool "${name}" is not allowed`);
+    const known = this.#rows(name, 1).find(({ id }) => id === name);
+    if (!known) return refuse("missing", "node pool not found");
+    if (this.#exists("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", name))
+      return refuse("conflict", `node pool "${name}" has nodes`);
+    const jobs = `SELECT 1 FROM reported WHERE topic = 'Job' AND json_extract(body, '$.NodePool') = ?
+      AND ifnull(json_extract(body, '$.Status'), '') <> 'dead' LIMIT 1`;
+    if (this.#exists(jobs, name)) return refuse("conflict", `node pool "${name}" has non-terminal jobs`);
+    return this.#change(() => this.#applied(removalReport("NodePool", "", known.body)));
+  }
+
+  #applied(report: ObjectReport): ChangeSet {
+    const event: NewEvent = this.#reported.apply(report);
+    return { events: [event], stamps: [{ table: "NodePool", row: ["", report.id] }] };
+  }
+
+  /** Runs a change as one transaction and one event line. */
+  async #change(change: () => ChangeSet): Promise<Result<Written>> {
+    const line = this.#publisher.commit(() => {
+      const { events, stamps } = change();
+      return this.#publisher.emitLine(events, stamps);
     });
-    return { events: [event], stamps: [{ table: "NodePool", row: ["", name] }] };
+    return ok({ index: await this.#publisher.indexOf(line) });
+  }
+
+  #exists(query: string, name: string): boolean {
+    return this.#sql.exec(query, name).toArray().length > 0;
   }
 
   #rows(from: string, limit: number): Row[] {
@@ -89,7 +128,15 @@ export class NodePools {
 /** Byte order, as SQLite sorts; a different order would lose or repeat pools at page boundaries. */
 const asStored = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-const recordOf = (name: string): Omit<NodePool, "CreateIndex" | "ModifyIndex"> => ({
+type PoolRecord = Omit<NodePool, "CreateIndex" | "ModifyIndex">;
+
+const upserted = (record: PoolRecord): ObjectReport => ({
+  ...{ topic: "NodePool", type: "NodePoolUpserted", namespace: "", id: record.Name, filterKeys: null },
+  ...{ jobId: null, nodeId: null, terminal: false, deleted: false },
+  ...{ body: JSON.stringify(record), extra: "" },
+});
+
+const recordOf = (name: string): PoolRecord => ({
   Name: name,
   Description: BUILT_IN.get(name) ?? "",
   Hash: "",

@@ -14,7 +14,7 @@ import type {
   Written,
 } from "../../contracts/node.ts";
 import type { NodeReport } from "../../contracts/reports.ts";
-import { parseLossless } from "../../lib/json.ts";
+import { equalJson, parseLossless } from "../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
@@ -150,6 +150,18 @@ export class Nodes implements Timed {
     return managed ? refuse("conflict", `node ${id} is managed by its own agent: it cannot be reported`) : null;
   }
 
+  /** Whether a report differs from what is stored. */
+  changes({ id, deleted, body }: NodeReport): boolean {
+    const known = this.#store.find(id);
+    if (deleted || !known) return deleted !== (known === null);
+    if (known.origin === "agent") return true;
+    const given = parseLossless(body) as GivenNode;
+    return !equalJson(
+      comparable(completeNode(id, { ...without(known.node, []), ...given }, 0)),
+      comparable(known.node),
+    );
+  }
+
   /**
    * Applies a scheduler's report; inside the caller's transaction and after `refuseReport`. The report replaces the
    * whole node. Lifecycle fields (status, eligibility, drain, events) are unchanged unless the report contains them.
@@ -279,6 +291,10 @@ function refuseRegistration(id: string, known: StoredNode | null, given: GivenNo
   }
   return null;
 }
+
+/** The indexes of events are this service's, and objects of numbers compare by their text. */
+const comparable = (node: Node): unknown =>
+  parseLossless(JSON.stringify({ ...node, Events: node.Events.map(({ CreateIndex: _index, ...event }) => event) }));
 
 const only = (node: Node, fields: readonly string[]): GivenNode =>
   Object.fromEntries(Object.entries(node).filter(([field]) => fields.includes(field))) as GivenNode;

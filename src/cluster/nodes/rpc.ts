@@ -4,6 +4,7 @@ import type {
   Eligibility,
   NodeEventGiven,
   NodePage,
+  NodePoolFields,
   NodePoolPage,
   NodePoolQuery,
   NodeQuery,
@@ -75,6 +76,14 @@ export class NodeMethods implements NodesApi {
 
   readNodePool(name: string): string | null {
     return this.#pools.read(name);
+  }
+
+  putNodePool(pool: NodePoolFields): Promise<Result<Written>> {
+    return this.#pools.put(pool);
+  }
+
+  deleteNodePool(name: string): Promise<Result<Written>> {
+    return this.#pools.delete(name);
   }
 
   purgeNode(id: string, force: boolean): Promise<Result<Written>> {

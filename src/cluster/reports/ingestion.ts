@@ -8,6 +8,7 @@ import type {
   ObjectReport,
   Report,
   ReportedTopic,
+  ReportMode,
   SourceLine,
 } from "../../contracts/reports.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
@@ -43,7 +44,7 @@ export interface IngestionDependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly reported: Reported;
-  readonly nodes: Pick<Nodes, "refuseReport" | "report">;
+  readonly nodes: Pick<Nodes, "refuseReport" | "report" | "changes">;
   /** Called in this order. */
   readonly observers: ReportObservers;
 }
@@ -56,7 +57,7 @@ export class Ingestion implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #publisher: EventPublisher<IndexBackfill>;
   readonly #reported: Reported;
-  readonly #nodes: Pick<Nodes, "refuseReport" | "report">;
+  readonly #nodes: Pick<Nodes, "refuseReport" | "report" | "changes">;
   readonly #observers: ReportObservers;
 
   constructor({ sql, publisher, reported, nodes, observers }: IngestionDependencies) {
@@ -70,18 +71,18 @@ export class Ingestion implements IndexedRows {
   /**
    * Applies reports as one transaction and one event line, or several lines when one would be too large. Idempotent
    * by source and index: an index not newer than the source's last one changes nothing and returns that line's index.
-   * @param full the topic and namespace that the reports list completely
    */
   async apply(
     source: SourceLine | null,
     reports: readonly Report[],
-    full: FullList | null = null,
+    { full = null, onlyChanges = false }: ReportMode = {},
   ): Promise<Result<Ingested>> {
     let line: number | null;
     try {
       line = this.#publisher.commit(() => {
         if (source && !this.#isNew(source)) return null;
-        return this.#emitAll(source, full ? this.#completed(reports, full) : reports.values());
+        const all = full ? this.#completed(reports, full) : reports;
+        return this.#emitAll(source, this.#numbered(all, onlyChanges));
       });
     } catch (failure) {
       if (failure instanceof Refused) return failure.refusal;
@@ -111,16 +112,30 @@ export class Ingestion implements IndexedRows {
     }
   }
 
-  /** Emits lines until all reports are applied. @returns the last line's number */
-  #emitAll(source: SourceLine | null, reports: Iterator<Report>): number {
+  /** Reports with their positions, from 1. Lazy: a report is compared after those before it were applied. */
+  *#numbered(reports: Iterable<Report>, onlyChanges: boolean): Generator<readonly [position: number, Report]> {
+    let position = 0;
+    for (const report of reports) {
+      position += 1;
+      if (!onlyChanges || this.#changes(report)) yield [position, report];
+    }
+  }
+
+  #changes(report: Report): boolean {
+    return report.topic === "Node" ? this.#nodes.changes(report) : this.#reported.changes(report);
+  }
+
+  /** Emits lines until all reports are applied. @returns the last line's number; null when there are no reports */
+  #emitAll(source: SourceLine | null, reports: Iterator<readonly [position: number, Report]>): number | null {
     let next = reports.next();
+    if (next.done && !source) return null;
     let position = 0;
     for (;;) {
       const line = this.#publisher.emitNoted((number) => {
         const draft = new LineDraft();
-        for (; !next.done && draft.hasRoomFor(this.#mostBytesOf(next.value)); next = reports.next()) {
-          position += 1;
-          this.#addReport(draft, next.value, number, position);
+        for (; !next.done && draft.hasRoomFor(this.#mostBytesOf(next.value[1])); next = reports.next()) {
+          [position] = next.value;
+          this.#addReport(draft, next.value[1], number, position);
         }
         if (source && next.done) {
           const row = [source.name, source.line, String(source.index)];

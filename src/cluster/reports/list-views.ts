@@ -50,3 +50,11 @@ export const allocationStub = (allocation: Fields, { resources, taskStates }: Al
   ...(resources && nullable(allocation, "AllocatedResources")),
   ...(taskStates ? nullable(allocation, "TaskStates") : { TaskStates: null }),
 });
+
+/** The view of an evaluation beside one that it is linked with. */
+export const evaluationStub = (evaluation: Fields): Fields => ({
+  ...texts(evaluation, "ID", "Namespace", "Type", "TriggeredBy", "JobID", "NodeID", "DeploymentID"),
+  ...texts(evaluation, "Status", "StatusDescription", "NextEval", "PreviousEval", "BlockedEval"),
+  ...numbers(evaluation, "Priority", "CreateIndex", "ModifyIndex", "CreateTime", "ModifyTime"),
+  ...nullable(evaluation, "WaitUntil"),
+});

@@ -7,7 +7,7 @@ import {
   type ReportedQuery,
   type ReportedTopic,
 } from "../../contracts/reports.ts";
-import { isPlainObject, parseLossless } from "../../lib/json.ts";
+import { equalJson, isPlainObject, parseLossless } from "../../lib/json.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { removalReport } from "./object-report.ts";
@@ -56,6 +56,13 @@ export class Reported implements IndexedRows {
   /** Applies a report; inside the caller's transaction. @returns its event */
   apply(report: ObjectReport): NewEvent {
     return this.applyAs(report, null).event;
+  }
+
+  /** Whether a report differs from what is stored. */
+  changes({ topic, namespace, id, deleted, body }: ObjectReport): boolean {
+    const known = this.#row(topic, namespace, id);
+    if (deleted || !known) return deleted !== (known === null);
+    return known.body !== body && !equalJson(parseLossless(known.body), parseLossless(body));
   }
 
   /** @param line the number of the change's event line; null when unknown */

@@ -1,6 +1,5 @@
 import type {
   CountedJob,
-  FullList,
   JobTexts,
   JoinedPage,
   NamedObjects,
@@ -8,6 +7,7 @@ import type {
   ReportedPage,
   ReportedQuery,
   ReportedTopic,
+  ReportMode,
   ReportsApi,
   SourceLine,
 } from "../../contracts/reports.ts";
@@ -69,9 +69,9 @@ export class ReportMethods implements ReportsApi {
   async ingestStream(
     source: SourceLine | null,
     reports: ReadableStream<Uint8Array>,
-    full: FullList | null,
+    mode: ReportMode,
   ): ReturnType<Ingestion["apply"]> {
-    return this.#ingestion.apply(source, await fromStream(reports), full);
+    return this.#ingestion.apply(source, await fromStream(reports), mode);
   }
 
   #join(page: ReportedPage, topic: ReportedTopic, whole: boolean): JoinedPage {

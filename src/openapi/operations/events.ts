@@ -95,6 +95,7 @@ export const events = group(
           schema: { type: "string", default: "default" },
         },
         full: flag("The events list every object of `topic` in `namespace`: the others are removed."),
+        changes: flag("Events that change nothing are left out; not with `source`."),
         topic: text("With `full=true`: Job, Allocation, Evaluation, Deployment or Service."),
         ...pretty,
       },

@@ -2,8 +2,9 @@ import { ack, cancel, done, fp, hello, req, res, SUBPROTOCOL, welcome } from "@s
 import * as z from "zod";
 import { ELIGIBILITIES, STATUSES } from "../../contracts/node.ts";
 import { bare, flag, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
-import { filter, list, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
+import { filter, list, namespaces, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
 import { createdAndModified, index, texts, time, timeOrNull } from "../shapes.ts";
+import { JobStub } from "./reported.ts";
 
 const open = z.record(z.string(), z.unknown());
 
@@ -123,6 +124,21 @@ const Pool = z
   })
   .meta({ id: "NodePool" });
 
+const poolFields = {
+  Name: "At most 128 letters, digits, `-` and `_`.",
+  Description: "At most 256 characters.",
+  Meta: "Texts by name.",
+  NodeIdentityTTL: "A duration such as `24h`, or nanoseconds. Kept and shown.",
+  SchedulerConfiguration: {
+    type: ["object", "null"],
+    description: "Kept and shown.",
+    properties: {
+      SchedulerAlgorithm: { type: "string", enum: ["", "binpack", "spread"] },
+      MemoryOversubscriptionEnabled: { type: ["boolean", "null"] },
+    },
+  },
+};
+
 const Written = z
   .object({
     EvalCreateIndex: z.literal(0),
@@ -225,6 +241,34 @@ export const nodes = group(
       right: "node:read and node_pool:read",
       query: nodeList,
       answers: bare("The nodes.", z.array(NodeStub)),
+    },
+    "GET /node/pool/:name/jobs": {
+      id: "listJobsOfPool",
+      summary: "List the jobs of a pool",
+      right: "node_pool:read and namespace:list-jobs",
+      query: { ...namespaces, ...prefix, ...list },
+      answers: bare("The jobs.", z.array(JobStub)),
+    },
+    "POST /node/pools": {
+      id: "writeNodePool",
+      summary: "Create or change a node pool",
+      right: "node_pool:write",
+      body: { fields: poolFields, required: ["Name"] },
+      answers: nothing,
+    },
+    "POST /node/pool/:name": {
+      id: "writeNamedNodePool",
+      summary: "Create or change a node pool by path",
+      right: "node_pool:write",
+      body: { fields: { ...poolFields, Name: "As in the path." } },
+      answers: nothing,
+    },
+    "DELETE /node/pool/:name": {
+      id: "deleteNodePool",
+      summary: "Delete a node pool without nodes and running jobs",
+      right: "node_pool:delete",
+      answers: nothing,
+      errors: [409],
     },
     "POST /agent/tokens": {
       id: "createJoinToken",

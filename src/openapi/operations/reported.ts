@@ -28,7 +28,7 @@ const JobSummary = z
   })
   .meta({ id: "JobSummary", description: "Allocation counts of a job, as reported." });
 
-const JobStub = z
+export const JobStub = z
   .object({
     ...{ ID: z.string(), ParentID: z.string(), Namespace: z.string(), NodePool: z.string(), Type: z.string() },
     ...{ Status: z.string(), StatusDescription: z.string(), Name: z.string() },
@@ -39,6 +39,14 @@ const JobStub = z
     Meta: z.record(z.string(), z.string()).nullable().optional().describe("With `meta=true` only."),
   })
   .meta({ id: "JobStub", description: "List view of a job." });
+
+const Service = reportedObject("Service", { ID: z.string(), Namespace: z.string() });
+const ServiceNames = z
+  .object({
+    Namespace: z.string(),
+    Services: z.array(z.object({ ServiceName: z.string(), Tags: z.array(z.string()) })),
+  })
+  .meta({ id: "ServiceNames", description: "The services of a namespace, each with the tags of its registrations." });
 
 const stubFields: Parameters = {
   resources: flag("Shows `AllocatedResources`."),
@@ -124,7 +132,25 @@ export const reported = group(
       job: text("Only of this job; not with `filter`."),
       status: text("Only in this status; not with `filter`."),
     }),
-    "GET /evaluation/:id": one("readEvaluation", "Read an evaluation", Evaluation),
+    "GET /evaluation/:id": {
+      ...one("readEvaluation", "Read an evaluation", Evaluation),
+      query: { ...namespace, related: flag("Shows linked evaluations as `RelatedEvals`."), ...waiting },
+    },
+    "GET /services": {
+      ...{ id: "listServices", summary: "List the names of services", right: READ },
+      query: { ...namespaces, ...waiting },
+      answers: bare("The namespaces with services visible to the caller.", z.array(ServiceNames)),
+    },
+    "GET /service/:name": {
+      ...listed("listRegistrationsOfService", "List the registrations of a service", Service, prefix),
+      path: { name: "The service's name." },
+    },
+    "GET /allocation/:id/services": listed(
+      "listServicesOfAllocation",
+      "List the service registrations of an allocation",
+      Service,
+      prefix,
+    ),
     "GET /deployments": listed("listDeployments", "List deployments", Deployment, hexPrefix),
     "GET /deployment/:id": one("readDeployment", "Read a deployment", Deployment),
   },

@@ -21,7 +21,7 @@ import type { AuthorisedCall } from "./route.ts";
 
 /** Reads of reported objects, shared by the routes of all topics. */
 
-const ALL = "*";
+export const ALL = "*";
 
 export const namespaceOf = (call: Pick<AuthorisedCall, "query">): string => call.query.get("namespace") || "default";
 
@@ -122,10 +122,15 @@ export interface ReportedOne {
   readonly named?: true;
   /** Message for a missing object. */
   readonly missing: string;
+  /** Adds what belongs to the object. */
+  readonly extend?: (object: Fields) => Promise<Fields>;
 }
 
 /** Answers one reported object; supports blocking queries. */
-export function readOne(call: AuthorisedCall, { topic, id, right, named, missing }: ReportedOne): Promise<Response> {
+export function readOne(
+  call: AuthorisedCall,
+  { topic, id, right, named, missing, extend }: ReportedOne,
+): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
     const { object, index, jobs } = await registry.readReported(topic, id, namespaceOf(call), named === true);
@@ -133,7 +138,8 @@ export function readOne(call: AuthorisedCall, { topic, id, right, named, missing
     if (!allowsNamespace(call.grant.cluster, object.namespace, right)) throw denied();
     const { body, modifyIndex } = object;
     const shown = () => joined(topic, parseLossless(body) as Fields, parsedOnce(jobs)(object), true);
-    return { index: modifyIndex, respond: () => clusterJson(call, shown(), { index: modifyIndex }) };
+    const whole = async () => (extend ? extend(shown()) : shown());
+    return { index: modifyIndex, respond: async () => clusterJson(call, await whole(), { index: modifyIndex }) };
   };
   return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
 }
