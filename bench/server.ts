@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -31,6 +31,9 @@ const workerd = (createRequire(import.meta.url)("workerd") as { default: string 
 
 const TICKS_PER_SECOND = 100;
 
+/** The checkout whose Workers are measured: another one, to compare two versions in turns. */
+const ROOT = () => resolve(process.env["BENCH_ROOT"] ?? ".");
+
 export class Server {
   readonly name: string;
   readonly port: number;
@@ -47,7 +50,7 @@ export class Server {
     const code = join(dir, "code");
     const data = join(dir, "data");
     mkdirSync(data, { recursive: true });
-    await bundle(plan, code);
+    await bundle({ ...plan, config: join(ROOT(), plan.config), main: join(ROOT(), plan.main) }, code);
     writeFileSync(join(dir, "config.capnp"), capnp(plan, readdirSync(code), data));
     const args = ["serve", "--experimental", "--control-fd=3", join(dir, "config.capnp")];
     if (inspector) args.push(`--inspector-addr=${inspector}`);

@@ -10,7 +10,9 @@ export type Ask =
   /** Answered once `count` pushes with the mark are complete, each destination and secret counted once. */
   | { readonly kind: "complete"; readonly mark: string; readonly count: number }
   /** Arrival times of the values with the mark, and the double's totals. */
-  | { readonly kind: "seen"; readonly mark: string };
+  | { readonly kind: "seen"; readonly mark: string }
+  /** From now on each call is answered after `delayMs`. */
+  | { readonly kind: "pace"; readonly mark: string; readonly delayMs: number };
 
 export interface Seen {
   /** Of each push with the mark: when its value arrived (ms, the machine's monotonic clock). */
@@ -18,6 +20,8 @@ export interface Seen {
   /** Total number of calls, and the time of the last one. */
   readonly calls: number;
   readonly last: number;
+  /** The sum of the time that calls took, ms: divided by time passed, the calls under way at once. */
+  readonly busyMs: number;
   /** CPU seconds that the double itself has used. */
   readonly own: number;
 }
@@ -35,10 +39,10 @@ class Round {
 }
 
 const rounds = new Map<string, Round>();
-/** The mark of the value that a secret was given last: its tags, which come behind, carry none. */
-const marks = new Map<string, string>();
 let calls = 0;
 let last = 0;
+let delayMs = 0;
+let busyMs = 0;
 
 function round(mark: string): Round {
   let found = rounds.get(mark);
@@ -56,15 +60,11 @@ function take(head: string, body: string): string {
   const operation = TARGET.exec(head)?.[1] ?? "";
   const given = JSON.parse(body) as Record<string, string>;
   const secret = `${KEY.exec(head)?.[1]} ${given["SecretId"] ?? given["Name"]}`;
-  if (operation === "TagResource") {
-    complete(secret, marks.get(secret) ?? "");
-    return "";
-  }
+  if (operation === "TagResource") return "";
   const { mark } = JSON.parse(given["SecretString"] ?? "{}") as { mark?: string };
   if (mark === undefined) return "{}";
   round(mark).arrivals.set(secret, last);
-  marks.set(secret, mark);
-  if (operation === "CreateSecret") complete(secret, mark);
+  complete(secret, mark);
   return `{"ARN":"arn","Name":"name","VersionId":"${given["ClientRequestToken"]}"}`;
 }
 
@@ -87,11 +87,17 @@ function serve(socket: Socket): void {
       const from = end + HEAD_END.length;
       const to = from + Number(LENGTH.exec(head)?.[1] ?? 0);
       if (pending.length < to) return;
-      const answer = take(head, pending.toString("utf8", from, to));
+      const [body, began] = [pending.toString("utf8", from, to), clock()];
       pending = pending.subarray(to);
-      socket.write(
-        `HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.1\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
-      );
+      const reply = () => {
+        const answer = take(head, body);
+        busyMs += clock() - began;
+        socket.write(
+          `HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.1\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
+        );
+      };
+      if (delayMs > 0) setTimeout(reply, delayMs);
+      else reply();
     }
   });
 }
@@ -105,8 +111,9 @@ async function answer(ask: Ask): Promise<Seen> {
     });
     one.wanted = Number.POSITIVE_INFINITY;
   }
+  if (ask.kind === "pace") delayMs = ask.delayMs;
   const { user, system } = process.cpuUsage();
-  return { arrivals: [...one.arrivals.values()], calls, last, own: (user + system) / 1e6 };
+  return { arrivals: [...one.arrivals.values()], calls, last, busyMs, own: (user + system) / 1e6 };
 }
 
 if (process.send) {

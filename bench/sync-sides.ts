@@ -10,6 +10,8 @@ import { type Ask, asker } from "./sides.ts";
 import type { Seen, Ask as ToDouble } from "./sync-double.ts";
 
 export const DESTINATIONS = 8;
+/** As many calls at a time as the service makes for one destination. */
+const PUSHES_AT_ONCE = 6;
 
 /** The stand-in as the bench sees it. */
 export class Double {
@@ -40,6 +42,11 @@ export class Double {
 
   seen(mark: string): Promise<Seen> {
     return this.#ask({ kind: "seen", mark });
+  }
+
+  /** Answers each call after this long. */
+  async pace(delayMs: number): Promise<void> {
+    await this.#ask({ kind: "pace", mark: "", delayMs });
   }
 
   stop(): void {
@@ -128,8 +135,8 @@ export async function startService(dir: string, double: Double): Promise<Service
 /** A Worker that signs and sends the same requests in a loop, and nothing else. */
 export interface Loop {
   readonly server: Server;
-  /** Pushes a number of secrets to each destination. */
-  readonly push: (mark: string, secrets: number) => Promise<void>;
+  /** Pushes a number of secrets to each destination, `atOnce` of each destination at a time. */
+  readonly push: (mark: string, secrets: number, atOnce?: number) => Promise<void>;
 }
 
 export async function startLoop(dir: string, double: Double): Promise<Loop> {
@@ -142,9 +149,9 @@ export async function startLoop(dir: string, double: Double): Promise<Loop> {
   }));
   return {
     server,
-    push: async (mark, secrets) => {
+    push: async (mark, secrets, atOnce = PUSHES_AT_ONCE) => {
       const url = `http://127.0.0.1:${double.port}/`;
-      await ask("POST", "/pushes", { url, keys, secrets, value: JSON.stringify(secretOf(mark)) });
+      await ask("POST", "/pushes", { url, keys, secrets, atOnce, value: JSON.stringify(secretOf(mark)) });
     },
   };
 }

@@ -142,14 +142,13 @@ interface Pushes {
   /** One for each destination. */
   readonly keys: readonly { readonly accessKeyId: string; readonly secretAccessKey: string }[];
   readonly secrets: number;
+  /** Calls at a time for each destination. */
+  readonly atOnce: number;
   readonly value: string;
 }
 
-/** As many calls at a time as the service makes for one destination. */
-const PUSHES_AT_ONCE = 6;
-
 /** The requests that keep secrets of the service in line, signed and sent; nothing is read, decided or recorded. */
-async function pushes({ url, keys, secrets, value }: Pushes): Promise<void> {
+async function pushes({ url, keys, secrets, atOnce, value }: Pushes): Promise<void> {
   const all = keys.flatMap((key) => {
     const client = new AwsClient({ ...key, service: "secretsmanager", region: "eu-west-1", retries: 0 });
     const call = async (operation: string, body: unknown) => {
@@ -163,10 +162,9 @@ async function pushes({ url, keys, secrets, value }: Pushes): Promise<void> {
         const SecretId = `vault/kv_12345678/app/k${String(next++).padStart(6, "0")}`;
         const ClientRequestToken = (crypto.randomUUID() + crypto.randomUUID()).replaceAll("-", "");
         await call("UpdateSecret", { SecretId, SecretString: value, ClientRequestToken });
-        await call("TagResource", { SecretId, Tags: [{ Key: "hashicorp:vault", Value: "" }] });
       }
     };
-    return Array.from({ length: PUSHES_AT_ONCE }, lane);
+    return Array.from({ length: atOnce }, lane);
   });
   await Promise.all(all);
 }

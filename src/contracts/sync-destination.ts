@@ -133,6 +133,8 @@ export interface ObjectRecord {
   readonly key: string;
   readonly name: string;
   readonly reference: string | null;
+  /** The tags that the object carries after our last push; absent while they are uncertain. */
+  readonly tags?: Readonly<Record<string, string>>;
   /** The cursor of the page after this record. */
   readonly cursor: string;
   /** The version expected at the provider, null for none; absent while it is uncertain. */

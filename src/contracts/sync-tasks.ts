@@ -16,6 +16,8 @@ export interface SyncResult {
   /** The version at the provider now; null for none. */
   readonly version: number | null;
   readonly tagKeys: readonly string[];
+  /** The digest of the tags of this task's pushes; absent from Workers of earlier versions. */
+  readonly tagsDigest?: string;
   readonly copies: readonly ObjectResult[];
   /** The task ran out of time before all objects were handled. */
   readonly unfinished: boolean;
@@ -103,6 +105,8 @@ export interface ObjectTask {
   readonly fingerprint: string | null;
   readonly reference: string | null;
   readonly previousTagKeys: readonly string[];
+  /** The digest of the tags at the provider, as the last push wrote them; null while they are uncertain. */
+  readonly tagsWritten?: string | null;
   readonly blocked: boolean;
   /** Start of the first push with unknown outcome since the last known one (ms since 1970); null for none. */
   readonly unsureSince: number | null;

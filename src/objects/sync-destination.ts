@@ -252,8 +252,10 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** One page of recorded objects, for comparison with the provider. */
   copyRecords(after: string, limit: number): Result<RecordsPage> {
-    if (!this.#dependencies.record.row()) return refuse("missing");
-    const page = copyRecords(this.#dependencies, after, limit);
+    const { record } = this.#dependencies;
+    const row = record.row();
+    if (!row) return refuse("missing");
+    const page = copyRecords(this.#dependencies, record.tags(row), { after, limit });
     return page ? ok(page) : refuse("invalid", "after: must be what an earlier answer said in next");
   }
 

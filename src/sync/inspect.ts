@@ -8,7 +8,7 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import { settings } from "../platform/settings.ts";
 import { noSuchApp } from "./apps.ts";
 import { typeOf } from "./definition.ts";
-import type { CallContext, Inspection, KnownObject, RemoteDestinationType } from "./destinations/destination-type.ts";
+import type { CallContext, Inspection, RemoteDestinationType, ToInspect } from "./destinations/destination-type.ts";
 import { secretKeyValues } from "./payload.ts";
 import { appAccess, gateLeaseFor } from "./perform.ts";
 import { contextOf } from "./task.ts";
@@ -49,7 +49,7 @@ async function inspectorFor(
 
 const inspectWith =
   ({ type, connection, context }: Inspector) =>
-  (object: KnownObject): Promise<Inspection> =>
+  (object: ToInspect): Promise<Inspection> =>
     type.inspect(object, connection, context());
 
 export interface Verification {
@@ -98,12 +98,12 @@ export async function drift(
   if (!setup.ok) return setup;
   const inspector = await inspectorFor(env, setup.value);
   const compare = async (record: ObjectRecord): Promise<Drift> => {
-    const { name, reference } = record;
+    const { name, reference, tags } = record;
     if (record.version === undefined) return { external_name: name, state: "pending" };
     if ("trouble" in inspector) return driftOf(record, inspector.trouble);
     // A destination of kind `stored` has no state apart from its records.
     if (!inspector.value) return { external_name: name, state: "in_sync" };
-    return driftOf(record, await inspectWith(inspector.value)({ name, reference }));
+    return driftOf(record, await inspectWith(inspector.value)({ name, reference, tags }));
   };
   const end = Date.now() + PAGE_MS;
   return ok(

@@ -9,6 +9,7 @@ import { mayBeOurs } from "./object-ownership.ts";
 import { planObjects, type Step } from "./object-plan.ts";
 import type { RemoteObjects } from "./remote-objects.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
+import { tagsDigest } from "./tags-digest.ts";
 
 /**
  * Plans without effect: the changes that a set or a configuration would make, from the records of a destination, and
@@ -91,16 +92,17 @@ const keylessOf = (row: AssociationRow): Keyless => ({
   secretName: row.secret_name,
 });
 
-/** One page of a destination's live objects, by association. Null when `after` is no cursor. */
+/** One page of a destination's live objects, by association, with its tags. Null when `after` is no cursor. */
 export function copyRecords(
   { associations, remoteObjects }: { readonly associations: Associations; readonly remoteObjects: RemoteObjects },
-  after: string,
-  limit: number,
+  tags: Readonly<Record<string, string>>,
+  { after, limit }: { readonly after: string; readonly limit: number },
 ): RecordsPage | null {
   const from = after === "" ? { association: "", subKey: "" } : readCursor(after);
   if (!from) return null;
   // One extra row shows whether another page follows.
   const page = remoteObjects.livePage(from, limit + 1);
+  const digest = tagsDigest(tags);
   const records = page.slice(0, limit).map((copy) => {
     const certain = copy.known === 1 && associations.find(copy.association)?.status !== "PENDING";
     return {
@@ -108,6 +110,7 @@ export function copyRecords(
       name: copy.external_name,
       reference: copy.reference,
       cursor: cursorOf(copy.association, copy.sub_key),
+      ...(copy.tags_written === digest && { tags }),
       ...(certain && { version: copy.version }),
     };
   });

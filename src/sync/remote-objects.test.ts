@@ -15,7 +15,15 @@ const wanted = (subKey: string, name: string, refused: string | null = null): De
 
 const row = (sub_key: string, external_name: string, changes: Partial<RemoteObjectRow> = {}): RemoteObjectRow => ({
   ...{ association: "a", sub_key, external_name, fold: external_name.toLowerCase(), obsolete: 0, ours: 2, known: 1 },
-  ...{ version: 1, fingerprint: "f", reference: null, tag_keys: "[]", blocked: null, left_alone: 0 },
+  ...{
+    version: 1,
+    fingerprint: "f",
+    reference: null,
+    tag_keys: "[]",
+    tags_written: null,
+    blocked: null,
+    left_alone: 0,
+  },
   ...{ unsure_since: null, claimed: null, status: "SYNCED", error_code: null, error_message: null, updated: 0 },
   ...changes,
 });

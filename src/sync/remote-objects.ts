@@ -1,4 +1,4 @@
-import type { ObjectResult, ObjectTask, Trouble } from "../contracts/sync-tasks.ts";
+import type { ObjectResult, ObjectTask, SyncResult, Trouble } from "../contracts/sync-tasks.ts";
 import type { DesiredObject } from "./external-name.ts";
 import { MAYBE, mayBeOurs, OURS, UNTRIED } from "./object-ownership.ts";
 import { type DesiredStep, NONE_TAKEN, planObjects, type Step, type TakenNames } from "./object-plan.ts";
@@ -121,7 +121,7 @@ export class RemoteObjects {
     this.#update(
       row,
       `claimed = NULL, ours = ?, known = 0, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]',
-       left_alone = 0, unsure_since = NULL`,
+       tags_written = NULL, left_alone = 0, unsure_since = NULL`,
       UNTRIED,
     );
   }
@@ -163,7 +163,7 @@ export class RemoteObjects {
     const unsure = [this.#find(row), ...rows].map((one) => one?.unsure_since ?? null).filter((at) => at !== null);
     this.#update(
       row,
-      "ours = max(ours, ?), known = 0, fingerprint = NULL, tag_keys = ?, unsure_since = ?",
+      "ours = max(ours, ?), known = 0, fingerprint = NULL, tag_keys = ?, tags_written = NULL, unsure_since = ?",
       MAYBE,
       JSON.stringify([...tags]),
       unsure.length === 0 ? null : Math.min(...unsure),
@@ -172,7 +172,7 @@ export class RemoteObjects {
 
   /**
    * Records that the association was leased. Until the result is in, the state of its objects is uncertain, and they may
-   * carry the new tags as well as the old. Names not checked with the neighbours are not pushed under the lease.
+   * carry the new tags as well as the old, so that a push after a lost result sends them again. Names not checked with the neighbours are not pushed under the lease.
    */
   leased(rows: readonly RemoteObjectRow[], tagKeys: readonly string[], now: number, place = ""): void {
     for (const row of rows) {
@@ -180,7 +180,7 @@ export class RemoteObjects {
       const tags = pushed ? JSON.stringify([...new Set([...parseKeys(row.tag_keys), ...tagKeys])]) : row.tag_keys;
       this.#update(
         row,
-        "known = 0, tag_keys = ?, ours = max(ours, ?), unsure_since = coalesce(unsure_since, ?)",
+        `known = 0, tag_keys = ?, ours = max(ours, ?), unsure_since = coalesce(unsure_since, ?)${pushed ? ", tags_written = NULL" : ""}`,
         tags,
         pushed ? MAYBE : UNTRIED,
         pushed ? now : null,
@@ -188,16 +188,16 @@ export class RemoteObjects {
     }
   }
 
-  /** Forces the next task to push all objects. */
+  /** Forces the next task to push all objects, tags included. */
   forgetFingerprints(association: string): void {
-    this.#sql.exec("UPDATE copies SET fingerprint = NULL WHERE association = ?", association);
+    this.#sql.exec("UPDATE copies SET fingerprint = NULL, tags_written = NULL WHERE association = ?", association);
   }
 
   /** Records the result for one object. @param outside the version at the provider now, and the tags pushed */
   record(
     association: string,
     result: ObjectResult,
-    outside: { readonly version: number | null; readonly tagKeys: readonly string[] },
+    outside: Pick<SyncResult, "version" | "tagKeys" | "tagsDigest">,
     now: number,
   ): void {
     const row = this.#find({ association, sub_key: result.subKey, external_name: result.name });
@@ -218,7 +218,7 @@ export class RemoteObjects {
     this.#update(
       row,
       `ours = 0, known = 1, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]', left_alone = 0,
-       status = 'UNSYNCED', error_code = NULL, error_message = NULL, updated = ?`,
+       tags_written = NULL, status = 'UNSYNCED', error_code = NULL, error_message = NULL, updated = ?`,
       now,
     );
   }
@@ -237,18 +237,19 @@ export class RemoteObjects {
   #recordThere(
     row: RemoteObjectRow,
     { state, fingerprint, reference }: ObjectResult,
-    { version, tagKeys }: { readonly version: number | null; readonly tagKeys: readonly string[] },
+    { version, tagKeys, tagsDigest }: Pick<SyncResult, "version" | "tagKeys" | "tagsDigest">,
     now: number,
   ): void {
     this.#update(
       row,
       `known = 1, ours = ?, left_alone = 0, version = ?, fingerprint = ?, reference = ?, tag_keys = ?,
-       status = 'SYNCED', error_code = NULL, error_message = NULL, updated = ?`,
+       tags_written = ?, status = 'SYNCED', error_code = NULL, error_message = NULL, updated = ?`,
       OURS,
       version,
       fingerprint ?? null,
       reference ?? (state === "kept" ? row.reference : null),
       JSON.stringify(tagKeys),
+      tagsDigest ?? null,
       now,
     );
   }
@@ -257,7 +258,7 @@ export class RemoteObjects {
   #recordLeft(row: RemoteObjectRow, version: number | null, now: number): void {
     this.#update(
       row,
-      `known = 1, ours = ?, left_alone = 1, version = ?, fingerprint = NULL,
+      `known = 1, ours = ?, left_alone = 1, version = ?, fingerprint = NULL, tags_written = NULL,
        status = 'SYNCED', error_code = NULL, error_message = NULL, updated = ?`,
       row.ours === OURS ? OURS : UNTRIED,
       version,
@@ -317,6 +318,7 @@ export const objectTask = (row: RemoteObjectRow, place: string): ObjectTask => (
   fingerprint: row.fingerprint,
   reference: row.reference,
   previousTagKeys: parseKeys(row.tag_keys),
+  tagsWritten: row.tags_written,
   blocked: row.blocked !== null,
   unsureSince: row.unsure_since,
   unclaimed: !isClaimed(row, place),

@@ -144,6 +144,11 @@ export const destinationMigrations: Migration[] = [
       "mount_path follows a mount that moves; named_path = the path in names of remote objects until the association is set again, NULL: the same",
     sql: "ALTER TABLE associations ADD COLUMN named_path TEXT",
   },
+  {
+    because:
+      "an update sends tags only when they differ from those of the last push: their digest, NULL while they are uncertain",
+    sql: "ALTER TABLE copies ADD COLUMN tags_written TEXT",
+  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -197,6 +202,8 @@ export interface RemoteObjectRow extends Record<string, SqlStorageValue> {
   fingerprint: string | null;
   reference: string | null;
   tag_keys: string;
+  /** The digest of the tags that the last push wrote; null while the tags at the provider are uncertain. */
+  tags_written: string | null;
   /** The reason a desired object may not be pushed; null when it may. */
   blocked: string | null;
   left_alone: number;

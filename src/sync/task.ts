@@ -13,6 +13,7 @@ import type { DestinationType } from "./destinations/index.ts";
 import { refusedKeys } from "./external-name.ts";
 import { secretKeyValues, secretPathValue } from "./payload.ts";
 import { isPaused } from "./retry-policy.ts";
+import { tagsDigest } from "./tags-digest.ts";
 
 export type AppAccess = (namespace: string, name: string) => Promise<Result<AppCredentials>>;
 
@@ -41,7 +42,8 @@ interface Value {
 /** Performs one task: reads the secret, then pushes and removes objects. Never throws: failures are outcomes. */
 export async function performTask(dependencies: TaskDependencies, setup: Setup, task: SyncTask): Promise<SyncResult> {
   const end = Date.now() + TASK_MS;
-  const base = { claim: task.claim, tagKeys: Object.keys(setup.tags), unfinished: false };
+  const tags = tagsDigest(setup.tags);
+  const base = { claim: task.claim, tagKeys: Object.keys(setup.tags), tagsDigest: tags, unfinished: false };
   const failed = (trouble: Trouble, copies: readonly ObjectTask[] = []): SyncResult => ({
     ...base,
     trouble,
@@ -62,7 +64,7 @@ export async function performTask(dependencies: TaskDependencies, setup: Setup, 
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
     const context = await contextOf(dependencies, setup, type);
     if ("trouble" in context) return failed(context.trouble, copies);
-    const run = new TaskRun(type, setup, task, context.make, end);
+    const run = new TaskRun(type, setup, task, { make: context.make, tags, end });
     // Pushes precede removals: a renamed secret may exist twice for a moment, but is never missing.
     const contents = new Map(values.map(({ key, value }) => [key, value]));
     for (const copy of copies) if (isDesired(copy, source)) await run.put(copy, contents.get(copy.subKey) ?? "");
@@ -109,7 +111,13 @@ async function objectsFor(
     const was = before.get(`${copy.subKey}\n${copy.name}`);
     // The state of an object that another destination owns is not ours to use.
     if (copy.ours === "no" && copy.unclaimed) return copy;
-    return { ...copy, outside: was?.outside, ours: was?.ours ?? copy.ours, unsureSince: was?.unsureSince ?? null };
+    return {
+      ...copy,
+      outside: was?.outside,
+      tagsWritten: was?.tagsWritten ?? null,
+      ours: was?.ours ?? copy.ours,
+      unsureSince: was?.unsureSince ?? null,
+    };
   });
 }
 
@@ -152,15 +160,22 @@ class TaskRun {
   readonly #task: SyncTask;
   readonly #context: MakeContext;
   readonly #end: number;
+  readonly #tags: string;
   /** A failure that would affect every further object. */
   #stopped: Trouble | null = null;
 
-  constructor(type: DestinationType<unknown>, setup: Setup, task: SyncTask, context: MakeContext, end: number) {
+  constructor(
+    type: DestinationType<unknown>,
+    setup: Setup,
+    task: SyncTask,
+    run: { readonly make: MakeContext; readonly tags: string; readonly end: number },
+  ) {
     this.#type = type;
     this.#setup = setup;
     this.#task = task;
-    this.#context = context;
-    this.#end = end;
+    this.#context = run.make;
+    this.#tags = run.tags;
+    this.#end = run.end;
   }
 
   async put(copy: ObjectTask, value: string): Promise<void> {
@@ -183,6 +198,7 @@ class TaskRun {
         value,
         tags: { ...this.#setup.tags },
         previousTagKeys: [...copy.previousTagKeys],
+        tagsWritten: copy.tagsWritten === this.#tags,
         knownToExist: copy.knownToExist,
         unsureSince: copy.unsureSince ?? undefined,
         idempotencyToken: digest([idempotencyToken, copy.name, value]),

@@ -26,6 +26,7 @@ export const again = (reference: string | undefined, changed: Partial<ExternalOb
     value: "two",
     knownToExist: true,
     previousTagKeys: ["hashicorp:vault"],
+    tagsWritten: changed.tags === undefined && changed.unsureSince === undefined,
     idempotencyToken: "intent-2",
     ...changed,
   });

@@ -50,6 +50,15 @@ describe("put", () => {
     expect(secret()?.tags).toEqual({ ...marker, team: "b", foreign: "x" });
   });
 
+  it("sends no tags when the last push wrote the same, unless the secret was deleted since", async () => {
+    await put();
+    expect(await put({ knownToExist: true, value: "two", tagsWritten: true })).toEqual(ok);
+    expect(operations()).toEqual(["CreateSecret", "UpdateSecret"]);
+    double.call("DeleteSecret", { SecretId: "app/db" });
+    await put({ knownToExist: true, value: "three", tagsWritten: true });
+    expect(operations().slice(-4)).toEqual(["UpdateSecret", "RestoreSecret", "UpdateSecret", "TagResource"]);
+  });
+
   it("sends a token of 64 hex digits that depends on the value", async () => {
     await put();
     await put({ knownToExist: true });

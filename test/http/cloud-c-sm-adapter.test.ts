@@ -97,6 +97,14 @@ describe("put", () => {
     expect(operations(double).slice(-3)).toEqual(["GetSecret", "AddSecretVersion", "DestroySecretVersion"]);
   });
 
+  it("reads no labels when the last push wrote the same", async () => {
+    const tags = { "hashicorp:vault": "", team: "a" };
+    const first = await pushed(wanted({ tags }));
+    const before = double.requests().length;
+    await pushed(again(first, { tags, tagsWritten: true }));
+    expect(operations(double).slice(before)).toEqual(["AddSecretVersion", "DestroySecretVersion"]);
+  });
+
   it("never destroys a foreign version, nor one with the same number in a recreated secret", async () => {
     const first = await pushed(wanted());
     addAsSomebodyElse();

@@ -214,6 +214,53 @@ it("keeps tags that another writer added to an object of ours", async () => {
   );
 });
 
+describe("tags of an object at cloud-a-sm", () => {
+  const update = async (v: number) => {
+    const before = (await cloudA.requests()).length;
+    await write("app", { v });
+    await eventually(async () => expect(await cloudA.value("APP")).toBe(`{"v":${v}}`));
+    await becomes("cloud-a-sm/d", { sync_status: "SYNCED" });
+    return (await cloudA.requests()).slice(before).map(({ operation }) => operation);
+  };
+  const make = (custom_tags = {}) =>
+    makeDestination("cloud-a-sm", "d", cloudABody({ secret_name_template: "APP", custom_tags }));
+
+  beforeEach(async () => {
+    await make();
+    await setAssociation("cloud-a-sm/d", "app");
+    await becomes("cloud-a-sm/d", { sync_status: "SYNCED" });
+  });
+
+  it("are sent by an update only when they differ from those of the last push", async () => {
+    expect(await update(2)).toEqual(["UpdateSecret"]);
+    await make({ team: "a" });
+    expect(await update(3)).toEqual(["UpdateSecret", "TagResource"]);
+    expect(await update(4)).toEqual(["UpdateSecret"]);
+    expect((await cloudA.secrets())[0]?.tags).toEqual({ "hashicorp:vault": "", team: "a" });
+  });
+
+  it("are sent again after an update whose tags were refused", async () => {
+    await make({ team: "a" });
+    await cloudA.fault({ fault: "error", type: "InternalServiceError", operation: "TagResource", count: 1 });
+    expect((await update(2)).filter((operation) => operation === "TagResource")).toHaveLength(2);
+    expect((await cloudA.secrets())[0]?.tags).toEqual({ "hashicorp:vault": "", team: "a" });
+  });
+
+  it("are in drift after another writer changed them, until the association is set again", async () => {
+    const state = async () => {
+      const { body } = await get("/sys/sync/destinations/cloud-a-sm/d/drift");
+      return Object.values(body.data.objects as Record<string, { state: string }>).map((object) => object.state);
+    };
+    expect(await state()).toEqual(["in_sync"]);
+    await cloudA.call("UntagResource", { SecretId: "APP", TagKeys: ["hashicorp:vault"] });
+    expect(await state()).toEqual(["changed"]);
+    await setAssociation("cloud-a-sm/d", "app");
+    await eventually(async () => expect((await cloudA.secrets())[0]?.tags).toEqual({ "hashicorp:vault": "" }));
+    await becomes("cloud-a-sm/d", { sync_status: "SYNCED" });
+    expect(await state()).toEqual(["in_sync"]);
+  });
+});
+
 it("removes tags also when a key has adopted the name of another one", async () => {
   const changed = (changes: Record<string, unknown>) =>
     makeDestination("cloud-a-sm", "d", cloudABody({ granularity: "secret-key", ...changes }));

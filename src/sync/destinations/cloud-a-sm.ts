@@ -12,6 +12,7 @@ import {
   secretsManager,
 } from "../../providers/cloud-a-aws/secrets-manager.ts";
 import { failure } from "../../providers/outcome.ts";
+import { checkTags } from "./cloud-a-tags.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 
 /** SecretString is 1 to 65 536 bytes, a name 1 to 512 characters (CreateSecret, API version 2017-10-17). */
@@ -126,12 +127,14 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
     return deleted.outcome;
   },
 
-  async inspect({ name, reference }, details, context) {
+  async inspect({ name, reference, tags = {} }, details, context) {
     const seen = await look(secretsManager(details, context), name);
     if (!seen.ok) return seen.outcome;
     const { secret } = seen;
     if (secret === null || secret.scheduledForDeletion) return { outcome: "ok", state: "absent", owned: null };
-    const state = reference === null ? "present" : secret.current === reference ? "unchanged" : "changed";
+    const tagged = Object.entries(tags).every(([key, value]) => secret.tags.get(key) === value);
+    const unchanged = secret.current === reference && tagged;
+    const state = reference === null ? "present" : unchanged ? "unchanged" : "changed";
     return { outcome: "ok", state, owned: secret.owned };
   },
 
@@ -199,6 +202,7 @@ async function write(object: ExternalObject, client: SecretsManager): Promise<Pu
   const existing = object.updatePolicy === "owned-only" ? "look" : "update";
   let step: "create" | "look" | "update" | "restore" = object.knownToExist ? existing : "create";
   let token = versionToken(object);
+  let tagsWritten = object.tagsWritten ?? false;
   let held = false;
   let denied: Failure | null = null;
   for (let steps = 0; steps < maxSteps; steps++) {
@@ -224,13 +228,13 @@ async function write(object: ExternalObject, client: SecretsManager): Promise<Pu
     } else if (step === "update") {
       const parameters = { SecretId: name, SecretString: value, ClientRequestToken: token };
       const updated = await client.call("UpdateSecret", parameters);
-      if (updated.ok) return settleTags(object, client, stored(updated.body, "UpdateSecret"));
+      if (updated.ok) return settleTags({ ...object, tagsWritten }, client, stored(updated.body, "UpdateSecret"));
       if (updated.error?.type === "ResourceExists") {
         // A version with this token exists, so this content was stored once. The push is complete only if that version
         // is current: another writer may have changed the secret since.
         const seen = await look(client, name);
         if (seen.ok && seen.secret?.current === token) {
-          return settleTags(object, client, { outcome: "ok", reference: token });
+          return settleTags({ ...object, tagsWritten }, client, { outcome: "ok", reference: token });
         }
         // Not current, or not visible: store the content again as a new version.
         token = freshToken();
@@ -242,7 +246,8 @@ async function write(object: ExternalObject, client: SecretsManager): Promise<Pu
     } else {
       const restored = await client.call("RestoreSecret", { SecretId: name });
       if (!restored.ok) return restoreFailed(restored, name);
-      step = "update";
+      // Another writer deleted the secret, and may have created it before.
+      [tagsWritten, step] = [false, "update"];
     }
   }
   return contended(name);
@@ -266,13 +271,16 @@ function stored(body: Record<string, unknown>, operation: string): Put {
     : failure("unknown", "unreadable_answer", `${operation} was answered without a version id.`);
 }
 
-/** Updates the tags of an existing secret; create has set them already. Removes first, because the limit is 50. */
+/**
+ * Updates the tags of an existing secret unless the last push wrote the same; create has set them already. Removes
+ * first, because the limit is 50.
+ */
 async function settleTags(
-  { name, tags, previousTagKeys }: ExternalObject,
+  { name, tags, previousTagKeys, tagsWritten }: ExternalObject,
   client: SecretsManager,
   put: Put,
 ): Promise<Put> {
-  if (put.outcome !== "ok") return put;
+  if (put.outcome !== "ok" || tagsWritten) return put;
   const stale = previousTagKeys.filter((key) => !Object.hasOwn(tags, key));
   if (stale.length > 0) {
     const untagged = await client.call("UntagResource", { SecretId: name, TagKeys: stale });
@@ -288,12 +296,13 @@ async function settleTags(
 /** The result of DescribeSecret. `current`: the id of the version labelled AWSCURRENT, or null. */
 interface Seen {
   owned: boolean;
+  tags: ReadonlyMap<string, string>;
   current: string | null;
   scheduledForDeletion: boolean;
 }
 
 const described = z.object({
-  Tags: z.array(z.object({ Key: z.string() })).nullish(),
+  Tags: z.array(z.object({ Key: z.string(), Value: z.string().default("") })).nullish(),
   VersionIdsToStages: z.record(z.string(), z.array(z.string())).nullish(),
   DeletedDate: z.unknown().optional(),
 });
@@ -308,10 +317,12 @@ async function look(client: SecretsManager, name: string): Promise<{ ok: true; s
     return unanswered(failure("external", "unreadable_answer", message));
   }
   const versions = Object.entries(data.VersionIdsToStages ?? {});
+  const tags = new Map(data.Tags?.map(({ Key, Value }) => [Key, Value]));
   return {
     ok: true,
     secret: {
-      owned: data.Tags?.some(({ Key }) => Key === MARKER_TAG) ?? false,
+      owned: tags.has(MARKER_TAG),
+      tags,
       current: versions.find(([, stages]) => stages.includes("AWSCURRENT"))?.[0] ?? null,
       scheduledForDeletion: data.DeletedDate != null,
     },
@@ -375,21 +386,3 @@ const notOwned = (name: string) =>
   );
 
 const accountOf = (roleArn: string | undefined) => roleArn?.split(":")[4] ?? null;
-
-/** Tag limits and characters: the provider's "Tagging your resources" rules, the same for all its services. */
-function checkTags(tags: Record<string, string>): string | null {
-  const entries = Object.entries(tags);
-  if (entries.length > 50) return `custom_tags: ${entries.length} tags with the built-in one; at most 50 are possible`;
-  for (const [key, value] of entries) {
-    const shown = JSON.stringify(key.slice(0, 128));
-    if (key === "" || [...key].length > 128) return `custom_tags: the key ${shown} must be 1 to 128 characters`;
-    if ([...value].length > 256) return `custom_tags: the value of ${shown} must be at most 256 characters`;
-    if (/^aws:/i.test(key)) return `custom_tags: the key ${shown} must not begin with aws:`;
-    if (!tagText.test(key) || !tagText.test(value)) {
-      return `custom_tags: ${shown} and its value may hold letters, digits, spaces and _.:/=+-@ only`;
-    }
-  }
-  return null;
-}
-
-const tagText = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;

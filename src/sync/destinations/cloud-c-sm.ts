@@ -179,7 +179,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     return failure("external", "contended", `The secret ${name} is being changed by somebody else.`);
   },
 
-  async inspect({ name, reference }, details, context) {
+  async inspect({ name, reference, tags = {} }, details, context) {
     const secret = remoteSecret(name, details, context);
     const seen = await secret.look();
     if (!seen.ok) return seen.status === "NOT_FOUND" ? { outcome: "ok", state: "absent", owned: null } : seen.outcome;
@@ -190,7 +190,9 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     if (ours === undefined) return { outcome: "ok", state: "present", owned };
     // The etag differs when the version was disabled, or when the secret was deleted and created again.
     const unchanged = newest.ok && newest.version.number === ours.number && newest.version.etag === ours.etag;
-    return { outcome: "ok", state: unchanged ? "unchanged" : "changed", owned };
+    const spelled = labelsOf(tags);
+    const labelled = spelled.ok && Object.entries(spelled.labels).every(([key, value]) => seen.labels[key] === value);
+    return { outcome: "ok", state: unchanged && labelled ? "unchanged" : "changed", owned };
   },
 
   async probe(details, context) {
@@ -210,16 +212,14 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
 type Step = "create" | "look" | "write";
 
 /**
- * The first step of a push. Labels can only be replaced all at once, so they are read first when they may have to change.
- * Of the last push's labels only the keys are recorded, so a label with a value may have changed.
+ * The first step of a push. Labels can only be replaced all at once, so they are read first unless the last push wrote
+ * the same.
  */
-function firstStep({ updatePolicy, knownToExist, tags, previousTagKeys }: ExternalObject): Step {
+function firstStep({ updatePolicy, knownToExist, tagsWritten }: ExternalObject): Step {
   if (updatePolicy === "if-not-exists") return "create";
   if (updatePolicy === "owned-only") return "look";
   if (!knownToExist) return "create";
-  const keys = new Set(Object.keys(tags));
-  const sameKeys = previousTagKeys.length === keys.size && previousTagKeys.every((key) => keys.has(key));
-  return sameKeys && Object.values(tags).every((value) => value === "") ? "write" : "look";
+  return tagsWritten ? "write" : "look";
 }
 
 function checkObject({ name, value }: ExternalObject): Failure | null {

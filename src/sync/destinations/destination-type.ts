@@ -38,9 +38,17 @@ export interface ExternalObject extends KnownObject {
   unsureSince?: number | undefined;
   /** Tag keys of earlier pushes: those not in `tags` are removed, all foreign tags stay. */
   previousTagKeys: string[];
+  /** The last push wrote exactly `tags`, and nothing has made them uncertain since: an update need not send them. */
+  tagsWritten?: boolean;
   /** The media type of the value. */
   contentType: "application/json" | "text/plain";
   updatePolicy: UpdatePolicy;
+}
+
+/** An object to inspect. */
+export interface ToInspect extends KnownObject {
+  /** The tags that it carries after our last push; absent when they are uncertain. Other tags may be there, too. */
+  tags?: Readonly<Record<string, string>> | undefined;
 }
 
 /** An object to remove. */
@@ -74,7 +82,7 @@ export type Done = { outcome: "ok" } | Failure;
 
 /**
  * The outcome of `inspect`. `unchanged`: the state of our last push, by version or time of change; `changed`: another
- * writer has changed the object since; `present`: the object exists, without further evidence. `owned`: whether it
+ * writer has changed the object or its tags since; `present`: the object exists, without further evidence. `owned`: whether it
  * carries our marker, null when the type has no marker.
  */
 export type Inspection =
@@ -145,7 +153,7 @@ export interface RemoteDestinationType<Connection> extends DestinationTypeCommon
   /** Makes the object not exist. Already absent is `ok`. */
   remove(object: ObsoleteObject, connection: Connection, context: CallContext): Promise<Done>;
   /** Reads the state of an object without changing it and without reading its value. */
-  inspect(object: KnownObject, connection: Connection, context: CallContext): Promise<Inspection>;
+  inspect(object: ToInspect, connection: Connection, context: CallContext): Promise<Inspection>;
   /**
    * Verifies the connection without changing anything. The failure's message names the fault of the credentials, the
    * permissions or the target in one sentence.
