@@ -1,5 +1,6 @@
 /** `npm start`: starts the service on this machine and runs it until it is stopped. */
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -21,6 +22,7 @@ const HEALTH_MS = 30_000;
 /** Writes a secret that is pushed to its destination; README has the rest of the tour. */
 const STEPS_SHOWN = 2;
 const ROOM_TO_START_BYTES = 16 * 1024 * 1024;
+const CONSOLE_PAGE = "build/assets/ui/index.html";
 
 const began = performance.now();
 const stopping = new AbortController();
@@ -30,6 +32,7 @@ try {
   const settings = localSettings(process.env);
   workerSettings(process.env);
   await listening(createServer(), settings.port).then((probe) => closed(probe));
+  if (!existsSync(CONSOLE_PAGE)) await buildConsole();
   // The providers of a playground have no storage, so the service starts empty, too.
   const state = new LocalState(settings.stateDir, process.env, settings.playground);
   if (process.env["DEV_ROOT_TOKEN"] && process.env["DEV_ROOT_TOKEN"] !== state.rootToken) {
@@ -103,6 +106,17 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     await gateway.stop();
     await supervisor?.stop();
     await playground?.close();
+  }
+}
+
+/** `npm start` builds the files before; this script alone finds none in a fresh clone. */
+async function buildConsole(): Promise<void> {
+  console.warn(`The web console is not built (${CONSOLE_PAGE} is missing): building it.`);
+  try {
+    const { buildAssets } = await import("./build-assets.ts");
+    await buildAssets();
+  } catch (failure) {
+    console.error("THE WEB CONSOLE COULD NOT BE BUILT, so /ui/ shows only a note:", failure);
   }
 }
 

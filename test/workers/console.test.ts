@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { consoleAnswer } from "../../src/routes/console.ts";
 
 const fetched = (path: string, init: RequestInit = {}) =>
   exports.default.fetch(`https://x${path}`, { redirect: "manual", ...init });
@@ -78,5 +79,31 @@ describe("GET /", () => {
       const answer = await fetched("/", { headers: headers as Record<string, string> });
       expect([answer.status, await answer.json()]).toEqual([403, { errors: ["permission denied"] }]);
     }
+  });
+});
+
+describe("without the console's files", () => {
+  const ASSETS = { fetch: () => Promise.resolve(new Response("not found", { status: 404 })) };
+  const answerAt = (path: string, method = "GET") => {
+    const url = new URL(`https://x${path}`);
+    const request = new Request(url, { method, headers: { Accept: "text/html" } });
+    return consoleAnswer(request, url, { ASSETS } as unknown as Env);
+  };
+
+  it("answers browsers at / and below /ui/ with a page that says what to do", async () => {
+    for (const path of ["/", "/ui", "/ui/", "/ui/secrets"]) {
+      const answer = await answerAt(path);
+      expect([path, answer?.status, answer?.headers.get("Content-Type")]).toEqual([
+        ...[path, 503, "text/html; charset=utf-8"],
+      ]);
+      expect(answer?.headers.get("Content-Security-Policy")).toBe(POLICY);
+      expect(await answer?.text()).toContain("npm run build");
+    }
+    const head = await answerAt("/", "HEAD");
+    expect([head?.status, await head?.text()]).toEqual([503, ""]);
+  });
+
+  it("answers 404 for scripts and styles", async () => {
+    expect((await answerAt("/ui/assets/app-00000000.js"))?.status).toBe(404);
   });
 });
