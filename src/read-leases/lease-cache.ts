@@ -21,6 +21,8 @@ import type { Grant, Keys } from "./lease-table.ts";
 export interface Question {
   readonly owner: string;
   readonly key: string;
+  /** The name by which a change concerns the key. Until the answer tells it, null, and every change does. */
+  readonly tag: string | null;
   /** By the replica's clock, before the question left. */
   readonly sentAt: number;
   /** The newest invalidation of the key since it left; 0 for none. */
@@ -36,12 +38,19 @@ export interface Answer<V> extends Grant {
   readonly size: number;
   /** Whether the answer may be served to another read: not for tokens whose uses are counted. */
   readonly reusable: boolean;
+  /** The key under which the answer is kept, if not that of the question. */
+  readonly key?: string;
+  /** The name by which a change concerns the key, if the question left it open. */
+  readonly tag?: string;
+  /** When the answer ends by itself, by the replica's clock; null for never. */
+  readonly ends?: number | null;
 }
 
 interface Entry<V> {
   readonly value: V;
   readonly term: number;
   readonly clock: number;
+  readonly ends: number | null;
 }
 
 interface Owner {
@@ -66,7 +75,7 @@ export class LeaseCache<V> {
     const known = this.#owners.get(owner);
     if (!known || known.until <= now) return undefined;
     const entry = this.#entries.get(nameOf(owner, key));
-    if (!entry || !this.isCurrent(entry, known)) return undefined;
+    if (!entry || !this.isCurrent(entry, known) || (entry.ends !== null && entry.ends <= now)) return undefined;
     return entry.value;
   }
 
@@ -78,9 +87,9 @@ export class LeaseCache<V> {
     return null;
   }
 
-  /** Records a question that is about to leave. */
-  ask(owner: string, key: string, now: number): Question {
-    const question = { owner, key, sentAt: now, overtakenBy: 0 };
+  /** Records a question that is about to leave. @param tag see `Question` */
+  ask(owner: string, key: string, now: number, tag: string | null = key): Question {
+    const question = { owner, key, tag, sentAt: now, overtakenBy: 0 };
     this.#owner(owner).questions.add(question);
     return question;
   }
@@ -103,8 +112,9 @@ export class LeaseCache<V> {
     if (answer.term > known.term) Object.assign(known, { term: answer.term, until });
     else known.until = Math.max(known.until, until);
     if (this.mayKeep(question, answer) && answer.clock >= known.floor) {
-      const { value, term, clock, absent, size } = answer;
-      this.#entries.set(nameOf(owner, key), { value, term, clock }, { absent, size });
+      const { value, term, clock, absent, size, ends = null } = answer;
+      const group = nameOf(owner, answer.tag ?? question.tag ?? key);
+      this.#entries.set(nameOf(owner, answer.key ?? key), { value, term, clock, ends }, { absent, size, group });
     }
     return until;
   }
@@ -113,14 +123,20 @@ export class LeaseCache<V> {
   invalidate(owner: string, seq: number, keys: Keys): void {
     const known = this.#owner(owner);
     for (const question of known.questions) {
-      if (keys === null || keys.includes(question.key)) question.overtakenBy = Math.max(question.overtakenBy, seq);
+      const concerned = keys === null || question.tag === null || keys.includes(question.tag);
+      if (concerned) question.overtakenBy = Math.max(question.overtakenBy, seq);
     }
     if (keys === null) known.floor = Math.max(known.floor, seq);
-    for (const key of keys ?? []) {
-      const name = nameOf(owner, key);
-      const entry = this.#entries.get(name);
-      if (entry && entry.clock < seq) this.#entries.delete(name);
+    for (const key of keys ?? []) this.#entries.deleteGroup(nameOf(owner, key), ({ clock }) => clock < seq);
+  }
+
+  /** Ends all leases, when the replica cannot tell how long they have run. */
+  forget(): void {
+    for (const known of this.#owners.values()) {
+      known.until = 0;
+      known.questions.clear();
     }
+    this.#entries.clear();
   }
 
   /** Memory in use. */

@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { type LeaseRows, LeaseTable, type PendingChange, type StoredLease } from "./lease-table.ts";
+import { type LeaseRows, LeaseTable, type PendingChange, ROW_MS } from "./lease-table.ts";
 
 /** Rows in memory that outlive a table, and the number of writes. */
 class Rows implements LeaseRows {
-  readonly holders = new Map<string, StoredLease>();
+  readonly holders = new Set<string>();
   readonly pending = new Map<number, PendingChange>();
   seq = 0;
   writes = 0;
 
   load() {
-    return { seq: this.seq, holders: [...this.holders.values()], pending: [...this.pending.values()] };
+    return { seq: this.seq, holders: [...this.holders], pending: [...this.pending.values()] };
   }
 
   putSeq(seq: number): void {
@@ -17,8 +17,8 @@ class Rows implements LeaseRows {
     this.writes += 1;
   }
 
-  putHolder(lease: StoredLease): void {
-    this.holders.set(lease.holder, lease);
+  putHolder(holder: string): void {
+    this.holders.add(holder);
     this.writes += 1;
   }
 
@@ -56,19 +56,19 @@ function pending(keys: readonly string[] | null, now: number): number {
 describe("a change", () => {
   it("is settled at once, without a row, while no lease runs", () => {
     expect(table.change(["a"], 0)).toBeNull();
-    expect([table.isChanging("a"), rows.writes]).toEqual([false, 0]);
+    expect([table.unsettled("a"), rows.writes]).toEqual([[], 0]);
   });
 
   it("waits until every holder has acknowledged it", () => {
     table.grant("fra", 0);
     table.grant("iad", 0);
     const seq = pending(["a"], 10);
-    expect([table.isChanging("a"), table.isChanging("b")]).toEqual([true, false]);
+    expect([table.unsettled("a"), table.unsettled("b"), table.unsettled(null)]).toEqual([[seq], [], [seq]]);
     table.acknowledge("fra", [seq]);
     expect(table.isSettled(seq)).toBe(false);
     expect([...table.unacknowledged()]).toEqual([["iad", [{ seq, keys: ["a"] }]]]);
     table.acknowledge("iad", [seq]);
-    expect([table.isSettled(seq), table.isChanging("a"), rows.pending.size]).toEqual([true, false, 0]);
+    expect([table.isSettled(seq), table.unsettled("a"), rows.pending.size]).toEqual([true, [], 0]);
   });
 
   it("waits at most 5 % longer than a lease", () => {
@@ -78,7 +78,7 @@ describe("a change", () => {
     table.settle(2_099);
     expect(table.isSettled(seq)).toBe(false);
     table.settle(2_100);
-    expect([table.isSettled(seq), table.nextDue(), rows.holders.size]).toEqual([true, null, 0]);
+    expect([table.isSettled(seq), table.nextDue(), table.isIdle]).toEqual([true, null, true]);
   });
 
   it("does not wait longer because its holder asks about other keys", () => {
@@ -91,8 +91,8 @@ describe("a change", () => {
 
   it("of everything concerns every key", () => {
     table.grant("fra", 0);
-    pending(null, 10);
-    expect(table.isChanging("anything")).toBe(true);
+    const seq = pending(null, 10);
+    expect(table.unsettled("anything")).toEqual([seq]);
   });
 
   it("is not acknowledged by another instance of the replica", () => {
@@ -119,9 +119,26 @@ describe("a lease", () => {
     expect(rows.writes).toBe(writes);
   });
 
-  it("begins a new term after a gap", () => {
+  it("begins a new term after a gap, without a row when the gap is short", () => {
     const { term } = table.grant("fra", 0);
+    const { writes } = rows;
     expect(table.grant("fra", 2_100).term).toBeGreaterThan(term);
+    expect(rows.writes).toBe(writes);
+  });
+
+  it("leaves no row behind when its holder stays away", () => {
+    table.grant("fra", 0);
+    table.settle(2_100 + ROW_MS - 1);
+    expect(rows.holders.size).toBe(1);
+    table.settle(2_100 + ROW_MS);
+    expect(rows.holders.size).toBe(0);
+  });
+
+  it("that goes on costs a row in five minutes", () => {
+    table.grant("fra", 0);
+    const { writes } = rows;
+    for (let now = 0; now < 3 * ROW_MS; now += 1_000) table.grant("fra", now);
+    expect(rows.writes - writes).toBe(2);
   });
 
   it("comes with the newest change that the answer includes", () => {
@@ -138,7 +155,7 @@ describe("an owner that restarts", () => {
     table.grant("fra", 0);
     const seq = pending(["a"], 10);
     const next = new LeaseTable(rows, 90_000_000);
-    expect([next.isChanging("a"), next.nextDue()]).toEqual([true, 90_002_100]);
+    expect([next.unsettled("a"), next.nextDue()]).toEqual([[seq], 90_002_100]);
     next.settle(90_002_099);
     expect(next.isSettled(seq)).toBe(false);
     next.acknowledge("fra", [seq]);
@@ -150,12 +167,31 @@ describe("an owner that restarts", () => {
     expect(new LeaseTable(rows, 5).change(["a"], 6)).not.toBeNull();
   });
 
+  it("begins a new term for the holders of before", () => {
+    const { term } = table.grant("fra", 0);
+    table.grant("fra", 2_500);
+    const latest = table.grant("fra", 5_000).term;
+    expect(new LeaseTable(rows, 5_100).grant("fra", 5_100).term).toBeGreaterThan(latest);
+    expect(latest).toBeGreaterThan(term);
+  });
+
+  it("gives no number twice after a transaction that was rolled back", () => {
+    table.grant("fra", 0);
+    const { seq: before } = rows;
+    const last = pending(["a"], 10);
+    rows.seq = 0;
+    table.rolledBack();
+    table.acknowledge("fra", [last]);
+    const next = pending(["a"], 20);
+    expect(rows.seq).toBeGreaterThanOrEqual(next);
+    expect(before).toBeGreaterThan(0);
+  });
+
   it("gives no number twice", () => {
     table.grant("fra", 0);
     const seq = pending(["a"], 10);
     table.acknowledge("fra", [seq]);
     table.settle(2_100);
-    expect(rows.holders.size).toBe(0);
     expect(new LeaseTable(rows, 3_000).grant("fra", 3_000).term).toBeGreaterThan(seq);
   });
 });

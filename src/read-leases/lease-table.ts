@@ -1,7 +1,7 @@
 /**
  * The owner's side of coherent read replicas (docs/internals/reads-near-the-caller.md). Pure: rows and clock are given.
- * Owns the leases of one owner's replicas and the changes that they have not acknowledged. A change costs one row when a
- * lease runs, and nothing otherwise; a lease costs one row for each term.
+ * Owns the leases of one owner's replicas and the changes that they have not acknowledged. A change costs a row and its
+ * deletion when a lease runs, and nothing otherwise; a holder costs a row when it asks again after a pause.
  *
  *   lease of a holder
  *
@@ -14,8 +14,8 @@
  *     committed ──no lease runs───────────────────────────────────> settled
  *         └──> changing ──each holder acknowledged or its lease over──> settled
  *
- *   While keys are changing, the owner answers nothing about them: no read, no refusal, no question of a replica. The
- *   change itself is answered once it is settled.
+ *   An answer about a changing key, a read, a refusal or one to a replica, leaves once the changes that it includes are
+ *   settled. So does the answer to the change itself.
  */
 
 /** Keys of a change; null = every key of the owner. */
@@ -36,19 +36,14 @@ export interface LeaseRows {
   /** `seq`: as last put; 0 before. */
   load(): {
     readonly seq: number;
-    readonly holders: readonly StoredLease[];
+    readonly holders: readonly Holder[];
     readonly pending: readonly PendingChange[];
   };
   putSeq(seq: number): void;
-  putHolder(lease: StoredLease): void;
+  putHolder(holder: Holder): void;
   dropHolder(holder: Holder): void;
   putPending(change: PendingChange): void;
   dropPending(seq: number): void;
-}
-
-export interface StoredLease {
-  readonly holder: Holder;
-  readonly term: number;
 }
 
 /** A lease that comes with an answer, and the owner's logical time of that answer. */
@@ -68,7 +63,13 @@ const NUMBERS = 1_000;
 /** The owner waits this much longer: clocks of two machines run at nearly the same speed, and agree on nothing else. */
 export const CLOCK_MARGIN = 1.05;
 
-interface Lease extends StoredLease {
+/** The row of a holder outlives its lease by this time, and is written again after it: a reader that comes back costs none. */
+export const ROW_MS = 300_000;
+
+interface Lease {
+  readonly holder: Holder;
+  /** 0 = from before a restart; the next grant gives a new one. */
+  term: number;
   /** By the owner's clock. */
   until: number;
 }
@@ -82,6 +83,8 @@ interface Change {
 export class LeaseTable {
   readonly #rows: LeaseRows;
   readonly #leases = new Map<Holder, Lease>();
+  /** Holders with a row: when it was written, and when it may go. */
+  readonly #recorded = new Map<Holder, { readonly written: number; readonly end: number }>();
   readonly #pending = new Map<number, Change>();
   #seq: number;
   /** Numbers up to here are reserved on disk: a restart never gives one of them again. */
@@ -91,7 +94,10 @@ export class LeaseTable {
   constructor(rows: LeaseRows, now: number) {
     this.#rows = rows;
     const { seq, holders, pending } = rows.load();
-    for (const { holder, term } of holders) this.#leases.set(holder, { holder, term, until: this.#end(now) });
+    for (const holder of holders) {
+      this.#recorded.set(holder, { written: Number.NEGATIVE_INFINITY, end: this.#end(now) + ROW_MS });
+      this.#leases.set(holder, { holder, term: 0, until: this.#end(now) });
+    }
     for (const change of pending) this.#pending.set(change.seq, { ...change, waits: new Set(change.waits) });
     this.#seq = seq;
     this.#reserved = seq;
@@ -101,7 +107,8 @@ export class LeaseTable {
   grant(holder: Holder, now: number): Grant {
     this.settle(now);
     const lease = this.#leases.get(holder) ?? this.#begin(holder, now);
-    if (!this.#owesAcknowledgement(holder)) lease.until = this.#end(now);
+    if (lease.term === 0) lease.term = this.#next();
+    if (!this.#owesAcknowledgement(holder)) this.#extend(lease, now);
     return { ms: Math.floor((lease.until - now) / CLOCK_MARGIN), term: lease.term, clock: this.#seq };
   }
 
@@ -113,15 +120,31 @@ export class LeaseTable {
     this.settle(now);
     if (this.#leases.size === 0) return null;
     const change = { seq: this.#next(), keys, waits: new Set(this.#leases.keys()) };
-    this.#pending.set(change.seq, change);
     this.#rows.putPending({ ...change, waits: [...change.waits] });
+    this.#pending.set(change.seq, change);
     return change.seq;
   }
 
-  /** Whether a change of a key is not settled, so that nothing about the key may be answered. */
-  isChanging(key: string): boolean {
-    for (const { keys } of this.#pending.values()) if (keys === null || keys.includes(key)) return true;
-    return false;
+  /**
+   * Numbers given in a transaction that was rolled back may have lost their reservation. Call after each rollback; a
+   * change of the transaction, if any, is settled like others.
+   */
+  rolledBack(): void {
+    this.#reserved = 0;
+  }
+
+  /** Changes of a key that are not settled: what is computed about it now may leave when they are. @param key null = any */
+  unsettled(key: string | null): number[] {
+    const found: number[] = [];
+    for (const { seq, keys } of this.#pending.values()) {
+      if (key === null || keys === null || keys.includes(key)) found.push(seq);
+    }
+    return found;
+  }
+
+  /** Whether no lease runs and no change is pending. */
+  get isIdle(): boolean {
+    return this.#leases.size === 0 && this.#pending.size === 0;
   }
 
   isSettled(seq: number): boolean {
@@ -137,25 +160,28 @@ export class LeaseTable {
     return found;
   }
 
-  /** Records that a holder serves the old state of these changes no more. Idempotent. */
+  /**
+   * Records that a holder serves the old state of these changes no more. Idempotent. The row of a change names all its
+   * holders until the last one has acknowledged: after a restart the owner may wait for too many.
+   */
   acknowledge(holder: Holder, seqs: readonly number[]): void {
     for (const seq of seqs) {
       const change = this.#pending.get(seq);
-      if (change?.waits.delete(holder)) this.#store(change);
+      if (change?.waits.delete(holder)) this.#dropSettled(change);
     }
   }
 
   /** Ends the leases that have run out, and settles the changes that waited for them. */
   settle(now: number): void {
-    const over = [...this.#leases.values()].filter(({ until }) => until <= now);
-    for (const { holder } of over) {
-      this.#leases.delete(holder);
+    for (const { holder, until } of this.#leases.values()) if (until <= now) this.#leases.delete(holder);
+    for (const [holder, { end }] of this.#recorded) {
+      if (end > now) continue;
+      this.#recorded.delete(holder);
       this.#rows.dropHolder(holder);
     }
     for (const change of this.#pending.values()) {
-      const before = change.waits.size;
       for (const holder of change.waits) if (!this.#leases.has(holder)) change.waits.delete(holder);
-      if (change.waits.size < before || before === 0) this.#store(change);
+      this.#dropSettled(change);
     }
   }
 
@@ -176,27 +202,35 @@ export class LeaseTable {
   }
 
   #begin(holder: Holder, now: number): Lease {
-    const lease = { holder, term: this.#next(), until: this.#end(now) };
+    const lease = { holder, term: this.#next(), until: 0 };
+    this.#extend(lease, now);
     this.#leases.set(holder, lease);
-    this.#rows.putHolder({ holder, term: lease.term });
     return lease;
+  }
+
+  #extend(lease: Lease, now: number): void {
+    let { written } = this.#recorded.get(lease.holder) ?? { written: Number.NEGATIVE_INFINITY };
+    if (now - written >= ROW_MS) {
+      this.#rows.putHolder(lease.holder);
+      written = now;
+    }
+    lease.until = this.#end(now);
+    this.#recorded.set(lease.holder, { written, end: lease.until + ROW_MS });
   }
 
   #next(): number {
     this.#seq += 1;
     if (this.#seq > this.#reserved) {
+      this.#rows.putSeq(this.#seq + NUMBERS);
       this.#reserved = this.#seq + NUMBERS;
-      this.#rows.putSeq(this.#reserved);
     }
     return this.#seq;
   }
 
-  #store({ seq, keys, waits }: Change): void {
-    if (waits.size > 0) this.#rows.putPending({ seq, keys, waits: [...waits] });
-    else {
-      this.#pending.delete(seq);
-      this.#rows.dropPending(seq);
-    }
+  #dropSettled({ seq, waits }: Change): void {
+    if (waits.size > 0) return;
+    this.#pending.delete(seq);
+    this.#rows.dropPending(seq);
   }
 
   #end(now: number): number {

@@ -28,8 +28,8 @@ const DEFECTS: Readonly<Record<string, Faults>> = {
   },
   "a new value that the owner shows before the replicas know": {
     Table: class extends LeaseTable {
-      override isChanging(): boolean {
-        return false;
+      override unsettled(): number[] {
+        return [];
       }
     },
   },

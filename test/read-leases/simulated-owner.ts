@@ -5,7 +5,6 @@ import {
   type LeaseRows,
   LeaseTable,
   type PendingChange,
-  type StoredLease,
 } from "../../src/read-leases/lease-table.ts";
 import { Clock, type World } from "./simulated-network.ts";
 
@@ -36,20 +35,20 @@ const RETRY_MS = 120;
 
 class Disk implements LeaseRows {
   readonly values = new Map<string, number>();
-  readonly #holders = new Map<string, StoredLease>();
+  readonly #holders = new Set<string>();
   readonly #pending = new Map<number, PendingChange>();
   #seq = 0;
 
   load() {
-    return { seq: this.#seq, holders: [...this.#holders.values()], pending: [...this.#pending.values()] };
+    return { seq: this.#seq, holders: [...this.#holders], pending: [...this.#pending.values()] };
   }
 
   putSeq(seq: number): void {
     this.#seq = seq;
   }
 
-  putHolder(lease: StoredLease): void {
-    this.#holders.set(lease.holder, lease);
+  putHolder(holder: string): void {
+    this.#holders.add(holder);
   }
 
   dropHolder(holder: string): void {
@@ -93,15 +92,15 @@ export class SimulatedOwner {
 
   /** A read by a Worker, or by a push. */
   read(key: string, answer: (value: number) => void): void {
-    this.#whenStill(key, () => answer(this.#disk.values.get(key) ?? 0));
+    const value = this.#disk.values.get(key) ?? 0;
+    this.#whenSettled(key, () => answer(value));
   }
 
   /** A question of a replica. */
   ask(holder: string, key: string, answer: (told: Told) => void): void {
-    this.#whenStill(key, () => {
-      const grant = this.#table.grant(holder, this.#clock.now());
-      answer({ value: this.#disk.values.get(key) ?? 0, grant });
-    });
+    const grant = this.#table.grant(holder, this.#clock.now());
+    const told = { value: this.#disk.values.get(key) ?? 0, grant };
+    this.#whenSettled(key, () => answer(told));
   }
 
   write(key: string, value: number, answer: () => void): void {
@@ -129,9 +128,11 @@ export class SimulatedOwner {
     this.#tick();
   }
 
-  #whenStill(key: string, answer: () => void): void {
+  /** Holds an answer back until the changes that it includes are settled. */
+  #whenSettled(key: string, answer: () => void): void {
+    const included = this.#table.unsettled(key);
     this.#wait(() => {
-      if (this.#table.isChanging(key)) return false;
+      if (!included.every((seq) => this.#table.isSettled(seq))) return false;
       answer();
       return true;
     });
