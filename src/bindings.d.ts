@@ -11,6 +11,7 @@ declare namespace Cloudflare {
     IDENTITY_ISSUER: DurableObjectNamespace<import("./worker.ts").IdentityIssuer>;
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
     EVENT_RELAY: DurableObjectNamespace<import("./worker.ts").EventRelay>;
+    READ_REPLICA: DurableObjectNamespace<import("./worker.ts").ReadReplica>;
     CLUSTER_REGISTRY: DurableObjectNamespace<import("./worker.ts").ClusterRegistry>;
     METRICS: DurableObjectNamespace<import("./worker.ts").Metrics>;
     NODE_SESSION: DurableObjectNamespace<import("./worker.ts").NodeSession>;

@@ -17,6 +17,7 @@ export { IdentityIssuer } from "./objects/identity-issuer.ts";
 export { KvStore } from "./objects/kv-store.ts";
 export { Metrics } from "./objects/metrics.ts";
 export { NodeSession } from "./objects/node-session.ts";
+export { ReadReplica } from "./objects/read-replica.ts";
 export { SyncControl } from "./objects/sync-control.ts";
 export { SyncDestination } from "./objects/sync-destination.ts";
 

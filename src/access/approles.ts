@@ -9,6 +9,7 @@ import {
 } from "../contracts/approle.ts";
 import { areWithinNetworks } from "../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import type { ApproleStore } from "./approle-store.ts";
 import type { AuthMethodEntries } from "./auth-method-entries.ts";
 
@@ -21,7 +22,7 @@ const NEVER = "0001-01-01T00:00:00Z";
 interface Dependencies {
   readonly store: ApproleStore;
   readonly entries: AuthMethodEntries;
-  commit<T>(change: () => T): T;
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
 }
 
 /**
@@ -80,7 +81,10 @@ export class Approles {
     const uses = request.numUses ?? found.value.secret_id_num_uses;
     const ttl = request.ttl ?? found.value.secret_id_ttl;
     const { metadata, cidrList: cidrs, tokenBoundCidrs: tokenCidrs } = request;
-    commit(() => store.insert(name, secretId, accessor, uses, { created: now, ttl, metadata, cidrs, tokenCidrs }));
+    commit(
+      () => store.insert(name, secretId, accessor, uses, { created: now, ttl, metadata, cidrs, tokenCidrs }),
+      NOTHING,
+    );
     return ok({
       ...{ secret_id: secretId, secret_id_accessor: accessor, secret_id_ttl: ttl, secret_id_num_uses: uses },
     });
@@ -115,12 +119,12 @@ export class Approles {
     const role = this.#found(name);
     if (!role.ok) return role;
     const found = this.#deps.store.find(name, secretId, now);
-    if (found) this.#deps.commit(() => this.#deps.store.delete(found));
+    if (found) this.#deps.commit(() => this.#deps.store.delete(found), NOTHING);
     return ok(found !== null);
   }
 
   tidy(mount: string, now: number): void {
-    this.#deps.commit(() => this.#deps.store.deleteExpired(now, EXPIRED_PER_TIDY, mount));
+    this.#deps.commit(() => this.#deps.store.deleteExpired(now, EXPIRED_PER_TIDY, mount), NOTHING);
   }
 
   nextExpiry(): number | null {
@@ -129,7 +133,7 @@ export class Approles {
 
   expire(now: number, limit: number): void {
     if ((this.nextExpiry() ?? now + 1) > now) return;
-    this.#deps.commit(() => this.#deps.store.deleteExpired(now, limit, null));
+    this.#deps.commit(() => this.#deps.store.deleteExpired(now, limit, null), NOTHING);
   }
 
   #found(name: ApproleName): Result<Approle> {

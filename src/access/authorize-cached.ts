@@ -1,7 +1,11 @@
 import type { AuthorizeRequest, Grant } from "../contracts/access-control.ts";
 import type { Capability } from "../contracts/policies.ts";
-import { accessControl } from "../contracts/stubs.ts";
+import { accessControl, readReplica } from "../contracts/stubs.ts";
 import type { Refusal } from "../lib/result.ts";
+import { within } from "../lib/timeout.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import { type ClientLocation, nearestPlace, placedName } from "../platform/place.ts";
+import { settings } from "../platform/settings.ts";
 
 /** Lifetime of a cached answer. A revocation reaches every isolate within 2 s, including the time of the call. */
 const REUSE_MS = 1_500;
@@ -42,11 +46,49 @@ function keep(key: string, cached: Cached, now: number): void {
   }
 }
 
+/** Time after which a replica counts as failed. A change that waits for another replica delays its answers by 2.1 s. */
+const REPLICA_MS = 8_000;
+
+/** A request to authorize, with what decides how it is authorized. */
+export interface Authorization {
+  readonly ask: AuthorizeRequest;
+  /** Whether the answer must see a revocation at once, also where answers are cached. */
+  readonly fresh: boolean;
+  /** Of the caller. */
+  readonly location: unknown;
+  /** The version of the secret to read along, 0 = the newest; null for requests that read none. */
+  readonly version: number | null;
+}
+
+/** Whether authorizations are those of this moment, so that `fresh` makes no difference. */
+export const isCoherent = (env: Env): boolean => settings(env).READ_REPLICAS > 0;
+
+/** Authorizes a request through the replica of the caller's place, or by a cached answer where there are no replicas. */
+export async function authorize(env: Env, authorization: Authorization): Promise<Grant | Refusal> {
+  const { ask, fresh } = authorization;
+  if (!isCoherent(env)) return authorizeCached(env, ask, fresh);
+  // No other request can use the answer: it shows the caller's own token.
+  return ask.self ? authorizeWithRetry(env, ask) : authorizeNear(env, authorization);
+}
+
+/** Asks a replica, and `AccessControl` itself while the replica fails. */
+async function authorizeNear(env: Env, { ask, location, version }: Authorization): Promise<Grant | Refusal> {
+  const place = nearestPlace((location ?? {}) as ClientLocation);
+  const shard = `${ask.namespace} ${ask.path ?? ask.token}`;
+  const name = placedName(place ?? "anywhere", shard, settings(env).READ_REPLICAS);
+  try {
+    return await within(REPLICA_MS, readReplica(env, name, place).authorize(ask, version));
+  } catch (failure) {
+    warn("replica-failed", { replica: name, because: textOf(failure) });
+    return authorizeWithRetry(env, ask);
+  }
+}
+
 /**
  * Authorizes a request through `AccessControl`. Grants and refusals are cached per isolate for `REUSE_MS`, except calls
  * that must see a revocation at once (`fresh`) and tokens with limited uses. A cache hit costs no call of the object.
  */
-export async function authorize(env: Env, ask: AuthorizeRequest, fresh: boolean): Promise<Grant | Refusal> {
+async function authorizeCached(env: Env, ask: AuthorizeRequest, fresh: boolean): Promise<Grant | Refusal> {
   const key = JSON.stringify([ask.token, ask.namespace, ask.path, ask.list ?? false, ask.wrapTtl ?? 0]);
   // Grants hold at every address, or are not cached; a refusal may be about the caller's.
   const refusedKey = `${key} ${ask.address ?? ""}`;

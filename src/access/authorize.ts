@@ -8,13 +8,28 @@ import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from 
 import { type PathEvaluator, wrapTtlRefusal } from "./path-evaluator.ts";
 import type { Grants } from "./policy-store.ts";
 import type { SecretsTokens } from "./secrets-tokens.ts";
-import { policiesOf } from "./token.ts";
+import { policiesOf, type TokenRow } from "./token.ts";
 import type { TokenHolders } from "./token-holders.ts";
 import type { TokenStore } from "./token-store.ts";
 import { isWrapping } from "./wrappings.ts";
 
+/** An answer, and what a kept copy of it depends on beside the rules. */
+export interface Explained {
+  readonly answer: Grant | Refusal;
+  /** The token that a change names: the caller's, or the parent of a batch token. */
+  readonly tag: string;
+  /** Expiry of the token, ms since 1970; null for never. */
+  readonly expires: number | null;
+  /** Whether there is no such token. */
+  readonly unknown: boolean;
+  /** Whether the token has limited uses. */
+  readonly counted: boolean;
+}
+
 /** The identity of a token, and the rights of its policies. */
 interface Caller {
+  /** See `Explained`. */
+  readonly tag: string;
   readonly identity: Identity;
   readonly grants: Grants;
   /** Expiry of the token, ms since 1970; null for never. */
@@ -85,8 +100,21 @@ export class Authorizer {
 
   /** Authorizes a request. A use of a limited token is counted even if the request is refused. @throws Sealed */
   authorize(ask: AuthorizeRequest): Grant | Refusal {
-    if (ask.token === null) return refuse("denied", "permission denied");
-    const caller = this.#caller(ask.token, Date.now());
+    return this.explain(ask).answer;
+  }
+
+  /** Like `authorize`. @throws Sealed */
+  explain(ask: AuthorizeRequest): Explained {
+    const { token } = ask;
+    if (token === null) {
+      return { answer: refuse("denied", "permission denied"), tag: "", expires: null, unknown: true, counted: false };
+    }
+    const caller = this.#caller(token, Date.now());
+    const { tag = this.#store.hashOf(token), expires = null, counted = false } = caller ?? {};
+    return { answer: this.#decide(ask, caller), tag, expires, unknown: caller === null, counted };
+  }
+
+  #decide(ask: AuthorizeRequest, caller: Caller | null): Grant | Refusal {
     if (!caller) return refuse("denied", "permission denied: invalid token");
     const { identity, grants, networks } = caller;
     if (!isWithinNetworks(ask.address ?? null, networks)) return refuse("denied", "permission denied");
@@ -139,9 +167,15 @@ export class Authorizer {
       ...(row.family === "batch" && { batch: { parent: row.parent } }),
     };
     const networks = row.bound_cidrs === null ? [] : (JSON.parse(row.bound_cidrs) as string[]);
-    const caller = { identity, grants, expires, counted, networks, wrapping };
+    const caller = { tag: this.#tagOf(row, now), identity, grants, expires, counted, networks, wrapping };
     if (!counted) this.#remember(hash, caller);
     return caller;
+  }
+
+  /** A batch token has no row: it ends with its parent, or with its namespace or its auth mount. */
+  #tagOf(row: TokenRow, now: number): string {
+    if (row.family !== "batch") return row.hash;
+    return row.parent === null ? "" : (this.#store.byAccessor(row.parent, now)?.hash ?? "");
   }
 
   #remember(hash: string, caller: Caller): void {

@@ -1,5 +1,6 @@
 import type { AclToken, AclTokenPage, ClusterTokenBody } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import { NOTHING } from "../platform/durable/stored-object.ts";
 import { aclToken, tokenUpserted } from "./cluster-acl.ts";
 import type { ClusterRoles } from "./cluster-roles.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
@@ -53,7 +54,7 @@ export class ClusterTokens {
     this.#publisher.commit(() => {
       const row = this.#store.insert(secret, token);
       this.#publisher.emit([tokenUpserted(row, this.#roles.of(row).links)], [{ token: accessor }]);
-    });
+    }, NOTHING);
     return ok({ accessor, secret });
   }
 
@@ -78,7 +79,7 @@ export class ClusterTokens {
     this.#publisher.commit(() => {
       this.#store.update(next);
       this.#publisher.emit([tokenUpserted(next, this.#roles.of(next).links)], [{ token: accessor }]);
-    });
+    }, [row.hash]);
     await this.#publisher.published();
     return this.read(accessor);
   }

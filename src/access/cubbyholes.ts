@@ -1,6 +1,7 @@
 import type { CubbyholeOwner, CubbyholeRights } from "../contracts/cubbyhole.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import type { TokenStore } from "./token-store.ts";
 
 /** Bounds per token, over all namespaces (docs/reference/limits.md). */
@@ -13,7 +14,7 @@ interface Dependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
   readonly tokens: TokenStore;
-  commit<T>(change: () => T): T;
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
 }
 
 /**
@@ -42,23 +43,27 @@ export class Cubbyholes {
     const refused = this.#tooMuch(owner, path, bytes, before?.bytes ?? null);
     if (refused) return refused;
     const { accessor, namespaceId } = owner;
-    this.#deps.commit(() =>
-      this.#deps.sql.exec(
-        `INSERT INTO cubbyholes (token, namespace, path, value, bytes) VALUES (?, ?, ?, ?, ?)
+    this.#deps.commit(
+      () =>
+        this.#deps.sql.exec(
+          `INSERT INTO cubbyholes (token, namespace, path, value, bytes) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT DO UPDATE SET value = excluded.value, bytes = excluded.bytes`,
-        ...[accessor, namespaceId, path, this.#deps.keys.seal(text, context(owner, path)), bytes],
-      ),
+          ...[accessor, namespaceId, path, this.#deps.keys.seal(text, context(owner, path)), bytes],
+        ),
+      NOTHING,
     );
     return ok(null);
   }
 
   /** Idempotent. */
   delete({ accessor, namespaceId }: CubbyholeOwner, path: string): void {
-    this.#deps.commit(() =>
-      this.#deps.sql.exec(
-        "DELETE FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
-        ...[accessor, namespaceId, path],
-      ),
+    this.#deps.commit(
+      () =>
+        this.#deps.sql.exec(
+          "DELETE FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
+          ...[accessor, namespaceId, path],
+        ),
+      NOTHING,
     );
   }
 

@@ -1,6 +1,7 @@
 import { credentialEngine, kvStore } from "../contracts/stubs.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import { type DeletedMount, type DeletedMounts, EMPTY_OBJECT_TABLES } from "./deleted-mounts.ts";
 import type { StorageRegistry } from "./storage-registry.ts";
 
@@ -10,14 +11,14 @@ export class DeletedMountSweep {
   readonly #mounts: DeletedMounts;
   readonly #storage: StorageRegistry;
   readonly #outbox: Outbox;
-  readonly #commit: <T>(change: () => T) => T;
+  readonly #commit: <T>(change: () => T, keys?: ChangedKeys) => T;
 
   constructor(
     env: Env,
     mounts: DeletedMounts,
     storage: StorageRegistry,
     outbox: Outbox,
-    commit: <T>(change: () => T) => T,
+    commit: <T>(change: () => T, keys?: ChangedKeys) => T,
   ) {
     this.#env = env;
     this.#mounts = mounts;
@@ -28,7 +29,9 @@ export class DeletedMountSweep {
 
   /** Checks the mounts that are due. An object that cannot be reached is checked again later. */
   async run(now: number): Promise<void> {
-    await Promise.allSettled(this.#commit(() => this.#mounts.dueForCheck(now)).map((mount) => this.#check(mount)));
+    await Promise.allSettled(
+      this.#commit(() => this.#mounts.dueForCheck(now), NOTHING).map((mount) => this.#check(mount)),
+    );
   }
 
   async #check({ type, uuid }: DeletedMount): Promise<void> {
@@ -39,7 +42,7 @@ export class DeletedMountSweep {
       throw failure;
     });
     if (!isEmpty) return;
-    this.#commit(() => this.#mounts.forget(uuid));
+    this.#commit(() => this.#mounts.forget(uuid), NOTHING);
     this.#storage.forget({ kind: type === "cloud-b" ? "credential-engine" : "kv-store", name: uuid });
   }
 }

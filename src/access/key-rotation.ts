@@ -4,12 +4,13 @@ import { upperBound } from "../lib/text-range.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import type { MountTable } from "./mounts.ts";
 
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly outbox: Outbox;
-  commit<T>(change: () => T): T;
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
 }
 
 /** The deployment's key term, and the objects that must rewrap their keys after a rotation. */
@@ -56,7 +57,7 @@ export class KeyRotation {
     const statement = holds
       ? "INSERT OR IGNORE INTO key_holders (kind, name) VALUES (?, ?)"
       : "DELETE FROM key_holders WHERE kind = ? AND name = ?";
-    this.#deps.commit(() => this.#deps.sql.exec(statement, kind, name));
+    this.#deps.commit(() => this.#deps.sql.exec(statement, kind, name), NOTHING);
     return this.#term();
   }
 

@@ -1,12 +1,13 @@
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import type { TokenStore } from "./token-store.ts";
 
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly tokens: TokenStore;
   readonly outbox: Outbox;
-  commit<T>(change: () => T): T;
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
 }
 
 /**
@@ -30,8 +31,9 @@ export class LeaseHolders {
     // The request was the token's last use: a lease would end at once with the token.
     if (token.uses < 0)
       return refuse("invalid", "the token has no use left, so a lease of it would be revoked at once");
-    this.#deps.commit(() =>
-      this.#deps.sql.exec("INSERT OR IGNORE INTO lease_holders (token, mount) VALUES (?, ?)", accessor, mount),
+    this.#deps.commit(
+      () => this.#deps.sql.exec("INSERT OR IGNORE INTO lease_holders (token, mount) VALUES (?, ?)", accessor, mount),
+      NOTHING,
     );
     return ok(null);
   }

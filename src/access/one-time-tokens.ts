@@ -1,6 +1,7 @@
 import type { OneTimeToken } from "../contracts/cluster-acl.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import type { TokenStore } from "./token-store.ts";
 
@@ -8,7 +9,7 @@ interface Dependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
   readonly tokens: TokenStore;
-  commit<T>(change: () => T): T;
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
 }
 
 const LIFE_MS = 10 * 60_000;
@@ -45,7 +46,7 @@ export class OneTimeTokens {
       sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now);
       sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
       sql.exec("INSERT INTO one_time_tokens VALUES (?, ?, ?, ?)", accessor, hash, expires, sealed);
-    });
+    }, NOTHING);
     return ok({ OneTimeSecretID: secret, AccessorID: accessor, ExpiresAt: new Date(expires).toISOString() });
   }
 
@@ -66,7 +67,7 @@ export class OneTimeTokens {
     commit(() => {
       sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
       recordAction("one-time-token-exchanged", { accessor });
-    });
+    }, NOTHING);
     return ok({ accessor, secret: token });
   }
 
@@ -81,6 +82,6 @@ export class OneTimeTokens {
 
   expire(now: number): void {
     if ((this.nextExpiry() ?? now + 1) > now) return;
-    this.#deps.commit(() => this.#deps.sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now));
+    this.#deps.commit(() => this.#deps.sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now), NOTHING);
   }
 }

@@ -1,5 +1,6 @@
 import type { Authed, TokenName } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
@@ -42,7 +43,8 @@ export class SecretsTokens {
 
   /** Counts one use of a token with limited uses. */
   spend(row: TokenRow, now: number): void {
-    this.#publisher.commit(() => this.#store.spend(row, now + LAST_REQUEST_MS));
+    // No replica holds an answer about such a token.
+    this.#publisher.commit(() => this.#store.spend(row, now + LAST_REQUEST_MS), NOTHING);
   }
 
   /** @throws Sealed */
@@ -66,7 +68,7 @@ export class SecretsTokens {
     this.#publisher.commit(() => {
       this.#store.update(next);
       this.#publisher.emit([tokenUpserted(next)], [{ token: next.accessor }]);
-    });
+    }, [next.hash]);
     return ok({ auth: this.#rules.authBlock(next, textIn(name), now), warnings });
   }
 
@@ -76,10 +78,13 @@ export class SecretsTokens {
     if (!named.ok || named.value === null) return named.ok ? ok(null) : named;
     const row = named.value;
     if (row.family === "batch") return refuse("invalid", "batch tokens cannot be revoked");
-    this.#publisher.commit(() => {
-      if (keepChildren) this.#store.orphanChildren(row.hash);
-      this.#end(row);
-    });
+    this.#publisher.commit(
+      () => {
+        if (keepChildren) this.#store.orphanChildren(row.hash);
+        this.#end(row);
+      },
+      this.#endingWith([row]),
+    );
     return ok(null);
   }
 
@@ -89,7 +94,7 @@ export class SecretsTokens {
     if (expired.length > 0) {
       this.#publisher.commit(() => {
         for (const row of expired) this.#end(row);
-      });
+      }, this.#endingWith(expired));
       for (const { accessor } of expired) recordAction("token-expired", { accessor });
     }
   }
@@ -98,6 +103,10 @@ export class SecretsTokens {
   accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
     const { rows, next } = this.#store.page(Date.now(), { from, limit, within });
     return { keys: rows.map(({ accessor }) => accessor), next };
+  }
+
+  #endingWith(rows: readonly TokenRow[]): ChangedKeys {
+    return rows.flatMap(({ hash }) => this.#store.family(hash)).map(({ hash }) => hash);
   }
 
   /** Deletes a token with its descendants. Runs inside a transaction. */

@@ -1,5 +1,6 @@
 import { type Authed, TOO_LONG_BATCH_TOKEN, type TokenKind } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import { NOTHING } from "../platform/durable/stored-object.ts";
 import { tokenMountAccessor } from "./auth-mounts.ts";
 import { tokenUpserted } from "./cluster-acl.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
@@ -43,21 +44,26 @@ export class TokenIssuer {
     const draft = this.#rules.draft(parent, namespace, path, request, { orphan: kind.orphan, role }, now);
     if (!draft.ok) return draft;
     const { secret, token, warnings } = draft.value;
-    return this.#publisher.commit(() => {
-      const entity = request.entity_alias
-        ? this.#entityOf(namespace, request.entity_alias, now)
-        : ok(token.entity_id as string);
-      if (!entity.ok) return entity;
-      const drafted = { ...token, entity_id: entity.value };
-      if (token.family === "batch") {
-        const sealed = this.#store.seal(drafted, token.parent === null ? null : parent.accessor, now);
-        if (!sealed) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
-        return ok({ auth: this.#rules.authBlock(sealed.row, sealed.secret, now), warnings });
-      }
-      const row = this.#store.insert(secret, drafted);
-      this.#publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
-      return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
-    });
+    // No reader has presented a random secret before. A chosen one may be known as invalid, and an alias may add rights.
+    const isNew = !request.id && !request.entity_alias;
+    return this.#publisher.commit(
+      () => {
+        const entity = request.entity_alias
+          ? this.#entityOf(namespace, request.entity_alias, now)
+          : ok(token.entity_id as string);
+        if (!entity.ok) return entity;
+        const drafted = { ...token, entity_id: entity.value };
+        if (token.family === "batch") {
+          const sealed = this.#store.seal(drafted, token.parent === null ? null : parent.accessor, now);
+          if (!sealed) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
+          return ok({ auth: this.#rules.authBlock(sealed.row, sealed.secret, now), warnings });
+        }
+        const row = this.#store.insert(secret, drafted);
+        this.#publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
+        return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
+      },
+      isNew ? NOTHING : null,
+    );
   }
 
   /** The entity of an alias at the token method of a namespace, created with it. Runs inside a transaction. */

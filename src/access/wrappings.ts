@@ -2,6 +2,7 @@ import type { Unwrapped, WrapInfo, WrapLookup, WrapRequest } from "../contracts/
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import { WRAPPING_POLICY_NAME } from "./policy-parser.ts";
 import type { TokenRow } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
@@ -22,7 +23,8 @@ interface Dependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
   readonly tokens: TokenStore;
-  commit<T>(change: () => T): T;
+  /** Wrapping tokens have one use, so no replica holds an answer about them. */
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
 }
 
 /**
@@ -56,7 +58,7 @@ export class Wrappings {
     if (request.asker !== null && this.#waitingOf(request.asker) >= MAX_OF_TOKEN) {
       return refuse("exhausted", `wrapped answers: at most ${MAX_OF_TOKEN} of one token wait at a time`);
     }
-    return ok(this.#deps.commit(() => this.#insert(request, now)));
+    return ok(this.#deps.commit(() => this.#insert(request, now), NOTHING));
   }
 
   #waitingOf(asker: string): number {
@@ -75,14 +77,14 @@ export class Wrappings {
   /** Returns the body of a wrapped answer, and deletes it with its token in one transaction. @throws Sealed */
   unwrap(token: string, now: number): Result<Unwrapped> {
     const row = this.#find(token, now);
-    return row ? ok(this.#deps.commit(() => this.#take(row))) : refuse("invalid", NOT_VALID);
+    return row ? ok(this.#deps.commit(() => this.#take(row), NOTHING)) : refuse("invalid", NOT_VALID);
   }
 
   /** Like `unwrap`, by accessor; null unless it is the accessor of a wrapping token. @throws Sealed */
   unwrapByAccessor(accessor: string, now: number): Unwrapped | null {
     const row = this.#deps.tokens.byAccessor(accessor, now);
     return row && isWrapping(row) && this.#accessorsOf(accessor) !== null
-      ? this.#deps.commit(() => this.#take(row))
+      ? this.#deps.commit(() => this.#take(row), NOTHING)
       : null;
   }
 
@@ -96,7 +98,7 @@ export class Wrappings {
         const { wrapped = "", asker = null } = this.#accessorsOf(row.accessor) ?? {};
         const { body } = this.#take(row);
         return this.#insert({ namespace, path, ttl, body, accessor: wrapped, asker }, now);
-      }),
+      }, NOTHING),
     );
   }
 

@@ -8,10 +8,12 @@ import type { ClusterAclIndexApi, ClusterLoginsApi, ClusterRolesApi, ClusterToke
 import type { ClusterRights } from "./cluster-rights.ts";
 import type { CubbyholeApi } from "./cubbyhole.ts";
 import type { IdentityApi } from "./identity.ts";
+import type { ReadVersion } from "./kv-store.ts";
 import type { Located, Mount, MountsApi } from "./mount.ts";
 import type { NamespacesApi } from "./namespaces.ts";
 import type { Capability, ParameterConstraints, PoliciesApi } from "./policies.ts";
 import type { QuotasApi } from "./quotas.ts";
+import type { Leased } from "./read-lease.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 import type { StreamAnswer, StreamQuestion } from "./stream-rights.ts";
 import type { TokenRolesApi, TokensApi } from "./tokens.ts";
@@ -54,8 +56,27 @@ export interface Grant {
   readonly rate?: RateLimit;
   /** The caller's own token, as a look-up shows it; present when the request asked for it. */
   readonly self?: Readonly<Record<string, unknown>>;
+  /** The secret at the path, when a replica has read it along. */
+  readonly read?: KvRead;
   /** False for tokens with limited uses and for requests that a quota counts: each must be authorized again. */
   readonly cacheable: boolean;
+}
+
+/** An answer about a token. */
+export interface LeasedGrant extends Leased<Grant | Refusal> {
+  /** The name under which a change of the token is told. */
+  readonly tag: string;
+  /** Expiry of the token, ms since 1970; null for never. */
+  readonly expires: number | null;
+  /** Whether the answer is the same for each request with this token. */
+  readonly unknown: boolean;
+}
+
+/** A secret that was read together with the authorization of the request. */
+export interface KvRead {
+  readonly path: string;
+  readonly version: number;
+  readonly result: ReadVersion | Refusal;
 }
 
 /** Objects besides mounts that hold data keys. */
@@ -129,6 +150,8 @@ export interface AccessControlApi
   locate(namespace: string, path: string): Result<Located>;
   /** Authorizes a request. Counts one use of a token with limited uses. */
   authorize(ask: AuthorizeRequest): Grant | Refusal;
+  /** Authorizes a request of a replica, which may answer equal ones while its lease runs. @param holder its instance */
+  authorizeFor(holder: string, ask: AuthorizeRequest): LeasedGrant;
   /** Returns seal state and cluster id; works while sealed. */
   status(): ServiceStatus;
   /** Authorizes event streams; one answer per question, in order. */

@@ -1,4 +1,5 @@
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
+import type { ChangedKeys } from "../platform/durable/stored-object.ts";
 import type { Append, NewEvent } from "./event.ts";
 import { eventLog } from "./stubs.ts";
 
@@ -48,7 +49,7 @@ interface Dependencies<Stamp> {
   /** Rows of the topic `event`: see `deliver`. */
   readonly outbox: Pick<Outbox, "drain" | "enlist">;
   readonly rows: BackfilledRows<Stamp>;
-  commit<T>(change: () => T): T;
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
 }
 
 /** Topic and lane of pending lines in the outbox: one lane, so that lines keep their order. */
@@ -70,9 +71,9 @@ export class EventPublisher<Stamp> {
     this.#deps = deps;
   }
 
-  /** Runs a change as one transaction. */
-  commit<T>(change: () => T): T {
-    return this.#deps.commit(change);
+  /** Runs a change as one transaction. @param keys see `StoredObject.commit` */
+  commit<T>(change: () => T, keys?: ChangedKeys): T {
+    return this.#deps.commit(change, keys);
   }
 
   /** Enqueues events, grouped into lines by account, and the rows that receive their indexes. Call inside `commit`. */

@@ -1,5 +1,6 @@
 import type { Refusal, Result } from "../lib/result.ts";
 import type { CustomMetadataChange } from "../platform/http/custom-metadata.ts";
+import type { Leased } from "./read-lease.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
 /** The caller's write capabilities; the store decides whether a write is a create. */
@@ -92,6 +93,8 @@ export interface KvStoreApi extends StoredObjectApi {
   patch(path: string, patch: string, cas: number | null): Result<Written> | GoneVersion;
   /** @param version 0 = the newest */
   read(path: string, version: number): ReadVersion | Refusal;
+  /** Like `read`, for a replica, which may answer equal reads while its lease runs. @param holder its instance */
+  readFor(holder: string, path: string, version: number): Leased<ReadVersion | Refusal>;
   /** Soft-deletes the newest version. Idempotent. */
   deleteNewest(path: string): Result<Written["watchers"]>;
   deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]>;

@@ -8,6 +8,7 @@ import type { IdentityIssuerApi } from "./identity-issuer.ts";
 import type { KvStoreApi } from "./kv-store.ts";
 import type { MetricsApi } from "./metrics.ts";
 import type { NodeSessionApi } from "./node-session.ts";
+import type { ReadReplicaApi } from "./read-replica.ts";
 import type { SyncControlApi } from "./sync-control.ts";
 import type { SyncDestinationApi } from "./sync-destination.ts";
 
@@ -36,6 +37,13 @@ export const eventLog = (env: Env) => remote<EventLogApi>(env.EVENT_LOG.getByNam
 
 /** Serves streams near their readers. The first call places the object for its lifetime, so only stream routes make one. */
 export const eventRelay = (env: Env, name: string) => remote<EventRelayApi>(env.EVENT_RELAY.getByName(name));
+
+/**
+ * Answers reads near the callers of a place. The first call places the object for its lifetime.
+ * @param name as `placedName` gives it
+ */
+export const readReplica = (env: Env, name: string, place: DurableObjectLocationHint | null = null) =>
+  remote<ReadReplicaApi>(env.READ_REPLICA.getByName(name, place ? { locationHint: place } : {}));
 
 /** The session with the agent of one node. */
 export const nodeSession = (env: Env, nodeId: string) => remote<NodeSessionApi>(env.NODE_SESSION.getByName(nodeId));

@@ -7,7 +7,8 @@ import { emptySecret } from "./version.ts";
 interface Dependencies {
   readonly secrets: Secrets;
   readonly state: MountState;
-  commit<T>(change: () => T): T;
+  /** @param path the changed one */
+  commit<T>(change: () => T, path: string): T;
   /** Seals the data of version 1 of a path. @throws Sealed */
   seal(data: string, path: string): Uint8Array;
 }
@@ -43,7 +44,7 @@ export class UnversionedSecrets {
       secrets.replace({ path, version: 1, created: now, deletion: null, sealed });
       secrets.store({ ...(before ?? emptySecret(path, now)), updated: now, current_version: 1 });
       if (state.get().engine === undefined) state.set("engine", "unversioned");
-    });
+    }, path);
     return ok(null);
   }
 
@@ -51,7 +52,7 @@ export class UnversionedSecrets {
   delete(path: string): Result<null> {
     const { secrets, commit } = this.#deps;
     if (this.#isVersioned()) return refuse("conflict");
-    if (secrets.find(path)) commit(() => secrets.remove(path));
+    if (secrets.find(path)) commit(() => secrets.remove(path), path);
     return ok(null);
   }
 

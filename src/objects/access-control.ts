@@ -1,4 +1,5 @@
 import { ACCESS_METHODS, AccessComponents } from "../access/access-components.ts";
+import type { Explained } from "../access/authorize.ts";
 import { DeletedMountSweep } from "../access/deleted-mount-sweep.ts";
 import { INVENTORY } from "../access/inventory.ts";
 import { accessOutboxTopics } from "../access/outbox-topics.ts";
@@ -11,6 +12,7 @@ import type {
   AuthorizeRequest,
   CorsSettings,
   Grant,
+  LeasedGrant,
   ServiceStatus,
 } from "../contracts/access-control.ts";
 import type { Located } from "../contracts/mount.ts";
@@ -21,11 +23,22 @@ import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
+import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { type Components, composedOf } from "../platform/durable/rpc-methods.ts";
+import type { ChangedKeys } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
+import { LeaseOwner } from "../read-leases/lease-owner.ts";
+import { ACCESS_OWNER } from "../read-leases/replica-reads.ts";
 
 const EXPIRED_PER_ALARM = 500;
+
+/** Of an answer that no token has a part in. */
+const UNEXPLAINED = { tag: "", expires: null, unknown: false, counted: false };
+
+/** Whether an answer may be served to another equal request under a lease. */
+const isReusable = (answer: Grant | Refusal): boolean =>
+  answer.ok ? answer.cacheable && !answer.self : answer.reason === "denied" || answer.reason === "missing";
 
 /**
  * Owns authentication and authorization: tokens, policies, namespaces and the mount table. One instance per deployment;
@@ -35,6 +48,7 @@ const EXPIRED_PER_ALARM = 500;
 export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessControlApi {
   protected override readonly rpc: Components<typeof ACCESS_METHODS>;
   readonly #components: AccessComponents;
+  readonly #leases: LeaseOwner;
   readonly #restores: RestoreLedger;
   readonly #storage: StorageRegistry;
   readonly #sweep: DeletedMountSweep;
@@ -48,9 +62,10 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
       ctx,
       env,
       { data_keys: dataKeyMigrations, access: accessMigrations },
-      { event: (_lane, rows) => this.#components.publisher.deliver(rows), ...accessOutboxTopics(env) },
+      { event: (_lane, rows) => this.#publish(rows), ...accessOutboxTopics(env) },
     );
-    const commit = <T>(change: () => T): T => this.commit(change);
+    this.#leases = new LeaseOwner(env, ctx.storage, ACCESS_OWNER);
+    const commit = <T>(change: () => T, keys?: ChangedKeys): T => this.commit(change, keys);
     this.#components = new AccessComponents({ ctx, env, outbox: this.outbox, commit });
     this.rpc = this.#components.rpc;
     this.#restores = new RestoreLedger({
@@ -70,19 +85,35 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   /** Resolves a path of an unauthenticated request. */
   locate(namespace: string, path: string): Result<Located> {
-    return this.#components.authorizer.locate(namespace, path);
+    return this.#leases.hold(this.#components.authorizer.locate(namespace, path));
   }
 
   authorize(ask: AuthorizeRequest): Grant | Refusal {
-    if (this.isBeingRestored && ask.path !== "sys/snapshot") return refusedByRestore();
-    return refuseIfSealed(() => {
+    const { answer, tag } = this.#explain(ask);
+    return this.#leases.hold(answer, tag);
+  }
+
+  authorizeFor(holder: string, ask: AuthorizeRequest): LeasedGrant {
+    const { counted, ...explained } = this.#explain(ask);
+    const lease = !counted && isReusable(explained.answer) ? this.#leases.grant(holder) : null;
+    return this.#leases.hold({ ...explained, lease }, explained.tag);
+  }
+
+  #explain(ask: AuthorizeRequest): Explained {
+    if (this.isBeingRestored && ask.path !== "sys/snapshot") return { ...UNEXPLAINED, answer: refusedByRestore() };
+    const explained = refuseIfSealed(() => {
       // While sealed, no token can be verified, which must not look like an invalid token.
       this.#components.hashKey.open();
-      const answer = this.#components.authorizer.authorize(ask);
-      const counted =
-        answer.ok && ask.path !== null && this.#components.rateLimits.exist ? this.#counted(answer, ask) : answer;
-      return counted.ok && ask.self ? this.#withSelf(counted, ask) : counted;
+      const found = this.#components.authorizer.explain(ask);
+      return { ok: true as const, value: { ...found, answer: this.#completed(found.answer, ask) } };
     });
+    return explained.ok ? explained.value : { ...UNEXPLAINED, answer: explained };
+  }
+
+  #completed(answer: Grant | Refusal, ask: AuthorizeRequest): Grant | Refusal {
+    const counted =
+      answer.ok && ask.path !== null && this.#components.rateLimits.exist ? this.#counted(answer, ask) : answer;
+    return counted.ok && ask.self ? this.#withSelf(counted, ask) : counted;
   }
 
   #withSelf(grant: Grant, { token }: AuthorizeRequest): Grant | Refusal {
@@ -109,7 +140,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   /** Stream permissions for any number of questions, answered in order. */
   mayStream(questions: readonly StreamQuestion[]): StreamAnswer[] {
     const { tokenStore, holders, clusterNamespaces } = this.#components;
-    return streamAnswers(questions, tokenStore, holders, clusterNamespaces, Date.now());
+    return this.#leases.hold(streamAnswers(questions, tokenStore, holders, clusterNamespaces, Date.now()));
   }
 
   cors(): CorsSettings | null {
@@ -131,7 +162,14 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
     const swapped = super.swap(restore);
     this.#components.authorizer.forget();
     this.#components.rateLimits.forget();
+    this.#leases.changeAll();
     return swapped;
+  }
+
+  override holdForRestore(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
+    const held = super.holdForRestore(restore, mayHold);
+    this.#leases.changeAll();
+    return held;
   }
 
   beginRestore(restore: string): Promise<Result<null>> {
@@ -174,15 +212,30 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   // ---- inside ----
 
   /** Every commit invalidates cached callers: authorization depends on rows only. */
-  protected override commit<T>(change: () => T): T {
+  protected override commit<T>(change: () => T, keys?: ChangedKeys): T {
     try {
-      return super.commit(change);
+      return super.commit(change, keys);
     } finally {
       this.#components.authorizer.forget();
     }
   }
 
+  protected override onChange(keys: ChangedKeys): void {
+    this.#leases.change(keys);
+  }
+
+  protected override answered(result: unknown): unknown {
+    return this.#leases.hold(result);
+  }
+
+  /** An event tells of a change, so it leaves when no replica serves the state before it. */
+  async #publish(rows: readonly OutboxRow[]): Promise<() => void> {
+    await this.#leases.settled();
+    return this.#components.publisher.deliver(rows);
+  }
+
   protected override onRollback(): void {
+    this.#leases.rolledBack();
     this.#components.wrappings.forget();
   }
 

@@ -10,6 +10,7 @@ import type {
   WriteRights,
   Written,
 } from "../contracts/kv-store.ts";
+import type { Leased } from "../contracts/read-lease.ts";
 import { listFolder } from "../kv/listing.ts";
 import { MountState } from "../kv/mount-state.ts";
 import { kvMigrations } from "../kv/schema.ts";
@@ -23,8 +24,10 @@ import { mergePatch, parseLossless } from "../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
-import { StoredObject } from "../platform/durable/stored-object.ts";
+import { type ChangedKeys, NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
+import { holdAnswers } from "../read-leases/hold-answers.ts";
+import { LeaseOwner } from "../read-leases/lease-owner.ts";
 
 const WATCHERS_TOLD_INLINE = 8;
 const EXPIRED_PER_ALARM = 500;
@@ -43,6 +46,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   readonly #delivery: WatchDelivery;
   readonly #state: MountState;
   readonly #unversioned: UnversionedSecrets;
+  readonly #leases: LeaseOwner;
 
   protected override get kind() {
     return "kv-store" as const;
@@ -59,6 +63,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       },
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
+    this.#leases = new LeaseOwner(env, ctx.storage, this.#mount);
     this.#secrets = new Secrets(this.sql);
     this.#watchers = new Watchers(this.sql);
     this.#delivery = new WatchDelivery(this.env, this.#mount, this.#watchers, this.outbox);
@@ -67,7 +72,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.#unversioned = new UnversionedSecrets({
       secrets: this.#secrets,
       state: this.#state,
-      commit: (change) => this.commit(change),
+      commit: (change, path) => this.commit(change, [path]),
       seal: (data, path) => this.#keys.seal(data, this.#context(path, 1)),
     });
   }
@@ -98,6 +103,12 @@ export class KvStore extends StoredObject implements KvStoreApi {
   /** @param version 0 = the newest */
   read(path: string, version: number): ReadVersion | Refusal {
     return refuseIfSealed(() => this.#open(path, version));
+  }
+
+  readFor(holder: string, path: string, version: number): Leased<ReadVersion | Refusal> {
+    const answer = refuseIfSealed(() => this.#open(path, version));
+    const reusable = answer.ok || answer.reason === "missing";
+    return this.hold({ answer, lease: reusable ? this.#leases.grant(holder) : null }, path);
   }
 
   /** Soft-deletes the newest version. A missing path counts as deleted. */
@@ -154,8 +165,8 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.commit(() => {
       this.#state.markVersioned();
       this.#secrets.store(next.value);
-    });
-    const overruled = changes.cas_required === false && this.config().cas_required;
+    }, [path]);
+    const overruled = changes.cas_required === false && this.#state.get().config.cas_required;
     return ok(overruled ? ['"cas_required" set to false, but the mount requires check-and-set for every write'] : []);
   }
 
@@ -179,7 +190,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void {
-    const config = JSON.stringify(changeConfig(this.config(), changes));
+    const config = JSON.stringify(changeConfig(this.#state.get().config, changes));
     this.commit(() => {
       this.#state.markVersioned();
       this.#state.set("config", config);
@@ -187,7 +198,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   rekey(term: number): void {
-    if (!this.#state.get().gone) this.commit(() => this.#keys.rotate(term, Date.now()));
+    if (!this.#state.get().gone) this.commit(() => this.#keys.rotate(term, Date.now()), NOTHING);
   }
 
   moved(path: string, seq: number): void {
@@ -195,7 +206,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.commit(() => {
       this.#state.set("moved", JSON.stringify({ path, seq }));
       for (const destination of this.#watchers.destinations()) this.#delivery.enlistMoved(destination);
-    });
+    }, NOTHING);
     this.ctx.waitUntil(this.outbox.drain("moved"));
   }
 
@@ -224,13 +235,13 @@ export class KvStore extends StoredObject implements KvStoreApi {
       this.#watchers.add(path, destination, now);
       // The destination may have recorded the path before the move.
       if (moved) this.#delivery.enlistMoved(destination);
-    });
+    }, NOTHING);
     if (moved) this.ctx.waitUntil(this.outbox.drain("moved"));
     return this.#secrets.newestLiving(path, now)?.version ?? null;
   }
 
   unwatch(path: string, destination: string): void {
-    this.commit(() => this.#watchers.remove(path, destination));
+    this.commit(() => this.#watchers.remove(path, destination), NOTHING);
   }
 
   /** The newest live version, which a destination should hold; `value` is null without one. */
@@ -253,6 +264,27 @@ export class KvStore extends StoredObject implements KvStoreApi {
     await this.outbox.drain("changed");
   }
 
+  // ---- replicas ----
+
+  /** Holds back an answer about a path, or about any, that includes changes which replicas do not know. */
+  protected hold<T>(answer: T, path: string | null): T {
+    return this.#leases.hold(answer, path);
+  }
+
+  override swap(restore: string): Result<null> {
+    const swapped = super.swap(restore);
+    this.#leases.changeAll();
+    return this.hold(swapped, null);
+  }
+
+  protected override onChange(keys: ChangedKeys): void {
+    this.#leases.change(keys);
+  }
+
+  protected override onRollback(): void {
+    this.#leases.rolledBack();
+  }
+
   // ---- inside ----
 
   protected override ownDeadline(): number | null {
@@ -264,7 +296,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     const { expired, told } = this.commit(() => {
       const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
       return { expired, told: expired.flatMap((path) => this.#delivery.enlist(path)) };
-    });
+    }, NOTHING);
     for (const secret of expired) recordAction("version-expired", { mount: this.#mount, secret });
     if (told.length > 0) await this.outbox.drain("changed");
   }
@@ -306,7 +338,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
         oldest_version: prunes ? version - kept + 1 : secret.oldest_version,
       });
       return this.#delivery.enlist(path);
-    });
+    }, [path]);
     return ok({ metadata: versionView(row, secret.custom_metadata), watchers: this.#announce(watchers) });
   }
 
@@ -321,7 +353,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       if (!change(now)) return [];
       this.#secrets.touch(path, now);
       return this.#delivery.enlist(path);
-    });
+    }, [path]);
     return ok(this.#announce(watchers));
   }
 
@@ -345,3 +377,10 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return `kv ${this.#mount} ${version} ${path}`;
   }
 }
+
+// The first parameter is the path.
+holdAnswers(KvStore, (path) => path, [
+  ...(["put", "patch", "read", "deleteNewest", "deleteVersions", "undelete", "destroyVersions"] as const),
+  ...(["putUnversioned", "deleteUnversioned", "metadata", "setMetadata", "deleteMetadata", "watch", "newest"] as const),
+]);
+holdAnswers(KvStore, () => null, ["list", "config", "setConfig", "enableVersioning", "destroy", "newestVersions"]);

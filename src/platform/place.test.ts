@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { nearestPlace, relayName } from "./relay-place.ts";
+import { nearestPlace, placedName } from "./place.ts";
 
 describe("the relay location of a client", () => {
   it.each([
@@ -27,15 +27,15 @@ describe("the relay for a client", () => {
 
   it("is stable and in the client's location", () => {
     for (const client of clients.slice(0, 100)) {
-      expect(relayName("weur", client, 5)).toBe(relayName("weur", client, 5));
-      expect(relayName("weur", client, 5)).toMatch(/^weur-[0-4]$/);
+      expect(placedName("weur", client, 5)).toBe(placedName("weur", client, 5));
+      expect(placedName("weur", client, 5)).toMatch(/^weur-[0-4]$/);
     }
   });
 
   it.each([1, 2, 3, 16, 64])("is one of %i, evenly distributed", (relays) => {
     const counts = new Map<string, number>();
     for (const client of clients) {
-      const name = relayName("apac", client, relays);
+      const name = placedName("apac", client, relays);
       counts.set(name, (counts.get(name) ?? 0) + 1);
     }
     expect(counts.size).toBe(relays);

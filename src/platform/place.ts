@@ -25,8 +25,8 @@ export function nearestPlace({ continent, longitude }: ClientLocation): Region |
   return Number(longitude) < from ? west : east;
 }
 
-/** The relay of a client at a place: stable while the number of relays is constant. */
-export const relayName = (place: string, client: string, relays: number): string => `${place}-${hash(client) % relays}`;
+/** The name of one of `count` equal objects at a place: stable for a client while their number is constant. */
+export const placedName = (place: string, client: string, count: number): string => `${place}-${hash(client) % count}`;
 
 /** FNV-1a over the characters. */
 function hash(text: string): number {

@@ -1,8 +1,8 @@
 import { clusterHeader } from "../compat/dialect.ts";
-import { type ClientLocation, nearestPlace, relayName } from "../events/relay-place.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
 import { refuse } from "../lib/result.ts";
 import { badRequest, denied, refusalError } from "../platform/http/errors.ts";
+import { type ClientLocation, nearestPlace, placedName } from "../platform/place.ts";
 import { settings } from "../platform/settings.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
@@ -60,7 +60,7 @@ function serverOf(env: Env, request: Request, accessor: string): Fetcher {
   const place = nearestPlace((request.cf ?? {}) as ClientLocation);
   // By the ray where available: many readers may share an address and a token.
   const client = `${accessor} ${request.headers.get("CF-Ray") ?? request.headers.get("CF-Connecting-IP")}`;
-  const name = relayName(place ?? "anywhere", client, relays);
+  const name = placedName(place ?? "anywhere", client, relays);
   return env.EVENT_RELAY.getByName(name, place ? { locationHint: place } : {});
 }
 

@@ -1,5 +1,7 @@
 import { may } from "../access/authorize-cached.ts";
+import type { ReadVersion } from "../contracts/kv-store.ts";
 import { kvStore } from "../contracts/stubs.ts";
+import type { Refusal } from "../lib/result.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
 import { unmatched } from "../platform/http/methods.ts";
 import type { Verb } from "../platform/http/target.ts";
@@ -29,6 +31,14 @@ export function path(call: AuthorisedCall): string {
   }
   if (text.startsWith("/") || text.includes("//")) throw badRequest("path: must not hold an empty segment");
   return text;
+}
+
+/** The secret of the call's path, from the replica that authorized the call, or from the store. @param version 0 = the newest */
+export async function readSecret(call: AuthorisedCall, version: number): Promise<ReadVersion | Refusal> {
+  const { read } = call.grant;
+  const wanted = path(call);
+  if (read && read.path === wanted && read.version === version) return read.result;
+  return store(call).read(wanted, version);
 }
 
 /** A numeric query parameter, 0 when absent. */

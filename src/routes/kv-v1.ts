@@ -4,7 +4,7 @@ import { leaseDurationOf } from "../kv/lease.ts";
 import { isPlainObject } from "../lib/json.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
-import { invalidPath, list, path, rights, store } from "./kv-shared.ts";
+import { invalidPath, list, path, readSecret, rights, store } from "./kv-shared.ts";
 import { noContent, rawEnvelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
@@ -32,7 +32,7 @@ export const kvV1Routes = [
     verb: "GET",
     path: "/:path+",
     handle: async (call) => {
-      const read = await store(call).read(path(call), 0);
+      const read = await readSecret(call, 0);
       if (!read.ok) throw refusalError(read);
       if (read.state === "gone") throw notFound();
       return rawEnvelope(call, read.data, "kv", leaseDurationOf(read.data, call.grant.mount?.config ?? NO_TTLS));

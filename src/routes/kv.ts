@@ -3,11 +3,11 @@ import { accessControl } from "../contracts/stubs.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";
 import { subkeys, timestamp } from "../kv/version.ts";
 import { goDuration } from "../lib/go-duration.ts";
-import type { Refusal, Result } from "../lib/result.ts";
+import type { Result } from "../lib/result.ts";
 import { readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { performAll } from "../sync/perform.ts";
-import { answer, count, invalidPath, list, path, rights, store, warned } from "./kv-shared.ts";
+import { answer, count, invalidPath, list, path, readSecret, rights, store, warned } from "./kv-shared.ts";
 import { formFields } from "./server/body.ts";
 import { noContent, rawEnvelope } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
@@ -15,7 +15,7 @@ import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
 
 async function readVersion(call: AuthorisedCall): Promise<ReadVersion> {
-  const read: ReadVersion | Refusal = await store(call).read(path(call), count(call.query, "version"));
+  const read = await readSecret(call, count(call.query, "version"));
   if (!read.ok) throw refusalError(read);
   return read;
 }

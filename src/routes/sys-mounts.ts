@@ -61,7 +61,9 @@ const find = async (call: AuthorisedCall): Promise<ListedMount> =>
 async function listVisible(call: Call): Promise<Response> {
   const header = namespaceOf(call.request.headers);
   const { path } = parseTarget(call.request, new URL(call.request.url), "secrets");
-  const caller = await authorize(call.env, { token: call.token, namespace: header, path }, true);
+  const caller = await authorize(call.env, {
+    ...{ ask: { token: call.token, namespace: header, path }, fresh: true, location: call.request.cf, version: null },
+  });
   if (!caller.ok && caller.reason !== "denied") throw refusalError(caller);
   const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
   const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);

@@ -44,7 +44,9 @@ const openOnlyInRoot = (call: Call): void =>
  */
 async function mayCount({ env, token, query }: Call): Promise<boolean> {
   if (token === null || query.get("counts") !== "true") return false;
-  const grant = await reached("access_control", () => authorize(env, { token, namespace: "", path: null }, false));
+  const grant = await reached("access_control", () =>
+    authorize(env, { ask: { token, namespace: "", path: null }, fresh: false, location: null, version: null }),
+  );
   return grant?.ok === true && allowsAgent(grant.cluster, "read");
 }
 

@@ -206,8 +206,8 @@ export const sealing: Mutation[] = [
   {
     file: "src/objects/kv-store.ts",
     suites: ["test/workers/rotation.test.ts"],
-    find: "if (!this.#state.get().gone) this.commit(() => this.#keys.rotate(term, Date.now()));",
-    replace: "if (!this.#state.get().gone && term === 1) this.commit(() => this.#keys.rotate(term, Date.now()));",
+    find: "if (!this.#state.get().gone) this.commit(() => this.#keys.rotate(term, Date.now()), NOTHING);",
+    replace: "if (!this.#state.get().gone && term === 1) this.commit(() => this.#keys.rotate(term, Date.now()), NOTHING);",
     promise: "A mount moves to the new term",
   },
   {

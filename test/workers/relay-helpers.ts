@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { eventLog } from "../../src/contracts/stubs.ts";
-import { relayName } from "../../src/events/relay-place.ts";
+import { placedName } from "../../src/platform/place.ts";
 import { send } from "./client.ts";
 import { openStream, relays } from "./streams.ts";
 
@@ -10,7 +10,7 @@ import { openStream, relays } from "./streams.ts";
 /** Opens a stream through one of the relays: from an address whose readers it serves. */
 export async function openAt(relay: number, query = "", token = "root") {
   const { accessor } = (await send("POST", "/v1/auth/token/lookup", { token })).body.data;
-  const isServed = (address: string) => relayName("", `${accessor} ${address}`, relays().length) === `-${relay}`;
+  const isServed = (address: string) => placedName("", `${accessor} ${address}`, relays().length) === `-${relay}`;
   const address = Array.from({ length: 1_000 }, (_, n) => `192.0.2.${n}`).find(isServed) ?? "";
   return openStream(query, { token, headers: { "CF-Connecting-IP": address } });
 }

@@ -17,6 +17,7 @@ import {
   succeeded,
   writeRole,
 } from "./engine-helpers.ts";
+import { throughReplicas } from "./replicas.ts";
 import {
   association,
   eventually,
@@ -36,6 +37,7 @@ const moved = async (from: string, to: string) => succeeded(await move(from, to)
 const write = async (at: string, data: object) => succeeded(await put(`/v1/${at}`, { data }));
 
 afterEach(() => void vi.restoreAllMocks());
+afterEach(() => void throughReplicas(1));
 
 describe("POST sys/remount", () => {
   it("returns the id of the move in data and at the top level, and its status", async () => {
@@ -246,9 +248,10 @@ describe("a mount that moves under load", () => {
   });
 
   it("is the target of writes with a cached grant, never a later mount at its path", async () => {
+    throughReplicas(0);
     await mountKv("old");
     await write("old/data/x", { n: 1 });
-    // Another isolate moves the mount: this one still has a grant for its old path.
+    // Another isolate moves the mount: without replicas, this one still has a grant for its old path.
     const answered = await accessControl(env).remount({ namespace: "", path: "old" }, { namespace: "", path: "new" });
     expect(answered.ok).toBe(true);
     const mounting = accessControl(env).enableMount("", "old", {

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
+import { throughReplicas } from "./replicas.ts";
 
 clock.moves = true;
 
@@ -48,10 +49,18 @@ describe("a revoked token", () => {
     expect((await put("/v1/sys/policies/acl/x", { policy: 'path "a" {}' }, { token })).status).toBe(403);
   });
 
-  it.each(eventual)("is refused by %s after at most two seconds", async (route) => {
+  it("is refused by every route at once where there are replicas", async () => {
+    const { client_token: token } = await holderOf(ALL);
+    await warmUp(token, eventual);
+    await revokeElsewhere(token);
+    for (const route of eventual) expect((await get(route, { token })).status, route).toBe(403);
+  });
+
+  it.each(eventual)("is refused by %s after at most two seconds without replicas", async (route) => {
     const { client_token: token } = await holderOf(ALL);
     const now = Date.now();
     try {
+      throughReplicas(0);
       vi.useFakeTimers({ toFake: ["Date"], now });
       await warmUp(token, [route]);
       await revokeElsewhere(token);
@@ -61,6 +70,7 @@ describe("a revoked token", () => {
       expect((await get(route, { token })).status).toBe(403);
     } finally {
       vi.useRealTimers();
+      throughReplicas(1);
     }
   });
 
@@ -76,6 +86,7 @@ describe("a revoked token", () => {
     const [route = ""] = eventual;
     const now = Date.now();
     try {
+      throughReplicas(0);
       vi.useFakeTimers({ toFake: ["Date"], now });
       await warmUp(token, [route]);
       vi.setSystemTime(now + BOUND_MS / 2);

@@ -19,6 +19,16 @@ type Methods<Given extends Classes> = Intersection<
 export abstract class ComposedObject<Given extends Classes> extends StoredObject {
   /** A field, not an accessor: callers reach what is on the prototype. */
   protected abstract readonly rpc: Components<Given>;
+
+  /** Called with the result of each method; returns what its caller gets, or a promise of it. */
+  protected answered(result: unknown): unknown {
+    return result;
+  }
+}
+
+interface Answering<Given extends Classes> {
+  readonly rpc: Components<Given>;
+  answered(result: unknown): unknown;
 }
 
 type Composed<Given extends Classes> = abstract new (
@@ -37,8 +47,8 @@ export function composedOf<const Given extends Classes>(classes: Given): Compose
     for (const [name, { value: method }] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
       if (name === "constructor") continue;
       if (name in Composition.prototype) throw new Error(`two methods of one object are named ${name}`);
-      const value = function (this: { rpc: Components<Given> }, ...given: unknown[]): unknown {
-        return Reflect.apply(method, this.rpc[key as keyof Given], given);
+      const value = function (this: Answering<Given>, ...given: unknown[]): unknown {
+        return this.answered(Reflect.apply(method, this.rpc[key as keyof Given], given));
       };
       Object.defineProperty(Composition.prototype, name, { value, writable: true, configurable: true });
     }

@@ -17,6 +17,12 @@ interface BirthRegister {
   begins(object: ObjectName, id: string, fresh: boolean): string;
 }
 
+/** Names of the data that a transaction changes for readers of the object; null for everything. */
+export type ChangedKeys = readonly string[] | null;
+
+/** Of a transaction that no reader can see. */
+export const NOTHING: ChangedKeys = [];
+
 /** While an alarm runs, the next one is set this far ahead; after a failure it is the retry. */
 const ALARM_GUARD_MS = 5_000;
 /** More rows than any table has. */
@@ -37,6 +43,8 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** The alarm as last set by this instance; undefined when unknown, as after a restart. */
   #armed: number | null | undefined;
   #committing = false;
+  /** Changes of the running transaction so far. */
+  #changed: ChangedKeys = NOTHING;
   readonly #lag = new AlarmLag();
   readonly #lock: SnapshotLock;
   readonly #identity: StorageIdentity | null;
@@ -56,7 +64,7 @@ export abstract class StoredObject extends DurableObject<Env> {
     this.#identity = kind && new StorageIdentity(ctx.storage, { kind, name }, fresh);
     this.#hasBegun = this.#identity?.isRecorded ?? true;
     this.#lock = new SnapshotLock(ctx.storage, this.schema);
-    this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change));
+    this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change, NOTHING));
     if (!this.#hasBegun) ctx.blockConcurrencyWhile(() => this.#begin()).catch(() => {});
   }
 
@@ -92,6 +100,9 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   protected async onFrozenAlarm(_now: number): Promise<void> {}
 
+  /** Called at the end of each transaction that readers can see, inside it. */
+  protected onChange(_keys: ChangedKeys): void {}
+
   /** Called after a rollback: values cached from rows may be stale. */
   protected onRollback(): void {}
 
@@ -121,16 +132,22 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /**
    * Runs `change` as one transaction, rolled back whole when it throws, together with the alarm of its rows.
+   * @param keys what it changes for readers; an outer transaction changes that of its inner ones, too
    * @throws Frozen while a snapshot or a restore blocks writes
    */
-  protected commit<T>(change: () => T): T {
+  protected commit<T>(change: () => T, keys: ChangedKeys = null): T {
     this.#lock.check();
+    this.#changed = this.#changed && keys && [...this.#changed, ...keys];
     // Only the outermost transaction arms the alarm: a rollback of the outer one would undo an alarm set by an inner
     // one.
     if (this.#committing) return this.ctx.storage.transactionSync(change);
     this.#committing = true;
     try {
-      const { result, due } = this.ctx.storage.transactionSync(() => ({ result: change(), due: this.nextDue() }));
+      const { result, due } = this.ctx.storage.transactionSync(() => {
+        const result = change();
+        if (this.#changed === null || this.#changed.length > 0) this.onChange(this.#changed);
+        return { result, due: this.nextDue() };
+      });
       this.#arm(due);
       return result;
     } catch (failure) {
@@ -138,6 +155,7 @@ export abstract class StoredObject extends DurableObject<Env> {
       throw failure;
     } finally {
       this.#committing = false;
+      this.#changed = NOTHING;
     }
   }
 

@@ -1,4 +1,4 @@
-import { authorize, clearAuthorizeCache } from "../../access/authorize-cached.ts";
+import { authorize, clearAuthorizeCache, isCoherent } from "../../access/authorize-cached.ts";
 import { wordField } from "../../compat/cloud-b-names.ts";
 import { type Dialect, dialectOf } from "../../compat/dialect.ts";
 import { wordMessage } from "../../compat/sync-names.ts";
@@ -226,7 +226,7 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
     // A grant that counts uses is never cached, and a second authorization would count twice.
-    const remembered = !fresh && grant.cacheable;
+    const remembered = !fresh && grant.cacheable && !isCoherent(base.env);
     const routes = routesOf(grant.mount);
     return { ...NOWHERE, table: mountRoutes[routes], path: relative, root: `/v1/{${routes}}`, grant, remembered };
   }
@@ -275,7 +275,7 @@ const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0]
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
 async function ask(
-  { env, token, headers, exchange, wrapTtl }: Base,
+  { env, request, query, token, headers, exchange, wrapTtl }: Base,
   target: Target,
   fresh = false,
   self = false,
@@ -292,11 +292,18 @@ async function ask(
           address: exchange.address,
           self,
         };
-  const answer = await authorize(env, question, fresh);
+  const version = exchange.area === "secrets" && target.verb === "GET" ? versionIn(query) : null;
+  const answer = await authorize(env, { ask: question, fresh, location: request.cf, version });
   if (!answer.ok) throw refusalError(answer);
   exchange.rate = answer.rate ?? null;
   recordTarget(exchange, answer);
   return answer;
+}
+
+/** The version that a read of a secret names, 0 = the newest; null when its route refuses it. */
+function versionIn(query: URLSearchParams): number | null {
+  const text = query.get("version") || "0";
+  return /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
 const capabilityOf: Readonly<Record<Verb, Capability>> = {

@@ -1,0 +1,18 @@
+import type { Refusal } from "../lib/result.ts";
+import type { AuthorizeRequest, Grant } from "./access-control.ts";
+import type { Invalidation } from "./read-lease.ts";
+
+/** The methods of `ReadReplica` that other objects and Workers call. */
+export interface ReadReplicaApi {
+  /**
+   * Authorizes a request, and reads the secret that it names. The secret is in the grant when the path is one of a KV
+   * mount and the caller may read it.
+   * @param version of the secret, 0 = the newest; null for requests that read none
+   */
+  authorize(ask: AuthorizeRequest, version: number | null): Promise<Grant | Refusal>;
+  /**
+   * Forgets what an owner has changed.
+   * @returns the instance that has forgotten: another one under the same name may still serve
+   */
+  invalidate(owner: string, changes: readonly Invalidation[]): string;
+}

@@ -1,0 +1,91 @@
+import { type Answer, LeaseCache, type Question } from "./lease-cache.ts";
+import type { Keys } from "./lease-table.ts";
+
+/** A read of a replica. */
+export interface Read<V> {
+  readonly owner: string;
+  /** The keys under which an answer may be kept; a question is asked, and joined, under the first. */
+  readonly keys: readonly [string, ...string[]];
+  /** See `Question`. */
+  readonly tag: string | null;
+  ask(): Promise<Answer<V>>;
+}
+
+interface Waiting<V> {
+  readonly since: number;
+  readonly read: Read<V>;
+  readonly resolve: (value: V | Promise<V>) => void;
+  readonly reject: (failure: unknown) => void;
+}
+
+/**
+ * Answers reads of a replica from its `LeaseCache`, or asks their owner once for all that wait for the same answer. Owns
+ * the cache and the questions under way, both in memory alone.
+ */
+export class SharedAnswers<V> {
+  readonly #cache: LeaseCache<V>;
+  readonly #waiting = new Map<Question, Waiting<V>[]>();
+  #latest = 0;
+
+  constructor(bounds: ConstructorParameters<typeof LeaseCache>[0], cache = new LeaseCache<V>(bounds)) {
+    this.#cache = cache;
+  }
+
+  /** @throws whatever the owner's call throws */
+  read(read: Read<V>): V | Promise<V> {
+    const now = this.#now();
+    for (const key of read.keys) {
+      const known = this.#cache.read(read.owner, key, now);
+      if (known !== undefined) return known;
+    }
+    const [key] = read.keys;
+    const joined = this.#waiting.get(this.#cache.joinable(read.owner, key) as Question);
+    return new Promise((resolve, reject) => {
+      const waiting = { since: now, read, resolve, reject };
+      if (joined) joined.push(waiting);
+      else void this.#ask(waiting);
+    });
+  }
+
+  invalidate(owner: string, seq: number, keys: Keys): void {
+    this.#cache.invalidate(owner, seq, keys);
+  }
+
+  get size(): LeaseCache<V>["size"] {
+    return this.#cache.size;
+  }
+
+  async #ask(first: Waiting<V>): Promise<void> {
+    const { owner, keys, tag, ask } = first.read;
+    const question = this.#cache.ask(owner, keys[0], this.#now(), tag);
+    const group = [first];
+    this.#waiting.set(question, group);
+    let answer: Answer<V>;
+    try {
+      answer = await ask();
+    } catch (failure) {
+      this.#cache.fail(question);
+      for (const { reject } of group) reject(failure);
+      return;
+    } finally {
+      this.#waiting.delete(question);
+    }
+    const until = this.#cache.answer(question, answer, this.#now());
+    const [, ...others] = group;
+    first.resolve(answer.value);
+    for (const other of others) {
+      if (other.since < until) other.resolve(answer.value);
+      // Not joined again: reads of an answer that serves one read alone would go to the owner one after the other.
+      else if (answer.reusable) other.resolve(this.read(other.read));
+      else void this.#ask(other);
+    }
+  }
+
+  /** A clock that goes back tells nothing about the time that has passed. */
+  #now(): number {
+    const now = Date.now();
+    if (now < this.#latest) this.#cache.forget();
+    this.#latest = now;
+    return now;
+  }
+}

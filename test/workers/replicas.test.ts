@@ -1,0 +1,167 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { holderOf, issue, path, policies } from "./access.ts";
+import { del, mountKv, patch, put, send } from "./client.ts";
+import { PLACES, type Place, questions, readAt } from "./replicas.ts";
+
+/* What readers at two places see, each through a replica that answers from memory. */
+
+const SECRET = "/v1/kv/data/app";
+const both = Object.keys(PLACES) as Place[];
+
+/** Reads at both places until the replicas answer from memory. @returns the first answer */
+async function warm(target = SECRET, token = "root") {
+  const asked = questions();
+  for (;;) {
+    const [answer] = await Promise.all(both.map((place) => readAt(place, target, token)));
+    if (asked.take().every((count) => count === 0)) return answer;
+  }
+}
+
+/** The state of a secret as each place sees it now: its value, or the status of a refusal. */
+const seen = (target = SECRET, token = "root") =>
+  Promise.all(
+    both.map(async (place) => {
+      const { status, body } = await readAt(place, target, token);
+      return status === 200 ? (body.data.data ?? body.data).v : status;
+    }),
+  );
+
+beforeEach(async () => {
+  await mountKv();
+  await put(SECRET, { data: { v: 1 } });
+});
+
+it("a warm read is answered by the replica of its place alone", async () => {
+  await readAt("weur", SECRET);
+  const asked = questions();
+  for (let time = 0; time < 5; time++) expect((await readAt("weur", SECRET)).status).toBe(200);
+  expect(asked.take()).toEqual([0, 0, 0]);
+  await readAt("sam", SECRET);
+  expect(asked.take()).toEqual([1, 1, 0]);
+});
+
+it("reads of one secret that come together are one question", async () => {
+  const asked = questions();
+  const answers = await Promise.all(Array.from({ length: 40 }, () => readAt("weur", SECRET)));
+  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+  expect(asked.take()).toEqual([1, 1, 0]);
+});
+
+describe("the next read at every place sees", () => {
+  it("each of many writes", async () => {
+    for (let version = 2; version < 12; version++) {
+      await warm();
+      expect((await put(SECRET, { data: { v: version } })).status).toBe(200);
+      expect(await seen()).toEqual([version, version]);
+    }
+  });
+
+  it.each<[string, () => Promise<{ status: number }>, unknown]>([
+    ["a patch", () => patch(SECRET, { data: { v: 7 } }), 7],
+    ["a deletion", () => del(SECRET), 404],
+    ["a deletion of the version", () => put("/v1/kv/delete/app", { versions: [1] }), 404],
+    ["a destruction", () => put("/v1/kv/destroy/app", { versions: [1] }), 404],
+    ["a deletion with its metadata", () => del("/v1/kv/metadata/app"), 404],
+    ["the end of the mount", () => del("/v1/sys/mounts/kv"), 404],
+    ["a move of the mount", () => put("/v1/sys/remount", { from: "kv", to: "other" }), 404],
+  ])("%s", async (_name, change, expected) => {
+    await warm();
+    expect((await change()).status).toBeLessThan(300);
+    expect(await seen()).toEqual([expected, expected]);
+  });
+
+  it("a deletion undone", async () => {
+    await del(SECRET);
+    await warm();
+    await put("/v1/kv/undelete/app", { versions: [1] });
+    expect(await seen()).toEqual([1, 1]);
+  });
+
+  it("changed metadata", async () => {
+    await warm();
+    await put("/v1/kv/metadata/app", { custom_metadata: { owner: "me" } });
+    for (const place of both) {
+      expect((await readAt(place, SECRET)).body.data.metadata.custom_metadata).toEqual({ owner: "me" });
+    }
+  });
+
+  it("a secret where none was", async () => {
+    await warm("/v1/kv/data/later");
+    expect(await seen("/v1/kv/data/later")).toEqual([404, 404]);
+    await put("/v1/kv/data/later", { data: { v: 5 } });
+    expect(await seen("/v1/kv/data/later")).toEqual([5, 5]);
+  });
+
+  it("an old version as it was, and its destruction", async () => {
+    await put(SECRET, { data: { v: 2 } });
+    await warm(`${SECRET}?version=1`);
+    await put(SECRET, { data: { v: 3 } });
+    expect(await seen(`${SECRET}?version=1`)).toEqual([1, 1]);
+    await put("/v1/kv/destroy/app", { versions: [1] });
+    expect(await seen(`${SECRET}?version=1`)).toEqual([404, 404]);
+  });
+
+  it("a write and a deletion in a mount of version 1", async () => {
+    await put("/v1/sys/mounts/one", { type: "kv" });
+    await put("/v1/one/app", { v: 1 });
+    await warm("/v1/one/app");
+    await put("/v1/one/app", { v: 2 });
+    expect(await seen("/v1/one/app")).toEqual([2, 2]);
+    await del("/v1/one/app");
+    expect(await seen("/v1/one/app")).toEqual([404, 404]);
+  });
+
+  it("a later mount at the path of an ended one", async () => {
+    await warm();
+    await del("/v1/sys/mounts/kv");
+    await mountKv();
+    expect(await seen()).toEqual([404, 404]);
+    await put(SECRET, { data: { v: 9 } });
+    expect(await seen()).toEqual([9, 9]);
+  });
+
+  it("the revocation of its token, by itself, by accessor, and with its parent", async () => {
+    const parent = await holderOf(`${path("kv/data/*", "read")}${path("auth/token/*", "update")}`);
+    const child = (await send("POST", "/v1/auth/token/create", {}, { token: parent.client_token })).body.auth;
+    const batch = (await send("POST", "/v1/auth/token/create", { type: "batch" }, { token: parent.client_token })).body
+      .auth;
+    const other = await holderOf(`${path("kv/data/*", "read")}${path("auth/token/*", "update")}`);
+    const alone = await holderOf(path("kv/data/*", "read"));
+    const tokens = [parent, child, batch, other, alone].map(({ client_token: token }) => token);
+    for (const token of tokens) expect((await warm(SECRET, token))?.status).toBe(200);
+    await put("/v1/auth/token/revoke-self", {}, { token: other.client_token });
+    await put("/v1/auth/token/revoke-accessor", { accessor: alone.accessor });
+    await put("/v1/auth/token/revoke", { token: parent.client_token });
+    for (const token of tokens) expect(await seen(SECRET, token), token).toEqual([403, 403]);
+  });
+
+  it("a changed policy, and its end", async () => {
+    await policies({ reader: path("kv/data/*", "read") });
+    const { client_token: token } = await issue({ policies: ["reader"] });
+    await warm(SECRET, token);
+    await policies({ reader: path("kv/data/other", "read") });
+    expect(await seen(SECRET, token)).toEqual([403, 403]);
+    await policies({ reader: path("kv/data/*", "read") });
+    expect(await seen(SECRET, token)).toEqual([1, 1]);
+    await del("/v1/sys/policies/acl/reader");
+    expect(await seen(SECRET, token)).toEqual([403, 403]);
+  });
+
+  it("a disabled entity", async () => {
+    await policies({ reader: path("kv/data/*", "read") });
+    await put("/v1/sys/auth/userpass", { type: "userpass" });
+    await put("/v1/auth/userpass/users/ann", { password: "correct horse", token_policies: "reader" });
+    const login = await send("POST", "/v1/auth/userpass/login/ann", { password: "correct horse" }, { token: null });
+    const { client_token: token, entity_id: id } = login.body.auth;
+    await warm(SECRET, token);
+    await put(`/v1/identity/entity/id/${id}`, { disabled: true });
+    expect(await seen(SECRET, token)).toEqual([403, 403]);
+  });
+
+  it("a token of a chosen text that was unknown before", async () => {
+    await warm(SECRET, "my-own-token");
+    expect(await seen(SECRET, "my-own-token")).toEqual([403, 403]);
+    expect((await send("POST", "/v1/auth/token/create", { id: "my-own-token", policies: ["root"] })).status).toBe(200);
+    expect(await seen(SECRET, "my-own-token")).toEqual([1, 1]);
+  });
+});

@@ -1,0 +1,52 @@
+import { env, exports } from "cloudflare:workers";
+import { vi } from "vitest";
+import { settings } from "../../src/platform/settings.ts";
+import { AccessControl, KvStore, type ReadReplica } from "../../src/worker.ts";
+import type { Answer } from "./client.ts";
+
+/** Callers in two places, with a replica each. */
+export const PLACES = {
+  weur: { continent: "EU", longitude: "2" },
+  sam: { continent: "SA", longitude: "-46" },
+} as const;
+export type Place = keyof typeof PLACES;
+
+/** From now on each place has this many replicas; 0 = Workers ask owners, and cache their authorizations. */
+export const throughReplicas = (shards: number) => Object.assign(settings(env), { READ_REPLICAS: shards });
+
+/** One read by a caller at a place. */
+export async function readAt(place: Place, path: string, token = "root"): Promise<Answer> {
+  const init = { headers: { "X-Orch-Token": token }, cf: PLACES[place] } as RequestInit;
+  const response = await exports.default.fetch(`https://x${path}`, init);
+  const text = await response.text();
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = undefined;
+  }
+  return { status: response.status, headers: response.headers, text, body };
+}
+
+export const replicaAt = (place: Place) => env.READ_REPLICA.getByName(`${place}-0`) as DurableObjectStub<ReadReplica>;
+
+/** Counts the questions of replicas to owners, and the authorizations that Workers ask `AccessControl` for. */
+export function questions() {
+  const asked = {
+    grants: vi.spyOn(AccessControl.prototype, "authorizeFor"),
+    secrets: vi.spyOn(KvStore.prototype, "readFor"),
+    direct: [vi.spyOn(AccessControl.prototype, "authorize"), vi.spyOn(KvStore.prototype, "read")],
+  };
+  return {
+    /** Questions about grants, about secrets, and calls that went past the replicas, since the last look. */
+    take(): [grants: number, secrets: number, direct: number] {
+      const counts: [number, number, number] = [
+        asked.grants.mock.calls.length,
+        asked.secrets.mock.calls.length,
+        asked.direct.reduce((sum, { mock }) => sum + mock.calls.length, 0),
+      ];
+      for (const spy of [asked.grants, asked.secrets, ...asked.direct]) spy.mockClear();
+      return counts;
+    },
+  };
+}
