@@ -5,6 +5,7 @@ import {
   EventLog,
   KvStore,
   NodeSession,
+  ReadReplica,
   SyncControl,
   SyncDestination,
 } from "../../src/worker.ts";
@@ -14,7 +15,16 @@ import type { Answer } from "../workers/client.ts";
 type When = "before" | "after";
 export type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
 
-const classes = { AccessControl, ClusterRegistry, EventLog, KvStore, NodeSession, SyncControl, SyncDestination };
+const classes = {
+  AccessControl,
+  ClusterRegistry,
+  EventLog,
+  KvStore,
+  NodeSession,
+  ReadReplica,
+  SyncControl,
+  SyncDestination,
+};
 export type ClassName = keyof typeof classes;
 export type Cut = readonly [ClassName, string, When];
 

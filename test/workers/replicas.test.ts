@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { del, mountKv, patch, put, send } from "./client.ts";
-import { PLACES, type Place, questions, readAt } from "./replicas.ts";
+import { PLACES, type Place, questions, readAt, valueAt } from "./replicas.ts";
 
 /* What readers at two places see, each through a replica that answers from memory. */
 
@@ -18,13 +18,7 @@ async function warm(target = SECRET, token = "root") {
 }
 
 /** The state of a secret as each place sees it now: its value, or the status of a refusal. */
-const seen = (target = SECRET, token = "root") =>
-  Promise.all(
-    both.map(async (place) => {
-      const { status, body } = await readAt(place, target, token);
-      return status === 200 ? (body.data.data ?? body.data).v : status;
-    }),
-  );
+const seen = (target = SECRET, token = "root") => Promise.all(both.map((place) => valueAt(place, target, token)));
 
 beforeEach(async () => {
   await mountKv();

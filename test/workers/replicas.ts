@@ -1,7 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import { settings } from "../../src/platform/settings.ts";
-import { AccessControl, KvStore, type ReadReplica } from "../../src/worker.ts";
+import { AccessControl, KvStore, ReadReplica } from "../../src/worker.ts";
 import type { Answer } from "./client.ts";
 
 /** Callers in two places, with a replica each. */
@@ -50,3 +50,23 @@ export function questions() {
     },
   };
 }
+
+/** The value of a secret as a place sees it, or the status of a refusal. */
+export async function valueAt(place: Place, path: string, token = "root"): Promise<number> {
+  const { status, body } = await readAt(place, path, token);
+  return status === 200 ? (body.data.data ?? body.data).v : status;
+}
+
+type Invalidate = (this: { ctx: DurableObjectState }, ...given: unknown[]) => Promise<string> | string;
+
+const { prototype } = ReadReplica as unknown as { prototype: { invalidate: Invalidate } };
+const { invalidate } = prototype;
+
+/** Puts a step before each invalidation that a place receives, until mocks are restored. */
+export const beforeInvalidation = (steps: Partial<Record<Place, () => Promise<void> | void>>) =>
+  vi.spyOn(prototype, "invalidate").mockImplementation(async function (this: ThisParameterType<Invalidate>, ...given) {
+    await steps[this.ctx.id.name?.split("-")[0] as Place]?.();
+    return invalidate.apply(this, given);
+  });
+
+export const cutOff = (): Promise<never> => Promise.reject(new Error("cut off"));
