@@ -207,7 +207,8 @@ export const sealing: Mutation[] = [
     file: "src/objects/kv-store.ts",
     suites: ["test/workers/rotation.test.ts"],
     find: "if (!this.#state.get().gone) this.commit(() => this.#keys.rotate(term, Date.now()), NOTHING);",
-    replace: "if (!this.#state.get().gone && term === 1) this.commit(() => this.#keys.rotate(term, Date.now()), NOTHING);",
+    replace:
+      "if (!this.#state.get().gone && term === 1) this.commit(() => this.#keys.rotate(term, Date.now()), NOTHING);",
     promise: "A mount moves to the new term",
   },
   {
