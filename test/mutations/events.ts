@@ -51,8 +51,8 @@ export const events: Mutation[] = [
   },
   {
     ...RIGHTS,
-    find: 'if (Topic !== "ACLToken" && Topic !== "ACLPolicy" && Topic !== "ACLRole") continue;',
-    replace: 'if (Topic !== "ACLToken") continue;',
+    find: 'Topic !== "ACLPolicy" && Topic !== "ACLRole" && !isEndOfMethod',
+    replace: "!isEndOfMethod",
     promise: "A change of policies is asked about before anything more is shown",
   },
   {

@@ -17,7 +17,7 @@ import {
 } from "./replicas.ts";
 import { FIRST_KEY } from "./sealing-helpers.ts";
 
-/* What replicas may keep, for how long, and what they cost their owners. */
+/* The memory of replicas, its lifetime, and the load that it puts on owners. */
 
 const SECRET = "/v1/kv/data/app";
 const both = Object.keys(PLACES) as Place[];
