@@ -337,7 +337,10 @@ describe("the configuration of logins in a browser", () => {
     [{ oidc_client_id: "" }, /both 'oidc_client_id' and 'oidc_client_secret'/],
     [{ oidc_discovery_url: "", jwks_url: "https://x.example" }, /'oidc_discovery_url' must be set for OIDC/],
     [{ oidc_response_mode: "fragment" }, /oidc_response_mode/],
-    [{ oidc_response_types: "id_token" }, /oidc_response_types/],
+    [
+      { oidc_response_types: "id_token", oidc_response_mode: "form_post" },
+      /oidc_response_types.*: must be "code": a token/,
+    ],
     [{ provider_config: { provider: "azure" } }, /provider_config/],
   ])("refuses %j", async (settings, message) => {
     const body = { oidc_discovery_url: provider.url, ...CLIENT, ...settings };

@@ -8,7 +8,8 @@ import { ALGORITHMS, type Keys, publicKeyProblem } from "./verify.ts";
 const text = (most = 1024) => z.string().max(most).default("");
 const empty = (rule: string) => z.union([z.literal(""), z.null()], rule).optional();
 const NO_CA = "must be empty: this service trusts public certificate authorities only";
-const NO_ID_TOKEN = 'must be "code": tokens in the browser\'s address are not accepted';
+const NO_ID_TOKEN =
+  'must be "code": a token in a form would be stored before its login is complete; a code gives the same claims';
 
 const MAX_PAIRS = 8;
 
