@@ -51,9 +51,15 @@ export const events: Mutation[] = [
   },
   {
     ...RIGHTS,
-    find: 'Topic !== "ACLPolicy" && Topic !== "ACLRole" && !isEndOfMethod',
-    replace: "!isEndOfMethod",
+    find: 'if (Topic !== "ACLToken" && Topic !== "ACLPolicy" && Topic !== "ACLRole" && !isEndOfMethod) continue;',
+    replace: 'if (Topic !== "ACLToken" && !isEndOfMethod) continue;',
     promise: "A change of policies is asked about before anything more is shown",
+  },
+  {
+    ...RIGHTS,
+    find: 'const isEndOfMethod = Type === "ACLAuthMethodDeleted";',
+    replace: "const isEndOfMethod = false;",
+    promise: "The end of an auth method ends the streams of its batch tokens",
   },
   {
     ...RIGHTS,
