@@ -63,6 +63,8 @@ export default defineConfig({
                 CLOUD_B_ARM_URL: inject("doubles").cloudBArm,
                 CLOUD_C_SM_URL: inject("doubles").cloudC,
                 CLOUD_C_TOKEN_URL: inject("doubles").cloudCToken,
+                CLOUD_C_STS_URL: inject("doubles").cloudC,
+                CLOUD_C_IAM_URL: inject("doubles").cloudC,
                 REPO_HOST_URL: inject("doubles").repoHost,
                 DEPLOY_PROJECT_URL: inject("doubles").deployProject,
                 SYNC_ALLOWED_HOSTS: "127.0.0.1",

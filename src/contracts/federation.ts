@@ -25,6 +25,26 @@ export interface Federation extends Home {
   readonly ttlSeconds: number;
 }
 
+/** Workload identity federation of a sync destination. */
+export interface SyncFederation {
+  /** Path from the root with a trailing slash; the root itself is the empty text. */
+  readonly namespace: string;
+  /** The origin of the request that set the audience; see `Home`. */
+  readonly origin: string;
+  readonly subject: string;
+  readonly audience: string;
+  /** Seconds; 0: an hour. */
+  readonly ttlSeconds: number;
+}
+
+/** The issuer of the tokens of sync destinations. */
+export const syncIssuerAt = (origin: string, namespace: string): string =>
+  `${origin}/v1/${namespace}identity/oidc/secrets-sync`;
+
+/** The subject that names a destination (https://developer.hashicorp.com/vault/docs/v2.x/sync/awssm). */
+export const syncSubjectOf = (namespace: string, type: string, name: string): string =>
+  `secrets-sync:${namespace.replace(/\/$/, "")}:${type}:${name}`;
+
 /** The issuer of a namespace's tokens. Providers compare it exactly, path and case included. */
 export const issuerAt = (origin: string, namespace: string): string => `${origin}/v1/${namespace}identity/oidc/plugins`;
 

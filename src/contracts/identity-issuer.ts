@@ -20,6 +20,15 @@ export interface TokenRequest extends Bearer {
   readonly ttlSeconds: number;
 }
 
+/** A token of a sync destination to sign. */
+export interface SyncTokenRequest {
+  readonly issuer: string;
+  readonly subject: string;
+  readonly audience: string;
+  /** Seconds; 0: the default of an hour. */
+  readonly ttlSeconds: number;
+}
+
 /** The methods of `IdentityIssuer` that other objects and Workers call. */
 export interface IdentityIssuerApi extends StoredObjectApi {
   /** The configured origin of all issuers; empty for none. */
@@ -32,6 +41,8 @@ export interface IdentityIssuerApi extends StoredObjectApi {
   published(): Promise<Result<PublicKey[]>>;
   /** Signs a token with the current key. */
   sign(ask: TokenRequest): Promise<Result<string>>;
+  /** Signs a token of a sync destination with the current key. */
+  signSync(ask: SyncTokenRequest): Promise<Result<string>>;
   /** @param verificationMs how long the previous key stays published */
   rotate(verificationMs?: number): Promise<Result<null>>;
   rekey(term: number): void;

@@ -2,7 +2,7 @@ import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { DestinationKey } from "./destination.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
-import type { ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "./sync-tasks.ts";
+import type { Networking, ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "./sync-tasks.ts";
 
 /** The sender of a `contest`: a destination that checks names with another one. */
 export interface Asker {
@@ -39,7 +39,7 @@ export interface DestinationView {
     readonly custom_tags: Readonly<Record<string, string>>;
     readonly update_policy: string;
     readonly deletion_policy: string;
-  };
+  } & Networking;
 }
 
 /** One page of associations as responses show them. */
@@ -120,7 +120,10 @@ export interface Keyless {
 }
 
 /** Settings for inspecting a provider. Holds connection secrets, so it is never stored. */
-export type InspectSetup = Pick<Setup, "namespace" | "type" | "connection" | "updatePolicy">;
+export type InspectSetup = Pick<
+  Setup,
+  "namespace" | "type" | "connection" | "networking" | "federation" | "updatePolicy"
+>;
 
 export interface RecordsPage {
   readonly records: readonly ObjectRecord[];
@@ -165,6 +168,7 @@ export interface SyncDestinationApi extends StoredObjectApi {
     }?: {
       word?: string;
       mode?: "write" | "patch";
+      origin?: string;
     },
   ): Promise<Result<Configured>>;
   repaired(): void;
@@ -199,6 +203,7 @@ export interface SyncDestinationApi extends StoredObjectApi {
     page: {
       readonly after: string;
       readonly keys: KeysOf | null;
+      readonly origin?: string;
     },
   ): Result<Preview>;
   /** One page of recorded objects, for comparison with the provider. */

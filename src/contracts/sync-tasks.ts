@@ -1,5 +1,16 @@
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { Failure } from "./failure.ts";
+import type { SyncFederation } from "./federation.ts";
+
+/** Restrictions of a destination's calls. Absent lists restrict nothing. */
+export interface Networking {
+  readonly allowed_ipv4_addresses?: readonly string[];
+  readonly allowed_ipv6_addresses?: readonly string[];
+  readonly allowed_ports?: readonly number[];
+  /** The lists are not enforced. */
+  readonly disable_strict_networking?: boolean;
+}
+
 /** Identifies a secret by its mount's uuid and accessor, which survive a move of the mount. */
 export interface SecretRef {
   readonly mountUuid: string;
@@ -53,6 +64,10 @@ export interface Setup {
   readonly namespace: string;
   readonly type: string;
   readonly connection: unknown;
+  /** Absent in answers of an older version of the service. */
+  readonly networking?: Networking;
+  /** The identity of a destination without stored credentials. */
+  readonly federation?: SyncFederation;
   readonly tags: Readonly<Record<string, string>>;
   readonly updatePolicy: UpdatePolicy;
   /** Obsolete objects stay at the provider (deletion policy `retain`). */

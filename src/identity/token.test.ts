@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { issuerAt, subjectOf } from "../contracts/federation.ts";
-import { claimsOf, discovery, LONGEST_TTL } from "./token.ts";
+import { issuerAt, subjectOf, syncIssuerAt, syncSubjectOf } from "../contracts/federation.ts";
+import { claimsOf, discovery, LONGEST_TTL, syncClaimsOf } from "./token.ts";
 
 const ask = {
   namespace: "team/",
@@ -46,4 +46,18 @@ it("names its namespace, and its discovery document links its keys", () => {
   expect(issuer).toBe("https://h:1/v1/a/b/identity/oidc/plugins");
   expect(discovery(issuer)).toMatchObject({ issuer, jwks_uri: `${issuer}/.well-known/keys` });
   expect(subjectOf({ namespaceId: "root", mountAccessor: "x" })).toBe("plugin-identity:root:secret:x");
+});
+
+it("of a sync destination contains its type and name, and nothing about a mount", () => {
+  const subject = syncSubjectOf("team/dev/", "aws-sm", "prod-eu");
+  const issuer = syncIssuerAt("https://h", "team/dev/");
+  expect(syncClaimsOf({ issuer, subject, audience: "sts.amazonaws.com", ttlSeconds: 0 }, NOW)).toEqual({
+    iss: "https://h/v1/team/dev/identity/oidc/secrets-sync",
+    sub: "secrets-sync:team/dev:aws-sm:prod-eu",
+    aud: ["sts.amazonaws.com"],
+    iat: 1_800_000_000,
+    nbf: 1_800_000_000,
+    exp: 1_800_003_600,
+  });
+  expect(syncSubjectOf("", "cloud-a-sm", "d")).toBe("secrets-sync::cloud-a-sm:d");
 });

@@ -1,6 +1,6 @@
 import { CLOUD_B_PLUGIN, MOUNT_CLAIM } from "../compat/identity-names.ts";
 import { subjectOf } from "../contracts/federation.ts";
-import type { TokenRequest } from "../contracts/identity-issuer.ts";
+import type { SyncTokenRequest, TokenRequest } from "../contracts/identity-issuer.ts";
 import { VERSION } from "../platform/version.ts";
 
 const DEFAULT_TTL = 3_600;
@@ -18,15 +18,8 @@ export const discovery = (issuer: string) => ({
 
 /** The claims of a token issued at `now`, ms since 1970. A TTL above the maximum is reduced to it. */
 export function claimsOf(ask: TokenRequest, now: number): Record<string, unknown> {
-  const seconds = Math.floor(now / 1000);
-  const ttl = Math.min(ask.ttlSeconds || DEFAULT_TTL, LONGEST_TTL);
   return {
-    iss: ask.issuer,
-    sub: subjectOf(ask),
-    aud: [ask.audience],
-    iat: seconds,
-    nbf: seconds,
-    exp: seconds + ttl,
+    ...standardClaims({ ...ask, subject: subjectOf(ask) }, now),
     [MOUNT_CLAIM]: {
       accessor: ask.mountAccessor,
       class: "secret",
@@ -38,4 +31,13 @@ export function claimsOf(ask: TokenRequest, now: number): Record<string, unknown
       version: VERSION,
     },
   };
+}
+
+/** The claims of a token of a sync destination. */
+export const syncClaimsOf = (ask: SyncTokenRequest, now: number): Record<string, unknown> => standardClaims(ask, now);
+
+function standardClaims({ issuer, subject, audience, ttlSeconds }: SyncTokenRequest, now: number) {
+  const seconds = Math.floor(now / 1000);
+  const ttl = Math.min(ttlSeconds || DEFAULT_TTL, LONGEST_TTL);
+  return { iss: issuer, sub: subject, aud: [audience], iat: seconds, nbf: seconds, exp: seconds + ttl };
 }

@@ -1,8 +1,8 @@
-import type { IdentityIssuerApi, PublicKey, TokenRequest } from "../contracts/identity-issuer.ts";
+import type { IdentityIssuerApi, PublicKey, SyncTokenRequest, TokenRequest } from "../contracts/identity-issuer.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { identityMigrations } from "../identity/schema.ts";
 import { SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
-import { claimsOf } from "../identity/token.ts";
+import { claimsOf, syncClaimsOf } from "../identity/token.ts";
 import { originOf } from "../lib/origin.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -12,7 +12,7 @@ import { recordAction } from "../platform/observability/audit/actions.ts";
 import { settings } from "../platform/settings.ts";
 
 /**
- * Issues the identity tokens by which mounts authenticate at providers without a secret. One instance per deployment;
+ * Issues the identity tokens by which mounts and sync destinations authenticate at providers without a secret. One instance per deployment;
  * private keys never leave it. Keys are created on the first request for a token or the key set.
  */
 export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
@@ -60,10 +60,14 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
     return begun.ok ? ok(this.#signing.published(Date.now())) : begun;
   }
 
-  /** A new token, signed with the current key. */
-  async sign(ask: TokenRequest): Promise<Result<string>> {
-    const begun = await this.#begun();
-    return begun.ok ? refuseIfSealed(() => ok(this.#signing.sign(claimsOf(ask, Date.now())))) : begun;
+  /** A new token of a mount, signed with the current key. */
+  sign(ask: TokenRequest): Promise<Result<string>> {
+    return this.#signed(claimsOf(ask, Date.now()));
+  }
+
+  /** A new token of a sync destination, signed with the current key. */
+  signSync(ask: SyncTokenRequest): Promise<Result<string>> {
+    return this.#signed(syncClaimsOf(ask, Date.now()));
   }
 
   /** @param verificationMs how long the previous signing key stays published */
@@ -85,6 +89,11 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
   protected override async onAlarm(now: number): Promise<void> {
     if (this.#signing.isDue(now)) this.#rotate(VERIFICATION_TTL_MS, now);
     else this.commit(() => this.#signing.dropEnded(now));
+  }
+
+  async #signed(claims: Readonly<Record<string, unknown>>): Promise<Result<string>> {
+    const begun = await this.#begun();
+    return begun.ok ? refuseIfSealed(() => ok(this.#signing.sign(claims))) : begun;
   }
 
   async #begun(): Promise<Result<null>> {

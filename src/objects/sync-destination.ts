@@ -242,10 +242,10 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,
     mode: "write" | "patch",
-    page: { readonly after: string; readonly keys: KeysOf | null },
+    page: { readonly after: string; readonly keys: KeysOf | null; readonly origin?: string },
   ): Result<Preview> {
     return refuseIfSealed(() => {
-      const defined = this.#dependencies.record.define(key, body, mode, settings(this.env));
+      const defined = this.#dependencies.record.define(key, body, mode, settings(this.env), page.origin);
       return defined.ok ? ok(previewed(this.#dependencies, key, defined.value, page)) : defined;
     });
   }

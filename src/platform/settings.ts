@@ -45,6 +45,9 @@ export const Settings = z.object({
   CLOUD_C_SM_URL: z.string().optional(),
   REPO_HOST_URL: z.string().optional(),
   DEPLOY_PROJECT_URL: z.string().optional(),
+  CLOUD_C_STS_URL: z.string().optional(),
+  CLOUD_C_IAM_URL: z.string().optional(),
+  DNS_URL: z.string().optional(),
   PUBLIC_URL: z
     .string()
     .refine((text) => text === "" || originOf(text) !== null, ORIGIN_RULE)

@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import * as z from "zod";
-import { issuerAt } from "../contracts/federation.ts";
+import { issuerAt, syncIssuerAt } from "../contracts/federation.ts";
 import { accessControl, identityIssuer } from "../contracts/stubs.ts";
 import { ROTATION_PERIOD_MS, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
 import { discovery } from "../identity/token.ts";
@@ -37,6 +37,27 @@ async function publishKeys(call: Call): Promise<Response> {
   return published({ keys }, randomInt(1, KEYS_SECONDS));
 }
 
+/** The public documents of an issuer. The issuers of mounts and of sync destinations have the same keys. */
+const documentsAt = (path: string, issuerOf: typeof issuerAt) => [
+  open({
+    verb: "GET",
+    path: `${path}/openid-configuration`,
+    handle: async (call) => {
+      const [namespace, origin] = await Promise.all([namespaceAt(call), identityIssuer(call.env).origin()]);
+      const issuer = issuerOf(origin ?? new URL(call.request.url).origin, namespace);
+      return published(discovery(issuer), DISCOVERY_SECONDS);
+    },
+  }),
+  open({
+    verb: "GET",
+    path: `${path}/keys`,
+    handle: async (call) => {
+      await namespaceAt(call);
+      return publishKeys(call);
+    },
+  }),
+];
+
 const ConfigBody = z.object({
   issuer: z
     .string("issuer: must be a text")
@@ -59,23 +80,8 @@ const RotateBody = z.object({
 export const identityRoutes = [
   // The root namespace's keys, where clients of the cluster API look for them.
   open({ verb: "GET", path: "/.well-known/jwks.json", handle: publishKeys }),
-  open({
-    verb: "GET",
-    path: "/identity/oidc/plugins/.well-known/openid-configuration",
-    handle: async (call) => {
-      const [namespace, origin] = await Promise.all([namespaceAt(call), identityIssuer(call.env).origin()]);
-      const issuer = issuerAt(origin ?? new URL(call.request.url).origin, namespace);
-      return published(discovery(issuer), DISCOVERY_SECONDS);
-    },
-  }),
-  open({
-    verb: "GET",
-    path: "/identity/oidc/plugins/.well-known/keys",
-    handle: async (call) => {
-      await namespaceAt(call);
-      return publishKeys(call);
-    },
-  }),
+  ...documentsAt("/identity/oidc/plugins/.well-known", issuerAt),
+  ...documentsAt("/identity/oidc/secrets-sync/.well-known", syncIssuerAt),
   secrets({
     verb: "GET",
     path: "/identity/oidc/config",

@@ -42,16 +42,17 @@ async function withFiles(call: AuthorisedCall, body: AnyFields): Promise<AnyFiel
 
 async function configure(call: AuthorisedCall, given: Write, mode: "write" | "patch"): Promise<Response> {
   const key = keyOf(call);
+  const { origin } = new URL(call.request.url);
   const { dry_run, ...fields } = given;
   const body = await withFiles(call, fields);
   if (dry_run || flagIn(call.query, "dry_run")) {
     const after = call.query.get("after") ?? "";
-    const preview = unwrap(await previewConfiguration(call.env, key, body, { mode, after }));
+    const preview = unwrap(await previewConfiguration(call.env, key, body, { mode, after, origin }));
     const { planned, warnings, next } = preview;
     return envelope(call, { data: { dry_run: true, planned, next: next ?? "" }, warnings });
   }
   const word = wordType(call.dialect, key.type);
-  const { state, warnings } = unwrap(await destinationAt(call, key).configure(key, body, { word, mode }));
+  const { state, warnings } = unwrap(await destinationAt(call, key).configure(key, body, { word, mode, origin }));
   return envelope(call, { data: wordDestination(call.dialect, state), warnings });
 }
 

@@ -27,14 +27,15 @@ export class Configuration {
    * Creates the destination, or changes the fields in the body.
    * @param word the type as the caller spells it
    * @param mode `patch`: a JSON merge patch, which creates nothing
+   * @param origin of the request
    */
   async write(
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,
-    { word, mode = "write" }: { word?: string; mode?: "write" | "patch" } = {},
+    { word, mode = "write", origin }: { word?: string; mode?: "write" | "patch"; origin?: string } = {},
   ): Promise<Result<Configured>> {
     const { env, self, record, outbox } = this.#dependencies;
-    const defined = refuseIfSealed(() => record.define(key, body, mode, settings(env)));
+    const defined = refuseIfSealed(() => record.define(key, body, mode, settings(env), origin));
     if (!defined.ok) return defined;
     const app = appIn(defined.value);
     if (app !== null) {
@@ -48,7 +49,7 @@ export class Configuration {
     if (!registered.ok) return registered;
     const written = refuseIfSealed((): Result<Configured> => {
       // Defined again, because another write may have happened during the calls above.
-      const again = record.define(key, body, mode, settings(env));
+      const again = record.define(key, body, mode, settings(env), origin);
       if (!again.ok) return again;
       if (appIn(again.value) !== app) return refuse("conflict", "another write came in between; try again");
       const stored = this.#store(key, again.value.definition, word);

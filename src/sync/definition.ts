@@ -1,12 +1,12 @@
 import * as z from "zod";
-import type { UpdatePolicy } from "../contracts/sync-tasks.ts";
+import type { Networking, UpdatePolicy } from "../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { asMap, fieldsOf, stringList, stringMap } from "../platform/http/fields.ts";
 import { ignored, unknownFields } from "../platform/http/unknown-fields.ts";
 import { MARKER_TAG, type ProviderSettings } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
-import { refusedLaterField } from "./later-fields.ts";
 import { checkTemplate } from "./naming.ts";
+import { networkingFields, networkingWith } from "./networking.ts";
 
 /** The literal shown in place of every sensitive value. */
 export const MASK = "*****";
@@ -22,6 +22,7 @@ export const CommonFields = z.object({
   custom_tags: stringMap().nullish(),
   update_policy: choice("must be replace, if-not-exists or owned-only", "replace", "if-not-exists", "owned-only"),
   deletion_policy: choice("must be delete or retain", "delete", "retain"),
+  ...networkingFields,
 });
 
 /** A destination's validated settings, as stored. */
@@ -36,6 +37,9 @@ export interface Definition {
   /** Whether an obsolete object is deleted at the provider or left there. */
   readonly deletionPolicy: "delete" | "retain";
   readonly connection: Readonly<Record<string, unknown>>;
+  readonly networking: Networking;
+  /** The origin of the request that set `identity_token_audience`; empty without one. */
+  readonly origin: string;
 }
 
 /** A valid definition, with warnings for the caller. */
@@ -55,6 +59,18 @@ export const effectiveTemplate = (
 const orBefore = <T>(given: T | null | undefined, before: T | undefined): T | null | undefined =>
   given === undefined ? before : given;
 
+/** Kept until the audience is written again: the issuer must not follow the address of each request. */
+function originOf(
+  connection: Readonly<Record<string, unknown>>,
+  body: Readonly<Record<string, unknown>>,
+  before: Definition | null,
+  origin: string,
+): string {
+  if (!connection["identity_token_audience"]) return "";
+  const given = body["identity_token_audience"];
+  return before?.origin && (given === undefined || isMask(given)) ? before.origin : origin;
+}
+
 const isMask = (value: unknown): boolean => typeof value === "string" && /^\*+$/.test(value);
 
 /**
@@ -66,11 +82,10 @@ export function define(
   body: Readonly<Record<string, unknown>>,
   before: Definition | null,
   settings: ProviderSettings,
+  origin = "",
 ): Result<Defined> {
   const common = CommonFields.safeParse(body);
   if (!common.success) return refuse("invalid", tell(common.error));
-  const later = refusedLaterField(body, knownFields(type));
-  if (later !== null) return refuse("invalid", later);
   const given = Object.entries(body).filter(([key, value]) => !(type.sensitive.includes(key) && isMask(value)));
   const parsed = type.connection.safeParse({ ...before?.connection, ...Object.fromEntries(given) });
   if (!parsed.success) return refuse("invalid", tell(parsed.error));
@@ -90,6 +105,8 @@ export function define(
     updatePolicy: orBefore(data.update_policy, before?.updatePolicy) ?? "replace",
     deletionPolicy: orBefore(data.deletion_policy, before?.deletionPolicy) ?? "delete",
     connection,
+    networking: networkingWith(before?.networking ?? {}, data),
+    origin: originOf(connection, body, before, origin),
   };
   const template = checkTemplate(effectiveTemplate(type, definition), definition.granularity);
   if (!template.ok) return refuse("invalid", template.message);

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { DestinationKey } from "../contracts/destination.ts";
+import { syncSubjectOf } from "../contracts/federation.ts";
 import type { DestinationView } from "../contracts/sync-destination.ts";
 import type { Setup, UpdatePolicy } from "../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
@@ -24,6 +25,19 @@ import type { DestinationRow } from "./schema.ts";
 export interface Found {
   readonly row: DestinationRow;
   readonly type: DestinationType<unknown>;
+}
+
+/** The federation of a destination with `identity_token_audience`, as part of its setup. */
+export function federationOf(
+  namespace: string,
+  word: string,
+  name: string,
+  { connection, origin }: Pick<Definition, "connection" | "origin">,
+): Pick<Setup, "federation"> {
+  const { identity_token_audience: audience, identity_token_ttl: ttlSeconds = 0 } = connection;
+  if (typeof audience !== "string" || audience === "") return {};
+  const subject = syncSubjectOf(namespace, word, name);
+  return { federation: { namespace, origin, subject, audience, ttlSeconds: Number(ttlSeconds) } };
 }
 
 /**
@@ -73,6 +87,8 @@ export class DestinationRecord {
       customTags: JSON.parse(row.custom_tags) as Record<string, string>,
       updatePolicy: row.update_policy as UpdatePolicy,
       deletionPolicy: row.deletion_policy as Definition["deletionPolicy"],
+      networking: JSON.parse(row.networking) as Definition["networking"],
+      origin: row.origin,
       connection: JSON.parse(this.#keys.openText(row.connection, this.#context("connection"))) as Record<
         string,
         unknown
@@ -90,6 +106,7 @@ export class DestinationRecord {
     body: Readonly<Record<string, unknown>>,
     mode: "write" | "patch",
     settings: ProviderSettings,
+    origin = "",
   ): Result<Defined & { readonly type: DestinationType<unknown> }> {
     const type = typeOf(key.type);
     if (!type)
@@ -99,7 +116,7 @@ export class DestinationRecord {
     if (mode === "patch" && !before) return refuse("missing");
     const wanted = mode === "patch" && before ? patched(body, before) : ok(body);
     if (!wanted.ok) return wanted;
-    const defined = define(type, wanted.value, before, settings);
+    const defined = define(type, wanted.value, before, settings, origin);
     return defined.ok ? ok({ ...defined.value, type }) : defined;
   }
 
@@ -107,12 +124,12 @@ export class DestinationRecord {
   store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
     this.#sql.exec(
       `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
-         update_policy, deletion_policy, word, fingerprint_key, granularity_given)
-       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin)
+       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET granularity = excluded.granularity, template = excluded.template,
          custom_tags = excluded.custom_tags, connection = excluded.connection, updated = excluded.updated,
          update_policy = excluded.update_policy, deletion_policy = excluded.deletion_policy,
-         granularity_given = excluded.granularity_given,
+         granularity_given = excluded.granularity_given, networking = excluded.networking, origin = excluded.origin,
          fingerprint_key = coalesce(fingerprint_key, excluded.fingerprint_key)`,
       namespace,
       type,
@@ -128,6 +145,8 @@ export class DestinationRecord {
       word,
       this.#keys.seal(randomBytes(32), this.#context("fingerprint key")),
       definition.granularityGiven ? 1 : 0,
+      JSON.stringify(definition.networking),
+      definition.origin,
     );
     this.forget();
   }
@@ -151,6 +170,7 @@ export class DestinationRecord {
         custom_tags: definition.customTags,
         update_policy: definition.updatePolicy,
         deletion_policy: definition.deletionPolicy,
+        ...definition.networking,
       },
     };
   }
@@ -167,6 +187,8 @@ export class DestinationRecord {
       namespace: row.namespace,
       type: type.type,
       connection: resolved(type, definition.connection),
+      networking: definition.networking,
+      ...federationOf(row.namespace, row.word || row.type, row.name, definition),
       tags: tagsOf(definition),
       updatePolicy: definition.updatePolicy,
       retain: definition.deletionPolicy === "retain",

@@ -9,6 +9,7 @@ import { settings } from "../platform/settings.ts";
 import { noSuchApp } from "./apps.ts";
 import { typeOf } from "./definition.ts";
 import type { CallContext, Inspection, RemoteDestinationType, ToInspect } from "./destinations/destination-type.ts";
+import { identityAccess } from "./identity.ts";
 import { secretKeyValues } from "./payload.ts";
 import { appAccess, gateLeaseFor } from "./perform.ts";
 import { contextOf } from "./task.ts";
@@ -41,7 +42,10 @@ async function inspectorFor(
 ): Promise<{ value: Inspector | null } | { trouble: Trouble }> {
   const type = typeOf(setup.type);
   if (!type || type.kind === "stored") return { value: null };
-  const dependencies = { settings: settings(env), permit: gateLeaseFor(env).holds, apps: appAccess(env) };
+  const dependencies = {
+    ...{ settings: settings(env), permit: gateLeaseFor(env).holds, apps: appAccess(env) },
+    identities: identityAccess(env),
+  };
   const context = await contextOf(dependencies, setup, type);
   if ("trouble" in context) return context;
   return { value: { type, connection: setup.connection, context: () => context.make(INSPECT_MS) } };
@@ -160,10 +164,10 @@ export async function previewConfiguration(
   env: Env,
   key: DestinationKey,
   body: Readonly<Record<string, unknown>>,
-  { mode, after }: { readonly mode: "write" | "patch"; readonly after: string },
+  { mode, after, origin }: { readonly mode: "write" | "patch"; readonly after: string; readonly origin: string },
 ): Promise<Result<ConfigurationPreview>> {
   const object = syncDestination(env, destinationName(key));
-  const first = await object.previewConfigure(key, body, mode, { after, keys: null });
+  const first = await object.previewConfigure(key, body, mode, { after, origin, keys: null });
   if (!first.ok) return first;
   const app = typeOf(key.type)?.appOf?.(first.value.setup.connection) ?? null;
   if (app !== null && !(await syncControl(env).app(key.namespace, app)).ok) return refuse("invalid", noSuchApp(app));
@@ -171,7 +175,7 @@ export async function previewConfiguration(
   const page =
     keyless.length === 0
       ? first
-      : await object.previewConfigure(key, body, mode, { after, keys: await keysOf(env, keyless) });
+      : await object.previewConfigure(key, body, mode, { after, origin, keys: await keysOf(env, keyless) });
   if (!page.ok) return page;
   const { planned, warnings, next, setup } = page.value;
   return ok({ planned: await withRemoteState(env, setup, planned), warnings, next });

@@ -8,6 +8,7 @@ import { flushCountsSoon } from "../platform/observability/metrics/flush.ts";
 import { count } from "../platform/observability/metrics/isolate-counters.ts";
 import { settings } from "../platform/settings.ts";
 import { GateLease } from "./gate-lease.ts";
+import { identityAccess } from "./identity.ts";
 import { isCall } from "./retry-policy.ts";
 import { type AppAccess, performTask } from "./task.ts";
 
@@ -71,7 +72,14 @@ export async function performWork(
   }
   let end = Date.now() + budgetMs;
   const object = syncDestination(env, destination);
-  const dependencies = { env, object, settings: settings(env), permit: gateLease.holds, apps: appAccess(env) };
+  const dependencies = {
+    env,
+    object,
+    settings: settings(env),
+    permit: gateLease.holds,
+    apps: appAccess(env),
+    identities: identityAccess(env),
+  };
   let results: SyncResult[] = [];
   let running = 0;
   let completed = Promise.withResolvers<void>();

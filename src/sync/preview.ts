@@ -2,7 +2,7 @@ import type { DestinationKey } from "../contracts/destination.ts";
 import type { Keyless, KeysOf, PlannedObject, Preview, RecordsPage } from "../contracts/sync-destination.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import { type Defined, resolved } from "./definition.ts";
-import type { DestinationRecord } from "./destination-record.ts";
+import { type DestinationRecord, federationOf } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { desiredObjects } from "./external-name.ts";
 import { mayBeOurs } from "./object-ownership.ts";
@@ -56,7 +56,8 @@ export function previewed(
   { definition, type, warnings }: Defined & { readonly type: DestinationType<unknown> },
   { after, keys }: { readonly after: string; readonly keys: KeysOf | null },
 ): Preview {
-  const scope = { namespace: key.namespace, name: key.name, word: record.row()?.word || key.type, ...definition };
+  const word = record.row()?.word || key.type;
+  const scope = { namespace: key.namespace, name: key.name, word, ...definition };
   const page = associations.page(after, PAGE);
   const isKeyed = definition.granularity === "secret-key";
   const keyless = isKeyed && keys === null ? page.map(keylessOf) : [];
@@ -81,6 +82,8 @@ export function previewed(
     namespace: key.namespace,
     type: key.type,
     connection: resolved(type, definition.connection),
+    networking: definition.networking,
+    ...federationOf(key.namespace, word, key.name, definition),
     updatePolicy: definition.updatePolicy,
   };
   return { planned, keyless, warnings, setup, next: page.length < PAGE ? null : (page.at(-1)?.id ?? null) };

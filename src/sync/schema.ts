@@ -149,6 +149,12 @@ export const destinationMigrations: Migration[] = [
       "an update sends tags only when they differ from those of the last push: their digest, NULL while they are uncertain",
     sql: "ALTER TABLE copies ADD COLUMN tags_written TEXT",
   },
+  {
+    because:
+      "networks and ports that calls are restricted to, as JSON; origin = issuer of identity tokens without a configured one",
+    sql: `ALTER TABLE destination ADD COLUMN networking TEXT NOT NULL DEFAULT '{}';
+      ALTER TABLE destination ADD COLUMN origin TEXT NOT NULL DEFAULT ''`,
+  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -165,6 +171,8 @@ export interface DestinationRow extends Record<string, SqlStorageValue> {
   update_policy: string;
   deletion_policy: string;
   word: string;
+  networking: string;
+  origin: string;
   fingerprint_key: ArrayBuffer | null;
   /** The targets registered with `SyncControl`, joined to one text; null: none were registered. */
   targets: string | null;

@@ -32,6 +32,7 @@ async function removal(updatePolicy: UpdatePolicy) {
         return false;
       },
       apps: async () => ({ ok: false, reason: "missing", message: "" }),
+      identities: async () => Promise.reject(new Error("no identity is needed")),
     },
     setup,
     task,

@@ -6,11 +6,13 @@ import type { ObjectResult, ObjectTask, Setup, SyncResult, SyncTask, Trouble } f
 import type { Result } from "../lib/result.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import { restricted } from "../providers/network-policy.ts";
 import { failure, type Permit, sender } from "../providers/outcome.ts";
 import { typeOf } from "./definition.ts";
 import type { CallContext, ProviderSettings } from "./destinations/destination-type.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { refusedKeys } from "./external-name.ts";
+import type { IdentityAccess } from "./identity.ts";
 import { secretKeyValues, secretPathValue } from "./payload.ts";
 import { isPaused } from "./retry-policy.ts";
 import { tagsDigest } from "./tags-digest.ts";
@@ -24,6 +26,7 @@ export interface TaskDependencies {
   readonly settings: ProviderSettings;
   readonly permit: Permit;
   readonly apps: AppAccess;
+  readonly identities: IdentityAccess;
 }
 
 /**
@@ -134,19 +137,22 @@ type MakeContext = (deadlineMs: number) => CallContext;
 
 /** Makes the context of an adapter's calls; reads the custom application when the connection names one. */
 export async function contextOf(
-  dependencies: Pick<TaskDependencies, "settings" | "permit" | "apps">,
-  setup: Pick<Setup, "namespace" | "connection">,
+  dependencies: Pick<TaskDependencies, "settings" | "permit" | "apps" | "identities">,
+  setup: Pick<Setup, "namespace" | "connection" | "networking" | "federation">,
   type: DestinationType<unknown>,
 ): Promise<{ make: MakeContext } | { trouble: Trouble }> {
   const { permit } = dependencies;
   const name = type.appOf?.(setup.connection) ?? null;
   const app = name === null ? null : await dependencies.apps(setup.namespace, name);
   if (app && !app.ok) return { trouble: failure("client", "app_missing", app.message) };
+  const identity = setup.federation && (await dependencies.identities(setup.federation));
+  const { settings } = dependencies;
   return {
     make: (deadlineMs) => ({
-      settings: dependencies.settings,
-      send: sender({ deadlineMs, permit }),
+      settings,
+      send: restricted(sender({ deadlineMs, permit }), setup.networking ?? {}, settings.DNS_URL),
       ...(app && { app: app.value }),
+      ...(identity && { identity }),
     }),
   };
 }

@@ -58,6 +58,21 @@ const tagKeys: Check = (value) => {
   return (value as unknown[]).map(tagKey).find((problem) => problem !== null) ?? null;
 };
 
+const region = text(1, 128, /^([a-z]+-)+\d+$/);
+const replicas: Check = (value) => {
+  if (!Array.isArray(value) || value.length === 0) return "Member must be a list of at least 1 item";
+  for (const one of value as Record<string, unknown>[]) {
+    const { Region, KmsKeyId, ...others } = one;
+    const problem = region(Region) ?? (KmsKeyId === undefined ? null : text(1, 2048)(KmsKeyId));
+    if (problem !== null || Object.keys(others).length > 0) return problem ?? "Unknown parameter";
+  }
+  return null;
+};
+const regions: Check = (value) =>
+  Array.isArray(value) && value.length > 0
+    ? ((value as unknown[]).map(region).find((problem) => problem !== null) ?? null)
+    : "Member must be a list of at least 1 item";
+
 const secretId = text(1, 2048, /^[A-Za-z0-9/_+=.@:-]+$/);
 const token = text(32, 64);
 const value = { ClientRequestToken: token, SecretString: secretString };
@@ -72,7 +87,16 @@ const operations: Record<string, { required: string[]; checks: Record<string, Ch
       Description: text(0, 2048),
       KmsKeyId: text(0, 2048),
       Tags: tags,
+      AddReplicaRegions: replicas,
     },
+  },
+  ReplicateSecretToRegions: {
+    required: ["SecretId", "AddReplicaRegions"],
+    checks: { SecretId: secretId, AddReplicaRegions: replicas },
+  },
+  RemoveRegionsFromReplication: {
+    required: ["SecretId", "RemoveReplicaRegions"],
+    checks: { SecretId: secretId, RemoveReplicaRegions: regions },
   },
   UpdateSecret: {
     required: ["SecretId"],

@@ -13,6 +13,9 @@ interface Secret {
   description: string | null;
   tags: Map<string, string>;
   versions: Version[];
+  kmsKeyId: string | null;
+  /** Encryption keys by region of the replicas. */
+  replicas: Map<string, string | null>;
   /** Milliseconds since the epoch; null unless it is scheduled for deletion. */
   deletedAt: number | null;
 }
@@ -25,6 +28,8 @@ export interface SecretView {
   tags: Record<string, string>;
   versions: { id: string; stages: string[]; sha256: string }[];
   scheduledForDeletion: boolean;
+  kmsKeyId: string | null;
+  replicas: Record<string, string | null>;
 }
 
 export interface StoreOptions {
@@ -71,6 +76,8 @@ export class SecretsStore {
         tags: Object.fromEntries(secret.tags),
         versions: secret.versions.map(({ id, stages, value: of }) => ({ id, stages: [...stages], sha256: sha256(of) })),
         scheduledForDeletion: secret.deletedAt !== null,
+        kmsKeyId: secret.kmsKeyId,
+        replicas: Object.fromEntries(secret.replicas),
       };
     });
   }
@@ -96,6 +103,10 @@ export class SecretsStore {
         return getValue(this.#active(name), parameters);
       case "TagResource":
         return tag(this.#active(name), parameters);
+      case "ReplicateSecretToRegions":
+        return this.#replicate(this.#active(name), parameters["AddReplicaRegions"]);
+      case "RemoveRegionsFromReplication":
+        return endReplication(this.#active(name), parameters["RemoveReplicaRegions"] as string[]);
       case "UntagResource":
         return untag(this.#active(name), parameters);
       default:
@@ -142,8 +153,11 @@ export class SecretsStore {
       description: null,
       tags: new Map(),
       versions: [],
+      kmsKeyId: null,
+      replicas: new Map(),
       deletedAt: null,
     };
+    if (parameters["AddReplicaRegions"] !== undefined) this.#replicate(secret, parameters["AddReplicaRegions"]);
     tag(secret, { Tags: parameters["Tags"] ?? [] });
     this.#describeAs(secret, parameters);
     if (typeof value === "string") this.#addVersion(secret, id, value);
@@ -185,8 +199,20 @@ export class SecretsStore {
     secret.versions.push({ id, value, stages: new Set(["AWSCURRENT"]) });
   }
 
-  #describeAs(secret: Secret, { Description }: Parameters): void {
+  #describeAs(secret: Secret, { Description, KmsKeyId }: Parameters): void {
     if (typeof Description === "string") secret.description = Description;
+    if (typeof KmsKeyId === "string") secret.kmsKeyId = KmsKeyId || null;
+  }
+
+  /** Refuses the secret's own region, and regions that have a replica. */
+  #replicate(secret: Secret, given: unknown): Parameters {
+    for (const { Region, KmsKeyId = null } of given as { Region: string; KmsKeyId?: string }[]) {
+      if (Region === this.#options.region || secret.replicas.has(Region)) {
+        throw new ServiceError("InvalidParameterException", `Invalid replica region: ${Region}`);
+      }
+      secret.replicas.set(Region, KmsKeyId);
+    }
+    return { ARN: secret.arn, ReplicationStatus: replicationOf(secret) };
   }
 
   #delete(name: string, parameters: Parameters): Parameters {
@@ -196,6 +222,11 @@ export class SecretsStore {
       throw new ServiceError("InvalidParameterException", message);
     }
     const now = this.#options.now();
+    const replicas = [...(this.#secrets.get(name)?.replicas.keys() ?? [])];
+    if (replicas.length > 0) {
+      const message = `You can't delete secret ${name} that still has replica regions [${replicas.join(", ")}].`;
+      throw new ServiceError("InvalidRequestException", message);
+    }
     if (force !== true) {
       const secret = this.#active(name);
       secret.deletedAt = now + Number(days ?? 30) * 86_400_000;
@@ -223,6 +254,22 @@ export class SecretsStore {
   }
 }
 
+const replicationOf = ({ replicas }: Secret) =>
+  [...replicas].map(([Region, KmsKeyId]) => ({
+    Region,
+    KmsKeyId: KmsKeyId ?? "alias/aws/secretsmanager",
+    Status: "InSync",
+  }));
+
+function endReplication(secret: Secret, regions: readonly string[]): Parameters {
+  for (const region of regions) {
+    if (!secret.replicas.delete(region)) {
+      throw new ServiceError("InvalidParameterException", `There is no replica in ${region}`);
+    }
+  }
+  return { ARN: secret.arn, ReplicationStatus: replicationOf(secret) };
+}
+
 const currentVersion = (secret: Secret) => secret.versions.find(({ stages }) => stages.has("AWSCURRENT"));
 
 const versionExists = (id: string) =>
@@ -239,6 +286,8 @@ function describe(secret: Secret): Parameters {
   return {
     ...answerOf(secret, null),
     ...(secret.description === null ? {} : { Description: secret.description }),
+    ...(secret.kmsKeyId === null ? {} : { KmsKeyId: secret.kmsKeyId }),
+    ...(secret.replicas.size === 0 ? {} : { ReplicationStatus: replicationOf(secret) }),
     ...(secret.deletedAt === null ? {} : { DeletedDate: secret.deletedAt / 1000 }),
     // Both are optional in the reference, so a reader must do without.
     ...(secret.tags.size === 0 ? {} : { Tags: [...secret.tags].map(([Key, Value]) => ({ Key, Value })) }),

@@ -6,6 +6,7 @@ import { RateQuota } from "./cloud-a-quota.ts";
 import { SecretsStore, type SecretView } from "./cloud-a-secrets.ts";
 import { type KnownKey, type Received, type Verdict, verifySignature } from "./cloud-a-signature.ts";
 import { callSts, errorXml, type Role } from "./cloud-a-sts.ts";
+import { assumeWithWebIdentity, type WebIdentityRole } from "./cloud-a-web-identity.ts";
 
 export interface CloudAOptions {
   /** 0, the default: any free port. */
@@ -93,12 +94,12 @@ const maxBodyBytes = 256 * 1024;
 export const defaultKey: KnownKey = { accessKeyId: "AKIADOUBLE0000000001", secretAccessKey: "double/secret+key=1" };
 
 /**
- * AWS Secrets Manager and STS (AssumeRole, GetCallerIdentity) on loopback, stricter than the real services: every signature is checked
+ * AWS Secrets Manager and STS (AssumeRole, AssumeRoleWithWebIdentity, GetCallerIdentity) on loopback, stricter than the real services: every signature is checked
  * with the vendor's signer, every parameter against the reference, unknown ones are refused.
  *
  * Tests inside the Workers runtime drive it over HTTP, unsigned: `GET /_double/secrets`, `GET /_double/requests`,
  * `POST /_double/faults` (one Fault), `POST /_double/clear-faults`, `POST /_double/call` (`{operation, parameters}`),
- * `POST /_double/expire-sessions`, `POST /_double/reset`. `POST /_double/accounts` opens a separate account and returns
+ * `POST /_double/trust` (one WebIdentityRole), `POST /_double/expire-sessions`, `POST /_double/reset`. `POST /_double/accounts` opens a separate account and returns
  * its key; with `?key=<access key id>` the others apply to that account, so that concurrent tests do not interfere.
  */
 export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADouble> {
@@ -119,10 +120,28 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
   /** By access key id, for accounts opened while running and for sessions of their roles. */
   const opened = new Map<string, { account: Account; key?: KnownKey }>();
   const sessions = new Map<string, KnownKey>();
+  /** Roles for identity tokens, with the account that a session of each acts in. */
+  const trusting: { role: WebIdentityRole; account: Account }[] = [];
+
+  async function assume(request: Received, entry: LoggedRequest): Promise<Answer> {
+    const given = { form: request.body.toString(), signed: request.headers["authorization"] !== undefined };
+    checkEnvelope(request, "sts");
+    const { xml, session } = await assumeWithWebIdentity(
+      given,
+      trusting.map(({ role }) => role),
+      now(),
+    );
+    sessions.set(session.accessKeyId, session);
+    opened.set(session.accessKeyId, { account: accountOfRole(entry.subject) });
+    return { status: 200, contentType: "text/xml", body: xml };
+  }
+
+  const accountOfRole = (arn: string | null) => trusting.find(({ role }) => role.arn === arn)?.account ?? main;
 
   async function perform(request: Received, entry: LoggedRequest, account: Account): Promise<Answer> {
     const { service } = entry;
     try {
+      if (entry.operation === "AssumeRoleWithWebIdentity") return await assume(request, entry);
       const { host, ["x-original-host"]: original = host } = request.headers;
       const seen = options.trustOriginalHost
         ? { ...request, headers: { ...request.headers, host: original ?? "" } }
@@ -165,7 +184,7 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
     }
     const entry = describeRequest(request);
     const signer = /Credential=([^/,\s]+)/.exec(request.headers["authorization"] ?? "")?.[1] ?? "";
-    const account = opened.get(signer)?.account ?? main;
+    const account = opened.get(signer)?.account ?? accountOfRole(entry.subject);
     account.log.push(entry);
     const fault = takeFault(account.faults, entry);
     if (fault?.fault === "drop") {
@@ -199,6 +218,9 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
         return json(account.log);
       case "POST /_double/faults":
         account.faults.push(parseJson(request.body) as Fault);
+        return json(null);
+      case "POST /_double/trust":
+        trusting.push({ role: parseJson(request.body) as WebIdentityRole, account });
         return json(null);
       case "POST /_double/clear-faults":
         account.faults.length = 0;

@@ -87,13 +87,16 @@ function assumeRole(
     const message = `User is not authorized to perform: sts:AssumeRole on resource: ${parameters.get("RoleArn")}`;
     throw new ServiceError("AccessDenied", message, 403);
   }
-  return {
-    accessKeyId: `ASIA${randomBytes(8).toString("hex").toUpperCase()}`,
-    secretAccessKey: randomBytes(30).toString("base64"),
-    sessionToken: randomBytes(120).toString("base64"),
-    expiresAt: now + seconds * 1000,
-  };
+  return newSession(now, seconds);
 }
+
+/** The key of a new session. */
+export const newSession = (now: number, seconds: number): KnownKey => ({
+  accessKeyId: `ASIA${randomBytes(8).toString("hex").toUpperCase()}`,
+  secretAccessKey: randomBytes(30).toString("base64"),
+  sessionToken: randomBytes(120).toString("base64"),
+  expiresAt: now + seconds * 1000,
+});
 
 function identityXml({ accessKeyId, sessionToken }: KnownKey): string {
   const arn =
@@ -109,10 +112,10 @@ function identityXml({ accessKeyId, sessionToken }: KnownKey): string {
 }
 
 /** The answer's document. Text is escaped more than needed, so that a reader without entities fails. */
-function sessionXml(session: KnownKey): string {
+export function sessionXml(session: KnownKey, action = "AssumeRole"): string {
   const { accessKeyId, secretAccessKey, sessionToken = "", expiresAt = 0 } = session;
-  return `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
-  <AssumeRoleResult>
+  return `<${action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+  <${action}Result>
     <AssumedRoleUser><AssumedRoleId>AROA:s</AssumedRoleId><Arn>arn:aws:sts::123456789012:assumed-role/r/s</Arn></AssumedRoleUser>
     <Credentials>
       <AccessKeyId>${escapeXml(accessKeyId)}</AccessKeyId>
@@ -120,8 +123,8 @@ function sessionXml(session: KnownKey): string {
       <SessionToken>${escapeXml(sessionToken)}</SessionToken>
       <Expiration>${new Date(expiresAt).toISOString()}</Expiration>
     </Credentials>
-  </AssumeRoleResult>
-</AssumeRoleResponse>`;
+  </${action}Result>
+</${action}Response>`;
 }
 
 export function errorXml(type: string, message: string): string {

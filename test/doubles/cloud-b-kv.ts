@@ -12,6 +12,7 @@ import {
 import { type SecretView, Vault } from "./cloud-b-kv-vault.ts";
 import { type Answer, type Application, Directory, loginError, type Received } from "./cloud-b-login.ts";
 import { type Handler, Listeners } from "./cloud-b-server.ts";
+import type { Trust } from "./trusted-token.ts";
 
 export interface CloudBOptions {
   /** Of the login endpoint; 0, the default: any free port. Vaults always have any free port. */
@@ -129,7 +130,7 @@ const resource = "https://vault.azure.net";
  * Tests inside the Workers runtime drive it over HTTP at the login endpoint: `POST /_double/accounts` (AccountOptions)
  * opens an account and returns its connection fields; with `?account=<tenant id>` the others apply to it:
  * `GET /_double/secrets`, `GET /_double/requests`, `POST /_double/faults` (one Fault), `POST /_double/call`
- * (`{operation, name, version, body}`), `POST /_double/revoke-tokens`, `POST /_double/reset`.
+ * (`{operation, name, version, body}`), `POST /_double/trust` (one Trust), `POST /_double/revoke-tokens`, `POST /_double/reset`.
  */
 export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDouble> {
   const { now = Date.now } = options;
@@ -226,6 +227,9 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
         return { status: 200, body: null };
       case "POST /_double/call":
         return callAsSomebodyElse(account, given);
+      case "POST /_double/trust":
+        account.application.trusted.push(given as unknown as Trust);
+        return { status: 200, body: null };
       case "POST /_double/revoke-tokens":
         directory.revokeTokens();
         return { status: 200, body: null };

@@ -1,4 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { refusedToken, type Trust } from "./trusted-token.ts";
 
 /** One HTTP request, read whole; header names in lower case. */
 export interface Received {
@@ -44,6 +45,8 @@ export interface Application {
   clientId: string;
   clientSecret: string;
   objectId: string;
+  /** Identity tokens that it accepts instead of its secret. */
+  trusted: Trust[];
 }
 
 /** The claims of an access token that resource servers look at. Times are seconds since the epoch. */
@@ -110,11 +113,12 @@ export class Directory {
       clientId: crypto.randomUUID(),
       clientSecret: `${randomBytes(3).toString("hex")}~${randomBytes(17).toString("base64url")}`,
       objectId: crypto.randomUUID(),
+      trusted: [],
     };
     this.add({
       tenantId: application.tenantId,
       resources: this.#options.resources ?? [],
-      identify: (clientId, proof) => identify(application, clientId, proof),
+      identify: (clientId, proof) => identify(application, clientId, proof, this.#options.now()),
     });
     return application;
   }
@@ -288,13 +292,16 @@ export class Directory {
   }
 }
 
-function identify({ tenantId, clientId, clientSecret, objectId }: Application, given: string, proof: Proof): Identity {
+async function identify(application: Application, given: string, proof: Proof, now: number): Promise<Identity> {
+  const { tenantId, clientId, clientSecret, objectId, trusted } = application;
   if (given !== clientId) {
     const message = `Application with identifier '${given}' was not found in the directory '${tenantId}'.`;
     throw new LoginError("unauthorized_client", 700016, message);
   }
   if (!("secret" in proof)) {
-    throw new LoginError("invalid_client", 700211, "No matching federated identity record found.", 401);
+    const refused = await refusedToken(proof.assertion, trusted, now);
+    if (refused === null) return { clientId, objectId, roles: () => [] };
+    throw new LoginError("invalid_client", 700211, `No matching federated identity record found: ${refused}.`, 401);
   }
   if (proof.secret !== clientSecret) throw wrongSecret(proof.secret);
   return { clientId, objectId, roles: () => [] };

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { Account, type AccountOptions, type AccountState, type Fault, type LoggedRequest } from "./cloud-c-account.ts";
+import { Federation, type PoolProvider } from "./cloud-c-federation.ts";
 import {
   errorInfo,
   httpStatus,
@@ -70,14 +71,14 @@ const maxBodyBytes = 256 * 1024;
 const tokenSeconds = 3599;
 
 /**
- * Google Secret Manager (REST v1) and the OAuth token endpoint at `/token` on loopback, stricter than the real services: every
+ * Google Secret Manager (REST v1), the OAuth token endpoint at `/token`, STS and IAM credentials on loopback, stricter than the real services: every
  * assertion is verified against the account's public key, every request against the service description, unknown fields are
  * refused, checksums must come and be right, and rights, quotas and states are kept.
  *
  * Tests inside the Workers runtime drive it over HTTP, with `?account=<account>` for one that they opened:
  * `POST /_double/accounts` opens one and answers an OpenedAccount; `GET /_double/secrets`, `GET /_double/requests`,
  * `POST /_double/faults` (one Fault), `POST /_double/call` (a StoreCall), `POST /_double/change` (part of an AccountState),
- * `POST /_double/expire-tokens`. There is no reset over HTTP: an account of one's own is as good.
+ * `POST /_double/trust` (a PoolProvider without email), `POST /_double/expire-tokens`. There is no reset over HTTP: an account of one's own is as good.
  */
 export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDouble> {
   const { port = 0, now = Date.now, etagMismatch = "ABORTED", writesPerSecret = 120, writesPerMinute = 600 } = given;
@@ -111,12 +112,32 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
     return shown(account);
   };
 
+  const issueTo = (email: string) => {
+    const issued = { token: `ya29.c.${randomBytes(32).toString("base64url")}`, expiresAt: now() + tokenSeconds * 1000 };
+    tokens.set(issued.token, { email, expiresAt: issued.expiresAt });
+    return issued;
+  };
+  const federation = new Federation(issueTo, now);
+
+  async function federate(request: Received): Promise<Answer> {
+    try {
+      return json(await federation.perform(request));
+    } catch (problem) {
+      if (problem instanceof StatusError) return statusAnswer(problem);
+      if (!(problem instanceof GrantError)) throw problem;
+      return {
+        ...json({ error: problem.error, error_description: problem.message }),
+        status: 400,
+        error: problem.error,
+      };
+    }
+  }
+
   async function grant({ headers, body }: Received): Promise<Answer> {
     try {
       const known = { find: (email: string) => byEmail(email)?.registered, now: now() };
       const { email } = await verifyAssertion(headers["content-type"], body, known);
-      const token = `ya29.c.${randomBytes(32).toString("base64url")}`;
-      tokens.set(token, { email, expiresAt: now() + tokenSeconds * 1000 });
+      const { token } = issueTo(email);
       return json({ access_token: token, expires_in: tokenSeconds, token_type: "Bearer" });
     } catch (problem) {
       if (!(problem instanceof GrantError)) throw problem;
@@ -169,6 +190,18 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
     const request = await receive(incoming);
     if (request.target.startsWith("/_double/")) {
       send(outgoing, await control(request));
+      return;
+    }
+    const federated = federation.operation(request);
+    if (federated !== null) {
+      const answer = await federate(request);
+      main.log.push({
+        ...describe(request, false, null),
+        operation: federated,
+        status: answer.status,
+        error: answer.error ?? null,
+      });
+      send(outgoing, answer);
       return;
     }
     const isToken = request.target === "/token" && request.method === "POST";
@@ -229,6 +262,9 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
         return json({});
       case "POST /_double/change":
         double.change(parseJson(body) as Partial<AccountState>, account);
+        return json({});
+      case "POST /_double/trust":
+        federation.trust({ ...(parseJson(body) as PoolProvider), email: find(account).keyFile.client_email });
         return json({});
       case "POST /_double/expire-tokens":
         double.expireTokens();

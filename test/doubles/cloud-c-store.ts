@@ -1,4 +1,5 @@
 import { crc32c } from "../../src/lib/crc32c.ts";
+import { refusedReplication } from "./cloud-c-replication.ts";
 import { checkFields, invalid, isObject, StatusError, type StatusName } from "./cloud-c-requests.ts";
 
 interface Version {
@@ -12,6 +13,7 @@ interface Version {
 
 interface Secret {
   id: string;
+  replication: unknown;
   labels: Record<string, string>;
   annotations: Record<string, string>;
   createTime: string;
@@ -26,6 +28,7 @@ export interface SecretView {
   value: string | null;
   labels: Record<string, string>;
   annotations: Record<string, string>;
+  replication: unknown;
   etag: string;
   versions: { number: number; state: string; value: string | null }[];
 }
@@ -70,9 +73,9 @@ export class SecretsStore {
   }
 
   view(): SecretView[] {
-    return [...this.#secrets.values()].map(({ id, labels, annotations, etag, versions }) => {
+    return [...this.#secrets.values()].map(({ id, replication, labels, annotations, etag, versions }) => {
       const shown = versions.map(({ number, state, value }) => ({ number, state, value: value?.toString() ?? null }));
-      return { name: id, value: shown.at(-1)?.value ?? null, labels, annotations, etag, versions: shown };
+      return { name: id, value: shown.at(-1)?.value ?? null, labels, annotations, replication, etag, versions: shown };
     });
   }
 
@@ -121,11 +124,8 @@ export class SecretsStore {
   #create(id: string, body: Record<string, unknown>): Record<string, unknown> {
     if (!idPattern.test(id)) throw invalid(`The provided Secret ID [${id}] does not match the expected format`);
     const { replication } = body;
-    const automatic =
-      isObject(replication) && Object.keys(replication).join() === "automatic" && replication["automatic"];
-    if (!isObject(automatic) || Object.keys(automatic).length > 0) {
-      throw invalid("The replication must be automatic without further settings: the double knows no other");
-    }
+    const refused = refusedReplication(replication);
+    if (refused !== null) throw invalid(refused);
     for (const field of ["versionAliases", "tags"]) {
       if (Object.keys(body[field] ?? {}).length > 0) throw invalid(`The double keeps no ${field}`);
     }
@@ -133,6 +133,7 @@ export class SecretsStore {
       throw invalid("name and etag are not input of a create");
     const secret: Secret = {
       id,
+      replication,
       labels: checkLabels(body["labels"]),
       annotations: checkAnnotations(body["annotations"]),
       createTime: this.#time(),
@@ -215,10 +216,9 @@ export class SecretsStore {
     return this.#showVersion(secret, version);
   }
 
-  #show({ id, labels, annotations, createTime, etag }: Secret): Record<string, unknown> {
+  #show({ id, replication, labels, annotations, createTime, etag }: Secret): Record<string, unknown> {
     const some = (of: Record<string, string>) => (Object.keys(of).length > 0 ? of : undefined);
     const name = this.#name(id);
-    const replication = { automatic: {} };
     return { name, replication, createTime, labels: some(labels), etag, annotations: some(annotations) };
   }
 

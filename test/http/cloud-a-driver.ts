@@ -1,4 +1,4 @@
-import type { CloudAConnection } from "../../src/providers/cloud-a-aws/secrets-manager.ts";
+import type { CloudAConnection } from "../../src/providers/cloud-a-aws/connection.ts";
 import { sender } from "../../src/providers/outcome.ts";
 import type { CallContext, ExternalObject, ProviderSettings } from "../../src/sync/destinations/destination-type.ts";
 import { defaultKey } from "../doubles/cloud-a-sm.ts";

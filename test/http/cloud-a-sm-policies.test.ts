@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { CloudAConnection } from "../../src/providers/cloud-a-aws/secrets-manager.ts";
+import type { CloudAConnection } from "../../src/providers/cloud-a-aws/connection.ts";
 import { failure } from "../../src/providers/outcome.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import type { ExternalObject, Put } from "../../src/sync/destinations/destination-type.ts";

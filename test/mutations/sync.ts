@@ -23,7 +23,21 @@ const CONTROL = { file: "src/objects/sync-control.ts", suites: ["test/workers/sy
 const CLOUD_B = { file: "src/sync/destinations/cloud-b-kv.ts", suites: ["test/http/cloud-b-kv-adapter.test.ts"] };
 const CLOUD_C = { file: "src/sync/destinations/cloud-c-secret.ts", suites: ["test/http/cloud-c-sm-adapter.test.ts"] };
 
+const NETWORK = { file: "src/providers/network-policy.ts", suites: ["src/providers/network-policy.test.ts"] };
+
 export const sync: Mutation[] = [
+  {
+    ...NETWORK,
+    find: "const outside = found.find((address) => !isAllowed(",
+    replace: "const outside = found.slice(0, 1).find((address) => !isAllowed(",
+    promise: "Every address of a host must be allowed, not the first alone",
+  },
+  {
+    ...NETWORK,
+    find: "networks.length > 0 && isWithinNetworks(address, networks)",
+    replace: "isWithinNetworks(address, networks)",
+    promise: "Addresses of a family without a list are refused while the other family has one",
+  },
   {
     ...BREAKER,
     find: 'before.open_until === 0 && this.#count("latest", before.succeeded) < ASSOCIATIONS',

@@ -225,7 +225,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /\{auth\/(jwt|oidc)\}\/role/,
-    "role_type bound_audiences bound_subject bound_claims bound_claims_type user_claim user_claim_json_pointer claim_mappings groups_claim expiration_leeway not_before_leeway clock_skew_leeway max_age verbose_oidc_logging callback_mode allowed_redirect_uris oidc_scopes token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
+    "role_type bound_audiences bound_subject bound_claims bound_claims_type user_claim user_claim_json_pointer claim_mappings groups_claim expiration_leeway not_before_leeway clock_skew_leeway max_age verbose_oidc_logging callback_mode allowed_redirect_uris oidc_scopes token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs num_uses",
     "auth-jwt › stores every field, and keeps those that an update does not name",
   ],
   [
@@ -240,7 +240,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /\{auth\/kubernetes\}\/role/,
-    "bound_service_account_names bound_service_account_namespaces bound_service_account_namespace_selector audience alias_name_source token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
+    "bound_service_account_names bound_service_account_namespaces bound_service_account_namespace_selector audience alias_name_source token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs num_uses",
     "auth-kubernetes › stores every field, and keeps those that an update does not name",
   ],
   [

@@ -356,6 +356,8 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
   await any("GET", "/v1/sys/mounts/secret");
   await ok("GET", "/v1/identity/oidc/plugins/.well-known/openid-configuration");
   await ok("GET", "/v1/identity/oidc/plugins/.well-known/keys");
+  await ok("GET", "/v1/identity/oidc/secrets-sync/.well-known/openid-configuration");
+  await ok("GET", "/v1/identity/oidc/secrets-sync/.well-known/keys");
   await ok("GET", "/v1/.well-known/jwks.json");
   await ok("POST", "/v1/identity/oidc/config", { issuer: "https://issuer.example" });
   await ok("GET", "/v1/identity/oidc/config");

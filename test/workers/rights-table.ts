@@ -18,6 +18,8 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "GET /v1/sys/internal/ui/mounts": "anybody",
   "GET /v1/identity/oidc/plugins/.well-known/openid-configuration": "anybody",
   "GET /v1/identity/oidc/plugins/.well-known/keys": "anybody",
+  "GET /v1/identity/oidc/secrets-sync/.well-known/openid-configuration": "anybody",
+  "GET /v1/identity/oidc/secrets-sync/.well-known/keys": "anybody",
   "POST /v1/sys/unseal": "anybody",
   "GET /v1/sys/rekey/init": "anybody",
   "POST /v1/sys/rekey/init": "anybody",

@@ -26,6 +26,11 @@ const Destination = z
       custom_tags: texts,
       update_policy: z.enum(["replace", "if-not-exists", "owned-only"]),
       deletion_policy: z.enum(["delete", "retain"]),
+      ...{
+        allowed_ipv4_addresses: z.array(z.string()).optional(),
+        allowed_ipv6_addresses: z.array(z.string()).optional(),
+      },
+      ...{ allowed_ports: z.array(z.int()).optional(), disable_strict_networking: z.boolean().optional() },
     }),
     purge_initiated_at: time.optional(),
     purge_error: z.string().optional(),

@@ -75,6 +75,10 @@ const Namespace = z.object({ id: z.string(), path: z.string(), custom_metadata: 
 const Flags = z.object({ activated: z.array(z.string()), unactivated: z.array(z.string()) });
 const flags = data("The flags: all are active.", Flags);
 
+const Discovery = z.object({
+  ...{ issuer: z.string(), jwks_uri: z.string(), response_types_supported: z.array(z.string()) },
+  ...{ subject_types_supported: z.array(z.string()), id_token_signing_alg_values_supported: z.array(z.string()) },
+});
 const JsonWebKey = z.object({
   ...{ use: z.literal("sig"), kty: z.literal("RSA"), kid: z.string(), alg: z.literal("RS256") },
   ...{ n: z.string(), e: z.string() },
@@ -240,20 +244,21 @@ export const system = group(
     "GET /identity/oidc/plugins/.well-known/openid-configuration": {
       id: "readIdentityIssuer",
       summary: "Read the identity issuer's discovery document",
-      answers: plain(
-        "OpenID Connect Discovery 1.0.",
-        z.object({
-          ...{ issuer: z.string(), jwks_uri: z.string(), response_types_supported: z.array(z.string()) },
-          ...{
-            subject_types_supported: z.array(z.string()),
-            id_token_signing_alg_values_supported: z.array(z.string()),
-          },
-        }),
-      ),
+      answers: plain("OpenID Connect Discovery 1.0.", Discovery),
     },
     "GET /identity/oidc/plugins/.well-known/keys": {
       id: "readIdentityKeys",
       summary: "Read the identity issuer's public keys",
+      answers: plain("A JSON Web Key Set.", z.object({ keys: z.array(JsonWebKey) })),
+    },
+    "GET /identity/oidc/secrets-sync/.well-known/openid-configuration": {
+      id: "readSyncIdentityIssuer",
+      summary: "Read the discovery document of the identity issuer of sync destinations",
+      answers: plain("OpenID Connect Discovery 1.0.", Discovery),
+    },
+    "GET /identity/oidc/secrets-sync/.well-known/keys": {
+      id: "readSyncIdentityKeys",
+      summary: "Read the public keys of the identity issuer of sync destinations",
       answers: plain("A JSON Web Key Set.", z.object({ keys: z.array(JsonWebKey) })),
     },
     "GET /.well-known/jwks.json": {

@@ -56,6 +56,9 @@ function whatIsDenied(service: CloudAService, operation: string, message: string
   if (operation === "AssumeRole") {
     return "there is no such role, or these keys may not assume it (sts:AssumeRole), or its trust policy wants other keys or another external id";
   }
+  if (operation === "AssumeRoleWithWebIdentity") {
+    return "there is no such role, or its trust policy does not accept the identity token's issuer, subject and audience";
+  }
   if (/\bkms\b/i.test(message)) return "the credentials may not use the secret's encryption key";
   return `the credentials lack the permission ${service}:${operation} for this object`;
 }
@@ -71,6 +74,11 @@ const deniedBefore: Meaning = [
   "client",
   "permission_denied",
   "the answer is none of the service's own; a proxy or firewall before it may deny the request",
+];
+const badIdentity: Meaning = [
+  "client",
+  "auth_failed",
+  "the identity token is not accepted; the account needs an identity provider with its issuer and audience",
 ];
 const expired: Meaning = ["client", "auth_failed", "the session has ended"];
 const throttled: Meaning = ["external", "throttled", "too many requests"];
@@ -99,7 +107,7 @@ const meanings = new Map<string, Meaning>([
   ["SignatureDoesNotMatch", badSignature],
   ["IncompleteSignature", authFailed],
   ["MissingAuthenticationToken", authFailed],
-  ["InvalidIdentityToken", authFailed],
+  ["InvalidIdentityToken", badIdentity],
   ["ExpiredToken", expired],
   ["RequestExpired", authFailed],
   ["OptInRequired", notSubscribed],

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { accountOfKey } from "./secrets-manager.ts";
+import { accountOfKey } from "./connection.ts";
 
 it("returns the account encoded in an access key's id", () => {
   const rows = [

@@ -1,26 +1,10 @@
 import { AwsV4Signer } from "aws4fetch";
 import type { Failure } from "../../contracts/failure.ts";
+import { type ClientAssertion, signed } from "../identity-token.ts";
 import { type Call, failure, type Send, withoutEffect } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
+import { type CloudAConnection, type CloudASettings, type Credentials, resolveAccount } from "./connection.ts";
 import { type CloudAFailure, type CloudAService, refusal, unanswered } from "./errors.ts";
-
-/** A destination's connection to its account. Unset fields are absent, never empty. */
-export interface CloudAConnection {
-  access_key_id?: string;
-  secret_access_key?: string;
-  region?: string;
-  role_arn?: string;
-  external_id?: string;
-}
-
-/** The settings read here: base URLs that replace the regional ones, and the default credentials and region. */
-export interface CloudASettings {
-  CLOUD_A_SM_URL?: string | undefined;
-  CLOUD_A_STS_URL?: string | undefined;
-  CLOUD_A_ACCESS_KEY_ID?: string | undefined;
-  CLOUD_A_SECRET_ACCESS_KEY?: string | undefined;
-  CLOUD_A_REGION?: string | undefined;
-}
 
 export type CloudAAnswer = { ok: true; body: Record<string, unknown> } | CloudAFailure;
 
@@ -34,24 +18,9 @@ export interface SecretsManager {
   identify(): Promise<{ ok: true } | { ok: false; outcome: Failure }>;
 }
 
-interface Credentials {
-  accessKeyId: string;
-  secretAccessKey: string;
-  sessionToken?: string;
-}
-
 interface Session extends Issued {
   readonly credentials: Credentials;
 }
-
-/** The resolved region and keys of a connection, before any role. */
-interface Account {
-  region: string;
-  keys: Credentials;
-}
-
-/** A region's name, such as eu-west-1 or us-gov-east-1. Part of the host name. */
-export const regionPattern = /^[a-z]{2,4}(-[a-z]+)+-\d$/;
 
 const sessionSeconds = 3600;
 
@@ -59,51 +28,14 @@ const sessionSeconds = 3600;
 const sessions = new TokenCache<Session>();
 
 /**
- * Resolves the region and the keys of a connection: its own, else the deployment's. The failure's message names the
- * fields and settings that are missing.
- */
-export function resolveAccount(
-  connection: CloudAConnection,
-  settings: CloudASettings,
-): { ok: true; account: Account } | { ok: false; outcome: Failure } {
-  const region = connection.region || settings.CLOUD_A_REGION;
-  if (!region || !regionPattern.test(region)) {
-    const message = "region must be given, because the deployment's setting CLOUD_A_REGION names none.";
-    return { ok: false, outcome: failure("client", "region_missing", message) };
-  }
-  const own = connection.access_key_id !== undefined;
-  const accessKeyId = own ? connection.access_key_id : settings.CLOUD_A_ACCESS_KEY_ID;
-  const secretAccessKey = own ? connection.secret_access_key : settings.CLOUD_A_SECRET_ACCESS_KEY;
-  if (!accessKeyId || !secretAccessKey) {
-    const message =
-      "access_key_id and secret_access_key must be given, because the deployment's settings CLOUD_A_ACCESS_KEY_ID and CLOUD_A_SECRET_ACCESS_KEY are not both set.";
-    return { ok: false, outcome: failure("client", "credentials_missing", message) };
-  }
-  return { ok: true, account: { region, keys: { accessKeyId, secretAccessKey } } };
-}
-
-const base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-
-/**
- * The account of an access key, decoded from the key's id (keys since March 2019:
- * https://medium.com/@TalBeerySec/a-short-note-on-aws-key-id-f88cc4317489). Returns the id itself for older keys.
- */
-export function accountOfKey(accessKeyId: string): string {
-  const isNew = /^A[A-Z]{3}[Q-Z2-7][A-Z2-7]{11,}$/.test(accessKeyId);
-  if (!isNew) return accessKeyId;
-  // Ten characters hold 50 bits; the account's number is in the 40 bits after the first.
-  const bits = [...accessKeyId.slice(4, 14)].reduce((sum, one) => sum * 32n + BigInt(base32.indexOf(one)), 0n);
-  return String((bits >> 9n) & 0xff_ffff_ffffn).padStart(12, "0");
-}
-
-/**
  * A client of AWS Secrets Manager (JSON protocol 1.1, API version 2017-10-17) for one operation of an adapter.
  *
- * Signs with the connection's keys, else with the deployment's default keys, and as `role_arn` when that is set.
+ * Signs with the connection's keys, else with the deployment's default keys, and as `role_arn` when that is set. With an
+ * identity the role is assumed with a token instead of keys.
  */
 export function secretsManager(
   connection: CloudAConnection,
-  { settings, send }: { settings: CloudASettings; send: Send },
+  { settings, send, identity }: { settings: CloudASettings; send: Send; identity?: ClientAssertion },
 ): SecretsManager {
   const reached = resolveAccount(connection, settings);
   if (!reached.ok) {
@@ -113,18 +45,21 @@ export function secretsManager(
   const { region, keys } = reached.account;
   const { role_arn: roleArn, external_id: externalId } = connection;
   const stsUrl = settings.CLOUD_A_STS_URL || endpoint("sts", region);
-  const sessionKey = [stsUrl, region, keys, roleArn, externalId];
+  const { issuer, subject, audience } = identity ?? {};
+  const sessionKey = [stsUrl, region, keys, roleArn, externalId, issuer, subject, audience];
 
   /** Calls STS (query protocol, API version 2011-06-15): form request, XML answer. Its actions change no state. */
-  async function sts(action: string, parameters: Record<string, string>, credentials: Credentials): Promise<StsAnswer> {
-    const sent = await signedPost(send, {
-      url: stsUrl,
-      service: "sts",
-      region,
-      credentials,
-      headers: { "content-type": "application/x-www-form-urlencoded" },
-      body: new URLSearchParams({ Action: action, Version: "2011-06-15", ...parameters }).toString(),
-    });
+  async function sts(
+    action: string,
+    parameters: Record<string, string>,
+    credentials: Credentials | null,
+  ): Promise<StsAnswer> {
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const body = new URLSearchParams({ Action: action, Version: "2011-06-15", ...parameters }).toString();
+    const sent =
+      credentials === null
+        ? await send([stsUrl, { method: "POST", headers, body }])
+        : await signedPost(send, { url: stsUrl, service: "sts", region, credentials, headers, body });
     if (!sent.ok) return { ok: false, outcome: withoutEffect(sent.outcome) };
     const { response, text } = sent;
     if (response.ok) return { ok: true, xml: text };
@@ -132,24 +67,28 @@ export function secretsManager(
   }
 
   async function assumeRole(role: string): Promise<{ ok: true; token: Session } | { ok: false; outcome: Failure }> {
-    const answer = await sts(
-      "AssumeRole",
-      {
-        RoleArn: role,
-        RoleSessionName: "sallyport",
-        DurationSeconds: String(sessionSeconds),
-        ...(externalId === undefined ? {} : { ExternalId: externalId }),
-      },
-      keys,
-    );
+    const action = keys === null ? "AssumeRoleWithWebIdentity" : "AssumeRole";
+    const token = keys === null ? await (identity && signed(identity)) : undefined;
+    if (keys === null && !token) {
+      const message = "No identity token could be signed to log in with.";
+      return { ok: false, outcome: failure("external", "provider_unavailable", message) };
+    }
+    const parameters = {
+      ...{ RoleArn: role, RoleSessionName: "sallyport", DurationSeconds: String(sessionSeconds) },
+      ...(token && { WebIdentityToken: token }),
+      ...(externalId !== undefined && keys !== null && { ExternalId: externalId }),
+    };
+    const answer = await sts(action, parameters, keys);
     if (!answer.ok) return answer;
-    const token = sessionOf(answer.xml);
-    return token === null ? notUnderstood("AssumeRole") : { ok: true, token };
+    const session = sessionOf(answer.xml);
+    return session === null ? notUnderstood(action) : { ok: true, token: session };
   }
 
   /** The signing credentials: the role's session, cached or new, or the keys themselves. */
   async function signer(): Promise<{ ok: true; credentials: Credentials } | { ok: false; outcome: Failure }> {
-    if (roleArn === undefined) return { ok: true, credentials: keys };
+    if (roleArn === undefined) {
+      return keys === null ? { ok: false, outcome: NO_ROLE } : { ok: true, credentials: keys };
+    }
     const session = await sessions.get(sessionKey, () => assumeRole(roleArn));
     return session.ok ? { ok: true, credentials: session.token.credentials } : session;
   }
@@ -192,6 +131,8 @@ export function secretsManager(
     },
   };
 }
+
+const NO_ROLE = failure("client", "credentials_missing", "role_arn must be given to log in with identity tokens.");
 
 type StsAnswer = { ok: true; xml: string } | { ok: false; outcome: Failure };
 

@@ -1,9 +1,10 @@
 import type { Cloud, CloudAccount, Login } from "../../contracts/cloud-directory.ts";
+import type { ClientAssertion } from "../identity-token.ts";
 import type { Send } from "../outcome.ts";
 import { resources } from "./arm.ts";
 import { notSent, unanswered } from "./errors.ts";
 import { directory } from "./graph.ts";
-import { type ClientAssertion, clouds, type Management, type Proof, requestToken, type TokenRequest } from "./login.ts";
+import { clouds, type Management, type Proof, requestToken, type TokenRequest } from "./login.ts";
 import { isUuid, type Service, service, unusable } from "./service.ts";
 
 /** Settings that replace the cloud's own addresses. */

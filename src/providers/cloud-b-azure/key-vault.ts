@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { isListed, isLoopback } from "../../lib/hosts.ts";
+import type { ClientAssertion } from "../identity-token.ts";
 import { failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
 import { type Cloud, cloudNamed, clouds, parseJson, sendAuthorized, word } from "./login.ts";
 
@@ -10,7 +11,11 @@ export interface CloudBConnection {
   key_vault_uri: string;
   tenant_id: string;
   client_id: string;
-  client_secret: string;
+  /** Absent with `identity_token_audience`. */
+  client_secret?: string | undefined;
+  identity_token_audience?: string | undefined;
+  identity_token_key?: string | undefined;
+  identity_token_ttl?: number | undefined;
   /** A cloud's name in any spelling; absent is the public one. */
   cloud?: string | undefined;
 }
@@ -48,11 +53,20 @@ export interface KeyVault {
 const apiVersion = "7.5";
 
 /** A client of one Key Vault's data plane. `settings` must allow the vault's host. */
-export function keyVault(connection: CloudBConnection, settings: CloudBSettings, send: Send): KeyVault {
-  const { key_vault_uri: base, tenant_id: tenantId, client_id: clientId, client_secret: clientSecret } = connection;
+export function keyVault(
+  connection: CloudBConnection,
+  { settings, send, identity }: { settings: CloudBSettings; send: Send; identity?: ClientAssertion | undefined },
+): KeyVault {
+  const {
+    key_vault_uri: base,
+    tenant_id: tenantId,
+    client_id: clientId,
+    client_secret: clientSecret = "",
+  } = connection;
   const { loginUrl, vaultResource: resource } = cloudOf(connection) ?? clouds[0];
   const account = {
-    ...{ tenantId, clientId, clientSecret, resource },
+    ...{ tenantId, clientId, resource },
+    ...(identity === undefined ? { clientSecret } : { assertion: identity }),
     loginUrl: settings.CLOUD_B_LOGIN_URL?.replace(/\/+$/, "") || loginUrl,
   };
   return {

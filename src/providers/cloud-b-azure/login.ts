@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
-import { textOf, warn } from "../../platform/observability/log.ts";
+import { type ClientAssertion, signed } from "../identity-token.ts";
 import { type Call, failure, retryAfterMs, type Send } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
 
@@ -92,18 +92,6 @@ export type TokenRequest = {
 
 /** An application's proof of identity. */
 export type Proof = { clientSecret: string } | { assertion: ClientAssertion };
-
-/**
- * A signed assertion in place of a secret (RFC 7523, 2.2). Issuer, subject and audience must match a federated credential
- * of the application. They are the cache key of tokens, so only the signer may provide them.
- */
-export interface ClientAssertion {
-  issuer: string;
-  subject: string;
-  audience: string;
-  /** A new JWT with these claims, for one use. */
-  sign(): Promise<string>;
-}
 
 interface AccessToken extends Issued {
   value: string;
@@ -212,12 +200,8 @@ export async function requestToken(
 /** The form fields that authenticate the application. Null when the assertion cannot be signed. */
 async function proofOf(proof: Proof): Promise<Record<string, string> | null> {
   if (!("assertion" in proof)) return { client_secret: proof.clientSecret };
-  try {
-    return { client_assertion_type: assertionType, client_assertion: await proof.assertion.sign() };
-  } catch (problem) {
-    warn("assertion-failed", { issuer: proof.assertion.issuer, because: textOf(problem) });
-    return null;
-  }
+  const token = await signed(proof.assertion);
+  return token === null ? null : { client_assertion_type: assertionType, client_assertion: token };
 }
 
 const TokenError = z.object({ error: z.string(), error_codes: z.array(z.number()).optional() });

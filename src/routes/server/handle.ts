@@ -267,7 +267,8 @@ const LEADS_TO_AUTH = /(?:^|\/)auth\/(?!token(?:\/|$))[^/]/;
 const MAY_LEAD_HOME = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
 
 /** Unauthenticated paths inside a namespace prefix. */
-const PUBLISHED = /\/(?:identity\/oidc\/plugins\/\.well-known\/[^/]+|sys\/wrapping\/(?:lookup|rewrap|unwrap))$/;
+const PUBLISHED =
+  /\/(?:identity\/oidc\/(?:plugins|secrets-sync)\/\.well-known\/[^/]+|sys\/wrapping\/(?:lookup|rewrap|unwrap))$/;
 
 const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
 

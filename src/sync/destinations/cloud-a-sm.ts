@@ -1,17 +1,24 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
-import { type CloudAFailure, unanswered } from "../../providers/cloud-a-aws/errors.ts";
 import {
   accountOfKey,
   type CloudAConnection,
   type CloudASettings,
-  regionPattern,
   resolveAccount,
-  type SecretsManager,
-  secretsManager,
-} from "../../providers/cloud-a-aws/secrets-manager.ts";
+} from "../../providers/cloud-a-aws/connection.ts";
+import { type CloudAFailure, unanswered } from "../../providers/cloud-a-aws/errors.ts";
+import { type SecretsManager, secretsManager } from "../../providers/cloud-a-aws/secrets-manager.ts";
 import { failure } from "../../providers/outcome.ts";
+import { cloudAConnection } from "./cloud-a-connection.ts";
+import {
+  isReplicated,
+  readReference,
+  removeReplicas,
+  settleReplicas,
+  stillReplicated,
+  withStorage,
+} from "./cloud-a-replicas.ts";
 import { checkTags } from "./cloud-a-tags.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 
@@ -25,47 +32,14 @@ const maxSteps = 8;
 /** After a forced deletion the name can be neither created nor restored for a short time. */
 const nameHeldRetryMs = 10_000;
 
-const text = (rule: RegExp, message: string) =>
-  z
-    .union([z.string(), z.number()])
-    .transform(String)
-    .refine((given) => given === "" || rule.test(given), message)
-    .optional();
-
-/** Lengths and character sets of role and external id: STS AssumeRole, API version 2011-06-15. */
-const connection = z
-  .object({
-    access_key_id: text(/^\w{1,128}$/, "must be letters, digits and underscores, at most 128"),
-    secret_access_key: text(/^[\x21-\x7e]{1,256}$/, "must be printable characters without spaces, at most 256"),
-    region: text(regionPattern, "must look like eu-west-1"),
-    role_arn: text(
-      /^(?=.{20,2048}$)arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]+$/,
-      "must look like arn:aws:iam::123456789012:role/name",
-    ),
-    external_id: text(/^[\w+=,.@:/-]{2,1224}$/, "must be 2 to 1224 letters, digits or characters of +=,.@:/-_"),
-  })
-  .superRefine((given, context) => {
-    if (!given.access_key_id !== !given.secret_access_key) {
-      const missing = given.access_key_id ? "secret_access_key" : "access_key_id";
-      context.addIssue({
-        code: "custom",
-        path: [missing],
-        message: "access_key_id and secret_access_key must be given together or not at all",
-      });
-    }
-  })
-  .transform((given): CloudAConnection => {
-    // An empty string clears a field, and reads leave out unset fields.
-    const set = Object.entries(given).filter(([, value]) => value !== undefined && value !== "");
-    return Object.fromEntries(set);
-  });
-
 /**
- * AWS Secrets Manager. One external object is one secret; its value is the SecretString, its reference a VersionId.
+ * AWS Secrets Manager. One external object is one secret; its value is the SecretString, its reference a VersionId,
+ * followed by the regions of its replicas.
  *
  * Requires the actions CreateSecret, UpdateSecret, DeleteSecret and TagResource; UntagResource when tags are removed;
  * RestoreSecret when a secret of ours was scheduled for deletion. DescribeSecret is required to inspect and for the
- * update policy `owned-only`; elsewhere it is used when it is allowed.
+ * update policy `owned-only`; elsewhere it is used when it is allowed. Replicas require it, ReplicateSecretToRegions and
+ * RemoveRegionsFromReplication.
  *
  * A name may end in a hyphen and six characters although the vendor advises against it: such a name can be taken for
  * another secret's ARN only where partial ARNs are used, and every call here names the secret in full.
@@ -73,8 +47,8 @@ const connection = z
 export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   kind: "remote",
   type: "cloud-a-sm",
-  connection,
-  sensitive: ["access_key_id", "secret_access_key"],
+  connection: cloudAConnection,
+  sensitive: ["access_key_id", "secret_access_key", "identity_token_audience", "identity_token_key"],
   targets,
   immutable: ["region"],
   defaults: {
@@ -105,11 +79,17 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   async put(object, details, context) {
     const refused = checkObject(object);
     if (refused !== null) return refused;
-    const client = secretsManager(details, context);
-    return object.updatePolicy === "if-not-exists" ? createOnly(object, client) : write(object, client);
+    const client = withStorage(secretsManager(details, context), details);
+    const put = await (object.updatePolicy === "if-not-exists" ? createOnly(object, client) : write(object, client));
+    if (put.outcome !== "ok" || put.left) return put;
+    const { regions } = readReference(object.reference ?? "");
+    const trouble = await settleReplicas(client, object.name, details, regions);
+    if (trouble !== null) return trouble;
+    const reference = [put.reference ?? "", ...Object.keys(details.replica_regions ?? {})].join(" ");
+    return { ...put, reference };
   },
 
-  async remove({ name, ownedOnly }, details, context) {
+  async remove({ name, reference, ownedOnly }, details, context) {
     const client = secretsManager(details, context);
     if (ownedOnly) {
       const seen = await look(client, name);
@@ -117,7 +97,15 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
       if (!seen.secret?.owned) return { outcome: "ok" };
     }
     // Forced: a recovery window of 7 to 30 days would block the name for the next push.
-    const deleted = await client.call("DeleteSecret", { SecretId: name, ForceDeleteWithoutRecovery: true });
+    const remove = () => client.call("DeleteSecret", { SecretId: name, ForceDeleteWithoutRecovery: true });
+    const { regions } = readReference(reference ?? "");
+    let deleted = regions.length === 0 ? await remove() : null;
+    if (deleted === null || (!deleted.ok && isReplicated(deleted))) {
+      const trouble = await removeReplicas(client, name);
+      if (trouble !== null) return trouble;
+      deleted = await remove();
+      if (!deleted.ok && isReplicated(deleted)) return stillReplicated(name);
+    }
     if (deleted.ok || deleted.error?.type === "ResourceNotFound") return { outcome: "ok" };
     if (isDenied(deleted)) {
       // A policy that requires our tag denies calls on secrets without it, absent ones included.
@@ -133,7 +121,7 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
     const { secret } = seen;
     if (secret === null || secret.scheduledForDeletion) return { outcome: "ok", state: "absent", owned: null };
     const tagged = Object.entries(tags).every(([key, value]) => secret.tags.get(key) === value);
-    const unchanged = secret.current === reference && tagged;
+    const unchanged = reference !== null && secret.current === readReference(reference).version && tagged;
     const state = reference === null ? "present" : unchanged ? "unchanged" : "changed";
     return { outcome: "ok", state, owned: secret.owned };
   },
@@ -163,7 +151,7 @@ function targets(details: CloudAConnection, settings: CloudASettings): string[] 
   const resolved = resolveAccount(details, settings);
   if (!resolved.ok) return [];
   const { region, keys } = resolved.account;
-  return [`${accountOf(details.role_arn) ?? accountOfKey(keys.accessKeyId)} ${region}`];
+  return [`${accountOf(details.role_arn) ?? accountOfKey(keys?.accessKeyId ?? "")} ${region}`];
 }
 
 /**

@@ -11,6 +11,7 @@ import {
 import { clouds } from "../../providers/cloud-b-azure/login.ts";
 import { failure } from "../../providers/outcome.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
+import { identityTokenFields } from "./identity-fields.ts";
 
 /** A secret is at most 25 KB ("About Azure Key Vault secrets"), a name 1 to 127 characters (SetSecret, secret-name). */
 const maxValueBytes = 25_600;
@@ -33,7 +34,7 @@ const required = (rule: RegExp, message: string) =>
     .refine((given) => given !== "", "is required")
     .refine((given) => given === "" || rule.test(given), message);
 
-const connection = z.object({
+const fields = z.object({
   key_vault_uri: required(/^/, "").transform((given, context) => {
     const url = URL.parse(given);
     const problem =
@@ -55,7 +56,15 @@ const connection = z.object({
     "must be a tenant's id or domain name: letters, digits, dots and hyphens",
   ),
   client_id: required(/^[\x21-\x7e]{1,256}$/, "must be printable characters without spaces, at most 256"),
-  client_secret: required(/^[\x20-\x7e]{1,1024}$/, "must be printable characters, at most 1024"),
+  client_secret: z
+    .union([z.string(), z.number()], "must be a text")
+    .optional()
+    .transform((given) => String(given ?? "").trim() || undefined)
+    .refine(
+      (given) => given === undefined || /^[\x20-\x7e]{1,1024}$/.test(given),
+      "must be printable characters, at most 1024",
+    ),
+  ...identityTokenFields,
   cloud: z
     .string("must be a text")
     .optional()
@@ -63,8 +72,21 @@ const connection = z.object({
     .refine((cloud) => cloudOf({ cloud }) !== null, `must be one of ${clouds.map(({ name }) => name).join(", ")}`),
 });
 
+const connection = fields
+  .superRefine((given, context) => {
+    const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });
+    const { client_secret: secret, identity_token_audience: audience } = given;
+    if (secret && audience) refuse("identity_token_audience", "cannot be set together with client_secret");
+    // Upstream would use a managed identity of its machine, which a Worker does not have.
+    if (!secret && !audience) refuse("client_secret", "is required");
+  })
+  .transform((given): CloudBConnection => {
+    const set = Object.entries(given).filter(([, value]) => value !== undefined && value !== "");
+    return Object.fromEntries(set) as unknown as CloudBConnection;
+  });
+
 /**
- * Azure Key Vault, with the secret of an app registration. One external object is one secret; each push is a new
+ * Azure Key Vault, with the secret of an app registration or a federated credential of it. One external object is one secret; each push is a new
  * version, and the reference is that version's id.
  *
  * Requires the permissions set and delete, and recover to reuse a deleted name: every deletion is soft, and a removed
@@ -81,7 +103,7 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   kind: "remote",
   type: "cloud-b-kv",
   connection,
-  sensitive: ["client_secret"],
+  sensitive: ["client_secret", "identity_token_audience", "identity_token_key"],
   targets: ({ key_vault_uri: vault }) => [vault.toLowerCase()],
   immutable: ["key_vault_uri", "tenant_id", "cloud"],
   resolve: ({ key_vault_uri: uri, cloud, ...rest }) => ({
@@ -107,10 +129,10 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   checkTags,
   checkSettings: refuseVaultHost,
 
-  async put(object, details, { settings, send }) {
+  async put(object, details, context) {
     const refused = checkObject(object);
     if (refused !== null) return refused;
-    const vault = keyVault(details, settings, send);
+    const vault = keyVault(details, context);
     if (object.updatePolicy !== "replace") {
       const seen = await newestVersions(vault, object.name);
       if (!seen.ok) return seen.outcome;
@@ -122,8 +144,8 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
     return write(vault, object);
   },
 
-  async remove({ name, ownedOnly }, details, { settings, send }) {
-    const vault = keyVault(details, settings, send);
+  async remove({ name, ownedOnly }, details, context) {
+    const vault = keyVault(details, context);
     if (ownedOnly) {
       const seen = await newestVersions(vault, name);
       if (!seen.ok) return seen.outcome;
@@ -134,8 +156,8 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
     return isHeld(deleted) ? nameHeld(name) : deleted.outcome;
   },
 
-  async inspect({ name, reference }, details, { settings, send }) {
-    const seen = await newestVersions(keyVault(details, settings, send), name);
+  async inspect({ name, reference }, details, context) {
+    const seen = await newestVersions(keyVault(details, context), name);
     if (!seen.ok) return seen.outcome;
     const { newest } = seen;
     if (newest.length === 0) return { outcome: "ok", state: "absent", owned: null };
@@ -144,10 +166,10 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
     return { outcome: "ok", state, owned: isOurs(newest) };
   },
 
-  async probe(details, { settings, send }) {
+  async probe(details, context) {
     // A secret that does not exist has an empty list of versions.
     const path = "/secrets/sallyport-connection-check/versions?maxresults=1";
-    const listed = await keyVault(details, settings, send).call("GetSecretVersions", "GET", path);
+    const listed = await keyVault(details, context).call("GetSecretVersions", "GET", path);
     if (listed.ok) return { outcome: "ok" };
     const { outcome } = listed;
     // Only a call to the vault itself has this outcome: without a token the outcome is not "unknown".

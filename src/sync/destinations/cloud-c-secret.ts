@@ -1,8 +1,10 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { crc32c } from "../../lib/crc32c.ts";
+import type { CloudCConnection } from "../../providers/cloud-c-gcp/connection.ts";
 import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
-import { type CloudCConnection, secretManager, unreadable } from "../../providers/cloud-c-gcp/secret-manager.ts";
+import { secretManager, unreadable } from "../../providers/cloud-c-gcp/secret-manager.ts";
+import { replicationOf } from "./cloud-c-connection.ts";
 import type { CallContext } from "./destination-type.ts";
 
 /** Statuses of a write whose etag is outdated: AIP-154, and its wording before 2021. */
@@ -105,7 +107,7 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
   return {
     create: (labels: Record<string, string>, intent: string) =>
       call("CreateSecret", "POST", `secrets?secretId=${name}`, {
-        replication: { automatic: {} },
+        replication: replicationOf(details),
         labels,
         annotations: { [intentAnnotation]: intent },
       }),

@@ -1,15 +1,10 @@
 import { createHash } from "node:crypto";
-import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
+import { type CloudCConnection, projectOf, refuseTokenUri } from "../../providers/cloud-c-gcp/connection.ts";
 import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
-import { projectPattern, projectRule, serviceAccountKey } from "../../providers/cloud-c-gcp/key.ts";
-import {
-  type CloudCConnection,
-  projectOf,
-  refuseTokenUri,
-  secretManager,
-} from "../../providers/cloud-c-gcp/secret-manager.ts";
+import { secretManager } from "../../providers/cloud-c-gcp/secret-manager.ts";
 import { failure } from "../../providers/outcome.ts";
+import { cloudCConnection } from "./cloud-c-connection.ts";
 import { labelsOf, labelText, maxLabels } from "./cloud-c-labels.ts";
 import { conflicts, intentAnnotation, owedBy, readReference, referenceTo, remoteSecret } from "./cloud-c-secret.ts";
 import { type ExternalObject, MARKER_TAG, type RemoteDestinationType } from "./destination-type.ts";
@@ -24,26 +19,8 @@ const maxSteps = 8;
 /** The built-in marker as a label. */
 const markerLabel = labelText(MARKER_TAG);
 
-const connection = z
-  .object({
-    credentials: serviceAccountKey,
-    project_id: z
-      .union([z.string(), z.number()], projectRule)
-      .transform(String)
-      .refine((given) => given === "" || projectPattern.test(given), projectRule)
-      .optional(),
-  })
-  .transform(({ credentials, project_id }, context): CloudCConnection => {
-    if (!project_id && credentials.project_id === undefined) {
-      const message = "is required, because the key in credentials does not name its project";
-      context.addIssue({ code: "custom", path: ["project_id"], message });
-      return z.NEVER;
-    }
-    return { credentials, ...(project_id ? { project_id } : {}) };
-  });
-
 /**
- * Google Secret Manager, with a service account's key. One external object is one secret with automatic replication. Its
+ * Google Secret Manager, as a service account, by its key or by identity tokens. One external object is one secret. Its
  * value is the newest version; a push destroys the version of the push before.
  *
  * Requires the permissions secrets.create, secrets.delete, versions.add and versions.destroy; secrets.get and
@@ -58,11 +35,12 @@ const connection = z
 export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   kind: "remote",
   type: "cloud-c-sm",
-  connection,
-  sensitive: ["credentials"],
+  connection: cloudCConnection,
+  sensitive: ["credentials", "identity_token_audience", "identity_token_key"],
   targets: (details) => [projectOf(details)],
-  // `checkChange` fixes the project, not the field: with a new key the implied project may have to be named.
-  immutable: [],
+  // The replication of a secret never changes. `checkChange` fixes the project, not the field: with a new key the implied
+  // project may have to be named.
+  immutable: ["kms_key_id", "replica_regions", "global_kms_key", "replication_locations", "locational_kms_keys"],
   defaults: {
     granularity: "secret-path",
     template: {

@@ -2,6 +2,7 @@ import type * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import type { Granularity, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import type { Settings } from "../../platform/settings.ts";
+import type { ClientAssertion } from "../../providers/identity-token.ts";
 import type { Send } from "../../providers/outcome.ts";
 
 /**
@@ -69,6 +70,8 @@ export interface CallContext {
   send: Send;
   /** The custom application that `appOf` named, with its private key (PEM). */
   app?: { appId: string; privateKey: string };
+  /** Signs identity tokens of the destination, when it has `identity_token_audience`. */
+  identity?: ClientAssertion;
 }
 
 /**
