@@ -3,7 +3,7 @@ import { AUDIENCES, audiencesOf, DURATIONS, neutralRole, UPSTREAM_FIELDS } from 
 import type { Dialect } from "../compat/dialect.ts";
 import { isPlainObject } from "../lib/json.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { duration, flag, stringList } from "../platform/http/fields.ts";
+import { duration, flag, stringList, stringMap } from "../platform/http/fields.ts";
 import { internal, withAliases } from "../platform/http/unknown-fields.ts";
 import type { Provision } from "./provision.ts";
 
@@ -36,6 +36,8 @@ export interface Role {
   /** Neutral name of the audience. */
   readonly sign_in_audience: string;
   readonly tags: readonly string[] | null;
+  /** Answered with credentials. Absent when it is empty, as in older roles. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** Durations as written, for the upstream dialect; older roles lack it. */
   readonly written?: Written;
   /** The application of a role with `persist_app`; it lives as long as the role. */
@@ -64,6 +66,7 @@ export const roleView = ({ managed: _, application_id: __, ...shown }: Role): Re
 export const ROLE_NAME = /^\w(?:[\w.-]{0,254}\w)?$/;
 
 const MAX_REFS = 100;
+const MAX_METADATA = 64;
 const text = () => z.string().max(1024);
 
 const RoleItem = z.strictObject({
@@ -94,6 +97,15 @@ const roleRef = (item: z.infer<typeof RoleItem>): RoleRef => ({
   role_id: item.role_id ?? "",
   scope: item.scope,
 });
+
+/** Metadata of roles and of requests for credentials. */
+export const metadataMap = () =>
+  stringMap()
+    .refine((map) => Object.keys(map).length <= MAX_METADATA, `at most ${MAX_METADATA} entries`)
+    .refine(
+      (map) => Object.entries(map).every(([key, value]) => key !== "" && key.length <= 128 && value.length <= 512),
+      "each key must be 1 to 128 characters, each value at most 512",
+    );
 
 const NAMELESS_ROLE = "each element needs role_name or role_id";
 const NAMELESS_GROUP = "each element needs group_name or object_id";
@@ -128,6 +140,7 @@ export const RoleBody = withAliases(
         permanently_delete: flag().optional(),
         sign_in_audience: z.string().max(64).optional(),
         tags: stringList().optional(),
+        metadata: metadataMap().optional(),
         written: internal(z.custom<Written>().optional()),
       }),
     ),
@@ -147,7 +160,9 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
   const tags = body.tags === undefined ? ok(old.tags) : cleanTags(body.tags);
   if (!tags.ok) return tags;
   const written = { ...old.written, ...body.written };
-  const role: Role = { ...old, ...given, tags: tags.value, written } as Role;
+  const { metadata = old.metadata } = given;
+  const kept = metadata && Object.keys(metadata).length > 0 ? metadata : undefined;
+  const role: Role = { ...old, ...given, metadata: kept, tags: tags.value, written } as Role;
   const { ttl, max_ttl: max, explicit_max_ttl: explicit } = role;
   if (max > 0 && ttl > max) return refuse("invalid", "ttl cannot be greater than max_ttl");
   if (explicit > 0 && ttl > explicit) return refuse("invalid", "ttl cannot be greater than explicit_max_ttl");

@@ -29,7 +29,7 @@ it("contains the issuer, the mount and the audience", () => {
       namespace_path: "team/",
       path: "cloud-b/",
       plugin: "azure",
-      version: "1.18.0+ent",
+      version: "2.2.0+ent",
     },
   });
 });

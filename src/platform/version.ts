@@ -2,10 +2,11 @@
 export const RELEASE = "0.2.0";
 
 /**
- * The reported version. Clients compare it by semver and enable sync, namespaces and federation by the `+ent` suffix; a
- * higher minor version would promise fields that are not offered.
+ * The reported version. Clients compare it by semver and send fields by it: networking of sync destinations needs 1.19,
+ * their federation and the metadata of engine roles 2.0, encryption keys and replicas 2.2. The `+ent` suffix enables sync,
+ * namespaces and federation.
  */
-export const VERSION = "1.18.0+ent";
+export const VERSION = "2.2.0+ent";
 
 /** When this release was made, RFC 3339. */
 export const BUILD_DATE = "2026-11-25T00:00:00Z";

@@ -5,7 +5,7 @@ import { credentialEngine } from "../contracts/stubs.ts";
 import { homeOf } from "../credentials/assertion.ts";
 import { ConfigBody } from "../credentials/config.ts";
 import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/job-worker.ts";
-import { ROLE_NAME, RoleBody } from "../credentials/role.ts";
+import { metadataMap, ROLE_NAME, RoleBody } from "../credentials/role.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
@@ -77,6 +77,13 @@ function repeatKey(call: AuthorisedCall): string | null {
   return key;
 }
 
+/** The metadata that a request for credentials gives, as `?metadata=key=value`, repeatedly. @throws RequestError 400 */
+function requestMetadata(call: AuthorisedCall): Readonly<Record<string, string>> {
+  const parsed = metadataMap().safeParse(call.query.getAll("metadata"));
+  if (parsed.success) return parsed.data;
+  throw badRequest(`metadata: ${parsed.error.issues[0]?.message ?? "must be key=value"}`);
+}
+
 async function credentials(call: AuthorisedCall): Promise<Response> {
   // An answer without a body would create credentials that are never delivered.
   if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
@@ -91,18 +98,25 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
   const ttls = mount?.config ?? { default_lease_ttl: 0, max_lease_ttl: 0 };
   const verified = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
   const key = repeatKey(call);
+  const asked = requestMetadata(call);
   // With a key, the caller will repeat the request.
   const caller = key === null ? call.request.signal : null;
   const ask = { role: roleName(call), token: holder, key, mount: ttls, verified };
-  const end = await ended(call, unwrap(await engine(call).issue(ask)), REQUEST_MS, caller);
+  const [started, role] = await Promise.all([engine(call).issue(ask), engine(call).role(ask.role)]);
+  const end = await ended(call, unwrap(started), REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
   const probed = verified
     ? await probe(call.env, unwrap(await engine(call).account()), issued, REQUEST_MS - (Date.now() - began), caller)
     : [];
+  // Those of the role are the operator's.
+  const metadata = { ...asked, ...(role.ok && (role.value["metadata"] as Record<string, string> | undefined)) };
   if (caller) await handOver(call, issued.leaseId);
   return envelope(call, {
-    data: { client_id: issued.clientId, client_secret: issued.clientSecret },
+    data: {
+      ...{ client_id: issued.clientId, client_secret: issued.clientSecret },
+      ...(Object.keys(metadata).length > 0 && { metadata }),
+    },
     lease: { id: `${mount?.path ?? ""}${issued.leaseId}`, ttl: issued.ttl, renewable: issued.renewable },
     warnings: [...warnings, ...probed],
     mountType: mountType(call),

@@ -84,6 +84,35 @@ describe("credentials with their own principal", () => {
   });
 });
 
+describe("the metadata of credentials", () => {
+  const metadata = async (query = "") => (await get(`/v1/cloud-b/creds/web${query}`)).body.data.metadata;
+
+  it("is that of the role, before that of the request, and absent without any", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    expect((await get("/v1/cloud-b/roles/web")).body.data).not.toHaveProperty("metadata");
+    expect(await metadata()).toBeUndefined();
+    expect(await metadata("?metadata=job=7&metadata=team=x=y")).toEqual({ job: "7", team: "x=y" });
+    await writeRole("web", dynamicRole(tenant, { metadata: ["team=a", "env=prod"] }));
+    expect((await get("/v1/cloud-b/roles/web")).body.data.metadata).toEqual({ team: "a", env: "prod" });
+    expect(await metadata("?metadata=job=7&metadata=team=b")).toEqual({ job: "7", team: "a", env: "prod" });
+    await writeRole("web", dynamicRole(tenant, { ttl: "1h" }));
+    expect(await metadata()).toEqual({ team: "a", env: "prod" });
+    await writeRole("web", dynamicRole(tenant, { metadata: {} }));
+    expect(await metadata()).toBeUndefined();
+  });
+
+  it("is refused in another form, before anything is created", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    for (const given of ["team", "=x", `${"k".repeat(129)}=x`, `k=${"x".repeat(513)}`]) {
+      const { status, body } = await get(`/v1/cloud-b/creds/web?metadata=${given}`);
+      expect([status, body.errors[0]], given).toEqual([400, expect.stringMatching(/^metadata: /)]);
+    }
+    const role = await put("/v1/cloud-b/roles/web", { metadata: "team" });
+    expect([role.status, role.text]).toEqual([400, expect.stringContaining("metadata")]);
+    expect((await tenant.everything()).applications).toEqual(fresh.applications);
+  });
+});
+
 it("creates nothing for a HEAD request", async () => {
   await writeRole("web", dynamicRole(tenant));
   expect((await send("HEAD", "/v1/cloud-b/creds/web")).status).toBe(405);

@@ -185,6 +185,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [/\{cloud-b\}\/roles/, "ttl max_ttl explicit_max_ttl sign_in_audience tags", ROLE],
   [
     /\{cloud-b\}\/roles/,
+    "metadata",
+    "engine-creds › is that of the role, before that of the request, and absent without any",
+  ],
+  [
+    /\{cloud-b\}\/roles/,
     "application_object_id",
     "engine-roles › returns 400 for permanent deletion or the engine's own application",
   ],

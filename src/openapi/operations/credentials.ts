@@ -27,6 +27,7 @@ const Role = z
     permanently_delete: z.boolean(),
     sign_in_audience: z.enum(["", ...AUDIENCES]),
     tags: z.array(z.string()).nullable(),
+    metadata: z.record(z.string(), z.string()).optional(),
   })
   .meta({ id: "EngineRole" });
 
@@ -109,6 +110,7 @@ export const credentials = group(
           permanently_delete: "Deletes applications beyond recovery. Not with `application_object_id`.",
           sign_in_audience: { type: "string", enum: ["", ...AUDIENCES] },
           tags: "Tags of applications that are made.",
+          metadata: "Answered with credentials, at most 64 texts.",
         },
       },
       answers: noContent,
@@ -123,6 +125,7 @@ export const credentials = group(
       id: "generateCredentials",
       summary: "Generate credentials for a role",
       query: {
+        metadata: text("`key=value`, repeatedly: answered with the credentials, unless the role has the key."),
         verify: flag("Responds when a login with the credentials succeeds, or with a warning after a time-out."),
       },
       headers: {
@@ -132,7 +135,10 @@ export const credentials = group(
       },
       answers: data(
         "The credentials, with their lease.",
-        z.object({ client_id: z.string(), client_secret: z.string() }),
+        z.object({
+          ...{ client_id: z.string(), client_secret: z.string() },
+          metadata: z.record(z.string(), z.string()).optional(),
+        }),
       ),
       errors: [405, ...UPSTREAM_FAILS],
     },
