@@ -411,6 +411,8 @@ func nomadSteps(address, root string) []step {
 				check(failure)
 			})
 		}},
+		{"nomad: reads of a mirrored job", func() error { return try(func() { readMirrored(client) }) }},
+		{"nomad: node pools", func() error { return try(func() { writeNodePools(client) }) }},
 		{"nomad: host volume", func() error {
 			return try(func() {
 				volume := &nomad.HostVolume{
