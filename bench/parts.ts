@@ -119,6 +119,7 @@ export const PARTS = {
     const keys = await bench.fill();
     const comparison = [...(await bench.keyValue("GET", keys)), ...(await bench.keyValue("PUT", keys))];
     const layer = await bench.layer();
+    const replicas = await bench.replicas(await stage.serves(startOurs(stage.dir, 0)), keys);
     const growth = await bench.growth(keys);
     const { rounds, sliceMs } = scale;
     const figures = {
@@ -126,6 +127,7 @@ export const PARTS = {
       loaderBusy: loaderBusy.most,
       comparison,
       layer,
+      replicas,
       growth,
     };
     return outcome(stage, figures, markdown, keyValuePlots);

@@ -1,7 +1,7 @@
 /** The tables that a run prints, in Markdown so that they can be kept as they are. */
 
 import type { Line, Plot } from "./plot.ts";
-import type { BudgetRow, GrowthRow, Measure, Row } from "./rounds.ts";
+import type { BudgetRow, GrowthRow, Measure, ReplicaRow, Row } from "./rounds.ts";
 import type { Figure } from "./statistics.ts";
 
 /** When, where and on what a part of the bench ran. */
@@ -27,6 +27,7 @@ export interface Report extends Facts {
   readonly loaderBusy: number;
   readonly comparison: readonly Row[];
   readonly layer: readonly BudgetRow[];
+  readonly replicas: readonly ReplicaRow[];
   readonly growth: readonly GrowthRow[];
 }
 
@@ -87,6 +88,29 @@ export function markdown(report: Report): string {
         const isMet = cost.median <= row.budget ? "met" : "missed";
         return [row.name, micro(row.measured.cpu), micro(row.against.cpu), ratio(cost), `≤ ${row.budget}`, isMet];
       }),
+    ),
+    "",
+    ...table(
+      [
+        "read replicas",
+        "with /s",
+        "without /s",
+        "with p50 / p99 ms",
+        "without p50 / p99 ms",
+        "ratio (spread)",
+        "CPU ratio",
+        "owner calls a request, with / without",
+      ],
+      report.replicas.map((row) => [
+        row.name,
+        count(row.measured.perSecond.median),
+        count(row.against.perSecond.median),
+        latency(row.measured),
+        latency(row.against),
+        ratio(row.ratio),
+        row.cpuRatio ? row.cpuRatio.median.toFixed(2) : "",
+        `${row.ownerCalls.with.toFixed(3)} / ${row.ownerCalls.without.toFixed(3)}`,
+      ]),
     ),
     "",
     ...table(

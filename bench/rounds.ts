@@ -30,6 +30,12 @@ export interface BudgetRow extends Row {
   readonly budget: number;
 }
 
+/** The service with replicas against the service without. */
+export interface ReplicaRow extends Row {
+  /** Calls of the owners of grants and secrets, for each request. */
+  readonly ownerCalls: { readonly with: number; readonly without: number };
+}
+
 /** A large set of data against the smallest. */
 export interface GrowthRow extends Row {
   /** The operation, without the size. */

@@ -3,7 +3,7 @@
  */
 import type { Requests } from "./load.ts";
 import type { Loader } from "./loader.ts";
-import { type BudgetRow, type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
+import { type BudgetRow, type GrowthRow, inTurns, type ReplicaRow, type Row, type Slice, sliceOf } from "./rounds.ts";
 import { KEY_SETS, type KeySet, SECRET, type Side } from "./sides.ts";
 
 export interface Scale {
@@ -59,6 +59,41 @@ export class Bench {
       const slice = (side: Side) =>
         this.#ask(side, { ...this.#requests(side, method, "small", keys.small), connections });
       rows.push(await this.#compare(name, slice, method === "GET" ? AIM.read : AIM.write));
+    }
+    return rows;
+  }
+
+  /** The same requests with read replicas, and to another service without them. */
+  async replicas(without: Side, keys: Scale["keys"]): Promise<ReplicaRow[]> {
+    const [ours] = this.#sides;
+    const { small } = keys;
+    await this.#loader.requests({
+      ...this.#requests(without, "PUT", "small", small),
+      connections: 8,
+      once: true,
+      ms: 60_000,
+    });
+    await this.#loader.requests({ ...this.#requests(without, "GET", "small", small), connections: 8, ms: 700 });
+    const rows: ReplicaRow[] = [];
+    for (const method of ["GET", "PUT"] as const) {
+      for (const connections of CONNECTIONS) {
+        const calls = new Map<Side, { asked: number; requests: number }>();
+        const slice = (side: Side) => async () => {
+          const before = (await side.ownerCalls?.()) ?? 0;
+          const taken = await this.#ask(side, { ...this.#requests(side, method, "small", small), connections });
+          const { asked = 0, requests = 0 } = calls.get(side) ?? {};
+          const after = (await side.ownerCalls?.()) ?? 0;
+          calls.set(side, { asked: asked + after - before, requests: requests + taken.count });
+          return taken;
+        };
+        const name = `KV ${method === "GET" ? "read" : "write"}, ${connections} ${connections === 1 ? "connection" : "connections"}`;
+        const row = await this.#rounds(name, slice(ours), slice(without));
+        const perRequest = (side: Side) => {
+          const { asked = 0, requests = 1 } = calls.get(side) ?? {};
+          return asked / requests;
+        };
+        rows.push({ ...row, ownerCalls: { with: perRequest(ours), without: perRequest(without) } });
+      }
     }
     return rows;
   }

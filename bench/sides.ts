@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Server } from "./server.ts";
 
 export interface Side {
-  readonly name: "ours" | "bare";
+  readonly name: "ours" | "ours without replicas" | "bare";
   readonly server: Server;
   readonly token: string;
   /** Where the keys of a set live; a key's name is appended. */
@@ -15,6 +15,8 @@ export interface Side {
   >;
   /** A faster way than the API to write the keys of a set, if there is one. */
   readonly fill?: (set: KeySet, keys: number) => Promise<void>;
+  /** Calls so far by which requests reached the owners of grants and secrets; only of ours. */
+  readonly ownerCalls?: () => Promise<number>;
   readonly stream: string;
   readonly publish: { readonly path: string; readonly body: string };
   /** A request that makes so many lines durable, for any path below. */
@@ -102,7 +104,8 @@ export function asker(server: Server, token: string): Ask {
   };
 }
 
-export async function startOurs(dir: string): Promise<Side> {
+/** @param replicas of each place; 0 = Workers ask the owners */
+export async function startOurs(dir: string, replicas = 1): Promise<Side> {
   const root = randomBytes(16).toString("hex");
   const vars = {
     MASTER_KEY: randomBytes(32).toString("base64"),
@@ -110,11 +113,14 @@ export async function startOurs(dir: string): Promise<Side> {
     // No heartbeat among the lines that are counted.
     EVENT_HEARTBEAT_MS: "600000",
     EVENT_RELAYS: process.env["BENCH_RELAYS"] ?? "0",
+    READ_REPLICAS: String(replicas),
     EVENT_BUFFER_LINES: "400000",
     EVENT_BUFFER_BYTES: "268435456",
   };
+  const name = replicas === 0 ? "ours without replicas" : "ours";
   const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
-  const server = await Server.start(plan, join(dir, "ours"), process.env["BENCH_INSPECTOR"]);
+  const inspector = replicas === 0 ? undefined : process.env["BENCH_INSPECTOR"];
+  const server = await Server.start(plan, join(dir, name), inspector);
   const ask = asker(server, root);
   for (const set of KEY_SETS) await ask("PUT", `/v1/sys/mounts/${set}`, { type: "kv", options: { version: "2" } });
   await ask("PUT", "/v1/sys/policies/acl/app", { policy: `${POLICY}\nnamespace "default" { policy = "read" }` });
@@ -123,8 +129,9 @@ export async function startOurs(dir: string): Promise<Side> {
   };
   let newest = 0;
   return {
-    name: "ours",
+    name,
     server,
+    ownerCalls: async () => (JSON.parse(await ask("POST", "/bench/owner-calls", {})) as { count: number }).count,
     token: created.auth.client_token,
     keys: (set) => `/v1/${set}/data/`,
     layer: {

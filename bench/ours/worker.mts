@@ -3,7 +3,8 @@
  * - appending to the event log without the cost of event producers, so that delivery is measured alone;
  * - the listings' tables, and associating many secrets at once, as work to push;
  * - many leases at once, for look-up and revocation;
- * - many secrets and associations at once, for backups.
+ * - many secrets and associations at once, for backups;
+ * - the number of calls that reached the owners of grants and secrets.
  * Provider quotas are lifted: 50 writes per second per destination would dominate every figure.
  */
 
@@ -16,6 +17,7 @@ import type { ClusterRegistry, FillCluster, FillCsi } from "./cluster.mts";
 import type { FillAssociations, SyncDestination } from "./destination.mts";
 import type { CredentialEngine, Fill } from "./engine.mts";
 import type { FillSecrets, KvStore } from "./kv.mts";
+import { ownerCalls } from "./owner-calls.mts";
 
 export * from "../../src/worker.ts";
 // These stand for the service's own classes of these names.
@@ -50,6 +52,8 @@ export default {
     } else if (pathname.startsWith("/bench/append-more/")) {
       const newest = await appendMore(env, body, Number(pathname.split("/")[3]), Number(searchParams.get("rare")));
       return new Response(JSON.stringify({ newest }), { headers: { "Content-Type": "application/json" } });
+    } else if (pathname === "/bench/owner-calls") {
+      return new Response(JSON.stringify(ownerCalls), { headers: { "Content-Type": "application/json" } });
     } else if (pathname === "/bench/listings") {
       for (const table of body as string[]) await env.LISTINGS.prepare(table).run();
     } else if (pathname === "/bench/leases") {

@@ -108,6 +108,49 @@ describe("a question", () => {
   });
 });
 
+describe("an entry that depends on a name which only its answer tells", () => {
+  const ask = (key: string) => cache.ask("access", key, 0, null);
+  const learned = (key: string, tag: string, more: object = {}) =>
+    cache.answer(ask(key), answer(key, { tag, ...more }), 0);
+
+  it("is forgotten with all entries of the name", () => {
+    learned("t1 a", "t1");
+    learned("t1 b", "t1");
+    learned("t2 a", "t2");
+    cache.invalidate("access", 2, ["t1"]);
+    const kept = ["t1 a", "t1 b", "t2 a"].map((key) => cache.read("access", key, 10));
+    expect(kept).toEqual([undefined, undefined, "t2 a"]);
+  });
+
+  it("is not kept when any change has overtaken its question", () => {
+    const question = ask("t1 a");
+    cache.invalidate("access", 2, ["t2"]);
+    expect(cache.joinable("access", "t1 a")).toBeNull();
+    cache.answer(question, answer("old", { tag: "t1" }), 10);
+    expect(cache.read("access", "t1 a", 20)).toBeUndefined();
+  });
+
+  it("may be kept under a key that several questions have in common", () => {
+    learned("t1 a", "t1", { key: "unknown t1" });
+    expect([cache.read("access", "t1 a", 10), cache.read("access", "unknown t1", 10)]).toEqual([undefined, "t1 a"]);
+  });
+});
+
+describe("an entry with an end", () => {
+  it("is not served from then on, though the lease runs", () => {
+    learn("a", "1", { ends: 500 });
+    expect([cache.read("kv", "a", 499), cache.read("kv", "a", 500)]).toEqual(["1", undefined]);
+  });
+});
+
+it("forgets everything, and keeps no answer that is under way, when the clock cannot be trusted", () => {
+  learn("a", "1");
+  const question = cache.ask("kv", "b", 5_000);
+  cache.forget();
+  cache.answer(question, answer("2"), 20);
+  expect([cache.read("kv", "a", 30), cache.read("kv", "b", 30)]).toEqual([undefined, undefined]);
+});
+
 describe("the memory", () => {
   it("drops the entries whose last use is the oldest", () => {
     for (const key of ["a", "b", "c"]) learn(key, "x".repeat(28));
@@ -122,6 +165,11 @@ describe("the memory", () => {
     for (let number = 0; number < 50; number++) learn(`unknown ${number}`, "", { absent: true });
     expect([cache.read("kv", "a", 10), cache.size.absent]).toEqual(["1", 2]);
     expect(cache.read("kv", "unknown 49", 10)).toBe("");
+  });
+
+  it("bounds the length of absent names, too", () => {
+    for (const key of ["a", "b"]) learn(key.repeat(60), "", { absent: true });
+    expect(cache.size.absent).toBe(1);
   });
 
   it("does not hold an entry that is larger than its bound", () => {

@@ -17,7 +17,7 @@ import {
 } from "./replicas.ts";
 import { FIRST_KEY } from "./sealing-helpers.ts";
 
-/* The memory of replicas, its lifetime, and the load that it puts on owners. */
+/* The bounds of a replica's memory, the end of entries by time, and the cost for their owners. */
 
 const SECRET = "/v1/kv/data/app";
 const both = Object.keys(PLACES) as Place[];

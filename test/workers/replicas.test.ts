@@ -3,7 +3,7 @@ import { holderOf, issue, path, policies } from "./access.ts";
 import { del, mountKv, patch, put, send } from "./client.ts";
 import { PLACES, type Place, questions, readAt, valueAt } from "./replicas.ts";
 
-/* Readers at two places, each through a replica that answers from memory. */
+/* Readers at two places see each change at once, though a replica at each answers from memory. */
 
 const SECRET = "/v1/kv/data/app";
 const both = Object.keys(PLACES) as Place[];
