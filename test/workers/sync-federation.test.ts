@@ -15,7 +15,7 @@ const json = async (url: string, body?: unknown) => {
   return answer.json();
 };
 
-/** What a provider trusts: one destination's tokens. The key set is copied, because doubles cannot fetch it. */
+/** The trust of a provider: the tokens of one destination. The key set is copied, because doubles cannot fetch it. */
 async function trustOf(subject: string, audience: string, namespace = "") {
   const documents = `/v1/${namespace}identity/oidc/secrets-sync/.well-known`;
   const { issuer } = (await get(`${documents}/openid-configuration`, { token: null })).body;

@@ -76,7 +76,7 @@ export async function settleReplicas(
     const key = wanted[Region];
     return key !== undefined && Status !== "Failed" && (key === "" || !KmsKeyId || isSameKey(KmsKeyId, key));
   };
-  // A replica keeps its key for life, and a failed one does not start again: both are made anew.
+  // A replica keeps its key, and a failed one does not recover: both are deleted and created again.
   const stale = seen.replicas.filter(
     (replica) => !isRight(replica) && (replica.Region in wanted || recorded.includes(replica.Region)),
   );
