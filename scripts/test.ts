@@ -34,7 +34,9 @@ const VITEST = ["node_modules/vitest/vitest.mjs", "run"];
 const DOUBLES = "test/doubles/";
 /** Files of one run at once; each has a runtime or services, of up to half a GiB. */
 const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
-const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 1, Math.floor(memory / 2 ** 30) - 1, 12));
+const FILES_AT_ONCE = Math.max(3, Math.min(3 * availableParallelism() + 1, Math.floor(memory / 2 ** 30) - 1, 13));
+/** Projects with a run of their own. */
+const OWN_RUN = ["workers", "console"];
 
 /** More failures than these are no matter of chance, and are not tried again. */
 const MAX_UNSTEADY = 6;
@@ -54,15 +56,16 @@ async function whole(): Promise<Outcome> {
   const skipped = process.env["DOUBLES"] !== "always" && passedVersion() === version;
   if (skipped)
     console.log("The tests of the doubles are skipped: nothing that they test has changed since they passed.");
-  // Two runs, since vitest begins with the projects whose files need a process each. These wait, and the others compute.
-  const computing = Math.floor(FILES_AT_ONCE / 2);
-  const waiting = projects().filter((name) => name !== "workers" && !(skipped && name === "doubles"));
+  // Three runs, since vitest begins with the projects whose files need a process each, and ends with the console.
+  const atOnce = Math.max(1, Math.floor((FILES_AT_ONCE - 1) / 2));
+  const others = projects().filter((name) => !OWN_RUN.includes(name) && !(skipped && name === "doubles"));
   const outcomes = await Promise.all([
     check("Types", "check"),
     check("Lint", "lint"),
     suites([
-      ["--project=workers", `--maxWorkers=${computing}`],
-      [...waiting.map((name) => `--project=${name}`), `--maxWorkers=${FILES_AT_ONCE - computing}`],
+      ["--project=workers", `--maxWorkers=${atOnce}`],
+      [...others.map((name) => `--project=${name}`), `--maxWorkers=${atOnce}`],
+      ["--project=console", "--maxWorkers=1"],
     ]),
   ]);
   if (!skipped && haveDoublesPassed()) recordPassed(version);
