@@ -36,7 +36,7 @@ interface Place {
 /** The inputs of a write: the public key and the access rule. */
 interface Target {
   keyId: string;
-  publicKey: Uint8Array;
+  publicKey: Uint8Array<ArrayBuffer>;
   /** For organizations: the repositories with access. Always sent in full, because an update without the list clears it. */
   access: { visibility?: string; selected_repository_ids?: number[] };
 }
@@ -237,7 +237,7 @@ async function targetOf(
       return answer;
     }
     const parsed = KeyAnswer.safeParse(answer.body);
-    const publicKey = parsed.success ? Buffer.from(parsed.data.key, "base64") : Buffer.alloc(0);
+    const publicKey = parsed.success ? new Uint8Array(Buffer.from(parsed.data.key, "base64")) : new Uint8Array();
     if (!parsed.success || publicKey.length !== 32) {
       return { ok: false, outcome: failure("external", "unreadable_answer", `The key of ${place.label} is not one.`) };
     }
@@ -285,8 +285,8 @@ async function idsOf(
 const sameTarget = (one: Target, other: Target) =>
   one.keyId === other.keyId && JSON.stringify(one.access) === JSON.stringify(other.access);
 
-function write(host: RepoHost, place: Place, { name, value }: ExternalObject, target: Target): Promise<Answer> {
-  const sealed = sealBox(new TextEncoder().encode(value), target.publicKey);
+async function write(host: RepoHost, place: Place, { name, value }: ExternalObject, target: Target): Promise<Answer> {
+  const sealed = await sealBox(new TextEncoder().encode(value), target.publicKey);
   const encrypted_value = Buffer.from(sealed).toString("base64");
   return host.call("PUT", `${place.path}/${name}`, { encrypted_value, key_id: target.keyId, ...target.access });
 }
