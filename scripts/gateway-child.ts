@@ -3,7 +3,10 @@
  * crash of the gateway. It exits with its parent: responses are completed, and event streams end after a complete line.
  */
 import { once } from "node:events";
-import { createGateway } from "./gateway.ts";
+import { readFileSync } from "node:fs";
+import type { Server } from "node:net";
+import type { SecureContextOptions, Server as TlsServer } from "node:tls";
+import { createGateway, type Gateway, type GatewayOptions } from "./gateway.ts";
 import { answerPings } from "./heartbeat.ts";
 
 export interface ToGateway {
@@ -11,11 +14,16 @@ export interface ToGateway {
   port: number;
   /** Null while the runtime is down. */
   upstreamPort: number | null;
+  /** Of the first message; later ones change the port, and read the certificate again. */
+  options?: Pick<GatewayOptions, "drainMs" | "trustedProxies">;
+  /** Files in PEM format. */
+  tls?: { cert: string; key: string } | undefined;
 }
 
 export type FromGateway = { listening: true } | { failure: string };
 
-const gateway = createGateway(null);
+let gateway: Gateway | undefined;
+let server: Server | TlsServer | undefined;
 
 answerPings();
 process.once("disconnect", () => void leave());
@@ -24,23 +32,34 @@ process.on("message", (message: ToGateway | string) => {
   if (typeof message === "object") void serve(message);
 });
 
-async function serve({ host, port, upstreamPort }: ToGateway): Promise<void> {
-  gateway.upstreamPort = upstreamPort;
-  if (gateway.listening) return;
+async function serve({ host, port, upstreamPort, options, tls }: ToGateway): Promise<void> {
   try {
-    gateway.listen(port, host);
-    await once(gateway, "listening");
+    gateway ??= createGateway(null, options);
+    gateway.upstreamPort = upstreamPort;
+    // Later messages: a failure here leaves the certificate as it was.
+    if (server) {
+      if (tls && "setSecureContext" in server) server.setSecureContext(contextOf(tls));
+      return;
+    }
+    server = tls ? gateway.withTls(contextOf(tls)) : gateway;
+    server.listen(port, host);
+    await once(server, "listening");
     tell({ listening: true });
   } catch (failure) {
     tell({ failure: failure instanceof Error && "code" in failure ? String(failure.code) : String(failure) });
   }
 }
 
+const contextOf = ({ cert, key }: { cert: string; key: string }): SecureContextOptions => ({
+  cert: readFileSync(cert),
+  key: readFileSync(key),
+});
+
 function tell(message: FromGateway): void {
   process.send?.(message, undefined, {}, () => {});
 }
 
 async function leave(): Promise<void> {
-  await gateway.drain();
+  await gateway?.drain();
   process.exit();
 }

@@ -1,5 +1,7 @@
 /** One client connection of the local gateway, and its one upstream connection. */
 import { connect, type Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import type { Forwarding } from "./forwarding.ts";
 import { checkedHead, isEventStream } from "./gateway-rules.ts";
 import {
   type Body,
@@ -47,6 +49,8 @@ export interface Surroundings {
   readonly times: Times;
   /** Null while the runtime is down. */
   readonly upstreamPort: number | null;
+  /** Absent: the service sees the gateway as its client. */
+  readonly forwarding: Forwarding | undefined;
   idle(connection: Connection): void;
   busy(connection: Connection): void;
   closed(connection: Connection): void;
@@ -68,6 +72,8 @@ interface Exchange {
  */
 export class Connection {
   readonly #client: Socket;
+  /** Of the client; kept, because a closed socket has none. */
+  readonly #peer: string;
   readonly #gateway: Surroundings;
   /** Limits the time for the next part of a request. */
   #deadline: NodeJS.Timeout | undefined;
@@ -97,6 +103,7 @@ export class Connection {
 
   constructor(client: Socket, gateway: Surroundings) {
     this.#client = client;
+    this.#peer = client.remoteAddress ?? "";
     this.#gateway = gateway;
     client.on("data", (bytes) => this.#fromClient(bytes));
     client.on("end", () => this.#clientHasEnded());
@@ -119,6 +126,11 @@ export class Connection {
     this.#draining = true;
     if (!this.#exchange && !this.#tunnel) this.#leave();
     else this.#endStream();
+  }
+
+  /** Whether it carries another protocol after an upgrade, which ends with the service only. */
+  get isTunnel(): boolean {
+    return this.#tunnel;
   }
 
   /** Closes a connection without a running request. */
@@ -209,7 +221,8 @@ export class Connection {
 
   #beginRequest(head: Head): Body {
     const { method, target, minor } = requestLine(head);
-    const checked = checkedHead(head, target);
+    const origin = this.#gateway.forwarding?.origin(this.#peer, this.#client instanceof TLSSocket, head);
+    const checked = checkedHead(head, target, origin);
     const body = requestBody(head, minor);
     const upgrades = lists(head, "connection", "upgrade") && head.fields.has("upgrade");
     const { upstreamPort } = this.#gateway;
@@ -351,9 +364,12 @@ export class Connection {
   }
 }
 
-/** Resets a connection. libuv does not reset one that is closing and leaves it open, so that one is destroyed. */
+/**
+ * Resets a connection. libuv does not reset one that is closing and leaves it open, so that one is destroyed; a TLS
+ * connection has no reset, and one without its closing message counts as cut.
+ */
 function abort(socket: Socket): void {
-  if (socket.writableEnded) socket.destroy();
+  if (socket.writableEnded || socket instanceof TLSSocket) socket.destroy();
   else socket.resetAndDestroy();
 }
 

@@ -1,4 +1,4 @@
-/** The supervised gateway process of `npm start`, which receives the runtime's port. */
+/** The supervised gateway process of `npm start` and `npm run serve`, which receives the runtime's port. */
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { FromGateway, ToGateway } from "./gateway-child.ts";
@@ -6,16 +6,24 @@ import type { Rhythm } from "./heartbeat.ts";
 import { LocalChild } from "./local-child.ts";
 
 const PAUSE_MS = 50;
+/** Beyond the time that the gateway gives to running requests. */
+const EXIT_MS = 3_000;
+
+/** Options of a public gateway. */
+export type PublicGateway = Pick<ToGateway, "options" | "tls">;
 
 export class GatewayProcess {
   readonly #host: string;
   readonly #port: number;
+  readonly #given: PublicGateway;
   readonly #local: LocalChild;
   #child: ChildProcess | undefined;
   #upstreamPort: number | null = null;
 
   /** The process starts at once, and listens after `listen`. */
-  constructor(host: string, port: number, rhythm?: Rhythm) {
+  constructor(host: string, port: number, rhythm?: Rhythm, given: PublicGateway = {}) {
+    const { drainMs } = given.options ?? {};
+    this.#given = given;
     this.#host = host;
     this.#port = port;
     this.#local = new LocalChild({
@@ -23,6 +31,7 @@ export class GatewayProcess {
       module: new URL(import.meta.resolve("./gateway-child.ts")),
       pauseMs: PAUSE_MS,
       ...(rhythm && { rhythm }),
+      ...(drainMs !== undefined && { stopMs: drainMs + EXIT_MS }),
     });
   }
 
@@ -33,7 +42,13 @@ export class GatewayProcess {
         begin: async (child) => {
           this.#child = child;
           const answer = await this.#told(child);
-          if ("listening" in answer) return resolve();
+          if ("listening" in answer) {
+            child.on("message", (later: FromGateway | string) => {
+              if (typeof later === "object" && "failure" in later)
+                console.warn(`The gateway keeps its certificate: ${later.failure}.`);
+            });
+            return resolve();
+          }
           reject(new Error(answer.failure));
           throw new Error(answer.failure);
         },
@@ -49,6 +64,11 @@ export class GatewayProcess {
     this.#child?.send(this.#message, () => {});
   }
 
+  /** Reads the files of its certificate again, for new connections. */
+  reload(): void {
+    this.#child?.send(this.#message, () => {});
+  }
+
   get pid(): number {
     return this.#local.pid;
   }
@@ -58,7 +78,7 @@ export class GatewayProcess {
   }
 
   get #message(): ToGateway {
-    return { host: this.#host, port: this.#port, upstreamPort: this.#upstreamPort };
+    return { host: this.#host, port: this.#port, upstreamPort: this.#upstreamPort, ...this.#given };
   }
 
   async #told(child: ChildProcess): Promise<FromGateway> {

@@ -1,5 +1,5 @@
 /**
- * The public port of `npm start`. workerd refuses verbs it does not know, LIST among them, before any Worker code runs,
+ * The public port of `npm start` and `npm run serve`. workerd refuses verbs it does not know, LIST among them, before any Worker code runs,
  * and so does Node's HTTP parser. This gateway parses just enough HTTP/1.1 to find each request line, turns
  * `LIST /path?q` into `GET /path?list=true&q`, and forwards everything else byte for byte, except reserved headers
  * (`gateway-rules.ts`).
@@ -9,6 +9,8 @@
  */
 import { readFileSync } from "node:fs";
 import { Server, type Socket } from "node:net";
+import { createServer as createTlsServer, type SecureContextOptions, type Server as TlsServer } from "node:tls";
+import { addressOf, Forwarding } from "./forwarding.ts";
 import { Connection, plainAnswer, type Surroundings, type Times } from "./gateway-connection.ts";
 
 const TIMES: Times = { headMs: 15_000, stallMs: 60_000, idleMs: 75_000, writeMs: 120_000 };
@@ -26,6 +28,10 @@ const REFUSALS_AT_ONCE = 64;
 export interface GatewayOptions extends Partial<Times> {
   maxConnections?: number;
   maxPerAddress?: number;
+  /** Time for running responses when the service stops. */
+  drainMs?: number;
+  /** Proxies whose statements about clients are believed; absent: the service sees no addresses. */
+  trustedProxies?: readonly string[];
 }
 
 export function createGateway(upstreamPort: number | null, options: GatewayOptions = {}): Gateway {
@@ -36,6 +42,9 @@ export class Gateway extends Server implements Surroundings {
   readonly times: Times;
   /** Null while the runtime is down: requests return 503 then. */
   upstreamPort: number | null;
+  readonly forwarding: Forwarding | undefined;
+  readonly #drainMs: number;
+  #tls: TlsServer | undefined;
   readonly #most: number;
   readonly #mostPerAddress: number;
   readonly #addresses = new Map<Connection, string>();
@@ -45,13 +54,29 @@ export class Gateway extends Server implements Surroundings {
 
   constructor(upstreamPort: number | null, options: GatewayOptions) {
     super({ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
-    const { maxConnections = connectionsFor(openFilesLimit()), maxPerAddress, ...times } = options;
+    const { maxConnections = connectionsFor(openFilesLimit()), maxPerAddress, ...others } = options;
+    const { drainMs = DRAIN_MS, trustedProxies, ...times } = others;
+    this.#drainMs = drainMs;
+    this.forwarding = trustedProxies && new Forwarding(trustedProxies);
     this.upstreamPort = upstreamPort;
     this.times = { ...TIMES, ...times };
     this.#most = maxConnections;
     this.#mostPerAddress = maxPerAddress ?? Math.ceil(maxConnections * 0.75);
     this.maxConnections = maxConnections + REFUSALS_AT_ONCE;
     this.on("connection", (client: Socket) => this.#accept(client));
+  }
+
+  /** A server that decrypts connections for this gateway; listen on it instead. Caps count handshakes, too. */
+  withTls(context: SecureContextOptions): TlsServer {
+    const { headMs } = this.times;
+    const tls = createTlsServer({
+      ...{ ...context, minVersion: "TLSv1.2", handshakeTimeout: headMs },
+      ...{ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS },
+    });
+    tls.maxConnections = this.maxConnections;
+    tls.on("secureConnection", (client) => this.emit("connection", client));
+    this.#tls = tls;
+    return tls;
   }
 
   idle(connection: Connection): void {
@@ -76,14 +101,20 @@ export class Gateway extends Server implements Surroundings {
   /** Accepts no more connections and ends the open ones: responses are completed, event streams end with a complete chunk. */
   async drain(): Promise<void> {
     this.close();
+    this.#tls?.close();
     for (const connection of this.#addresses.keys()) connection.drain();
-    const deadline = performance.now() + DRAIN_MS;
-    while (this.#addresses.size > 0 && performance.now() < deadline) await new Promise((go) => setTimeout(go, 10));
+    const deadline = performance.now() + this.#drainMs;
+    while (this.#hasRequests() && performance.now() < deadline) await new Promise((go) => setTimeout(go, 10));
     for (const connection of this.#addresses.keys()) connection.destroy();
   }
 
+  #hasRequests(): boolean {
+    for (const connection of this.#addresses.keys()) if (!connection.isTunnel) return true;
+    return false;
+  }
+
   #accept(client: Socket): void {
-    const address = client.remoteAddress ?? "";
+    const address = addressOf(client.remoteAddress ?? "");
     const refusal = this.#refusal(address);
     if (refusal) {
       client.on("error", () => {});
@@ -97,7 +128,9 @@ export class Gateway extends Server implements Surroundings {
 
   /** Closes an idle connection at a cap. @returns the reason when none is idle */
   #refusal(address: string): string | undefined {
-    if ((this.#perAddress.get(address) ?? 0) >= this.#mostPerAddress) {
+    // A proxy has many clients behind one address.
+    const isProxy = this.forwarding?.trusts(address) === true;
+    if (!isProxy && (this.#perAddress.get(address) ?? 0) >= this.#mostPerAddress) {
       const mine = this.#longestIdle((connection) => this.#addresses.get(connection) === address);
       if (!mine) return "too many connections from this address";
       this.#evict(mine);

@@ -19,6 +19,8 @@ export interface Program {
   readonly log?: string;
   /** Pause before its first restart. */
   readonly pauseMs?: number;
+  /** Time for its exit before it is killed. */
+  readonly stopMs?: number;
   /** The health check. */
   readonly rhythm?: Rhythm;
 }
@@ -68,7 +70,7 @@ export class LocalChild {
     this.#stopping.abort();
     const { pid } = this.#child;
     if (this.#child.connected) this.#child.disconnect();
-    await Promise.race([this.#living, sleep(STOP_MS)]);
+    await Promise.race([this.#living, sleep(this.#program.stopMs ?? STOP_MS)]);
     killGroup({ pid });
   }
 

@@ -1,7 +1,7 @@
 /**
- * Files of `npm start`, all under STATE_DIR:
+ * Files of `npm start` and `npm run serve`, all under STATE_DIR:
  *
- *   .dev.vars    the master key and the root token (mode 0600)
+ *   .dev.vars    the master key and the root token (mode 0600); in development only
  *   about.json   the key that sealed the data, applied migrations and files, whether it was ever ready
  *   agent/       state of each local node agent and of its CSI driver
  *   csi/         CSI volumes and snapshots
@@ -45,23 +45,30 @@ interface About {
 
 interface Credentials {
   masterKey: string;
+  /** Empty in production, where the first token is created by the API. */
   rootToken: string;
 }
+
+/** `playground` deletes existing data; `production` never does, takes its key from the settings and stores none. */
+export type Purpose = "development" | "playground" | "production";
 
 export class LocalState {
   /** Without data: this start creates it. */
   readonly fresh: boolean;
   readonly #dir: string;
+  readonly #purpose: Purpose;
   readonly #credentials: Credentials;
   readonly #keyring: Keyring;
   #about: About;
 
   /**
    * Opens the state exclusively for this process. @throws Refusal for an unusable state, without a change of the data
-   * @param afresh deletes existing data
    */
-  constructor(dir: string, env: Environment, afresh = false) {
+  constructor(dir: string, env: Environment, purpose: Purpose = "development") {
+    const afresh = purpose === "playground";
+    const mayRemove = purpose !== "production";
     this.#dir = dir;
+    this.#purpose = purpose;
     try {
       mkdirSync(dir, { recursive: true, mode: 0o700 });
       if ((statSync(dir).mode & OTHERS_WRITE) !== 0) {
@@ -76,14 +83,14 @@ export class LocalState {
     try {
       const about = this.#readAbout();
       // An unfinished first start has left only part of the seeds, and no client has seen them.
-      if (about.ready === false || afresh) this.#remove(this.dataDir);
+      if ((about.ready === false && mayRemove) || afresh) this.#remove(this.dataDir);
       this.fresh = !existsSync(this.dataDir) || readdirSync(this.dataDir).length === 0;
       // These agents are unknown to any service. Their volumes may still be needed.
-      if (this.fresh) this.#remove(this.agentsDir);
+      if (this.fresh && mayRemove) this.#remove(this.agentsDir);
       if (afresh) for (const dir of [this.volumesDir, this.csiDir]) this.#remove(dir);
       this.#shut();
       this.#about = this.fresh ? {} : about;
-      this.#credentials = this.#findCredentials(env);
+      this.#credentials = mayRemove ? this.#findCredentials(env) : this.#givenKey(env);
       this.#keyring = keyringOf(this.#credentials.masterKey);
       const sealedWith = this.#about.masterKey ?? this.#keyring.newest.id;
       if (!this.#keyring.byId.has(sealedWith)) {
@@ -97,6 +104,10 @@ export class LocalState {
       this.close();
       throw asRefusal(dir, failure);
     }
+  }
+
+  get dir(): string {
+    return this.#dir;
   }
 
   get dataDir(): string {
@@ -184,6 +195,15 @@ export class LocalState {
     rmSync(dir, { recursive: true, force: true });
   }
 
+  #givenKey(env: Environment): Credentials {
+    const masterKey = env["MASTER_KEY"];
+    if (!masterKey) throw new Refusal("MASTER_KEY is required: base64 of 32 random bytes, kept in a safe.");
+    if (existsSync(this.#path(".dev.vars"))) {
+      throw new Refusal(`${this.#dir} belongs to npm start: set STATE_DIR to another directory.`);
+    }
+    return { masterKey, rootToken: "" };
+  }
+
   #findCredentials(env: Environment): Credentials {
     const file = this.#path(".dev.vars");
     const kept = existsSync(file) ? parseEnv(readFileSync(file, "utf8")) : {};
@@ -221,6 +241,7 @@ export class LocalState {
   }
 
   #waysOut(): string {
+    if (this.#purpose === "production") return "set the key from the safe; nothing else opens it.";
     return `restore ${this.#path(".dev.vars")} from a backup, or remove ${this.#dir} and start afresh.`;
   }
 
@@ -247,7 +268,7 @@ export class LocalState {
   #write(name: string, text: string): void {
     const path = this.#path(name);
     rmSync(`${path}.new`, { force: true });
-    writeFileSync(`${path}.new`, text, { mode: 0o600 });
+    writeFileSync(`${path}.new`, text, { mode: 0o600, flush: true });
     renameSync(`${path}.new`, path);
   }
 }

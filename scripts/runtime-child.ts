@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import type { Miniflare as MiniflareClass } from "miniflare";
 import { isFull } from "./disk.ts";
 import { answerPings, instructions } from "./heartbeat.ts";
+import { jsonLine, printJsonLines } from "./json-lines.ts";
 import { type FromRuntime, PROBE_PATH, type ToRuntime } from "./runtime.ts";
 import { isRuntimeNoise } from "./runtime-log.ts";
 
@@ -36,7 +37,8 @@ answerPings();
 void instructions<ToRuntime>().then(start);
 process.once("disconnect", () => void leave());
 
-async function start({ bindings, dataDir, builtDir, log }: ToRuntime): Promise<void> {
+async function start({ bindings, dataDir, builtDir, log, json = false }: ToRuntime): Promise<void> {
+  if (json) printJsonLines();
   try {
     const path = join(builtDir, "worker.js");
     const { bindings: fixed, ...options } = JSON.parse(readFileSync(join(builtDir, "worker.json"), "utf8"));
@@ -54,6 +56,11 @@ async function start({ bindings, dataDir, builtDir, log }: ToRuntime): Promise<v
         // Only on request: each request has lines in the audit log, which would hide other output.
         handleStructuredLogs: ({ level, message: line }) => {
           if (!log && isRuntimeNoise(line)) return;
+          if (json) {
+            const severity = level === "error" || level === "warn" || level === "debug" ? level : "info";
+            process.stdout.write(jsonLine(severity, line, "runtime"));
+            return;
+          }
           const isTrouble = level === "error" || level === "warn";
           if (isTrouble || log) (isTrouble ? process.stderr : process.stdout).write(`${line}\n`);
         },

@@ -1,4 +1,4 @@
-/** The Worker's runtime in `npm start`: build, start, health check and stop. */
+/** The Worker's runtime in `npm start` and `npm run serve`: build, start, health check and stop. */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -30,6 +30,8 @@ export interface ToRuntime {
   /** Output directory of `buildWorker`. */
   builtDir: string;
   log: boolean;
+  /** Print everything as JSON lines, the audit log too. */
+  json?: boolean;
 }
 
 export type FromRuntime = { url: string } | { failure: string };
@@ -56,7 +58,8 @@ export const QUIET_WRANGLER = {
 /** Bundles the Worker into `dir`. Call only while no process serves the data in `dataDir`. */
 export async function buildWorker(message: ToBuild, signal: AbortSignal): Promise<void> {
   const child = fork(fileURLToPath(import.meta.resolve("./build-child.ts")), [], {
-    stdio: ["ignore", "inherit", "inherit", "ipc"],
+    // Its output is for people, and stdout may be a log.
+    stdio: ["ignore", 2, "inherit", "ipc"],
     execArgv: [],
     env: { ...process.env, ...QUIET_WRANGLER },
     signal,

@@ -48,7 +48,7 @@ export function workerSettings(env: Environment): Record<string, string> {
   return found;
 }
 
-function port(text: string): number {
+export function port(text: string): number {
   const number = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (number < 1 || number > 65535) throw new Refusal(`PORT must be a number from 1 to 65535, not "${text}".`);
   return number;

@@ -1,27 +1,20 @@
 /** `npm start`: starts the service on this machine and runs it until it is stopped. */
-import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { createServer, type Server } from "node:net";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { LocalAgent } from "./agents.ts";
-import { freeBytes } from "./disk.ts";
-import { filesVersion, localFiles } from "./files.ts";
+import { boot, portRefusal, tryPort } from "./boot.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 import { LocalState } from "./local-state.ts";
 import type { Playground } from "./playground.ts";
 import { watchStarter } from "./processes.ts";
-import { buildWorker, endLeftover, migrate, migrationsVersion, type Runtime } from "./runtime.ts";
 import { type Service, seed } from "./seed.ts";
 import { type LocalSettings, localSettings, Refusal, workerSettings } from "./settings.ts";
-import { Supervisor } from "./supervisor.ts";
+import type { Supervisor } from "./supervisor.ts";
 import { readTour } from "./tour.ts";
 
 const HOST = "127.0.0.1";
-const HEALTH_MS = 30_000;
 /** Writes a secret that is pushed to its destination; README has the rest of the tour. */
 const STEPS_SHOWN = 2;
-const ROOM_TO_START_BYTES = 16 * 1024 * 1024;
 const CONSOLE_PAGE = "build/assets/ui/index.html";
 
 const began = performance.now();
@@ -31,10 +24,10 @@ try {
   stopWhenAsked();
   const settings = localSettings(process.env);
   workerSettings(process.env);
-  await listening(createServer(), settings.port).then((probe) => closed(probe));
+  await tryPort(HOST, settings.port);
   if (!existsSync(CONSOLE_PAGE)) await buildConsole();
   // The providers of a playground have no storage, so the service starts empty, too.
-  const state = new LocalState(settings.stateDir, process.env, settings.playground);
+  const state = new LocalState(settings.stateDir, process.env, settings.playground ? "playground" : "development");
   if (process.env["DEV_ROOT_TOKEN"] && process.env["DEV_ROOT_TOKEN"] !== state.rootToken) {
     console.warn(`DEV_ROOT_TOKEN is for a fresh state; the one in ${settings.stateDir} keeps its own root token.`);
   }
@@ -54,8 +47,6 @@ process.exit();
 
 async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const { signal } = stopping;
-  const files = localFiles(state.filesDir);
-  const isFilled = filesVersion(files) === state.files;
   const agents = Array.from({ length: settings.agents }, (_, at) => new LocalAgent(at + 1, state));
   const gateway = new GatewayProcess(HOST, settings.port);
   let supervisor: Supervisor | undefined;
@@ -67,21 +58,12 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
       const { startPlayground } = await import("./playground.ts");
       playground = await startPlayground(join(settings.stateDir, "providers"), baseUrl);
     }
-    await endLeftover(state.runtimeDir);
-    state.emptyRuntimeDir();
-    refuseFullDisk(settings.stateDir);
-    const { dataDir, runtimeDir: builtDir, masterKey: MASTER_KEY, rootToken: DEV_ROOT_TOKEN } = state;
+    const { masterKey: MASTER_KEY, rootToken: DEV_ROOT_TOKEN } = state;
     const given = { ...playground?.settings, ...workerSettings(process.env) };
     const bindings = { ...given, MASTER_KEY, DEV_ROOT_TOKEN };
-    supervisor = new Supervisor({ bindings, dataDir, builtDir, log: settings.log });
-    const version = migrationsVersion();
-    await Promise.all([
-      buildWorker({ dir: builtDir, dataDir, ...(isFilled ? {} : { files }) }, signal),
-      state.migrations !== version && migrate(dataDir, signal).then(() => state.noteMigrations(version)),
-    ]);
-    const url = await supervisor.begin(signal);
-    state.noteFiles(filesVersion(files));
-    await healthy(url, supervisor.runtime, signal);
+    const booted = await boot(state, { bindings, log: settings.log }, signal);
+    supervisor = booted.supervisor;
+    const { url } = booted;
     // Before the public port opens, so that clients never see a half-seeded service.
     if (settings.seed && state.fresh) {
       for (const dir of ["seeds", ...(playground ? [playground.seeds] : [])])
@@ -92,7 +74,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
       gateway.upstreamPort = port;
     });
     await gateway.listen().catch((failure) => {
-      throw portRefusal(settings.port, failure.message) ?? failure;
+      throw portRefusal(HOST, settings.port, failure.message) ?? failure;
     });
     signal.throwIfAborted();
     const service = { baseUrl, token: state.rootToken };
@@ -120,16 +102,6 @@ async function buildConsole(): Promise<void> {
   }
 }
 
-/** The Worker is built into the state, and objects open their files for writing: both need disk space. */
-function refuseFullDisk(dir: string): void {
-  const free = freeBytes(dir);
-  if (free >= ROOM_TO_START_BYTES) return;
-  const [left, needed] = [free, ROOM_TO_START_BYTES].map((bytes) => Math.floor(bytes / 1024));
-  throw new Refusal(
-    `The disk of ${dir} is full (${left} KiB left, ${needed} needed): make room and start again; no data is lost.`,
-  );
-}
-
 function stopWhenAsked(): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stopping.abort());
   // npm may be killed without sending a signal.
@@ -137,52 +109,6 @@ function stopWhenAsked(): void {
   setInterval(() => {
     if (!isStarterThere()) stopping.abort();
   }, 500).unref();
-}
-
-async function listening(server: Server, port: number): Promise<Server> {
-  try {
-    server.listen(port, HOST);
-    await once(server, "listening");
-    return server;
-  } catch (failure) {
-    const code = failure instanceof Error && "code" in failure ? failure.code : undefined;
-    throw portRefusal(port, code) ?? failure;
-  }
-}
-
-function portRefusal(port: number, code: unknown): Refusal | undefined {
-  if (code === "EADDRINUSE") {
-    return new Refusal(`Port ${port} is in use: stop what listens there, or set PORT to another one.`);
-  }
-  if (code === "EACCES") return new Refusal(`Port ${port} is not allowed to this user: set PORT to one above 1023.`);
-  return undefined;
-}
-
-async function closed(server: Server): Promise<void> {
-  server.close();
-  await once(server, "close");
-}
-
-/** Waits until the Worker reports healthy, so that clients never see a half-started service. */
-async function healthy(url: string, runtime: Runtime, signal: AbortSignal): Promise<void> {
-  const deadline = performance.now() + HEALTH_MS;
-  let last = "no answer";
-  while (performance.now() < deadline) {
-    try {
-      const response = await fetch(`${url}/v1/sys/health`, {
-        signal: AbortSignal.any([signal, AbortSignal.timeout(5000)]),
-      });
-      const text = await response.text();
-      if (response.ok) return;
-      last = `${response.status} ${text}`;
-    } catch (failure) {
-      if (signal.aborted) throw failure;
-      last = String(failure);
-    }
-    if (runtime.ended) throw new Refusal("The Worker's process ended.");
-    await sleep(50, undefined, { signal });
-  }
-  throw new Refusal(`The Worker did not become healthy in ${HEALTH_MS / 1000} s; its last answer: ${last}`);
 }
 
 function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: string[], volumes: string): string {

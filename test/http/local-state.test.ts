@@ -92,7 +92,7 @@ describe("agents and their volumes", () => {
 
   it("are removed with the data by a fresh start", () => {
     useThem(use());
-    new LocalState(dir, {}, true).close();
+    new LocalState(dir, {}, "playground").close();
     expect(left()).toEqual([false, false]);
   });
 });
@@ -152,6 +152,22 @@ describe("a state directory with data", () => {
     const made = use();
     expect([cutShort.fresh, made.fresh, use().fresh]).toEqual([true, true, false]);
     expect(made.masterKey).toBe(cutShort.masterKey);
+  });
+
+  it("removes no data in production, where a first start that was interrupted may have data, too", () => {
+    const env = { MASTER_KEY: OLD };
+    const cutShort = new LocalState(dir, env, "production");
+    mkdirSync(join(cutShort.dataDir, "v3"), { recursive: true });
+    cutShort.close();
+    const state = new LocalState(dir, env, "production");
+    expect([state.fresh, existsSync(join(dir, "state", "v3")), existsSync(join(dir, ".dev.vars"))]).toEqual([
+      false,
+      true,
+      false,
+    ]);
+    state.close();
+    expect(() => new LocalState(dir, { MASTER_KEY: NEW }, "production")).toThrow("set the key from the safe");
+    expect(() => new LocalState(dir, {}, "production")).toThrow("MASTER_KEY is required");
   });
 
   it("keeps its data when about.json is lost", () => {

@@ -141,8 +141,8 @@ export const processes: Mutation[] = [
   {
     file: "scripts/local-state.ts",
     suites: STATE,
-    find: "if (about.ready === false || afresh)",
-    replace: "if (about.ready !== true || afresh)",
+    find: "if ((about.ready === false && mayRemove) || afresh)",
+    replace: "if ((about.ready !== true && mayRemove) || afresh)",
     promise: "Data stays when about.json is lost",
   },
 ];

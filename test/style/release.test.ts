@@ -31,6 +31,11 @@ describe("the release", () => {
     expect(newest).toBe(`## [${RELEASE}] - ${BUILD_DATE.slice(0, 10)}`);
   });
 
+  it("is the version of the CSI driver in the guide's output", () => {
+    const shown = readFileSync("docs/guides/volumes.md", "utf8").matchAll(/"ProviderVersion":"([^"]+)"/g);
+    expect([...new Set([...shown].map(([, version]) => version))]).toEqual([RELEASE]);
+  });
+
   it("is supported by the security policy", () => {
     const [minor] = /^\d+\.\d+/.exec(RELEASE) ?? [];
     expect(readFileSync("SECURITY.md", "utf8")).toContain(`| ${minor}.x | yes |`);

@@ -1,0 +1,84 @@
+/** `npm run serve`: runs the service in production on one machine until it is stopped (docs/operate/self-hosted.md). */
+import { setTimeout as sleep } from "node:timers/promises";
+import { RELEASE } from "../src/platform/version.ts";
+import { Backups } from "./backups.ts";
+import { boot, portRefusal, tryPort } from "./boot.ts";
+import { GatewayProcess } from "./gateway-process.ts";
+import { logEvent, printJsonLines } from "./json-lines.ts";
+import { LocalState } from "./local-state.ts";
+import { watchStarter } from "./processes.ts";
+import { type ServeSettings, serveEnvironment, serveSettings } from "./serve-settings.ts";
+import { Refusal, workerSettings } from "./settings.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+/** A gateway whose parent was killed keeps its port until it notices. */
+const PORT_WAIT_MS = 10_000;
+
+const stopping = new AbortController();
+printJsonLines();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort());
+
+try {
+  const env = serveEnvironment(process.env);
+  const settings = serveSettings(env);
+  const bindings = workerSettings(env);
+  const isStarterThere = watchStarter();
+  setInterval(() => {
+    if (!isStarterThere()) stopping.abort();
+  }, 500).unref();
+  await freePort(settings);
+  const state = new LocalState(settings.stateDir, env, "production");
+  try {
+    await run(settings, state, bindings);
+  } finally {
+    state.close();
+  }
+} catch (failure) {
+  if (!stopping.signal.aborted) {
+    logEvent("error", "start_failed", { message: failure instanceof Refusal ? failure.message : String(failure) });
+    process.exitCode = 1;
+  }
+}
+logEvent("info", "stopped");
+process.exit();
+
+async function run(settings: ServeSettings, state: LocalState, bindings: Record<string, string>): Promise<void> {
+  const { signal } = stopping;
+  const { host, port, tls, trustedProxies, drainMs } = settings;
+  const gateway = new GatewayProcess(host, port, undefined, { options: { trustedProxies, drainMs }, tls });
+  process.on("SIGHUP", () => gateway.reload());
+  let supervisor: Supervisor | undefined;
+  let backups: Promise<void> | undefined;
+  try {
+    const booted = await boot(state, { bindings, log: false, json: true }, signal);
+    supervisor = booted.supervisor;
+    state.noteReady();
+    let url: string | undefined = booted.url;
+    const kept = supervisor.keep(signal, (upstream) => {
+      gateway.upstreamPort = upstream;
+      url = upstream === null ? undefined : `http://127.0.0.1:${upstream}`;
+    });
+    await gateway.listen().catch((failure) => {
+      throw portRefusal(host, port, failure.message) ?? failure;
+    });
+    signal.throwIfAborted();
+    logEvent("info", "ready", { release: RELEASE, host, port, tls: tls !== undefined, state: settings.stateDir });
+    if (settings.backup) backups = new Backups(settings.backup, () => url).run(signal);
+    await kept;
+  } finally {
+    // Requests under way end while the service still runs.
+    await gateway.stop();
+    await backups;
+    await supervisor?.stop();
+  }
+}
+
+async function freePort({ host, port }: ServeSettings): Promise<void> {
+  for (const end = performance.now() + PORT_WAIT_MS; ; await sleep(100, undefined, { signal: stopping.signal })) {
+    try {
+      return await tryPort(host, port);
+    } catch (failure) {
+      if (!(failure instanceof Refusal) || performance.now() > end) throw failure;
+    }
+  }
+}
