@@ -1,0 +1,94 @@
+/**
+ * `npm run release`: the files of a release in `dist/`, with their digests and a bill of materials. The same sources and lock
+ * file give the same bytes, in any folder and at any time.
+ *
+ *   SHA256SUMS      digests of all other files, for `sha256sum -c`
+ *   *.mjs           the node agent and the CSI driver, one file each, for Node 20 or newer
+ *   *.cdx.json      the bill of materials (CycloneDX)
+ *   worker/         the Worker, its migrations and its static assets with the console, to deploy with wrangler
+ */
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative, resolve } from "node:path";
+import { BUILD_DATE, RELEASE } from "../src/platform/version.ts";
+import { buildAssets } from "./build-assets.ts";
+import { bundle } from "./deploy-check.ts";
+import { type Lock, sbom } from "./sbom.ts";
+
+const [, , out = "dist"] = process.argv;
+const temporary = mkdtempSync(join(tmpdir(), "sallyport-release-"));
+
+async function release(): Promise<void> {
+  rmSync(out, { recursive: true, force: true });
+  mkdirSync(join(out, "worker"), { recursive: true });
+  await buildAssets();
+  await worker();
+  for (const [folder, name] of [
+    ["agent", "sallyport-agent"],
+    ["packages/csi-dir", "sallyport-csi-dir"],
+  ] as const) {
+    execFileSync(process.execPath, [join(folder, "build.ts")], { stdio: "pipe" });
+    cpSync(join(folder, "dist", `${name}.mjs`), join(out, `${name}.mjs`));
+  }
+  for (const name of ["LICENSE", "CHANGELOG.md"]) cpSync(name, join(out, name));
+  const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as { packages: Lock };
+  writeFileSync(join(out, "sallyport.cdx.json"), `${JSON.stringify(sbom(packages, BUILD_DATE), null, 2)}\n`);
+  const sums = filesIn(out).map((path) => `${digest(join(out, path))}  ${path}\n`);
+  writeFileSync(join(out, "SHA256SUMS"), sums.join(""));
+  console.log(
+    `Sallyport ${RELEASE}: ${sums.length} files in ${out}, digest of SHA256SUMS ${digest(join(out, "SHA256SUMS"))}`,
+  );
+}
+
+/** As wrangler uploads it, with a configuration that deploys these files. */
+async function worker(): Promise<void> {
+  const into = join(out, "worker");
+  await bundle(temporary);
+  const built = join(temporary, "out");
+  cpSync(join(built, "worker.js"), join(into, "worker.js"));
+  const map = JSON.parse(readFileSync(join(built, "worker.js.map"), "utf8")) as { sources: string[] };
+  // Paths of this machine would make two releases differ.
+  const sources = map.sources.map((source) => sourcePath(resolve(built, source), source));
+  const { sourceRoot: _, ...rest } = { sourceRoot: "", ...map, sources };
+  writeFileSync(join(into, "worker.js.map"), JSON.stringify(rest));
+  cpSync("migrations", join(into, "migrations"), { recursive: true });
+  cpSync("build/assets", join(into, "assets"), { recursive: true });
+  const config = readFileSync("wrangler.toml", "utf8");
+  writeFileSync(
+    join(into, "wrangler.toml"),
+    replaced(
+      replaced(config, 'main = "src/worker.ts"', 'main = "worker.js"\nno_bundle = true'),
+      'build/assets"',
+      'assets"',
+    ),
+  );
+}
+
+function sourcePath(path: string, source: string): string {
+  const at = path.lastIndexOf("node_modules/");
+  if (at >= 0) return path.slice(at);
+  const inside = relative(".", path).replaceAll("\\", "/");
+  return inside.startsWith("..") ? source : inside;
+}
+
+function replaced(text: string, old: string, by: string): string {
+  if (!text.includes(old)) throw new Error(`wrangler.toml has no ${old}`);
+  return text.replace(old, by);
+}
+
+const digest = (path: string): string => createHash("sha256").update(readFileSync(path)).digest("hex");
+
+/** In one order on every machine. */
+const filesIn = (dir: string): string[] =>
+  readdirSync(dir, { recursive: true, encoding: "utf8" })
+    .filter((path) => statSync(join(dir, path)).isFile())
+    .map((path) => path.replaceAll("\\", "/"))
+    .sort();
+
+try {
+  await release();
+} finally {
+  rmSync(temporary, { recursive: true });
+}
