@@ -79,6 +79,11 @@ export class LeaseCache<V> {
     return entry.value;
   }
 
+  /** How long the lease of an owner still runs; 0 or less without one. */
+  remaining(owner: string, now: number): number {
+    return (this.#owners.get(owner)?.until ?? 0) - now;
+  }
+
   /** A question about the key that a read may join; null when it has to ask one of its own. */
   joinable(owner: string, key: string): Question | null {
     for (const question of this.#owners.get(owner)?.questions ?? []) {

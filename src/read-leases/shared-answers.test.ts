@@ -54,6 +54,24 @@ describe("reads of one key", () => {
     expect([await early, await late, read()]).toEqual(["old", "new", "new"]);
   });
 
+  it("extend a lease that is about to end, with one question that none waits for", async () => {
+    vi.useFakeTimers({ toFake: ["Date"], now: 1_000 });
+    const { ask, asked, read } = owner();
+    const first = read();
+    asked[0]?.resolve(told("1", { ms: 2_000 }));
+    await first;
+    vi.setSystemTime(1_900);
+    expect([read(), ask.mock.calls.length]).toEqual(["1", 1]);
+    vi.setSystemTime(2_500);
+    expect([read(), read(), ask.mock.calls.length]).toEqual(["1", "1", 2]);
+    asked[1]?.resolve(told("1", { ms: 2_000 }));
+    await asked[1]?.promise;
+    await Promise.resolve();
+    vi.setSystemTime(4_400);
+    expect(read()).toBe("1");
+    vi.useRealTimers();
+  });
+
   it("all fail with their question, and the next one asks", async () => {
     const { ask, asked, read } = owner();
     const reads = [read(), read()];

@@ -1,5 +1,5 @@
 import { type Answer, LeaseCache, type Question } from "./lease-cache.ts";
-import type { Keys } from "./lease-table.ts";
+import { type Keys, LEASE_MS } from "./lease-table.ts";
 
 /** A read of a replica. */
 export interface Read<V> {
@@ -11,6 +11,9 @@ export interface Read<V> {
   ask(): Promise<Answer<V>>;
 }
 
+/** The rest of a lease below which a read from memory extends it. */
+const EXTEND_MS = LEASE_MS / 2;
+
 interface Waiting<V> {
   readonly since: number;
   readonly read: Read<V>;
@@ -20,11 +23,14 @@ interface Waiting<V> {
 
 /**
  * Answers reads of a replica from its `LeaseCache`, or asks their owner once for all that wait for the same answer. Owns
- * the cache and the questions under way, both in memory alone.
+ * the cache and the questions under way, both in memory alone. A read from memory late in a lease has a question sent
+ * that nothing waits for: its answer extends the lease, so entries in use outlive it. Without reads the lease ends.
  */
 export class SharedAnswers<V> {
   readonly #cache: LeaseCache<V>;
   readonly #waiting = new Map<Question, Waiting<V>[]>();
+  /** Owners whose lease is being extended. */
+  readonly #extending = new Set<string>();
   #latest = 0;
 
   constructor(bounds: ConstructorParameters<typeof LeaseCache>[0], cache = new LeaseCache<V>(bounds)) {
@@ -36,7 +42,9 @@ export class SharedAnswers<V> {
     const now = this.#now();
     for (const key of read.keys) {
       const known = this.#cache.read(read.owner, key, now);
-      if (known !== undefined) return known;
+      if (known === undefined) continue;
+      if (this.#cache.remaining(read.owner, now) < EXTEND_MS) this.#extend(read, now);
+      return known;
     }
     const [key] = read.keys;
     const joined = this.#waiting.get(this.#cache.joinable(read.owner, key) as Question);
@@ -53,6 +61,13 @@ export class SharedAnswers<V> {
 
   get size(): LeaseCache<V>["size"] {
     return this.#cache.size;
+  }
+
+  #extend(read: Read<V>, since: number): void {
+    if (this.#extending.has(read.owner)) return;
+    this.#extending.add(read.owner);
+    const end = () => this.#extending.delete(read.owner);
+    void this.#ask({ since, read, resolve: end, reject: end });
   }
 
   async #ask(first: Waiting<V>): Promise<void> {

@@ -5,6 +5,7 @@ import { SecretsTokens } from "../../src/access/secrets-tokens.ts";
 import type { AccessControl } from "../../src/objects/access-control.ts";
 import { accessObject, holderOf, issue, path } from "./access.ts";
 import { mountKv, put } from "./client.ts";
+import { clock } from "./clock.ts";
 import {
   beforeInvalidation,
   cutOff,
@@ -16,6 +17,8 @@ import {
   valueAt,
 } from "./replicas.ts";
 import { FIRST_KEY } from "./sealing-helpers.ts";
+
+clock.moves = true;
 
 /* The bounds of a replica's memory, the end of entries by time, and the cost for their owners. */
 
@@ -32,7 +35,11 @@ beforeEach(async () => {
 afterEach(() => {
   vi.restoreAllMocks();
   throughReplicas(1);
+  vi.useRealTimers();
 });
+
+/** Lets leases go on for as long as a test takes, however busy the machine is. */
+const freezeTime = () => void vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
 
 /** Entries of leases in the storage of an owner, without the reservation of numbers. */
 const leasesOf = (owner: unknown): Promise<string[]> =>
@@ -41,6 +48,8 @@ const leasesOf = (owner: unknown): Promise<string[]> =>
   );
 
 describe("a flood of requests", () => {
+  beforeEach(freezeTime);
+
   it("with one unknown token asks AccessControl once, whatever the paths", async () => {
     expect(await valueAt("weur", SECRET, "stranger")).toBe(403);
     const asked = questions();

@@ -1,11 +1,18 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { del, mountKv, patch, put, send } from "./client.ts";
+import { clock } from "./clock.ts";
 import { PLACES, type Place, questions, readAt, valueAt } from "./replicas.ts";
+
+clock.moves = true;
 
 /* Readers at two places see each change at once, though a replica at each answers from memory. */
 
 const SECRET = "/v1/kv/data/app";
+/** Lets leases go on for as long as a test takes, however busy the machine is. */
+const freezeTime = () => void vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
+afterEach(() => void vi.useRealTimers());
+
 const both = Object.keys(PLACES) as Place[];
 
 /** Reads at both places until the replicas answer from memory. @returns the first answer */
@@ -26,6 +33,7 @@ beforeEach(async () => {
 });
 
 it("a warm read is answered by the replica of its place alone", async () => {
+  freezeTime();
   await readAt("weur", SECRET);
   const asked = questions();
   for (let time = 0; time < 5; time++) expect((await readAt("weur", SECRET)).status).toBe(200);
@@ -35,6 +43,7 @@ it("a warm read is answered by the replica of its place alone", async () => {
 });
 
 it("reads of one secret that come together are one question", async () => {
+  freezeTime();
   const asked = questions();
   const answers = await Promise.all(Array.from({ length: 40 }, () => readAt("weur", SECRET)));
   expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
