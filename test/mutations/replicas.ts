@@ -74,7 +74,6 @@ export const replicas: Mutation[] = [
     find: "const lease = !counted && isReusable",
     replace: "const lease = isReusable",
     promise: "No replica answers about a token with limited uses",
-    equivalent: "the grant of such a token is not cacheable; refusals alone would be kept",
   },
   {
     file: "src/read-leases/replica-reads.ts",

@@ -81,6 +81,13 @@ describe("a token with limited uses", () => {
     expect(seen).toEqual([1, 1, 1, 403, 403]);
   });
 
+  it("is counted by reads that are refused", async () => {
+    const { client_token: token } = await issue({ policies: ["none"], no_default_policy: true, num_uses: 2 });
+    const errors: string[] = [];
+    for (let n = 0; n < 3; n++) errors.push((await readAt("weur", SECRET, token)).body.errors[0]);
+    expect(errors).toEqual(["permission denied", "permission denied", "permission denied: invalid token"]);
+  });
+
   it("is counted by reads that come together", async () => {
     const { client_token: token } = await issue({ policies: ["root"], num_uses: 4 });
     const seen = await Promise.all(Array.from({ length: 12 }, (_, n) => valueAt(both[n % 2] as Place, SECRET, token)));
