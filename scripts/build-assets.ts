@@ -69,6 +69,7 @@ async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uin
     jsxImportSource: "preact",
     minify: true,
     legalComments: "none",
+    charset: "utf8",
     metafile: true,
     write: false,
     logLevel: "silent",
@@ -123,7 +124,9 @@ const schemas = (api: ApiDocument): Plugin => ({
       namespace: "schema",
     }));
     build.onLoad({ filter: /.*/, namespace: "schema" }, ({ path }) => ({
-      contents: JSON.stringify(bodySchema(api, path), (name, value) => (CHECKS.has(name) ? undefined : value)),
+      contents: JSON.stringify(bodySchema(api, path), (name, value) =>
+        CHECKS.has(name) || (name === "additionalProperties" && value === false) ? undefined : value,
+      ),
       loader: "json",
     }));
   },

@@ -39,6 +39,51 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
+  it("finds screens by other words, forms, and objects by name, in a box that stays in its place", async () => {
+    await suite().call("PUT", "cluster/objects", [
+      { Topic: "Job", Type: "JobRegistered", Payload: { Job: { ID: "frame-billing", Name: "frame-billing" } } },
+    ]);
+    const opened = await suite().open();
+    const { page } = opened;
+    const option = (name: string | RegExp) => page.getByRole("option", { name });
+    await page.keyboard.press("Control+k");
+    const field = page.getByRole("combobox");
+    const top = async (): Promise<number | undefined> => (await field.boundingBox())?.y;
+    const before = await top();
+    await field.fill("volume");
+    await option("Storage").waitFor();
+    await option("Create host volume").waitFor();
+    await field.fill("destin");
+    await option("Create destination").waitFor();
+    await field.fill("frame-bill");
+    await option(/^frame-billing job/).waitFor();
+    expect(await top()).toBe(before);
+    await opened.shot("palette");
+    await opened.expectClean();
+    await field.fill("playground");
+    await option(/^playground destination/).click();
+    await page.getByRole("heading", { name: "playground", level: 1 }).waitFor();
+    await page.keyboard.press("Control+k");
+    await field.fill("create host");
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog", { name: "Create a host volume" }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("is as tall as its window, and closes the commands with Escape", async () => {
+    const opened = await suite().open({ path: "secrets" });
+    const { page } = opened;
+    await page.getByRole("link", { name: "secret/" }).waitFor();
+    expect(await page.evaluate(() => document.documentElement.scrollHeight - innerHeight)).toBe(0);
+    await page.getByRole("button", { name: "Commands of this screen" }).click();
+    const dock = page.getByRole("complementary", { name: "Commands" });
+    await dock.waitFor();
+    await page.keyboard.press("Escape");
+    await dock.waitFor({ state: "detached" });
+    await opened.close();
+  });
+
   it("switches both kinds of namespaces, and keeps them in the address", async () => {
     await suite().call("PUT", "sys/namespaces/console-a");
     await suite().call("PUT", "sys/namespaces/b", undefined, { namespace: "console-a" });

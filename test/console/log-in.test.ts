@@ -25,7 +25,9 @@ describeConsole("log-in", (suite) => {
     const { page } = opened;
     await page.getByLabel("Token").fill("wrong");
     await page.getByRole("button", LOG_IN).click();
+    await page.getByText("Token not recognised").waitFor();
     await page.getByText("permission denied: invalid token").waitFor();
+    expect(await page.getByText("Your policies decide this").count()).toBe(0);
     await opened.expectClean();
     await opened.close();
   });

@@ -57,9 +57,6 @@ function AccountDialog({ onClose }: { readonly onClose: () => void }) {
   };
   const footer = (
     <>
-      <Button kind="danger" onClick={revoke}>
-        Revoke the token
-      </Button>
       <Button icon="logout" onClick={logOut}>
         Log out
       </Button>
@@ -102,6 +99,9 @@ function AccountDialog({ onClose }: { readonly onClose: () => void }) {
           Renew the token
         </Button>
       )}
+      <Button kind="danger" onClick={revoke}>
+        Revoke the token
+      </Button>
       {renew.error !== null && <ErrorPanel error={renew.error} />}
       <h3>This browser</h3>
       <SelectField

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { recorded } from "../api/request-log.ts";
 import { CommandText, ToolChoice } from "../components/as-command.tsx";
 import { Button, IconButton } from "../components/button.tsx";
@@ -8,9 +8,23 @@ import { Empty } from "../components/states.tsx";
 
 export const isDockOpen = signal(false);
 
+type Recorded = (typeof recorded.value)[number];
+
+/** A list without entries is answered with 404. */
+const isEmptyList = ({ verb, status }: Recorded): boolean => verb === "LIST" && status === 404;
+const isFailure = (entry: Recorded): boolean => (entry.status >= 400 || entry.status === 0) && !isEmptyList(entry);
+
 /** The last requests of this tab as commands, the newest first. Values of secrets are left out. */
 export function CommandDock() {
   const [isWritesOnly, setWritesOnly] = useState(false);
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent): void => {
+      const isElsewhere = document.querySelector("dialog[open]") ?? document.activeElement?.closest("main input");
+      if (event.key === "Escape" && !event.defaultPrevented && !isElsewhere) isDockOpen.value = false;
+    };
+    document.addEventListener("keydown", onKeyDown);
+    return () => document.removeEventListener("keydown", onKeyDown);
+  }, []);
   const seen = new Set<string>();
   const entries = recorded.value.filter(({ verb, target, namespace, body }) => {
     const isRead = verb === "GET" || verb === "LIST";
@@ -49,8 +63,9 @@ export function CommandDock() {
               <code>
                 {entry.verb} {entry.target.split("?", 1)[0]}
               </code>
-              <span class={entry.status >= 400 || entry.status === 0 ? "bad small" : "muted small"}>
-                {entry.status || "no answer"}, {entry.ms} ms, <Ago at={entry.time} />
+              <span class={isFailure(entry) ? "bad small" : "muted small"}>
+                {isEmptyList(entry) ? "empty list" : entry.status || "no answer"}, {entry.ms} ms,{" "}
+                <Ago at={entry.time} />
               </span>
             </p>
             <CommandText request={entry} />

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { ApiError, isTokenRefused } from "../api/client.ts";
 import {
   logInWithOidc,
   logInWithPassword,
@@ -41,6 +42,8 @@ function remembered(): Remembered {
     return { method: "token", mount: "", role: "", keep: false };
   }
 }
+
+const isUnknown = (error: unknown): boolean => error instanceof ApiError && isTokenRefused(error);
 
 export function Login() {
   const [before] = useState(remembered);
@@ -101,7 +104,6 @@ export function Login() {
             mono
             autofocus
             autocomplete="off"
-            hint="npm start prints a root token."
           />
         )}
         {method === "userpass" && (
@@ -152,11 +154,18 @@ export function Login() {
         </details>
         <Checkbox
           label="Stay logged in when this tab reloads"
-          hint="Keeps the token in the storage of this tab until it is closed."
+          hint="Otherwise the token is kept in memory only, and a reload logs you out. With this it stays in the tab's storage until the tab is closed."
           checked={keep}
           onChange={setKeep}
         />
-        {login.error !== null && <ErrorPanel title="The log-in was refused" error={login.error} />}
+        {login.error !== null &&
+          (isUnknown(login.error) ? (
+            <ErrorPanel title="Token not recognised" error={login.error}>
+              It is mistyped, has ended, was revoked, or belongs to another service.
+            </ErrorPanel>
+          ) : (
+            <ErrorPanel title="The log-in was refused" error={login.error} />
+          ))}
         <Button kind="primary" type="submit" isBusy={login.isBusy}>
           {method === "oidc" ? "Continue to the identity provider" : "Log in"}
         </Button>

@@ -20,11 +20,12 @@ export function NamespaceButton() {
         <Icon name="namespaces" />
         <span class="unseen">Namespaces:</span>
         <span class="namespace-names">
-          <span title="Namespace of secrets, sync, credentials and access">{secrets}</span>
-          <span class="muted" aria-hidden="true">
-            |
+          <span title="Namespace of secrets, sync, credentials and access">
+            <span class="muted">secrets</span> {secrets}
           </span>
-          <span title="Namespace of events, jobs and volumes">{cluster === "*" ? "all" : cluster}</span>
+          <span title="Namespace of events, jobs and volumes">
+            <span class="muted">cluster</span> {cluster === "*" ? "all" : cluster}
+          </span>
         </span>
         <Icon name="down" />
       </button>

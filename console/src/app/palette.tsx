@@ -1,25 +1,7 @@
 import { useState } from "preact/hooks";
-import { endSession } from "../api/session.ts";
 import { Dialog } from "../components/dialog.tsx";
-import { Icon, type IconName } from "../components/icons.tsx";
-import { isDockOpen } from "./command-dock.tsx";
-import { go, href } from "./router.ts";
-import { SCREENS } from "./screens.ts";
-import { theme } from "./theme.ts";
-
-interface Entry {
-  readonly label: string;
-  readonly icon: IconName;
-  readonly run: () => void;
-}
-
-const entriesOf = (): Entry[] => [
-  ...SCREENS.map(({ name, label, icon }) => ({ label, icon, run: () => go(href(name)) })),
-  { label: "Show the commands of this screen", icon: "terminal", run: () => void (isDockOpen.value = true) },
-  { label: "Light appearance", icon: "light", run: () => void (theme.value = "light") },
-  { label: "Dark appearance", icon: "dark", run: () => void (theme.value = "dark") },
-  { label: "Lock this tab", icon: "lock", run: () => endSession("Locked. Log in again to continue where you were.") },
-];
+import { Icon } from "../components/icons.tsx";
+import { type Entry, useEntries } from "./palette-entries.ts";
 
 /** Opens by Ctrl K or Cmd K; `/` goes to the search field of the screen. Returns what ends it. */
 export function paletteShortcut(open: () => void): () => void {
@@ -41,12 +23,11 @@ export function paletteShortcut(open: () => void): () => void {
   return () => document.removeEventListener("keydown", onKeyDown);
 }
 
-/** Finds a screen or an action by words. */
+/** Finds a screen, an action or an object by words. */
 export function Palette({ onClose }: { readonly onClose: () => void }) {
   const [words, setWords] = useState("");
   const [at, setAt] = useState(0);
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = entriesOf().filter(({ label }) => wanted.every((word) => label.toLowerCase().includes(word)));
+  const found = useEntries(words);
   const selected = Math.min(at, Math.max(0, found.length - 1));
   const run = (entry: Entry | undefined): void => {
     if (!entry) return;
@@ -69,11 +50,11 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
         class="input"
         type="text"
         role="combobox"
-        aria-label="Screen or action"
+        aria-label="Screen, action or object"
         aria-expanded="true"
         aria-controls="palette-list"
         aria-activedescendant={found.length > 0 ? `palette-${selected}` : undefined}
-        placeholder="Screen or action"
+        placeholder="Screen, action or name"
         value={words}
         autofocus
         onInput={(event) => {
@@ -82,11 +63,11 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
         }}
         onKeyDown={onKeyDown}
       />
-      <div class="palette-list" id="palette-list" role="listbox" aria-label="Screens and actions">
+      <div class="palette-list" id="palette-list" role="listbox" aria-label="Screens, actions and objects">
         {found.map((entry, index) => (
           // biome-ignore lint/a11y/useKeyWithClickEvents: keys are handled by the input
           <div
-            key={entry.label}
+            key={`${entry.label} ${index}`}
             id={`palette-${index}`}
             role="option"
             tabIndex={-1}
@@ -95,7 +76,8 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
             onClick={() => run(entry)}
           >
             <Icon name={entry.icon} />
-            {entry.label}
+            <span class="palette-label">{entry.label}</span>
+            {entry.isObject && <span class="muted">{entry.words}</span>}
           </div>
         ))}
         {found.length === 0 && <p class="muted">Nothing found.</p>}

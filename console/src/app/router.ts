@@ -3,6 +3,7 @@
  * what a screen wants to be part of a link. Never a secret.
  */
 import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 
 export interface Place {
   /** The screen's name; empty for the overview. */
@@ -78,6 +79,16 @@ export function setQuery(changes: Readonly<Record<string, string | null>>, { rep
     if (value === null || value === "") search.delete(name);
     else search.set(name, value);
   go(location.pathname + (search.size > 0 ? `?${search}` : ""), { replace });
+}
+
+/** Opens what `?new=` asks a screen for, once: "Go to" leads to forms, too. */
+export function useNew(open: (what: string) => void, isReady = true): void {
+  const what = isReady ? place.value.query.get("new") : null;
+  useEffect(() => {
+    if (what === null) return;
+    setQuery({ new: null });
+    open(what);
+  }, [what]);
 }
 
 /** Follows links of the console without loading the page again. */

@@ -41,6 +41,13 @@ export function ConfirmHost() {
   return question && <ConfirmDialog key={question.title} {...question} />;
 }
 
+/** `Type NAME to confirm`, with the name set apart. */
+export const Typed = ({ text }: { readonly text: string }) => (
+  <>
+    Type <code>{text}</code> to confirm
+  </>
+);
+
 function ConfirmDialog({ title, text, verb, isDangerous = false, typed, request, perform, answer }: Asked) {
   const [entered, setEntered] = useState("");
   const [isBusy, setBusy] = useState(false);
@@ -85,7 +92,7 @@ function ConfirmDialog({ title, text, verb, isDangerous = false, typed, request,
       >
         <div class="prose">{text}</div>
         {typed !== undefined && (
-          <TextField label={`Type ${typed} to confirm`} value={entered} onChange={setEntered} mono autofocus />
+          <TextField label={<Typed text={typed} />} value={entered} onChange={setEntered} mono autofocus />
         )}
       </form>
       {error !== null && <ErrorPanel error={error} />}

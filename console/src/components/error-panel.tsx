@@ -1,4 +1,7 @@
+import type { ComponentChildren } from "preact";
 import { ApiError } from "../api/client.ts";
+import { session } from "../api/session.ts";
+import { href } from "../app/router.ts";
 import { Button } from "./button.tsx";
 import { Status } from "./status.tsx";
 
@@ -7,22 +10,31 @@ interface ErrorPanelProps {
   readonly onRetry?: () => void;
   /** What failed, such as `The secrets could not be listed`. */
   readonly title?: string;
+  /** What the person can do about it. */
+  readonly children?: ComponentChildren;
 }
 
 /** A failure in the service's own words, with what helps to find it in the log. */
-export function ErrorPanel({ error, onRetry, title }: ErrorPanelProps) {
+export function ErrorPanel({ error, onRetry, title, children }: ErrorPanelProps) {
   const failure = error instanceof ApiError ? error : null;
   const words = failure ? failure.messages : [error instanceof Error ? error.message : String(error)];
   return (
-    <div class="error-panel" role="alert">
+    <div class="error-panel" role="alert" ref={intoView}>
       <Status tone={failure?.isDenied ? "warn" : "bad"}>{title ?? headline(failure)}</Status>
       {words.map((word) => (
         <p key={word} class="error-words">
           {word}
         </p>
       ))}
+      {children && <p class="small muted">{children}</p>}
+      {failure?.isDenied && session.value && (
+        <p class="small muted">
+          Your policies decide this. <a href={href("access", [], { tab: "check" })}>Check what your token may do</a>
+        </p>
+      )}
       {failure && failure.status > 0 && (
-        <p class="muted small">
+        <details class="muted small">
+          <summary>Request</summary>
           <code>
             {failure.status} {failure.request.verb} {failure.request.target.split("?", 1)[0]}
           </code>
@@ -32,10 +44,7 @@ export function ErrorPanel({ error, onRetry, title }: ErrorPanelProps) {
               request <code>{failure.requestId}</code>
             </>
           )}
-        </p>
-      )}
-      {failure?.isDenied && (
-        <p class="small muted">Your policies decide this. The screen Access shows what your token may do on a path.</p>
+        </details>
       )}
       {onRetry && (
         <Button icon="refresh" onClick={onRetry}>
@@ -45,6 +54,11 @@ export function ErrorPanel({ error, onRetry, title }: ErrorPanelProps) {
     </div>
   );
 }
+
+/** A form may be longer than its window. */
+const intoView = (element: HTMLElement | null): void => {
+  if (element?.closest("form, dialog")) element.scrollIntoView({ block: "nearest" });
+};
 
 function headline(failure: ApiError | null): string {
   if (!failure) return "This screen has failed";

@@ -1,9 +1,10 @@
 /** Fields of forms: a label above, a hint and an error below, all tied to the input for screen readers. */
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
+import { Combo } from "./combo.tsx";
 
 interface FieldProps {
-  readonly label: string;
+  readonly label: ComponentChildren;
   readonly hint?: ComponentChildren;
   readonly error?: string | null | undefined;
   readonly required?: boolean;
@@ -50,7 +51,8 @@ interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly autofocus?: boolean;
   readonly disabled?: boolean;
   readonly mono?: boolean;
-  readonly list?: readonly string[];
+  /** Things that exist, to be chosen from; other text may still be typed. */
+  readonly list?: readonly string[] | undefined;
 }
 
 export function TextField({
@@ -69,42 +71,36 @@ export function TextField({
   return (
     <Field {...field}>
       {(ids) => {
-        const shared = {
+        const own = {
           ...ids,
-          value,
-          placeholder,
-          disabled,
-          autofocus,
-          required: field.required,
-          spellcheck: false,
+          ...{ value, placeholder, disabled, autofocus, required: field.required },
           class: mono ? "input mono" : "input",
+        };
+        if (list) return <Combo {...own} onChange={onChange} options={list} />;
+        const shared = {
+          ...own,
+          ref: autofocus ? focusOn : null,
+          spellcheck: false,
           onInput: (event: Event) => onChange((event.currentTarget as HTMLInputElement).value),
         };
         return rows ? (
           <textarea {...shared} rows={rows} />
         ) : (
-          <>
-            {/* The types of Preact list what each type of input takes; these are the same for all of ours. */}
-            <input
-              {...shared}
-              type={type as "text"}
-              autocomplete={autocomplete}
-              autocapitalize="off"
-              {...(list ? { list: `${ids.id}-list` } : {})}
-            />
-            {list && (
-              <datalist id={`${ids.id}-list`}>
-                {list.map((option) => (
-                  <option key={option} value={option} />
-                ))}
-              </datalist>
-            )}
-          </>
+          <input
+            {...shared}
+            // The types of Preact list what each type of input takes; these are the same for all of ours.
+            type={type as "text"}
+            autocomplete={autocomplete}
+            autocapitalize="off"
+          />
         );
       }}
     </Field>
   );
 }
+
+/** The attribute alone has an effect in dialogs and on a page that is being loaded only. */
+const focusOn = (element: HTMLElement | null): void => element?.focus();
 
 export interface Choice {
   readonly value: string;

@@ -100,13 +100,13 @@ export function Menu({
 
 const GAP_PX = 4;
 
-/** Shows a list above everything else, at the lower right corner of its button, or above the button where there is no room. */
+/** Shows a list above everything else, below its button, or above the button where there is no room. */
 function placeBelow(list: HTMLElement | null, button: HTMLElement | null): void {
   if (!list || !button) return;
   list.showPopover();
   const at = button.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = list;
   const below = at.bottom + GAP_PX;
-  list.style.left = `${Math.max(GAP_PX, at.right - width)}px`;
+  list.style.left = `${at.left + width + GAP_PX > innerWidth ? Math.max(GAP_PX, at.right - width) : at.left}px`;
   list.style.top = `${below + height > innerHeight ? Math.max(GAP_PX, at.top - height - GAP_PX) : below}px`;
 }

@@ -25,10 +25,10 @@ export function Page({
         <div class="page-title">
           {crumbs.length > 0 && (
             <nav class="crumbs" aria-label="Path">
-              {crumbs.map(({ label, href }) => (
+              {crumbs.map(({ label, href }, at) => (
                 <span key={href}>
+                  {at > 0 && <span aria-hidden="true"> / </span>}
                   <a href={href}>{label}</a>
-                  <span aria-hidden="true"> / </span>
                 </span>
               ))}
             </nav>

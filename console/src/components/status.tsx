@@ -26,7 +26,7 @@ export function Status({
       <svg viewBox="0 0 10 10" width="10" height="10" aria-hidden="true">
         <path d={SHAPES[tone]} fill="currentColor" />
       </svg>
-      {children}
+      <span>{children}</span>
     </span>
   );
 }

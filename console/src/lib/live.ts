@@ -57,3 +57,13 @@ export function useSettled<Value>(value: Value, afterMs = 250): Value {
 /** Query parameters of a page of the cluster API. */
 export const pageOf = (from: string | null, size = 200): { readonly per_page: number; readonly next_token?: string } =>
   from === null ? { per_page: size } : { per_page: size, next_token: from };
+
+/**
+ * Filter of a list of the cluster API: name or ID has this text, in any case. Signs are written as codes, because the filter's
+ * language has its own use for them.
+ */
+export function withText(text: string): { readonly filter?: string } {
+  if (text === "") return {};
+  const pattern = text.replace(/[^\w -]/gu, (sign) => `\\\\x{${sign.codePointAt(0)?.toString(16)}}`);
+  return { filter: `Name matches "(?i)${pattern}" or ID matches "(?i)${pattern}"` };
+}

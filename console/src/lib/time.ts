@@ -48,6 +48,21 @@ const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeS
 
 export const timeText = (ms: number): string => absolute.format(ms);
 
+const clock = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hour12: false,
+});
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+
+/** `16:45:41` of today, `24 Nov 16:45:41` of another day: for rows of lists. */
+export function momentText(ms: number): string {
+  const time = clock.format(ms);
+  const isToday = new Date(ms).toDateString() === new Date().toDateString();
+  return isToday ? time : `${day.format(ms)} ${time}`;
+}
+
 /** The largest unit only. */
 const roughly = (ms: number): string => durationText(ms).split(" ").slice(0, 2).join(" ");
 

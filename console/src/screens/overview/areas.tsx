@@ -37,7 +37,7 @@ function areasOf(figures: Figures): Area[] {
     },
     {
       ...{ label: "Destinations", icon: "link" as const, href: href("sync") },
-      figure: plural(destinations, "destination"),
+      figure: `${plural(destinations, "destination")} in use`,
       details:
         figures.sum("sync_paused") > 0 ? (
           <Status tone="warn">paused</Status>

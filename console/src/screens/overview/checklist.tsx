@@ -44,7 +44,7 @@ async function readSteps(signal: AbortSignal): Promise<Step[]> {
     { label: "Write a policy", href: href("access"), isDone: hasPolicy },
     {
       label: "Work with a token of your own instead of the root token",
-      href: href("access"),
+      href: href("access", [], { tab: "tokens" }),
       isDone: caller.value?.isRoot === false,
     },
   ];

@@ -65,13 +65,13 @@ export function findingsOfFigures(figures: Figures): Finding[] {
     const { destination = "", status = "" } = labels;
     const what = `${plural(value, "secret")} at ${destination}`;
     if (status === "CLIENT_SIDE_ERROR")
-      add(value, "bad", "Refused", `${what}: the provider refuses them.`, destinationHref(destination));
+      add(value, "bad", "Failing", `${what}: the provider refuses them.`, destinationHref(destination));
     if (status === "INTERNAL_ERROR")
-      add(value, "bad", "Failed", `${what}: the service failed; tried again.`, destinationHref(destination));
+      add(value, "bad", "Failing", `${what}: the service failed; tried again.`, destinationHref(destination));
     if (status === "EXTERNAL_SERVICE_ERROR")
       add(value, "warn", "Retrying", `${what}: the provider fails; tried again.`, destinationHref(destination));
     if (status === "UNKNOWN")
-      add(value, "warn", "Unknown", `${what}: no answer came; tried again.`, destinationHref(destination));
+      add(value, "warn", "Retrying", `${what}: no answer came; tried again.`, destinationHref(destination));
   }
   const irrevocable = figures.sum("leases", { state: "irrevocable" });
   add(irrevocable, "bad", "Stuck", `${plural(irrevocable, "lease")} could not be revoked.`, href("credentials"));

@@ -64,6 +64,7 @@ export default function OverviewScreen() {
             }
           />
           {figures.value && <Findings title="Waiting" findings={work} none="Nothing is under way." />}
+          <Upkeep />
         </div>
         <div class="stack">
           <Checklist />
@@ -79,7 +80,6 @@ export default function OverviewScreen() {
               />
             )}
           </Card>
-          <Upkeep />
           <Card title="More">
             <ul class="overview-links">
               <li>
@@ -117,9 +117,7 @@ async function readFigures(signal: AbortSignal): Promise<Figures | null> {
 function Verdict({ findings, isPartial }: { readonly findings: readonly Finding[]; readonly isPartial: boolean }) {
   const bad = findings.filter(({ tone }) => tone === "bad").length;
   const warnings = findings.length - bad;
-  const parts = [bad > 0 ? plural(bad, "failure") : "", warnings > 0 ? plural(warnings, "warning") : ""].filter(
-    Boolean,
-  );
+  const parts = [bad > 0 ? `${bad} failing` : "", warnings > 0 ? plural(warnings, "warning") : ""].filter(Boolean);
   return (
     <div class="overview-verdict">
       {findings.length === 0 ? (

@@ -38,7 +38,9 @@ export function Upkeep() {
       <div class="button-row">
         <Button onClick={() => setDialog("take")}>Take a snapshot</Button>
         <Button onClick={() => setDialog("restore")}>Restore one</Button>
-        <Button onClick={() => void rebuild()}>Rebuild the lists</Button>
+        <Button onClick={() => void rebuild()} title="Mends lists of destinations that miss an entry">
+          Rebuild the lists
+        </Button>
       </div>
       {dialog === "take" && <TakeDialog onClose={close} />}
       {dialog === "restore" && <RestoreDialog onClose={close} />}
