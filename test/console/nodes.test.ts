@@ -67,6 +67,32 @@ describeConsole("nodes and jobs", (suite) => {
     await opened.close();
   });
 
+  it("finds nodes by a part of the name or the ID, in any case and of any length", async () => {
+    await report(suite(), [nodeEvent(idOf(0xf1), "console-Filtered"), nodeEvent(idOf(0xf2), `other ${CANARY}`)]);
+    const opened = await suite().open({ path: "nodes" });
+    const rows = opened.page.getByRole("table", { name: "Nodes" }).getByRole("row");
+    const field = opened.page.getByLabel("Nodes by name or ID");
+    for (const text of ["FILTER", "0000f1-", "c00000f1-0"]) {
+      await field.fill(text);
+      await expect.poll(async () => [text, (await rows.allTextContents()).length]).toEqual([text, 2]);
+      expect(await rows.nth(1).textContent()).toContain("console-Filtered");
+    }
+    await field.fill(`OTHER ${CANARY}`);
+    await expect.poll(() => rows.nth(1).textContent()).toContain(`other ${CANARY}`);
+    await field.fill('no"such\\node');
+    await opened.page.getByText("No node has this in its name or ID").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("shows a connected agent as seen now", async () => {
+    const opened = await suite().open({ path: "nodes?tab=agents" });
+    const row = opened.page.getByRole("row").filter({ hasText: "connected" }).first();
+    await row.getByText("now", { exact: true }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
   it("makes a node ineligible, drains it, shows what is left, and ends when the last allocation has ended", async () => {
     const node = idOf(1);
     await report(suite(), [nodeEvent(node, "console-drained"), placed(1, node), placed(2, node)]);
@@ -190,8 +216,12 @@ describeConsole("nodes and jobs", (suite) => {
     await table.getByText("node-0", { exact: true }).waitFor();
     await table.getByRole("row").nth(1).focus();
     for (const last of ["node-199", "node-399", "node-599"]) {
-      await page.keyboard.press("End");
-      await table.getByText(last, { exact: true }).waitFor();
+      // The end is further away once the next page is there.
+      const isAtEnd = async (): Promise<boolean> => {
+        await page.keyboard.press("End");
+        return table.getByText(last, { exact: true }).isVisible();
+      };
+      await expect.poll(isAtEnd, { timeout: 30_000 }).toBe(true);
     }
     expect(await table.locator("tbody tr").count()).toBeLessThan(150);
     await opened.expectClean();

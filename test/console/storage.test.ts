@@ -52,6 +52,11 @@ describeConsole("storage", (suite) => {
     await dialog(opened)
       .getByLabel(/^Name( required)?$/)
       .fill("console-host");
+    await dialog(opened).getByLabel("Capacity, at least").fill("20 GiB");
+    await dialog(opened).getByLabel("Capacity, at most").fill("5 GiB");
+    await dialog(opened).getByText("Less than the least capacity, 20 GiB.").waitFor();
+    expect(await dialog(opened).getByRole("button", { name: "Create volume" }).isDisabled()).toBe(true);
+    for (const bound of ["least", "most"]) await dialog(opened).getByLabel(`Capacity, at ${bound}`).fill("");
     await opened.shot("storage-create-host");
     await opened.expectClean();
     await click(opened, "Create volume");

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { api, apiFull, type Schemas, wireRequest } from "../../api/client.ts";
 import { clusterNamespace } from "../../api/namespaces.ts";
 import { jobHref, nodeHref } from "../../app/cluster-links.ts";
+import { useNew } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { SearchInput } from "../../components/field.tsx";
@@ -12,13 +13,14 @@ import { Status } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { pageOf, useLiveList, useSettled } from "../../lib/live.ts";
+import { pageOf, useLiveList, useSettled, withText } from "../../lib/live.ts";
 import { JoinDialog } from "./join-dialog.tsx";
 import type { NodeStub } from "./node-names.tsx";
 import { Eligibility, JobStatus, NodeStatus } from "./states.tsx";
 
 export function NodeLists() {
   const [joins, setJoins] = useState(false);
+  useNew(() => setJoins(true));
   const join = (
     <Button kind="primary" icon="plus" onClick={() => setJoins(true)}>
       Join a node
@@ -27,7 +29,7 @@ export function NodeLists() {
   return (
     <Page
       title="Nodes and jobs"
-      about="Nodes run an agent, which carries out volumes, or are reported by your scheduler, as jobs and allocations are."
+      about="Machines with an agent, which makes their volumes, and the jobs and nodes that your scheduler reports."
       actions={join}
     >
       <Tabs
@@ -46,9 +48,9 @@ export function NodeLists() {
 
 function Nodes({ onJoin }: { readonly onJoin: () => void }) {
   const [search, setSearch] = useState("");
-  const prefix = useSettled(search.trim());
-  const list = useLiveList(["nodes", prefix], async (from, options) => {
-    const query = { ...pageOf(from), ...(prefix ? { prefix } : {}) };
+  const text = useSettled(search.trim());
+  const list = useLiveList(["nodes", text], async (from, options) => {
+    const query = { ...pageOf(from), ...withText(text) };
     const { body, nextToken } = await apiFull("GET /v1/nodes", { query, ...options });
     return { rows: body, next: nextToken };
   });
@@ -66,7 +68,7 @@ function Nodes({ onJoin }: { readonly onJoin: () => void }) {
     { key: "datacenter", label: "Datacenter", width: "140px", isMinor: true, render: (node) => node.Datacenter },
     {
       key: "id",
-      label: "Id",
+      label: "ID",
       width: "110px",
       isMinor: true,
       render: (node) => <span class="mono">{node.ID.slice(0, 8)}</span>,
@@ -75,12 +77,7 @@ function Nodes({ onJoin }: { readonly onJoin: () => void }) {
   return (
     <>
       <Toolbar>
-        <SearchInput
-          label="Nodes by the beginning of their id"
-          value={search}
-          onChange={setSearch}
-          placeholder="Id begins with"
-        />
+        <SearchInput label="Nodes by name or ID" value={search} onChange={setSearch} placeholder="Name or ID" />
       </Toolbar>
       <Loaded resource={list} label="Nodes">
         {(rows) => (
@@ -94,13 +91,13 @@ function Nodes({ onJoin }: { readonly onJoin: () => void }) {
             loadMore={list.loadMore}
             empty={
               <div class="card">
-                {prefix ? (
-                  <Empty title="No id begins with this" />
+                {text ? (
+                  <Empty title="No node has this in its name or ID" />
                 ) : (
                   <Empty
                     title="No node yet"
                     actions={
-                      <Button kind="primary" icon="plus" onClick={onJoin}>
+                      <Button icon="plus" onClick={onJoin}>
                         Join the first one
                       </Button>
                     }
@@ -130,9 +127,9 @@ function allocationsText({ JobSummary }: JobStub): string {
 
 function Jobs() {
   const [search, setSearch] = useState("");
-  const prefix = useSettled(search.trim());
-  const list = useLiveList(["jobs", prefix], async (from, options) => {
-    const query = { ...pageOf(from), ...(prefix ? { prefix } : {}) };
+  const text = useSettled(search.trim());
+  const list = useLiveList(["jobs", text], async (from, options) => {
+    const query = { ...pageOf(from), ...withText(text) };
     const { body, nextToken } = await apiFull("GET /v1/jobs", { query, ...options });
     return { rows: body, next: nextToken };
   });
@@ -150,12 +147,7 @@ function Jobs() {
   return (
     <>
       <Toolbar>
-        <SearchInput
-          label="Jobs by the beginning of their id"
-          value={search}
-          onChange={setSearch}
-          placeholder="Id begins with"
-        />
+        <SearchInput label="Jobs by name or ID" value={search} onChange={setSearch} placeholder="Name or ID" />
       </Toolbar>
       <Loaded resource={list} label="Jobs">
         {(rows) => (
@@ -169,8 +161,8 @@ function Jobs() {
             loadMore={list.loadMore}
             empty={
               <div class="card">
-                <Empty title={prefix ? "No job begins with this" : "No job is reported"}>
-                  {!prefix && "Your scheduler reports jobs and allocations; Sallyport starts none itself."}
+                <Empty title={text ? "No job has this in its name or ID" : "No job is reported"}>
+                  {!text && "Your scheduler reports jobs and allocations; Sallyport starts none itself."}
                 </Empty>
               </div>
             }
@@ -210,7 +202,7 @@ function Agents() {
               label: "Last seen",
               width: "150px",
               isMinor: true,
-              render: ({ LastSeen }) => <Ago at={LastSeen} />,
+              render: ({ Connected, LastSeen }) => (Connected ? "now" : <Ago at={LastSeen} />),
             },
             { key: "version", label: "Version", width: "120px", isMinor: true, render: ({ Version }) => Version },
           ]}

@@ -202,7 +202,7 @@ function Agent({ id }: { readonly id: string }) {
                   "Connection",
                   shown.Connected ? <Status tone="ok">connected</Status> : <Status tone="warn">away</Status>,
                 ],
-                ["Last seen", <Ago at={shown.LastSeen} />],
+                ["Last seen", shown.Connected ? "now" : <Ago at={shown.LastSeen} />],
                 ["Version", shown.Version],
                 ["Under way", plural(shown.Operations.InFlight, "operation")],
                 ["Waiting", plural(shown.Operations.Queued, "operation")],

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { apiFull, type Schemas } from "../../api/client.ts";
 import { clusterNamespace } from "../../api/namespaces.ts";
 import { csiVolumeHref, hostVolumeHref, pluginHref } from "../../app/cluster-links.ts";
+import { useNew } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { SearchInput } from "../../components/field.tsx";
 import { Menu } from "../../components/menu.tsx";
@@ -10,7 +11,7 @@ import { Page, Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
-import { pageOf, useLiveList, useSettled } from "../../lib/live.ts";
+import { pageOf, useLiveList, useSettled, withText } from "../../lib/live.ts";
 import { sizeText } from "../../lib/text.ts";
 import { NodeLink, useNodes } from "../nodes/node-names.tsx";
 import { Claims, Plugins } from "./other-lists.tsx";
@@ -22,6 +23,7 @@ type CsiStub = Schemas["CsiVolumeStub"];
 
 export function StorageLists() {
   const [draft, setDraft] = useState<Draft | null>(null);
+  useNew((kind) => setDraft({ kind: kind === "csi" ? "csi" : "host", how: "create" }));
   const actions = (
     <>
       <Menu
@@ -72,10 +74,10 @@ interface ListProps {
 
 function HostVolumes({ onCreate }: ListProps) {
   const [search, setSearch] = useState("");
-  const prefix = useSettled(search.trim());
+  const text = useSettled(search.trim());
   const nodes = useNodes();
-  const list = useLiveList(["host", prefix], async (from, options) => {
-    const query = { type: "host", ...pageOf(from), ...(prefix ? { prefix } : {}) } as const;
+  const list = useLiveList(["host", text], async (from, options) => {
+    const query = { type: "host", ...pageOf(from), ...withText(text) } as const;
     const { body, nextToken } = await apiFull("GET /v1/volumes", { query, ...options });
     return { rows: body as HostStub[], next: nextToken };
   });
@@ -110,12 +112,7 @@ function HostVolumes({ onCreate }: ListProps) {
   return (
     <>
       <Toolbar>
-        <SearchInput
-          label="Host volumes by the beginning of name or id"
-          value={search}
-          onChange={setSearch}
-          placeholder="Name or id begins with"
-        />
+        <SearchInput label="Host volumes by name or ID" value={search} onChange={setSearch} placeholder="Name or ID" />
       </Toolbar>
       <Loaded resource={list} label="Host volumes">
         {(rows) => (
@@ -129,13 +126,13 @@ function HostVolumes({ onCreate }: ListProps) {
             loadMore={list.loadMore}
             empty={
               <div class="card">
-                {prefix ? (
-                  <Empty title="No host volume begins with this" />
+                {text ? (
+                  <Empty title="No host volume has this in its name or ID" />
                 ) : (
                   <Empty
                     title="No host volume yet"
                     actions={
-                      <Button kind="primary" icon="plus" onClick={() => onCreate({ kind: "host", how: "create" })}>
+                      <Button icon="plus" onClick={() => onCreate({ kind: "host", how: "create" })}>
                         Create the first one
                       </Button>
                     }
@@ -154,14 +151,14 @@ function HostVolumes({ onCreate }: ListProps) {
 
 function CsiVolumes({ onCreate }: ListProps) {
   const [search, setSearch] = useState("");
-  const prefix = useSettled(search.trim());
-  const list = useLiveList(["csi", prefix], async (from, options) => {
-    const query = { type: "csi", ...pageOf(from), ...(prefix ? { prefix } : {}) } as const;
+  const text = useSettled(search.trim());
+  const list = useLiveList(["csi", text], async (from, options) => {
+    const query = { type: "csi", ...pageOf(from), ...withText(text) } as const;
     const { body, nextToken } = await apiFull("GET /v1/volumes", { query, ...options });
     return { rows: body as CsiStub[], next: nextToken };
   });
   const columns: Column<CsiStub>[] = [
-    { key: "id", label: "Id", render: (row) => row.ID },
+    { key: "id", label: "ID", render: (row) => row.ID },
     { key: "name", label: "Name", width: "18%", isMinor: true, render: (row) => (row.Name === row.ID ? "" : row.Name) },
     { key: "state", label: "State", width: "150px", render: (volume) => <CsiState volume={volume} /> },
     {
@@ -189,12 +186,7 @@ function CsiVolumes({ onCreate }: ListProps) {
   return (
     <>
       <Toolbar>
-        <SearchInput
-          label="CSI volumes by the beginning of their id"
-          value={search}
-          onChange={setSearch}
-          placeholder="Id begins with"
-        />
+        <SearchInput label="CSI volumes by name or ID" value={search} onChange={setSearch} placeholder="Name or ID" />
       </Toolbar>
       <Loaded resource={list} label="CSI volumes">
         {(rows) => (
@@ -208,8 +200,8 @@ function CsiVolumes({ onCreate }: ListProps) {
             loadMore={list.loadMore}
             empty={
               <div class="card">
-                {prefix ? (
-                  <Empty title="No CSI volume begins with this" />
+                {text ? (
+                  <Empty title="No CSI volume has this in its name or ID" />
                 ) : (
                   <Empty
                     title="No CSI volume yet"

@@ -82,7 +82,9 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
   };
   const isDenied =
     send.error instanceof ApiError && send.error.messages.some((text) => text.includes("soft-mandatory"));
+  const isUpsideDown = Boolean(sizes.max) && (bytesOf(sizes.max) ?? 0) < (bytesOf(sizes.min) ?? 0);
   const isReady =
+    !isUpsideDown &&
     (how === "create" || nodeId !== "") &&
     (isHost ? how === "create" || Boolean(value["HostPath"]) : Boolean(volume["ID"] && value["PluginID"])) &&
     bytesOf(sizes.min) !== null &&
@@ -118,7 +120,9 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
           mono
           value={name}
           onChange={(entered) => setValue({ ...value, Name: entered })}
-          hint={isHost ? "Jobs ask for the volume by this name." : "The plugin makes the volume under this name."}
+          hint={`${isHost ? "Jobs ask for the volume by this name." : "The plugin makes the volume under this name."}${
+            /^[\w.-]*$/.test(name) ? "" : " It has spaces or signs, which commands and job files have to quote."
+          }`}
         />
         {!isHost && (
           <TextField
@@ -171,6 +175,7 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
               value={sizes.max}
               onChange={(max) => setSizes({ ...sizes, max })}
               hint="Left empty, there is no bound."
+              error={isUpsideDown ? `Less than the least capacity, ${sizes.min}.` : undefined}
             />
           </>
         ) : (
