@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { CANARY, type Console, describeConsole } from "./support/console.ts";
+import { providerBody } from "./support/providers.ts";
 
 const PHONE = { width: 360, height: 740 };
 const dialog = (opened: Console) => opened.page.getByRole("dialog");
@@ -46,14 +47,60 @@ describeConsole("audit", (suite) => {
     await expect
       .poll(async () => {
         await page.getByRole("button", { name: "Refresh" }).click();
-        return await lines(opened).getByText("secret-synced").count();
+        return await lines(opened)
+          .getByText(/^synced console\/audited-push/)
+          .count();
       })
       .toBeGreaterThan(0);
-    await lines(opened).getByText("pushed 1").first().waitFor();
+    await lines(opened).getByText("1 pushed, 0 failed").first().waitFor();
     await expect(suite().call("GET", "secret/data/console/nothing-here")).rejects.toThrow("404");
-    await page.getByRole("button", { name: "Answers", exact: true }).click();
+    await page.getByRole("button", { name: "Requests", exact: true }).click();
     await page.getByLabel("Lines with this text").fill("nothing-here");
     await lines(opened).getByText("404 nothing there").first().waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("says why a push failed, also in the live events", async () => {
+    const at = "sys/sync/destinations/cloud-a-sm/console-audited";
+    await suite().call("POST", at, { ...providerBody(suite().bench, "cloud-a-sm"), secret_access_key: "wrong" });
+    await suite().call("POST", `${at}/associations/set`, { mount: "secret", secret_name: "app/api" });
+    const opened = await suite().open({ path: "events?tab=service" });
+    const { page } = opened;
+    await page.getByLabel("Lines with this text").fill("cloud-a-sm/console-audited");
+    const row = lines(opened).getByRole("row", { name: "sync failed app/api → cloud-a-sm/console-audited" }).first();
+    await row.getByText(/0 pushed, 1 failed: .*the secret access key does not belong/).waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
+    await opened.shot("audit-failed");
+    await opened.expectClean();
+    await row.click();
+    await dialog(opened)
+      .getByText(/does not belong to the access key/)
+      .waitFor();
+    await opened.expectClean();
+    await opened.close();
+    await suite().call("DELETE", `${at}?force_delete=true`);
+  });
+
+  it("names who did it, hides the reads of the reader, and keeps to a range of time", async () => {
+    const token = await suite().tokenWith(
+      "console-auditor",
+      'path "secret/data/*" { capabilities = ["create", "update"] }',
+    );
+    await suite().call("POST", "secret/data/console/by-another", { data: { a: "1" } }, { token });
+    await suite().call("GET", "secret/data/console/by-another");
+    const opened = await suite().open({ path: "audit" });
+    const { page } = opened;
+    await page.getByLabel("Lines with this text").fill("console/by-another");
+    const row = (verb: string) => lines(opened).getByRole("row", { name: `${verb} secret/data/console/by-another` });
+    await row("POST").getByText("token", { exact: true }).waitFor();
+    expect(await row("GET").count()).toBe(0);
+    await page.getByLabel("Hide my reads").uncheck();
+    await row("GET").getByText("root (you)").waitFor();
+    await opened.expectClean();
+    await page.getByLabel("Until").fill("2020-01-01T00:00");
+    await page.getByText("No line has this text").waitFor();
+    expect(new URL(page.url()).searchParams.get("until")).toBe("2020-01-01T00:00");
     await opened.expectClean();
     await opened.close();
   });
@@ -61,7 +108,7 @@ describeConsole("audit", (suite) => {
   it("says how to keep lines where no bucket is bound, and what to try where nothing is found", async () => {
     const opened = await suite().open({ path: "audit" });
     const { page } = opened;
-    await page.getByText("No bucket is bound").waitFor();
+    await page.getByText("These are the last 1,000 lines only").waitFor();
     await page.getByLabel("Lines with this text").fill(CANARY);
     await page.getByText("No line has this text").waitFor();
     await opened.expectClean();

@@ -46,6 +46,23 @@ describeConsole("events", (suite) => {
     await opened.close();
   });
 
+  it("shows when an event happened where its object says so, and no rate of the backlog", async () => {
+    const SubmitTime = Date.UTC(2025, 4, 6, 12, 34, 56) * 1e6;
+    await report(suite(), "with-a-time", { SubmitTime });
+    await report(suite(), "without-a-time");
+    const opened = await suite().open({ path: "events" });
+    const row = (text: string) => opened.page.getByRole("row").filter({ hasText: text }).first();
+    await row("with-a-time")
+      .getByText(/^6 May \d\d:34:56$/)
+      .waitFor();
+    await row("without-a-time")
+      .getByText(/^until \d\d:\d\d:\d\d$/)
+      .waitFor();
+    await opened.page.getByText("Live", { exact: true }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
   it("filters by topic, key and namespace, and searches the buffered events", async () => {
     await suite().call("PUT", "namespace/events-other", { Name: "events-other" });
     await report(suite(), "followed");

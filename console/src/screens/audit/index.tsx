@@ -2,7 +2,9 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
+import { caller } from "../../api/session.ts";
 import { href, place, setQuery } from "../../app/router.ts";
+import { Actor } from "../../components/actor.tsx";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button, LinkButton } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
@@ -11,18 +13,19 @@ import { SearchInput, Segments } from "../../components/field.tsx";
 import { Facts, Page, Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
-import { type Column, DataTable } from "../../components/table.tsx";
+import { DataTable } from "../../components/table.tsx";
 import { useLiveList, useSettled } from "../../lib/live.ts";
-import { plural } from "../../lib/text.ts";
-import { timeText } from "../../lib/time.ts";
-import { endOf, type Line, objectHref, textOf, titleOf } from "./lines.ts";
+import { count, plural } from "../../lib/text.ts";
+import { momentText, timeText } from "../../lib/time.ts";
+import { useFailures } from "./failures.ts";
+import { actorOf, endOf, isRead, type Line, objectHref, textOf, titleOf } from "./lines.ts";
 
 const SEARCH = "GET /v1/sys/audit/lines";
 const KINDS = [
   { value: "all", label: "All" },
-  { value: "answer", label: "Answers" },
+  { value: "answer", label: "Requests" },
   { value: "action", label: "Actions" },
-  { value: "request", label: "Requests" },
+  { value: "request", label: "Attempts" },
 ] as const;
 
 const ABOUT = "Every request and every action of the service, newest first, without values, tokens or addresses.";
@@ -41,14 +44,6 @@ export default function AuditScreen() {
   );
 }
 
-const WHO: Column<Line> = {
-  key: "who",
-  label: "Accessor",
-  width: "17rem",
-  isMinor: true,
-  render: (line) => <span class="mono">{textOf(line, "accessor")}</span>,
-};
-
 interface LogProps {
   readonly kind: (typeof KINDS)[number]["value"];
   /** Reads the newest lines again and again. */
@@ -61,16 +56,23 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
   const [search, setSearch] = useState(place.value.query.get("q") ?? "");
   const [opened, setOpened] = useState<Line | null>(null);
   const [told, setTold] = useState({ source: "", searched: 0 });
+  const [hides, setHides] = useState(true);
+  const from = Date.parse(place.value.query.get("from") ?? "");
+  const until = Date.parse(place.value.query.get("until") ?? "");
   const settled = useSettled(search.trim(), 400);
   const isToken = TOKEN.test(settled);
   const text = isToken ? "" : settled;
   const options = {
     // The log is that of the deployment, whichever namespace is selected.
     namespace: "",
-    query: { text, limit: PAGE, ...(kind === "all" ? {} : { kind }) },
+    query: {
+      ...{ text, limit: PAGE },
+      ...(kind === "all" ? {} : { kind }),
+      ...(until ? { before: new Date(until).toISOString() } : {}),
+    },
   };
   const lines = useLiveList(
-    ["audit", text, kind],
+    ["audit", text, kind, until],
     async (from, more) => {
       const { data } = await api(SEARCH, { ...options, query: { ...options.query, cursor: from ?? "" }, ...more });
       setTold(({ searched }) => ({ source: data.source, searched: (from === null ? 0 : searched) + data.searched }));
@@ -78,6 +80,13 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
     },
     { everyMs },
   );
+  const read = lines.value ?? [];
+  const isPast = Date.parse(read.at(-1)?.time ?? "") < from;
+  const inRange = read.filter(({ time }) => !(Date.parse(time) < from) && !(Date.parse(time) > until));
+  const own = caller.value?.accessor;
+  const rows = hides ? inRange.filter((line) => !(isRead(line) && textOf(line, "accessor") === own)) : inRange;
+  const hidden = inRange.length - rows.length;
+  const failureOf = useFailures(rows);
   const find = (entered: string): void => {
     setSearch(entered);
     setQuery({ q: TOKEN.test(entered) ? null : entered });
@@ -93,37 +102,74 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
           placeholder="Path, accessor, request id"
         />
         {children}
-        <Button icon="refresh" onClick={lines.reload}>
-          Refresh
-        </Button>
+        {everyMs > 0 ? (
+          <Status tone="ok">Live</Status>
+        ) : (
+          <>
+            <Moment label="From" name="from" />
+            <Moment label="Until" name="until" />
+            <Button icon="refresh" onClick={lines.reload}>
+              Refresh
+            </Button>
+            <label class="inline-check">
+              <input type="checkbox" checked={hides} onChange={(event) => setHides(event.currentTarget.checked)} /> Hide
+              my reads
+            </label>
+          </>
+        )}
         {told.source !== "" && (
           <span class="muted small" role="status">
             {plural(told.searched, "line")} searched{lines.hasMore ? " so far" : ""}
+            {hidden > 0 && `, ${count(hidden)} hidden`}
           </span>
         )}
       </Toolbar>
       {isToken && <p class="notice">No line holds a token. Search for its accessor; Access shows it.</p>}
       {told.source === "isolate" && (
         <p class="notice">
-          No bucket is bound, so these are the last 1,000 lines of the isolate that answers. Bind AUDIT_BUCKET to keep
-          and search them all (docs/operate/audit.md).
+          These are the last 1,000 lines only, and a restart of the service forgets them. An operator keeps them all by
+          binding a bucket (AUDIT_BUCKET; the page “Audit log” of the documentation says how).
         </p>
       )}
       <Loaded resource={lines} label="Lines">
-        {(rows) => (
+        {() => (
           <DataTable
             label="Lines of the audit log"
             rows={rows}
             keyOf={(line) => `${line.time} ${line.kind} ${textOf(line, "requestId")} ${titleOf(line)}`}
             onOpen={setOpened}
-            hasMore={lines.hasMore}
+            hasMore={lines.hasMore && !isPast}
             loadMore={lines.loadMore}
             columns={[
-              { key: "time", label: "Time", width: "13rem", isMinor: true, render: ({ time }) => timeOf(time) },
-              { key: "what", label: "What", render: (line) => <span class="mono">{titleOf(line)}</span> },
-              { key: "end", label: "Result", width: "36%", render: (line) => <End line={line} /> },
-              // Actions name their caller in the result, where they have one.
-              ...(kind === "action" ? [] : [WHO]),
+              {
+                key: "time",
+                label: "Time",
+                width: "9rem",
+                isMinor: true,
+                render: ({ time }) => <span title={timeOf(time)}>{momentText(Date.parse(time))}</span>,
+              },
+              {
+                key: "what",
+                label: "What",
+                render: (line) => (
+                  <span class="mono" title={titleOf(line)}>
+                    {titleOf(line)}
+                  </span>
+                ),
+              },
+              {
+                key: "end",
+                label: "Result",
+                width: kind === "action" ? "46%" : "13rem",
+                render: (line) => <End line={line} why={failureOf(line)} />,
+              },
+              {
+                key: "who",
+                label: "Who",
+                width: "11rem",
+                isMinor: true,
+                render: (line) => <Actor accessor={actorOf(line)} />,
+              },
             ]}
             empty={
               <div class="card">
@@ -138,39 +184,68 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
         )}
       </Loaded>
       <AsCommand request={wireRequest(SEARCH, options)} />
-      {opened && <LineDialog line={opened} onSearch={find} onClose={() => setOpened(null)} />}
+      {opened && (
+        <LineDialog
+          line={opened}
+          why={failureOf(opened)}
+          onSearch={(searched) => {
+            setHides(false);
+            find(searched);
+          }}
+          onClose={() => setOpened(null)}
+        />
+      )}
     </>
   );
 }
 
 const timeOf = (time: string): string => timeText(Date.parse(time));
 
-function End({ line }: { readonly line: Line }) {
-  const { tone, word } = endOf(line);
+/** One end of the range of time, part of the address. */
+function Moment({ label, name }: { readonly label: string; readonly name: string }) {
   return (
-    <Status tone={tone} title={word}>
-      {word}
+    <label class="audit-moment">
+      <span class="muted">{label}</span>
+      <input
+        class="input"
+        type="datetime-local"
+        value={place.value.query.get(name) ?? ""}
+        onChange={(event) => setQuery({ [name]: event.currentTarget.value })}
+      />
+    </label>
+  );
+}
+
+function End({ line, why }: { readonly line: Line; readonly why: string }) {
+  const { tone, word } = endOf(line);
+  const text = why ? `${word}: ${why}` : word;
+  return (
+    <Status tone={tone} title={text}>
+      {text}
     </Status>
   );
 }
 
 function LineDialog({
   line,
+  why,
   onSearch,
   onClose,
 }: {
   readonly line: Line;
+  readonly why: string;
   readonly onSearch: (text: string) => void;
   readonly onClose: () => void;
 }) {
   const address = objectHref(line);
-  const accessor = textOf(line, "accessor");
+  const accessor = actorOf(line);
   const request = textOf(line, "requestId");
   return (
     <Dialog title={titleOf(line)} shape="side" onClose={onClose}>
       <Facts
         facts={[
-          ["Result", <End line={line} />],
+          ["Result", <End line={line} why={why} />],
+          ["Who", accessor && <Actor accessor={accessor} />],
           ["Time", timeOf(line.time)],
           ["Duration", line["durationMs"] === undefined ? "" : `${textOf(line, "durationMs")} ms`],
           ["Namespace", textOf(line, "namespace")],

@@ -14,32 +14,62 @@ export const textOf = (line: Line, name: string): string => {
 /** Fields that name the object of an action, the most telling one first. */
 const ABOUT = ["about", "lease", "destination", "volume", "node", "job", "role", "prefix", "mount"];
 
-/** `GET secret/data/app`, or an action and its object: `secret-synced app/database → in-mem/playground`. */
-export function titleOf(line: Line): string {
-  if (line.kind !== "action") return `${textOf(line, "method")} ${textOf(line, "path").replace(/^\/v1\//, "")}`;
-  const secret = textOf(line, "secret");
-  const about = textOf(line, ABOUT.find((name) => textOf(line, name) !== "") ?? "");
-  return [textOf(line, "event"), secret, secret && about && "→", about].filter(Boolean).join(" ");
+/** The outcome of a push; null for other lines. */
+export function syncOf(line: Line): "failed" | "removed" | "synced" | null {
+  if (textOf(line, "event") !== "secret-synced") return null;
+  if (Number(line["failed"] ?? 0) > 0) return "failed";
+  return Number(line["removed"] ?? 0) > 0 ? "removed" : "synced";
 }
 
-/** Counts and remarks of an action. */
-export const detailsOf = (line: Line): string =>
-  Object.entries(line)
-    .filter(([name]) => !["level", "kind", "time", "event", "secret", ...ABOUT].includes(name))
-    .map(([name, value]) => `${name} ${String(value)}`)
+const SYNC = { failed: "sync failed", removed: "sync removed", synced: "synced" };
+
+/** `GET secret/data/app`, or an action and its object: `synced app/database → in-mem/playground`. */
+export function titleOf(line: Line): string {
+  if (line.kind !== "action") return `${textOf(line, "method")} ${textOf(line, "path").replace(/^\/v1\//, "")}`;
+  const sync = syncOf(line);
+  const event = sync ? SYNC[sync] : textOf(line, "event").replaceAll("-", " ");
+  const secret = textOf(line, "secret");
+  const about = textOf(line, ABOUT.find((name) => textOf(line, name) !== "") ?? "");
+  return [event, secret, secret && about && "→", about].filter(Boolean).join(" ");
+}
+
+/** Accessor of the token that caused a line. */
+export const actorOf = (line: Line): string =>
+  textOf(line, "by") || textOf(line, "accessor") || (line.kind === "action" ? textOf(line, "token") : "");
+
+/** Fields of an action that another column shows, or that only machines read. */
+const OTHERS = [
+  ...["level", "kind", "time", "event", "secret", "accessor", "by", "token", "namespace", "requestId"],
+  ...["association", "wish", "engine", "operation", ...ABOUT],
+];
+
+/** Counts and remarks of an action: `1 pushed, 0 failed`. */
+export function detailsOf(line: Line): string {
+  const others = Object.entries(line).filter(([name]) => !OTHERS.includes(name));
+  if (!syncOf(line)) return others.map(([name, value]) => `${name} ${String(value)}`).join(", ");
+  return others
+    .filter(([name, value]) => value !== 0 || name === "pushed" || name === "failed")
+    .map(([name, value]) => `${String(value)} ${name}`)
     .join(", ");
+}
 
 export function endOf(line: Line): { readonly tone: Tone; readonly word: string } {
   const status = Number(line["status"] ?? 0);
   if (line.kind === "request") return { tone: "wait", word: "received" };
-  if (line.kind === "action") {
-    const failed = Number(line["failed"] ?? 0) > 0;
-    return { tone: failed ? "bad" : "ok", word: detailsOf(line) || "done" };
-  }
+  if (line.kind === "action")
+    return { tone: syncOf(line) === "failed" ? "bad" : "ok", word: detailsOf(line) || "done" };
   if (status >= 500) return { tone: "bad", word: `${status} ${textOf(line, "error")}` };
   if (status >= 400) return { tone: "warn", word: `${status} ${textOf(line, "error")}` };
   return { tone: "ok", word: String(status) };
 }
+
+const READS = /\/(lookup|lookup-accessor|lookup-self|capabilities-self|search\/fuzzy)$/;
+
+/** A read that succeeded, as a console sends many of. */
+export const isRead = (line: Line): boolean =>
+  line.kind !== "action" &&
+  Number(line["status"] ?? 0) < 400 &&
+  (["GET", "LIST", "HEAD"].includes(textOf(line, "method")) || READS.test(textOf(line, "path")));
 
 /** Where the console shows the object of a line; null where it shows none. */
 export function objectHref(line: Line): string | null {

@@ -2,7 +2,7 @@
  * The events that the page keeps: the newest ones up to a number and a size, so that memory stays bounded however long a stream
  * runs. One writer (the stream), one reader (the list). A search tests each event once when it arrives, and all when it changes.
  */
-import { type EventBody, nameOf, summaryOf } from "./topics.ts";
+import { type EventBody, happenedAt, nameOf, summaryOf } from "./topics.ts";
 
 export interface EventRow {
   readonly kind: "event";
@@ -14,7 +14,9 @@ export interface EventRow {
   readonly namespace: string;
   readonly name: string;
   readonly summary: string;
-  /** When the page got it: events carry no time of their own. */
+  /** When it happened; null where its object says no time. */
+  readonly happened: number | null;
+  /** When the page got it. */
   readonly received: number;
   /** The line as it came, which of its events this is, and how many it has. */
   readonly line: string;
@@ -77,6 +79,7 @@ export class EventBuffer {
         namespace: event.Namespace,
         name: nameOf(event),
         summary: summaryOf(event),
+        happened: happenedAt(event),
         received,
         line,
         at,

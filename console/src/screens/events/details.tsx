@@ -2,6 +2,7 @@ import { Button, IconButton, LinkButton } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
 import { Facts } from "../../components/page.tsx";
 import { parseExact } from "../../lib/exact-json.ts";
+import { timeText } from "../../lib/time.ts";
 import type { EventRow } from "./buffer.ts";
 import { type EventBody, objectHref } from "./topics.ts";
 
@@ -32,6 +33,8 @@ export function Details({ row, onClose, onFollow }: DetailsProps) {
             ["Object", <span class="mono">{row.name}</span>],
             ["Key", row.name === row.key ? "" : <span class="mono">{row.key}</span>],
             ["Filter keys", event?.FilterKeys?.length ? <span class="mono">{event.FilterKeys.join(", ")}</span> : ""],
+            ["Time", row.happened === null ? "" : timeText(row.happened)],
+            ["Received", timeText(row.received)],
             ["Namespace", row.namespace],
             ["Line", row.of > 1 ? `event ${row.at + 1} of the ${row.of} of one change` : ""],
           ]}

@@ -5,6 +5,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Status } from "../../components/status.tsx";
 import { count } from "../../lib/text.ts";
+import { momentText, timeText } from "../../lib/time.ts";
 import type { EventRow, Row } from "./buffer.ts";
 
 const ROW_PX = 32;
@@ -19,13 +20,6 @@ interface EventListProps {
   readonly waiting: number;
   readonly showsNamespace: boolean;
 }
-
-const clock = new Intl.DateTimeFormat(undefined, {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hour12: false,
-});
 
 export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamespace }: EventListProps) {
   const box = useRef<HTMLDivElement>(null);
@@ -123,8 +117,8 @@ export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamesp
           </colgroup>
           <thead>
             <tr aria-rowindex={1}>
-              <th scope="col" class="minor" title="When this page got it: events carry no time of their own">
-                Received
+              <th scope="col" class="minor">
+                Time
               </th>
               <th scope="col" class="end">
                 Index
@@ -160,7 +154,7 @@ export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamesp
                   >
                     <td colSpan={columns}>
                       <Status tone={row.tone} title={row.text}>
-                        {`${clock.format(row.received)}  ${row.text}`}
+                        {`${momentText(row.received)}  ${row.text}`}
                       </Status>
                     </td>
                   </tr>
@@ -179,7 +173,15 @@ export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamesp
                   onBlur={() => setTimeout(measure, 0)}
                   onClick={() => onOpen(row)}
                 >
-                  <td class="minor muted">{clock.format(row.received)}</td>
+                  <td class="minor muted">
+                    {row.happened === null ? (
+                      <span title={`The event has no time; this page got it at ${timeText(row.received)}`}>
+                        until {momentText(row.received)}
+                      </span>
+                    ) : (
+                      <span title={timeText(row.happened)}>{momentText(row.happened)}</span>
+                    )}
+                  </td>
                   <td class="end mono">{row.index}</td>
                   <td title={`${row.topic} ${row.type}`}>
                     <span class="events-topic">{row.topic}</span>{" "}

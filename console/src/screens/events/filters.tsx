@@ -37,10 +37,11 @@ interface FilterBarProps {
 }
 
 export function FilterBar({ filters, namespace, onChange }: FilterBarProps) {
-  const [topic, setTopic] = useState("Job");
+  const [topic, setTopic] = useState("");
   const [key, setKey] = useState("");
   const { topics } = filters;
   const add = (): void => {
+    if (topic === "") return;
     const filter = key.trim() === "" ? topic : `${topic}:${key.trim()}`;
     if (!topics.includes(filter)) onChange({ ...filters, topics: [...topics, filter] });
     setKey("");
@@ -55,6 +56,7 @@ export function FilterBar({ filters, namespace, onChange }: FilterBarProps) {
       }}
     >
       <select class="input" aria-label="Topic" value={topic} onChange={(event) => setTopic(event.currentTarget.value)}>
+        <option value="">Choose a topic</option>
         {TOPICS.map(([name]) => (
           <option key={name} value={name}>
             {name}
@@ -70,7 +72,7 @@ export function FilterBar({ filters, namespace, onChange }: FilterBarProps) {
         autocomplete="off"
         onInput={(event) => setKey(event.currentTarget.value)}
       />
-      <Button type="submit" icon="plus">
+      <Button type="submit" icon="plus" disabled={topic === ""}>
         Add filter
       </Button>
       <select

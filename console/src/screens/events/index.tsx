@@ -81,14 +81,14 @@ function ClusterEvents() {
     <>
       <Button
         kind="quiet"
-        icon="trash"
+        title="Forgets the rows of this page. The service keeps its events."
         onClick={() => {
           setSelected(null);
           stream.buffer.clear();
           redraw();
         }}
       >
-        Clear
+        Clear the list
       </Button>
       <Button
         kind={isPaused ? "primary" : "normal"}
@@ -104,8 +104,8 @@ function ClusterEvents() {
       <FilterBar filters={filters} namespace={clusterNamespace.value} onChange={setFilters} />
       <div class="events-bar">
         <StreamStatus state={state} perSecond={view.perSecond} />
-        <span class="muted small">
-          {view.lastIndex === null ? "" : `index ${view.lastIndex}, `}
+        <span class="muted small" title="The index is the position in the stream: a client resumes from it.">
+          {view.lastIndex === null ? "" : `up to index ${view.lastIndex}, `}
           {search ? `${count(view.matches)} of ` : ""}
           {plural(view.size, "row")} kept
           {view.dropped > 0 && `, ${count(view.dropped)} older dropped from this page (it keeps ${count(MAX_EVENTS)})`}
@@ -151,7 +151,8 @@ function useStream(filters: Filters) {
   const [isHeld, setHeld] = useState(false);
   const held = useRef(false);
   const drawing = useRef<ReturnType<typeof setTimeout> | null>(null);
-  const rate = useRef({ at: performance.now(), received: 0, perSecond: 0 });
+  // The backlog comes at once: the first second says nothing of the rate.
+  const rate = useRef({ at: performance.now(), received: Number.POSITIVE_INFINITY, perSecond: 0 });
 
   const [stream, draw] = useMemo(() => {
     const buffer = new EventBuffer();

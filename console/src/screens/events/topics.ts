@@ -8,6 +8,7 @@ import {
   pluginHref,
 } from "../../app/cluster-links.ts";
 import { href } from "../../app/router.ts";
+import { timeOf } from "../../lib/time.ts";
 
 export interface EventBody {
   readonly Topic: string;
@@ -89,4 +90,19 @@ export function summaryOf({ Topic, Payload }: EventBody): string {
   const words = ["ClientStatus", "Status", "State", "StatusDescription", "ServiceName", "Description"];
   for (const name of words) if (textOf(object[name])) return textOf(object[name]);
   return "";
+}
+
+/** Fields that hold when an object changed, in any of the API's forms of time. */
+const CHANGED = ["ModifyTime", "SubmitTime", "StatusUpdatedAt", "UpdateTime"];
+
+/** When the event happened, as far as its object says so (ms since 1970): events carry no time of their own. */
+export function happenedAt({ Payload }: EventBody): number | null {
+  if (Payload["Deleted"] === true) return null;
+  const object = objectOf(Payload);
+  const events = object["Events"];
+  const last = Array.isArray(events) ? (events.at(-1) as { Timestamp?: unknown } | undefined)?.Timestamp : undefined;
+  const isNew = object["CreateIndex"] === object["ModifyIndex"];
+  const told = [last, ...CHANGED.map((name) => object[name]), isNew && object["CreateTime"]];
+  const times = told.map((value) => timeOf(typeof value === "string" || typeof value === "number" ? value : null));
+  return times.reduce((newest, time) => (time !== null && time > (newest ?? 0) ? time : newest), null);
 }
