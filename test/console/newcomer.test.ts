@@ -84,7 +84,7 @@ describeConsole("a newcomer", (suite) => {
     await person.see("Synced");
     await person.press("Events");
     await person.press("Secrets and sync");
-    await person.see("secret-synced app/api → in-mem/my-first");
+    await person.see("synced app/api → in-mem/my-first");
     await opened.shot("newcomer-events");
     expect(person.steps).toBeLessThanOrEqual(12);
     await opened.expectClean();

@@ -157,10 +157,13 @@ describeConsole("secrets", (suite) => {
     const { page } = opened;
     await page.getByRole("heading", { name: "playground" }).waitFor();
     await page.getByRole("button", { name: "Sync to a destination" }).click();
-    await page.getByRole("dialog").getByLabel("Destination", { exact: true }).selectOption("in-mem/second-memory");
-    await page.getByRole("button", { name: "Show what it would do" }).click();
-    await page.getByText("create", { exact: true }).waitFor();
-    await page.getByRole("button", { name: "Sync the secret" }).click();
+    await page
+      .getByRole("dialog")
+      .getByLabel(/^Destination/)
+      .selectOption("in-mem/second-memory");
+    await page.getByRole("button", { name: "Preview" }).click();
+    await page.getByText("Create", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Sync secret" }).click();
     await page.getByRole("heading", { name: "second-memory" }).waitFor();
     await opened.expectClean();
     await opened.close();

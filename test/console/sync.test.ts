@@ -12,6 +12,12 @@ const NAME = `ui/${CANARY.replaceAll("/", "")}`;
 const write = (suite: Suite, path: string, data: Record<string, string>): Promise<unknown> =>
   suite.call("POST", `secret/data/${path.split("/").map(encodeURIComponent).join("/")}`, { data });
 
+/** The pause of all destinations is in a menu, not among the buttons. */
+async function askToPause(opened: Console): Promise<void> {
+  await opened.page.getByRole("button", { name: "More actions" }).click();
+  await opened.page.getByRole("menuitem", { name: "Pause all syncing" }).click();
+}
+
 const click = (opened: Console, name: string) => opened.page.getByRole("button", { name, exact: true }).click();
 
 /** Fields of a form by label, from the body of a destination. */
@@ -43,7 +49,7 @@ async function fill(opened: Console, body: Readonly<Record<string, unknown>>): P
 describeConsole("sync board", (suite) => {
   it("creates a destination of each provider from its schema's form and verifies it", async () => {
     const opened = await suite().open({ path: "sync", refusals: EMPTY_LISTS });
-    await click(opened, "Pause syncing");
+    await askToPause(opened);
     await opened.page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
     const app = providerBody(suite().bench, "repo-host-app");
     await opened.visit("sync?tab=apps");
@@ -56,7 +62,7 @@ describeConsole("sync board", (suite) => {
     await opened.shot("sync-apps");
     for (const type of ["cloud-a-sm", "cloud-b-kv", "cloud-c-sm", "repo-host", "deploy-project", "in-mem"]) {
       await opened.visit("sync/new");
-      await opened.page.locator(".sync-types a", { hasText: type }).click();
+      await opened.page.locator(`.sync-types a[href$="/${type}"]`).click();
       await opened.page.getByLabel(/^Name required$/).fill("console");
       if (type !== "in-mem") await fill(opened, providerBody(suite().bench, type));
       await click(opened, "Check without creating");
@@ -138,7 +144,7 @@ describeConsole("sync board", (suite) => {
     await click(opened, "Sync secret");
     await opened.page
       .getByRole("table", { name: "Secrets of the destination" })
-      .getByText("Refused", { exact: true })
+      .getByText("Failing", { exact: true })
       .waitFor();
     await opened.page.getByRole("row").filter({ hasText: "app/database" }).first().click();
     await opened.page.getByRole("dialog").getByText("CreateSecret was refused").waitFor();
@@ -147,12 +153,12 @@ describeConsole("sync board", (suite) => {
     await opened.visit("sync");
     await opened.page
       .getByRole("table", { name: "Destinations" })
-      .getByText(/failing|Breaker open/)
+      .getByText(/failing|Paused after failures/)
       .waitFor();
     await opened.picture("console-sync");
     await opened.expectClean();
     await opened.visit("sync?tab=matrix&show=failing");
-    await opened.page.getByText("Refused", { exact: true }).first().waitFor();
+    await opened.page.getByText("Failing", { exact: true }).first().waitFor();
     await opened.shot("sync-matrix-failing");
     await control(`${faults}/clear-faults`, "POST");
     await opened.visit("sync/cloud-a-sm/console");
@@ -168,13 +174,13 @@ describeConsole("sync board", (suite) => {
 
   it("pauses and resumes syncing, and sets the queue capacity", async () => {
     const opened = await suite().open({ path: "sync?tab=queue", refusals: EMPTY_LISTS });
-    await click(opened, "Pause syncing");
-    await opened.page.getByRole("dialog").getByRole("button", { name: "Pause syncing" }).click();
+    await askToPause(opened);
+    await opened.page.getByRole("dialog").getByRole("button", { name: "Pause all syncing" }).click();
     await opened.page.getByText("Syncing is paused").waitFor();
     await write(suite(), "app/database", { username: "app", password: "while-paused" });
     await opened.page.getByLabel("Capacity").fill("5000");
     await click(opened, "Set capacity");
-    await opened.page.getByText("5,000 operations").first().waitFor();
+    await opened.page.getByText("of 5,000 places").first().waitFor();
     await opened.shot("sync-paused");
     await opened.expectClean();
     await click(opened, "Resume syncing");

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { ApiError } from "../../api/client.ts";
-import { go, href } from "../../app/router.ts";
+import { go, href, useNew } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SearchInput } from "../../components/field.tsx";
@@ -30,6 +30,7 @@ interface BrowserProps {
 export function Browser({ mount, secret, onMountChange }: BrowserProps) {
   const tree = useTree(mount, secret);
   const [dialog, setDialog] = useState<"new" | "settings" | null>(null);
+  useNew(() => setDialog("new"));
   const close = (): void => setDialog(null);
   const disable = (): void => {
     void disableMount(mount).then((isDone) => {

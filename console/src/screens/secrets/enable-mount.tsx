@@ -39,12 +39,12 @@ export function EnableMount({ onClose, onDone }: { readonly onClose: () => void;
     <>
       <Button onClick={onClose}>Cancel</Button>
       <Button kind="primary" type="submit" form="enable-mount" isBusy={enable.isBusy}>
-        Enable the engine
+        Enable engine
       </Button>
     </>
   );
   return (
-    <Dialog title="Enable a secrets engine" onClose={onClose} footer={footer} shape="side">
+    <Dialog title="Enable engine" onClose={onClose} footer={footer} shape="side">
       <form
         id="enable-mount"
         onSubmit={(event) => {

@@ -40,11 +40,8 @@ export function Metadata({ at, metadata }: { readonly at: At; readonly metadata:
                   ["Last change", <Ago key="updated" at={found.updated_time} />],
                   ["Newest version", found.current_version],
                   ["Versions kept", found.max_versions === 0 ? "as the engine says" : found.max_versions],
-                  ["Writes name a version", found.cas_required ? "required" : "optional"],
-                  [
-                    "Versions delete themselves",
-                    found.delete_version_after === "0s" ? "never" : `after ${found.delete_version_after}`,
-                  ],
+                  ["Check-and-set", found.cas_required ? "required" : "not required"],
+                  ["Delete version after", found.delete_version_after === "0s" ? "never" : found.delete_version_after],
                 ]}
               />
             </Card>

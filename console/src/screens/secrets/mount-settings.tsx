@@ -92,8 +92,11 @@ function Config({ mount, onClose }: { readonly mount: KvMount; readonly onClose:
             onChange={setChanged}
             problems={save.error instanceof ApiError ? fieldProblems(save.error.messages) : {}}
             texts={{
-              cas_required: { label: "Every write names the version that it replaces", hint: "" },
-              delete_version_after: { placeholder: "720h" },
+              cas_required: {
+                label: "Check-and-set required",
+                hint: "Every write names the version that it replaces.",
+              },
+              delete_version_after: { label: "Delete version after", placeholder: "720h" },
             }}
           />
           {save.error !== null && <ErrorPanel error={save.error} />}

@@ -1,13 +1,14 @@
 import { useState } from "preact/hooks";
-import { href } from "../../app/router.ts";
-import { Button } from "../../components/button.tsx";
+import { go, href, useNew } from "../../app/router.ts";
+import { Button, LinkButton } from "../../components/button.tsx";
 import { SearchInput } from "../../components/field.tsx";
+import { Menu } from "../../components/menu.tsx";
 import { Page, Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Tag } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import type { Resource } from "../../lib/resource.ts";
-import { byName, providerName } from "../../lib/text.ts";
+import { byName } from "../../lib/text.ts";
 import { mountHref } from "./addresses.ts";
 import { EnableMount } from "./enable-mount.tsx";
 import type { Mounts } from "./reads.ts";
@@ -22,7 +23,7 @@ interface Row {
 
 const COLUMNS: readonly Column<Row>[] = [
   { key: "path", label: "Path", render: ({ path }) => <span class="mono">{path}/</span>, sort: ({ path }) => path },
-  { key: "kind", label: "Engine", width: "11rem", render: ({ kind }) => <Tag>{kind}</Tag>, sort: ({ kind }) => kind },
+  { key: "kind", label: "Kind", width: "11rem", render: ({ kind }) => <Tag>{kind}</Tag>, sort: ({ kind }) => kind },
   { key: "description", label: "Description", render: ({ description }) => description, isMinor: true },
   {
     key: "accessor",
@@ -33,31 +34,54 @@ const COLUMNS: readonly Column<Row>[] = [
   },
 ];
 
-const rowsOf = ({ kv, others }: Mounts): Row[] => [
-  ...kv.map(({ path, version, description, details }) => ({
-    ...{ path, kind: `Key/value, version ${version}`, description },
+const rowsOf = ({ kv }: Mounts): Row[] =>
+  kv.map(({ path, version, description, details }) => ({
+    ...{ path, kind: `Version ${version}`, description },
     ...{ accessor: details?.accessor ?? "", href: mountHref(path) },
-  })),
-  ...others.map(({ path, type, description }) => ({
-    ...{ path, kind: providerName(type), description, accessor: "" },
-    href: href("credentials", [path]),
-  })),
-];
+  }));
+
+const MOST_ITEMS = 15;
+
+/** Opens the form of a new secret in an engine. */
+const newHref = (path: string): string => href("secrets", [path], { new: "secret" });
 
 /** All secrets engines of the namespace that the caller may see. */
 export function MountList({ mounts }: { readonly mounts: Resource<Mounts> }) {
   const [words, setWords] = useState("");
   const [isEnabling, setEnabling] = useState(false);
+  const kv = mounts.value?.kv ?? [];
+  const [only] = kv;
+  useNew(() => only && go(newHref(only.path), { replace: true }), only !== undefined);
   const enable = (
-    <Button kind="primary" icon="plus" onClick={() => setEnabling(true)}>
-      Enable an engine
+    <Button icon="plus" onClick={() => setEnabling(true)}>
+      Enable engine
     </Button>
   );
   return (
     <Page
       title="Secrets"
-      about="Secrets engines of this namespace. Key/value engines keep your secrets; others issue credentials."
-      actions={enable}
+      about="Key/value engines of this namespace: each keeps a tree of secrets. Engines that issue credentials are under Credentials."
+      actions={
+        <>
+          {enable}
+          {kv.length > 1 ? (
+            <Menu
+              label="New secret in an engine"
+              items={kv
+                .slice(0, MOST_ITEMS)
+                .map(({ path }) => ({ label: `In ${path}/`, onSelect: () => go(newHref(path)) }))}
+            >
+              New secret
+            </Menu>
+          ) : (
+            only && (
+              <LinkButton kind="primary" icon="plus" href={newHref(only.path)}>
+                New secret
+              </LinkButton>
+            )
+          )}
+        </>
+      }
     >
       <Loaded resource={mounts} label="Reading the mounts">
         {(found) => {

@@ -72,7 +72,7 @@ export function AssociationDetails({ destination, mount, entries, onChanged, has
         <Button icon="sync" onClick={() => void set.run()} isBusy={set.isBusy} disabled={mount === null}>
           Sync now
         </Button>
-        <Button kind="quiet" icon="trash" onClick={() => void remove()} disabled={mount === null}>
+        <Button kind="danger" onClick={() => void remove()} disabled={mount === null}>
           Stop syncing
         </Button>
       </div>
@@ -107,7 +107,7 @@ function Entry({ entry }: { readonly entry: Association }) {
             </>,
           ],
           ["Note", entry.note],
-          ["Name there", <code>{entry.external_name}</code>],
+          ["Name at the provider", <code>{entry.external_name}</code>],
           ["Version there", entry.synced_version],
           ["Failed tries", entry.attempts],
           ["Next try", entry.next_attempt_at && <Countdown to={entry.next_attempt_at} over="now" />],

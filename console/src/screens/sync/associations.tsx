@@ -24,6 +24,7 @@ import {
   readAssociations,
   readMountPaths,
   setSecret,
+  worstOf,
 } from "./reads.ts";
 
 const FRESH_MS = 5_000;
@@ -53,10 +54,13 @@ interface Props {
   readonly destination: DestinationRef;
   readonly pages: Pages<readonly [key: string, Association]>;
   readonly isPurging: boolean;
+  /** A check of the destination has just said why, above. */
+  readonly isExplained: boolean;
+  readonly onEdit: () => void;
 }
 
 /** Objects of one destination with status, error and next try. */
-export function Associations({ destination, pages, isPurging }: Props) {
+export function Associations({ destination, pages, isPurging, isExplained, onEdit }: Props) {
   const mounts = useResource(["mount paths"], readMountPaths);
   const { reload } = pages;
   const search = place.value.query.get("q") ?? "";
@@ -89,7 +93,7 @@ export function Associations({ destination, pages, isPurging }: Props) {
               </Button>
             </Toolbar>
           )}
-          <Reasons rows={all} />
+          {!isExplained && <Reasons rows={all} onEdit={onEdit} />}
           <DataTable
             label="Secrets of the destination"
             rows={rows}
@@ -137,7 +141,7 @@ export function Associations({ destination, pages, isPurging }: Props) {
 const REASONS_SHOWN = 3;
 
 /** Why secrets fail, each reason once, in the provider's words. */
-function Reasons({ rows }: { readonly rows: readonly Row[] }) {
+function Reasons({ rows, onEdit }: { readonly rows: readonly Row[]; readonly onEdit: () => void }) {
   const reasons = new Map<string, Association[]>();
   for (const { entry } of rows) {
     if (!isFailing(entry.sync_status)) continue;
@@ -147,12 +151,16 @@ function Reasons({ rows }: { readonly rows: readonly Row[] }) {
   return (
     <>
       {[...reasons].slice(0, REASONS_SHOWN).map(([key, [first, ...others]]) => (
-        <p key={key} class="notice notice-warn">
+        <div key={key} class="notice notice-warn sync-verified">
           <Status tone={syncTone(first?.sync_status ?? "")}>
-            {`${plural(others.length + 1, "object")}: ${syncWord(first?.sync_status ?? "")}`}
-          </Status>{" "}
-          {first?.error_message ?? first?.error_code} <span class="muted">{syncMeaning(first?.sync_status ?? "")}</span>
-        </p>
+            {`${plural(others.length + 1, "object")} ${syncWord(first?.sync_status ?? "").toLowerCase()}`}
+          </Status>
+          <span>
+            {first?.error_message ?? first?.error_code}{" "}
+            <span class="muted">{syncMeaning(first?.sync_status ?? "")}.</span>
+          </span>
+          {first?.sync_status === "CLIENT_SIDE_ERROR" && <Button onClick={onEdit}>Edit credentials</Button>}
+        </div>
       ))}
     </>
   );
@@ -199,7 +207,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   {
     key: "external",
-    label: "Name there",
+    label: "Name at the provider",
     isMinor: true,
     render: ({ entry }) => <code title={entry.external_name}>{entry.external_name}</code>,
   },
@@ -240,12 +248,19 @@ function RetryAll({
   const retry = useAction(async () => {
     setDone(0);
     setTotal(failing.size);
-    let refused = 0;
+    const reasons: string[] = [];
     await inParallel([...failing.values()], AT_ONCE, async ({ mount, entry }) => {
-      await setSecret(destination, mount ?? "", entry.secret_name).catch(() => refused++);
+      await setSecret(destination, mount ?? "", entry.secret_name).then(
+        ({ data }) => {
+          const worst = "associated_secrets" in data ? worstOf(Object.values(data.associated_secrets)) : undefined;
+          if (worst && isFailing(worst.sync_status)) reasons.push(worst.error_message ?? syncWord(worst.sync_status));
+        },
+        (failure: Error) => reasons.push(failure.message),
+      );
       setDone((n) => n + 1);
     });
-    if (refused > 0) toast(`${refused} of ${failing.size} could not be tried.`, "bad");
+    if (reasons.length > 0) toast(`${reasons.length} of ${failing.size} failed again: ${reasons[0]}`, "bad");
+    else toast(`${plural(failing.size, "secret")} pushed again.`);
     onDone();
   });
   if (retry.isBusy) return <Progress done={done} total={total} label="Secrets pushed" />;

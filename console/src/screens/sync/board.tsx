@@ -1,4 +1,5 @@
 import { Button, LinkButton } from "../../components/button.tsx";
+import { Menu } from "../../components/menu.tsx";
 import { Page } from "../../components/page.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
@@ -12,7 +13,7 @@ import { DestinationList } from "./destinations.tsx";
 import { useSyncFigures } from "./figures.ts";
 import { Matrix } from "./matrix.tsx";
 import { askToPause, Queue, resume } from "./queue.tsx";
-import { isFailing, readConfig, readDestinations } from "./reads.ts";
+import { failuresOf, readConfig, readDestinations } from "./reads.ts";
 import { SyncSecretButton } from "./sync-secret.tsx";
 
 const FRESH_MS = 10_000;
@@ -35,19 +36,21 @@ export function Board() {
       about="Keeps copies of secrets at cloud providers, repositories and deployments up to date."
       actions={
         <>
-          {settings && !settings.disabled && (
-            <Button
-              icon="pause"
-              onClick={() => void askToPause().then((done) => done && config.reload())}
-              title="Stops all calls to providers, for all destinations"
-            >
-              Pause syncing
-            </Button>
-          )}
           {list && list.length > 0 && <SyncSecretButton destinations={list} onDone={destinations.reload} />}
           <LinkButton href={createHref()} icon="plus" kind="primary">
             Create destination
           </LinkButton>
+          {settings && !settings.disabled && (
+            <Menu
+              label="More actions"
+              items={[
+                {
+                  ...{ label: "Pause all syncing", icon: "pause" as const },
+                  onSelect: () => void askToPause().then((done) => done && config.reload()),
+                },
+              ]}
+            />
+          )}
         </>
       }
     >
@@ -103,29 +106,26 @@ function Summary({ figures, capacity, destinations }: SummaryProps) {
   if (!metrics || !destinations) return null;
   const all = [...metrics.byDestination.values()];
   const sum = (of: (entry: (typeof all)[number]) => number): number => all.reduce((n, entry) => n + of(entry), 0);
-  const failing = sum(({ byStatus }) =>
-    Object.entries(byStatus).reduce((n, [status, value]) => n + (isFailing(status) ? value : 0), 0),
-  );
-  const synced = sum(({ byStatus }) => byStatus["SYNCED"] ?? 0);
+  const counts: Record<string, number> = {};
+  for (const { byStatus } of all)
+    for (const [status, value] of Object.entries(byStatus)) counts[status] = (counts[status] ?? 0) + value;
+  const failures = failuresOf(counts);
+  const synced = counts["SYNCED"] ?? 0;
   const waiting = sum(({ queued, waiting: behind }) => queued + behind);
   const perMinute = pace && [...pace.values()].reduce((n, value) => n + value, 0);
   return (
     <ul class="sync-summary">
-      <li>
-        <Status tone={synced > 0 ? "ok" : "off"}>{`${count(synced)} synced`}</Status>
-      </li>
-      <li>
-        <Status tone={waiting > 0 ? "wait" : "off"}>{`${count(waiting)} pending`}</Status>
-      </li>
-      <li>
-        <Status tone={failing > 0 ? "bad" : "off"}>{`${count(failing)} failing`}</Status>
-      </li>
+      <li>{synced > 0 ? <Status tone="ok">{`${count(synced)} synced`}</Status> : "0 synced"}</li>
+      <li>{waiting > 0 ? <Status tone="wait">{`${count(waiting)} pending`}</Status> : "0 pending"}</li>
+      <li>{failures ? <Status tone={failures.tone}>{failures.word}</Status> : "0 failing"}</li>
       <li class="muted">
-        {perMinute === null ? "pace: measuring …" : `pace: ${plural(Math.round(perMinute), "push", "pushes")} a minute`}
+        {perMinute === null
+          ? "speed: measuring …"
+          : `speed: ${plural(Math.round(perMinute), "push", "pushes")} a minute`}
       </li>
       {capacity !== undefined && (
         <li class="muted">
-          queue: {count(metrics.granted ?? 0)} of {count(capacity)} granted
+          queue: {count(metrics.granted ?? 0)} of {count(capacity)} places in use
         </li>
       )}
     </ul>

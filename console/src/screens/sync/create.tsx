@@ -14,9 +14,15 @@ import { fieldProblems } from "../../lib/schema.ts";
 import { providerName } from "../../lib/text.ts";
 import { boardHref, createHref, destinationHref } from "./addresses.ts";
 import { readAppNames } from "./apps.tsx";
-import { HIDDEN, type ProviderType, TEXTS, TYPES, withoutSecrets } from "./fields.ts";
+import { HIDDEN, newTexts, type ProviderType, TYPES, withoutSecrets } from "./fields.ts";
 import { intoView, Plan } from "./plan.tsx";
 import type { PlannedObject } from "./reads.ts";
+
+/** Why a name is refused, while it is typed; the service has the same rule. */
+const nameProblem = (name: string): string | null =>
+  name === "" || /^[a-z\d][\w.-]{0,127}$/i.test(name)
+    ? null
+    : "Letters, digits, _ . and - only, with a letter or digit first.";
 
 const WRITE = "POST /v1/sys/sync/destinations/{type}/{name}";
 
@@ -41,7 +47,6 @@ export function CreateDestination({ type }: { readonly type: string }) {
             <a href={createHref(name)}>
               <strong>{providerName(name)}</strong>
               <span class="muted">{about}</span>
-              <code>{name}</code>
             </a>
           </li>
         ))}
@@ -73,12 +78,15 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
   });
   const error = create.error ?? preview.error;
   const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
-  const change = (entered: FormValue): void => {
-    setValue(entered);
+  const edited = (): void => {
     setPlan(null);
+    create.clear();
+    preview.clear();
   };
-  const texts = apps.value ? { ...TEXTS, app_name: { ...TEXTS["app_name"], list: apps.value } } : TEXTS;
-  const isOther = error !== null && !Object.keys(problems).some((field) => field in (schema.properties ?? {}));
+  const own = newTexts(type);
+  const texts = apps.value ? { ...own, app_name: { ...own["app_name"], list: apps.value } } : own;
+  const isOther =
+    error !== null && !Object.keys(problems).some((field) => field === "name" || field in (schema.properties ?? {}));
   return (
     <div class="sync-form">
       <Card>
@@ -92,16 +100,22 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
           <TextField
             label="Name"
             value={name}
-            onChange={setName}
+            onChange={(entered) => {
+              setName(entered);
+              edited();
+            }}
             required
             autofocus
-            placeholder="production"
-            hint="How this service calls the destination."
+            error={nameProblem(name) ?? problems["name"]}
+            hint="How this service calls the destination, such as production."
           />
           <SchemaForm
             schema={schema}
             value={value}
-            onChange={change}
+            onChange={(entered) => {
+              setValue(entered);
+              edited();
+            }}
             texts={texts}
             hidden={HIDDEN}
             first={first}
@@ -116,10 +130,14 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
             </section>
           )}
           <div class="row">
-            <Button type="submit" kind="primary" isBusy={create.isBusy}>
+            <Button type="submit" kind="primary" isBusy={create.isBusy} disabled={nameProblem(name) !== null}>
               Create destination
             </Button>
-            <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={name === ""}>
+            <Button
+              onClick={() => void preview.run()}
+              isBusy={preview.isBusy}
+              disabled={name === "" || nameProblem(name) !== null}
+            >
               Check without creating
             </Button>
             <LinkButton href={boardHref()} kind="quiet">
@@ -132,11 +150,17 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
         </form>
       </Card>
       <aside class="muted">
-        <p>
-          Creating a destination changes nothing at {providerName(type)}. The credentials are tried right afterwards,
-          without writing anything.
-        </p>
-        <p>Values of secret fields are stored sealed, and never shown again.</p>
+        {type === "in-mem" ? (
+          <p>The objects are kept in the service, so there is nothing to log in to and nothing to pay.</p>
+        ) : (
+          <>
+            <p>
+              Creating a destination changes nothing at {providerName(type)}. The credentials are tried right
+              afterwards, without writing anything.
+            </p>
+            <p>Values of secret fields are stored sealed, and never shown again.</p>
+          </>
+        )}
       </aside>
     </div>
   );

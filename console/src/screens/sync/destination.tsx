@@ -81,9 +81,10 @@ export function DestinationPage({ type, name }: DestinationRef) {
       {verify.error !== null && <ErrorPanel title="The destination could not be verified" error={verify.error} />}
       {verified && (
         <div class={verified.ok ? "notice sync-verified" : "notice notice-warn sync-verified"} role="status">
-          <Status tone={verified.ok ? "ok" : "bad"}>{verified.ok ? "Verified" : "Not usable"}</Status>
+          <Status tone={verified.ok ? "ok" : "bad"}>{verified.ok ? "Verified" : "Failing"}</Status>
           <span>{verified.message}</span>
           {verified.error_code && <code>{verified.error_code}</code>}
+          {!verified.ok && <Button onClick={() => setDialog("edit")}>Edit credentials</Button>}
         </div>
       )}
       <Loaded resource={destination} label="Reading the destination">
@@ -97,9 +98,21 @@ export function DestinationPage({ type, name }: DestinationRef) {
                 {
                   name: "secrets",
                   label: "Secrets",
-                  content: () => <Associations destination={ref} pages={associations} isPurging={isEnding} />,
+                  content: () => (
+                    <Associations
+                      destination={ref}
+                      pages={associations}
+                      isPurging={isEnding}
+                      isExplained={verified?.ok === false}
+                      onEdit={() => setDialog("edit")}
+                    />
+                  ),
                 },
-                { name: "drift", label: "Drift", content: () => <Drift destination={ref} /> },
+                {
+                  name: "drift",
+                  label: "Drift",
+                  content: () => <Drift destination={ref} pushed={associations.value ?? []} />,
+                },
                 ...(type === "in-mem"
                   ? [{ name: "objects", label: "Objects", content: () => <StoredObjects name={name} /> }]
                   : []),
@@ -227,7 +240,7 @@ function Settings({ destination: { connection_details: connection, options } }: 
 }
 
 function Shown({ value }: { readonly value: unknown }) {
-  if (value === "*****") return <span class="muted">set, never shown</span>;
+  if (value === "*****") return <span class="muted">set; the service never shows it again</span>;
   if (Array.isArray(value)) return <>{value.join(", ")}</>;
   return <code>{typeof value === "object" ? JSON.stringify(value) : String(value)}</code>;
 }

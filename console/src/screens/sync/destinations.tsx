@@ -51,7 +51,7 @@ async function readState(ref: DestinationRef, isCounted: boolean, signal: AbortS
 
 const SEVERITY: Readonly<Record<Tone, number>> = { bad: 0, warn: 1, wait: 2, info: 3, ok: 4, off: 5 };
 
-/** Destinations with health, pace and breaker. */
+/** Destinations with health, speed, and pauses after failures. */
 export function DestinationList({
   refs,
   figures,
@@ -137,6 +137,7 @@ const COLUMNS: readonly Column<Row>[] = [
   {
     key: "provider",
     label: "Provider",
+    width: "13rem",
     render: ({ ref }) => providerName(ref.type),
     sort: ({ ref }) => providerName(ref.type),
     isMinor: true,
@@ -176,27 +177,27 @@ const MEASURED: readonly Column<Row>[] = [
   },
   {
     key: "pace",
-    label: "Pace",
+    label: "Pushes / min",
     width: "8rem",
     align: "end",
     isMinor: true,
     sort: ({ pace }) => pace ?? 0,
-    render: ({ pace }) => (pace === null ? "–" : `${count(Math.round(pace))} / min`),
+    render: ({ pace }) => (pace === null ? "–" : count(Math.round(pace))),
   },
 ];
 
 const BREAKER: Column<Row> = {
   key: "breaker",
-  label: "Breaker",
+  label: "Calls",
   width: "13rem",
   isMinor: true,
   sort: ({ state }) => state?.circuit_breaker?.failures ?? 0,
   render: ({ state }) => {
     const breaker = state?.circuit_breaker;
-    if (!breaker) return <span class="muted">{state ? "closed" : "–"}</span>;
+    if (!breaker) return <span class="muted">{state ? "running" : "–"}</span>;
     return (
       <>
-        open, next try <Countdown to={breaker.next_attempt_at} over="now" />
+        paused, next try <Countdown to={breaker.next_attempt_at} over="now" />
       </>
     );
   },

@@ -7,17 +7,26 @@ import { Status, type Tone } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { usePages } from "../../lib/resource.ts";
 import { count } from "../../lib/text.ts";
-import { type DestinationRef, keyOf } from "./reads.ts";
+import { type Association, type DestinationRef, isFailing, keyOf } from "./reads.ts";
 
 type Data = Api["GET /v1/sys/sync/destinations/{type}/{name}/drift"]["answer"]["data"];
 type Found = Data["objects"][string];
-type Row = readonly [key: string, object: Found];
+type State = Found["state"] | "failing";
+type Shown = Omit<Found, "state"> & { readonly state: State };
+type Row = readonly [key: string, object: Shown];
 
-const STATES: Readonly<Record<Found["state"], readonly [Tone, string, string]>> = {
+/** An object that waits for a push which fails again and again has no push under way. */
+const withFailure = (found: Shown, entry: Association | undefined): Shown =>
+  found.state === "pending" && entry && isFailing(entry.sync_status)
+    ? { ...found, state: "failing", ...(entry.error_message ? { error_message: entry.error_message } : {}) }
+    : found;
+
+const STATES: Readonly<Record<State, readonly [Tone, string, string]>> = {
   in_sync: ["ok", "In sync", "The provider has what was pushed"],
   changed: ["bad", "Changed", "Another user has written the object; set the secret again to repair it"],
   missing: ["bad", "Missing", "The object is gone at the provider"],
   unexpected: ["warn", "Unexpected", "The object should not be there any more"],
+  failing: ["bad", "Failing", "It was never pushed, or its last push failed"],
   pending: ["wait", "Pending", "A push is under way"],
   present: ["info", "Present", "The provider shows that it is there, not what it holds"],
   unreadable: ["warn", "Not readable", "The provider does not show the object"],
@@ -36,7 +45,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   {
     key: "name",
-    label: "Name there",
+    label: "Name at the provider",
     render: ([, { external_name }]) => <code title={external_name}>{external_name}</code>,
   },
   {
@@ -59,7 +68,15 @@ const COLUMNS: readonly Column<Row>[] = [
 ];
 
 /** Compares what was pushed with what the provider shows, on demand: each object costs a call to the provider. */
-export function Drift({ destination }: { readonly destination: DestinationRef }) {
+export function Drift({
+  destination,
+  pushed,
+}: {
+  readonly destination: DestinationRef;
+  /** What is known of its objects, by the same keys. */
+  readonly pushed: readonly (readonly [key: string, Association])[];
+}) {
+  const known = new Map(pushed);
   const [isWanted, setWanted] = useState(false);
   const [isAll, setAll] = useState(false);
   const pages = usePages(
@@ -70,7 +87,7 @@ export function Drift({ destination }: { readonly destination: DestinationRef })
         query: from === null ? {} : { after: from },
         signal,
       });
-      return { rows: Object.entries(data.objects), next: data.next || null };
+      return { rows: Object.entries(data.objects).map(([key, found]): Row => [key, found]), next: data.next || null };
     },
     { skip: !isWanted },
   );
@@ -90,7 +107,7 @@ export function Drift({ destination }: { readonly destination: DestinationRef })
         changes nothing.
       </Empty>
     );
-  const rows = pages.value ?? [];
+  const rows = (pages.value ?? []).map(([key, found]): Row => [key, withFailure(found, known.get(key))]);
   const counts = Map.groupBy(rows, ([, { state }]) => state);
   const shown = isAll ? rows : rows.toSorted((a, b) => rank(a) - rank(b));
   return (

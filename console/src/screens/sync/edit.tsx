@@ -69,7 +69,7 @@ export function EditDestination({ destination, onClose, onDone }: Props) {
   const texts = {
     ...TEXTS,
     ...Object.fromEntries(
-      masked.map((field) => [field, { ...TEXTS[field], placeholder: "set, never shown", hint: "" }]),
+      masked.map((field) => [field, { ...TEXTS[field], placeholder: "set; left empty, it stays", hint: "" }]),
     ),
   };
   return (
@@ -79,6 +79,7 @@ export function EditDestination({ destination, onClose, onDone }: Props) {
       onClose={onClose}
       footer={
         <>
+          <Button onClick={onClose}>Cancel</Button>
           <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={!hasChanges}>
             Preview
           </Button>

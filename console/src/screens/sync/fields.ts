@@ -14,7 +14,7 @@ export interface ProviderType {
 }
 
 /** Fields of every type; their defaults are good. */
-const POLICIES = ["granularity", "secret_name_template", "custom_tags", "update_policy", "deletion_policy"];
+const POLICIES = ["granularity", "custom_tags", "update_policy", "deletion_policy"];
 
 const ABOUT: Readonly<
   Record<string, Omit<ProviderType, "type" | "schema" | "advanced"> & { readonly late?: readonly string[] }>
@@ -71,6 +71,23 @@ export const TYPES: readonly ProviderType[] = (schema.anyOf ?? []).map((own: Jso
   return { type, about, schema: own, fixed, first, advanced: [...late, ...POLICIES] };
 });
 
+/** Default names of the secret app/database, with the accessor of its engine and the key password. */
+const DEFAULT_NAMES: Readonly<Record<string, string>> = {
+  "cloud-b-kv": "vault-kv-1a2b3c4d-app-database",
+  "cloud-c-sm": "vault-kv_1a2b3c4d-app-database",
+  "repo-host": "VAULT_KV_1A2B3C4D_APP_DATABASE_PASSWORD",
+  "deploy-project": "vault_kv_1a2b3c4d_app_database_password",
+};
+
+/** Texts of a new destination's form. */
+export const newTexts = (type: string): Readonly<Record<string, FieldTexts>> => ({
+  ...TEXTS,
+  secret_name_template: {
+    ...TEXTS["secret_name_template"],
+    hint: `${TEXTS["secret_name_template"]?.hint} Left empty, it is called ${DEFAULT_NAMES[type] ?? "vault/kv_1a2b3c4d/app/database"}.`,
+  },
+});
+
 /** Never part of a form: it is the form's own button. */
 export const HIDDEN: readonly string[] = ["dry_run"];
 
@@ -108,7 +125,10 @@ export const TEXTS: Readonly<Record<string, FieldTexts>> = {
     hint: "What becomes one object at the provider.",
     names: { "secret-path": "Each secret, as JSON", "secret-key": "Each key of a secret" },
   },
-  secret_name_template: { label: "Name template", hint: "What objects are called, such as app/{{ .SecretPath }}." },
+  secret_name_template: {
+    label: "Name template",
+    hint: "What objects are called there. With {{ .SecretPath }} alone, app/database is called app/database.",
+  },
   custom_tags: { label: "Custom tags", hint: "Beside our own marker; AWS, Azure and Google only." },
   update_policy: {
     hint: "What happens to an object that is there already.",

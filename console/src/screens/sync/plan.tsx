@@ -1,6 +1,5 @@
-import { Empty } from "../../components/states.tsx";
 import { Status, type Tone } from "../../components/status.tsx";
-import { type Column, DataTable } from "../../components/table.tsx";
+import { count } from "../../lib/text.ts";
 import type { PlannedObject } from "./reads.ts";
 
 const ACTIONS: Readonly<Record<PlannedObject["action"], readonly [Tone, string]>> = {
@@ -19,42 +18,24 @@ const OUTSIDE: Readonly<Record<NonNullable<PlannedObject["outside"]>, string>> =
   unreadable: "not readable",
 };
 
-const COLUMNS: readonly Column<PlannedObject>[] = [
-  {
-    key: "action",
-    label: "Action",
-    width: "8rem",
-    render: ({ action }) => <Status tone={ACTIONS[action][0]}>{ACTIONS[action][1]}</Status>,
-  },
-  {
-    key: "name",
-    label: "Name at the provider",
-    render: ({ external_name }) => <code title={external_name}>{external_name}</code>,
-  },
-  {
-    key: "outside",
-    label: "There now",
-    width: "11rem",
-    isMinor: true,
-    render: ({ outside }) => (outside ? OUTSIDE[outside] : "–"),
-  },
-];
+const MOST = 200;
 
 /** What a request would do at the provider, before it does it. */
 export function Plan({ planned }: { readonly planned: readonly PlannedObject[] }) {
   const reasons = [...new Set(planned.flatMap(({ reason }) => (reason ? [reason] : [])))];
   return (
     <div class="stack">
-      <DataTable
-        label="Planned changes"
-        rows={planned}
-        columns={COLUMNS}
-        keyOf={({ association, sub_key, external_name, action }) =>
-          `${association} ${sub_key ?? ""} ${external_name} ${action}`
-        }
-        maxHeight="320px"
-        empty={<Empty title="Nothing would change at the provider" />}
-      />
+      {planned.length === 0 && <p>Nothing would change at the provider.</p>}
+      <ul class="sync-plan">
+        {planned.slice(0, MOST).map(({ association, sub_key, external_name, action, outside }) => (
+          <li key={`${association} ${sub_key ?? ""} ${external_name} ${action}`}>
+            <Status tone={ACTIONS[action][0]}>{ACTIONS[action][1]}</Status>
+            <code>{external_name}</code>
+            {outside && <span class="muted small">there now: {OUTSIDE[outside]}</span>}
+          </li>
+        ))}
+      </ul>
+      {planned.length > MOST && <p class="muted">{count(planned.length - MOST)} more</p>}
       {reasons.map((reason) => (
         <p key={reason} class="notice notice-warn">
           {reason}

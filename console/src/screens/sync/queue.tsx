@@ -23,14 +23,14 @@ const change = (body: Partial<Config>) => ["PATCH /v1/sys/sync/config", { body }
 
 export function askToPause(): Promise<boolean> {
   return confirm({
-    title: "Pause syncing",
+    title: "Pause all syncing",
     text: (
       <p>
         No call to any provider starts until you resume, in any namespace. Nothing is forgotten: changes of secrets are
         kept as pending.
       </p>
     ),
-    verb: "Pause syncing",
+    verb: "Pause all syncing",
     request: wireRequest(...change({ disabled: true })),
     perform: () => api(...change({ disabled: true })),
   });
@@ -87,8 +87,12 @@ function Capacity({
       <Facts
         facts={[
           ["State", settings.disabled ? <Status tone="warn">Paused</Status> : <Status tone="ok">Running</Status>],
-          ["Capacity", `${count(settings.queue_capacity)} operations`],
-          ["Granted", metrics?.granted === null || !metrics ? null : `${count(metrics.granted)} operations`],
+          [
+            "In use",
+            metrics?.granted === null || !metrics
+              ? null
+              : `${count(metrics.granted)} of ${count(settings.queue_capacity)} places`,
+          ],
         ]}
       />
       <form

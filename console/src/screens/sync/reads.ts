@@ -2,6 +2,7 @@
 import { ApiError, api, apiFull, type Schemas } from "../../api/client.ts";
 import { secretsNamespace } from "../../api/namespaces.ts";
 import type { Tone } from "../../components/status.tsx";
+import { syncTone } from "../../lib/sync-status.ts";
 import { byName } from "../../lib/text.ts";
 
 export type Destination = Schemas["Destination"];
@@ -127,13 +128,23 @@ export interface Health {
 export function healthOf(destination: Destination, counts: Readonly<Record<string, number>> | undefined): Health {
   if (destination.purge_error) return { tone: "bad", word: "Purge failed" };
   if (destination.purge_initiated_at) return { tone: "wait", word: "Purge under way" };
-  if (destination.circuit_breaker) return { tone: "bad", word: "Breaker open" };
+  if (destination.circuit_breaker) return { tone: "bad", word: "Paused after failures" };
   if (!counts) return { tone: "ok", word: "Ready" };
-  const failing = Object.entries(counts).reduce((sum, [status, n]) => sum + (isFailing(status) ? n : 0), 0);
-  if (failing > 0) return { tone: "warn", word: `${failing} failing` };
+  const failing = failuresOf(counts);
+  if (failing) return failing;
   const pending = counts["PENDING"] ?? 0;
   if (pending > 0) return { tone: "wait", word: `${pending} pending` };
   return totalOf(counts) > 0 ? { tone: "ok", word: "In sync" } : { tone: "off", word: "No secrets" };
+}
+
+/** Failures in one word, the worse kind first; null for none. */
+export function failuresOf(counts: Readonly<Record<string, number>>): Health | null {
+  const sum = (tone: Tone): number =>
+    Object.entries(counts).reduce((all, [status, n]) => all + (syncTone(status) === tone ? n : 0), 0);
+  const failing = sum("bad");
+  if (failing > 0) return { tone: "bad", word: `${failing} failing` };
+  const retrying = sum("warn");
+  return retrying > 0 ? { tone: "warn", word: `${retrying} retrying` } : null;
 }
 
 export const totalOf = (counts: Readonly<Record<string, number>>): number =>

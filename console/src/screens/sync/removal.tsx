@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
+import { Typed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Checkbox, TextField } from "../../components/field.tsx";
@@ -101,7 +102,7 @@ export function DeleteDestination({ destination, onClose, onDone }: Props) {
             />
           </>
         )}
-        <TextField label={`Type ${name} to confirm`} value={typed} onChange={setTyped} mono autofocus />
+        <TextField label={<Typed text={name} />} value={typed} onChange={setTyped} mono autofocus />
         {remove.error !== null && <ErrorPanel error={remove.error} />}
         <AsCommand request={wireRequest(DELETE, options)} />
       </form>

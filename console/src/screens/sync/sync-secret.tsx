@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, api, apiFull, wireRequest } from "../../api/client.ts";
+import { useNew } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { Dialog } from "../../components/dialog.tsx";
@@ -22,6 +23,7 @@ interface Props {
 /** Button and form that associate a secret with a destination. */
 export function SyncSecretButton({ destinations, onDone, kind }: Props & { readonly kind?: "primary" }) {
   const [isOpen, setOpen] = useState(false);
+  useNew(() => setOpen(true));
   return (
     <>
       <Button icon="sync" kind={kind ?? "normal"} onClick={() => setOpen(true)}>
@@ -43,19 +45,26 @@ export function SyncSecretButton({ destinations, onDone, kind }: Props & { reado
 
 const SET = "POST /v1/sys/sync/destinations/{type}/{name}/associations/set";
 
-function SyncSecretForm({ destinations, onClose, onDone }: Props & { readonly onClose: () => void }) {
-  const [key, setKey] = useState(keyOf(destinations[0] as DestinationRef));
-  const [mount, setMount] = useState("");
-  const [secret, setSecret] = useState("");
+interface FormProps extends Props {
+  readonly onClose: () => void;
+  /** A secret that is chosen already. */
+  readonly of?: { readonly mount: string; readonly secret: string };
+}
+
+export function SyncSecretForm({ destinations, onClose, onDone, of }: FormProps) {
+  const [only] = destinations;
+  const [key, setKey] = useState(destinations.length === 1 && only ? keyOf(only) : "");
+  const [mount, setMount] = useState(of?.mount ?? "");
+  const [secret, setSecret] = useState(of?.secret ?? "");
   const [planned, setPlanned] = useState<readonly PlannedObject[] | null>(null);
-  const mounts = useResource(["kv mounts"], readVersionedMounts);
-  const names = useSecretNames(mount, secret);
+  const mounts = useResource(["kv mounts"], readVersionedMounts, { skip: of !== undefined });
+  const names = useSecretNames(of ? "" : mount, secret);
   useEffect(() => {
     if (mount === "" && mounts.value?.[0]) setMount(mounts.value[0]);
   }, [mounts.value, mount]);
-  useEffect(() => setPlanned(null), [key, mount, secret]);
 
-  const ref = destinations.find((entry) => keyOf(entry) === key) ?? (destinations[0] as DestinationRef);
+  const ref = destinations.find((entry) => keyOf(entry) === key) ?? { type: "TYPE", name: "NAME" };
+  const isReady = key !== "" && secret !== "";
   const options = { path: { ...ref }, body: { mount, secret_name: secret } };
   const preview = useAction(async () => {
     const { data } = await api(SET, { ...options, query: { dry_run: true } });
@@ -69,19 +78,26 @@ function SyncSecretForm({ destinations, onClose, onDone }: Props & { readonly on
     else toast(status === "SYNCED" ? `${secret} is synced.` : `${secret}: ${syncWord(status).toLowerCase()}.`);
     onDone();
   });
+  useEffect(() => {
+    setPlanned(null);
+    preview.clear();
+    set.clear();
+  }, [key, mount, secret]);
   const error = set.error ?? preview.error;
-  const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
+  const told = fieldProblems(error instanceof ApiError ? error.messages : []);
+  const problems = told[""]?.startsWith("secret not found") ? { secret_name: told[""] } : told;
   return (
     <Dialog
-      title="Sync a secret"
+      title={of ? `Sync ${of.secret}` : "Sync a secret"}
       shape="side"
       onClose={onClose}
       footer={
         <>
-          <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={secret === ""}>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={!isReady}>
             Preview
           </Button>
-          <Button kind="primary" type="submit" form="sync-secret" isBusy={set.isBusy}>
+          <Button kind="primary" type="submit" form="sync-secret" isBusy={set.isBusy} disabled={!isReady}>
             Sync secret
           </Button>
         </>
@@ -98,37 +114,52 @@ function SyncSecretForm({ destinations, onClose, onDone }: Props & { readonly on
         {destinations.length > 1 && (
           <SelectField
             label="Destination"
+            required
             value={key}
             onChange={setKey}
-            options={destinations.map((entry) => ({
-              value: keyOf(entry),
-              label: `${entry.name} · ${providerName(entry.type)}`,
-            }))}
+            options={[
+              { value: "", label: "Choose a destination" },
+              ...destinations.map((entry) => ({
+                value: keyOf(entry),
+                label: `${entry.name} · ${providerName(entry.type)}`,
+              })),
+            ]}
           />
         )}
-        {mounts.value && mounts.value.length > 0 ? (
-          <SelectField
-            label="Mount"
-            value={mount}
-            onChange={setMount}
-            options={mounts.value.map((path) => ({ value: path, label: path }))}
-            error={problems["mount"]}
-          />
-        ) : (
-          <TextField label="Mount" value={mount} onChange={setMount} required mono error={problems["mount"]} />
+        {!of && (
+          <>
+            {mounts.value && mounts.value.length > 0 ? (
+              <SelectField
+                label="Secrets engine"
+                value={mount}
+                onChange={setMount}
+                options={mounts.value.map((path) => ({ value: path, label: path }))}
+                error={problems["mount"]}
+              />
+            ) : (
+              <TextField
+                label="Secrets engine"
+                value={mount}
+                onChange={setMount}
+                required
+                mono
+                error={problems["mount"]}
+              />
+            )}
+            <TextField
+              label="Path of the secret"
+              value={secret}
+              onChange={setSecret}
+              list={names}
+              placeholder="Choose a secret, or type its path"
+              required
+              mono
+              autofocus
+              error={problems["secret_name"]}
+              hint="Later changes of the secret are pushed automatically."
+            />
+          </>
         )}
-        <TextField
-          label="Path of the secret"
-          value={secret}
-          onChange={setSecret}
-          list={names}
-          placeholder="app/database"
-          required
-          mono
-          autofocus
-          error={problems["secret_name"]}
-          hint="Without the mount. Later changes of the secret are pushed by themselves."
-        />
         {error !== null && !problems["secret_name"] && !problems["mount"] && <ErrorPanel error={error} />}
         {planned && (
           <section aria-label="Preview" class="stack" ref={intoView}>
