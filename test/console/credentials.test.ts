@@ -71,6 +71,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.page.getByLabel("Role name").fill(CANARY);
     await opened.page.getByLabel(/^Scope/).fill("/subscriptions/none");
     await dialog(opened).getByRole("button", { name: "Create role" }).click();
+    await dialog(opened).getByText("Request", { exact: true }).click();
     await dialog(opened).getByText("400 POST /v1/console-azure/roles/wrong").waitFor();
     await opened.expectClean();
     await opened.close();
@@ -105,6 +106,33 @@ describeConsole("cloud credentials", (suite) => {
     await confirmation(opened).getByRole("button", { name: "Revoke lease" }).click();
     await opened.page.getByText("No leases").waitFor();
     await opened.expectClean();
+    await opened.close();
+  });
+
+  it("issues from the first page after showing life and rights, and revokes from the list", async () => {
+    const opened = await suite().open({ path: "credentials", refusals: EMPTY_LISTS });
+    const { page } = opened;
+    await click(opened, "Issue credentials");
+    await dialog(opened).getByLabel("Engine").selectOption(MOUNT);
+    await expect.poll(() => dialog(opened).getByLabel("Role").inputValue()).toBe("reader");
+    await opened.expectClean();
+    await dialog(opened).getByRole("button", { name: "Continue" }).click();
+    await dialog(opened).getByText("1 h; with renewals 1 d at most").waitFor();
+    await dialog(opened).getByText("They end earlier if your token is revoked.").waitFor();
+    await dialog(opened).getByText("/subscriptions/").first().waitFor();
+    await opened.shot("credentials-terms");
+    await opened.expectClean();
+    await dialog(opened).getByRole("button", { name: "Issue credentials" }).click();
+    await dialog(opened).getByRole("button", { name: "Done" }).click();
+    await opened.visit(`credentials/${MOUNT}?tab=leases`);
+    const row = page.getByRole("table", { name: "Leases" }).getByRole("row").filter({ hasText: "Active" });
+    await row.first().getByText("reader").click();
+    await dialog(opened).getByText("root (you)").waitFor();
+    await opened.expectClean();
+    await page.keyboard.press("Escape");
+    await row.first().getByRole("button", { name: "Revoke" }).click();
+    await confirmation(opened).getByRole("button", { name: "Revoke lease" }).click();
+    await page.getByText("No leases").waitFor();
     await opened.close();
   });
 
@@ -147,7 +175,8 @@ describeConsole("cloud credentials", (suite) => {
     for (let n = 0; n < 3; n++) await suite().call("GET", `${MOUNT}/creds/reader`);
     const opened = await suite().open({ path: `credentials/${MOUNT}?tab=leases`, refusals: EMPTY_LISTS });
     await opened.page.getByRole("table", { name: "Leases" }).getByText("Active").nth(2).waitFor();
-    await click(opened, "Revoke by prefix");
+    await click(opened, "More actions with leases");
+    await opened.page.getByRole("menuitem", { name: "Revoke by prefix" }).click();
     await opened.page.getByText(/3 leases end: software/).waitFor();
     await opened.shot("credentials-revoke-prefix");
     await opened.expectClean();
@@ -163,7 +192,7 @@ describeConsole("cloud credentials", (suite) => {
     await click(opened, "Rotate root secret now");
     await dialog(opened).getByRole("button", { name: "Rotate root secret" }).click();
     await opened.page.getByText("Valid for").waitFor();
-    await opened.page.getByText("root secret ends in").waitFor({ timeout: 60_000 });
+    await opened.page.getByText("Azure secret ends in").waitFor({ timeout: 60_000 });
     await opened.page.getByRole("tab", { name: "Federation" }).click();
     await opened.page
       .getByText(/plugin-identity:root:secret:/)

@@ -76,11 +76,7 @@ export function EnginePage({ mount }: { readonly mount: string }) {
             )}
           </li>
         )}
-        {counts.value && (
-          <li>
-            <Status tone={leases > 0 ? "info" : "off"}>{plural(leases, "lease")}</Status>
-          </li>
-        )}
+        {counts.value && <li>{leases > 0 ? <Status tone="info">{plural(leases, "lease")}</Status> : "0 leases"}</li>}
         {irrevocable > 0 && (
           <li>
             <Status tone="bad">{`${irrevocable} irrevocable`}</Status>
@@ -88,7 +84,7 @@ export function EnginePage({ mount }: { readonly mount: string }) {
         )}
         {settings?.root_password_expiration_date && (
           <li>
-            root secret ends in <Countdown to={settings.root_password_expiration_date} />
+            Azure secret ends in <Countdown to={settings.root_password_expiration_date} />
           </li>
         )}
       </ul>
@@ -98,7 +94,9 @@ export function EnginePage({ mount }: { readonly mount: string }) {
           {
             name: "roles",
             label: "Roles",
-            content: () => <Roles mount={mount} isReady={!settings || isConfigured(settings)} />,
+            content: () => (
+              <Roles mount={mount} isReady={!settings || isConfigured(settings)} onChanged={counts.reload} />
+            ),
           },
           {
             name: "leases",

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { ApiError, api, wireRequest } from "../../api/client.ts";
-import { go, href } from "../../app/router.ts";
+import { go, href, useNew } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { Dialog } from "../../components/dialog.tsx";
@@ -16,6 +16,7 @@ import { inParallel } from "../../lib/parallel.ts";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { fieldProblems } from "../../lib/schema.ts";
 import { count } from "../../lib/text.ts";
+import { ChooseRole } from "./choose-role.tsx";
 import { Issuer } from "./issuer.tsx";
 import {
   AT_ONCE,
@@ -69,7 +70,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   {
     key: "ends",
-    label: "Root secret ends in",
+    label: "Azure secret ends in",
     width: "11rem",
     isMinor: true,
     render: ({ config }) =>
@@ -82,8 +83,10 @@ const COLUMNS: readonly Column<Row>[] = [
 export function Engines() {
   const engines = useResource(["engines"], readEngines);
   const [isOpen, setOpen] = useState(false);
+  const [issues, setIssues] = useState(false);
+  useNew(() => setIssues(true));
   const enable = (
-    <Button icon="plus" kind="primary" onClick={() => setOpen(true)}>
+    <Button icon="plus" onClick={() => setOpen(true)}>
       Enable engine
     </Button>
   );
@@ -91,7 +94,16 @@ export function Engines() {
     <Page
       title="Credentials"
       about="Engines make Azure service principals on request, and delete them when their lease ends."
-      actions={enable}
+      actions={
+        <>
+          {enable}
+          {engines.value && engines.value.length > 0 && (
+            <Button icon="key" kind="primary" onClick={() => setIssues(true)}>
+              Issue credentials
+            </Button>
+          )}
+        </>
+      }
     >
       <Tabs
         label="Parts of the credentials screen"
@@ -119,6 +131,7 @@ export function Engines() {
         ]}
       />
       {isOpen && <Enable onClose={() => setOpen(false)} />}
+      {issues && engines.value && <ChooseRole engines={engines.value} onClose={() => setIssues(false)} />}
     </Page>
   );
 }

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
+import { caller } from "../../api/session.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { CopyButton } from "../../components/copy.tsx";
@@ -10,9 +11,11 @@ import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Facts } from "../../components/page.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { useAction } from "../../lib/resource.ts";
+import { useAction, useResource } from "../../lib/resource.ts";
+import { durationText } from "../../lib/time.ts";
+import { Grants } from "./grants.tsx";
 import { revokeLease } from "./lease-actions.ts";
-import { readConfig } from "./reads.ts";
+import { readConfig, readEngines, readRole } from "./reads.ts";
 
 const ISSUE = "GET /v1/cloud-b/creds/{name}";
 
@@ -33,10 +36,24 @@ interface Props {
   readonly onClose: () => void;
 }
 
+const DEFAULT_TTL_S = 768 * 3600;
+
+/** How long credentials of a role last, and what they may do; null for callers who may not read the role. */
+async function readTerms(mount: string, name: string, signal: AbortSignal) {
+  const role = await readRole(mount, name, signal).catch(() => null);
+  if (!role) return null;
+  const engine = (await readEngines(signal)).find(({ path }) => path === mount)?.mount;
+  const text = (seconds: number): string => durationText(seconds * 1000);
+  const ttl = role.ttl || engine?.config.default_lease_ttl || DEFAULT_TTL_S;
+  const most = role.explicit_max_ttl || role.max_ttl || engine?.config.max_lease_ttl || DEFAULT_TTL_S;
+  return { role, life: most > ttl ? `${text(ttl)}; with renewals ${text(most)} at most` : text(Math.min(ttl, most)) };
+}
+
 /** Issues credentials once: they are shown here and nowhere else. */
 export function IssueDialog({ mount, role, onClose }: Props) {
   const [isVerified, setVerified] = useState(true);
   const [issued, setIssued] = useState<Issued | null>(null);
+  const terms = useResource(["terms", mount, role], (signal) => readTerms(mount, role, signal));
   const options = { mount, path: { name: role }, query: isVerified ? { verify: true } : {}, sensitive: true };
   const issue = useAction(async () => {
     const started = Date.now();
@@ -83,9 +100,24 @@ export function IssueDialog({ mount, role, onClose }: Props) {
         <Credentials issued={issued} />
       ) : (
         <div class="form">
+          {terms.value && (
+            <Facts
+              facts={[
+                ["Lasts", terms.value.life],
+                ["May do", <Grants key="grants" role={terms.value.role} />],
+              ]}
+            />
+          )}
           <p>
-            A principal is made at Azure with what the role gives, under a lease that belongs to your token: it ends
-            with it.
+            A principal is made at Azure with these rights, and deleted at the end.{" "}
+            {caller.value?.expires ? (
+              <>
+                Your token ends in <Countdown to={caller.value.expires} />, and the credentials end with it at the
+                latest.
+              </>
+            ) : (
+              "They end earlier if your token is revoked."
+            )}
           </p>
           <Checkbox
             label="Wait until they can log in"

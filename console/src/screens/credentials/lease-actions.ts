@@ -1,10 +1,25 @@
 /** Writes of leases, and what their answers say. */
-import { api } from "../../api/client.ts";
+import { api, wireRequest } from "../../api/client.ts";
+import { confirm } from "../../components/confirm.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { leaseName, roleOf } from "./reads.ts";
 
 /** @returns what has happened, as a sentence */
 export async function revokeLease(lease_id: string): Promise<string> {
   const answer = await api("POST /v1/sys/leases/revoke", { body: { lease_id } });
   return answer?.warnings?.join(" ") ?? "The lease is revoked; its credentials are gone.";
+}
+
+/** Asks first. Resolves with whether it was revoked. */
+export function confirmRevoke(lease_id: string): Promise<boolean> {
+  return confirm({
+    title: "Revoke the lease",
+    text: `Credentials of the role ${roleOf(lease_id)}, lease ${leaseName(lease_id)}, stop working and are removed at Azure. This cannot be undone.`,
+    verb: "Revoke lease",
+    isDangerous: true,
+    request: wireRequest("POST /v1/sys/leases/revoke", { body: { lease_id } }),
+    perform: async () => toast(await revokeLease(lease_id)),
+  });
 }
 
 export interface Renewal {

@@ -14,7 +14,8 @@ import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { durationText, now } from "../../lib/time.ts";
-import { forgetLeases, renewLease, revokeLease } from "./lease-actions.ts";
+import { confirmRevoke, forgetLeases, renewLease } from "./lease-actions.ts";
+import { LeaseOwner } from "./lease-owner.tsx";
 import { type Lease, leaseState, readLease } from "./reads.ts";
 
 interface Props {
@@ -53,20 +54,13 @@ function Details({ lease, onChanged, onRenewed }: DetailsProps) {
       [`The lease ends in ${durationText(seconds * 1000)}.`, ...warnings].join(" "),
       warnings.length > 0 ? "warn" : "ok",
     );
+    setIncrement("");
     onRenewed();
     onChanged(false);
   });
   const body = { lease_id: lease.id };
   const revoke = async (): Promise<void> => {
-    const done = await confirm({
-      title: "Revoke the lease",
-      text: <p>Its credentials stop working, and are removed at Azure. This cannot be undone.</p>,
-      verb: "Revoke lease",
-      isDangerous: true,
-      request: wireRequest("POST /v1/sys/leases/revoke", { body }),
-      perform: async () => toast(await revokeLease(lease.id)),
-    });
-    if (done) onChanged(true);
+    if (await confirmRevoke(lease.id)) onChanged(true);
   };
   const forget = async (): Promise<void> => {
     const done = await confirm({
@@ -107,6 +101,7 @@ function Details({ lease, onChanged, onRenewed }: DetailsProps) {
           ["Issued", <Ago key="issued" at={lease.issue_time} />],
           ["Last renewal", <Ago key="renewed" at={lease.last_renewal} />],
           ["Renewable", lease.renewable ? "yes" : "no"],
+          ["Issued to", <LeaseOwner key="owner" id={lease.id} />],
         ]}
       />
       {lease.renewable && !lease.revoke_error && (
@@ -122,7 +117,7 @@ function Details({ lease, onChanged, onRenewed }: DetailsProps) {
             value={increment}
             onChange={setIncrement}
             placeholder="1h"
-            hint="From now, such as 30m. Empty: the role's time. The role and the engine set the most."
+            hint="From now, such as 30m. Empty: the role's time. The role and the engine limit it."
           />
           <div class="row">
             <Button type="submit" icon="clock" isBusy={renew.isBusy}>

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Button } from "../../components/button.tsx";
 import { SearchInput } from "../../components/field.tsx";
+import { Menu } from "../../components/menu.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded, Progress } from "../../components/states.tsx";
@@ -10,6 +11,7 @@ import { inParallel } from "../../lib/parallel.ts";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { now } from "../../lib/time.ts";
 import { LeaseDialog } from "./lease.tsx";
+import { confirmRevoke } from "./lease-actions.ts";
 import { LeaseBook } from "./lease-book.ts";
 import { AT_ONCE, type Lease, leaseName, leaseState, readLeaseIds, roleOf } from "./reads.ts";
 import { RevokePrefix } from "./revoke-prefix.tsx";
@@ -64,6 +66,18 @@ export function Leases({ prefix, irrevocable, onChanged }: Props) {
     ids.reload();
     onChanged?.();
   };
+  const revoking: Column<Row> = {
+    key: "revoke",
+    label: "Revoke",
+    isLabelHidden: true,
+    width: "6rem",
+    align: "end",
+    render: ({ id }) => (
+      <Button kind="quiet" onClick={() => void confirmRevoke(id).then((done) => done && changed())}>
+        Revoke
+      </Button>
+    ),
+  };
   const lookUp = search.startsWith(prefix) && /\/[^/]{16,}$/.test(search) && !list?.includes(search);
   return (
     <>
@@ -82,16 +96,17 @@ export function Leases({ prefix, irrevocable, onChanged }: Props) {
         <Button icon="refresh" onClick={changed}>
           Refresh
         </Button>
-        <Button icon="trash" onClick={() => setRevoking(true)}>
-          Revoke by prefix
-        </Button>
+        <Menu
+          label="More actions with leases"
+          items={[{ label: "Revoke by prefix", icon: "trash", isDangerous: true, onSelect: () => setRevoking(true) }]}
+        />
       </Toolbar>
       <Loaded resource={ids} label="Reading leases">
         {(all) => (
           <DataTable
             label="Leases"
             rows={rows}
-            columns={COLUMNS}
+            columns={[...COLUMNS, revoking]}
             keyOf={({ id }) => id}
             onOpen={({ id }) => setOpen(id)}
             empty={

@@ -11,6 +11,7 @@ import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { durationText } from "../../lib/time.ts";
 import { engineHref } from "./engines.tsx";
+import { Grants } from "./grants.tsx";
 import { IssueDialog } from "./issue.tsx";
 import { Leases } from "./leases.tsx";
 import { type EngineRole, isMissing, readRole } from "./reads.ts";
@@ -71,7 +72,7 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
       <Loaded resource={role} label="Reading the role">
         {(settings) => (
           <>
-            <Grants role={settings} />
+            <Settings role={settings} />
             {dialog === "edit" && (
               <RoleForm
                 mount={mount}
@@ -104,34 +105,12 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
 
 const life = (seconds: number, none: string): string => (seconds > 0 ? durationText(seconds * 1000) : none);
 
-function Grants({ role }: { readonly role: EngineRole }) {
-  const { cloud_roles: roles, cloud_groups: groups, tags } = role;
+function Settings({ role }: { readonly role: EngineRole }) {
+  const { tags } = role;
   return (
     <div class="grid">
       <Card title="What its principals may do">
-        {!roles?.length && !groups?.length && !role.application_object_id && (
-          <p class="muted">Nothing yet: the role has no assignments and no groups.</p>
-        )}
-        <ul class="credentials-grants">
-          {roles?.map(({ role_name, role_id, scope }) => (
-            <li key={`${role_id} ${scope}`}>
-              <strong>{role_name || role_id}</strong>
-              <code>{scope}</code>
-            </li>
-          ))}
-          {groups?.map(({ group_name, object_id }) => (
-            <li key={object_id}>
-              <strong>{group_name || object_id}</strong>
-              <span class="muted">member of the group</span>
-            </li>
-          ))}
-          {role.application_object_id && (
-            <li>
-              <strong>Existing application</strong>
-              <code>{role.application_object_id}</code>
-            </li>
-          )}
-        </ul>
+        <Grants role={role} />
       </Card>
       <Card title="Leases and applications">
         <Facts

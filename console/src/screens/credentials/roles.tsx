@@ -14,7 +14,16 @@ import { RoleForm } from "./role-form.tsx";
 export const roleHref = (mount: string, role: string): string => href("credentials", [mount, role]);
 
 /** Roles of an engine: each says what issued principals may do. */
-export function Roles({ mount, isReady }: { readonly mount: string; readonly isReady: boolean }) {
+export function Roles({
+  mount,
+  isReady,
+  onChanged,
+}: {
+  readonly mount: string;
+  readonly isReady: boolean;
+  /** There may be another number of leases. */
+  readonly onChanged: () => void;
+}) {
   const roles = useResource(["roles", mount], (signal) => readRoleNames(mount, signal));
   const [isNew, setNew] = useState(false);
   const [issuing, setIssuing] = useState<string | null>(null);
@@ -82,7 +91,16 @@ export function Roles({ mount, isReady }: { readonly mount: string; readonly isR
               }}
             />
           )}
-          {issuing !== null && <IssueDialog mount={mount} role={issuing} onClose={() => setIssuing(null)} />}
+          {issuing !== null && (
+            <IssueDialog
+              mount={mount}
+              role={issuing}
+              onClose={() => {
+                setIssuing(null);
+                onChanged();
+              }}
+            />
+          )}
         </>
       )}
     </Loaded>
