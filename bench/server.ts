@@ -50,7 +50,11 @@ export class Server {
     const code = join(dir, "code");
     const data = join(dir, "data");
     mkdirSync(data, { recursive: true });
-    await bundle({ ...plan, config: join(ROOT(), plan.config), main: join(ROOT(), plan.main) }, code);
+    await bundle(
+      { ...plan, config: join(ROOT(), plan.config), main: join(ROOT(), plan.main) },
+      code,
+      inspector !== undefined,
+    );
     writeFileSync(join(dir, "config.capnp"), capnp(plan, readdirSync(code), data));
     const args = ["serve", "--experimental", "--control-fd=3", join(dir, "config.capnp")];
     if (inspector) args.push(`--inspector-addr=${inspector}`);
@@ -89,9 +93,10 @@ export class Server {
   }
 }
 
-async function bundle({ name, config, main }: Plan, outdir: string): Promise<void> {
+/** @param readable keeps the names of functions, for a profiler */
+async function bundle({ name, config, main }: Plan, outdir: string, readable: boolean): Promise<void> {
   const wrangler = fileURLToPath(import.meta.resolve("wrangler"));
-  const args = ["deploy", main, "--config", config, "--dry-run", "--outdir", outdir];
+  const args = ["deploy", main, "--config", config, "--dry-run", "--outdir", outdir, `--minify=${!readable}`];
   const child = spawn(process.execPath, ["--no-warnings", wrangler, ...args], {
     stdio: ["ignore", "inherit", "inherit"],
     env: { ...process.env, ...QUIET },
