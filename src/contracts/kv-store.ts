@@ -82,6 +82,12 @@ export interface KvConfig {
   readonly delete_version_after: number;
 }
 
+/** The newest living version of a secret. */
+export interface NewestVersion {
+  readonly version: number;
+  readonly data: string;
+}
+
 /** The methods of `KvStore` that other objects and Workers call. */
 export interface KvStoreApi extends StoredObjectApi {
   /**
@@ -134,10 +140,9 @@ export interface KvStoreApi extends StoredObjectApi {
   watch(path: string, destination: string): number | null;
   unwatch(path: string, destination: string): void;
   /** Returns the newest living version, the desired state of destinations; null for none. */
-  newest(path: string): Result<{
-    version: number;
-    data: string;
-  } | null>;
+  newest(path: string): Result<NewestVersion | null>;
+  /** As `newest`, of several paths. */
+  newestOf(paths: readonly string[]): Result<NewestVersion | null>[];
   /** Returns the newest living version of each path; null for none. */
   newestVersions(paths: readonly string[]): (number | null)[];
   /** Attempts every pending notification once. */

@@ -49,6 +49,8 @@ export interface ObjectResult {
   readonly trouble?: Trouble;
   /** Set for an untouched object whose recorded state was certain. */
   readonly certain?: true;
+  /** Set for an untouched object: `tagsWritten` of its task. */
+  readonly tagsWritten?: string;
   /** Set for an untouched or failed object: `unsureSince` of its task. */
   readonly unsureSince?: number;
   /** No object of this service exists under this name. */

@@ -34,6 +34,8 @@ const EXPIRED_PER_ALARM = 500;
 /** A patch may grow a secret; beyond this size its sealed form would not fit a row. */
 const MAX_DATA_BYTES = 1024 * 1024;
 
+type Newest = Result<{ version: number; data: string } | null>;
+
 /**
  * Owns the secrets of one KV mount: versions, metadata, and the destinations that watch each path. Named by the mount's
  * uuid. A write is one transaction, and one outbox row per watching destination.
@@ -245,7 +247,16 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   /** The newest live version, which a destination should hold; `value` is null without one. */
-  newest(path: string): Result<{ version: number; data: string } | null> {
+  newest(path: string): Newest {
+    return this.#newest(path);
+  }
+
+  /** As `newest`, of several paths. */
+  newestOf(paths: readonly string[]): Newest[] {
+    return paths.map((path) => this.#newest(path));
+  }
+
+  #newest(path: string): Newest {
     return refuseIfSealed(() => {
       const row = this.#secrets.newestLiving(path, Date.now());
       if (!row || row.sealed === null) return ok(null);
@@ -383,4 +394,6 @@ holdAnswers(KvStore, (path) => path, [
   ...(["put", "patch", "read", "deleteNewest", "deleteVersions", "undelete", "destroyVersions"] as const),
   ...(["putUnversioned", "deleteUnversioned", "metadata", "setMetadata", "deleteMetadata", "watch", "newest"] as const),
 ]);
-holdAnswers(KvStore, () => null, ["list", "config", "setConfig", "enableVersioning", "destroy", "newestVersions"]);
+holdAnswers(KvStore, () => null, [
+  ...(["list", "config", "setConfig", "enableVersioning", "destroy", "newestOf", "newestVersions"] as const),
+]);

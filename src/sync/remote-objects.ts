@@ -210,7 +210,14 @@ export class RemoteObjects {
     else if (isGone) this.#recordGone(row, now);
     else if (result.state === "left") this.#recordLeft(row, outside.version, now);
     else if (result.state === "pushed" || result.state === "kept") this.#recordThere(row, result, outside, now);
-    else if (result.certain) this.#update(row, "known = 1");
+    else if (result.state === "untouched") {
+      this.#update(
+        row,
+        "known = max(known, ?), tags_written = ?",
+        result.certain ? 1 : 0,
+        result.tagsWritten ?? row.tags_written,
+      );
+    }
     if (result.trouble) this.#recordTrouble(row, result.trouble, now);
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Setup, SyncTask, UpdatePolicy } from "../contracts/sync-tasks.ts";
-import { performTask } from "./task.ts";
+import { performTask, TASK_MS } from "./task.ts";
 
 const task: SyncTask = {
   claim: { id: "a", generation: 1, lease: "lease", leaseUntil: Number.MAX_SAFE_INTEGER },
@@ -23,7 +23,6 @@ async function removal(updatePolicy: UpdatePolicy) {
   };
   const result = await performTask(
     {
-      env: {} as Env,
       object: { plan: async () => null },
       settings: {},
       // No call leaves: syncing is paused.
@@ -36,6 +35,7 @@ async function removal(updatePolicy: UpdatePolicy) {
     },
     setup,
     task,
+    { secret: Promise.resolve(null), end: Date.now() + TASK_MS },
   );
   return { state: result.copies[0]?.state, calls };
 }

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import { kvStore } from "../contracts/stubs.ts";
+import type { NewestVersion } from "../contracts/kv-store.ts";
 import type { AppCredentials } from "../contracts/sync-control.ts";
 import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
 import type { ObjectResult, ObjectTask, Setup, SyncResult, SyncTask, Trouble } from "../contracts/sync-tasks.ts";
@@ -21,7 +21,6 @@ export type AppAccess = (namespace: string, name: string) => Promise<Result<AppC
 
 /** The dependencies of a task, besides the task itself. */
 export interface TaskDependencies {
-  readonly env: Env;
   readonly object: Pick<Remote<SyncDestinationApi>, "plan">;
   readonly settings: ProviderSettings;
   readonly permit: Permit;
@@ -33,7 +32,7 @@ export interface TaskDependencies {
  * A task ends well before its lease, after which another Worker may act on the same secret, and before the runtime ends
  * work after a response (30 s: Cloudflare Workers, `ctx.waitUntil`).
  */
-const TASK_MS = 20_000;
+export const TASK_MS = 20_000;
 /** No object is begun with less time left. */
 const LEAST_MS = 2_000;
 
@@ -42,9 +41,19 @@ interface Value {
   readonly value: string;
 }
 
-/** Performs one task: reads the secret, then pushes and removes objects. Never throws: failures are outcomes. */
-export async function performTask(dependencies: TaskDependencies, setup: Setup, task: SyncTask): Promise<SyncResult> {
-  const end = Date.now() + TASK_MS;
+/** The newest version of a task's secret, read after the task was leased; null when the task needs none. */
+export type SecretRead = Promise<Result<NewestVersion | null> | null>;
+
+/**
+ * Performs one task: pushes and removes objects. Never throws: failures are outcomes.
+ * @param end the time of the lease plus `TASK_MS`
+ */
+export async function performTask(
+  dependencies: TaskDependencies,
+  setup: Setup,
+  task: SyncTask,
+  { secret, end }: { readonly secret: SecretRead; readonly end: number },
+): Promise<SyncResult> {
   const tags = tagsDigest(setup.tags);
   const base = { claim: task.claim, tagKeys: Object.keys(setup.tags), tagsDigest: tags, unfinished: false };
   const failed = (trouble: Trouble, copies: readonly ObjectTask[] = []): SyncResult => ({
@@ -56,8 +65,7 @@ export async function performTask(dependencies: TaskDependencies, setup: Setup, 
   try {
     const type = typeOf(setup.type);
     if (!type) return failed(internal("unknown_type", "this destination type is unknown"), task.copies);
-    const newest =
-      task.wish === "present" ? await kvStore(dependencies.env, task.mountUuid).newest(task.secretName) : null;
+    const newest = await secret;
     if (newest && !newest.ok) return failed(internal(newest.reason, newest.message), task.copies);
     const source = newest?.value ?? null;
     const values = source === null ? [] : valuesOf(task.granularity, source.data);
@@ -286,12 +294,13 @@ class TaskRun {
   }
 }
 
-const untouched = ({ subKey, name, outside, ours, unsureSince }: ObjectTask): ObjectResult => ({
+const untouched = ({ subKey, name, outside, ours, unsureSince, tagsWritten }: ObjectTask): ObjectResult => ({
   subKey,
   name,
   state: "untouched",
   ...(outside !== undefined && { certain: true }),
   ...(ours === "no" && { notOurs: true }),
+  ...(tagsWritten && { tagsWritten }),
   ...unsureBefore({ unsureSince }),
 });
 

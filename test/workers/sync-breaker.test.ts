@@ -1,7 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
+import { KvStore } from "../../src/objects/kv-store.ts";
+import { SyncDestination as Destination } from "../../src/objects/sync-destination.ts";
 import { performWork } from "../../src/sync/perform.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { get, mountKv } from "./client.ts";
@@ -227,5 +229,22 @@ describe("a destination with few concurrent calls", () => {
     await Promise.all([...rings, ...sets]);
     expect(most).toBeGreaterThan(1);
     expect(most).toBeLessThanOrEqual(6);
+  }, 120_000);
+
+  it("has the secrets of tasks leased together read in one call, and the results reported together", async () => {
+    await cloudA.fault({ fault: "delay", ms: 150, count: 60 });
+    await pause();
+    const secrets = await writeMany(mount, numbered("s", 12));
+    await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
+    const reads = vi.spyOn(KvStore.prototype, "newestOf");
+    const turns = vi.spyOn(Destination.prototype, "turn");
+    await resume();
+    await Promise.all([
+      performWork(env, AT, { budgetMs: 5_000 }),
+      eventually(async () => expect(await counts(AT)).toEqual({ SYNCED: 12 })),
+    ]);
+    expect(reads.mock.calls.some(([paths]) => paths.length > 1)).toBe(true);
+    expect(turns.mock.calls.some(([results]) => results.length > 1)).toBe(true);
+    vi.restoreAllMocks();
   }, 120_000);
 });
