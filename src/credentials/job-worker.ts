@@ -11,6 +11,7 @@ import type {
 } from "../contracts/credential-engine.ts";
 import type { Mount } from "../contracts/mount.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
+import { mapLimit } from "../lib/map-limit.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { isFrozen, retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
@@ -19,10 +20,12 @@ import { settings } from "../platform/settings.ts";
 import { cloudB } from "../providers/cloud-b-azure/client.ts";
 import { sender } from "../providers/outcome.ts";
 import { assertionFor } from "./assertion.ts";
-import { performStep } from "./saga.ts";
+import { groupsOf, performStep } from "./saga.ts";
 
 /** Jobs that one Worker performs concurrently for one engine after a wake-up. */
 const CONCURRENCY = 4;
+/** Calls under way at once for a request. A Worker after a wake-up has several jobs instead. */
+const CALLS_OF_A_REQUEST = 4;
 const REPEAT_AFTER_MS = 200;
 /** Minimum interval between checks for resources that the provider does not list yet. */
 const RECHECK_MS = 100;
@@ -109,22 +112,28 @@ async function performPolls(
         break;
       case "steps": {
         const { claim, steps, seq, account, deadlineMs } = turn;
-        const results = await performSteps(await cloudAs(env, account, deadlineMs), steps);
+        const cloud = await cloudAs(env, account, deadlineMs);
+        const results = await performSteps(cloud, steps, wanted ? CALLS_OF_A_REQUEST : 1);
         turn = await pollWith({ claim, done: { seq, results } });
       }
     }
   }
 }
 
-/** Makes calls until one fails. @returns the results of the calls made */
-async function performSteps(cloud: Cloud, steps: readonly Step[]): Promise<StepOutcome[]> {
+/**
+ * Makes calls, those of a group at once, until one fails.
+ * @returns the results of the calls made: of a group the successes, then one failure. Other failed calls of the group
+ *   count as not made, which is safe: each call of a batch may be repeated after an unanswered one
+ */
+export async function performSteps(cloud: Cloud, steps: readonly Step[], atOnce: number): Promise<StepOutcome[]> {
   const end = Date.now() + STEPS_MS;
   const results: StepOutcome[] = [];
-  for (const step of steps) {
+  for (const group of groupsOf(steps)) {
     if (results.length > 0 && Date.now() >= end) break;
-    const result = await performStep(cloud, step);
-    results.push({ step, result });
-    if (!result.ok) break;
+    const outcomes = await mapLimit(group, atOnce, async (step) => ({ step, result: await performStep(cloud, step) }));
+    const failure = outcomes.find(({ result }) => !result.ok);
+    results.push(...outcomes.filter(({ result }) => result.ok), ...(failure ? [failure] : []));
+    if (failure) break;
   }
   return results;
 }

@@ -27,6 +27,27 @@ const NO_RESULT: ReadonlySet<keyof Cloud> = new Set([
 const mayFollow = (earlier: Step, later: Step): boolean =>
   NO_RESULT.has(earlier.call) && (NO_RESULT.has(later.call) || later.call === "addPrincipalPassword");
 
+/** Calls that change one right each, of an existing principal: neither waits for the other. */
+const GRANTS: ReadonlySet<keyof Cloud> = new Set(["createRoleAssignment", "addGroupMember"] satisfies (keyof Cloud)[]);
+const WITHDRAWALS: ReadonlySet<keyof Cloud> = new Set([
+  "deleteRoleAssignment",
+  "removeGroupMember",
+] satisfies (keyof Cloud)[]);
+
+/** Splits the steps of a batch into groups: the steps of one group may be under way at the same time. */
+export function groupsOf(steps: readonly Step[]): Step[][] {
+  const groups: Step[][] = [];
+  for (const step of steps) {
+    const group = groups.at(-1);
+    const isConcurrent = [GRANTS, WITHDRAWALS].some(
+      (calls) => calls.has(step.call) && calls.has(group?.[0]?.call ?? "login"),
+    );
+    if (group && isConcurrent) group.push(step);
+    else groups.push([step]);
+  }
+  return groups;
+}
+
 /** Result of a successful call. */
 export type ValueOf<K extends keyof Cloud> = Extract<Awaited<ReturnType<Cloud[K]>>, { ok: true }>["value"];
 /** Casts a step's result to the type of its call; the only such cast. */
