@@ -341,3 +341,39 @@ describe("a push of unknown outcome", () => {
     expect(only()).toMatchObject({ ours: 0, known: 1, unsure_since: null });
   });
 });
+
+describe("the digest of the tags that a push wrote", () => {
+  const copies = new RemoteObjects(storage());
+  const written = () => objectTask(copies.of("a")[0] as RemoteObjectRow, "").tagsWritten;
+  const lease = () => copies.leased(copies.of("a"), ["tag"], 1);
+  const record = (result: Partial<ObjectResult>) =>
+    copies.record(
+      "a",
+      { subKey: "", name: "X", state: "pushed", ...result },
+      { version: 1, tagKeys: ["tag"], tagsDigest: "digest" },
+      2,
+    );
+  copies.apply("a", copies.plan("a", [wanted("", "X")]), 0);
+
+  it("is recorded with the push, and uncertain from the next lease on", () => {
+    expect(written()).toBeNull();
+    lease();
+    record({});
+    expect(written()).toBe("digest");
+    lease();
+    expect(written()).toBeNull();
+    record({ state: "failed", trouble: { outcome: "unknown", code: "network_error", message: "" } });
+    expect(written()).toBeNull();
+  });
+
+  it("is as before the lease when no call was made", () => {
+    lease();
+    record({ state: "untouched", certain: true, tagsWritten: "before" });
+    expect(written()).toBe("before");
+  });
+
+  it("is uncertain after a set, which sends the tags again", () => {
+    copies.forgetFingerprints("a");
+    expect(written()).toBeNull();
+  });
+});

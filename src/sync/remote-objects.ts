@@ -203,13 +203,15 @@ export class RemoteObjects {
     const row = this.#find({ association, sub_key: result.subKey, external_name: result.name });
     if (!row) return;
     if (result.notOurs) this.#update(row, "ours = ?", UNTRIED);
+    const isThere = result.state === "pushed" || result.state === "kept";
     // A push of unknown outcome keeps the value recorded by its lease.
-    if (!result.trouble || !isUnsure(result.trouble)) this.#update(row, "unsure_since = ?", result.unsureSince ?? null);
+    const isUncertain = result.trouble !== undefined && isUnsure(result.trouble);
+    if (!isThere && !isUncertain) this.#update(row, "unsure_since = ?", result.unsureSince ?? null);
     const isGone = result.state === "absent" || result.state === "retained";
     if (isGone && row.obsolete === 1) this.#delete(row);
     else if (isGone) this.#recordGone(row, now);
     else if (result.state === "left") this.#recordLeft(row, outside.version, now);
-    else if (result.state === "pushed" || result.state === "kept") this.#recordThere(row, result, outside, now);
+    else if (isThere) this.#recordThere(row, result, outside, now);
     else if (result.state === "untouched") {
       this.#update(
         row,
@@ -243,20 +245,21 @@ export class RemoteObjects {
 
   #recordThere(
     row: RemoteObjectRow,
-    { state, fingerprint, reference }: ObjectResult,
+    { state, fingerprint, reference, unsureSince }: ObjectResult,
     { version, tagKeys, tagsDigest }: Pick<SyncResult, "version" | "tagKeys" | "tagsDigest">,
     now: number,
   ): void {
     this.#update(
       row,
       `known = 1, ours = ?, left_alone = 0, version = ?, fingerprint = ?, reference = ?, tag_keys = ?,
-       tags_written = ?, status = 'SYNCED', error_code = NULL, error_message = NULL, updated = ?`,
+       tags_written = ?, unsure_since = ?, status = 'SYNCED', error_code = NULL, error_message = NULL, updated = ?`,
       OURS,
       version,
       fingerprint ?? null,
       reference ?? (state === "kept" ? row.reference : null),
       JSON.stringify(tagKeys),
       tagsDigest ?? null,
+      unsureSince ?? null,
       now,
     );
   }

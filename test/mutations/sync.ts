@@ -276,7 +276,13 @@ export const sync: Mutation[] = [
   },
   {
     ...REMOTE_OBJECTS,
-    find: "if (!result.trouble || !isUnsure(result.trouble)) this.#update(row,",
+    find: 'pushed ? ", tags_written = NULL" : ""',
+    replace: '""',
+    promise: "Tags are sent again after a push whose result was lost",
+  },
+  {
+    ...REMOTE_OBJECTS,
+    find: "if (!isThere && !isUncertain) this.#update(row,",
     replace: "this.#update(row,",
     promise: "A push of unknown outcome stays on record until one is known",
   },
