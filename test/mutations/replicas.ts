@@ -69,13 +69,6 @@ export const replicas: Mutation[] = [
     promise: "A reader that has seen a sealed service finds no replica that serves",
   },
   {
-    file: "src/objects/access-control.ts",
-    suites: BOUNDS,
-    find: "const lease = !counted && isReusable",
-    replace: "const lease = isReusable",
-    promise: "No replica answers about a token with limited uses",
-  },
-  {
     file: "src/read-leases/replica-reads.ts",
     suites: BOUNDS,
     find: "key: unknown ? unknownKey(token) : keys",
