@@ -4,7 +4,7 @@ import { type Fields, type Line, NomadState, namespaceOf, type Table } from "./n
 
 /**
  * A stand-in for the HTTP API of a Nomad server, as far as a mirror needs it. It is stricter than Nomad: it refuses
- * parameters and paths that Nomad ignores, cuts lines into small chunks, orders the members of every answer anew,
+ * parameters and paths that Nomad ignores, cuts lines into small chunks, reverses the members of every answer,
  * ends streams of slow readers at once, and may answer 500 as during elections.
  */
 
@@ -40,6 +40,8 @@ export interface NomadOptions {
   readonly token?: string;
   /** Transactions in memory, as Nomad's `event_buffer_size`. */
   readonly bufferSize?: number;
+  /** The one namespace in which the token has rights; all by default. */
+  readonly namespace?: string;
 }
 
 interface Reader {
@@ -52,6 +54,7 @@ interface Reader {
 export class FakeNomad {
   readonly state: NomadState;
   readonly #token: string;
+  readonly #namespace: string | undefined;
   #server: Server | undefined;
   #port = 0;
   readonly #readers = new Set<Reader>();
@@ -61,7 +64,8 @@ export class FakeNomad {
   /** Counts of requests by first path segments. */
   readonly requests = new Map<string, number>();
 
-  constructor({ token = "nomad-token", bufferSize = 100 }: NomadOptions = {}) {
+  constructor({ token = "nomad-token", bufferSize = 100, namespace }: NomadOptions = {}) {
+    this.#namespace = namespace;
     this.#token = token;
     this.state = new NomadState(bufferSize);
   }
@@ -134,6 +138,8 @@ export class FakeNomad {
       const url = new URL(request.url ?? "/", this.url);
       if (request.method !== "GET") throw new Answered(405, "Invalid method");
       if (request.headers["x-nomad-token"] !== this.#token) throw new Answered(403, "Permission denied");
+      const wanted = url.searchParams.get("namespace");
+      if (this.#namespace && wanted && wanted !== this.#namespace) throw new Answered(403, "Permission denied");
       for (const name of url.searchParams.keys())
         if (!PARAMETERS.has(name)) throw new Answered(400, `unexpected parameter ${name}`);
       const path = url.pathname.replace(/^\/v1\//, "");

@@ -55,12 +55,12 @@ const allocated = (object: Fields) => ({ topic: "Allocation", type: "AllocationU
 
 const logged = (text: string) => vi.waitFor(() => expect(world.log).toContain(text), { timeout: 60_000 });
 /** Every list equals the cluster's. */
-const equal = () =>
+const equal = ({ timeout = 120_000, interval = 250 } = {}) =>
   vi.waitFor(
     async () => {
       for (const topic of TABLES) expect(await world.mirrored(topic), topic).toEqual(world.existing(topic));
     },
-    { timeout: 120_000, interval: 250 },
+    { timeout, interval },
   );
 const published = async () => (await world.published()).map(brief);
 const doubled = (events: readonly string[]) => events.filter((event, at) => events.indexOf(event) !== at);
@@ -199,6 +199,21 @@ describe("a relay of a cluster", () => {
     expect(await world.mirrored("Job")).toHaveLength(1);
   });
 
+  it("mirrors one namespace with tokens that have no rights in others", async () => {
+    await world.close();
+    world = new RelayWorld(service, { namespace: "dev" });
+    await world.open();
+    world.nomad.addNamespace("dev");
+    const both = (ID: string) => [registered(job(ID)), registered(job(ID, { Namespace: "dev" }))];
+    world.nomad.commit(both("before"));
+    await started("--namespace", "dev");
+    world.nomad.commit(both("after"));
+    await vi.waitFor(async () => {
+      const names = (await world.mirrored("Job")).map((name) => name.split(" ").slice(0, 2).join(" "));
+      expect(names).toEqual(["dev after", "dev before"]);
+    });
+  });
+
   it("begins a new source when the cluster is restored to an earlier index", async () => {
     for (let at = 0; at < 5; at++) world.nomad.commit([registered(job(`j${at}`))]);
     await started();
@@ -251,7 +266,7 @@ describe("a relay of a cluster", () => {
     await started();
     world.proxy.fate = async (): Promise<Fate> => {
       void world.kill("SIGTERM");
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await logged('"event":"stopping"');
       return "pass";
     };
     world.nomad.commit([registered(job("a"))]);
@@ -260,6 +275,9 @@ describe("a relay of a cluster", () => {
     expect(world.position().index).toBe(world.nomad.state.index);
   });
 });
+
+/** Comparisons of many objects compete with the lists of this test. */
+const PATIENT = { timeout: 400_000, interval: amount(1_000, 5_000) };
 
 it("a cluster of many jobs is mirrored whole, through restarts, elections, collections and kills", {
   timeout: 600_000,
@@ -270,7 +288,7 @@ it("a cluster of many jobs is mirrored whole, through restarts, elections, colle
   for (let at = 0; at < jobs; at++)
     nomad.state.commit([registered(job(`job-${at}`)), evaluated(evaluation(at + 10, `job-${at}`))]);
   await started("--reconcile", "5s");
-  await equal();
+  await equal(PATIENT);
   expect(await published()).toHaveLength(1 + 2 * jobs);
   const kills = amount(6, 20);
   for (let round = 0; round < kills; round++) {
@@ -288,10 +306,15 @@ it("a cluster of many jobs is mirrored whole, through restarts, elections, colle
       nomad.state.lines = [];
       await nomad.start();
     }
+    const reports = world.proxy.reports + 1 + (round % 2);
+    await vi.waitFor(() => expect(world.proxy.reports).toBeGreaterThanOrEqual(reports), {
+      timeout: 120_000,
+      interval: 5,
+    });
     await world.kill();
     world.start("--reconcile", "5s");
   }
-  await equal();
+  await equal(PATIENT);
   for (const topic of ["Evaluation", "Node"] as const) {
     const created = (await world.published()).filter(({ Topic }) => Topic === topic).map(brief);
     const gone = new Set(doubled(created));

@@ -22,6 +22,13 @@ export interface ComparisonScope {
   readonly global: ReadonlySet<string>;
 }
 
+export interface Differences {
+  /** Modification indexes by `nameKey`. */
+  readonly reported: ReadonlyMap<string, number>;
+  /** Mirrored objects that the cluster has no more. */
+  readonly gone: readonly ObjectName[];
+}
+
 /**
  * Compares the objects of a cluster with the mirrored ones and reports differences. Objects are compared by their
  * modification indexes, so that only changed ones are read whole; the service leaves out those that are equal.
@@ -36,17 +43,31 @@ export class Comparison {
   }
 
   /**
-   * Reports objects that changed after an index, and unknown ones.
-   * @returns the modification indexes of the reported objects
+   * Reports objects that changed after an index, and unknown ones; null reports none. Deletions are left to `remove`,
+   * because an object goes after those that refer to it.
    */
-  async update(topic: Topic, since: number): Promise<Map<string, number>> {
+  async differences(topic: Topic, since: number | null): Promise<Differences> {
     const known = await this.#mirrored(topic);
+    const gone = new Map(known);
     const changed: (Listed & ObjectName)[] = [];
     for await (const each of this.#deps.cluster.list(topic)) {
       const named = { ...each, topic };
-      if (this.#covers(named) && (each.modifyIndex > since || !known.has(nameKey(named)))) changed.push(named);
+      const isChanged = since !== null && (each.modifyIndex > since || !known.has(nameKey(named)));
+      if (isChanged && this.#covers(named)) changed.push(named);
+      gone.delete(nameKey(named));
     }
     changed.sort((a, b) => a.modifyIndex - b.modifyIndex);
+    return { reported: await this.#update(topic, changed), gone: [...gone.values()] };
+  }
+
+  /** Reports objects that the cluster has no more as deleted. */
+  async remove(gone: readonly ObjectName[]): Promise<void> {
+    for (let at = 0; at < gone.length; at += OBJECTS_PER_REPORT)
+      await this.#deps.reporter.changes(gone.slice(at, at + OBJECTS_PER_REPORT).map(removalEvent));
+  }
+
+  /** @returns the modification indexes of the reported objects */
+  async #update(topic: Topic, changed: readonly (Listed & ObjectName)[]): Promise<Map<string, number>> {
     const reported = new Map<string, number>();
     for (let at = 0; at < changed.length; at += OBJECTS_PER_REPORT) {
       const some = changed.slice(at, at + OBJECTS_PER_REPORT);
@@ -66,16 +87,6 @@ export class Comparison {
       await this.#deps.reporter.changes(events);
     }
     return reported;
-  }
-
-  /** Reports mirrored objects that the cluster has no more as deleted. @returns their names */
-  async remove(topic: Topic): Promise<ObjectName[]> {
-    const gone = await this.#mirrored(topic);
-    for await (const each of this.#deps.cluster.list(topic)) gone.delete(nameKey({ ...each, topic }));
-    const names = [...gone.values()];
-    for (let at = 0; at < names.length; at += OBJECTS_PER_REPORT)
-      await this.#deps.reporter.changes(names.slice(at, at + OBJECTS_PER_REPORT).map(removalEvent));
-    return names;
   }
 
   /** The mirrored objects within the scope. Nodes and pools of others are not this relay's. */

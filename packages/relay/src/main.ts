@@ -11,11 +11,16 @@ import { Reporter } from "./reporter.ts";
 /** Runs until SIGTERM or SIGINT; a report on its way is finished. */
 async function run({ nomad, service, stateDir, metrics: place, ...settings }: Options): Promise<void> {
   const stopping = new AbortController();
-  for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => stopping.abort());
+  for (const signal of ["SIGTERM", "SIGINT"])
+    process.once(signal, () => {
+      info("stopping");
+      stopping.abort();
+    });
   const metrics = new Metrics();
   const server = place && (await metrics.serve(place.host, place.port));
-  const cluster = new Cluster(nomad);
-  const mirror = new Cluster({ ...service, region: "" });
+  const { namespaces } = settings;
+  const cluster = new Cluster({ ...nomad, namespaces });
+  const mirror = new Cluster({ ...service, region: "", namespaces });
   const client = new HttpClient(service.address, { "x-orch-token": service.token }, service.tls);
   const reporter = new Reporter(client, metrics, stopping.signal);
   const state = new StateDirectory(stateDir);

@@ -1,4 +1,4 @@
-import { Comparison } from "./comparison.ts";
+import { Comparison, type Differences } from "./comparison.ts";
 import { membersOf, type StreamLine, streamLine } from "./json-text.ts";
 import { LineQueue } from "./line-queue.ts";
 import { info, textOf, warn } from "./log.ts";
@@ -6,7 +6,7 @@ import type { Metrics } from "./metrics.ts";
 import type { Cluster } from "./nomad.ts";
 import type { StateDirectory } from "./position.ts";
 import { type Reporter, Stopped } from "./reporter.ts";
-import { nameKey, nameOf, TOPICS, type Topic } from "./topics.ts";
+import { nameKey, nameOf, type ObjectName, TOPICS, type Topic } from "./topics.ts";
 import { backoffMs, sleep } from "./wait.ts";
 
 /**
@@ -176,11 +176,9 @@ export class Mirror {
     const began = Date.now();
     const everywhere = [...new Set([...state.scope.namespaces, ...namespaces])];
     const comparison = this.#comparison(everywhere);
-    const reported = await this.#updateAll(comparison, since);
+    const { reported, gone } = await this.#differences(comparison, since);
     const global = [...new Set([...state.scope.global, ...globalOf(reported)])];
-    // What this relay may delete is stored before it is deleted.
-    state.keep({ ...state.scope, namespaces: everywhere, global });
-    const removed = await this.#removeAll(this.#comparison(everywhere), newest);
+    const removed = await this.#remove(comparison, gone, newest);
     state.keep({
       namespaces,
       global: global.filter((name) => !removed.has(name)),
@@ -197,7 +195,7 @@ export class Mirror {
   async #compareAdded(added: readonly string[], index: number, namespaces: readonly string[]): Promise<void> {
     const { state } = this.#deps;
     info("namespaces found", { names: added.join(" ") });
-    const reported = await this.#updateAll(this.#comparison(added), 0, isNamespaced);
+    const { reported } = await this.#differences(this.#comparison(added), 0, isNamespaced);
     const ahead = { ...state.scope.ahead, ...aheadOf(reported, index) };
     state.keep({ ...state.scope, namespaces: [...new Set([...state.scope.namespaces, ...namespaces])], ahead });
   }
@@ -206,7 +204,9 @@ export class Mirror {
   async #reconcile(namespaces: readonly string[]): Promise<void> {
     const { cluster, state, metrics } = this.#deps;
     const newest = await cluster.newestIndex(this.#settings.topics);
-    const removed = await this.#removeAll(this.#comparison([...state.scope.namespaces, ...namespaces]), newest);
+    const comparison = this.#comparison([...state.scope.namespaces, ...namespaces]);
+    const { gone } = await this.#differences(comparison, null);
+    const removed = await this.#remove(comparison, gone, newest);
     state.keep({
       namespaces: state.scope.namespaces.filter((name) => namespaces.includes(name)),
       global: state.scope.global.filter((name) => !removed.has(name)),
@@ -266,25 +266,27 @@ export class Mirror {
     if (added.length > 0) state.keep({ ...state.scope, global: [...new Set([...state.scope.global, ...added])] });
   }
 
-  async #updateAll(
+  async #differences(
     comparison: Comparison,
-    since: number,
+    since: number | null,
     wanted: (topic: Topic) => boolean = () => true,
-  ): Promise<Map<string, number>> {
+  ): Promise<Differences> {
     const reported = new Map<string, number>();
-    for (const topic of this.#settings.topics.filter(wanted))
-      for (const [name, index] of await comparison.update(topic, since)) reported.set(name, index);
-    return reported;
+    let gone: readonly ObjectName[] = [];
+    for (const topic of this.#settings.topics.filter(wanted)) {
+      const found = await comparison.differences(topic, since);
+      for (const [name, index] of found.reported) reported.set(name, index);
+      // Objects go after those that refer to them.
+      gone = [...found.gone, ...gone];
+    }
+    return { reported, gone };
   }
 
   /** @returns the removed names, with the index up to which their events are settled */
-  async #removeAll(comparison: Comparison, newest: number): Promise<Map<string, number>> {
-    const removed = new Map<string, number>();
-    // What refers to others goes first.
-    for (const topic of this.#settings.topics.toReversed())
-      for (const name of await comparison.remove(topic)) removed.set(nameKey(name), newest);
-    this.#deps.metrics.add("removed_total", removed.size);
-    return removed;
+  async #remove(comparison: Comparison, gone: readonly ObjectName[], newest: number): Promise<Map<string, number>> {
+    await comparison.remove(gone);
+    this.#deps.metrics.add("removed_total", gone.length);
+    return new Map(gone.map((name) => [nameKey(name), newest]));
   }
 
   #comparison(namespaces: readonly string[]): Comparison {

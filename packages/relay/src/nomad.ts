@@ -52,10 +52,13 @@ interface Stub {
 export class Cluster {
   readonly #client: HttpClient;
   readonly #region: string;
+  readonly #namespace: string;
 
-  constructor({ address, token, region, tls }: ClusterOptions) {
+  constructor({ address, token, region, tls, namespaces = null }: ClusterOptions) {
     this.#client = new HttpClient(address, token === "" ? {} : { "x-nomad-token": token }, tls);
     this.#region = region;
+    const [only, ...others] = namespaces ?? [];
+    this.#namespace = only !== undefined && others.length === 0 ? only : "*";
   }
 
   close(): void {
@@ -67,7 +70,9 @@ export class Cluster {
    */
   async newestIndex(topics: readonly Topic[]): Promise<number> {
     const paths = topics.map((topic) => (topic === "Service" ? "services" : LISTS[topic].path));
-    const answers = await Promise.all(paths.map((path) => this.#get(path, { namespace: "*", per_page: "1" })));
+    const answers = await Promise.all(
+      paths.map((path) => this.#get(path, { namespace: this.#namespace, per_page: "1" })),
+    );
     return Math.max(...answers.map(({ header }) => Number(header("x-nomad-index")) || 0));
   }
 
@@ -83,7 +88,7 @@ export class Cluster {
     if (topic === "Service") return yield* this.#services();
     const { path, whole } = LISTS[topic];
     const { key, namespaced } = TOPICS[topic];
-    for await (const text of this.#pages(path, namespaced ? { namespace: "*" } : {})) {
+    for await (const text of this.#pages(path, namespaced ? { namespace: this.#namespace } : {})) {
       const stub = JSON.parse(text) as Stub;
       const name = { namespace: namespaced ? (stub.Namespace ?? "default") : "", id: stub[key] ?? "" };
       yield { ...name, modifyIndex: stub.ModifyIndex ?? 0, ...(whole && { text }) };
@@ -103,7 +108,7 @@ export class Cluster {
 
   /** The open event stream. @param from the first index; null begins with the newest line */
   async stream(topics: readonly Topic[], from: number | null, signal: AbortSignal): Promise<IncomingMessage> {
-    const query = new URLSearchParams({ namespace: "*", index: String(from ?? LIVE) });
+    const query = new URLSearchParams({ namespace: this.#namespace, index: String(from ?? LIVE) });
     for (const topic of topics) query.append("topic", topic);
     const path = this.#path("event/stream", query);
     const response = await this.#client.stream(path, signal);
@@ -114,7 +119,7 @@ export class Cluster {
   }
 
   async *#services(): AsyncGenerator<Listed> {
-    const { text } = await this.#get("services", { namespace: "*" });
+    const { text } = await this.#get("services", { namespace: this.#namespace });
     const found = JSON.parse(text) as { Namespace: string; Services: { ServiceName: string }[] }[];
     for (const { Namespace: namespace, Services } of found) {
       for (const { ServiceName } of Services) {
@@ -165,4 +170,6 @@ export interface ClusterOptions {
   /** Empty for the server's own. */
   readonly region: string;
   readonly tls?: TlsFiles;
+  /** A single namespace needs rights there only; several are selected from all. */
+  readonly namespaces?: ReadonlySet<string> | null;
 }
