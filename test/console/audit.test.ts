@@ -155,6 +155,8 @@ describeConsole("audit", (suite) => {
   it("fits a telephone, in the dark", async () => {
     const opened = await suite().open({ path: "audit", viewport: PHONE, theme: "dark" });
     await lines(opened).waitFor();
+    const what = await lines(opened).getByRole("columnheader", { name: "What" }).boundingBox();
+    expect(what?.width).toBeGreaterThan(200);
     await opened.shot("audit-phone");
     await opened.expectClean();
     await opened.close();

@@ -98,7 +98,7 @@ describeConsole("overview", (suite) => {
     );
     await opened.visit("secrets");
     await opened.visit("");
-    await page.getByText("3 failures, 3 warnings").waitFor();
+    await page.getByText("3 failing, 3 warnings").waitFor();
     await page.getByRole("link", { name: /3 secrets at in-mem/ }).waitFor();
     await page.getByRole("link", { name: "2 leases could not be revoked." }).waitFor();
     await page.getByRole("link", { name: "1 node is down." }).waitFor();

@@ -154,7 +154,7 @@ export function DataTable<Row>({
           </tr>
         </thead>
         <tbody>
-          {first > 0 && <Spacer rows={first} columns={columns.length} />}
+          {first > 0 && <Spacer rows={first} />}
           {sorted.slice(first, last).map((row, offset) => {
             const at = first + offset;
             const key = keyOf(row);
@@ -186,7 +186,7 @@ export function DataTable<Row>({
               </tr>
             );
           })}
-          {last < sorted.length && <Spacer rows={sorted.length - last} columns={columns.length} />}
+          {last < sorted.length && <Spacer rows={sorted.length - last} />}
         </tbody>
       </table>
       {hasMore && (
@@ -240,10 +240,11 @@ function Heading<Row>({
   );
 }
 
-function Spacer({ rows, columns }: { readonly rows: number; readonly columns: number }) {
+/** Its cell spans nothing: a span over columns that are left out on phones would make new ones. */
+export function Spacer({ rows, rowPx = ROW_PX }: { readonly rows: number; readonly rowPx?: number }) {
   return (
     <tr aria-hidden="true" class="spacer">
-      <td colSpan={columns} style={{ height: `${rows * ROW_PX}px` }} />
+      <td style={{ height: `${rows * rowPx}px` }} />
     </tr>
   );
 }

@@ -160,7 +160,7 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
               {
                 key: "end",
                 label: "Result",
-                width: kind === "action" ? "46%" : "13rem",
+                width: kind === "action" ? "46%" : "20%",
                 render: (line) => <End line={line} why={failureOf(line)} />,
               },
               {

@@ -4,6 +4,7 @@
  */
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Status } from "../../components/status.tsx";
+import { Spacer } from "../../components/table.tsx";
 import { count } from "../../lib/text.ts";
 import { momentText, timeText } from "../../lib/time.ts";
 import type { EventRow, Row } from "./buffer.ts";
@@ -134,7 +135,7 @@ export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamesp
             </tr>
           </thead>
           <tbody>
-            {first > 0 && <Space rows={first} columns={columns} />}
+            {first > 0 && <Spacer rows={first} rowPx={ROW_PX} />}
             {rows.slice(first, last).map((row, offset) => {
               const at = first + offset;
               const isCurrent = at === current;
@@ -197,18 +198,10 @@ export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamesp
                 </tr>
               );
             })}
-            {last < rows.length && <Space rows={rows.length - last} columns={columns} />}
+            {last < rows.length && <Spacer rows={rows.length - last} rowPx={ROW_PX} />}
           </tbody>
         </table>
       </div>
     </div>
-  );
-}
-
-function Space({ rows, columns }: { readonly rows: number; readonly columns: number }) {
-  return (
-    <tr aria-hidden="true" class="spacer">
-      <td colSpan={columns} style={{ height: `${rows * ROW_PX}px` }} />
-    </tr>
   );
 }
