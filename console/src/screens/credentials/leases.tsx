@@ -70,7 +70,7 @@ export function Leases({ prefix, irrevocable, onChanged }: Props) {
     key: "revoke",
     label: "Revoke",
     isLabelHidden: true,
-    width: "6rem",
+    width: "7rem",
     align: "end",
     render: ({ id }) => (
       <Button kind="quiet" onClick={() => void confirmRevoke(id).then((done) => done && changed())}>

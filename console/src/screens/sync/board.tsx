@@ -125,7 +125,7 @@ function Summary({ figures, capacity, destinations }: SummaryProps) {
       </li>
       {capacity !== undefined && (
         <li class="muted">
-          queue: {count(metrics.granted ?? 0)} of {count(capacity)} places in use
+          queue: {count(metrics.granted ?? 0)} of {count(capacity)} places reserved
         </li>
       )}
     </ul>

@@ -88,7 +88,7 @@ function Capacity({
         facts={[
           ["State", settings.disabled ? <Status tone="warn">Paused</Status> : <Status tone="ok">Running</Status>],
           [
-            "In use",
+            "Reserved",
             metrics?.granted === null || !metrics
               ? null
               : `${count(metrics.granted)} of ${count(settings.queue_capacity)} places`,
