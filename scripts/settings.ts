@@ -45,6 +45,8 @@ export function workerSettings(env: Environment): Record<string, string> {
   const checked = Settings.safeParse(found);
   const [wrong] = checked.error?.issues ?? [];
   if (wrong) throw new Refusal(`${wrong.path.join(".")} is not usable: ${wrong.message}.`);
+  if (found["JURISDICTION"] && found["JURISDICTION"] !== "none")
+    throw new Refusal("JURISDICTION is for deployments: the local runtime has no jurisdictions.");
   return found;
 }
 

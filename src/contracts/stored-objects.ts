@@ -1,10 +1,11 @@
+import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { bindingOf, type ObjectName } from "../platform/durable/object-kinds.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import type { StoredObject } from "../platform/durable/stored-object.ts";
 
 /** Any object by kind and name. Returns a new stub per call: a stub stays broken after its object restarts. */
 export const storedObject = (env: Env, { kind, name }: ObjectName): Remote<StoredObjectApi> =>
-  (env[bindingOf(kind)] as DurableObjectNamespace).getByName(name) as unknown as Remote<StoredObjectApi>;
+  objectStub(env, env[bindingOf(kind)] as DurableObjectNamespace, name) as unknown as Remote<StoredObjectApi>;
 
 export const ACCESS_CONTROL: ObjectName = { kind: "access-control", name: "main" };
 

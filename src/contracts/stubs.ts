@@ -1,3 +1,4 @@
+import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { remote } from "../platform/durable/rpc.ts";
 import type { AccessControlApi } from "./access-control.ts";
 import type { ClusterRegistryApi } from "./cluster-registry.ts";
@@ -13,43 +14,44 @@ import type { SyncControlApi } from "./sync-control.ts";
 import type { SyncDestinationApi } from "./sync-destination.ts";
 
 /** Tokens, policies, mounts and namespaces: one for the deployment. */
-export const accessControl = (env: Env) => remote<AccessControlApi>(env.ACCESS_CONTROL.getByName("main"));
+export const accessControl = (env: Env) => remote<AccessControlApi>(objectStub(env, env.ACCESS_CONTROL, "main"));
 
 /** The secrets of one mount. */
-export const kvStore = (env: Env, mountUuid: string) => remote<KvStoreApi>(env.KV_STORE.getByName(mountUuid));
+export const kvStore = (env: Env, mountUuid: string) => remote<KvStoreApi>(objectStub(env, env.KV_STORE, mountUuid));
 
 /** The credentials engine of one mount. */
 export const credentialEngine = (env: Env, mountUuid: string) =>
-  remote<CredentialEngineApi>(env.CREDENTIAL_ENGINE.getByName(mountUuid));
+  remote<CredentialEngineApi>(objectStub(env, env.CREDENTIAL_ENGINE, mountUuid));
 
 /** One destination, by its object's name. */
 export const syncDestination = (env: Env, name: string) =>
-  remote<SyncDestinationApi>(env.SYNC_DESTINATION.getByName(name));
+  remote<SyncDestinationApi>(objectStub(env, env.SYNC_DESTINATION, name));
 
 /** Pause, queue capacity and custom applications of all destinations: one for the deployment. */
-export const syncControl = (env: Env) => remote<SyncControlApi>(env.SYNC_CONTROL.getByName("main"));
+export const syncControl = (env: Env) => remote<SyncControlApi>(objectStub(env, env.SYNC_CONTROL, "main"));
 
 /** Signs identity tokens: one for the deployment. */
-export const identityIssuer = (env: Env) => remote<IdentityIssuerApi>(env.IDENTITY_ISSUER.getByName("main"));
+export const identityIssuer = (env: Env) => remote<IdentityIssuerApi>(objectStub(env, env.IDENTITY_ISSUER, "main"));
 
 /** The sequence of events: one for the deployment. */
-export const eventLog = (env: Env) => remote<EventLogApi>(env.EVENT_LOG.getByName("log"));
+export const eventLog = (env: Env) => remote<EventLogApi>(objectStub(env, env.EVENT_LOG, "log"));
 
 /** Serves streams near their readers. The first call places the object for its lifetime, so only stream routes make one. */
-export const eventRelay = (env: Env, name: string) => remote<EventRelayApi>(env.EVENT_RELAY.getByName(name));
+export const eventRelay = (env: Env, name: string) => remote<EventRelayApi>(objectStub(env, env.EVENT_RELAY, name));
 
 /**
  * Answers reads near the callers of a place. The first call places the object for its lifetime.
  * @param name as `placedName` gives it
  */
 export const readReplica = (env: Env, name: string, place: DurableObjectLocationHint | null = null) =>
-  remote<ReadReplicaApi>(env.READ_REPLICA.getByName(name, place ? { locationHint: place } : {}));
+  remote<ReadReplicaApi>(objectStub(env, env.READ_REPLICA, name, place));
 
 /** The session with the agent of one node. */
-export const nodeSession = (env: Env, nodeId: string) => remote<NodeSessionApi>(env.NODE_SESSION.getByName(nodeId));
+export const nodeSession = (env: Env, nodeId: string) =>
+  remote<NodeSessionApi>(objectStub(env, env.NODE_SESSION, nodeId));
 
 /** Counters and scrapes: one for the deployment. */
-export const metrics = (env: Env) => remote<MetricsApi>(env.METRICS.getByName("main"));
+export const metrics = (env: Env) => remote<MetricsApi>(objectStub(env, env.METRICS, "main"));
 
 /** Nodes, reported objects and volumes: one for the deployment. */
-export const clusterRegistry = (env: Env) => remote<ClusterRegistryApi>(env.CLUSTER_REGISTRY.getByName("main"));
+export const clusterRegistry = (env: Env) => remote<ClusterRegistryApi>(objectStub(env, env.CLUSTER_REGISTRY, "main"));

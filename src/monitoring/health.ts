@@ -3,6 +3,7 @@ import { ACCESS_CONTROL, storedObject } from "../contracts/stored-objects.ts";
 import { accessControl, clusterRegistry, eventLog, syncControl } from "../contracts/stubs.ts";
 import { within } from "../lib/timeout.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
+import { isJurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { isDiskFull } from "../platform/http/disk.ts";
@@ -27,8 +28,11 @@ export interface Health {
 export const PARTS = ["access_control", "event_log", "cluster_registry", "sync_control", "listings", "outbox"] as const;
 export type Part = (typeof PARTS)[number];
 
-/** `behind`: old outbox rows are undelivered. `lost`: its storage is empty although it held data before. */
-export const CONDITIONS = ["ok", "unreachable", "behind", "lost"] as const;
+/**
+ * `behind`: old outbox rows are undelivered. `lost`: its storage is empty although it held data before. `misplaced`: the
+ * data is in the jurisdiction of the first start, and `JURISDICTION` names another.
+ */
+export const CONDITIONS = ["ok", "unreachable", "behind", "lost", "misplaced"] as const;
 export type Condition = (typeof CONDITIONS)[number];
 
 /** More frequent requests share one result, so that unauthenticated health checks cannot load the service. */
@@ -80,9 +84,10 @@ async function look(env: Env): Promise<Health> {
     cluster_registry: () => clusterRegistry(env).vitals(),
     sync_control: () => syncControl(env).vitals(),
   };
-  const lostParts = new Set<string>();
+  const refusals = new Map<string, Condition>();
   const noticed = (part: string) => (failure: unknown) => {
-    if (isStorageLost(failure)) lostParts.add(part);
+    if (isStorageLost(failure)) refusals.set(part, "lost");
+    if (isJurisdictionChanged(failure)) refusals.set(part, "misplaced");
   };
   const [isFull, access, listings, ...vitals] = await Promise.all([
     isDiskFull(env),
@@ -92,8 +97,7 @@ async function look(env: Env): Promise<Health> {
   ]);
   const [accessVitals, log, registry, control] = vitals;
   const outbox = outboxOf(vitals);
-  const condition = (part: Part, answer: unknown): Condition =>
-    answer ? "ok" : lostParts.has(part) ? "lost" : "unreachable";
+  const condition = (part: Part, answer: unknown): Condition => (answer ? "ok" : (refusals.get(part) ?? "unreachable"));
   return {
     access,
     parts: {
@@ -107,7 +111,7 @@ async function look(env: Env): Promise<Health> {
     outbox,
     lost: access
       ? await stillLost(env, access.lost)
-      : lostParts.has("access_control")
+      : refusals.get("access_control") === "lost"
         ? [textOfObject(ACCESS_CONTROL)]
         : [],
     isDiskFull: isFull,

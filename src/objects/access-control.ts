@@ -18,9 +18,10 @@ import type {
 import type { Located } from "../contracts/mount.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import type { Refusal, Result } from "../lib/result.ts";
-import { recordBirth } from "../listings/births.ts";
+import { recordBirth, recordJurisdiction } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
+import { JurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
@@ -204,9 +205,16 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
     this.#storage.found(object);
   }
 
-  /** D1 records whether an `AccessControl` existed before: no other store is always available. */
-  protected override register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
-    return recordBirth(this.env.LISTINGS, textOfObject(object), id, fresh);
+  /**
+   * D1 records whether an `AccessControl` existed before, and in which jurisdiction: no other store is always available.
+   * @throws JurisdictionChanged
+   */
+  protected override async register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
+    const [db, name, { JURISDICTION: now }] = [this.env.LISTINGS, textOfObject(object), settings(this.env)];
+    const known = await recordBirth(db, name, id, fresh);
+    const first = await recordJurisdiction(db, name, id, now);
+    if (first !== now) throw new JurisdictionChanged(now, first);
+    return known;
   }
 
   // ---- inside ----

@@ -5,6 +5,7 @@ import { eventLog } from "../contracts/stubs.ts";
 import { Feed } from "../events/feed.ts";
 import type { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
+import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 import { settings } from "../platform/settings.ts";
@@ -88,7 +89,7 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
   }
 
   async #follow(after: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
-    const { body } = await this.env.EVENT_LOG.getByName("log").fetch("https://event-log/feed", {
+    const { body } = await objectStub(this.env, this.env.EVENT_LOG, "log").fetch("https://event-log/feed", {
       method: "POST",
       body: JSON.stringify({ relay: this.#name, after }),
       signal,

@@ -6,6 +6,7 @@ import type { Cut, EnrolmentPage } from "../contracts/node-agents.ts";
 import type { ConnectRequest } from "../contracts/node-session.ts";
 import { accessControl, clusterRegistry, nodeSession } from "../contracts/stubs.ts";
 import { readConnectToken, verifyConnectToken } from "../node-agents/connect-token.ts";
+import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { badRequest, notFound, RequestError, unwrap } from "../platform/http/errors.ts";
 import { asDuration, caseless, duration } from "../platform/http/fields.ts";
 import { unmatched } from "../platform/http/methods.ts";
@@ -88,7 +89,7 @@ async function connect({ env, request: { headers } }: Call): Promise<Response> {
   if (!proven.ok) throw unauthorized(proven.message);
   const asked: ConnectRequest = { jti, issued, pool: identity.pool, boundName: identity.boundName };
   const url = `https://node-session/?${new URLSearchParams({ asked: JSON.stringify(asked) })}`;
-  const opened = await env.NODE_SESSION.getByName(nodeId).fetch(url, { headers: { Upgrade: "websocket" } });
+  const opened = await objectStub(env, env.NODE_SESSION, nodeId).fetch(url, { headers: { Upgrade: "websocket" } });
   if (opened.status === 401) throw unauthorized(await opened.text());
   if (opened.status === 101) return opened;
   throw new RequestError(opened.status, await opened.text(), {

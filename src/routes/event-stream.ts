@@ -1,6 +1,7 @@
 import { clusterHeader } from "../compat/dialect.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
 import { refuse } from "../lib/result.ts";
+import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { badRequest, denied, refusalError } from "../platform/http/errors.ts";
 import { type ClientLocation, nearestPlace, placedName } from "../platform/place.ts";
 import { settings } from "../platform/settings.ts";
@@ -56,12 +57,12 @@ function formatOf(accept: string | null): Subscription["format"] {
 /** The server of a stream: the log itself, or one of its relays. */
 function serverOf(env: Env, request: Request, accessor: string): Fetcher {
   const relays = settings(env).EVENT_RELAYS;
-  if (relays === 0) return env.EVENT_LOG.getByName("log");
+  if (relays === 0) return objectStub(env, env.EVENT_LOG, "log");
   const place = nearestPlace((request.cf ?? {}) as ClientLocation);
   // By the ray where available: many readers may share an address and a token.
   const client = `${accessor} ${request.headers.get("CF-Ray") ?? request.headers.get("CF-Connecting-IP")}`;
   const name = placedName(place ?? "anywhere", client, relays);
-  return env.EVENT_RELAY.getByName(name, place ? { locationHint: place } : {});
+  return objectStub(env, env.EVENT_RELAY, name, place);
 }
 
 async function stream({ query, grant, dialect, env, request }: AuthorisedCall): Promise<Response> {

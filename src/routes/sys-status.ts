@@ -7,6 +7,7 @@ import { accessControl } from "../contracts/stubs.ts";
 import { timestamp } from "../kv/version.ts";
 import { accessStatus, type Health, health, PARTS, reached } from "../monitoring/health.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
+import { isJurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { BUILD_DATE, CLUSTER_NAME, VERSION } from "../platform/version.ts";
 import { envelope, noContent } from "./server/respond.ts";
@@ -50,10 +51,10 @@ async function mayCount({ env, token, query }: Call): Promise<boolean> {
   return grant?.ok === true && allowsAgent(grant.cluster, "read");
 }
 
-/** @throws RequestError 503 when `AccessControl` is unreachable; StorageLost */
+/** @throws RequestError 503 when `AccessControl` is unreachable; StorageLost, JurisdictionChanged */
 async function statusOf({ env }: Call): Promise<NonNullable<Health["access"]>> {
   const status = await accessStatus(env, (failure) => {
-    if (isStorageLost(failure)) throw failure;
+    if (isStorageLost(failure) || isJurisdictionChanged(failure)) throw failure;
   });
   if (!status) throw new RequestError(503, "access_control: unreachable", { "Retry-After": "1" });
   return status;
@@ -82,6 +83,7 @@ export const agentHealthRoutes = [
       );
       const trouble = [
         ...(down.length > 0 ? [`unreachable: ${down.join(", ")}`] : []),
+        ...(parts.access_control === "misplaced" ? ["jurisdiction changed"] : []),
         ...(lost.length > 0 ? [`storage lost: ${kindsOf(lost).join(", ")}`] : []),
         ...(isDiskFull ? ["the disk is full"] : []),
       ];

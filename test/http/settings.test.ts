@@ -33,6 +33,13 @@ it.each([
   expect(() => localSettings(env)).toThrow(new Refusal(sentence));
 });
 
+it("refuses a jurisdiction, which the local runtime does not have", () => {
+  expect(workerSettings({ JURISDICTION: "none" })).toEqual({ JURISDICTION: "none" });
+  expect(() => workerSettings({ JURISDICTION: "eu" })).toThrow(
+    new Refusal("JURISDICTION is for deployments: the local runtime has no jurisdictions."),
+  );
+});
+
 it("refuses an invalid setting of the Worker by name before anything starts", () => {
   expect(() => workerSettings({ EVENT_HEARTBEAT_MS: "x" })).toThrow(/^EVENT_HEARTBEAT_MS is not usable: /);
 });

@@ -4,6 +4,7 @@ import { textOf, warn } from "../observability/log.ts";
 import { AlarmLag, type HealthStats } from "../observability/metrics/health-stats.ts";
 import type { Series } from "../observability/metrics/series.ts";
 import { StorageIdentity } from "./birth.ts";
+import { objectStub } from "./jurisdiction.ts";
 import { isEmpty, migrateAll, type Schema } from "./migrations.ts";
 import type { KnownPage, ObjectKind, ObjectName } from "./object-kinds.ts";
 import { type Deliver, Outbox, outboxMigrations } from "./outbox.ts";
@@ -75,7 +76,8 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /** See `StorageIdentity`. `AccessControl` keeps the record of all others. */
   protected register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
-    const ask = () => remote<BirthRegister>(this.env.ACCESS_CONTROL.getByName("main")).begins(object, id, fresh);
+    const ask = () =>
+      remote<BirthRegister>(objectStub(this.env, this.env.ACCESS_CONTROL, "main")).begins(object, id, fresh);
     // One retry, since every deployment restarts the target.
     return ask().catch(ask);
   }

@@ -2,6 +2,7 @@ import type * as z from "zod";
 import { FilterError } from "../../lib/bexpr/errors.ts";
 import type { Reason, Refusal, Result } from "../../lib/result.ts";
 import { isStorageLost } from "../durable/birth.ts";
+import { isJurisdictionChanged } from "../durable/jurisdiction.ts";
 import { isNewerSchema } from "../durable/migrations.ts";
 import { isFrozen } from "../durable/snapshot/frozen.ts";
 import { rateHeaders } from "../limits/rate-headers.ts";
@@ -83,7 +84,7 @@ export function asRequestError(failure: unknown, requestId: string): RequestErro
   if (failure instanceof RequestError) return failure;
   if (failure instanceof FilterError) return badRequest(failure.message);
   // First, because an object that refuses to start is also reset.
-  if (isStorageLost(failure) || isNewerSchema(failure))
+  if (isStorageLost(failure) || isJurisdictionChanged(failure) || isNewerSchema(failure))
     return new RequestError(503, failure.message, { "Retry-After": "60" });
   if (isRestart(failure)) {
     return new RequestError(503, "the service is busy or restarting; try again", { "Retry-After": "1" });

@@ -1,4 +1,5 @@
 import { env, waitUntil } from "cloudflare:workers";
+import { objectStub } from "../../durable/jurisdiction.ts";
 import { remote } from "../../durable/rpc.ts";
 import { textOf, warn } from "../log.ts";
 import { hasCounts, type Key, takeCounts } from "./isolate-counters.ts";
@@ -45,7 +46,7 @@ export async function flushCounts(): Promise<void> {
   const batch = unacknowledged ?? { number: ++batches, counts: takeCounts() };
   unacknowledged = batch;
   try {
-    await remote<CounterStore>(env.METRICS.getByName("main")).add(reporter, batch.number, [...batch.counts]);
+    await remote<CounterStore>(objectStub(env, env.METRICS, "main")).add(reporter, batch.number, [...batch.counts]);
     if (unacknowledged === batch) unacknowledged = null;
   } catch (failure) {
     warn("counts-not-handed-in", { because: textOf(failure) });
