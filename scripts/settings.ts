@@ -47,6 +47,7 @@ export function workerSettings(env: Environment): Record<string, string> {
   if (wrong) throw new Refusal(`${wrong.path.join(".")} is not usable: ${wrong.message}.`);
   if (found["JURISDICTION"] && found["JURISDICTION"] !== "none")
     throw new Refusal("JURISDICTION is for deployments: the local runtime has no jurisdictions.");
+  if (found["SNAPSHOT_CRON"]) throw new Refusal("SNAPSHOT_CRON is for deployments: the local runtime has no triggers.");
   return found;
 }
 

@@ -30,6 +30,8 @@ declare namespace Cloudflare {
     /** Where lines of the audit log are kept, as text. A deployment may bind none, one or both. */
     AUDIT_QUEUE?: Queue<string>;
     AUDIT_BUCKET?: R2Bucket;
+    /** Where scheduled snapshots are kept. A deployment may leave it out. */
+    SNAPSHOT_BUCKET?: R2Bucket;
     /** Comma-separated base64 keys of 32 bytes, newest first. */
     MASTER_KEY?: string;
   }

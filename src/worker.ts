@@ -1,4 +1,5 @@
 import { env as deployment, waitUntil } from "cloudflare:workers";
+import { storeDueSnapshot } from "./backup/scheduled-snapshots.ts";
 import { performJobs } from "./credentials/job-worker.ts";
 import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
@@ -42,6 +43,11 @@ export default {
     const answered = Promise.all(batch.messages.map((message) => answerBell(batch.queue, message, env)));
     exec.waitUntil(answered);
     await Promise.race([answered, scheduler.wait(HOLD_MS)]);
+  },
+
+  /** The cron trigger of wrangler.toml; `SNAPSHOT_CRON` says when a snapshot is due. */
+  async scheduled(_controller, env) {
+    await storeDueSnapshot(env);
   },
 } satisfies ExportedHandler<Env, WakeUpMessage>;
 

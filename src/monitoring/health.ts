@@ -9,6 +9,7 @@ import type { Remote } from "../platform/durable/rpc.ts";
 import { isDiskFull } from "../platform/http/disk.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
+import { clearSnapshotCache, snapshotState } from "./snapshots.ts";
 
 /** Reachable components and their state. */
 export interface Health {
@@ -21,6 +22,8 @@ export interface Health {
   readonly lost: readonly string[];
   /** Writes fail; reads continue. */
   readonly isDiskFull: boolean;
+  /** A scheduled snapshot has been due for more than an hour. */
+  readonly isSnapshotLate: boolean;
   /** Null when unreadable. */
   readonly agents: { readonly connected: number; readonly known: number } | null;
 }
@@ -50,6 +53,7 @@ let lookingSince = 0;
 /** Clears the cached result, for tests with a new deployment. */
 export const clearHealthCache = (): void => {
   last = null;
+  clearSnapshotCache();
 };
 
 /** Status of the deployment from `AccessControl`; null after its deadline. */
@@ -89,8 +93,9 @@ async function look(env: Env): Promise<Health> {
     if (isStorageLost(failure)) refusals.set(part, "lost");
     if (isJurisdictionChanged(failure)) refusals.set(part, "misplaced");
   };
-  const [isFull, access, listings, ...vitals] = await Promise.all([
+  const [isFull, snapshots, access, listings, ...vitals] = await Promise.all([
     isDiskFull(env),
+    snapshotState(env),
     accessStatus(env, noticed("access_control")),
     reached("listings", () => env.LISTINGS.prepare("SELECT 1 FROM destinations LIMIT 1").all()),
     ...Object.entries(asked).map(([part, ask]) => reached(part, ask, noticed(part))),
@@ -115,6 +120,7 @@ async function look(env: Env): Promise<Health> {
         ? [textOfObject(ACCESS_CONTROL)]
         : [],
     isDiskFull: isFull,
+    isSnapshotLate: snapshots?.isLate ?? false,
     agents: registry ? agentsIn(registry) : null,
   };
 }

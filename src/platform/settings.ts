@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { parseCron } from "../lib/cron.ts";
 import { ORIGIN_RULE, originOf } from "../lib/origin.ts";
 
 /** `closed` or `open` for all, or by area: `secrets` is the secrets API, `cluster` the cluster API. */
@@ -54,6 +55,11 @@ export const Settings = z.object({
     .refine((text) => text === "" || originOf(text) !== null, ORIGIN_RULE)
     .optional(),
   REQUEST_BODY_MS: z.coerce.number().int().min(50).default(30_000),
+  SNAPSHOT_CRON: z
+    .string()
+    .refine((text) => text === "" || parseCron(text) !== null, "must be a cron expression of five fields, in UTC")
+    .optional(),
+  SNAPSHOT_KEEP: z.coerce.number().int().min(1).max(1_000).default(7),
   SYNC_ALLOWED_HOSTS: z.string().optional(),
   SYNC_SCAN_MS: z.coerce.number().int().min(1_000).default(3_600_000),
 });

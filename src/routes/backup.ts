@@ -1,12 +1,13 @@
 import { rebuildListings } from "../backup/rebuild-listings.ts";
 import { restoreSnapshot } from "../backup/restore.ts";
+import { listSnapshots, openSnapshot } from "../backup/scheduled-snapshots.ts";
 import { takeSnapshot } from "../backup/take.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { refuse } from "../lib/result.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
 import { unwrap } from "../platform/http/errors.ts";
-import { envelope, noContent } from "./server/respond.ts";
-import { secrets } from "./server/route.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** Snapshots, restore, and rebuilding the listings (docs/operate/backup.md). */
 export const backupRoutes = [
@@ -29,6 +30,18 @@ export const backupRoutes = [
     },
   }),
   secrets({
+    verb: "LIST",
+    path: "/sys/snapshot",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => {
+      const stored = unwrap(await listSnapshots(call.env));
+      const info = stored.map(({ name, taken, bytes }) => [name, { taken: new Date(taken).toISOString(), bytes }]);
+      const keys = stored.map(({ name }) => name);
+      return keyList(call, keys, { key_info: Object.fromEntries(info) });
+    },
+  }),
+  secrets({
     verb: "POST",
     path: "/sys/snapshot",
     access: "sudo",
@@ -36,7 +49,7 @@ export const backupRoutes = [
     streams: true,
     handle: async (call) => {
       const restored = unwrap(
-        await unsealed(async () => ({ ok: true as const, value: await restoreSnapshot(call.env, call.request.body) })),
+        await unsealed(async () => ({ ok: true as const, value: await restoreSnapshot(call.env, await given(call)) })),
       );
       const { listings } = restored;
       const warnings = listings ? [] : ["the lists could not be made yet: POST /v1/sys/listings/rebuild makes them"];
@@ -61,6 +74,12 @@ export const backupRoutes = [
     handle: async (call) => envelope(call, { data: await rebuildListings(call.env) }),
   }),
 ];
+
+/** The snapshot of a restore: the object of the bucket that the query names, or the body. */
+async function given({ env, query, request }: AuthorisedCall): Promise<ReadableStream<Uint8Array> | null> {
+  const name = query.get("object");
+  return name === null ? request.body : unwrap(await openSnapshot(env, name));
+}
 
 /** Refuses work that needs the master key while sealed. */
 async function unsealed<T>(work: () => Promise<T>) {

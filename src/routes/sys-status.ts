@@ -149,6 +149,7 @@ export const statusRoutes = [
         degraded: [
           ...PARTS.filter((part) => parts[part] !== "ok" && !(part === "access_control" && access === null)),
           ...(seen.isDiskFull ? ["disk"] : []),
+          ...(seen.isSnapshotLate ? ["snapshots"] : []),
           ...(seen.lost.length > 0 ? ["storage"] : []),
         ],
         ...(seen.lost.length > 0 && { lost: kindsOf(seen.lost) }),

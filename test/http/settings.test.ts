@@ -40,6 +40,13 @@ it("refuses a jurisdiction, which the local runtime does not have", () => {
   );
 });
 
+it("refuses a schedule, which nothing triggers in the local runtime", () => {
+  expect(() => workerSettings({ SNAPSHOT_CRON: "0 2 * * *" })).toThrow(
+    new Refusal("SNAPSHOT_CRON is for deployments: the local runtime has no triggers."),
+  );
+  expect(() => workerSettings({ SNAPSHOT_CRON: "daily" })).toThrow(/^SNAPSHOT_CRON is not usable: must be a cron/);
+});
+
 it("refuses an invalid setting of the Worker by name before anything starts", () => {
   expect(() => workerSettings({ EVENT_HEARTBEAT_MS: "x" })).toThrow(/^EVENT_HEARTBEAT_MS is not usable: /);
 });

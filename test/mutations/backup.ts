@@ -20,6 +20,20 @@ const KNOWN = {
 
 export const backup: Mutation[] = [
   {
+    file: "src/backup/scheduled-snapshots.ts",
+    suites: ["test/workers/scheduled-snapshots.test.ts"],
+    find: "stored.length + 1 - keep",
+    replace: "stored.length + 2 - keep",
+    promise: "Retention leaves the newest SNAPSHOT_KEEP snapshots",
+  },
+  {
+    file: "src/platform/snapshot-bucket.ts",
+    suites: ["test/workers/scheduled-snapshots.test.ts"],
+    find: "const prefix = cluster === null ? {} : { prefix: folderOf(cluster) };",
+    replace: "const prefix = {};",
+    promise: "A deployment deletes no snapshot of another one",
+  },
+  {
     file: "src/objects/access-control.ts",
     suites: ["test/workers/jurisdiction.test.ts"],
     find: "if (first !== now) throw new JurisdictionChanged(now, first);",

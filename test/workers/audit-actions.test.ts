@@ -1,6 +1,7 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { storeDueSnapshot } from "../../src/backup/scheduled-snapshots.ts";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import { loseEverything, restore, snapshot } from "./backup-world.ts";
@@ -148,6 +149,13 @@ describe("actions of the service behind a request are recorded", () => {
     await written("agent-joined", { node: agent.node });
     await del(`/v1/agent/${agent.node}`);
     await written("agent-removed", { node: agent.node, by: expect.any(String) });
+  });
+
+  it("a scheduled snapshot", async () => {
+    const schedule = { SNAPSHOT_CRON: "0 2 * * *", SNAPSHOT_BUCKET: env.FILES };
+    expect(await storeDueSnapshot({ ...env, ...schedule } as Env)).toBe("ok");
+    const stored = { object: expect.stringContaining(".snapshot"), bytes: expect.any(Number) };
+    await written("snapshot-stored", stored);
   });
 
   it("the restore of a snapshot", async () => {

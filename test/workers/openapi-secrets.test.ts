@@ -1,8 +1,10 @@
 import { env, exports } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { snapshotName } from "../../src/platform/snapshot-bucket.ts";
 import { issue } from "./access.ts";
 import { loseEverything, restore } from "./backup-world.ts";
+import { deployment } from "./deployment.ts";
 import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-helpers.ts";
 import { CLIENT, newCluster, newIssuer, newProvider, podClaims } from "./issuers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
@@ -510,6 +512,10 @@ it("describes snapshots, and the lists", async () => {
   run.keep("GET", "/v1/sys/snapshot", undefined, { status: taken.status, headers: taken.headers, text: "" });
   await loseEverything();
   run.keep("POST", "/v1/sys/snapshot", "", await restore(file));
+  const bucket = env.FILES as R2Bucket;
+  await bucket.put(snapshotName("a", Date.now()), file);
+  const { status, headers, text } = await deployment({ SNAPSHOT_BUCKET: bucket })("/v1/sys/snapshot?list=true");
+  run.keep("LIST", "/v1/sys/snapshot", undefined, { status, headers, text });
 });
 
 /** Operations of which no real answer is held against the document yet. This list may only shrink. */

@@ -83,6 +83,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "POST /v1/sys/audit-hash": "update sudo",
   "POST /v1/sys/audit-hash/:output": "update sudo",
   "GET /v1/sys/snapshot": "read sudo",
+  "LIST /v1/sys/snapshot": "list sudo",
   "POST /v1/sys/snapshot": "update sudo",
   "DELETE /v1/sys/snapshot": "delete sudo",
   "POST /v1/sys/listings/rebuild": "update sudo",

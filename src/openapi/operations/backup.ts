@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { data, group } from "../operation.ts";
+import { data, group, text } from "../operation.ts";
 
 const Listings = z.object({
   destinations: z.int().describe("Destinations that there are."),
@@ -16,6 +16,11 @@ const Restored = z.object({
   listings: Listings.nullable().describe("Null when the lists could not be made yet."),
 });
 
+const Stored = z.object({
+  keys: z.array(z.string()),
+  key_info: z.record(z.string(), z.object({ taken: z.string(), bytes: z.int() })),
+});
+
 export const backup = group(
   "System",
   {},
@@ -28,10 +33,18 @@ export const backup = group(
       answers: { 200: { kind: "text", description: "The snapshot file.", type: "application/octet-stream" } },
       errors: [409],
     },
+    "LIST /sys/snapshot": {
+      id: "listStoredSnapshots",
+      summary: "List the scheduled snapshots",
+      description: "The objects of the bucket SNAPSHOT_BUCKET, of all deployments that use it, the oldest first.",
+      answers: data("Their names, with the time and the size of each.", Stored),
+      errors: [400, 404],
+    },
     "POST /sys/snapshot": {
       id: "restoreSnapshot",
       summary: "Restore a snapshot into an empty deployment",
       description: "The whole file is checked before anything changes. Requires the same MASTER_KEY.",
+      query: { object: text("Name of an object of the bucket SNAPSHOT_BUCKET, instead of a body.") },
       body: { schema: { type: "string", format: "binary" } },
       answers: data("Numbers of restored objects.", Restored),
       errors: [409],

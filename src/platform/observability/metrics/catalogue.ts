@@ -25,6 +25,15 @@ export const METRICS = {
     ...["reason"],
   ),
 
+  sallyport_snapshots_total: counter(
+    "Scheduled snapshots; outcome is ok, failed, or busy for one beside another.",
+    "outcome",
+  ),
+  sallyport_snapshots_stored: gauge("Snapshots of this deployment in the bucket."),
+  sallyport_snapshot_age_seconds: gauge("Age of the newest snapshot in the bucket."),
+  sallyport_snapshot_size_bytes: gauge("Size of that snapshot."),
+  sallyport_snapshot_late: gauge("1 while a scheduled snapshot is due for more than an hour."),
+
   sallyport_sync_paused: gauge("1 while syncing is paused."),
   sallyport_sync_queue_capacity: gauge("Maximum number of pending sync operations."),
   sallyport_sync_queue_granted: gauge("Queue quota granted to destinations."),
@@ -104,6 +113,7 @@ export const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 export const FROM_ZERO: readonly (readonly [name: MetricName, label: string])[] = [
   ["sallyport_audit_lines_lost_total", "failed"],
   ["sallyport_audit_lines_lost_total", "full"],
+  ["sallyport_snapshots_total", "failed"],
 ];
 
 /** Label value of further series once a metric has no room left. */
