@@ -107,6 +107,7 @@ describe("a service that cannot work", () => {
       vi.spyOn(type.prototype, "vitals").mockImplementation(answer as never);
     vi.spyOn(AccessControl.prototype, "status").mockImplementation(answer as never);
     vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(answer as never);
+    vi.spyOn(AccessControl.prototype, "authorizeFor").mockImplementation(answer as never);
     const { status, body } = await health("?counts=true", {});
     expect([status, body.failing]).toEqual([503, ["access_control"]]);
     expect(body.degraded).toEqual(["event_log", "cluster_registry", "sync_control"]);

@@ -276,7 +276,7 @@ const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0]
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
 async function ask(
-  { env, request, query, token, headers, exchange, wrapTtl }: Base,
+  { env, request, token, headers, exchange, wrapTtl }: Base,
   target: Target,
   fresh = false,
   self = false,
@@ -293,7 +293,7 @@ async function ask(
           address: exchange.address,
           self,
         };
-  const version = exchange.area === "secrets" && target.verb === "GET" ? versionIn(query) : null;
+  const version = exchange.area === "secrets" && target.verb === "GET" ? versionIn(request.url) : null;
   const answer = await authorize(env, { ask: question, fresh, location: request.cf, version });
   if (!answer.ok) throw refusalError(answer);
   exchange.rate = answer.rate ?? null;
@@ -301,11 +301,11 @@ async function ask(
   return answer;
 }
 
-/** The version that a read of a secret names, 0 = the newest; null when its route refuses it. */
-function versionIn(query: URLSearchParams): number | null {
-  const text = query.get("version") || "0";
-  return /^\d{1,15}$/.test(text) ? Number(text) : null;
-}
+/**
+ * The version that a read of a secret may name, 0 = the newest. Only a guess, since the route is not known yet: a read of
+ * another version asks the store.
+ */
+const versionIn = (url: string): number => Number(/[?&]version=(\d{1,15})(?:&|$)/.exec(url)?.[1] ?? 0);
 
 const capabilityOf: Readonly<Record<Verb, Capability>> = {
   GET: "read",
