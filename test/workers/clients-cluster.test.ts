@@ -121,7 +121,13 @@ it("returns errors for upstream's agent endpoints, and does not treat their name
 });
 
 it("returns errors in upstream's format for unsupported upstream paths", async () => {
-  for (const path of ["/v1/vars", "/v1/quotas", "/v1/scaling/policies", "/v1/operator/snapshot", "/v1/services"]) {
+  for (const path of [
+    "/v1/vars",
+    "/v1/quotas",
+    "/v1/scaling/policies",
+    "/v1/operator/snapshot",
+    "/v1/recommendations",
+  ]) {
     const theirs = await get(path, { headers: { "X-Nomad-Token": "root" }, token: null });
     expect([path, theirs.status, theirs.text]).toEqual([path, 404, "not found: no such path"]);
     expect(theirs.headers.get("Content-Type")).toContain("text/plain");

@@ -21,7 +21,11 @@ const durations = fields.filter(({ schema }) => holdsDuration(schema));
 /** Names that say that a field is a length of time. */
 const TIME = /(^|_)(ttl|lease|period|window|increment|after|interval|deadline|timeout)$|ttl$|deadline$/i;
 /** Lengths in whole nanoseconds, whose 0 and negative values upstream defines. */
-const IN_NANOSECONDS = ["POST /node/:id/drain DrainSpec.Deadline"];
+const IN_NANOSECONDS = [
+  "POST /node/pools NodeIdentityTTL",
+  "POST /node/pool/:name NodeIdentityTTL",
+  "POST /node/:id/drain DrainSpec.Deadline",
+];
 
 const SHORT = ["1ns", "1us", "1ms", "500ms", "900ms", "0.1s", "0.9s", "0.000001h", "0.000000001s"];
 const NEGATIVE = ["-1ns", "-0.1s", "-500ms", "-1", -1, "-1s", "-1h", "-0.000000001ns"];

@@ -350,6 +350,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "Name Description Meta Quota Capabilities EnabledTaskDrivers DisabledTaskDrivers EnabledNetworkModes DisabledNetworkModes NodePoolConfiguration VaultConfiguration ConsulConfiguration Default Allowed Denied",
     applied("nomad_namespace"),
   ],
+  [
+    /node\/pools?(?:\/:name)?$/,
+    "Name Description Meta NodeIdentityTTL SchedulerConfiguration SchedulerAlgorithm MemoryOversubscriptionEnabled",
+    "node-pool-writes › creates it, changes it whole, and publishes both",
+  ],
   [/node\/:id\/drain/, "NodeID DrainSpec Deadline IgnoreSystemJobs Meta", DRAIN],
   [
     /node\/:id\/drain/,

@@ -20,10 +20,11 @@ describe("writing a node pool", () => {
       ...{ ...gpu, Hash: "", NodeIdentityTTL: 86_400_000_000_000, SchedulerConfiguration: null },
       ...{ CreateIndex: Index, ModifyIndex: Index },
     });
-    const changed = await put("/v1/node/pool/gpu", { SchedulerConfiguration: { SchedulerAlgorithm: "spread" } });
+    const scheduler = { SchedulerAlgorithm: "spread", MemoryOversubscriptionEnabled: true };
+    const changed = await put("/v1/node/pool/gpu", { SchedulerConfiguration: scheduler });
     expect((await get("/v1/node/pool/gpu")).body).toMatchObject({
       ...{ Description: "", Meta: null, NodeIdentityTTL: 0, CreateIndex: Index },
-      SchedulerConfiguration: { SchedulerAlgorithm: "spread", MemoryOversubscriptionEnabled: null },
+      SchedulerConfiguration: scheduler,
       ModifyIndex: Number(changed.headers.get("X-Orch-Index")),
     });
     const events = await eventsOf("NodePool");

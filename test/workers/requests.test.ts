@@ -312,11 +312,17 @@ describe("bodies", () => {
   });
 });
 
+/** Of replicas, and of the Workers that ask the owner when a replica fails. */
+function failAuthorization(failure: () => unknown): void {
+  vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(failure as never);
+  vi.spyOn(AccessControl.prototype, "authorizeFor").mockImplementation(failure as never);
+}
+
 describe("an internal failure", () => {
   it.each([{ overloaded: true }, { retryable: true }, { durableObjectReset: true }])(
     "of an object that is %j returns 503 with Retry-After",
     async (flags) => {
-      vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(() => {
+      failAuthorization(() => {
         throw Object.assign(new Error("Durable Object is overloaded"), flags);
       });
       for (const path of ["/v1/sys/mounts", "/v1/acl/tokens"]) {
@@ -329,7 +335,7 @@ describe("an internal failure", () => {
 
   it("returns 500 with only the request id; the log has the cause, without quoting input", async () => {
     const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
-    vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(() => JSON.parse('"canary-secret'));
+    failAuthorization(() => JSON.parse('"canary-secret'));
     const secrets = await get("/v1/sys/mounts");
     const cluster = await get("/v1/acl/tokens");
     expect([secrets.status, cluster.status]).toEqual([500, 500]);
