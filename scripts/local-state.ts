@@ -24,7 +24,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { type Keyring, parseKeyring } from "../src/platform/crypto/keyring.ts";
 import { lock, unlock } from "./lock.ts";
@@ -67,7 +67,8 @@ export class LocalState {
   constructor(dir: string, env: Environment, purpose: Purpose = "development") {
     const afresh = purpose === "playground";
     const mayRemove = purpose !== "production";
-    this.#dir = dir;
+    // Absolute: `mkdirSync` with a relative path never ends once the current directory is deleted.
+    this.#dir = resolve(dir);
     this.#purpose = purpose;
     try {
       mkdirSync(dir, { recursive: true, mode: 0o700 });
