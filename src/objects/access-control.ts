@@ -26,7 +26,7 @@ import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { type Components, composedOf } from "../platform/durable/rpc-methods.ts";
-import type { ChangedKeys } from "../platform/durable/stored-object.ts";
+import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 import { LeaseOwner } from "../read-leases/lease-owner.ts";
@@ -285,6 +285,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   #setUp(): void {
     if (this.#components.keys.sealedBecause() !== null) return;
-    this.commit(() => this.#components.begin(settings(this.env).DEV_ROOT_TOKEN));
+    // Before any request, so no replica knows better; a recorded change would keep it from starting on a full disk.
+    this.commit(() => this.#components.begin(settings(this.env).DEV_ROOT_TOKEN), NOTHING);
   }
 }
