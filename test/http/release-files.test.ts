@@ -44,7 +44,9 @@ function installInto(target: string): void {
 }
 
 function run(program: string, args: string[], cwd: string) {
-  const { status, stdout, stderr } = spawnSync(program, args, { cwd, encoding: "utf8" });
+  // `npm test` has wrangler print errors only.
+  const env = { ...process.env, WRANGLER_LOG: "log" };
+  const { status, stdout, stderr } = spawnSync(program, args, { cwd, env, encoding: "utf8" });
   if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${stdout}${stderr}`);
   return stdout;
 }
