@@ -215,7 +215,7 @@ it("lists are joined from pages, keep fields that a plugin adds, and refuse an i
 it("polls a snapshot until it is ready", async () => {
   const { driver, run, made } = await world();
   const { externalId } = await made("v");
-  driver.misbehave({ snapshotReadyAfterMs: 700 });
+  driver.misbehave({ snapshotReadyAfterMs: 3_000 });
   const snapshot = await run("csi.controller.snapshotCreate", { externalId, name: "s", parameters: {} });
   expect(snapshot).toMatchObject({ ok: true, isReady: true });
   expect(driver.calls("CreateSnapshot")).toBeGreaterThan(1);
@@ -223,7 +223,7 @@ it("polls a snapshot until it is ready", async () => {
   const late = await run(
     "csi.controller.snapshotCreate",
     { externalId, name: "t", parameters: {} },
-    { limitMs: 1_500 },
+    { limitMs: 6_000 },
   );
   expect(late).toMatchObject({ ok: true, isReady: false });
   expect(driver.directories("snapshots").length).toBe(2);
