@@ -114,12 +114,20 @@ export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${stri
 
   "csi.controller.snapshotCreate": async ({ externalId, name, parameters }, { client, secrets, until }) => {
     const request = { sourceVolumeId: externalId, name, secrets, parameters };
+    const create = async () => snapshotOf((await client.call("CreateSnapshot", request, until)).snapshot);
     const poll = Math.min(until, Date.now() + SNAPSHOT_READY_MS);
-    for (;;) {
-      const snapshot = snapshotOf((await client.call("CreateSnapshot", request, until)).snapshot);
-      if (snapshot.isReady || Date.now() + SNAPSHOT_POLL_MS >= poll) return snapshot;
+    let snapshot = await create();
+    while (!snapshot.isReady && Date.now() + SNAPSHOT_POLL_MS < poll) {
       await sleep(SNAPSHOT_POLL_MS);
+      try {
+        snapshot = await create();
+      } catch (failure) {
+        // The snapshot exists, however long a further call takes.
+        if (failure instanceof CallFailure && failure.code === status.DEADLINE_EXCEEDED) break;
+        throw failure;
+      }
     }
+    return snapshot;
   },
 
   "csi.controller.snapshotDelete": async ({ snapshotId }, { client, secrets, until }) => {
