@@ -96,7 +96,7 @@ export class LocalState {
       const sealedWith = this.#about.masterKey ?? this.#keyring.newest.id;
       if (!this.#keyring.byId.has(sealedWith)) {
         throw new Refusal(
-          `The MASTER_KEY in ${env["MASTER_KEY"] ? "the environment" : this.#path(".dev.vars")} is not the one that sealed the data in ${dir}: ${this.#waysOut()}`,
+          `The MASTER_KEY in ${env["MASTER_KEY"] ? "the environment" : this.#path(".dev.vars")} is not the one that sealed the data in ${this.#dir}: ${this.#waysOut()}`,
         );
       }
       // Recorded before the key seals any data.

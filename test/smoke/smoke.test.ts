@@ -308,14 +308,16 @@ describe("npm start, in a fresh clone", () => {
   });
 
   it("refuses to start without the key of its data, and prints both ways out", async () => {
-    renameSync(join(dir, "state/.dev.vars"), join(dir, "kept"));
-    const waysOut = "restore state/.dev.vars from a backup, or remove state and start afresh.";
-    expect(await refusal()).toContain(`sealed with a MASTER_KEY, and state/.dev.vars is gone: ${waysOut}`);
+    const state = join(dir, "state");
+    const key = join(state, ".dev.vars");
+    renameSync(key, join(dir, "kept"));
+    const waysOut = `restore ${key} from a backup, or remove ${state} and start afresh.`;
+    expect(await refusal()).toContain(`The data in ${state} is sealed with a MASTER_KEY, and ${key} is gone: ${waysOut}`);
     const other = Buffer.alloc(32, 7).toString("base64");
     expect(await refusal({ MASTER_KEY: other, DEV_ROOT_TOKEN: "t" })).toContain(
-      `The MASTER_KEY in the environment is not the one that sealed the data in state: ${waysOut}`,
+      `The MASTER_KEY in the environment is not the one that sealed the data in ${state}: ${waysOut}`,
     );
-    renameSync(join(dir, "kept"), join(dir, "state/.dev.vars"));
+    renameSync(join(dir, "kept"), key);
   });
 });
 
