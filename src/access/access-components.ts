@@ -3,7 +3,7 @@ import { DataKeys } from "../platform/crypto/data-keys.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import type { Components } from "../platform/durable/rpc-methods.ts";
-import type { ChangedKeys } from "../platform/durable/stored-object.ts";
+import type { NameChanges } from "../platform/durable/stored-object.ts";
 import { AclIndex } from "./acl-index.ts";
 import { ApproleLogins } from "./approle-logins.ts";
 import { ApproleStore } from "./approle-store.ts";
@@ -85,7 +85,7 @@ interface Dependencies {
   readonly ctx: DurableObjectState;
   readonly env: Env;
   readonly outbox: Outbox;
-  commit<T>(change: () => T, keys?: ChangedKeys): T;
+  commit<T>(change: () => T, keys?: NameChanges): T;
 }
 
 /** The RPC methods of `AccessControl`, one class a subject. */

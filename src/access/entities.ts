@@ -51,9 +51,12 @@ export class Entities {
 
   /**
    * The entity of a caller, created on its first login. Updates the alias and the memberships in external groups.
-   * @returns the entity's id, or a refusal while the entity is disabled
+   * @returns the entity's id, and whether the rights of its earlier tokens may have changed; a refusal while it is disabled
    */
-  signIn({ namespace, mount, name, metadata, groups }: SignIn, now: number): Result<string> {
+  signIn(
+    { namespace, mount, name, metadata, groups }: SignIn,
+    now: number,
+  ): Result<{ id: string; hasOtherRights: boolean }> {
     const [alias] = this.#sql
       .exec<{ id: string; entity: string; metadata: string }>(
         "SELECT id, entity, metadata FROM entity_aliases WHERE mount = ? AND name = ?",
@@ -79,8 +82,9 @@ export class Entities {
     } else if (alias.metadata !== text) {
       this.#sql.exec("UPDATE entity_aliases SET metadata = ?, updated = ? WHERE id = ?", text, now, alias.id);
     }
-    this.#joinExternalGroups(entity.id, mount, groups);
-    return ok(entity.id);
+    const isOfOtherGroups = this.#joinExternalGroups(entity.id, mount, groups);
+    const hasOtherRights = alias !== undefined && (alias.metadata !== text || isOfOtherGroups);
+    return ok({ id: entity.id, hasOtherRights });
   }
 
   /** Whether an entity exists and is not disabled. */
@@ -184,18 +188,23 @@ export class Entities {
     return row;
   }
 
-  /** Makes an entity a member of exactly those external groups of an auth mount that its credentials name. */
-  #joinExternalGroups(entity: string, mount: string, names: readonly string[]): void {
+  /**
+   * Makes an entity a member of exactly those external groups of an auth mount that its credentials name.
+   * @returns whether it joined or left one
+   */
+  #joinExternalGroups(entity: string, mount: string, names: readonly string[]): boolean {
     const aliases = this.#sql
       .exec<{ group_id: string; name: string }>("SELECT group_id, name FROM group_aliases WHERE mount = ?", mount)
       .toArray();
     const named = new Set(names);
+    let changed = 0;
     for (const { group_id, name } of aliases) {
       const change = named.has(name)
-        ? "INSERT OR IGNORE INTO group_members (group_id, kind, member) VALUES (?, 'entity', ?)"
-        : "DELETE FROM group_members WHERE group_id = ? AND kind = 'entity' AND member = ?";
-      this.#sql.exec(change, group_id, entity);
+        ? "INSERT OR IGNORE INTO group_members (group_id, kind, member) VALUES (?, 'entity', ?) RETURNING 1"
+        : "DELETE FROM group_members WHERE group_id = ? AND kind = 'entity' AND member = ? RETURNING 1";
+      changed += this.#sql.exec(change, group_id, entity).toArray().length;
     }
+    return changed > 0;
   }
 }
 

@@ -2,6 +2,7 @@ import type { AuthMount, Login, TokenSettings } from "../contracts/auth.ts";
 import { type Authed, TOO_LONG_BATCH_TOKEN } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import { NOTHING } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { tokenUpserted } from "./cluster-acl.ts";
 import type { Entities } from "./entities.ts";
@@ -47,13 +48,16 @@ export class Logins {
     if (!policies.ok) return policies;
     checks.passed(login);
     const secret = `hvs.${randomText(24)}`;
-    return publisher.commit(() => {
+    // No reader has presented the random secret before.
+    let changes = NOTHING;
+    const issue = () => {
       const { namespace } = mount;
       const entity =
         alias && entities.signIn({ namespace, mount: mount.accessor, ...alias, groups: login.groups }, now);
       if (entity && !entity.ok) return entity;
+      if (entity?.value.hasOtherRights) changes = null;
       checks.useUp(login, now);
-      const { token, warnings } = newToken(mount, login, policies.value, entity?.value ?? "", now);
+      const { token, warnings } = newToken(mount, login, policies.value, entity?.value.id ?? "", now);
       const sealed = token.family === "batch" ? tokens.seal(token, null, now) : null;
       if (token.family === "batch" && sealed === null) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
       const row = sealed?.row ?? tokens.insert(secret, token);
@@ -63,7 +67,8 @@ export class Logins {
       const auth = rules.authBlock(row, sealed?.secret ?? secret, now);
       recordAction("login", { accessor: auth.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
       return ok({ auth, warnings });
-    });
+    };
+    return publisher.commit(issue, () => changes);
   }
 }
 

@@ -123,7 +123,8 @@ export class TokenRules {
 
   /** The entity of an alias at the token method, created with it. Runs inside a transaction. */
   entityOfAlias(namespace: string, mount: string, alias: string, now: number): Result<string> {
-    return this.#entities.signIn({ namespace, mount, name: alias, metadata: {}, groups: [] }, now);
+    const entity = this.#entities.signIn({ namespace, mount, name: alias, metadata: {}, groups: [] }, now);
+    return entity.ok ? ok(entity.value.id) : entity;
   }
 
   /** Checks a token of the cluster API. @param roles ids of its roles @returns the token to store */

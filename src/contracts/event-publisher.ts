@@ -1,5 +1,5 @@
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
-import type { ChangedKeys } from "../platform/durable/stored-object.ts";
+import type { NameChanges } from "../platform/durable/stored-object.ts";
 import type { Append, NewEvent } from "./event.ts";
 import { eventLog } from "./stubs.ts";
 
@@ -49,7 +49,7 @@ interface Dependencies<Stamp> {
   /** Rows of the topic `event`: see `deliver`. */
   readonly outbox: Pick<Outbox, "drain" | "enlist">;
   readonly rows: BackfilledRows<Stamp>;
-  commit<T>(change: () => T, keys?: ChangedKeys): T;
+  commit<T>(change: () => T, keys?: NameChanges): T;
 }
 
 /** Topic and lane of pending lines in the outbox: one lane, so that lines keep their order. */
@@ -72,7 +72,7 @@ export class EventPublisher<Stamp> {
   }
 
   /** Runs a change as one transaction. @param keys see `StoredObject.commit` */
-  commit<T>(change: () => T, keys?: ChangedKeys): T {
+  commit<T>(change: () => T, keys?: NameChanges): T {
     return this.#deps.commit(change, keys);
   }
 

@@ -26,7 +26,7 @@ import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { type Components, composedOf } from "../platform/durable/rpc-methods.ts";
-import { type ChangedKeys, NOTHING } from "../platform/durable/stored-object.ts";
+import { type ChangedKeys, type NameChanges, NOTHING } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 import { LeaseOwner } from "../read-leases/lease-owner.ts";
@@ -66,7 +66,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
       { event: (_lane, rows) => this.#publish(rows), ...accessOutboxTopics(env) },
     );
     this.#leases = new LeaseOwner(env, ctx.storage, ACCESS_OWNER);
-    const commit = <T>(change: () => T, keys?: ChangedKeys): T => this.commit(change, keys);
+    const commit = <T>(change: () => T, keys?: NameChanges): T => this.commit(change, keys);
     this.#components = new AccessComponents({ ctx, env, outbox: this.outbox, commit });
     this.rpc = this.#components.rpc;
     this.#restores = new RestoreLedger({
@@ -220,7 +220,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   // ---- inside ----
 
   /** Every commit invalidates cached callers: authorization depends on rows only. */
-  protected override commit<T>(change: () => T, keys?: ChangedKeys): T {
+  protected override commit<T>(change: () => T, keys?: NameChanges): T {
     try {
       return super.commit(change, keys);
     } finally {

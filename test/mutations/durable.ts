@@ -193,7 +193,7 @@ export const durable: Mutation[] = [
   },
   {
     ...OBJECT,
-    find: "if (this.#committing) return this.ctx.storage.transactionSync(change);",
+    find: "if (this.#committing) return this.ctx.storage.transactionSync(named);",
     replace: "",
     promise: "An outer transaction that fails undoes no alarm of rows that stay",
   },

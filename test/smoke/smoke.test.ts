@@ -312,7 +312,9 @@ describe("npm start, in a fresh clone", () => {
     const key = join(state, ".dev.vars");
     renameSync(key, join(dir, "kept"));
     const waysOut = `restore ${key} from a backup, or remove ${state} and start afresh.`;
-    expect(await refusal()).toContain(`The data in ${state} is sealed with a MASTER_KEY, and ${key} is gone: ${waysOut}`);
+    expect(await refusal()).toContain(
+      `The data in ${state} is sealed with a MASTER_KEY, and ${key} is gone: ${waysOut}`,
+    );
     const other = Buffer.alloc(32, 7).toString("base64");
     expect(await refusal({ MASTER_KEY: other, DEV_ROOT_TOKEN: "t" })).toContain(
       `The MASTER_KEY in the environment is not the one that sealed the data in ${state}: ${waysOut}`,

@@ -1,7 +1,8 @@
 import { exportSPKI, SignJWT } from "jose";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { itRows } from "../support/rows.ts";
-import { del, get, list, put } from "./client.ts";
+import { path, policies } from "./access.ts";
+import { del, get, list, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { type Issuer, newIssuer } from "./issuers.ts";
 
@@ -103,6 +104,27 @@ describe("a login by a signed token", () => {
     }
     const { auth } = (await login(await issuer.sign({ ...MAIN, groups: given }))).body;
     expect(auth.identity_policies.sort()).toEqual(names.map((name) => name.replace(",", "-")));
+  });
+
+  it("changes the rights of the earlier tokens of its entity with its groups", async () => {
+    await put("/v1/auth/jwt/role/ci", { ...ROLE, groups_claim: "groups" });
+    const { accessor: mount_accessor } = (await get("/v1/sys/auth/jwt")).body.data;
+    await policies({ ops: path("kv/data/*", "read") });
+    const { id } = (await put("/v1/identity/group", { name: "ops", type: "external", policies: "ops" })).body.data;
+    await put("/v1/identity/group-alias", { name: "ops", mount_accessor, canonical_id: id });
+    await mountKv();
+    await put("/v1/kv/data/app", { data: { v: 1 } });
+    const logIn = async (groups: string[]) =>
+      (await login(await issuer.sign({ ...MAIN, groups }))).body.auth.client_token as string;
+    const earlier = await logIn([]);
+    const read = async () => (await get("/v1/kv/data/app", { token: earlier })).status;
+    expect(await read()).toBe(403);
+    await logIn(["ops"]);
+    expect(await read()).toBe(200);
+    await logIn(["ops"]);
+    expect(await read()).toBe(200);
+    await logIn([]);
+    expect(await read()).toBe(403);
   });
 
   it("applies the leeways of the role", async () => {

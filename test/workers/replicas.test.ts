@@ -42,6 +42,24 @@ it("a warm read is answered by the replica of its place alone", async () => {
   expect(asked.take()).toEqual([1, 1, 0]);
 });
 
+it("logins and new tokens of others leave the answers of replicas as they are", async () => {
+  await put("/v1/sys/auth/userpass", { type: "userpass" });
+  for (const name of ["ann", "bob"]) {
+    await put(`/v1/auth/userpass/users/${name}`, { password: "correct horse", token_policies: "reader" });
+  }
+  const logIn = (name: string) =>
+    send("POST", `/v1/auth/userpass/login/${name}`, { password: "correct horse" }, { token: null });
+  await logIn("ann");
+  freezeTime();
+  await warm();
+  const asked = questions();
+  for (const name of ["ann", "bob"]) expect((await logIn(name)).status).toBe(200);
+  await issue({ policies: ["reader"] });
+  asked.take();
+  expect(await seen()).toEqual([1, 1]);
+  expect(asked.take()).toEqual([0, 0, 0]);
+});
+
 it("reads of one secret that come together are one question", async () => {
   freezeTime();
   const asked = questions();

@@ -21,6 +21,9 @@ interface BirthRegister {
 /** Names of the data that a transaction changes for readers of the object; null for everything. */
 export type ChangedKeys = readonly string[] | null;
 
+/** A function names them at the end of the transaction. */
+export type NameChanges = ChangedKeys | (() => ChangedKeys);
+
 /** Of a transaction that no reader can see. */
 export const NOTHING: ChangedKeys = [];
 
@@ -137,16 +140,21 @@ export abstract class StoredObject extends DurableObject<Env> {
    * @param keys what it changes for readers; an outer transaction changes that of its inner ones, too
    * @throws Frozen while a snapshot or a restore blocks writes
    */
-  protected commit<T>(change: () => T, keys: ChangedKeys = null): T {
+  protected commit<T>(change: () => T, keys: NameChanges = null): T {
     this.#lock.check();
-    this.#changed = this.#changed && keys && [...this.#changed, ...keys];
+    const named = () => {
+      const result = change();
+      const changed = typeof keys === "function" ? keys() : keys;
+      this.#changed = this.#changed && changed && [...this.#changed, ...changed];
+      return result;
+    };
     // Only the outermost transaction arms the alarm: a rollback of the outer one would undo an alarm set by an inner
     // one.
-    if (this.#committing) return this.ctx.storage.transactionSync(change);
+    if (this.#committing) return this.ctx.storage.transactionSync(named);
     this.#committing = true;
     try {
       const { result, due } = this.ctx.storage.transactionSync(() => {
-        const result = change();
+        const result = named();
         if (this.#changed === null || this.#changed.length > 0) this.onChange(this.#changed);
         return { result, due: this.nextDue() };
       });
