@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
-import { parsePolicy } from "../access/policy-parser.ts";
+import { parsePolicy } from "../access/policies/policy-parser.ts";
 import {
   allowsAgent,
   allowsHostVolume,

@@ -1,11 +1,11 @@
 import { ACCESS_METHODS, AccessComponents } from "../access/access-components.ts";
-import type { Explained } from "../access/authorize.ts";
-import { DeletedMountSweep } from "../access/deleted-mount-sweep.ts";
+import type { Explained } from "../access/authorize/authorize.ts";
+import { streamAnswers } from "../access/authorize/stream-rights.ts";
 import { INVENTORY } from "../access/inventory.ts";
+import { DeletedMountSweep } from "../access/mounts/deleted-mount-sweep.ts";
 import { accessOutboxTopics } from "../access/outbox-topics.ts";
 import { accessMigrations } from "../access/schema.ts";
-import { StorageRegistry } from "../access/storage-registry.ts";
-import { streamAnswers } from "../access/stream-rights.ts";
+import { StorageRegistry } from "../access/system/storage-registry.ts";
 import { RestoreLedger, refusedByRestore } from "../backup/restore-ledger.ts";
 import type {
   AccessControlApi,

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { ClusterTokenRequest } from "../access/token.ts";
+import { ClusterTokenRequest } from "../access/tokens/token.ts";
 import type { AclPolicy } from "../contracts/policies.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import type { AclToken } from "../contracts/tokens.ts";

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { may } from "../access/authorize-cached.ts";
-import { TokenRequest } from "../access/token.ts";
-import { roleView } from "../access/token-roles.ts";
+import { may } from "../access/authorize/authorize-cached.ts";
+import { TokenRequest } from "../access/tokens/token.ts";
+import { roleView } from "../access/tokens/token-roles.ts";
 import { TokenRoleRequest } from "../auth/token-role-body.ts";
 import type { Capability } from "../contracts/policies.ts";
 import { accessControl } from "../contracts/stubs.ts";

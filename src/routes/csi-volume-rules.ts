@@ -1,4 +1,4 @@
-import { checkVolume, governs } from "../access/volume-rules.ts";
+import { checkVolume, governs } from "../access/policies/volume-rules.ts";
 import type { CsiRequest } from "../contracts/csi-volumes.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";

@@ -1,4 +1,4 @@
-import { WRAPPING_POLICY_NAME } from "../access/policy-parser.ts";
+import { WRAPPING_POLICY_NAME } from "../access/policies/policy-parser.ts";
 import type { CubbyholeOwner } from "../contracts/cubbyhole.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";

@@ -1,4 +1,4 @@
-import { checkVolume, governs, type VolumeProperties } from "../access/volume-rules.ts";
+import { checkVolume, governs, type VolumeProperties } from "../access/policies/volume-rules.ts";
 import type { HostVolumeRequest } from "../contracts/host-volumes.ts";
 import type { GoverningRule } from "../contracts/policies.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";

@@ -1,4 +1,4 @@
-import { may } from "../access/authorize-cached.ts";
+import { may } from "../access/authorize/authorize-cached.ts";
 import type { ReadVersion } from "../contracts/kv-store.ts";
 import { kvStore } from "../contracts/stubs.ts";
 import type { Refusal } from "../lib/result.ts";

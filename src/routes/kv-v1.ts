@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { clearAuthorizeCache } from "../access/authorize-cached.ts";
+import { clearAuthorizeCache } from "../access/authorize/authorize-cached.ts";
 import { leaseDurationOf } from "../kv/lease.ts";
 import { isPlainObject } from "../lib/json.ts";
 import type { Result } from "../lib/result.ts";

@@ -1,5 +1,5 @@
-import { AuthMountRequest, AuthTuneRequest, tokenMountAccessor } from "../access/auth-mounts.ts";
-import { SYSTEM_MAX_TTL } from "../access/token.ts";
+import { AuthMountRequest, AuthTuneRequest, tokenMountAccessor } from "../access/auth-methods/auth-mounts.ts";
+import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import type { AuthMount } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { unwrap } from "../platform/http/errors.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { clearCorsCache } from "../access/cors-cached.ts";
+import { clearCorsCache } from "../access/system/cors-cached.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { stringList } from "../platform/http/fields.ts";
 import { CORS_HEADERS } from "./server/cors.ts";

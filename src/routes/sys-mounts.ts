@@ -1,7 +1,7 @@
-import { authorize } from "../access/authorize-cached.ts";
-import { MountRequest, TuneRequest } from "../access/mounts.ts";
-import { namespacePath } from "../access/namespaces.ts";
-import { SYSTEM_MAX_TTL } from "../access/token.ts";
+import { authorize } from "../access/authorize/authorize-cached.ts";
+import { MountRequest, TuneRequest } from "../access/mounts/mounts.ts";
+import { namespacePath } from "../access/namespaces/namespaces.ts";
+import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import { wordMountType } from "../compat/cloud-b-names.ts";
 import type { ListedMount } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";

@@ -1,5 +1,5 @@
-import { authorize } from "../access/authorize-cached.ts";
-import { namespacePath } from "../access/namespaces.ts";
+import { authorize } from "../access/authorize/authorize-cached.ts";
+import { namespacePath } from "../access/namespaces/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
 import type { ServiceStatus } from "../contracts/access-control.ts";
 import { allowsAgent } from "../contracts/cluster-rights.ts";

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { ApproleStore } from "../../src/access/approle-store.ts";
+import { ApproleStore } from "../../src/access/auth-methods/approle-store.ts";
 import { accessObject } from "../workers/access.ts";
 import { get, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";

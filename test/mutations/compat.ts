@@ -156,7 +156,7 @@ export const compat: Mutation[] = [
     promise: "What an update leaves out stays as it was written",
   },
   {
-    file: "src/access/mounts.ts",
+    file: "src/access/mounts/mounts.ts",
     find: "name in NEW_CONFIG || (value as string).length > 0",
     replace: "true",
     suites: ["test/workers/terraform.test.ts"],

@@ -8,7 +8,7 @@ const STORE = { file: "src/events/line-store.ts", suites: ["test/workers/event-l
 const BUFFER = { file: "src/events/line-store.ts", suites: ["test/workers/event-log.test.ts"] };
 const SHARES = { file: "src/events/shares.ts", suites: ["test/workers/event-log-store.test.ts"] };
 const LOG = { file: "src/objects/event-log.ts", suites: ["test/workers/event-log.test.ts"] };
-const SCOPE = { file: "src/access/stream-rights.ts", suites: ["test/workers/stream.test.ts"] };
+const SCOPE = { file: "src/access/authorize/stream-rights.ts", suites: ["test/workers/stream.test.ts"] };
 const FEED = { file: "src/events/feed.ts", suites: ["test/workers/relay-feed.test.ts"] };
 const TOPICS = { file: "src/contracts/topic-rights.ts", suites: ["test/workers/stream.test.ts"] };
 

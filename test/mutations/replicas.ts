@@ -41,14 +41,14 @@ export const replicas: Mutation[] = [
     promise: "An instance of a replica acknowledges for itself alone",
   },
   {
-    file: "src/access/secrets-tokens.ts",
+    file: "src/access/tokens/secrets-tokens.ts",
     suites: CHANGES,
     find: "this.#endingWith([row]),",
     replace: "this.#endingWith([]),",
     promise: "A revocation is seen by the next read at every place",
   },
   {
-    file: "src/access/token-issuer.ts",
+    file: "src/access/tokens/token-issuer.ts",
     suites: CHANGES,
     find: "const isNew = !request.id && !request.entity_alias;",
     replace: "const isNew = !request.entity_alias;",
@@ -76,7 +76,7 @@ export const replicas: Mutation[] = [
     promise: "An unknown token is one question, whatever its paths",
   },
   {
-    file: "src/access/authorize.ts",
+    file: "src/access/authorize/authorize.ts",
     suites: CHANGES,
     find: 'return row.parent === null ? "" :',
     replace: 'return row.parent !== null ? "" :',

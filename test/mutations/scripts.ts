@@ -366,14 +366,14 @@ export const reports: Mutation[] = [
     promise: "A stream is given 64 KiB at a time",
   },
   {
-    file: "src/access/authorize-cached.ts",
+    file: "src/access/authorize/authorize-cached.ts",
     suites: ["test/workers/caller-cache.test.ts"],
     find: "if (until > now && cache.size",
     replace: "if (cache.size",
     promise: "Answers that are over leave the memory",
   },
   {
-    file: "src/access/authorize-cached.ts",
+    file: "src/access/authorize/authorize-cached.ts",
     suites: ["test/workers/caller-cache.test.ts"],
     find: "cache.size <= MAX_CACHED && characters <= MAX_CACHED_CHARACTERS",
     replace: "cache.size <= MAX_CACHED",

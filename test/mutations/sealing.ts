@@ -4,8 +4,8 @@ const DATA_KEYS = { file: "src/platform/crypto/data-keys.ts", suites: ["test/wor
 const ROTATED = { file: "src/platform/crypto/data-keys.ts", suites: ["test/workers/rotation.test.ts"] };
 const GCM = { file: "src/platform/crypto/aes-gcm.ts", suites: ["src/platform/crypto/keyring.test.ts"] };
 const KEYRING = { file: "src/platform/crypto/keyring.ts", suites: ["src/platform/crypto/keyring.test.ts"] };
-const TERMS = { file: "src/access/key-rotation.ts", suites: ["test/workers/rotation.test.ts"] };
-const SECRETS = { file: "src/access/token-secrets.ts", suites: ["test/workers/acl-secrets.test.ts"] };
+const TERMS = { file: "src/access/system/key-rotation.ts", suites: ["test/workers/rotation.test.ts"] };
+const SECRETS = { file: "src/access/tokens/token-secrets.ts", suites: ["test/workers/acl-secrets.test.ts"] };
 
 export const sealing: Mutation[] = [
   {
@@ -265,7 +265,7 @@ export const sealing: Mutation[] = [
     promise: "Secrets that are kept go when the setting is turned off",
   },
   {
-    file: "src/access/token-hash-key.ts",
+    file: "src/access/tokens/token-hash-key.ts",
     suites: ["test/workers/sealing.test.ts"],
     find: "if (this.#sealed()) return;",
     replace: "",

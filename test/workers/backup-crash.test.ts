@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached.ts";
 import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../../src/contracts/stored-objects.ts";
 import { accessControl } from "../../src/contracts/stubs.ts";
 import { bornWith } from "../../src/platform/durable/object-kinds.ts";

@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { expect, vi } from "vitest";
-import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached.ts";
 import { everyObject } from "../../src/backup/directory.ts";
 import { SINGLETONS, storedObject } from "../../src/contracts/stored-objects.ts";
 import { nodeSession } from "../../src/contracts/stubs.ts";

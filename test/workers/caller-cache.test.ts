@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { authorizeCacheSize } from "../../src/access/authorize-cached.ts";
-import { TokenStore } from "../../src/access/token-store.ts";
+import { authorizeCacheSize } from "../../src/access/authorize/authorize-cached.ts";
+import { TokenStore } from "../../src/access/tokens/token-store.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";

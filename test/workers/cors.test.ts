@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { clearCorsCache } from "../../src/access/cors-cached.ts";
+import { clearCorsCache } from "../../src/access/system/cors-cached.ts";
 import { del, get, put, send } from "./client.ts";
 
 const APP = "https://app.example";

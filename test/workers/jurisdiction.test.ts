@@ -1,7 +1,7 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached.ts";
 import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { type Settings, settings } from "../../src/platform/settings.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { MountRequest } from "../../src/access/mounts.ts";
-import { TokenRequest } from "../../src/access/token.ts";
+import { MountRequest } from "../../src/access/mounts/mounts.ts";
+import { TokenRequest } from "../../src/access/tokens/token.ts";
 import { itRows } from "../support/rows.ts";
 import { accessObject, eventsOf, issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { SecretsTokens } from "../../src/access/secrets-tokens.ts";
+import { SecretsTokens } from "../../src/access/tokens/secrets-tokens.ts";
 import type { AccessControl } from "../../src/objects/access-control.ts";
 import { accessObject, holderOf, issue, path } from "./access.ts";
 import { mountKv, put } from "./client.ts";

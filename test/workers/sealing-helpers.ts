@@ -1,6 +1,6 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached.ts";
 import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { KvStore } from "../../src/objects/kv-store.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";

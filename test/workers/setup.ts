@@ -1,8 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
-import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
-import { clearCorsCache } from "../../src/access/cors-cached.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached.ts";
+import { clearCorsCache } from "../../src/access/system/cors-cached.ts";
 import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/gate-lease.ts";

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it } from "vitest";
-import { PolicyStore } from "../../src/access/policy-store.ts";
+import { PolicyStore } from "../../src/access/policies/policy-store.ts";
 import { accessObject, holderOf, policies } from "./access.ts";
 import { type Answer, del, get, put, send } from "./client.ts";
 import { addNode, ask, listed, make, nodeId, register, ScriptedNodes, volume } from "./host-volumes.ts";

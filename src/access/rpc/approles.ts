@@ -12,9 +12,9 @@ import type {
 import type { Authed } from "../../contracts/tokens.ts";
 import type { Result } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { ApproleLogins } from "../approle-logins.ts";
-import type { Approles } from "../approles.ts";
-import type { AuthMethodEntries } from "../auth-method-entries.ts";
+import type { ApproleLogins } from "../auth-methods/approle-logins.ts";
+import type { Approles } from "../auth-methods/approles.ts";
+import type { AuthMethodEntries } from "../auth-methods/auth-method-entries.ts";
 import type { PublishedChanges } from "../published-changes.ts";
 
 /** RPC methods about roles and secret ids of the auth method `approle`, and about names locked after failed logins. */

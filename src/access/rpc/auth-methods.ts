@@ -10,11 +10,11 @@ import type {
 import type { Authed } from "../../contracts/tokens.ts";
 import { ok, type Result } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { AuthMethodEntries } from "../auth-method-entries.ts";
-import type { AuthMethods } from "../auth-methods.ts";
-import type { Logins } from "../logins.ts";
+import type { AuthMethodEntries } from "../auth-methods/auth-method-entries.ts";
+import type { AuthMethods } from "../auth-methods/auth-methods.ts";
+import type { Logins } from "../auth-methods/logins.ts";
 import type { PublishedChanges } from "../published-changes.ts";
-import type { RateLimitQuotas } from "../rate-limit-quotas.ts";
+import type { RateLimitQuotas } from "../system/rate-limit-quotas.ts";
 
 /** RPC methods about auth methods of the secrets API, and their logins. */
 export class AuthMethodMethods implements AuthApi {

@@ -1,5 +1,5 @@
 import type { ClusterAclIndexApi } from "../../contracts/cluster-acl.ts";
-import type { AclIndex } from "../acl-index.ts";
+import type { AclIndex } from "../cluster-acl/acl-index.ts";
 
 /** RPC methods about the common index of the cluster API's ACL objects. */
 export class ClusterAclIndexMethods implements ClusterAclIndexApi {

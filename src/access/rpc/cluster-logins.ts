@@ -10,10 +10,10 @@ import type { AuthMethod, AuthMethodSettings, AuthMethodStub } from "../../contr
 import type { AclToken } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { BindingRules } from "../binding-rules.ts";
-import type { ClusterAuthMethods } from "../cluster-auth-methods.ts";
-import type { ClusterLoginStates } from "../cluster-login-states.ts";
-import type { ClusterLogins } from "../cluster-logins.ts";
+import type { BindingRules } from "../cluster-acl/binding-rules.ts";
+import type { ClusterAuthMethods } from "../cluster-acl/cluster-auth-methods.ts";
+import type { ClusterLoginStates } from "../cluster-acl/cluster-login-states.ts";
+import type { ClusterLogins } from "../cluster-acl/cluster-logins.ts";
 import type { PublishedChanges } from "../published-changes.ts";
 
 /** RPC methods about auth methods, binding rules and logins of the cluster API. */

@@ -1,6 +1,6 @@
 import type { AclRole, AclRoleBody, ClusterRolesApi } from "../../contracts/cluster-acl.ts";
 import type { Result } from "../../lib/result.ts";
-import type { ClusterRoles } from "../cluster-roles.ts";
+import type { ClusterRoles } from "../cluster-acl/cluster-roles.ts";
 
 /** RPC methods about roles of the cluster API. */
 export class ClusterRoleMethods implements ClusterRolesApi {

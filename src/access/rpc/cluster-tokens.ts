@@ -2,12 +2,12 @@ import type { ClusterTokensApi, OneTimeToken } from "../../contracts/cluster-acl
 import type { AclToken, AclTokenPage } from "../../contracts/tokens.ts";
 import { type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { Bootstrap } from "../bootstrap.ts";
-import type { ClusterTokens } from "../cluster-tokens.ts";
-import type { OneTimeTokens } from "../one-time-tokens.ts";
+import type { ClusterTokens } from "../cluster-acl/cluster-tokens.ts";
 import type { PublishedChanges } from "../published-changes.ts";
-import type { SecretsTokens } from "../secrets-tokens.ts";
-import type { ClusterTokenRequest } from "../token.ts";
+import type { Bootstrap } from "../tokens/bootstrap.ts";
+import type { OneTimeTokens } from "../tokens/one-time-tokens.ts";
+import type { SecretsTokens } from "../tokens/secrets-tokens.ts";
+import type { ClusterTokenRequest } from "../tokens/token.ts";
 
 /** RPC methods about tokens of the cluster API, one-time tokens included. */
 export class ClusterTokenMethods implements ClusterTokensApi {

@@ -1,8 +1,8 @@
 import type { CubbyholeApi, CubbyholeOwner, CubbyholeRights } from "../../contracts/cubbyhole.ts";
 import { ok, type Result } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { Cubbyholes } from "../cubbyholes.ts";
-import type { Wrappings } from "../wrappings.ts";
+import type { Cubbyholes } from "../tokens/cubbyholes.ts";
+import type { Wrappings } from "../tokens/wrappings.ts";
 
 /** RPC methods about private storage of tokens. */
 export class CubbyholeMethods implements CubbyholeApi {

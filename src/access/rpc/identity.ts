@@ -13,10 +13,10 @@ import type {
   IdentityWritten,
 } from "../../contracts/identity.ts";
 import { ok, type Result } from "../../lib/result.ts";
-import type { Entities } from "../entities.ts";
-import type { EntityMerges } from "../entity-merges.ts";
-import type { IdentityAdmin } from "../identity-admin.ts";
-import type { IdentityAliases } from "../identity-aliases.ts";
+import type { Entities } from "../identity/entities.ts";
+import type { EntityMerges } from "../identity/entity-merges.ts";
+import type { IdentityAdmin } from "../identity/identity-admin.ts";
+import type { IdentityAliases } from "../identity/identity-aliases.ts";
 
 /** RPC methods about entities, groups and their aliases. */
 export class IdentityMethods implements IdentityApi {

@@ -3,8 +3,8 @@ import { destinationKeyOf } from "../../contracts/destination.ts";
 import type { Result } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
-import type { KeyRotation } from "../key-rotation.ts";
-import type { NamespaceTree } from "../namespaces.ts";
+import type { NamespaceTree } from "../namespaces/namespaces.ts";
+import type { KeyRotation } from "../system/key-rotation.ts";
 
 /** RPC methods about data keys and the objects that hold them. */
 export class KeyMethods implements KeysApi {

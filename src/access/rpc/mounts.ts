@@ -1,11 +1,11 @@
 import type { ListedMount, Located, Mount, MountsApi, MountType, Remount } from "../../contracts/mount.ts";
 import { ok, type Result } from "../../lib/result.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
-import type { MountAdmin } from "../mount-admin.ts";
-import type { MountViews } from "../mount-views.ts";
-import type { MountRequest, TuneRequest } from "../mounts.ts";
-import type { Remounts } from "../remounts.ts";
-import type { TokenHolders } from "../token-holders.ts";
+import type { MountAdmin } from "../mounts/mount-admin.ts";
+import type { MountViews } from "../mounts/mount-views.ts";
+import type { MountRequest, TuneRequest } from "../mounts/mounts.ts";
+import type { Remounts } from "../mounts/remounts.ts";
+import type { TokenHolders } from "../tokens/token-holders.ts";
 
 /** RPC methods about mounts. Changes resolve after one attempt to tell the mount's object. */
 export class MountMethods implements MountsApi {

@@ -1,10 +1,10 @@
 import type { ClusterNamespace, Namespace, NamespacesApi } from "../../contracts/namespaces.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import type { ClusterNamespaces } from "../cluster-namespaces.ts";
-import type { NamespaceAdmin } from "../namespace-admin.ts";
-import type { NamespaceTree } from "../namespaces.ts";
-import { visibleNamespaces } from "../resultant-acl.ts";
-import type { TokenHolders } from "../token-holders.ts";
+import type { ClusterNamespaces } from "../namespaces/cluster-namespaces.ts";
+import type { NamespaceAdmin } from "../namespaces/namespace-admin.ts";
+import type { NamespaceTree } from "../namespaces/namespaces.ts";
+import { visibleNamespaces } from "../paths/resultant-acl.ts";
+import type { TokenHolders } from "../tokens/token-holders.ts";
 
 /** RPC methods about namespaces: the tree of the secrets API, and the flat ones of the cluster API. */
 export class NamespaceMethods implements NamespacesApi {

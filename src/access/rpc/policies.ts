@@ -1,7 +1,7 @@
 import type { AclPolicy, GoverningRule, PoliciesApi, PolicyWritten } from "../../contracts/policies.ts";
 import type { Result } from "../../lib/result.ts";
-import type { PolicyAdmin } from "../policy-admin.ts";
-import type { PolicyStore } from "../policy-store.ts";
+import type { PolicyAdmin } from "../policies/policy-admin.ts";
+import type { PolicyStore } from "../policies/policy-store.ts";
 
 /** RPC methods about policies of both APIs. */
 export class PolicyMethods implements PoliciesApi {

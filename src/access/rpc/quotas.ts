@@ -1,7 +1,7 @@
 import type { CountedRequest, QuotaBody, QuotasApi, QuotasConfig, RateLimitQuota } from "../../contracts/quotas.ts";
 import type { RateLimit } from "../../lib/rate-limit.ts";
 import type { Result } from "../../lib/result.ts";
-import type { RateLimitQuotas } from "../rate-limit-quotas.ts";
+import type { RateLimitQuotas } from "../system/rate-limit-quotas.ts";
 
 /** RPC methods about quotas. */
 export class QuotaMethods implements QuotasApi {

@@ -1,6 +1,6 @@
 import type { TokenRole, TokenRoleBody, TokenRolesApi } from "../../contracts/tokens.ts";
 import type { Result } from "../../lib/result.ts";
-import type { TokenRoles } from "../token-roles.ts";
+import type { TokenRoles } from "../tokens/token-roles.ts";
 
 /** RPC methods about roles of tokens of the secrets API. */
 export class TokenRoleMethods implements TokenRolesApi {

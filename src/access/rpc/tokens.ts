@@ -2,12 +2,12 @@ import type { Capability } from "../../contracts/policies.ts";
 import type { Authed, ResultantAcl, RightsCheck, TokenName, TokensApi } from "../../contracts/tokens.ts";
 import type { Result } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { LeaseHolders } from "../lease-holders.ts";
+import { resultantAcl } from "../paths/resultant-acl.ts";
 import type { PublishedChanges } from "../published-changes.ts";
-import { resultantAcl } from "../resultant-acl.ts";
-import type { SecretsTokens } from "../secrets-tokens.ts";
-import type { TokenCapabilities } from "../token-capabilities.ts";
-import type { TokenIssuer } from "../token-issuer.ts";
+import type { LeaseHolders } from "../tokens/lease-holders.ts";
+import type { SecretsTokens } from "../tokens/secrets-tokens.ts";
+import type { TokenCapabilities } from "../tokens/token-capabilities.ts";
+import type { TokenIssuer } from "../tokens/token-issuer.ts";
 
 /** RPC methods about tokens of the secrets API. */
 export class TokenMethods implements TokensApi {

@@ -1,7 +1,7 @@
 import type { Unwrapped, WrapInfo, WrapLookup, WrappingApi, WrapRequest } from "../../contracts/wrapping.ts";
 import type { Result } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { Wrappings } from "../wrappings.ts";
+import type { Wrappings } from "../tokens/wrappings.ts";
 
 /** RPC methods about wrapped answers. */
 export class WrappingMethods implements WrappingApi {

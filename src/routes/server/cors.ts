@@ -1,4 +1,4 @@
-import { corsSettings } from "../../access/cors-cached.ts";
+import { corsSettings } from "../../access/system/cors-cached.ts";
 import { clusterHeader, requestHeader } from "../../compat/dialect.ts";
 import type { CorsSettings } from "../../contracts/access-control.ts";
 import { RequestError } from "../../platform/http/errors.ts";

@@ -1,4 +1,4 @@
-import { authorize, clearAuthorizeCache, isCoherent } from "../../access/authorize-cached.ts";
+import { authorize, clearAuthorizeCache, isCoherent } from "../../access/authorize/authorize-cached.ts";
 import { wordField } from "../../compat/cloud-b-names.ts";
 import { type Dialect, dialectOf } from "../../compat/dialect.ts";
 import { wordMessage } from "../../compat/sync-names.ts";

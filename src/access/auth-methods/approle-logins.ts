@@ -1,0 +1,107 @@
+import { type Approle, type ApproleLogin, approleEntry } from "../../contracts/approle.ts";
+import type { AuthMount, TokenSettings } from "../../contracts/auth.ts";
+import type { Authed } from "../../contracts/tokens.ts";
+import { isWithinNetworks } from "../../lib/networks.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { ApproleStore, SecretIdFacts, StoredSecretId } from "./approle-store.ts";
+import { isSubset } from "./approles.ts";
+import type { AuthMethodEntries } from "./auth-method-entries.ts";
+import type { AuthMountTable } from "./auth-mounts.ts";
+import type { Logins } from "./logins.ts";
+
+interface Dependencies {
+  readonly store: ApproleStore;
+  readonly mounts: AuthMountTable;
+  readonly entries: AuthMethodEntries;
+  readonly logins: Logins;
+}
+
+/** The credentials of a login, verified. */
+interface Verified {
+  readonly role: Approle;
+  readonly name: string;
+  /** The secret id and what is known of it; null when the role needs none. */
+  readonly secretId: { readonly row: StoredSecretId; readonly facts: SecretIdFacts } | null;
+}
+
+const INVALID = "invalid role or secret ID";
+
+/**
+ * Logins by role id and secret id. A use of the secret id is counted in the transaction that issues the token. An unknown
+ * role id, and an unknown secret id, cost the same two reads and get the same answer.
+ */
+export class ApproleLogins {
+  readonly #deps: Dependencies;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+  }
+
+  /** @throws Sealed */
+  login(login: ApproleLogin, now: number): Result<Authed> {
+    const { store, mounts, entries, logins } = this.#deps;
+    const mount = mounts.byUuid(login.mount);
+    // The role id is the name that failures are counted by.
+    if (!mount || entries.isLocked(login.mount, login.roleId, now)) return refuse("denied", "permission denied");
+    const verified = this.#verify(login, now);
+    if (!verified.ok) return verified;
+    const { role, name, secretId } = verified.value;
+    const metadata = { ...secretId?.facts.metadata, role_name: name };
+    return logins.login(
+      {
+        entry: approleEntry({ mount: mount.uuid, role: name }),
+        alias: { name: role.role_id, metadata },
+        groups: [],
+        displayName: "",
+        metadata,
+        settings: settingsOf(role, secretId?.facts),
+        address: login.address,
+        path: pathOf(mount),
+      },
+      () => secretId && store.use(secretId.row, now),
+    );
+  }
+
+  #verify(login: ApproleLogin, now: number): Result<Verified> {
+    const { store, entries } = this.#deps;
+    const { mount, roleId, secretId, address } = login;
+    const found = store.byRoleId(mount, roleId);
+    const row = store.find({ mount, role: found?.role ?? "" }, { secretId }, now);
+    if ((found?.bound ?? true) && secretId === "") return refuse("invalid", "missing secret_id");
+    const name = found?.role ?? "";
+    const role = found && (found.bound ? row !== null : true) ? this.#role(mount, name) : null;
+    // Without a secret id, a role that does not accept the address is as good as unknown.
+    if (!role || (!role.bind_secret_id && !isWithinNetworks(address, role.secret_id_bound_cidrs))) {
+      entries.failed(mount, roleId, found !== null);
+      return refuse("invalid", INVALID);
+    }
+    if (!role.bind_secret_id || !row) return ok({ role, name, secretId: null });
+    const facts = store.facts(row);
+    const refused = refusedAddress(role, facts, address);
+    return refused ?? ok({ role, name, secretId: { row, facts } });
+  }
+
+  #role(mount: string, role: string): Approle | null {
+    const text = this.#deps.entries.entry(approleEntry({ mount, role }));
+    return text.ok && text.value !== null ? (JSON.parse(text.value) as Approle) : null;
+  }
+}
+
+const pathOf = ({ path }: AuthMount): string => `auth/${path}login`;
+
+/** Why a verified secret id is not accepted from an address; null when it is. */
+function refusedAddress(role: Approle, { cidrs }: SecretIdFacts, address: string | null): Refusal | null {
+  const { secret_id_bound_cidrs: bound } = role;
+  if (!isSubset(cidrs, bound)) {
+    return refuse("invalid", "CIDR blocks on the secret ID are no longer a subset of those on the role");
+  }
+  if (!isWithinNetworks(address, cidrs)) {
+    return refuse("invalid", "source address unauthorized through CIDR restrictions on the secret ID");
+  }
+  return isWithinNetworks(address, bound)
+    ? null
+    : refuse("invalid", "source address unauthorized by CIDR restrictions on the role");
+}
+
+const settingsOf = (role: Approle, facts: SecretIdFacts | undefined): TokenSettings =>
+  facts && facts.tokenCidrs.length > 0 ? { ...role, token_bound_cidrs: facts.tokenCidrs } : role;

@@ -1,0 +1,66 @@
+import type { AuthEntryName } from "../../contracts/auth.ts";
+import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+
+const context = ({ mount, kind, name }: AuthEntryName): string => `auth-entry ${mount} ${kind} ${name}`;
+
+/**
+ * The entries of auth mounts: configuration, roles, users, as JSON texts. Each is sealed, because some hold client
+ * secrets or hashes of passwords. Writes run inside the object's transaction.
+ */
+export class AuthEntries {
+  readonly #sql: SqlStorage;
+  readonly #keys: DataKeys;
+
+  constructor(sql: SqlStorage, keys: DataKeys) {
+    this.#sql = sql;
+    this.#keys = keys;
+  }
+
+  /** @throws Sealed */
+  get(entry: AuthEntryName): string | null {
+    const [row] = this.#sql
+      .exec<{ value: ArrayBuffer }>(
+        "SELECT value FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?",
+        entry.mount,
+        entry.kind,
+        entry.name,
+      )
+      .toArray();
+    return row ? this.#keys.openText(row.value, context(entry)) : null;
+  }
+
+  has({ mount, kind, name }: AuthEntryName): boolean {
+    return (
+      this.#sql
+        .exec("SELECT 1 FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?", mount, kind, name)
+        .toArray().length > 0
+    );
+  }
+
+  /** @throws Sealed */
+  put(entry: AuthEntryName, value: string): void {
+    this.#sql.exec(
+      `INSERT INTO auth_entries (mount, kind, name, value) VALUES (?, ?, ?, ?)
+       ON CONFLICT (mount, kind, name) DO UPDATE SET value = excluded.value`,
+      entry.mount,
+      entry.kind,
+      entry.name,
+      this.#keys.seal(value, context(entry)),
+    );
+  }
+
+  delete({ mount, kind, name }: AuthEntryName): void {
+    this.#sql.exec("DELETE FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?", mount, kind, name);
+  }
+
+  deleteMount(mount: string): void {
+    this.#sql.exec("DELETE FROM auth_entries WHERE mount = ?", mount);
+  }
+
+  names(mount: string, kind: string): string[] {
+    return this.#sql
+      .exec<{ name: string }>("SELECT name FROM auth_entries WHERE mount = ? AND kind = ? ORDER BY name", mount, kind)
+      .toArray()
+      .map(({ name }) => name);
+  }
+}

@@ -1,0 +1,243 @@
+import { randomBytes } from "node:crypto";
+import * as z from "zod";
+import {
+  AUTH_TYPES,
+  type AuthMount,
+  type AuthMountConfig,
+  type AuthPlace,
+  type AuthSettings,
+  type AuthType,
+  type LockoutConfig,
+} from "../../contracts/auth.ts";
+import { withoutUndefined } from "../../lib/json.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { duration, flag, integer, stringList, stringMap } from "../../platform/http/fields.ts";
+
+/** Seconds; `system` or 0 means the system's TTL. */
+const leaseTtl = () => z.preprocess((given) => (given === "system" ? 0 : given), duration()).optional();
+
+const MAX_NAMES = 128;
+const names = () =>
+  stringList()
+    .pipe(z.array(z.string().max(256)).max(MAX_NAMES))
+    .optional();
+
+const Lockout = z.object({
+  lockout_threshold: integer().min(0).optional(),
+  lockout_duration: duration().optional(),
+  lockout_counter_reset_duration: duration().optional(),
+  lockout_disable: flag().optional(),
+});
+
+const Config = z.object({
+  default_lease_ttl: leaseTtl(),
+  max_lease_ttl: leaseTtl(),
+  force_no_cache: flag().optional(),
+  listing_visibility: z.enum(["", "hidden", "unauth"]).optional(),
+  passthrough_request_headers: names(),
+  allowed_response_headers: names(),
+  audit_non_hmac_request_keys: names(),
+  audit_non_hmac_response_keys: names(),
+  token_type: z
+    .enum(["", "default-service", "default-batch", "service", "batch"], "invalid 'token_type' value")
+    .optional(),
+  user_lockout_config: Lockout.optional(),
+  plugin_version: z.literal("", "auth methods have no versions here; leave it out").optional(),
+});
+
+/** Body of `POST sys/auth/:path`. */
+export const AuthMountRequest = z.object({
+  type: z.string("type: required, the auth method to enable").min(1),
+  description: z.string().max(4096).default(""),
+  config: Config.nullish(),
+  options: stringMap().nullish(),
+  local: flag().default(false),
+  seal_wrap: flag().default(false),
+  external_entropy_access: flag()
+    .refine((wanted) => !wanted, "there is no external source of entropy")
+    .optional(),
+});
+
+/** Body of `POST sys/auth/:path/tune`: only the settings that change. */
+export const AuthTuneRequest = Config.extend({
+  description: z.string().max(4096).optional(),
+  options: stringMap().nullish(),
+});
+
+/** Defaults of upstream (https://developer.hashicorp.com/vault/docs/concepts/user-lockout). */
+export const DEFAULT_LOCKOUT: LockoutConfig = {
+  lockout_threshold: 5,
+  lockout_duration: 900,
+  lockout_counter_reset_duration: 900,
+  lockout_disable: false,
+};
+
+const NEW_CONFIG: AuthMountConfig = {
+  default_lease_ttl: 0,
+  max_lease_ttl: 0,
+  force_no_cache: false,
+  listing_visibility: "",
+  token_type: "default-service",
+};
+
+/** Merges settings into a config. An empty list or text removes a setting. */
+export function authConfigWith(before: AuthMountConfig, given: AuthSettings): AuthMountConfig {
+  const { user_lockout_config: lockout, token_type, ...settings } = given;
+  const merged: Record<string, unknown> = {
+    ...before,
+    ...withoutUndefined(settings),
+    ...(token_type !== undefined && { token_type: token_type === "" ? "default-service" : token_type }),
+    ...(lockout && {
+      user_lockout_config: { ...(before.user_lockout_config ?? DEFAULT_LOCKOUT), ...withoutUndefined(lockout) },
+    }),
+  };
+  const kept = Object.entries(merged).filter(([name, value]) => name in NEW_CONFIG || !isEmpty(value));
+  return Object.fromEntries(kept) as unknown as AuthMountConfig;
+}
+
+const isEmpty = (value: unknown): boolean => value === "" || (Array.isArray(value) && value.length === 0);
+
+export const newAuthConfig = (given: AuthSettings): AuthMountConfig => authConfigWith(NEW_CONFIG, given);
+
+interface AuthMountRow extends Record<string, SqlStorageValue> {
+  namespace: string;
+  path: string;
+  type: string;
+  accessor: string;
+  uuid: string;
+  description: string;
+  options: string;
+  config: string;
+}
+
+type StoredConfig = AuthMountConfig & { readonly local?: boolean; readonly seal_wrap?: boolean };
+
+const storedConfig = ({ config, local, seal_wrap }: AuthMount): string =>
+  JSON.stringify({ ...config, ...(local && { local }), ...(seal_wrap && { seal_wrap }) } satisfies StoredConfig);
+
+const SEGMENT = /^[A-Za-z0-9_.@-]{1,128}$/;
+
+/** The accessor of the built-in method of tokens, derived from the namespace's id, since there is one in each. */
+export const tokenMountAccessor = (namespaceId: string): string => `auth_token_${namespaceId}`;
+
+/** Normalizes the path of an auth mount to the stored form `a/b/`, or refuses it. */
+export function authPath(text: string): Result<string> {
+  const segments = text.split("/").filter((segment) => segment !== "");
+  if (segments.length === 0) return refuse("invalid", "auth path: must not be empty");
+  if (segments.length > 16 || segments.some((segment) => !SEGMENT.test(segment) || /^\.+$/.test(segment))) {
+    return refuse("invalid", "auth path: segments must be 1 to 128 of A-Z a-z 0-9 _ . @ -, at most 16 deep");
+  }
+  if (segments[0] === "token") return refuse("invalid", "auth path: token/ is built in and cannot be changed");
+  return ok(`${segments.join("/")}/`);
+}
+
+/**
+ * The table of auth mounts. It is small and held in memory, because every login resolves one and every token of a login
+ * belongs to one. A write drops the copy.
+ */
+export class AuthMountTable {
+  readonly #sql: SqlStorage;
+  #all: ReadonlyMap<string, AuthMount> | undefined;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  list(namespace: string): AuthMount[] {
+    return this.every()
+      .filter((mount) => mount.namespace === namespace)
+      .sort((a, b) => (a.path < b.path ? -1 : 1));
+  }
+
+  every(): AuthMount[] {
+    return [...this.#mounts().values()];
+  }
+
+  get(namespace: string, path: string): AuthMount | null {
+    return this.every().find((mount) => mount.namespace === namespace && mount.path === path) ?? null;
+  }
+
+  byUuid(uuid: string): AuthMount | null {
+    return this.#mounts().get(uuid) ?? null;
+  }
+
+  byAccessor(accessor: string): AuthMount | null {
+    return this.every().find((mount) => mount.accessor === accessor) ?? null;
+  }
+
+  /** The mount that `path`, which starts with `auth/`, leads into. */
+  resolve(namespace: string, path: string): AuthPlace | null {
+    if (!path.startsWith("auth/")) return null;
+    const inside = path.slice("auth/".length);
+    const mount = this.list(namespace).find(({ path: at }) => inside.startsWith(at) || `${inside}/` === at);
+    return mount ? { mount, path: inside.slice(mount.path.length) } : null;
+  }
+
+  insert(mount: Omit<AuthMount, "accessor" | "uuid">, now: number): AuthMount {
+    const made: AuthMount = {
+      ...mount,
+      accessor: `auth_${mount.type}_${randomBytes(4).toString("hex")}`,
+      uuid: crypto.randomUUID(),
+    };
+    this.#sql.exec(
+      `INSERT INTO auth_mounts (namespace, path, type, accessor, uuid, description, options, config, created)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      made.namespace,
+      made.path,
+      made.type,
+      made.accessor,
+      made.uuid,
+      made.description,
+      JSON.stringify(made.options),
+      storedConfig(made),
+      now,
+    );
+    this.#all = undefined;
+    return made;
+  }
+
+  update(mount: AuthMount): void {
+    this.#sql.exec(
+      "UPDATE auth_mounts SET description = ?, options = ?, config = ? WHERE uuid = ?",
+      mount.description,
+      JSON.stringify(mount.options),
+      storedConfig(mount),
+      mount.uuid,
+    );
+    this.#all = undefined;
+  }
+
+  /** The mount at a path, above it or below it; null when the path is free. */
+  overlapping(namespace: string, path: string): AuthMount | null {
+    return this.list(namespace).find((mount) => mount.path.startsWith(path) || path.startsWith(mount.path)) ?? null;
+  }
+
+  /** Moves a mount inside its namespace. Runs inside a transaction. */
+  move({ uuid }: AuthMount, path: string): void {
+    this.#sql.exec("UPDATE auth_mounts SET path = ? WHERE uuid = ?", path, uuid);
+    this.#all = undefined;
+  }
+
+  delete(uuid: string): void {
+    this.#sql.exec("DELETE FROM auth_mounts WHERE uuid = ?", uuid);
+    this.#all = undefined;
+  }
+
+  #mounts(): ReadonlyMap<string, AuthMount> {
+    this.#all ??= new Map(
+      this.#sql
+        .exec<AuthMountRow>("SELECT * FROM auth_mounts")
+        .toArray()
+        .map((row) => {
+          const { local = false, seal_wrap = false, ...config } = JSON.parse(row.config) as StoredConfig;
+          const { namespace, path, accessor, uuid, description } = row;
+          const options = JSON.parse(row.options) as Record<string, string>;
+          const type = row.type as AuthType;
+          return [uuid, { namespace, path, type, accessor, uuid, description, options, local, seal_wrap, config }];
+        }),
+    );
+    return this.#all;
+  }
+}
+
+export const knownAuthType = (name: string): AuthType | undefined => AUTH_TYPES.find((type) => type === name);

@@ -1,0 +1,185 @@
+import type { AuthorizeRequest, Grant } from "../../contracts/access-control.ts";
+import { type ClusterRights, NO_CLUSTER_RULES } from "../../contracts/cluster-rights.ts";
+import { isWithinNetworks } from "../../lib/networks.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { Identity } from "../../platform/http/exchange.ts";
+import type { MountTable } from "../mounts/mounts.ts";
+import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "../namespaces/namespaces.ts";
+import { type PathEvaluator, wrapTtlRefusal } from "../paths/path-evaluator.ts";
+import type { Grants } from "../policies/policy-store.ts";
+import type { SecretsTokens } from "../tokens/secrets-tokens.ts";
+import { policiesOf, type TokenRow } from "../tokens/token.ts";
+import type { TokenHolders } from "../tokens/token-holders.ts";
+import type { TokenStore } from "../tokens/token-store.ts";
+import { isWrapping } from "../tokens/wrappings.ts";
+
+/** An answer, and what a kept copy of it depends on beside the rules. */
+export interface Explained {
+  readonly answer: Grant | Refusal;
+  /** The token that a change names: the caller's, or the parent of a batch token. */
+  readonly tag: string;
+  /** Expiry of the token, ms since 1970; null for never. */
+  readonly expires: number | null;
+  /** Whether there is no such token. */
+  readonly unknown: boolean;
+  /** Whether the token has limited uses. */
+  readonly counted: boolean;
+}
+
+/** The identity of a token, and the rights of its policies. */
+interface Caller {
+  /** See `Explained`. */
+  readonly tag: string;
+  readonly identity: Identity;
+  readonly grants: Grants;
+  /** Expiry of the token, ms since 1970; null for never. */
+  readonly expires: number | null;
+  /** Whether the token has limited uses, each of which is counted. */
+  readonly counted: boolean;
+  /** Whether it is a wrapping token. */
+  readonly wrapping: boolean;
+  /** Networks that the token may be used from; empty for all. */
+  readonly networks: readonly string[];
+}
+
+const MAX_CACHED = 1_000;
+const NO_CLUSTER_RIGHTS: ClusterRights = { ...NO_CLUSTER_RULES, management: false };
+
+/** The only path of a wrapping token that needs authorization; `sys/wrapping` authorizes it by possession. */
+const WRAPPED_PATH = "cubbyhole/response";
+
+/** Paths about the caller's own token. They always apply to the token's own namespace. */
+const OWN_TOKEN = /^auth\/token\/(?:lookup|renew|revoke)-self\/?$/;
+/** Paths about a token in the request's body, which determines the namespace: see `SecretsTokens`. */
+const NAMED_TOKEN = /^auth\/token\/(?:lookup|renew|revoke|revoke-orphan)\/?$/;
+
+/**
+ * Authorizes every request: resolves the token, the namespace and the mount, and evaluates the path rules. Callers are
+ * cached until the next commit of the object, so an authorized request costs no read of rows; a limited token costs one
+ * write.
+ */
+export class Authorizer {
+  readonly #store: TokenStore;
+  readonly #tokens: SecretsTokens;
+  readonly #namespaces: NamespaceTree;
+  readonly #mounts: MountTable;
+  readonly #evaluator: PathEvaluator;
+  readonly #holders: TokenHolders;
+  /** Callers by token hash; cleared by every commit of the object. */
+  readonly #callers = new Map<string, Caller>();
+
+  constructor(
+    store: TokenStore,
+    tokens: SecretsTokens,
+    namespaces: NamespaceTree,
+    mounts: MountTable,
+    evaluator: PathEvaluator,
+    holders: TokenHolders,
+  ) {
+    this.#store = store;
+    this.#tokens = tokens;
+    this.#namespaces = namespaces;
+    this.#mounts = mounts;
+    this.#evaluator = evaluator;
+    this.#holders = holders;
+  }
+
+  /** Clears the cached callers, after a change of tokens or policies. */
+  forget(): void {
+    this.#callers.clear();
+  }
+
+  /** Splits a path that needs no token into the deepest namespace that leads it, and the rest. */
+  locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
+    const asked = namespacePath(namespace);
+    if (!asked.ok) return asked;
+    return this.#namespaces.has(asked.value)
+      ? ok(this.#namespaces.split(asked.value, path))
+      : namespaceMissing(asked.value);
+  }
+
+  /** Authorizes a request. A use of a limited token is counted even if the request is refused. @throws Sealed */
+  authorize(ask: AuthorizeRequest): Grant | Refusal {
+    return this.explain(ask).answer;
+  }
+
+  /** Like `authorize`. @throws Sealed */
+  explain(ask: AuthorizeRequest): Explained {
+    const { token } = ask;
+    if (token === null) {
+      return { answer: refuse("denied", "permission denied"), tag: "", expires: null, unknown: true, counted: false };
+    }
+    const caller = this.#caller(token, Date.now());
+    const { tag = this.#store.hashOf(token), expires = null, counted = false } = caller ?? {};
+    return { answer: this.#decide(ask, caller), tag, expires, unknown: caller === null, counted };
+  }
+
+  #decide(ask: AuthorizeRequest, caller: Caller | null): Grant | Refusal {
+    if (!caller) return refuse("denied", "permission denied: invalid token");
+    const { identity, grants, networks } = caller;
+    if (!isWithinNetworks(ask.address ?? null, networks)) return refuse("denied", "permission denied");
+    const asked = namespacePath(ask.namespace);
+    if (!asked.ok) return asked;
+    const meant = this.#namespaces.split(asked.value, ask.path ?? "");
+    if (caller.wrapping && meant.path !== WRAPPED_PATH) return refuse("denied", "permission denied");
+    const isWithin = meant.namespace.startsWith(identity.namespace);
+    const goesHome = OWN_TOKEN.test(meant.path) || (!isWithin && NAMED_TOKEN.test(meant.path));
+    // Checked first, so that a token reveals nothing about namespaces outside its own.
+    if (!isWithin && !goesHome) return refuse("denied", "permission denied");
+    if (isWithin && !this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
+    const at = goesHome ? { namespace: identity.namespace, path: meant.path } : meant;
+    if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
+    const namespaceId = this.#namespaces.idOf(at.namespace) ?? "";
+    const { capabilities, constraints, wrapBounds } = this.#evaluator.evaluate(grants, at, ask.list === true);
+    const unwrapped = wrapTtlRefusal(wrapBounds, ask.wrapTtl ?? 0);
+    if (unwrapped) return unwrapped;
+    return {
+      ok: true,
+      identity,
+      namespace: at.namespace,
+      namespaceId,
+      path: at.path,
+      capabilities,
+      constraints,
+      ...(ask.path === null
+        ? { mount: null, cluster: grants.cluster }
+        : { mount: this.#mounts.resolve(at.namespace, at.path), cluster: NO_CLUSTER_RIGHTS }),
+      cacheable: !caller.counted && networks.length === 0,
+    };
+  }
+
+  #caller(token: string, now: number): Caller | null {
+    const hash = this.#store.hashOf(token);
+    const known = this.#callers.get(hash);
+    if (known) return known.expires === null || known.expires > now ? known : null;
+    const row = this.#store.find(token, now);
+    if (!row || !this.#holders.isEntityActive(row)) return null;
+    const counted = row.uses > 0;
+    const wrapping = isWrapping(row);
+    // Only opening the wrapped answer uses a wrapping token up.
+    if (counted && !wrapping) this.#tokens.spend(row, now);
+    const grants = this.#holders.grantsOf(row);
+    const { accessor, name, namespace, expires } = row;
+    const roles = this.#holders.rolesOf(row);
+    const identity = {
+      ...{ accessor, name, policies: [...policiesOf(row), ...roles.policies], namespace, root: grants.root },
+      ...(roles.links.length > 0 && { roles: roles.links }),
+      ...(row.family === "batch" && { batch: { parent: row.parent } }),
+    };
+    const networks = row.bound_cidrs === null ? [] : (JSON.parse(row.bound_cidrs) as string[]);
+    const caller = { tag: this.#tagOf(row, now), identity, grants, expires, counted, networks, wrapping };
+    if (!counted) this.#remember(hash, caller);
+    return caller;
+  }
+
+  /** A batch token has no row: it ends with its parent, or with its namespace or its auth mount. */
+  #tagOf(row: TokenRow, now: number): string {
+    if (row.family !== "batch") return row.hash;
+    return row.parent === null ? "" : (this.#store.byAccessor(row.parent, now)?.hash ?? "");
+  }
+
+  #remember(hash: string, caller: Caller): void {
+    if (this.#callers.size >= MAX_CACHED) this.#callers.clear();
+    this.#callers.set(hash, caller);
+  }
+}

@@ -1,0 +1,211 @@
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { TemplateSubject } from "../paths/path-templates.ts";
+
+export interface EntityRow extends Record<string, SqlStorageValue> {
+  id: string;
+  namespace: string;
+  name: string;
+  policies: string;
+  metadata: string;
+  disabled: number;
+  created: number;
+  updated: number;
+}
+
+/** A caller's name at an auth mount. */
+interface SignIn {
+  readonly namespace: string;
+  /** The accessor of the auth mount. */
+  readonly mount: string;
+  readonly name: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Names of external groups, by the caller's credentials. */
+  readonly groups: readonly string[];
+}
+
+/** Bounds the walk over nested groups. */
+const MAX_GROUP_DEPTH = 16;
+
+/**
+ * Entities, their aliases at auth mounts, and groups (https://developer.hashicorp.com/vault/docs/concepts/identity). An
+ * entity is created by the first login of an alias. Writes run inside the object's transaction.
+ */
+export class Entities {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** The number of entities, of all namespaces. */
+  count(): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM entities").one().n;
+  }
+
+  /** The entity with an id, or the one that it was merged into. */
+  get(id: string): EntityRow | null {
+    const query = `SELECT * FROM entities WHERE id = ?
+      UNION ALL SELECT entities.* FROM entities JOIN merged_entities ON entities.id = entity WHERE merged_entities.id = ?`;
+    return this.#sql.exec<EntityRow>(query, id, id).toArray()[0] ?? null;
+  }
+
+  /**
+   * The entity of a caller, created on its first login. Updates the alias and the memberships in external groups.
+   * @returns the entity's id, and whether the rights of its earlier tokens may have changed; a refusal while it is disabled
+   */
+  signIn(
+    { namespace, mount, name, metadata, groups }: SignIn,
+    now: number,
+  ): Result<{ id: string; hasOtherRights: boolean }> {
+    const [alias] = this.#sql
+      .exec<{ id: string; entity: string; metadata: string }>(
+        "SELECT id, entity, metadata FROM entity_aliases WHERE mount = ? AND name = ?",
+        mount,
+        name,
+      )
+      .toArray();
+    const text = JSON.stringify(metadata);
+    const entity = alias ? this.get(alias.entity) : this.#create(namespace, now);
+    if (!entity || entity.disabled === 1) return refuse("denied", "permission denied: the entity is disabled");
+    if (!alias) {
+      this.#sql.exec(
+        `INSERT INTO entity_aliases (id, entity, mount, name, metadata, custom_metadata, created, updated)
+         VALUES (?, ?, ?, ?, ?, '{}', ?, ?)`,
+        crypto.randomUUID(),
+        entity.id,
+        mount,
+        name,
+        text,
+        now,
+        now,
+      );
+    } else if (alias.metadata !== text) {
+      this.#sql.exec("UPDATE entity_aliases SET metadata = ?, updated = ? WHERE id = ?", text, now, alias.id);
+    }
+    const isOfOtherGroups = this.#joinExternalGroups(entity.id, mount, groups);
+    const hasOtherRights = alias !== undefined && (alias.metadata !== text || isOfOtherGroups);
+    return ok({ id: entity.id, hasOtherRights });
+  }
+
+  /** Whether an entity exists and is not disabled. */
+  isActive(id: string): boolean {
+    return this.get(id)?.disabled === 0;
+  }
+
+  /**
+   * Policies of an entity and of its groups, nested groups included; without `root`. Empty for a disabled entity, and in
+   * another namespace than the entity's, where the same name is another policy.
+   * @param namespace of the token
+   */
+  policiesOf(id: string, namespace: string): string[] {
+    const entity = this.#activeIn(id, namespace);
+    if (!entity) return [];
+    const all = [entity.policies, ...this.groupsOf(entity.id).map(({ policies }) => policies)];
+    const names = all.flatMap((policies) => JSON.parse(policies) as string[]);
+    return [...new Set(names)].filter((name) => name !== "root").sort();
+  }
+
+  /** The groups that an entity is in, directly or through other groups. */
+  groupsOf(id: string): { id: string; name: string; policies: string; metadata: string }[] {
+    return this.#sql
+      .exec<{ id: string; name: string; policies: string; metadata: string }>(
+        `WITH RECURSIVE within (id, depth) AS (
+           SELECT group_id, 1 FROM group_members WHERE kind = 'entity' AND member = ?
+           UNION SELECT group_members.group_id, depth + 1 FROM group_members JOIN within
+             ON group_members.kind = 'group' AND group_members.member = within.id WHERE depth < ?)
+         SELECT DISTINCT groups.id, name, policies, metadata FROM groups JOIN within ON groups.id = within.id
+         ORDER BY name`,
+        id,
+        MAX_GROUP_DEPTH,
+      )
+      .toArray();
+  }
+
+  /**
+   * The entity of a token, for templates of policies; null for a disabled one, and in another namespace, where equal
+   * names belong to others.
+   * @param namespace of the token
+   */
+  templateSubject(id: string, namespace: string): TemplateSubject | null {
+    const entity = this.#activeIn(id, namespace);
+    if (!entity) return null;
+    const aliases = this.#sql
+      .exec<{ id: string; accessor: string; name: string; metadata: string; custom_metadata: string }>(
+        "SELECT id, mount AS accessor, name, metadata, custom_metadata FROM entity_aliases WHERE entity = ?",
+        entity.id,
+      )
+      .toArray()
+      .map(({ custom_metadata: custom, metadata, ...alias }) => ({
+        ...alias,
+        metadata: mapOf(metadata),
+        customMetadata: mapOf(custom),
+      }));
+    const groups = this.groupsOf(entity.id).map((group) => ({ ...group, metadata: mapOf(group.metadata) }));
+    return { id: entity.id, name: entity.name, metadata: mapOf(entity.metadata), aliases, groups };
+  }
+
+  /** Deletes the aliases at an auth mount that is gone, with the memberships that follow them; entities stay. */
+  deleteAliasesOf(mount: string): void {
+    this.#sql.exec(
+      "DELETE FROM group_members WHERE group_id IN (SELECT group_id FROM group_aliases WHERE mount = ?)",
+      mount,
+    );
+    this.#sql.exec("DELETE FROM entity_aliases WHERE mount = ?", mount);
+    this.#sql.exec("DELETE FROM group_aliases WHERE mount = ?", mount);
+  }
+
+  /** Deletes the entities and groups of a namespace. */
+  deleteNamespace(namespace: string): void {
+    const entities = "SELECT id FROM entities WHERE namespace = ?";
+    const groups = "SELECT id FROM groups WHERE namespace = ?";
+    this.#sql.exec(`DELETE FROM group_members WHERE group_id IN (${groups})`, namespace);
+    this.#sql.exec(`DELETE FROM group_members WHERE kind = 'entity' AND member IN (${entities})`, namespace);
+    this.#sql.exec(`DELETE FROM group_aliases WHERE group_id IN (${groups})`, namespace);
+    this.#sql.exec(`DELETE FROM entity_aliases WHERE entity IN (${entities})`, namespace);
+    this.#sql.exec(`DELETE FROM merged_entities WHERE entity IN (${entities})`, namespace);
+    this.#sql.exec("DELETE FROM groups WHERE namespace = ?", namespace);
+    this.#sql.exec("DELETE FROM entities WHERE namespace = ?", namespace);
+  }
+
+  #activeIn(id: string, namespace: string): EntityRow | null {
+    const entity = this.get(id);
+    return entity?.disabled === 0 && entity.namespace === namespace ? entity : null;
+  }
+
+  #create(namespace: string, now: number): EntityRow {
+    const id = crypto.randomUUID();
+    const name = `entity_${id.slice(0, 8)}`;
+    const row = { id, namespace, name, policies: "[]", metadata: "{}", disabled: 0, created: now, updated: now };
+    this.#sql.exec(
+      `INSERT INTO entities (id, namespace, name, policies, metadata, disabled, created, updated)
+       VALUES (?, ?, ?, '[]', '{}', 0, ?, ?)`,
+      id,
+      namespace,
+      name,
+      now,
+      now,
+    );
+    return row;
+  }
+
+  /**
+   * Makes an entity a member of exactly those external groups of an auth mount that its credentials name.
+   * @returns whether it joined or left one
+   */
+  #joinExternalGroups(entity: string, mount: string, names: readonly string[]): boolean {
+    const aliases = this.#sql
+      .exec<{ group_id: string; name: string }>("SELECT group_id, name FROM group_aliases WHERE mount = ?", mount)
+      .toArray();
+    const named = new Set(names);
+    let changed = 0;
+    for (const { group_id, name } of aliases) {
+      const change = named.has(name)
+        ? "INSERT OR IGNORE INTO group_members (group_id, kind, member) VALUES (?, 'entity', ?) RETURNING 1"
+        : "DELETE FROM group_members WHERE group_id = ? AND kind = 'entity' AND member = ? RETURNING 1";
+      changed += this.#sql.exec(change, group_id, entity).toArray().length;
+    }
+    return changed > 0;
+  }
+}
+
+const mapOf = (json: string) => JSON.parse(json) as Readonly<Record<string, string>>;

@@ -1,0 +1,185 @@
+import type { AliasChange, AliasRecord, IdentityKind } from "../../contracts/identity.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { type AuthMountTable, tokenMountAccessor } from "../auth-methods/auth-mounts.ts";
+import type { NamespaceTree } from "../namespaces/namespaces.ts";
+
+interface Dependencies {
+  readonly sql: SqlStorage;
+  readonly mounts: AuthMountTable;
+  readonly namespaces: NamespaceTree;
+  commit<T>(change: () => T): T;
+}
+
+interface AliasRow extends Record<string, SqlStorageValue> {
+  id: string;
+  canonical: string;
+  mount: string;
+  name: string;
+  metadata: string;
+  custom_metadata: string;
+  merged_from: string;
+  created: number;
+  updated: number;
+}
+
+/** An auth method as aliases show it. */
+interface AliasMount {
+  readonly accessor: string;
+  readonly path: string;
+  readonly type: string;
+}
+
+/** A query for aliases with the columns of `AliasRow`; conditions follow it. */
+const SELECT = {
+  entity: `SELECT entity_aliases.id, entity AS canonical, mount, entity_aliases.name, entity_aliases.metadata,
+      custom_metadata, merged_from, entity_aliases.created, entity_aliases.updated
+    FROM entity_aliases JOIN entities AS owner ON owner.id = entity`,
+  group: `SELECT group_aliases.id, group_id AS canonical, mount, group_aliases.name, '{}' AS metadata,
+      '{}' AS custom_metadata, '[]' AS merged_from, group_aliases.created, group_aliases.updated
+    FROM group_aliases JOIN groups AS owner ON owner.id = group_id`,
+} as const;
+const TABLE = { entity: "entity_aliases", group: "group_aliases" } as const;
+const OWNER = { entity: "entity", group: "group_id" } as const;
+
+/** Manages aliases: names of entities and external groups at auth mounts. */
+export class IdentityAliases {
+  readonly #deps: Dependencies;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+  }
+
+  /** The aliases of an entity or a group. */
+  of(kind: IdentityKind, id: string): AliasRecord[] {
+    return this.#query(kind, "WHERE owner.id = ? ORDER BY 1", id);
+  }
+
+  read(namespace: string, kind: IdentityKind, id: string): AliasRecord | null {
+    return this.#query(kind, `WHERE owner.namespace = ? AND ${TABLE[kind]}.id = ?`, namespace, id)[0] ?? null;
+  }
+
+  list(namespace: string, kind: IdentityKind): AliasRecord[] {
+    return this.#query(kind, "WHERE owner.namespace = ? ORDER BY 1", namespace);
+  }
+
+  /** The alias with a name at an auth method. */
+  named(namespace: string, kind: IdentityKind, accessor: string, name: string): AliasRecord | null {
+    const mount = this.#mountOf(accessor, namespace);
+    if (!mount) return null;
+    const where = `WHERE owner.namespace = ? AND mount = ? AND ${TABLE[kind]}.name = ?`;
+    return this.#query(kind, where, namespace, accessor, spelled(mount, name))[0] ?? null;
+  }
+
+  /**
+   * Creates an alias, changes the one with the id, or moves the existing one of the same mount and name.
+   * @returns the alias as it is then
+   */
+  write(namespace: string, kind: IdentityKind, change: AliasChange): Result<AliasRecord> {
+    const before = change.id === undefined ? null : this.read(namespace, kind, change.id);
+    if (change.id !== undefined && !before) return refuse("invalid", "id: there is no such alias");
+    const wanted = change.name ?? before?.name;
+    const accessor = change.mount_accessor ?? before?.accessor;
+    const owner = change.canonical_id ?? before?.canonical;
+    if (wanted === undefined) return refuse("invalid", "name: is required");
+    if (accessor === undefined) return refuse("invalid", "mount_accessor: is required");
+    if (owner === undefined) return refuse("invalid", "canonical_id: is required");
+    const mount = this.#mountOf(accessor, namespace);
+    if (!mount) return refuse("invalid", "mount_accessor: invalid mount accessor");
+    if (!this.#mayHaveAlias(namespace, kind, owner)) {
+      const what = kind === "entity" ? "entity" : "external group";
+      return refuse("invalid", `canonical_id: there is no such ${what}`);
+    }
+    const name = spelled(mount, wanted);
+    const taken = this.#query(kind, `WHERE mount = ? AND ${TABLE[kind]}.name = ?`, accessor, name)[0];
+    if (before && taken && taken.id !== before.id) return refuse("invalid", "name: another alias has this name there");
+    const id = (before ?? taken)?.id ?? crypto.randomUUID();
+    const held = this.of(kind, owner).find((one) => kind === "group" || one.accessor === accessor);
+    if (held && held.id !== id) {
+      return refuse("invalid", `canonical_id: the ${kind} already has an alias${kind === "entity" ? " there" : ""}`);
+    }
+    const old = before ?? taken;
+    const custom = JSON.stringify(change.custom_metadata ?? old?.customMetadata ?? {});
+    this.#deps.commit(() => {
+      this.#put(kind, id, owner, accessor, name);
+      if (kind === "entity") {
+        this.#deps.sql.exec("UPDATE entity_aliases SET custom_metadata = ? WHERE id = ?", custom, id);
+      } else if (old && (old.canonical !== owner || old.accessor !== accessor || old.name !== name)) {
+        // Members of an external group follow the logins of its alias.
+        this.#deps.sql.exec("DELETE FROM group_members WHERE group_id IN (?, ?)", old.canonical, owner);
+      }
+    });
+    const written = this.read(namespace, kind, id);
+    if (!written) throw new Error("an alias that was written is missing");
+    return ok(written);
+  }
+
+  delete(namespace: string, kind: IdentityKind, id: string): void {
+    const alias = this.read(namespace, kind, id);
+    if (!alias) return;
+    this.#deps.commit(() => {
+      this.#deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE id = ?`, id);
+      if (kind === "group") this.#deps.sql.exec("DELETE FROM group_members WHERE group_id = ?", alias.canonical);
+    });
+  }
+
+  /** Deletes the aliases of an entity or a group. Runs inside a transaction. */
+  deleteOf(kind: IdentityKind, id: string): void {
+    this.#deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE ${OWNER[kind]} = ?`, id);
+  }
+
+  #put(kind: IdentityKind, id: string, owner: string, mount: string, name: string): void {
+    const now = Date.now();
+    const more = kind === "entity" ? { columns: ", metadata, custom_metadata", values: ", '{}', '{}'" } : null;
+    this.#deps.sql.exec(
+      `INSERT INTO ${TABLE[kind]} (id, ${OWNER[kind]}, mount, name, created, updated${more?.columns ?? ""})
+       VALUES (?, ?, ?, ?, ?, ?${more?.values ?? ""})
+       ON CONFLICT (id) DO UPDATE SET ${OWNER[kind]} = excluded.${OWNER[kind]}, mount = excluded.mount,
+         name = excluded.name, updated = excluded.updated`,
+      id,
+      owner,
+      mount,
+      name,
+      now,
+      now,
+    );
+  }
+
+  #mayHaveAlias(namespace: string, kind: IdentityKind, id: string): boolean {
+    const query =
+      kind === "entity"
+        ? "SELECT id FROM entities WHERE namespace = ? AND id = ?"
+        : "SELECT id FROM groups WHERE namespace = ? AND id = ? AND type = 'external'";
+    return this.#deps.sql.exec(query, namespace, id).toArray().length > 0;
+  }
+
+  /** An auth method of a namespace; null when its accessor is unknown there. */
+  #mountOf(accessor: string, namespace: string): AliasMount | null {
+    const { mounts, namespaces } = this.#deps;
+    if (accessor === tokenMountAccessor(namespaces.idOf(namespace) ?? "")) return tokenMount(accessor);
+    const mount = mounts.byAccessor(accessor);
+    return mount?.namespace === namespace ? mount : null;
+  }
+
+  #query(kind: IdentityKind, where: string, ...values: string[]): AliasRecord[] {
+    return this.#deps.sql
+      .exec<AliasRow>(`${SELECT[kind]} ${where}`, ...values)
+      .toArray()
+      .map(({ id, canonical, mount: accessor, name, metadata, custom_metadata, merged_from, created, updated }) => {
+        const isToken = accessor.startsWith(tokenMountAccessor(""));
+        const mount = isToken ? tokenMount(accessor) : this.#deps.mounts.byAccessor(accessor);
+        return {
+          ...{ id, canonical, name, created, updated, accessor },
+          mountPath: `auth/${mount?.path ?? ""}`,
+          mountType: mount?.type ?? "",
+          metadata: JSON.parse(metadata) as Record<string, string>,
+          customMetadata: JSON.parse(custom_metadata) as Record<string, string>,
+          mergedFrom: JSON.parse(merged_from) as string[],
+        };
+      });
+  }
+}
+
+const tokenMount = (accessor: string): AliasMount => ({ accessor, path: "token/", type: "token" });
+
+/** The name as the auth method compares it: `userpass` does so in lower case. */
+const spelled = ({ type }: AliasMount, name: string): string => (type === "userpass" ? name.toLowerCase() : name);

@@ -1,0 +1,48 @@
+import { credentialEngine, kvStore } from "../../contracts/stubs.ts";
+import { isStorageLost } from "../../platform/durable/birth.ts";
+import type { Outbox } from "../../platform/durable/outbox.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import type { StorageRegistry } from "../system/storage-registry.ts";
+import { type DeletedMount, type DeletedMounts, EMPTY_OBJECT_TABLES } from "./deleted-mounts.ts";
+
+/** Removes deleted mounts from the inventory once their objects are empty. Runs from the alarm of `AccessControl`. */
+export class DeletedMountSweep {
+  readonly #env: Env;
+  readonly #mounts: DeletedMounts;
+  readonly #storage: StorageRegistry;
+  readonly #outbox: Outbox;
+  readonly #commit: <T>(change: () => T, keys?: ChangedKeys) => T;
+
+  constructor(
+    env: Env,
+    mounts: DeletedMounts,
+    storage: StorageRegistry,
+    outbox: Outbox,
+    commit: <T>(change: () => T, keys?: ChangedKeys) => T,
+  ) {
+    this.#env = env;
+    this.#mounts = mounts;
+    this.#storage = storage;
+    this.#outbox = outbox;
+    this.#commit = commit;
+  }
+
+  /** Checks the mounts that are due. An object that cannot be reached is checked again later. */
+  async run(now: number): Promise<void> {
+    await Promise.allSettled(
+      this.#commit(() => this.#mounts.dueForCheck(now), NOTHING).map((mount) => this.#check(mount)),
+    );
+  }
+
+  async #check({ type, uuid }: DeletedMount): Promise<void> {
+    if (this.#outbox.holds("unmount", `${type} ${uuid}`)) return;
+    const object = type === "cloud-b" ? credentialEngine(this.#env, uuid) : kvStore(this.#env, uuid);
+    const isEmpty = await object.holdsOnly(EMPTY_OBJECT_TABLES[type]).catch((failure: unknown) => {
+      if (isStorageLost(failure)) return true;
+      throw failure;
+    });
+    if (!isEmpty) return;
+    this.#commit(() => this.#mounts.forget(uuid), NOTHING);
+    this.#storage.forget({ kind: type === "cloud-b" ? "credential-engine" : "kv-store", name: uuid });
+  }
+}

@@ -1,0 +1,135 @@
+import { neutralMountType } from "../../compat/cloud-b-names.ts";
+import { isVersioned, MOUNT_TYPES, type Mount } from "../../contracts/mount.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { Outbox } from "../../platform/durable/outbox.ts";
+import type { NamespaceTree } from "../namespaces/namespaces.ts";
+import { SYSTEM_MAX_TTL } from "../tokens/token.ts";
+import { builtInPath } from "./built-in-mounts.ts";
+import type { DeletedMounts } from "./deleted-mounts.ts";
+import type { MountViews } from "./mount-views.ts";
+import { configWith, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
+
+interface Dependencies {
+  readonly table: MountTable;
+  readonly views: MountViews;
+  readonly namespaces: NamespaceTree;
+  readonly deleted: DeletedMounts;
+  readonly outbox: Outbox;
+}
+
+/** Enables, tunes and disables mounts. */
+export class MountAdmin {
+  readonly #table: MountTable;
+  readonly #views: MountViews;
+  readonly #namespaces: NamespaceTree;
+  readonly #deleted: DeletedMounts;
+  readonly #outbox: Outbox;
+  readonly #commit: <T>(change: () => T) => T;
+
+  constructor({ table, views, namespaces, deleted, outbox }: Dependencies, commit: <T>(change: () => T) => T) {
+    this.#table = table;
+    this.#views = views;
+    this.#namespaces = namespaces;
+    this.#deleted = deleted;
+    this.#outbox = outbox;
+    this.#commit = commit;
+  }
+
+  enable(namespace: string, path: string, request: MountRequest): Result<Mount> {
+    const admitted = this.#namespaces.admit(namespace);
+    if (!admitted.ok) return admitted;
+    const named = mountPath(path);
+    if (!named.ok) return named;
+    const type = neutralMountType(KV_ALIASES.has(request.type) ? "kv" : request.type);
+    const known = MOUNT_TYPES.find((name) => name === type);
+    if (!known) return refuse("invalid", `plugin not found in the catalog: ${type.slice(0, 64)}`);
+    const options = known === "kv" ? kvOptions(request.type, request.options ?? {}) : ok(request.options ?? {});
+    if (!options.ok) return options;
+    const refused = refusedTtls(request.config ?? {});
+    if (refused) return refused;
+    const free = this.#table.conflict(namespace, named.value, (prefix) => this.#namespaces.has(prefix));
+    if (!free.ok) return free;
+    const whole = { ...request, options: options.value };
+    return ok(this.#commit(() => this.#table.insert(namespace, named.value, known, whole, Date.now())));
+  }
+
+  /**
+   * Changes settings of a mount. `options.version` 2 upgrades a KV mount of version 1 at once: its store holds every
+   * secret as version 1 already.
+   */
+  tune(namespace: string, path: string, request: TuneRequest): Result<Mount> {
+    const builtIn = builtInPath(path);
+    if (builtIn !== null) return refuse("invalid", `cannot tune ${JSON.stringify(builtIn)}`);
+    const mount = this.#views.read(namespace, path);
+    if (!mount.ok) return mount;
+    const { description, options, ...config } = request;
+    const refusedVersion = mount.value.type === "kv" ? refusedChange(mount.value, options?.["version"]) : null;
+    if (refusedVersion) return refusedVersion;
+    const changed: Mount = {
+      ...mount.value,
+      description: description ?? mount.value.description,
+      options: { ...mount.value.options, ...options },
+      config: configWith(mount.value.config, config),
+    };
+    const refused = refusedTtls(changed.config);
+    if (refused) return refused;
+    this.#commit(() => {
+      this.#table.update(changed);
+      if (isVersioned(changed) && !isVersioned(mount.value)) this.#outbox.enlistLatest("upgrade", changed.uuid, null);
+    });
+    return ok(changed);
+  }
+
+  /** Removes a mount from the table; its data is destroyed later. @returns whether it existed */
+  disable(namespace: string, path: string): Result<boolean> {
+    const builtIn = builtInPath(path);
+    if (builtIn !== null) return refuse("invalid", `cannot unmount ${JSON.stringify(builtIn)}`);
+    const mount = this.#views.read(namespace, path);
+    if (!mount.ok) return ok(false);
+    this.#commit(() => {
+      this.#table.delete(mount.value.uuid);
+      this.#deleted.add(mount.value, Date.now());
+    });
+    return ok(true);
+  }
+}
+
+/** Versions of the KV engine that a type names. Without a version, `kv` is version 1, as upstream. */
+const KV_VERSIONS: Readonly<Record<string, string>> = { "kv-v1": "1", "kv-v2": "2" };
+
+/** Other names of the KV engine; `generic` is its oldest one, which upstream still accepts. */
+const KV_ALIASES: ReadonlySet<string> = new Set(["generic", ...Object.keys(KV_VERSIONS)]);
+
+const badVersion = (): Refusal => refuse("invalid", 'options.version: must be "1" or "2"');
+
+/** The options of a new KV mount. */
+function kvOptions(type: string, given: Readonly<Record<string, string>>): Result<Readonly<Record<string, string>>> {
+  const { version, ...options } = given;
+  const named = KV_VERSIONS[type];
+  if (named !== undefined && version && version !== named)
+    return refuse("invalid", `options.version: the type ${type} is version ${named}`);
+  const chosen = version || named;
+  if (chosen === undefined) return ok(options);
+  return chosen === "1" || chosen === "2" ? ok({ ...options, version: chosen }) : badVersion();
+}
+
+/** Why a KV mount cannot change to a version; null when it can. */
+function refusedChange(mount: Mount, version: string | undefined): Refusal | null {
+  if (version === undefined || version === "2") return null;
+  if (version !== "1") return badVersion();
+  return isVersioned(mount) ? refuse("invalid", "cannot downgrade mount from version 2") : null;
+}
+
+/** Why a mount cannot have these lease times; null when it can. */
+function refusedTtls(config: {
+  default_lease_ttl?: number | undefined;
+  max_lease_ttl?: number | undefined;
+}): Refusal | null {
+  const { default_lease_ttl: usual = 0, max_lease_ttl: most = 0 } = config;
+  if (most > 0 && usual > most) {
+    return refuse("invalid", "given default lease TTL greater than given max lease TTL");
+  }
+  return most === 0 && usual > SYSTEM_MAX_TTL
+    ? refuse("invalid", `given default lease TTL greater than system max lease TTL of ${SYSTEM_MAX_TTL} seconds`)
+    : null;
+}

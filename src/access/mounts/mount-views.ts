@@ -1,0 +1,87 @@
+import type { ListedMount, Mount, MountType } from "../../contracts/mount.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import type { NamespaceTree } from "../namespaces/namespaces.ts";
+import { mayBelow } from "../paths/path-rules.ts";
+import type { Grants } from "../policies/policy-store.ts";
+import { builtInMounts, builtInPath } from "./built-in-mounts.ts";
+import { type MountTable, mountPath } from "./mounts.ts";
+
+/** The rights and the namespace of a caller that reads mounts; it sees no mounts outside its namespace. */
+export interface Viewer {
+  readonly grants: Grants;
+  readonly namespace: string;
+}
+
+/** Reads mounts for listings, built-in ones included. */
+export class MountViews {
+  readonly #table: MountTable;
+  readonly #namespaces: NamespaceTree;
+  readonly #state: DeploymentState;
+
+  constructor(table: MountTable, namespaces: NamespaceTree, state: DeploymentState) {
+    this.#table = table;
+    this.#namespaces = namespaces;
+    this.#state = state;
+  }
+
+  /** Mounts of a namespace, built-in ones included, by path. */
+  list(namespace: string): ListedMount[] {
+    const mounts: ListedMount[] = [...this.#table.list(namespace), ...this.#builtIn(namespace)];
+    return mounts.sort((a, b) => (a.path < b.path ? -1 : 1));
+  }
+
+  #builtIn(namespace: string): ListedMount[] {
+    const id = this.#namespaces.idOf(namespace);
+    return id === null ? [] : builtInMounts(namespace, `${this.#state.get("cluster_id") ?? ""} ${id}`);
+  }
+
+  /** Mounts of a namespace with any right of the viewer; without a viewer, those listed for everyone. */
+  visible(viewer: Viewer | null, namespace: string): ListedMount[] {
+    return this.list(namespace).filter((mount) => isListed(mount) || (viewer !== null && sees(viewer, mount)));
+  }
+
+  /** The mount of a path, also below a child namespace, if the viewer has any right on it. */
+  visibleAt(viewer: Viewer, namespace: string, path: string): ListedMount | null {
+    const at = this.#namespaces.split(namespace, path);
+    const builtIn = builtInPath(at.path);
+    const mount =
+      builtIn === null
+        ? this.#table.resolve(at.namespace, at.path)
+        : this.#builtIn(at.namespace).find((each) => each.path === builtIn);
+    return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
+  }
+
+  /** Counts the mounts of all namespaces by type, with the first `limit` of each by full path. */
+  every(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }> {
+    const every = this.#table.every();
+    const of = (type: MountType) => {
+      const mounts = every.filter((mount) => mount.type === type);
+      const some = mounts.map(({ namespace, path, uuid }) => ({ name: namespace + path, uuid }));
+      return { total: mounts.length, some: some.sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, limit) };
+    };
+    return { kv: of("kv"), "cloud-b": of("cloud-b") };
+  }
+
+  /** The mount of a path inside a namespace. */
+  resolve(namespace: string, path: string): Mount | null {
+    return this.#table.resolve(namespace, path);
+  }
+
+  read(namespace: string, path: string): Result<Mount> {
+    const named = mountPath(path);
+    const mount = named.ok ? this.#table.get(namespace, named.value) : null;
+    return mount ? ok(mount) : refuse("invalid", `No secret engine mount at ${path.replace(/\/*$/, "/")}`);
+  }
+
+  /** Like `read`, built-in mounts included. */
+  readListed(namespace: string, path: string): Result<ListedMount> {
+    const builtIn = this.#builtIn(namespace).find((mount) => mount.path === `${path.replace(/\/+$/, "")}/`);
+    return builtIn ? ok(builtIn) : this.read(namespace, path);
+  }
+}
+
+const isListed = (mount: ListedMount): boolean => mount.config.listing_visibility === "unauth";
+
+const sees = ({ grants, namespace }: Viewer, mount: ListedMount): boolean =>
+  mount.namespace.startsWith(namespace) && (grants.root || mayBelow(grants.paths, mount.namespace + mount.path));

@@ -1,0 +1,146 @@
+import { type ClusterNamespace, type JobSettings, NAMESPACE_NAME } from "../../contracts/namespaces.ts";
+import { clusterRegistry } from "../../contracts/stubs.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { upperBound } from "../../lib/text-range.ts";
+import type { AccessPublisher } from "../event-publisher.ts";
+import type { DeletableNamespaces, NamespaceDeletions } from "./namespace-deletions.ts";
+
+interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
+  name: string;
+  id: string;
+  description: string;
+  meta: string | null;
+  job_settings: string | null;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+/** The flat namespaces of the cluster API, one row each. `default` always exists. */
+export class ClusterNamespaces implements DeletableNamespaces {
+  readonly kind = "cluster";
+  readonly #env: Env;
+  readonly #sql: SqlStorage;
+  readonly #publisher: AccessPublisher;
+  readonly #deletions: NamespaceDeletions;
+
+  constructor(env: Env, sql: SqlStorage, publisher: AccessPublisher, deletions: NamespaceDeletions) {
+    this.#env = env;
+    this.#sql = sql;
+    this.#publisher = publisher;
+    this.#deletions = deletions;
+  }
+
+  list(prefix: string): ClusterNamespace[] {
+    return this.#sql
+      .exec<ClusterNamespaceRow>(
+        "SELECT * FROM cluster_namespaces WHERE name >= ? AND name < ? ORDER BY name",
+        prefix,
+        upperBound(prefix),
+      )
+      .toArray()
+      .map(clusterNamespace);
+  }
+
+  names(): string[] {
+    return this.#sql
+      .exec<{ name: string }>("SELECT name FROM cluster_namespaces")
+      .toArray()
+      .map(({ name }) => name);
+  }
+
+  read(name: string): Result<ClusterNamespace> {
+    const row = this.#row(name);
+    return row ? ok(clusterNamespace(row)) : missing(name);
+  }
+
+  async put(
+    name: string,
+    description: string,
+    meta: Record<string, string> | null,
+    jobs: JobSettings,
+  ): Promise<Result<ClusterNamespace>> {
+    if (!NAMESPACE_NAME.test(name)) {
+      return refuse(
+        "invalid",
+        `invalid name ${JSON.stringify(name.slice(0, 130))}. Must match regex ${NAMESPACE_NAME.source}`,
+      );
+    }
+    if (description.length > 256) return refuse("invalid", "description longer than 256");
+    if (this.#deletions.has("cluster", name)) return refuse("conflict", `namespace ${quoted(name)} is being deleted`);
+    this.#publisher.commit(() => {
+      this.#sql.exec(
+        `INSERT INTO cluster_namespaces (name, id, description, meta, job_settings) VALUES (?, ?, ?, ?, ?)
+         ON CONFLICT (name) DO UPDATE SET description = excluded.description, meta = excluded.meta,
+           job_settings = excluded.job_settings, modify_index = NULL`,
+        name,
+        crypto.randomUUID(),
+        description,
+        meta === null ? null : JSON.stringify(meta),
+        Object.keys(jobs).length === 0 ? null : JSON.stringify(jobs),
+      );
+      this.#publisher.emit([], [{ clusterNamespace: name }]);
+    });
+    await this.#publisher.published();
+    return this.read(name);
+  }
+
+  /** Id of a namespace, unique over its lifetime: a later one of the same name has another. */
+  identity(name: string): Result<string> {
+    const row = this.#row(name);
+    return row ? ok(row.id) : missing(name);
+  }
+
+  /**
+   * Index of the creation of a namespace; 0 for an unknown name. Earlier events under its name belong to a former
+   * namespace.
+   */
+  since(name: string): number {
+    return this.#row(name)?.create_index ?? 0;
+  }
+
+  /** Deletes a namespace without volumes and running jobs. */
+  async delete(name: string): Promise<Result<null>> {
+    if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);
+    return this.#row(name) ? this.#deletions.end(this, name) : missing(name);
+  }
+
+  /** Asks the owner of the namespace's volumes and reports to close it. Idempotent. */
+  async close(name: string): Promise<Result<null>> {
+    const id = this.identity(name);
+    return id.ok ? clusterRegistry(this.#env).endNamespace(id.value, name) : ok(null);
+  }
+
+  /** Deletes the row inside the caller's transaction. */
+  complete(name: string): void {
+    this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
+  }
+
+  backfillIndex(name: string, index: number): void {
+    this.#sql.exec(
+      "UPDATE cluster_namespaces SET create_index = ifnull(create_index, ?), modify_index = ? WHERE name = ?",
+      index,
+      index,
+      name,
+    );
+  }
+
+  #row(name: string): ClusterNamespaceRow | null {
+    const rows = this.#sql.exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name);
+    return rows.toArray()[0] ?? null;
+  }
+}
+
+const quoted = (name: string): string => JSON.stringify(name.slice(0, 130));
+const missing = (name: string) => refuse("missing", `namespace ${quoted(name)} not found`);
+
+const clusterNamespace = (row: ClusterNamespaceRow): ClusterNamespace => ({
+  Name: row.name,
+  Description: row.description,
+  Quota: "",
+  Capabilities: null,
+  NodePoolConfiguration: null,
+  ...(row.job_settings !== null && (JSON.parse(row.job_settings) as JobSettings)),
+  Meta: row.meta === null ? null : (JSON.parse(row.meta) as Record<string, string>),
+  CreateIndex: row.create_index,
+  ModifyIndex: row.modify_index,
+});

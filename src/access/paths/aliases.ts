@@ -1,0 +1,77 @@
+import { type Alias, aliasIn, withSegment } from "../../compat/sync-paths.ts";
+import type { PathRule } from "../../contracts/policies.ts";
+import { compilePaths, type PathAcl } from "./path-rules.ts";
+
+/**
+ * Converts a path and the rules about it to one spelling of names, so that a rule holds for requests by either name.
+ * Only the aliased segment of the requested path is converted: equal words elsewhere are left alone. Converted rules
+ * are cached per rule set and segment.
+ * @param path inside `namespace`
+ * @param caseless index of a segment that is compared without case, counted from 0; null for none
+ */
+export function inCanonicalNames(
+  acl: PathAcl,
+  namespace: string,
+  path: string,
+  caseless: number | null = null,
+): { acl: PathAcl; path: string } {
+  const named = aliasIn(path);
+  if (!named) return caseless === null ? { acl, path: namespace + path } : inLowerCase(acl, namespace, path, caseless);
+  const at = { ...named, segment: named.segment + namespace.split("/").length - 1 };
+  const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
+  canonicalRules.set(acl, known);
+  const key = `${at.segment} ${at.neutral}`;
+  const inNeutral = known.get(key) ?? compileIn(acl, at);
+  known.set(key, inNeutral);
+  return { acl: inNeutral, path: withSegment(namespace + path, at.segment, at.neutral) };
+}
+
+/** One request may be about a thousand paths, and compiling many rules takes milliseconds. */
+const canonicalRules = new WeakMap<PathAcl, Map<string, PathAcl>>();
+
+function compileIn(acl: PathAcl, at: Alias): PathAcl {
+  const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
+  const spelt = rules.map((rule) => toCanonical(rule, at));
+  const changed = spelt.some((rule, index) => rule !== rules[index]);
+  return changed ? compilePaths([{ namespace: "", paths: spelt }]) : acl;
+}
+
+function toCanonical(rule: PathRule, { segment, neutral, upstream }: Alias): PathRule {
+  const isPrefix = rule.path.endsWith("*");
+  const segments = (isPrefix ? rule.path.slice(0, -1) : rule.path).split("/");
+  const word = segments[segment];
+  if (!word) return rule;
+  const end = isPrefix ? "*" : "";
+  if (word === upstream) return { ...rule, path: segments.with(segment, neutral).join("/") + end };
+  if (!isPrefix || segment !== segments.length - 1) return rule;
+  // A glob that ends inside a name, such as `aws-*`. Lengths of prefixes of different names do not compare, so a deny
+  // holds against all other rules of this kind. The other rules keep their order.
+  const denies = rule.capabilities.includes("deny");
+  if (denies && (upstream.startsWith(word) || neutral.startsWith(word))) {
+    return { ...rule, path: `${segments.with(segment, neutral).join("/")}*` };
+  }
+  if (!upstream.startsWith(word)) return rule;
+  return { ...rule, path: `${segments.with(segment, neutral.slice(0, word.length)).join("/")}*` };
+}
+
+/** Roles and policies are stored by lower-case names, so rules about them are compared in lower case. */
+function inLowerCase(acl: PathAcl, namespace: string, path: string, caseless: number) {
+  const segment = caseless + namespace.split("/").length - 1;
+  const lower = (of: string): string => {
+    const segments = of.split("/");
+    return segments.with(segment, segments[segment]?.toLowerCase() ?? "").join("/");
+  };
+  const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
+  canonicalRules.set(acl, known);
+  const key = `lower ${segment}`;
+  const spelt = known.get(key) ?? compileLower(acl, (rule) => (rule.split("/").length > segment ? lower(rule) : rule));
+  known.set(key, spelt);
+  return { acl: spelt, path: lower(namespace + path) };
+}
+
+function compileLower(acl: PathAcl, lower: (path: string) => string): PathAcl {
+  const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
+  return rules.every((rule) => lower(rule.path) === rule.path)
+    ? acl
+    : compilePaths([{ namespace: "", paths: rules.map((rule) => ({ ...rule, path: lower(rule.path) })) }]);
+}

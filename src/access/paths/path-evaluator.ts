@@ -1,0 +1,137 @@
+import type { AuthPlace } from "../../contracts/auth.ts";
+import type { Mount } from "../../contracts/mount.ts";
+import type { Capability, ParameterConstraints, PathRule } from "../../contracts/policies.ts";
+import type { Place } from "../../contracts/tokens.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
+import type { MountTable } from "../mounts/mounts.ts";
+import type { NamespaceTree } from "../namespaces/namespaces.ts";
+import type { Grants } from "../policies/policy-store.ts";
+import { inCanonicalNames } from "./aliases.ts";
+import { checkParameters, granted, type PathAcl, ruleFor } from "./path-rules.ts";
+
+/** The rights of a caller on one path. */
+export interface PathDecision {
+  /** `["root"]`, `["deny"]`, or capabilities. */
+  readonly capabilities: readonly (Capability | "root")[];
+  /** Constraints on the request's parameters, if the rule has any. */
+  readonly constraints: ParameterConstraints | null;
+  /** Whether any rule matches the path. */
+  readonly ruled: boolean;
+  /** Bounds of the wrap TTL in seconds, if the rule allows only wrapped answers. */
+  readonly wrapBounds: WrapBounds | null;
+}
+
+interface WrapBounds {
+  readonly least: number;
+  readonly most: number;
+}
+
+/**
+ * Evaluates the rights on a path, for every request and every capability query. Rules are compared in one spelling of
+ * aliased names, in lower case for caseless names, and without a trailing slash that routes ignore.
+ */
+export class PathEvaluator {
+  readonly #namespaces: NamespaceTree;
+  readonly #mounts: MountTable;
+  readonly #authMounts: AuthMountTable;
+
+  constructor(namespaces: NamespaceTree, mounts: MountTable, authMounts: AuthMountTable) {
+    this.#namespaces = namespaces;
+    this.#mounts = mounts;
+    this.#authMounts = authMounts;
+  }
+
+  /** @param list the path names a folder */
+  evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
+    if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrapBounds: null };
+    const caseless =
+      caselessInAuth(at.path, () => this.#authMounts.resolve(at.namespace, at.path)) ??
+      caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path));
+    const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
+    const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
+    const decision = { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined };
+    return { ...decision, wrapBounds: boundsOf(rule) };
+  }
+
+  /** Capabilities on the path of a request, with a wrap TTL that its rule allows. */
+  capabilities(grants: Grants, namespace: string, path: string): readonly (Capability | "root")[] {
+    const at = this.#namespaces.split(namespace, path);
+    return this.evaluate(grants, at, path.endsWith("/")).capabilities;
+  }
+}
+
+/**
+ * Checks a request against the decision for its path.
+ * @param needs required capabilities, all of them
+ * @param given the request's parameters; reads are exempt from required parameters
+ * @param wrapTtl see `wrapTtlRefusal`
+ */
+export function allows(
+  { capabilities, constraints, wrapBounds }: PathDecision,
+  needs: readonly Capability[],
+  given: Readonly<Record<string, unknown>>,
+  wrapTtl: number,
+): Result<null> {
+  const refused = wrapTtlRefusal(wrapBounds, wrapTtl);
+  if (refused) return refused;
+  if (!capabilities.includes("root") && !needs.every((need) => capabilities.includes(need))) {
+    return refuse("denied", "permission denied");
+  }
+  if (constraints === null) return ok(null);
+  const isRead = needs.every((need) => need === "read" || need === "list");
+  const checked = checkParameters(isRead ? { ...constraints, requiredParameters: [] } : constraints, given);
+  return checked.ok ? ok(null) : refuse("denied", `permission denied: ${checked.message}`);
+}
+
+/**
+ * The refusal of a request whose wrap TTL is out of a rule's bounds; null otherwise. A rule with bounds allows no open
+ * answer (https://developer.hashicorp.com/vault/docs/concepts/policies#required-response-wrapping-ttls).
+ * @param wrapTtl seconds; 0 = the answer is not wrapped
+ */
+export function wrapTtlRefusal(bounds: WrapBounds | null, wrapTtl: number): Refusal | null {
+  if (bounds === null || (wrapTtl > 0 && wrapTtl >= bounds.least && wrapTtl <= bounds.most)) return null;
+  const from = bounds.least > 0 ? ` from ${bounds.least} s` : "";
+  const to = Number.isFinite(bounds.most) ? ` to ${bounds.most} s` : "";
+  return refuse("denied", `permission denied: a policy allows only wrapped answers here, with a TTL${from}${to}`);
+}
+
+function boundsOf({ minWrappingTtl = 0, maxWrappingTtl = 0 }: Partial<PathRule> = {}): WrapBounds | null {
+  if (minWrappingTtl === 0 && maxWrappingTtl === 0) return null;
+  return { least: minWrappingTtl, most: maxWrappingTtl || Number.POSITIVE_INFINITY };
+}
+
+function constraintsOf(rule: PathRule | undefined): ParameterConstraints | null {
+  const { allowedParameters, deniedParameters, requiredParameters } = rule ?? {};
+  return allowedParameters || deniedParameters || requiredParameters ? { ...rule } : null;
+}
+
+/** The path to evaluate. Routes ignore a trailing slash, so a rule about the path without it applies as well. */
+function unslashed(acl: PathAcl, path: string): string {
+  const bare = path.slice(0, -1);
+  return path.endsWith("/") && ruleFor(acl, bare) ? bare : path;
+}
+
+const POLICY = /^sys\/(policies\/acl|policy)\/[^/]+\/?$/;
+const ROLE = /\/(creds|roles)\/[^/]+\/?$/;
+
+/** Index of the path's caseless name, or null. @param mountOf the mount that contains the path */
+function caselessIn(path: string, mountOf: () => Mount | null): number | null {
+  if (!POLICY.test(path)) {
+    if (!ROLE.test(path)) return null;
+    const mount = mountOf();
+    const inside = path.slice(mount?.path.length ?? 0).replace(/\/$/, "");
+    if (mount?.type !== "cloud-b" || inside.split("/").length !== 2) return null;
+  }
+  return path.replace(/\/$/, "").split("/").length - 1;
+}
+
+/** Paths in auth mounts that name a user or a role, which are stored by lower-case names. */
+const AUTH_ENTRY = /^(?:users|role)\/[^/]/;
+
+/** Like `caselessIn`, for a path in an auth mount. @param placeOf the auth mount that contains the path */
+function caselessInAuth(path: string, placeOf: () => AuthPlace | null): number | null {
+  const place = path.startsWith("auth/") ? placeOf() : null;
+  if (!place || !AUTH_ENTRY.test(place.path)) return null;
+  return path.slice(0, path.length - place.path.length).split("/").length;
+}

@@ -1,0 +1,25 @@
+import type { Namespace } from "../../contracts/namespaces.ts";
+import type { PathRule } from "../../contracts/policies.ts";
+import type { ResultantAcl } from "../../contracts/tokens.ts";
+import type { Viewer } from "../mounts/mount-views.ts";
+import type { Grants } from "../policies/policy-store.ts";
+import { granted, mayBelow } from "./path-rules.ts";
+
+/**
+ * The rules of a token as upstream's web interface reads them. Paths are relative to the root namespace; a path with a
+ * `+` is among the globs, as upstream.
+ */
+export function resultantAcl({ root, paths }: Grants): ResultantAcl {
+  const entry = (rule: PathRule, path: string) => [path, { capabilities: granted(rule) }] as const;
+  return {
+    root,
+    exact_paths: Object.fromEntries([...paths.exact].map(([path, rule]) => entry(rule, path))),
+    glob_paths: Object.fromEntries(paths.wild.map(({ rule }) => entry(rule, rule.path.replace(/\*$/, "")))),
+  };
+}
+
+/** The paths of those namespaces in or below which a caller has any capability. */
+export const visibleNamespaces = ({ grants, namespace }: Viewer, all: readonly Namespace[]): string[] =>
+  all
+    .map(({ path }) => path)
+    .filter((path) => path.startsWith(namespace) && (grants.root || mayBelow(grants.paths, path)));

@@ -1,0 +1,312 @@
+import type { Policy } from "../../contracts/policies.ts";
+/**
+ * The policy language: parses a document, or explains its refusal.
+ *
+ * A document holds path rules, cluster rules and volume rules, in HCL or JSON. Unknown words are refused by name: a
+ * rule that silently has no effect is worse than one that cannot be written.
+ */
+
+import {
+  FAMILIES,
+  type Family,
+  HOST_VOLUME_CAPABILITIES,
+  HOST_VOLUME_POLICIES,
+  type HostVolumeCapability,
+  type Level,
+  NAMESPACE_POLICIES,
+  type NamedRule,
+  type NamespaceCapability,
+  type NamespaceRule,
+  NODE_POOL_CAPABILITIES,
+  NODE_POOL_POLICIES,
+  type NodePoolCapability,
+  namespaceCapability,
+  OPERATOR_CAPABILITIES,
+  VARIABLE_CAPABILITIES,
+  type VariableCapability,
+} from "../../contracts/cluster-rights.ts";
+import {
+  CAPABILITIES,
+  type Capability,
+  type ParameterRule,
+  type ParameterValue,
+  type PathRule,
+} from "../../contracts/policies.ts";
+import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../../lib/hcl.ts";
+import { templateProblem } from "../paths/path-templates.ts";
+import {
+  type Block,
+  blocks,
+  fieldsOf,
+  labelledBlocks,
+  memberOf,
+  Refusal,
+  refuse,
+  text,
+  texts,
+  title,
+} from "./policy-blocks.ts";
+import { readVolumeRules } from "./volume-rules-document.ts";
+
+export type PolicyResult =
+  | { readonly ok: true; readonly policy: Policy }
+  | { readonly ok: false; readonly message: string };
+
+/** Parses a policy document, HCL or JSON. An empty one grants nothing. */
+export function parsePolicy(text: string): PolicyResult {
+  const parsed = parseHcl(text);
+  if (!parsed.ok) {
+    const { line, column, message } = parsed;
+    return { ok: false, message: `Failed to parse ACL Policy: line ${line}, column ${column}: ${message}` };
+  }
+  try {
+    return { ok: true, policy: readDocument(parsed.document) };
+  } catch (error) {
+    if (error instanceof Refusal) return { ok: false, message: error.message };
+    throw error;
+  }
+}
+
+/** Text of the built-in policy `default`: the rights of any token on itself. */
+/** The name of the policy of wrapping tokens. It cannot be written, listed or assigned. */
+export const WRAPPING_POLICY_NAME = "response-wrapping";
+
+export const WRAPPING_POLICY = `# A wrapping token opens what it wraps.
+path "cubbyhole/response" { capabilities = ["read"] }
+path "sys/wrapping/lookup" { capabilities = ["update"] }
+path "sys/wrapping/rewrap" { capabilities = ["update"] }
+path "sys/wrapping/unwrap" { capabilities = ["update"] }
+`;
+
+export const DEFAULT_POLICY = `# A token may look at itself, renew itself and give itself up,
+path "auth/token/lookup-self" { capabilities = ["read"] }
+path "auth/token/renew-self" { capabilities = ["update"] }
+path "auth/token/revoke-self" { capabilities = ["update"] }
+
+# ask what it may do,
+path "sys/capabilities-self" { capabilities = ["update"] }
+path "sys/internal/ui/resultant-acl" { capabilities = ["read"] }
+
+# look up and renew a lease whose id it was given,
+path "sys/renew" { capabilities = ["update"] }
+path "sys/leases/renew" { capabilities = ["update"] }
+path "sys/leases/lookup" { capabilities = ["update"] }
+
+# keep things in a place of its own,
+path "cubbyhole/*" { capabilities = ["create", "read", "update", "delete", "list"] }
+
+# wrap answers, and open those that were wrapped for it,
+path "sys/wrapping/wrap" { capabilities = ["update"] }
+path "sys/wrapping/lookup" { capabilities = ["update"] }
+path "sys/wrapping/unwrap" { capabilities = ["update"] }
+
+# and use the hash tool.
+path "sys/tools/hash" { capabilities = ["update"] }
+path "sys/tools/hash/*" { capabilities = ["update"] }
+`;
+
+const PATH_POLICIES: ReadonlyMap<string, readonly Capability[]> = new Map([
+  ["deny", ["deny"]],
+  ["read", ["read", "list"]],
+  ["write", ["create", "read", "update", "delete", "list"]],
+  ["sudo", ["create", "read", "update", "delete", "list", "sudo"]],
+]);
+
+const COARSE_POLICIES: ReadonlyMap<string, readonly Level[]> = new Map([
+  ["deny", ["deny"]],
+  ["read", ["read"]],
+  ["write", ["write"]],
+]);
+/** Plugins have no writable settings; `write` maps to the strongest level. */
+const PLUGIN_POLICIES: ReadonlyMap<string, readonly Level[]> = new Map([
+  ["deny", ["deny"]],
+  ["list", ["list"]],
+  ["read", ["read"]],
+  ["write", ["read"]],
+]);
+
+/** How named blocks with capabilities are parsed. */
+interface NamedKind<Word extends string> {
+  readonly name: RegExp;
+  readonly nameRule: string;
+  readonly keys: readonly string[];
+  readonly policies: ReadonlyMap<string, readonly Word[]>;
+  readonly capability: (word: string) => Word | undefined;
+}
+
+const NAME = { name: /^[a-zA-Z0-9*-]{1,128}$/, nameRule: "1 to 128 letters, digits, - or *" };
+const NODE_POOL_NAME = { name: /^[a-zA-Z0-9*_-]{1,128}$/, nameRule: "1 to 128 letters, digits, -, _ or *" };
+const NAMESPACE: NamedKind<NamespaceCapability> = {
+  ...NAME,
+  keys: ["policy", "capabilities", "variables"],
+  policies: NAMESPACE_POLICIES,
+  capability: namespaceCapability,
+};
+const HOST_VOLUME: NamedKind<HostVolumeCapability> = {
+  ...NAME,
+  keys: ["policy", "capabilities"],
+  policies: HOST_VOLUME_POLICIES,
+  capability: oneOf(HOST_VOLUME_CAPABILITIES),
+};
+const NODE_POOL: NamedKind<NodePoolCapability> = {
+  ...NODE_POOL_NAME,
+  keys: ["policy", "capabilities"],
+  policies: NODE_POOL_POLICIES,
+  capability: oneOf(NODE_POOL_CAPABILITIES),
+};
+
+function readDocument(document: HclObject): Policy {
+  const top = { kind: "the document", label: undefined, line: 1, members: document.members };
+  // Older tools write a `name` at the top. It is ignored: a policy is stored under the name of its path.
+  const fields = fieldsOf(top, ["name", "path", "namespace", "host_volume", "node_pool", "volume_rule", ...FAMILIES]);
+  const levels: { [family in Family]?: Level } = {};
+  for (const family of FAMILIES) {
+    const level = readLevel(fields(family).flatMap(blocks));
+    if (level !== undefined) levels[family] = level;
+  }
+  const volumeRules = readVolumeRules(fields("volume_rule").flatMap(labelledBlocks));
+  return {
+    ...(volumeRules.length > 0 && { volumeRules }),
+    paths: fields("path").flatMap(labelledBlocks).map(readPath),
+    cluster: {
+      namespaces: fields("namespace").flatMap(labelledBlocks).map(readNamespace),
+      hostVolumes: fields("host_volume")
+        .flatMap(labelledBlocks)
+        .map((block) => readNamed(block, HOST_VOLUME)),
+      nodePools: fields("node_pool")
+        .flatMap(labelledBlocks)
+        .map((block) => readNamed(block, NODE_POOL)),
+      operatorCapabilities: fields("operator")
+        .flatMap(blocks)
+        .flatMap((block) => readCapabilities(block, oneOf(OPERATOR_CAPABILITIES))),
+      levels,
+    },
+  };
+}
+
+function readPath(block: Block): PathRule {
+  const fields = fieldsOf(block, [
+    "policy",
+    "capabilities",
+    "allowed_parameters",
+    "denied_parameters",
+    "required_parameters",
+    "min_wrapping_ttl",
+    "max_wrapping_ttl",
+  ]);
+  if (block.label === undefined) refuse("Invalid policy: a path block needs a pattern", block);
+  if (block.label.includes("+*")) refuse(`Invalid policy: +* has no meaning in ${title(block)}`, block);
+  const problem = templateProblem(block.label);
+  if (problem !== null) refuse(`Invalid policy: ${problem} in ${title(block)}`, block);
+  const capabilities = new Set<Capability>([
+    ...readPolicyWord(block, PATH_POLICIES),
+    ...readCapabilities(block, oneOf(CAPABILITIES)),
+  ]);
+  const allowedParameters = readParameters(block, fields("allowed_parameters"));
+  const deniedParameters = readParameters(block, fields("denied_parameters"));
+  const requiredParameters = texts(memberOf(block, "required_parameters")).map((name) => name.toLowerCase());
+  const minWrappingTtl = readSeconds(memberOf(block, "min_wrapping_ttl"));
+  const maxWrappingTtl = readSeconds(memberOf(block, "max_wrapping_ttl"));
+  if (maxWrappingTtl > 0 && minWrappingTtl > maxWrappingTtl) {
+    refuse(`Invalid policy: min_wrapping_ttl is greater than max_wrapping_ttl in ${title(block)}`, block);
+  }
+  return {
+    path: block.label.startsWith("/") ? block.label.slice(1) : block.label,
+    capabilities: capabilities.has("deny") ? ["deny"] : [...capabilities].sort(),
+    ...(allowedParameters.length > 0 && { allowedParameters }),
+    ...(deniedParameters.length > 0 && { deniedParameters }),
+    ...(requiredParameters.length > 0 && { requiredParameters }),
+    ...(minWrappingTtl > 0 && { minWrappingTtl }),
+    ...(maxWrappingTtl > 0 && { maxWrappingTtl }),
+  };
+}
+
+function readParameters(block: Block, members: readonly HclMember[]): ParameterRule[] {
+  const rules = new Map<string, ParameterRule>();
+  for (const parameter of members.flatMap(blocks).flatMap((each) => each.members)) {
+    const name = parameter.name.toLowerCase();
+    if (!Array.isArray(parameter.value))
+      refuse(`Invalid policy: the values of ${quote(name)} must be a list`, parameter);
+    if (rules.has(name)) refuse(`Invalid or duplicate policy keys: parameter ${quote(name)} stands twice`, parameter);
+    const values = parameter.value.map((value) => parameterValue(value, parameter));
+    // The meaning of values for "all other parameters" differs between tools, so they are refused.
+    if (name === "*" && values.length > 0) refuse(`Invalid policy: "*" in ${title(block)} takes no values`, parameter);
+    rules.set(name, { name, values });
+  }
+  return [...rules.values()];
+}
+
+function parameterValue(value: HclValue, parameter: HclMember): ParameterValue {
+  if (Array.isArray(value)) return value.map((element) => parameterValue(element, parameter));
+  if (value !== null && typeof value === "object") {
+    refuse(`Invalid policy: a value of ${quote(parameter.name)} must be a text, number, boolean or list`, parameter);
+  }
+  return value;
+}
+
+function readNamespace(block: Block): NamespaceRule {
+  const rule = readNamed(block, NAMESPACE);
+  const paths = block.members
+    .filter((member) => member.name === "variables")
+    .flatMap(blocks)
+    .flatMap((variables) => fieldsOf(variables, ["path"])("path").flatMap(labelledBlocks));
+  return { ...rule, variables: paths.map(readVariables) };
+}
+
+function readVariables(block: Block): NamedRule<VariableCapability> {
+  fieldsOf(block, ["capabilities"]);
+  if (!block.label) refuse("Invalid policy: a path block under variables needs a path", block);
+  return { name: block.label, capabilities: readCapabilities(block, oneOf(VARIABLE_CAPABILITIES)) };
+}
+
+function readNamed<Word extends string>(block: Block, kind: NamedKind<Word>): NamedRule<Word> {
+  fieldsOf(block, kind.keys);
+  const name = block.label ?? "";
+  if (!kind.name.test(name)) refuse(`Invalid ${block.kind} name: ${quote(name)} must be ${kind.nameRule}`, block);
+  const capabilities = [...readPolicyWord(block, kind.policies), ...readCapabilities(block, kind.capability)];
+  return { name, capabilities: [...new Set(capabilities)].sort() };
+}
+
+/** Parses the level of a family, which occurs at most once in a document. */
+function readLevel([block, second]: readonly Block[]): Level | undefined {
+  if (block === undefined) return undefined;
+  if (second !== undefined) refuse(`Invalid or duplicate policy keys: ${quote(second.kind)} stands twice`, second);
+  const fields = fieldsOf(block, block.kind === "operator" ? ["policy", "capabilities"] : ["policy"]);
+  if (fields("policy").length === 0 && fields("capabilities").length === 0) {
+    refuse(`Invalid policy: ${block.kind} needs a policy`, block);
+  }
+  return readPolicyWord(block, block.kind === "plugin" ? PLUGIN_POLICIES : COARSE_POLICIES)[0];
+}
+
+function readPolicyWord<Word extends string>(
+  block: Block,
+  policies: ReadonlyMap<string, readonly Word[]>,
+): readonly Word[] {
+  const policy = memberOf(block, "policy");
+  if (policy === undefined) return [];
+  const word = text(policy);
+  return policies.get(word) ?? refuse(`Invalid policy: unknown policy ${quote(word)} in ${title(block)}`, policy);
+}
+
+function readCapabilities<Word extends string>(block: Block, known: (word: string) => Word | undefined): Word[] {
+  const member = memberOf(block, "capabilities");
+  return texts(member).map(
+    (word) =>
+      known(word) ?? refuse(`Invalid policy: unknown capability ${quote(word)} in ${title(block)}`, member ?? block),
+  );
+}
+
+function oneOf<Word extends string>(words: readonly Word[]): (word: string) => Word | undefined {
+  return (word) => words.find((each) => each === word);
+}
+
+/** A duration in seconds: a number, or a text such as `90`, `15m` or `1h30m`. */
+function readSeconds(member: HclMember | undefined): number {
+  if (member === undefined) return 0;
+  const written = typeof member.value === "number" ? String(member.value) : text(member);
+  if (/^\d{1,12}$/.test(written)) return Number(written);
+  const parts = /^(?=.)(?:(\d{1,6})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$/.exec(written);
+  if (parts === null) refuse(`Invalid policy: ${quote(member.name)} must be a length of time such as 15m`, member);
+  const [days, hours, minutes, seconds] = parts.slice(1).map((part) => Number(part ?? 0));
+  return (((days ?? 0) * 24 + (hours ?? 0)) * 60 + (minutes ?? 0)) * 60 + (seconds ?? 0);
+}

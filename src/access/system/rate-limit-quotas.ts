@@ -1,0 +1,193 @@
+import type { CountedRequest, QuotaBody, QuotasConfig, RateLimitQuota } from "../../contracts/quotas.ts";
+import type { RateLimit } from "../../lib/rate-limit.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import type { PathPlaces } from "../paths/path-places.ts";
+
+/**
+ * Rate-limit quotas (https://developer.hashicorp.com/vault/api-docs/system/rate-limit-quotas): stored settings, and
+ * counters in memory. Every request of the secrets API passes the object that owns them, so they count exactly; without
+ * a quota a request costs one comparison. A restart of the object ends all intervals.
+ */
+
+const MAX_QUOTAS = 100;
+/** Counters of clients; the oldest is dropped for a new one beyond. */
+const MAX_CLIENTS = 10_000;
+const NAME = /^[A-Za-z0-9._-]{1,128}$/;
+
+const NO_CONFIG: QuotasConfig = { enable_rate_limit_response_headers: false, rate_limit_exempt_paths: [] };
+
+/** Never counted, so that a quota that is too low can be changed. */
+const ITSELF = "sys/quotas/";
+
+/** The kinds of a quota's path. */
+type Kind = "global" | "namespace" | "mount" | "prefix" | "exact";
+const RANK: Readonly<Record<Kind, number>> = { global: 0, namespace: 1, mount: 2, prefix: 3, exact: 4 };
+
+interface Stored extends RateLimitQuota {
+  readonly kind: Kind;
+}
+
+interface Counter {
+  /** End of the interval, ms since 1970. */
+  until: number;
+  used: number;
+  /** End of a block, ms since 1970; 0 for none. */
+  blockedUntil: number;
+}
+
+interface Dependencies {
+  readonly state: DeploymentState;
+  readonly places: PathPlaces;
+  commit<T>(change: () => T): T;
+}
+
+export class RateLimitQuotas {
+  readonly #deps: Dependencies;
+  #quotas: readonly Stored[] | undefined;
+  #config: QuotasConfig | undefined;
+  readonly #counters = new Map<string, Counter>();
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+  }
+
+  /** Whether any quota exists. */
+  get exist(): boolean {
+    return this.#all().length > 0;
+  }
+
+  /** Drops the copies in memory, after the rows were replaced. */
+  forget(): void {
+    this.#quotas = undefined;
+    this.#config = undefined;
+    this.#counters.clear();
+  }
+
+  list(): RateLimitQuota[] {
+    return this.#all().map(shown);
+  }
+
+  read(name: string): Result<RateLimitQuota> {
+    const quota = this.#all().find((one) => one.name === name);
+    return quota ? ok(shown(quota)) : refuse("missing");
+  }
+
+  put(name: string, body: QuotaBody): Result<null> {
+    if (!NAME.test(name)) return refuse("invalid", "name: must be 1 to 128 of a-z A-Z 0-9 . _ -");
+    const given = body.path.replace(/^\/+/, "");
+    const kind = this.#kindOf(given);
+    const path = kind === "namespace" || kind === "mount" ? given.replace(/\/?$/, "/") : given;
+    if (kind === null) return refuse("invalid", "path: invalid mount path: there is neither a mount nor a namespace");
+    const others = this.#all().filter((quota) => quota.name !== name);
+    const alike = others.find((quota) => quota.path === path);
+    if (alike)
+      return refuse("invalid", `path: quota rule with similar properties exists under the name "${alike.name}"`);
+    if (others.length >= MAX_QUOTAS) return refuse("invalid", `name: there may be at most ${MAX_QUOTAS} quotas`);
+    this.#store(name, [...others, { ...body, name, path, kind, inheritable: body.inheritable ?? path === "" }]);
+    return ok(null);
+  }
+
+  delete(name: string): void {
+    this.#store(
+      name,
+      this.#all().filter((quota) => quota.name !== name),
+    );
+  }
+
+  config(): QuotasConfig {
+    this.#config ??= { ...NO_CONFIG, ...(JSON.parse(this.#deps.state.get("quotas_config") ?? "{}") as object) };
+    return this.#config;
+  }
+
+  setConfig(changes: Partial<QuotasConfig>): void {
+    const config = { ...this.config(), ...changes };
+    this.#deps.commit(() => this.#deps.state.set("quotas_config", JSON.stringify(config)));
+    this.#config = config;
+  }
+
+  /**
+   * Counts a request against the most specific quota of its path.
+   * @returns a refusal beyond the limit; null when no quota counts the request
+   */
+  take(request: CountedRequest, now: number): Result<RateLimit | null> {
+    const quota = this.exist ? this.#quotaOf(request) : undefined;
+    if (!quota || this.#isExempt(request)) return ok(null);
+    const client = quota.group_by === "ip" ? (request.address ?? "") : "";
+    const counter = this.#counter(`${quota.name} ${client}`, quota, now);
+    const limit = Math.max(1, Math.round(quota.rate));
+    if (counter.blockedUntil <= now && counter.used < limit) {
+      counter.used += 1;
+      return ok(this.#rate(limit, limit - counter.used, counter.until - now));
+    }
+    if (quota.block_interval > 0 && counter.blockedUntil <= now)
+      counter.blockedUntil = now + quota.block_interval * 1_000;
+    return exceeded(request.path, this.#rate(limit, 0, Math.max(counter.until, counter.blockedUntil) - now));
+  }
+
+  #rate(limit: number, remaining: number, resetMs: number): RateLimit {
+    const resetS = Math.max(1, Math.ceil(resetMs / 1_000));
+    return { limit, remaining, resetS, shown: this.config().enable_rate_limit_response_headers };
+  }
+
+  #counter(key: string, { interval }: Stored, now: number): Counter {
+    const known = this.#counters.get(key);
+    if (known && (known.until > now || known.blockedUntil > now)) return known;
+    this.#counters.delete(key);
+    const [oldest] = this.#counters.keys();
+    if (this.#counters.size >= MAX_CLIENTS && oldest !== undefined) this.#counters.delete(oldest);
+    const counter = { until: now + interval * 1_000, used: 0, blockedUntil: 0 };
+    this.#counters.set(key, counter);
+    return counter;
+  }
+
+  #quotaOf({ namespace, path }: CountedRequest): Stored | undefined {
+    const whole = namespace + path;
+    const inNamespace = (quota: Stored) =>
+      namespace === quota.path || (quota.inheritable && namespace.startsWith(quota.path));
+    // The list is sorted: the first that matches is the most specific.
+    return this.#all().find((quota) => {
+      if (quota.kind === "global" || quota.kind === "namespace") return inNamespace(quota);
+      if (quota.kind === "exact") return whole === quota.path || whole === `${quota.path}/`;
+      return whole.startsWith(quota.kind === "prefix" ? quota.path.slice(0, -1) : quota.path);
+    });
+  }
+
+  #isExempt({ namespace, path }: CountedRequest): boolean {
+    if (namespace !== "") return false;
+    if (path.startsWith(ITSELF)) return true;
+    return this.config().rate_limit_exempt_paths.some((exempt) =>
+      exempt.endsWith("*") ? path.startsWith(exempt.slice(0, -1)) : path === exempt,
+    );
+  }
+
+  #kindOf(path: string): Kind | null {
+    if (path === "") return "global";
+    const place = this.#deps.places.of(path.replace(/\*$/, ""));
+    if (place !== null && path.endsWith("*")) return "prefix";
+    return place === "inside" ? "exact" : place;
+  }
+
+  #all(): readonly Stored[] {
+    this.#quotas ??= JSON.parse(this.#deps.state.get("rate_limit_quotas") ?? "[]") as Stored[];
+    return this.#quotas;
+  }
+
+  /** @param changed the quota whose counters are dropped */
+  #store(changed: string, quotas: readonly Stored[]): void {
+    const sorted = [...quotas].sort(
+      (a, b) => RANK[b.kind] - RANK[a.kind] || b.path.length - a.path.length || (a.name < b.name ? -1 : 1),
+    );
+    this.#deps.commit(() => this.#deps.state.set("rate_limit_quotas", JSON.stringify(sorted)));
+    this.#quotas = sorted;
+    for (const key of this.#counters.keys()) if (key.startsWith(`${changed} `)) this.#counters.delete(key);
+  }
+}
+
+const shown = ({ kind: _kind, ...quota }: Stored): RateLimitQuota => quota;
+
+/** Upstream's text. */
+const exceeded = (path: string, rate: RateLimit): Refusal => ({
+  ...refuse("limited", `request path ${JSON.stringify(path.slice(0, 200))}: rate limit quota exceeded`),
+  rate,
+});

@@ -1,0 +1,53 @@
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { Outbox } from "../../platform/durable/outbox.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import type { TokenStore } from "./token-store.ts";
+
+interface Dependencies {
+  readonly sql: SqlStorage;
+  readonly tokens: TokenStore;
+  readonly outbox: Outbox;
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
+}
+
+/**
+ * The mounts that may hold leases of a token, and must revoke them with it. One row per token and mount. The end of a
+ * token is delivered to them by the outbox topic `leases`.
+ */
+export class LeaseHolders {
+  readonly #deps: Dependencies;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Registers a mount for the end of the token, before the mount issues a lease to it. Idempotent.
+   * @returns a refusal if the token has already ended
+   */
+  hold(accessor: string, mount: string, now: number): Result<null> {
+    const token = this.#deps.tokens.byAccessor(accessor, now, true);
+    if (!token) return refuse("denied", "permission denied: invalid token");
+    // The request was the token's last use: a lease would end at once with the token.
+    if (token.uses < 0)
+      return refuse("invalid", "the token has no use left, so a lease of it would be revoked at once");
+    this.#deps.commit(
+      () => this.#deps.sql.exec("INSERT OR IGNORE INTO lease_holders (token, mount) VALUES (?, ?)", accessor, mount),
+      NOTHING,
+    );
+    return ok(null);
+  }
+
+  /** Notifies the mounts of an ended token, inside the transaction that ends it. */
+  ended(accessor: string): void {
+    const mounts = this.#deps.sql
+      .exec<{ mount: string }>("DELETE FROM lease_holders WHERE token = ? RETURNING mount", accessor)
+      .toArray();
+    for (const { mount } of mounts) this.#deps.outbox.enlist("leases", mount, accessor);
+  }
+
+  /** Removes a deleted mount. Runs inside a transaction. */
+  forget(mount: string): void {
+    this.#deps.sql.exec("DELETE FROM lease_holders WHERE mount = ?", mount);
+  }
+}

@@ -1,0 +1,121 @@
+import type { Authed, TokenName } from "../../contracts/tokens.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { tokenDeleted, tokenUpserted } from "../cluster-acl/cluster-acl.ts";
+import type { AccessPublisher } from "../event-publisher.ts";
+import type { RenewalLimits } from "./renewal-limits.ts";
+import type { TokenRow } from "./token.ts";
+import { knownToken, type TokenCapabilities } from "./token-capabilities.ts";
+import type { TokenRules } from "./token-rules.ts";
+import type { TokenStore } from "./token-store.ts";
+import { isWrapping } from "./wrappings.ts";
+
+/** A token outlives the start of its last request by this time, because the request may still query it. */
+const LAST_REQUEST_MS = 10_000;
+
+/** Looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
+export class SecretsTokens {
+  readonly #store: TokenStore;
+  readonly #rules: TokenRules;
+  readonly #rights: TokenCapabilities;
+  readonly #renewalLimits: RenewalLimits;
+  readonly #publisher: AccessPublisher;
+
+  constructor(
+    store: TokenStore,
+    rules: TokenRules,
+    rights: TokenCapabilities,
+    renewalLimits: RenewalLimits,
+    publisher: AccessPublisher,
+  ) {
+    this.#store = store;
+    this.#rules = rules;
+    this.#rights = rights;
+    this.#renewalLimits = renewalLimits;
+    this.#publisher = publisher;
+  }
+
+  /** The number of tokens of all namespaces. */
+  count(): number {
+    return this.#store.count();
+  }
+
+  /** Counts one use of a token with limited uses. */
+  spend(row: TokenRow, now: number): void {
+    // No replica holds an answer about such a token.
+    this.#publisher.commit(() => this.#store.spend(row, now + LAST_REQUEST_MS), NOTHING);
+  }
+
+  /** @throws Sealed */
+  lookup(name: TokenName): Result<Record<string, unknown>> {
+    const row = knownToken(this.#rights.named(name));
+    return row.ok ? ok(this.#rules.view(row.value, textIn(name), Date.now())) : row;
+  }
+
+  /** @throws Sealed */
+  renew(name: TokenName, increment: number): Result<Authed> {
+    const now = Date.now();
+    const row = this.#rights.named(name);
+    if (!row.ok) return row;
+    if (row.value === null) return refuse("invalid", "token not found");
+    if (row.value.family === "batch") return refuse("invalid", "batch tokens cannot be renewed");
+    const limits = this.#renewalLimits.of(row.value);
+    if (!limits.ok) return limits;
+    const renewed = this.#rules.renew(row.value, limits.value, increment, now);
+    if (!renewed.ok) return renewed;
+    const { row: next, warnings } = renewed.value;
+    this.#publisher.commit(() => {
+      this.#store.update(next);
+      this.#publisher.emit([tokenUpserted(next)], [{ token: next.accessor }]);
+    }, [next.hash]);
+    return ok({ auth: this.#rules.authBlock(next, textIn(name), now), warnings });
+  }
+
+  /** Revokes a token, with or without its descendants. An unknown token counts as revoked. @throws Sealed */
+  revoke(name: TokenName, keepChildren: boolean): Result<null> {
+    const named = this.#rights.named(name);
+    if (!named.ok || named.value === null) return named.ok ? ok(null) : named;
+    const row = named.value;
+    if (row.family === "batch") return refuse("invalid", "batch tokens cannot be revoked");
+    this.#publisher.commit(
+      () => {
+        if (keepChildren) this.#store.orphanChildren(row.hash);
+        this.#end(row);
+      },
+      this.#endingWith([row]),
+    );
+    return ok(null);
+  }
+
+  /** Deletes up to `limit` expired tokens with all their descendants. */
+  expire(now: number, limit: number): void {
+    const expired = this.#store.expired(now, limit);
+    if (expired.length > 0) {
+      this.#publisher.commit(() => {
+        for (const row of expired) this.#end(row);
+      }, this.#endingWith(expired));
+      for (const { accessor } of expired) recordAction("token-expired", { accessor });
+    }
+  }
+
+  /** One page of the accessors of a namespace and its descendants. */
+  accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
+    const { rows, next } = this.#store.page(Date.now(), { from, limit, within });
+    return { keys: rows.map(({ accessor }) => accessor), next };
+  }
+
+  #endingWith(rows: readonly TokenRow[]): ChangedKeys {
+    return rows.flatMap(({ hash }) => this.#store.family(hash)).map(({ hash }) => hash);
+  }
+
+  /** Deletes a token with its descendants. Runs inside a transaction. */
+  #end(row: TokenRow): void {
+    const gone = this.#store.family(row.hash);
+    this.#store.delete(gone);
+    // Wrapping tokens send no events: they are part of an answer.
+    this.#publisher.emit(gone.filter((each) => !isWrapping(each)).map(tokenDeleted));
+  }
+}
+
+const textIn = (name: TokenName): string => ("own" in name ? name.own : "token" in name ? name.token : "");

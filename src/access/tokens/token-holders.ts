@@ -1,0 +1,45 @@
+import type { ClusterRoles, HeldRoles } from "../cluster-acl/cluster-roles.ts";
+import type { Entities } from "../identity/entities.ts";
+import type { Viewer } from "../mounts/mount-views.ts";
+import type { Grants, PolicyStore } from "../policies/policy-store.ts";
+import { policiesOf, type TokenRow } from "./token.ts";
+import type { TokenStore } from "./token-store.ts";
+
+/** The rights of a token's holder: by its own policies, its entity, its groups and its roles. Reads rows, keeps none. */
+export class TokenHolders {
+  readonly #tokens: TokenStore;
+  readonly #policies: PolicyStore;
+  readonly #entities: Entities;
+  readonly #roles: ClusterRoles;
+
+  constructor(tokens: TokenStore, policies: PolicyStore, entities: Entities, roles: ClusterRoles) {
+    this.#tokens = tokens;
+    this.#policies = policies;
+    this.#entities = entities;
+    this.#roles = roles;
+  }
+
+  grantsOf(row: TokenRow): Grants {
+    const identityPolicies = row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id, row.namespace);
+    const rolePolicies = this.#roles.of(row).policies;
+    const names = [...policiesOf(row), ...identityPolicies, ...rolePolicies];
+    const subject = () => this.#entities.templateSubject(row.entity_id, row.namespace);
+    return this.#policies.grants(row.namespace, names, subject);
+  }
+
+  /** The roles of the cluster API that a token names. */
+  rolesOf(row: TokenRow): HeldRoles {
+    return this.#roles.of(row);
+  }
+
+  /** False while the holder's entity is disabled or deleted; true for tokens without an entity. */
+  isEntityActive(row: TokenRow): boolean {
+    return row.entity_id === "" || this.#entities.isActive(row.entity_id);
+  }
+
+  /** The viewer of mount listings; null when the token is gone. */
+  viewer(accessor: string): Viewer | null {
+    const row = this.#tokens.byAccessor(accessor, Date.now(), true);
+    return row && { grants: this.grantsOf(row), namespace: row.namespace };
+  }
+}

@@ -1,0 +1,74 @@
+import { type Authed, TOO_LONG_BATCH_TOKEN, type TokenKind } from "../../contracts/tokens.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { NOTHING } from "../../platform/durable/stored-object.ts";
+import { tokenMountAccessor } from "../auth-methods/auth-mounts.ts";
+import { tokenUpserted } from "../cluster-acl/cluster-acl.ts";
+import type { AccessPublisher } from "../event-publisher.ts";
+import { type NamespaceTree, namespaceMissing } from "../namespaces/namespaces.ts";
+import type { TokenRequest } from "./token.ts";
+import type { TokenRoles } from "./token-roles.ts";
+import type { TokenRules } from "./token-rules.ts";
+import type { TokenStore } from "./token-store.ts";
+
+/** Creates tokens for the secrets API. A token and its event are one transaction. */
+export class TokenIssuer {
+  readonly #store: TokenStore;
+  readonly #rules: TokenRules;
+  readonly #namespaces: NamespaceTree;
+  readonly #roles: TokenRoles;
+  readonly #publisher: AccessPublisher;
+
+  constructor(
+    store: TokenStore,
+    rules: TokenRules,
+    namespaces: NamespaceTree,
+    roles: TokenRoles,
+    publisher: AccessPublisher,
+  ) {
+    this.#store = store;
+    this.#rules = rules;
+    this.#namespaces = namespaces;
+    this.#roles = roles;
+    this.#publisher = publisher;
+  }
+
+  /** @throws Sealed */
+  create(caller: string, namespace: string, path: string, request: TokenRequest, kind: TokenKind): Result<Authed> {
+    const now = Date.now();
+    const parent = this.#store.byAccessor(caller, now, true);
+    if (!parent) return refuse("denied", "permission denied");
+    if (parent.family === "batch") return refuse("invalid", "batch tokens cannot create more tokens");
+    if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
+    const role = kind.role === null ? null : this.#roles.get(namespace, kind.role);
+    if (kind.role !== null && !role) return refuse("invalid", `unknown role ${kind.role}`);
+    const draft = this.#rules.draft(parent, namespace, path, request, { orphan: kind.orphan, role }, now);
+    if (!draft.ok) return draft;
+    const { secret, token, warnings } = draft.value;
+    // No reader has presented a random secret before. A chosen one may be known as invalid, and an alias may add rights.
+    const isNew = !request.id && !request.entity_alias;
+    return this.#publisher.commit(
+      () => {
+        const entity = request.entity_alias
+          ? this.#entityOf(namespace, request.entity_alias, now)
+          : ok(token.entity_id as string);
+        if (!entity.ok) return entity;
+        const drafted = { ...token, entity_id: entity.value };
+        if (token.family === "batch") {
+          const sealed = this.#store.seal(drafted, token.parent === null ? null : parent.accessor, now);
+          if (!sealed) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
+          return ok({ auth: this.#rules.authBlock(sealed.row, sealed.secret, now), warnings });
+        }
+        const row = this.#store.insert(secret, drafted);
+        this.#publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
+        return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
+      },
+      isNew ? NOTHING : null,
+    );
+  }
+
+  /** The entity of an alias at the token method of a namespace, created with it. Runs inside a transaction. */
+  #entityOf(namespace: string, alias: string, now: number): Result<string> {
+    const mount = tokenMountAccessor(this.#namespaces.idOf(namespace) ?? "");
+    return this.#rules.entityOfAlias(namespace, mount, alias, now);
+  }
+}

@@ -1,0 +1,254 @@
+import { createHmac } from "node:crypto";
+import { BATCH_ACCESSOR, BATCH_PREFIX } from "../../contracts/tokens.ts";
+import { Lru } from "../../lib/lru.ts";
+import { randomText } from "../../lib/random-text.ts";
+import { upperBound } from "../../lib/text-range.ts";
+import type { BatchTokens } from "./batch-tokens.ts";
+import type { NewToken, TokenRow } from "./token.ts";
+import type { TokenHashKey } from "./token-hash-key.ts";
+
+/** A new accessor, in the format of the token's API. */
+export const newAccessor = (family: TokenRow["family"]): string =>
+  family === "cluster" ? crypto.randomUUID() : randomText(24);
+
+const MOST_HASHES = 2_000;
+
+/** Filter of a page: a namespace with its descendants, a prefix of the accessor, global tokens. */
+interface TokenPage {
+  readonly from: string;
+  readonly limit: number;
+  readonly prefix?: string;
+  readonly within?: string;
+  readonly global?: 1 | null;
+}
+
+interface Page {
+  readonly rows: TokenRow[];
+  readonly next: string | null;
+}
+
+/** Rows that end with a token. */
+export interface TokenDependent {
+  /** Called for each deleted token, inside the deleting transaction. */
+  ended(accessor: string): void;
+}
+
+/**
+ * The table of tokens, read by hash or accessor; each read costs one indexed row. Writes run inside the object's
+ * transaction.
+ *
+ *     live ──expiry, revocation──► deleted
+ *      └──last use──► spent (uses = -1, expires soon) ──► deleted
+ */
+export class TokenStore {
+  readonly #sql: SqlStorage;
+  readonly #hashKey: TokenHashKey;
+  readonly #batch: BatchTokens;
+  readonly #dependents: TokenDependent[] = [];
+  /** Hashes of recent tokens, in memory only. */
+  readonly #hashes = new Lru<string, string>(MOST_HASHES);
+
+  constructor(sql: SqlStorage, hashKey: TokenHashKey, batch: BatchTokens) {
+    this.#sql = sql;
+    this.#hashKey = hashKey;
+    this.#batch = batch;
+  }
+
+  /** Adds rows that end with their token. They need the table of tokens, so it cannot be built with them. */
+  addDependents(...dependents: readonly TokenDependent[]): void {
+    this.#dependents.push(...dependents);
+  }
+
+  /** The keyed hash of a token, which is useless without the deployment's key. */
+  hashOf(token: string): string {
+    // While sealed this throws, also for a token in memory.
+    const key = this.#hashKey.open();
+    const known = this.#hashes.get(token);
+    if (known !== undefined) return known;
+    const hash = createHmac("sha256", key).update(token).digest("base64url");
+    this.#hashes.set(token, hash);
+    return hash;
+  }
+
+  /** The number of tokens, of all namespaces; expired ones count until they are swept. */
+  count(): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM tokens").one().n;
+  }
+
+  /**
+   * The row of a live token, or the row that a batch token stands for.
+   * @param spent accept a token whose last use is the current request
+   */
+  find(token: string, now: number, spent = false): TokenRow | null {
+    const batch = token.startsWith(BATCH_PREFIX) ? this.#batch.open(token) : null;
+    return batch ? this.#living(batch, now) : this.byHash(this.hashOf(token), now, spent);
+  }
+
+  byHash(hash: string, now: number, spent = false): TokenRow | null {
+    const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE hash = ?", hash).toArray();
+    return alive(rows, now, spent);
+  }
+
+  byAccessor(accessor: string, now: number, spent = false): TokenRow | null {
+    if (accessor.startsWith(BATCH_ACCESSOR)) {
+      const batch = this.#batch.named(accessor);
+      return batch && this.#living(batch, now);
+    }
+    const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE accessor = ?", accessor).toArray();
+    return alive(rows, now, spent);
+  }
+
+  /**
+   * Seals a batch token instead of storing a row.
+   * @param parent the accessor of its parent; null for an orphan
+   * @returns null when the token would be longer than accepted. @throws Sealed
+   */
+  seal(token: NewToken, parent: string | null, now: number): { secret: string; row: TokenRow } | null {
+    const secret = this.#batch.seal(token, parent);
+    const row = secret === null ? null : this.find(secret, now);
+    return secret !== null && row ? { secret, row } : null;
+  }
+
+  /** A batch token while it and its parent live. It ends no later than its parent. */
+  #living(row: TokenRow, now: number): TokenRow | null {
+    if (row.parent === null) return alive([row], now, false);
+    const parent = this.byAccessor(row.parent, now);
+    if (!parent) return null;
+    const until = Math.min(row.expires ?? Number.POSITIVE_INFINITY, parent.expires ?? Number.POSITIVE_INFINITY);
+    return alive([{ ...row, expires: until }], now, false);
+  }
+
+  exists(hash: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM tokens WHERE hash = ?", hash).toArray().length > 0;
+  }
+
+  insert(secret: string, token: NewToken): TokenRow {
+    const row = {
+      ...token,
+      hash: this.hashOf(secret),
+      accessor: token.accessor ?? newAccessor(token.family as TokenRow["family"]),
+      create_index: null,
+      modify_index: null,
+      secret: token.secret ?? null,
+      role: token.role ?? null,
+      roles: token.roles ?? null,
+    } as TokenRow;
+    const columns = Object.keys(row);
+    this.#sql.exec(
+      `INSERT INTO tokens (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
+      ...columns.map((column) => row[column] ?? null),
+    );
+    return row;
+  }
+
+  /** Stores the changes of a renewal or an update. */
+  update(row: TokenRow): void {
+    this.#sql.exec(
+      `UPDATE tokens SET policies = ?, name = ?, expires = ?, renewed = ?, uses = ?, orphan = ?, parent = ?, global = ?, roles = ?,
+       modify_index = NULL WHERE hash = ?`,
+      row.policies,
+      row.name,
+      row.expires,
+      row.renewed,
+      row.uses,
+      row.orphan,
+      row.parent,
+      row.global,
+      row.roles,
+      row.hash,
+    );
+  }
+
+  /** Counts one use of a limited token. After its last use the token expires at `lastUntil`. */
+  spend(row: TokenRow, lastUntil: number): void {
+    if (row.uses > 1) this.#sql.exec("UPDATE tokens SET uses = uses - 1 WHERE hash = ?", row.hash);
+    else {
+      this.#sql.exec(
+        "UPDATE tokens SET uses = ?, expires = min(ifnull(expires, ?), ?) WHERE hash = ?",
+        SPENT,
+        lastUntil,
+        lastUntil,
+        row.hash,
+      );
+    }
+  }
+
+  /** Ends all tokens of logins at an auth mount: they expire now, and are deleted as expired tokens are. */
+  endLogins(mount: string, now: number): void {
+    this.#sql.exec("UPDATE tokens SET expires = ? WHERE auth_mount = ?", now, mount);
+  }
+
+  /** The token and all its descendants. */
+  family(hash: string): TokenRow[] {
+    return this.#sql
+      .exec<TokenRow>(
+        `WITH RECURSIVE family (hash) AS (
+           SELECT hash FROM tokens WHERE hash = ?
+           UNION SELECT tokens.hash FROM tokens JOIN family ON tokens.parent = family.hash)
+         SELECT tokens.* FROM tokens JOIN family ON tokens.hash = family.hash`,
+        hash,
+      )
+      .toArray();
+  }
+
+  delete(rows: readonly TokenRow[]): void {
+    for (const { hash, accessor } of rows) {
+      this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
+      for (const dependent of this.#dependents) dependent.ended(accessor);
+    }
+  }
+
+  /** Detaches the children of a token that is deleted alone. */
+  orphanChildren(hash: string): void {
+    this.#sql.exec("UPDATE tokens SET parent = NULL, orphan = 1 WHERE parent = ?", hash);
+  }
+
+  ofNamespace(path: string): TokenRow[] {
+    return this.#sql
+      .exec<TokenRow>("SELECT * FROM tokens WHERE namespace >= ? AND namespace < ?", path, upperBound(path))
+      .toArray();
+  }
+
+  expired(now: number, limit: number): TokenRow[] {
+    return this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE expires <= ? LIMIT ?", now, limit).toArray();
+  }
+
+  nextExpiry(): number | null {
+    return this.#sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM tokens").one().at;
+  }
+
+  /** One page of live tokens, sorted by accessor; `next` is the first accessor of the following page. */
+  page(now: number, { from, limit, prefix = "", within = "", global = null }: TokenPage): Page {
+    const rows = this.#sql
+      .exec<TokenRow>(
+        `SELECT * FROM tokens WHERE accessor >= ? AND accessor >= ? AND accessor < ? AND namespace >= ? AND namespace < ?
+         AND (? IS NULL OR global = ?) AND (expires IS NULL OR expires > ?) AND uses >= 0 ORDER BY accessor LIMIT ?`,
+        from,
+        prefix,
+        upperBound(prefix),
+        within,
+        upperBound(within),
+        global,
+        global,
+        now,
+        limit + 1,
+      )
+      .toArray();
+    return { rows: rows.slice(0, limit), next: rows[limit]?.accessor ?? null };
+  }
+
+  backfillIndex(accessor: string, index: number): void {
+    this.#sql.exec(
+      "UPDATE tokens SET create_index = ifnull(create_index, ?), modify_index = ? WHERE accessor = ?",
+      index,
+      index,
+      accessor,
+    );
+  }
+}
+
+/** Value of `uses` after the last use. */
+const SPENT = -1;
+
+const alive = ([row]: TokenRow[], now: number, spent: boolean): TokenRow | null =>
+  row && (row.expires === null || row.expires > now) && (row.uses >= 0 || spent) ? row : null;

@@ -1,0 +1,167 @@
+import * as z from "zod";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import {
+  caseless,
+  duration,
+  echoed,
+  flag,
+  integer,
+  nanoseconds,
+  stringList,
+  stringMap,
+} from "../../platform/http/fields.ts";
+import { WRAPPING_POLICY_NAME } from "../policies/policy-parser.ts";
+
+/** Maximum TTL of a token or lease unless configured lower, in seconds (768 h). */
+export const SYSTEM_MAX_TTL = 768 * 3600;
+
+/** A stored token. Only `hash` is derived from the secret. */
+export interface TokenRow extends Record<string, SqlStorageValue> {
+  hash: string;
+  accessor: string;
+  /** The hash of the parent; for a batch token its accessor. */
+  parent: string | null;
+  namespace: string;
+  policies: string;
+  name: string;
+  meta: string | null;
+  path: string;
+  /** The API that created the token, which determines formats; `batch` tokens are not stored. */
+  family: "secrets" | "cluster" | "batch";
+  global: number;
+  created: number;
+  expires: number | null;
+  renewed: number | null;
+  ttl: number;
+  explicit_max_ttl: number;
+  period: number;
+  uses: number;
+  orphan: number;
+  renewable: number;
+  create_index: number | null;
+  modify_index: number | null;
+  /** The sealed secret of a token made under `/v1/acl`; null if the deployment stores none. */
+  secret: ArrayBuffer | null;
+  /** Maximum TTL in seconds by the role of a login; 0 = the system's. */
+  max_ttl: number;
+  /** The entity of the holder; empty for none. */
+  entity_id: string;
+  /** The uuid of the auth mount of a login; null for other tokens. */
+  auth_mount: string | null;
+  /** The role or user of a login, as `kind name`. */
+  auth_entry: string | null;
+  /** Networks that the token may be used from, as JSON; null for all. */
+  bound_cidrs: string | null;
+  /** Ids of roles of the cluster API, as JSON; null for none. */
+  roles: string | null;
+  /** The role of `auth/token/create/:role`, in the token's namespace; null for none. */
+  role: string | null;
+}
+
+/** A token to store, without the columns that storing it sets. */
+export type NewToken = Omit<
+  TokenRow,
+  "hash" | "accessor" | "create_index" | "modify_index" | "secret" | "role" | "roles"
+> & {
+  accessor?: string;
+  secret?: TokenRow["secret"];
+  role?: string | null;
+  roles?: string | null;
+};
+
+export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
+export const isRoot = (row: TokenRow): boolean => policiesOf(row).includes("root");
+
+/** A token is one row, and every request reads each of its policies. */
+const MAX_POLICIES = 256;
+const TOO_MANY = `at most ${MAX_POLICIES} policies`;
+const notTooMany = (names: readonly string[]): boolean => names.length <= MAX_POLICIES;
+const MAX_META = 16 * 1024;
+const TOO_LARGE = `at most ${MAX_META} characters in all`;
+const notTooLarge = (meta: Readonly<Record<string, string>>): boolean => JSON.stringify(meta).length <= MAX_META;
+
+/** A list of names. One blank text is an empty list, which differs from an absent list. */
+const policyList = () =>
+  z.preprocess((given) => (typeof given === "string" && given.trim() === "" ? [given] : given), stringList());
+
+/** Body of `auth/token/create`; zero values mean "not set", because clients send every field. */
+export const TokenRequest = z.object({
+  id: z.string().max(256).optional(),
+  policies: policyList().refine(notTooMany, TOO_MANY).nullish(),
+  meta: stringMap().refine(notTooLarge, TOO_LARGE).nullish(),
+  no_parent: flag().optional(),
+  no_default_policy: flag().optional(),
+  renewable: flag().default(true),
+  ttl: duration().optional(),
+  lease: duration().optional(),
+  explicit_max_ttl: duration().optional(),
+  period: duration().optional(),
+  display_name: z.string().max(128).default("token"),
+  num_uses: integer().min(0).default(0),
+  type: z.enum(["", "service", "batch", "default-service", "default"], "invalid 'type' value").default(""),
+  entity_alias: z.string().max(512).optional(),
+});
+export type TokenRequest = z.infer<typeof TokenRequest>;
+
+const MAX_ROLES = 64;
+const RoleLink = caseless(z.object({ ID: z.string().max(128).default(""), Name: z.string().max(128).default("") }));
+
+/** Body of `/v1/acl/token`; keys are normalized by the decoder of `src/routes/server/body.ts`. */
+export const ClusterTokenRequest = z.object({
+  AccessorID: z.string().optional(),
+  Name: z.string().max(256).default(""),
+  Type: z.string().default("client"),
+  Policies: z.array(z.string()).refine(notTooMany, TOO_MANY).nullish(),
+  Roles: z.array(RoleLink).max(MAX_ROLES, `at most ${MAX_ROLES} roles`).nullish(),
+  Global: z.boolean().nullish(),
+  ExpirationTTL: nanoseconds().nullish(),
+  ExpirationTime: z.string().nullish(),
+  ...echoed("SecretID", "Hash", "CreateTime", "CreateIndex", "ModifyIndex"),
+});
+export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;
+
+/** Limits of a token's lifetime in seconds; 0 = none, `maxTtl` 0 = the system's. */
+export interface TokenLimits {
+  readonly ttl: number;
+  readonly maxTtl: number;
+  readonly explicitMaxTtl: number;
+  readonly period: number;
+}
+
+/**
+ * Expiry of a token that is created or renewed now, ms since 1970; null for never. The requested TTL is capped at the
+ * token's explicit maximum and, except for periodic tokens, at its role's or the system's maximum.
+ * @returns also whether the TTL was capped
+ */
+export function expiryFor(
+  token: { created: number; ttl: number; maxTtl?: number; explicitMaxTtl: number; period: number; root: boolean },
+  requested: number,
+  now: number,
+): { expires: number | null; capped: boolean } {
+  if (token.root && requested === 0 && token.period === 0 && token.explicitMaxTtl === 0)
+    return { expires: null, capped: false };
+  const wanted = now + (token.period || requested || token.ttl || SYSTEM_MAX_TTL) * 1000;
+  const limits = [wanted];
+  if (token.explicitMaxTtl > 0) limits.push(token.created + token.explicitMaxTtl * 1000);
+  if (token.period === 0) limits.push(token.created + (token.maxTtl || SYSTEM_MAX_TTL) * 1000);
+  const expires = Math.min(...limits);
+  return { expires, capped: expires < wanted };
+}
+
+/** Display name of a token: `token-` plus the requested name, restricted to letters, digits and hyphens. */
+export function displayName(requested: string): string {
+  const clean = requested.replace(/[^a-zA-Z0-9-]/g, "-").replace(/^-+|-+$/g, "");
+  return clean === "token" || clean === "" ? "token" : `token-${clean}`;
+}
+
+/** Normalizes names of policies: trimmed, in lower case, without duplicates. */
+export function policyNames(given: readonly string[]): Result<string[]> {
+  const names = given.map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
+  if (names.includes(WRAPPING_POLICY_NAME))
+    return refuse("invalid", `cannot assign policy ${JSON.stringify(WRAPPING_POLICY_NAME)}`);
+  return names.some((name) => name.length > 128 || /\p{Cc}/u.test(name))
+    ? refuse("invalid", "policies: names must be at most 128 characters without control characters")
+    : ok(dedupe(names));
+}
+
+export const dedupe = (names: readonly string[]): string[] => [...new Set(names)];

@@ -1,0 +1,167 @@
+import type { Unwrapped, WrapInfo, WrapLookup, WrapRequest } from "../../contracts/wrapping.ts";
+import { randomText } from "../../lib/random-text.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import { WRAPPING_POLICY_NAME } from "../policies/policy-parser.ts";
+import type { TokenRow } from "./token.ts";
+import type { TokenStore } from "./token-store.ts";
+
+/** Bounds of all wrapped answers of the deployment (docs/reference/limits.md). */
+const MAX_ANSWERS = 100_000;
+const MAX_BYTES = 1024 * 1024 * 1024;
+/** Bound of the wrapped answers of one token. */
+const MAX_OF_TOKEN = 5_000;
+
+const POLICIES = JSON.stringify([WRAPPING_POLICY_NAME]);
+const NOT_VALID = "wrapping token is not valid or does not exist";
+
+/** Whether a token is a wrapping token, which opens one wrapped answer and has no other right. */
+export const isWrapping = ({ policies }: Pick<TokenRow, "policies">): boolean => policies === POLICIES;
+
+interface Dependencies {
+  readonly sql: SqlStorage;
+  readonly keys: DataKeys;
+  readonly tokens: TokenStore;
+  /** Wrapping tokens have one use, so no replica holds an answer about them. */
+  commit<T>(change: () => T, keys?: ChangedKeys): T;
+}
+
+/**
+ * Wrapped answers (https://developer.hashicorp.com/vault/docs/concepts/response-wrapping): the sealed body of an answer,
+ * one row each, readable once with its wrapping token. The token has no parent, so it outlives its creator's token. The row
+ * is deleted in the transaction that deletes the token: by the first unwrap, by revocation or at expiry.
+ */
+export class Wrappings {
+  readonly #deps: Dependencies;
+  /** Number and bytes of the stored answers; undefined until they are counted. */
+  #held: { n: number; bytes: number } | undefined;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+  }
+
+  /** Drops the cached totals, after a rollback. */
+  forget(): void {
+    this.#held = undefined;
+  }
+
+  /** Stores an answer. Its body is readable only with the returned token. @throws Sealed */
+  wrap(request: WrapRequest, now: number): Result<WrapInfo> {
+    const { n, bytes } = this.#totals();
+    if (n >= MAX_ANSWERS || bytes + Buffer.byteLength(request.body) > MAX_BYTES) {
+      return refuse(
+        "exhausted",
+        `wrapped answers: at most ${MAX_ANSWERS} and ${MAX_BYTES} bytes wait at a time; unwrap or revoke some, or try later`,
+      );
+    }
+    if (request.asker !== null && this.#waitingOf(request.asker) >= MAX_OF_TOKEN) {
+      return refuse("exhausted", `wrapped answers: at most ${MAX_OF_TOKEN} of one token wait at a time`);
+    }
+    return ok(this.#deps.commit(() => this.#insert(request, now), NOTHING));
+  }
+
+  #waitingOf(asker: string): number {
+    return this.#deps.sql.exec<{ n: number }>("SELECT count(*) AS n FROM wrapped_answers WHERE asker = ?", asker).one()
+      .n;
+  }
+
+  /** Describes a wrapped answer without opening it. @throws Sealed */
+  lookup(token: string, now: number): Result<WrapLookup> {
+    const row = this.#find(token, now);
+    return row
+      ? ok({ creation_path: row.path, creation_time: new Date(row.created).toISOString(), creation_ttl: row.ttl })
+      : refuse("invalid", NOT_VALID);
+  }
+
+  /** Returns the body of a wrapped answer, and deletes it with its token in one transaction. @throws Sealed */
+  unwrap(token: string, now: number): Result<Unwrapped> {
+    const row = this.#find(token, now);
+    return row ? ok(this.#deps.commit(() => this.#take(row), NOTHING)) : refuse("invalid", NOT_VALID);
+  }
+
+  /** Like `unwrap`, by accessor; null unless it is the accessor of a wrapping token. @throws Sealed */
+  unwrapByAccessor(accessor: string, now: number): Unwrapped | null {
+    const row = this.#deps.tokens.byAccessor(accessor, now);
+    return row && isWrapping(row) && this.#accessorsOf(accessor) !== null
+      ? this.#deps.commit(() => this.#take(row), NOTHING)
+      : null;
+  }
+
+  /** Moves a wrapped answer to a new token with the original TTL. The earlier token ends. @throws Sealed */
+  rewrap(token: string, now: number): Result<WrapInfo> {
+    const row = this.#find(token, now);
+    if (!row) return refuse("invalid", NOT_VALID);
+    const { namespace, path, ttl } = row;
+    return ok(
+      this.#deps.commit(() => {
+        const { wrapped = "", asker = null } = this.#accessorsOf(row.accessor) ?? {};
+        const { body } = this.#take(row);
+        return this.#insert({ namespace, path, ttl, body, accessor: wrapped, asker }, now);
+      }, NOTHING),
+    );
+  }
+
+  /** Deletes the answer of an ended token, inside the transaction that ends it. */
+  ended(accessor: string): void {
+    const deleted = this.#deps.sql
+      .exec<{ bytes: number }>("DELETE FROM wrapped_answers WHERE token = ? RETURNING bytes", accessor)
+      .toArray();
+    for (const { bytes } of deleted) {
+      if (this.#held) this.#held = { n: this.#held.n - 1, bytes: this.#held.bytes - bytes };
+    }
+  }
+
+  #find(token: string, now: number): TokenRow | null {
+    const row = this.#deps.tokens.find(token, now);
+    return row && isWrapping(row) && this.#accessorsOf(row.accessor) !== null ? row : null;
+  }
+
+  /** Accessors of an answer's row; null without an answer, as for a token that only has the policy's name. */
+  #accessorsOf(accessor: string): { wrapped: string; asker: string | null } | null {
+    const [row] = this.#deps.sql
+      .exec<{ wrapped: string; asker: string | null }>(
+        "SELECT wrapped, asker FROM wrapped_answers WHERE token = ?",
+        accessor,
+      )
+      .toArray();
+    return row ?? null;
+  }
+
+  #insert({ namespace, path, ttl, body, accessor: wrapped, asker }: WrapRequest, now: number): WrapInfo {
+    const token = `hvs.${randomText(24)}`;
+    const row = this.#deps.tokens.insert(token, {
+      ...{ namespace, path, ttl, policies: POLICIES, parent: null, orphan: 1, family: "secrets", global: 0 },
+      ...{ name: "", meta: null, created: now, expires: now + ttl * 1000, renewed: null, explicit_max_ttl: ttl },
+      ...{ period: 0, uses: 1, renewable: 0, max_ttl: 0, entity_id: "" },
+      ...{ auth_mount: null, auth_entry: null, bound_cidrs: null },
+    });
+    const bytes = Buffer.byteLength(body);
+    this.#deps.sql.exec(
+      "INSERT INTO wrapped_answers (token, bytes, wrapped, body, asker) VALUES (?, ?, ?, ?, ?)",
+      ...[row.accessor, bytes, wrapped, this.#deps.keys.seal(body, context(row)), asker],
+    );
+    if (this.#held) this.#held = { n: this.#held.n + 1, bytes: this.#held.bytes + bytes };
+    const creation_time = new Date(now).toISOString();
+    return { token, accessor: row.accessor, ttl, creation_time, creation_path: path, wrapped_accessor: wrapped };
+  }
+
+  #take(row: TokenRow): Unwrapped {
+    const { body } = this.#deps.sql
+      .exec<{ body: ArrayBuffer }>("SELECT body FROM wrapped_answers WHERE token = ?", row.accessor)
+      .one();
+    const text = this.#deps.keys.openText(body, context(row));
+    this.#deps.tokens.delete([row]);
+    return { accessor: row.accessor, body: text };
+  }
+
+  #totals(): { n: number; bytes: number } {
+    this.#held ??= this.#deps.sql
+      .exec<{ n: number; bytes: number }>("SELECT count(*) AS n, ifnull(sum(bytes), 0) AS bytes FROM wrapped_answers")
+      .one();
+    return this.#held;
+  }
+}
+
+/** Binds a sealed body to its token and expiry. */
+const context = ({ hash, expires }: TokenRow): string => JSON.stringify(["wrapped-answer", hash, expires]);
