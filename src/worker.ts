@@ -23,7 +23,7 @@ export { SyncControl } from "./objects/sync-control.ts";
 export { SyncDestination } from "./objects/sync-destination.ts";
 
 /** Time to start tasks for one queue message. Remaining work causes another wake-up. */
-const BELL_BUDGET_MS = 10_000;
+const WAKE_UP_BUDGET_MS = 10_000;
 /**
  * Time to wait for a batch before it is acknowledged. Batches may be delivered one at a time, so the rest runs in the
  * background (up to 30 s), and a slow destination does not delay others.
@@ -40,7 +40,7 @@ export default {
 
   /** Never throws: locally a throw would repeat even the messages that were acknowledged. */
   async queue(batch, env, exec) {
-    const answered = Promise.all(batch.messages.map((message) => answerBell(batch.queue, message, env)));
+    const answered = Promise.all(batch.messages.map((message) => answerWakeUp(batch.queue, message, env)));
     exec.waitUntil(answered);
     await Promise.race([answered, scheduler.wait(HOLD_MS)]);
   },
@@ -51,21 +51,21 @@ export default {
   },
 } satisfies ExportedHandler<Env, WakeUpMessage>;
 
-async function answerBell(queue: string, message: Message<WakeUpMessage>, env: Env): Promise<void> {
+async function answerWakeUp(queue: string, message: Message<WakeUpMessage>, env: Env): Promise<void> {
   const { destination, engine } = (message.body ?? {}) as { destination?: unknown; engine?: unknown };
   const name = destination ?? engine;
   // A message without an object name is dropped. Dead letters are only counted: the work rows are kept in
   // the object, and its alarm notifies again.
   if (typeof name !== "string" || queue.endsWith("-dead")) {
-    warn("bell-dropped", { queue, name: String(name).slice(0, 256) });
+    warn("wake-up-dropped", { queue, name: String(name).slice(0, 256) });
     return message.ack();
   }
   try {
     const perform = destination === undefined ? performJobs : performWork;
-    await perform(env, name, { budgetMs: BELL_BUDGET_MS });
+    await perform(env, name, { budgetMs: WAKE_UP_BUDGET_MS });
     message.ack();
   } catch (failure) {
-    warn("bell-failed", { name, because: textOf(failure) });
+    warn("wake-up-failed", { name, because: textOf(failure) });
     message.retry({ delaySeconds: 5 });
   }
 }

@@ -53,7 +53,7 @@ export class WakeUp {
     try {
       await this.#queue.send(this.#message);
     } catch (failure) {
-      warn("doorbell-failed", { ...this.#message, because: textOf(failure) });
+      warn("wake-up-failed", { ...this.#message, because: textOf(failure) });
     }
   }
 }
