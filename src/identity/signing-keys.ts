@@ -1,5 +1,6 @@
 import { createPrivateKey, generateKeyPairSync, sign } from "node:crypto";
 import type { PublicKey } from "../contracts/identity-issuer.ts";
+import { earliest } from "../lib/earliest.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 
 /** Interval between key rotations. */
@@ -76,8 +77,7 @@ export class SigningKeys {
     const { ends } = this.#sql
       .exec<{ ends: number | null }>("SELECT min(ends) AS ends FROM signing_keys WHERE ends IS NOT NULL")
       .one();
-    const due = [this.#due(), ends].filter((at) => at !== null);
-    return due.length === 0 ? null : Math.min(...due);
+    return earliest(this.#due(), ends);
   }
 
   /** The published keys at `now`: current, next, then past keys, newest first. */

@@ -17,6 +17,7 @@ import type {
 } from "../contracts/access-control.ts";
 import type { Located } from "../contracts/mount.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
+import { earliest } from "../lib/earliest.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import { recordBirth, recordJurisdiction } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -65,7 +66,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
       { data_keys: dataKeyMigrations, access: accessMigrations },
       { event: (_lane, rows) => this.#publish(rows), ...accessOutboxTopics(env) },
     );
-    this.#leases = new LeaseOwner(env, ctx.storage, ACCESS_OWNER);
+    this.#leases = new LeaseOwner(env, ctx.storage, ACCESS_OWNER, () => this.arm());
     const commit = <T>(change: () => T, keys?: NameChanges): T => this.commit(change, keys);
     this.#components = new AccessComponents({ ctx, env, outbox: this.outbox, commit });
     this.rpc = this.#components.rpc;
@@ -261,18 +262,19 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   protected override ownDeadline(): number | null {
     const { tokenStore, oneTimeTokens, approles, deletedMounts, deletions } = this.#components;
-    const due = [
+    return earliest(
       tokenStore.nextExpiry(),
       oneTimeTokens.nextExpiry(),
       approles.nextExpiry(),
       deletedMounts.nextCheck(),
       deletions.nextDue(),
-    ].filter((at) => at !== null);
-    return due.length === 0 ? null : Math.min(...due);
+      this.#leases.nextReview(),
+    );
   }
 
   protected override async onAlarm(now: number): Promise<void> {
     const { tokens, oneTimeTokens, approles, publisher, deletions, namespaces, clusterNamespaces } = this.#components;
+    this.#leases.review();
     tokens.expire(now, EXPIRED_PER_ALARM);
     oneTimeTokens.expire(now);
     approles.expire(now, EXPIRED_PER_ALARM);

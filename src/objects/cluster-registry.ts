@@ -16,6 +16,7 @@ import type { OperationResult } from "../contracts/node-operation.ts";
 import { RegisteredKeys } from "../contracts/registered-keys.ts";
 import { REPORTED_TOPICS } from "../contracts/reports.ts";
 import { nodeSession } from "../contracts/stubs.ts";
+import { earliest } from "../lib/earliest.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { Agents } from "../node-agents/agents.ts";
 import { Enrolment } from "../node-agents/enrolment.ts";
@@ -205,8 +206,7 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
 
   protected override ownDeadline(): number | null {
     const [times = []] = this.sql.exec(this.#due).raw<(number | null)[]>();
-    const due = times.filter((at) => at !== null);
-    return due.length === 0 ? null : Math.min(...due);
+    return earliest(...times);
   }
 
   protected override async onAlarm(now: number): Promise<void> {

@@ -26,6 +26,7 @@ import { RoleChanges } from "../credentials/role-changes.ts";
 import { RootAccount } from "../credentials/root-account.ts";
 import { SagaRunner } from "../credentials/saga-runner.ts";
 import { engineMigrations } from "../credentials/schema.ts";
+import { earliest } from "../lib/earliest.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
@@ -279,14 +280,12 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   protected override ownDeadline(): number | null {
     const { leases, work } = this.#stores;
-    const due = [
+    return earliest(
       leases.nextExpiry(),
       leases.nextHandOver(),
       this.#wakeUp.due(work.nextReady()),
       this.#root.rotationDue(),
-    ];
-    const times = due.filter((at) => at !== null);
-    return times.length === 0 ? null : Math.min(...times);
+    );
   }
 
   protected override async onAlarm(now: number): Promise<void> {

@@ -20,6 +20,7 @@ import { UnversionedSecrets } from "../kv/unversioned.ts";
 import { deletionAt, emptySecret, keptVersions, lives, versionView } from "../kv/version.ts";
 import { WatchDelivery } from "../kv/watch-delivery.ts";
 import { Watchers } from "../kv/watchers.ts";
+import { earliest } from "../lib/earliest.ts";
 import { mergePatch, parseLossless } from "../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -65,7 +66,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       },
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
-    this.#leases = new LeaseOwner(env, ctx.storage, this.#mount);
+    this.#leases = new LeaseOwner(env, ctx.storage, this.#mount, () => this.arm());
     this.#secrets = new Secrets(this.sql);
     this.#watchers = new Watchers(this.sql);
     this.#delivery = new WatchDelivery(this.env, this.#mount, this.#watchers, this.outbox);
@@ -299,11 +300,12 @@ export class KvStore extends StoredObject implements KvStoreApi {
   // ---- inside ----
 
   protected override ownDeadline(): number | null {
-    return this.#watchers.nextExpiry();
+    return earliest(this.#watchers.nextExpiry(), this.#leases.nextReview());
   }
 
   /** Expiry of a version is a change like any other for its watchers. */
   protected override async onAlarm(now: number): Promise<void> {
+    this.#leases.review();
     const { expired, told } = this.commit(() => {
       const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
       return { expired, told: expired.flatMap((path) => this.#delivery.enlist(path)) };

@@ -13,6 +13,7 @@ import {
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import type { ConnectRequest, NodeSessionApi, SessionState } from "../contracts/node-session.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
+import { earliest } from "../lib/earliest.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { within } from "../lib/timeout.ts";
 import { AgentOperations, type Outcome } from "../node-agents/agent-operations.ts";
@@ -302,8 +303,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     const { check_due, revoked } = this.#record.row;
     // Open operations of a removed node are abandoned step by step.
     const owed = revoked && this.#operations.anyOpen() ? 0 : null;
-    const due = [check_due, this.#operations.nextDue(), owed].filter((at) => at !== null);
-    return due.length === 0 ? null : Math.min(...due);
+    return earliest(check_due, this.#operations.nextDue(), owed);
   }
 
   protected override async onAlarm(now: number): Promise<void> {

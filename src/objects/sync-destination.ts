@@ -16,6 +16,7 @@ import type {
   SyncDestinationApi,
 } from "../contracts/sync-destination.ts";
 import type { Granularity, ObjectTask, PollAnswer, SecretRef, Setup } from "../contracts/sync-tasks.ts";
+import { earliest } from "../lib/earliest.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
@@ -328,9 +329,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   protected override ownDeadline(): number | null {
     const { record, quota, resync, purge } = this.#dependencies;
-    const due = [this.#wakeUpDue(), quota.due(), record.find() && resync.due(), purge.due()];
-    const times = due.filter((at) => at !== null);
-    return times.length === 0 ? null : Math.min(...times);
+    return earliest(this.#wakeUpDue(), quota.due(), record.find() && resync.due(), purge.due());
   }
 
   protected override async onAlarm(now: number): Promise<void> {

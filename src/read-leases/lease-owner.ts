@@ -1,7 +1,7 @@
 import type { ReadLease } from "../contracts/read-lease.ts";
 import { readReplica } from "../contracts/stubs.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import { type Holder, type Keys, type LeaseRows, LeaseTable, type PendingChange, ROW_MS } from "./lease-table.ts";
+import { type Holder, type Keys, type LeaseRows, LeaseTable, type PendingChange } from "./lease-table.ts";
 import { replicaOf } from "./replica-name.ts";
 
 /**
@@ -15,6 +15,7 @@ export class LeaseOwner {
   readonly #env: Env;
   readonly #storage: DurableObjectStorage;
   readonly #name: string;
+  readonly #arm: () => void;
   readonly #table: LeaseTable;
   readonly #waiting = new Set<Waiting>();
   /** Holders to which changes are being delivered. */
@@ -23,11 +24,12 @@ export class LeaseOwner {
   /** The clock never goes back, and goes on by timers while the system's stands still. */
   #clock = 0;
 
-  /** @param name under which replicas know the owner */
-  constructor(env: Env, storage: DurableObjectStorage, name: string) {
+  /** @param name under which replicas know the owner; @param arm sets the object's alarm for its deadlines */
+  constructor(env: Env, storage: DurableObjectStorage, name: string, arm: () => void) {
     this.#env = env;
     this.#storage = storage;
     this.#name = name;
+    this.#arm = arm;
     this.#table = new LeaseTable(new StoredLeases(storage.kv), this.#now());
   }
 
@@ -50,7 +52,20 @@ export class LeaseOwner {
 
   /** The lease of an answer that is computed now. */
   grant(holder: Holder): ReadLease {
-    return this.#table.grant(holder, this.#now());
+    const isFirst = this.#table.nextReview() === null;
+    const grant = this.#table.grant(holder, this.#now());
+    if (isFirst) this.#arm();
+    return grant;
+  }
+
+  /** When the object's alarm must call `review` (ms since 1970); null for never. */
+  nextReview(): number | null {
+    return this.#table.nextReview();
+  }
+
+  /** Deletes the rows of replicas that stay away. */
+  review(): void {
+    this.#settle();
   }
 
   /**
@@ -171,8 +186,6 @@ const isUnavailable = (answer: unknown): boolean => {
 const SEQ = "lease-seq";
 const HOLDER = "lease-holder:";
 const PENDING = "lease-change:";
-/** Clocks of machines that host one object after another differ by less. */
-const SKEW_MS = 300_000;
 /** So that the keys of changes are in their order. */
 const DIGITS = 16;
 
@@ -187,9 +200,7 @@ class StoredLeases implements LeaseRows {
   load() {
     return {
       seq: this.#kv.get<number>(SEQ) ?? 0,
-      holders: [...this.#kv.list<number>({ prefix: HOLDER })].flatMap(([key, written]) =>
-        Date.now() - written > ROW_MS + SKEW_MS ? this.#tooOld(key) : [key.slice(HOLDER.length)],
-      ),
+      holders: [...this.#kv.list({ prefix: HOLDER })].map(([key]) => key.slice(HOLDER.length)),
       pending: [...this.#kv.list<PendingChange>({ prefix: PENDING })].map(([, change]) => change),
     };
   }
@@ -200,12 +211,6 @@ class StoredLeases implements LeaseRows {
 
   putHolder(holder: Holder): void {
     this.#kv.put(HOLDER + holder, Date.now());
-  }
-
-  /** Otherwise the first change of an object that was idle for long would wait for a lease of long ago. */
-  #tooOld(key: string): [] {
-    this.#kv.delete(key);
-    return [];
   }
 
   dropHolder(holder: Holder): void {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { type LeaseRows, LeaseTable, type PendingChange, ROW_MS } from "./lease-table.ts";
+import { type LeaseRows, LeaseTable, type PendingChange, REVIEW_MS } from "./lease-table.ts";
 
 /** Rows in memory that outlive a table, and the number of writes. */
 class Rows implements LeaseRows {
@@ -128,17 +128,22 @@ describe("a lease", () => {
 
   it("leaves no row behind when its holder stays away", () => {
     table.grant("fra", 0);
-    table.settle(2_100 + ROW_MS - 1);
+    expect(table.nextReview()).toBe(REVIEW_MS);
+    table.settle(REVIEW_MS - 1);
     expect(rows.holders.size).toBe(1);
-    table.settle(2_100 + ROW_MS);
-    expect(rows.holders.size).toBe(0);
+    table.settle(REVIEW_MS);
+    expect([rows.holders.size, table.nextReview()]).toEqual([0, null]);
+    table.grant("fra", 2 * REVIEW_MS);
+    expect([rows.holders.size, table.nextReview()]).toEqual([1, 3 * REVIEW_MS]);
   });
 
-  it("that goes on costs a row in five minutes", () => {
+  it("that goes on costs no further row, and is reviewed each minute", () => {
     table.grant("fra", 0);
+    table.grant("iad", 0);
     const { writes } = rows;
-    for (let now = 0; now < 3 * ROW_MS; now += 1_000) table.grant("fra", now);
-    expect(rows.writes - writes).toBe(2);
+    for (let now = 0; now < 3 * REVIEW_MS; now += 1_000) table.grant("fra", now);
+    expect(rows.writes - writes).toBe(1);
+    expect([[...rows.holders], table.nextReview()]).toEqual([["fra"], 3 * REVIEW_MS]);
   });
 
   it("comes with the newest change that the answer includes", () => {
@@ -165,6 +170,14 @@ describe("an owner that restarts", () => {
   it("makes later changes wait for the leases of before", () => {
     table.grant("fra", 0);
     expect(new LeaseTable(rows, 5).change(["a"], 6)).not.toBeNull();
+  });
+
+  it("reviews its rows when the leases of before are over", () => {
+    table.grant("fra", 0);
+    const next = new LeaseTable(rows, 5);
+    expect(next.nextReview()).toBe(2_105);
+    next.settle(2_105);
+    expect([rows.holders.size, next.change(["a"], 2_106)]).toEqual([0, null]);
   });
 
   it("begins a new term for the holders of before", () => {

@@ -1,7 +1,8 @@
 /**
  * The owner's side of coherent read replicas (docs/internals/reads-near-the-caller.md). Pure: rows and clock are given.
  * Owns the leases of one owner's replicas and the changes that they have not acknowledged. A change costs a row and its
- * deletion when a lease runs, and nothing otherwise; a holder costs a row when it asks again after a pause.
+ * deletion when a lease runs, and nothing otherwise; a holder costs a row when it asks again after a pause. A review
+ * each minute deletes the rows of holders that stay away: after a restart, a change would wait for them.
  *
  *   lease of a holder
  *
@@ -63,8 +64,8 @@ const NUMBERS = 1_000;
 /** The owner waits this much longer: clocks of two machines run at nearly the same speed, and agree on nothing else. */
 export const CLOCK_MARGIN = 1.05;
 
-/** The row of a holder outlives its lease by this time, and is written again after it: a reader that comes back costs none. */
-export const ROW_MS = 300_000;
+/** Time between two reviews. Until the next one a row outlives its lease: a reader that comes back soon costs none. */
+export const REVIEW_MS = 60_000;
 
 interface Lease {
   readonly holder: Holder;
@@ -83,8 +84,10 @@ interface Change {
 export class LeaseTable {
   readonly #rows: LeaseRows;
   readonly #leases = new Map<Holder, Lease>();
-  /** Holders with a row: when it was written, and when it may go. */
-  readonly #recorded = new Map<Holder, { readonly written: number; readonly end: number }>();
+  /** Holders with a row. */
+  readonly #recorded = new Set<Holder>();
+  /** By the owner's clock; applies while there are rows. */
+  #review: number;
   readonly #pending = new Map<number, Change>();
   #seq: number;
   /** Numbers up to here are reserved on disk: a restart never gives one of them again. */
@@ -94,8 +97,9 @@ export class LeaseTable {
   constructor(rows: LeaseRows, now: number) {
     this.#rows = rows;
     const { seq, holders, pending } = rows.load();
+    this.#review = this.#end(now);
     for (const holder of holders) {
-      this.#recorded.set(holder, { written: Number.NEGATIVE_INFINITY, end: this.#end(now) + ROW_MS });
+      this.#recorded.add(holder);
       this.#leases.set(holder, { holder, term: 0, until: this.#end(now) });
     }
     for (const change of pending) this.#pending.set(change.seq, { ...change, waits: new Set(change.waits) });
@@ -174,15 +178,16 @@ export class LeaseTable {
   /** Ends the leases that have run out, and settles the changes that waited for them. */
   settle(now: number): void {
     for (const { holder, until } of this.#leases.values()) if (until <= now) this.#leases.delete(holder);
-    for (const [holder, { end }] of this.#recorded) {
-      if (end > now) continue;
-      this.#recorded.delete(holder);
-      this.#rows.dropHolder(holder);
-    }
+    if (this.#review <= now) this.#dropHolders(now);
     for (const change of this.#pending.values()) {
       for (const holder of change.waits) if (!this.#leases.has(holder)) change.waits.delete(holder);
       this.#dropSettled(change);
     }
+  }
+
+  /** When `settle` next looks for rows to delete (owner's clock); null without rows. */
+  nextReview(): number | null {
+    return this.#recorded.size === 0 ? null : this.#review;
   }
 
   /** When a change may be settled without an acknowledgement (owner's clock); null when none is pending. */
@@ -209,13 +214,21 @@ export class LeaseTable {
   }
 
   #extend(lease: Lease, now: number): void {
-    let { written } = this.#recorded.get(lease.holder) ?? { written: Number.NEGATIVE_INFINITY };
-    if (now - written >= ROW_MS) {
-      this.#rows.putHolder(lease.holder);
-      written = now;
-    }
     lease.until = this.#end(now);
-    this.#recorded.set(lease.holder, { written, end: lease.until + ROW_MS });
+    if (this.#recorded.has(lease.holder)) return;
+    if (this.#recorded.size === 0) this.#review = now + REVIEW_MS;
+    this.#rows.putHolder(lease.holder);
+    this.#recorded.add(lease.holder);
+  }
+
+  /** Deletes the rows of holders without a lease. */
+  #dropHolders(now: number): void {
+    this.#review = now + REVIEW_MS;
+    for (const holder of this.#recorded) {
+      if (this.#leases.has(holder)) continue;
+      this.#recorded.delete(holder);
+      this.#rows.dropHolder(holder);
+    }
   }
 
   #next(): number {

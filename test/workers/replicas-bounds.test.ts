@@ -1,8 +1,9 @@
-import { runInDurableObject } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { SecretsTokens } from "../../src/access/tokens/secrets-tokens.ts";
 import type { AccessControl } from "../../src/objects/access-control.ts";
+import { REVIEW_MS } from "../../src/read-leases/lease-table.ts";
 import { accessObject, holderOf, issue, path } from "./access.ts";
 import { mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -162,6 +163,19 @@ describe("rows of leases", () => {
     await put(SECRET, { data: { v: 2 } });
     const rows = await leasesOf(env.KV_STORE.getByName(uuid));
     expect(rows.map((row) => row.replace(/ .*/, ""))).toEqual(["lease-holder:sam-0", "lease-holder:weur-0"]);
+  });
+
+  it("are deleted by the alarm of the object when its readers stay away", async () => {
+    const store = env.KV_STORE.getByName(uuid);
+    for (const place of both) await valueAt(place, SECRET);
+    const due = await runInDurableObject(store, (object) => object.nextDue());
+    expect((due ?? 0) - Date.now()).toBeLessThanOrEqual(REVIEW_MS);
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + REVIEW_MS });
+    for (const owner of [store, accessObject()]) {
+      expect(await runDurableObjectAlarm(owner as DurableObjectStub)).toBe(true);
+      expect(await leasesOf(owner)).toEqual([]);
+    }
+    expect(await runInDurableObject(store, (object) => object.nextDue())).toBeNull();
   });
 
   it("hold a change until it is settled", async () => {

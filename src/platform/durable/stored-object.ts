@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import { earliest } from "../../lib/earliest.ts";
 import type { Result } from "../../lib/result.ts";
 import { textOf, warn } from "../observability/log.ts";
 import { AlarmLag, type HealthStats } from "../observability/metrics/health-stats.ts";
@@ -115,8 +116,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   nextDue(): number | null {
     const now = Date.now();
     const own = this.#lock.isFrozen(now) ? [this.frozenDeadline()] : [this.outbox.nextDue(), this.ownDeadline()];
-    const due = [...own, this.#lock.nextDue(now)].filter((at) => at !== null);
-    return due.length === 0 ? null : Math.min(...due);
+    return earliest(...own, this.#lock.nextDue(now));
   }
 
   /** Health stats of the object. Reads a few rows, independent of the table sizes. */
@@ -167,6 +167,11 @@ export abstract class StoredObject extends DurableObject<Env> {
       this.#committing = false;
       this.#changed = NOTHING;
     }
+  }
+
+  /** Sets the alarm after a deadline has appeared outside of a transaction. */
+  protected arm(): void {
+    this.#arm(this.nextDue());
   }
 
   /** Whether a restore is in progress on this object. */
