@@ -5,6 +5,9 @@ import { Deployments, startBareDump } from "./backup-sides.ts";
 import { CsiBench, type CsiScale } from "./csi.ts";
 import { CsiPlugin } from "./csi-plugin.ts";
 import { csiMarkdown, csiPlots } from "./csi-report.ts";
+import { EdgeBench, type EdgeScale } from "./edge.ts";
+import { edgeMarkdown } from "./edge-report.ts";
+import { startEdge } from "./edge-sides.ts";
 import { EngineBench, type EngineScale } from "./engine.ts";
 import { engineMarkdown, enginePlots } from "./engine-report.ts";
 import { CloudDouble, startBareCloud, startEngines } from "./engine-sides.ts";
@@ -62,6 +65,10 @@ const CSI: Scaled<CsiScale> = {
 const BACKUP: Scaled<BackupScale> = {
   full: { rounds: 3, sliceMs: 1_500, sizes: [10_000, 100_000] },
   quick: { rounds: 3, sliceMs: 300, sizes: [1_000, 10_000] },
+};
+const EDGE: Scaled<EdgeScale> = {
+  full: { rounds: 3, requests: 40, secrets: 20, countedMs: 10_000 },
+  quick: { rounds: 2, requests: 10, secrets: 10, countedMs: 4_000 },
 };
 const DEEP = 100_000;
 
@@ -131,6 +138,16 @@ export const PARTS = {
       growth,
     };
     return outcome(stage, figures, markdown, keyValuePlots);
+  },
+
+  async edge(stage) {
+    const scale = scaled(stage, EDGE);
+    const sides = {
+      with: await stage.serves(startEdge(stage.dir, 1)),
+      without: await stage.serves(startEdge(stage.dir, 0)),
+    };
+    const edge = await new EdgeBench(sides, scale, stage.note).run();
+    return outcome(stage, { scale, edge }, edgeMarkdown, () => []);
   },
 
   async sync(stage) {
