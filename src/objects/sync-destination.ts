@@ -1,6 +1,4 @@
-import type { DestinationKey } from "../contracts/destination.ts";
 import { syncControl } from "../contracts/stubs.ts";
-import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
 import type {
   AssociationListing,
   AssociationsPage,
@@ -8,14 +6,13 @@ import type {
   Configured,
   Contest,
   DestinationState,
-  KeysOf,
   PlannedObject,
   Preview,
   RecordsPage,
   StoredObjectView,
   SyncDestinationApi,
 } from "../contracts/sync-destination.ts";
-import type { Granularity, ObjectTask, PollAnswer, SecretRef, Setup } from "../contracts/sync-tasks.ts";
+import type { ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "../contracts/sync-tasks.ts";
 import { earliest } from "../lib/earliest.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -27,29 +24,34 @@ import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
 import { destinationMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
-import { settings } from "../platform/settings.ts";
 import { AnnouncementDelivery } from "../sync/announcement-delivery.ts";
 import { announceAll } from "../sync/announcements.ts";
-import { Associations, associationId, secretOf } from "../sync/associations.ts";
+import { AssociationCheck } from "../sync/association-check.ts";
+import { Associations } from "../sync/associations.ts";
 import { associationsPage } from "../sync/associations-page.ts";
 import { Breaker } from "../sync/breaker.ts";
-import { Configuration } from "../sync/configuration.ts";
-import type { DestinationDependencies } from "../sync/dependencies.ts";
+import { Configuration, destinationState } from "../sync/configuration.ts";
+import { CustomApp } from "../sync/custom-app.ts";
 import { DesiredState } from "../sync/desired-state.ts";
-import { DestinationRecord, type Found } from "../sync/destination-record.ts";
-import { desiredObjects } from "../sync/external-name.ts";
+import { DestinationDeletion } from "../sync/destination-deletion.ts";
+import { DestinationRecord } from "../sync/destination-record.ts";
+import { LeaseLimits } from "../sync/lease-limits.ts";
 import { Neighbours } from "../sync/neighbours.ts";
 import { Poll } from "../sync/poll.ts";
-import { copyRecords, plannedChanges, previewed } from "../sync/preview.ts";
+import { Previews } from "../sync/preview.ts";
 import { Purge } from "../sync/purge.ts";
 import { QueueQuota } from "../sync/queue-quota.ts";
+import { Registration } from "../sync/registration.ts";
 import { Relocation } from "../sync/relocation.ts";
 import { RemoteObjects } from "../sync/remote-objects.ts";
 import { Resync } from "../sync/resync.ts";
-import { type AssociationRow, destinationMigrations } from "../sync/schema.ts";
+import { destinationMigrations } from "../sync/schema.ts";
+import { SecretChanges } from "../sync/secret-changes.ts";
 import { StoredObjects } from "../sync/stored-objects.ts";
 import { SyncGate } from "../sync/sync-gate.ts";
+import { TaskCompletion } from "../sync/task-completion.ts";
 import { TaskLeasing } from "../sync/task-leasing.ts";
+import { TaskPlanning } from "../sync/task-planning.ts";
 
 const PAGE = 1_000;
 
@@ -59,10 +61,27 @@ const PAGE = 1_000;
  */
 export class SyncDestination extends StoredObject implements SyncDestinationApi {
   readonly #keys: DataKeys;
-  readonly #dependencies: DestinationDependencies;
+  readonly #record: DestinationRecord;
+  readonly #work: WorkQueue;
+  readonly #remoteObjects: RemoteObjects;
+  readonly #associations: Associations;
+  readonly #storedObjects: StoredObjects;
+  readonly #breaker: Breaker;
+  readonly #gate: SyncGate;
+  readonly #quota: QueueQuota;
+  readonly #resync: Resync;
+  readonly #purge: Purge;
+  readonly #neighbours: Neighbours;
+  readonly #wakeUp: WakeUp;
+  readonly #app: CustomApp;
+  readonly #registration: Registration;
   readonly #configuration: Configuration;
   readonly #desiredState: DesiredState;
+  readonly #changes: SecretChanges;
+  readonly #leasing: TaskLeasing;
+  readonly #previews: Previews;
   readonly #poll: Poll;
+  readonly #planning: TaskPlanning;
   readonly #announcements: AnnouncementDelivery;
   readonly #relocation: Relocation;
 
@@ -86,61 +105,63 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
         associations: (_lane, rows) => this.#announcements.associations(rows),
         relist: (_lane, rows) => this.#announcements.relist(rows),
         moved: (mountUuid, rows) => this.#relocation.deliver(mountUuid, rows),
-        "key-holder": () => this.#announcements.keyHolder(),
-        app: () => this.#announcements.app(),
-        targets: () => this.#announcements.targets(),
+        "key-holder": () => this.#registration.deliver(),
+        app: () => this.#app.deliver(),
+        targets: () => this.#neighbours.deliver(),
       },
     );
-    const self = ctx.id.name ?? ctx.id.toString();
-    this.#keys = new DataKeys(this.sql, `sync-destination ${self}`, () => this.env.MASTER_KEY);
-    this.#dependencies = this.#assemble(self);
-    this.#configuration = new Configuration(this.#dependencies);
-    this.#desiredState = new DesiredState(this.#dependencies);
-    this.#poll = new Poll(this.#dependencies);
-    this.#relocation = new Relocation(this.#dependencies);
-    this.#announcements = new AnnouncementDelivery(this.#dependencies, this.#configuration, this.#keys);
-  }
+    const { sql, context: object } = this;
+    this.#keys = new DataKeys(sql, `sync-destination ${object.name}`, () => this.env.MASTER_KEY);
+    this.#record = new DestinationRecord(object, this.#keys);
+    this.#work = new WorkQueue(sql, { failedLast: true });
+    this.#remoteObjects = new RemoteObjects(sql);
+    this.#storedObjects = new StoredObjects(sql, this.#keys, `sync-destination ${object.name}`);
+    this.#breaker = new Breaker(sql);
+    this.#gate = new SyncGate(() => syncControl(env).mayRun());
+    this.#wakeUp = new WakeUp(env.SYNC_WORK, object.name);
+    this.#quota = new QueueQuota(object, this.#work, this.#gate);
+    this.#associations = new Associations(sql, this.#work, this.#quota, this.#remoteObjects);
+    this.#resync = new Resync(object, this.#associations, this.#work, this.#breaker);
+    this.#neighbours = new Neighbours(object, this.#record, this.#remoteObjects, this.#associations);
+    this.#relocation = new Relocation(object, this.#associations);
+    this.#announcements = new AnnouncementDelivery(object, this.#record, this.#associations, this.#work);
+    this.#app = new CustomApp(object, this.#record);
 
-  #assemble(self: string): DestinationDependencies {
-    const { sql, env, outbox } = this;
-    const commit = <T>(change: () => T): T => this.commit(change);
-    const gate = new SyncGate(() => syncControl(env).mayRun());
-    const work = new WorkQueue(sql, { failedLast: true });
-    const remoteObjects = new RemoteObjects(sql);
-    const exchange = async (need: QuotaRequest): Promise<QuotaGrant> => {
-      const sent = Date.now();
-      const answer = await syncControl(env).share(self, need);
-      gate.update(answer, sent);
-      return answer;
-    };
-    const quota = new QueueQuota({ self, sql, work, commit, exchange });
-    const associations = new Associations(sql, work, quota, remoteObjects);
-    const stores = {
-      env,
-      self,
-      sql,
-      outbox,
-      commit,
-      work,
-      remoteObjects,
-      associations,
-      record: new DestinationRecord(sql, this.#keys, self),
-      storedObjects: new StoredObjects(sql, this.#keys, `sync-destination ${self}`),
-      breaker: new Breaker(sql),
-    };
-    const resync = new Resync(stores);
-    const purge = new Purge({ ...stores, resync });
-    const neighbours = new Neighbours(stores);
-    const leasing = new TaskLeasing({ ...stores, purge, neighbours });
-    const wakeUp = new WakeUp(env.SYNC_WORK, self);
-    const waitUntil = (work: Promise<unknown>): void => this.ctx.waitUntil(work);
-    return { ...stores, quota, gate, purge, resync, leasing, wakeUp, neighbours, waitUntil };
+    const deletion = new DestinationDeletion(
+      object,
+      this.#record,
+      this.#associations,
+      this.#storedObjects,
+      this.#resync,
+    );
+    this.#purge = new Purge(object, this.#associations, this.#work, this.#breaker, deletion);
+    this.#registration = new Registration(object, this.#record, this.#purge, this.#keys);
+    this.#configuration = new Configuration(object, this.#record, this.#app, this.#registration, this.#resync);
+
+    const check = new AssociationCheck(this.#record, this.#remoteObjects, this.#purge, this.#neighbours);
+    this.#desiredState = new DesiredState(object, check, this.#associations, this.#quota, this.#resync, this.#wakeUp);
+    this.#previews = new Previews(object, this.#record, this.#associations, this.#remoteObjects, check);
+    this.#changes = new SecretChanges(object, this.#associations, this.#quota, this.#gate, this.#wakeUp);
+
+    const limits = new LeaseLimits(this.#work, this.#breaker);
+    this.#leasing = new TaskLeasing(this.#record, this.#work, this.#associations, this.#remoteObjects, limits);
+    const completion = new TaskCompletion(this.#record, this.#associations, this.#storedObjects, this.#purge, limits);
+    this.#poll = new Poll(object, this.#gate, this.#quota, this.#leasing, completion);
+    this.#planning = new TaskPlanning(object, this.#record, this.#associations, this.#remoteObjects, this.#neighbours);
   }
 
   // ---- the destination ----
 
-  configure(...given: Parameters<Configuration["write"]>): Promise<Result<Configured>> {
-    return this.#configuration.write(...given);
+  async configure(...given: Parameters<Configuration["write"]>): Promise<Result<Configured>> {
+    const written = await this.#configuration.write(...given);
+    const configured = written.ok ? this.#configured(written.value) : written;
+    await this.outbox.drain();
+    return configured;
+  }
+
+  #configured(warnings: readonly string[]): Result<Configured> {
+    const state = this.read();
+    return state.ok ? ok({ state: state.value, warnings }) : state;
   }
 
   repaired(): void {
@@ -148,7 +169,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   }
 
   read(): Result<DestinationState> {
-    return this.#configuration.read();
+    return refuseIfSealed(() => destinationState(this.#record, this.#purge, this.#breaker));
   }
 
   /**
@@ -157,18 +178,17 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
    * destination counts as deleted.
    */
   async delete({ purge: removes, force } = { purge: false, force: false }): Promise<Result<null>> {
-    const { record, associations, purge, quota } = this.#dependencies;
-    if (!record.row()) return ok(null);
-    const some = associations.any();
+    if (!this.#record.row()) return ok(null);
+    const some = this.#associations.any();
     if (some && !removes && !force) {
-      const n = associations.count(PAGE);
+      const n = this.#associations.count(PAGE);
       return refuse(
         "in-use",
         `destination has ${counted(n)}; remove them first, or delete it with purge=true, which removes their secrets there`,
       );
     }
-    this.commit(() => purge.begin({ removes: some && removes, force }, Date.now()));
-    if (quota.shouldRequest()) this.ctx.waitUntil(quota.tryRequest());
+    this.commit(() => this.#purge.begin({ removes: some && removes, force }, Date.now()));
+    if (this.#quota.shouldRequest()) this.ctx.waitUntil(this.#quota.tryRequest());
     // A following deletion of the namespace or the application finds the destination gone.
     await Promise.all(["listing", "app", "targets", "key-holder"].map((topic) => this.outbox.drain(topic)));
     return ok(null);
@@ -176,21 +196,23 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** Whether the destination uses a custom application, or is about to. @throws Sealed */
   needsApp(name: string): boolean {
-    return this.#configuration.needsApp(name);
+    return this.#app.needs(name);
   }
 
   // ---- associations ----
 
-  set(secret: SecretRef, keys: readonly string[] = []): Promise<Result<AssociationsPage>> {
-    return this.#desiredState.set(secret, keys);
+  async set(secret: SecretRef, keys: readonly string[] = []): Promise<Result<AssociationsPage>> {
+    const set = await this.#desiredState.set(secret, keys);
+    return set.ok ? this.associations([set.value]) : set;
   }
 
-  remove(...given: Parameters<DesiredState["remove"]>): Promise<Result<AssociationsPage>> {
-    return this.#desiredState.remove(...given);
+  async remove(...given: Parameters<DesiredState["remove"]>): Promise<Result<AssociationsPage>> {
+    const removed = await this.#desiredState.remove(...given);
+    return removed.ok ? this.associations([removed.value]) : removed;
   }
 
   changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
-    return this.#desiredState.changed(mountUuid, secretNames);
+    return this.#changes.enqueue(mountUuid, secretNames);
   }
 
   mountMoved(mountUuid: string): void {
@@ -199,96 +221,77 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** The accessor of an association by the mount's path, for deleted mounts. */
   accessorOf(mountPath: string, secretName: string): string | null {
-    return this.#dependencies.associations.ofPath(mountPath, secretName)?.mount_accessor ?? null;
+    return this.#associations.ofPath(mountPath, secretName)?.mount_accessor ?? null;
   }
 
   /** Entries of a secret, by the mount's path. */
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[] {
-    const { record, associations, breaker } = this.#dependencies;
-    const row = record.row() ? associations.ofPath(mountPath, secretName) : null;
-    return row ? associations.views(row, breaker.view()?.openUntil ?? 0) : [];
+    const row = this.#record.row() ? this.#associations.ofPath(mountPath, secretName) : null;
+    return row ? this.#associations.views(row, this.#breaker.view()?.openUntil ?? 0) : [];
   }
 
   /** The given associations, or one page of all. */
   associations(ids: readonly string[] | null, after?: string, limit?: number): Result<AssociationsPage> {
-    return associationsPage(this.#dependencies, ids, after, limit);
+    return associationsPage(this.#record, this.#associations, this.#breaker, ids, after, limit);
   }
 
   /** Objects stored by the destination itself, with their values. */
   storedObjects(after: string): Result<StoredObjectView[]> {
-    const { record, storedObjects } = this.#dependencies;
     return refuseIfSealed(() =>
-      record.find()?.type.kind === "stored" ? ok(storedObjects.page(after, PAGE)) : refuse("missing"),
+      this.#record.find()?.type.kind === "stored" ? ok(this.#storedObjects.page(after, PAGE)) : refuse("missing"),
     );
   }
 
   // ---- looking ahead, and looking again ----
 
   /** Preview of setting a secret. */
-  async previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>> {
-    const before = refuseIfSealed(() => this.#desiredState.check(secret, keys));
-    if (!before.ok) return before;
-    const taken = await this.#dependencies.neighbours.takenNames(before.unclaimed);
-    return refuseIfSealed(() => {
-      const admitted = this.#desiredState.check(secret, keys, taken);
-      if (!admitted.ok) return admitted;
-      const { steps, found } = admitted;
-      const id = associationId(secret);
-      return ok(plannedChanges(id, this.#dependencies.remoteObjects.of(id), steps, found.row.deletion_policy));
-    });
+  previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>> {
+    return this.#previews.set(secret, keys);
   }
 
   /** Preview of a configuration change: one page of its associations. */
-  previewConfigure(
-    key: DestinationKey,
-    body: Readonly<Record<string, unknown>>,
-    mode: "write" | "patch",
-    page: { readonly after: string; readonly keys: KeysOf | null; readonly origin?: string },
-  ): Result<Preview> {
-    return refuseIfSealed(() => {
-      const defined = this.#dependencies.record.define(key, body, mode, settings(this.env), page.origin);
-      return defined.ok ? ok(previewed(this.#dependencies, key, defined.value, page)) : defined;
-    });
+  previewConfigure(...given: Parameters<Previews["configure"]>): Result<Preview> {
+    return refuseIfSealed(() => this.#previews.configure(...given));
   }
 
   /** One page of recorded objects, for comparison with the provider. */
   copyRecords(after: string, limit: number): Result<RecordsPage> {
-    const { record } = this.#dependencies;
-    const row = record.row();
-    if (!row) return refuse("missing");
-    const page = copyRecords(this.#dependencies, record.tags(row), { after, limit });
-    return page ? ok(page) : refuse("invalid", "after: must be what an earlier answer said in next");
+    return this.#previews.records(after, limit);
   }
 
   /** Inputs of a provider call. */
   setup(): Result<Setup> {
-    const { record } = this.#dependencies;
     return refuseIfSealed(() => {
-      const found = record.find();
-      return found ? ok(record.setup(found)) : refuse("missing");
+      const setup = this.#leasing.setup();
+      return setup ? ok(setup) : refuse("missing");
     });
   }
 
   /** An external name: of an existing object, else of a sample secret. */
   sampleName(): string | null {
-    const { record, remoteObjects, associations } = this.#dependencies;
-    const found = record.find();
-    return found && (remoteObjects.anyPushed() ?? sampleNames(found, record, associations.page("", 1)[0]));
+    return this.#previews.sampleName();
   }
 
   // ---- work ----
 
-  turn(...given: Parameters<Poll["run"]>): Promise<PollAnswer | Refusal> {
-    return this.#poll.run(...given);
+  /**
+   * Completes tasks and leases ready ones.
+   * @param slots the most tasks to lease; @param only the id of one association
+   */
+  async turn(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal> {
+    this.#wakeUp.resume();
+    await this.#poll.complete(results);
+    await this.#advancePurge();
+    return this.#poll.lease(slots, only);
   }
 
   plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
-    return this.#poll.plan(claim, keys);
+    return this.#planning.plan(claim, keys);
   }
 
   /** A destination with a common target asks for names. */
   contest(...given: Parameters<Neighbours["contest"]>): Contest {
-    return this.#dependencies.neighbours.contest(...given);
+    return this.#neighbours.contest(...given);
   }
 
   // ---- listings ----
@@ -314,53 +317,49 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   // ---- inside ----
 
   protected override onRollback(): void {
-    const { record, breaker, quota, purge, resync, work, associations } = this.#dependencies;
-    for (const part of [record, breaker, quota, purge, resync]) part.forget();
-    for (const part of [work, associations]) part.forgetMemos();
+    for (const part of [this.#record, this.#breaker, this.#quota, this.#purge, this.#resync]) part.forget();
+    for (const part of [this.#work, this.#associations]) part.forgetMemos();
   }
 
   protected override measured(): Series[] {
     return [
-      series("sallyport_sync_pending", this.#dependencies.work.queued(), "queued"),
-      series("sallyport_sync_pending", this.#dependencies.work.waiting(), "waiting"),
+      series("sallyport_sync_pending", this.#work.queued(), "queued"),
+      series("sallyport_sync_pending", this.#work.waiting(), "waiting"),
       ...countedSeries(this.sql),
     ];
   }
 
   protected override ownDeadline(): number | null {
-    const { record, quota, resync, purge } = this.#dependencies;
-    return earliest(this.#wakeUpDue(), quota.due(), record.find() && resync.due(), purge.due());
+    const resync = this.#record.find() && this.#resync.due();
+    return earliest(this.#wakeUpDue(), this.#quota.due(), resync, this.#purge.due());
   }
 
   protected override async onAlarm(now: number): Promise<void> {
-    const { quota, work, wakeUp, resync } = this.#dependencies;
-    await this.#poll.advancePurge();
+    await this.#advancePurge();
     // A destination older than the register of targets registers itself.
-    await this.#dependencies.neighbours.tryRegister();
-    const asks = quota.due();
-    if (asks !== null && asks <= now) await quota.tryRequest();
+    await this.#neighbours.tryRegister();
+    const asks = this.#quota.due();
+    if (asks !== null && asks <= now) await this.#quota.tryRequest();
     const ready = this.#wakeUpDue();
-    if (ready !== null && ready <= now && wakeUp.shouldNotify(now)) await wakeUp.notify();
+    if (ready !== null && ready <= now && this.#wakeUp.shouldNotify(now)) await this.#wakeUp.notify();
     // Last, because unreachable mounts must not delay other work.
-    await resync.step(now);
-    if (work.waiting() > 0) await quota.tryRequest();
+    await this.#resync.step(now);
+    await this.#quota.requestForWaiting();
+  }
+
+  /** Performs one step of a running purge. */
+  async #advancePurge(): Promise<void> {
+    if (this.#purge.due() === null) return;
+    this.commit(() => this.#purge.step(Date.now()));
+    if (this.#work.waiting() > 0 || this.#quota.shouldRequest()) await this.#quota.tryRequest();
+    if (!this.#record.row()) await this.outbox.drain();
   }
 
   /** Time of the next wake-up message; a Worker then does the work that is ready. */
   #wakeUpDue(): number | null {
-    const { record, leasing, wakeUp, gate } = this.#dependencies;
-    const found = record.find();
-    const ready = found && leasing.due(found, Date.now());
-    return found && wakeUp.due(ready === null ? null : Math.max(ready, gate.pausedUntil()));
+    const ready = this.#leasing.due(Date.now());
+    return ready === null ? null : this.#wakeUp.due(Math.max(ready, this.#gate.pausedUntil()));
   }
-}
-
-/** External names of a secret beside those of `row`, or in a sample mount. */
-function sampleNames(found: Found, record: DestinationRecord, row: AssociationRow | undefined): string | null {
-  const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
-  const made = { mountUuid: "", mountAccessor: "kv_00000000", mountPath: "kv/" };
-  const secret = { ...(row ? secretOf(row) : made), secretName: "sallyport-check" };
-  return desiredObjects(record.scope(found.row, naming), found.type, secret, ["key"])[0]?.name || null;
 }
 
 const LISTED = ["listing", "relist", "associations"];

@@ -6,15 +6,11 @@ import type { DestinationRecord } from "./destination-record.ts";
 
 const PAGE = 1_000;
 
-interface Dependencies {
-  readonly record: DestinationRecord;
-  readonly associations: Associations;
-  readonly breaker: Breaker;
-}
-
 /** Returns the associations in `ids`, or one page of all when `ids` is null. */
 export function associationsPage(
-  { record, associations, breaker }: Dependencies,
+  record: DestinationRecord,
+  associations: Associations,
+  breaker: Breaker,
   ids: readonly string[] | null,
   after = "",
   limit = PAGE,

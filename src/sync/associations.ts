@@ -1,5 +1,6 @@
 import type { AssociationView, SyncStatus } from "../contracts/sync-destination.ts";
 import type { Granularity, SecretRef, SyncResult } from "../contracts/sync-tasks.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Step } from "./object-plan.ts";
 import type { QueueQuota } from "./queue-quota.ts";
@@ -58,6 +59,16 @@ export class Associations {
 
   find(id: string): AssociationRow | null {
     return this.#where("id = ?", id)[0] ?? null;
+  }
+
+  /** The association of a valid lease of its task, or null. */
+  ofLease(claim: WorkLease, now: number): AssociationRow | null {
+    return this.#work.holds(claim, now) ? this.find(claim.id) : null;
+  }
+
+  /** Whether a task of the association is queued or leased. */
+  isQueued(id: string): boolean {
+    return this.#work.find(id) !== null;
   }
 
   ofSecret(mountUuid: string, secretName: string): AssociationRow[] {

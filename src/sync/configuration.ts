@@ -1,131 +1,110 @@
 import type { DestinationKey } from "../contracts/destination.ts";
-import { accessControl, syncControl } from "../contracts/stubs.ts";
-import type { Configured, DestinationState } from "../contracts/sync-destination.ts";
+import type { DestinationState } from "../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { settings } from "../platform/settings.ts";
 import { announceDestination } from "./announcements.ts";
-import type { Definition } from "./definition.ts";
-import type { DestinationDependencies } from "./dependencies.ts";
-import type { DestinationType } from "./destinations/index.ts";
+import type { Breaker } from "./breaker.ts";
+import { appIn, type CustomApp } from "./custom-app.ts";
+import type { Defined } from "./definition.ts";
+import type { DestinationRecord } from "./destination-record.ts";
+import type { Purge } from "./purge.ts";
+import type { Registration } from "./registration.ts";
+import type { Resync } from "./resync.ts";
+
+interface Options {
+  /** The type as the caller spells it. */
+  readonly word?: string;
+  /** `patch`: a JSON merge patch, which creates nothing. */
+  readonly mode?: "write" | "patch";
+  /** The origin of the request. */
+  readonly origin?: string;
+}
 
 /**
- * The configuration of one destination: create, change and read, and the custom application it uses. Owned by
- * `SyncDestination`. A write costs one RPC to `SyncControl` when an application is named, one to `AccessControl` when
- * the destination is new.
+ * Creates and changes the configuration of one destination. Owned by `SyncDestination`. A write costs one RPC to
+ * `SyncControl` when an application is named, one to `AccessControl` when the destination is new.
  */
 export class Configuration {
-  readonly #dependencies: DestinationDependencies;
-  /** Applications named by writes in flight. */
-  readonly #claimed: string[] = [];
+  readonly #object: ObjectContext;
+  readonly #record: DestinationRecord;
+  readonly #app: CustomApp;
+  readonly #registration: Registration;
+  readonly #resync: Resync;
 
-  constructor(dependencies: DestinationDependencies) {
-    this.#dependencies = dependencies;
+  constructor(
+    object: ObjectContext,
+    record: DestinationRecord,
+    app: CustomApp,
+    registration: Registration,
+    resync: Resync,
+  ) {
+    this.#object = object;
+    this.#record = record;
+    this.#app = app;
+    this.#registration = registration;
+    this.#resync = resync;
   }
 
   /**
-   * Creates the destination, or changes the fields in the body.
-   * @param word the type as the caller spells it
-   * @param mode `patch`: a JSON merge patch, which creates nothing
-   * @param origin of the request
+   * Creates the destination, or changes the fields in the body. The caller delivers its announcements.
+   * @returns the warnings
    */
   async write(
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,
-    { word, mode = "write", origin }: { word?: string; mode?: "write" | "patch"; origin?: string } = {},
-  ): Promise<Result<Configured>> {
-    const { env, self, record, outbox } = this.#dependencies;
-    const defined = refuseIfSealed(() => record.define(key, body, mode, settings(env), origin));
+    options: Options = {},
+  ): Promise<Result<Defined["warnings"]>> {
+    const defined = refuseIfSealed(() => this.#define(key, body, options));
     if (!defined.ok) return defined;
     const app = appIn(defined.value);
-    if (app !== null) {
-      this.#claimed.push(app);
-      const claimed = await syncControl(env)
-        .claimApp(key.namespace, self, app)
-        .finally(() => this.#claimed.splice(this.#claimed.indexOf(app), 1));
-      if (!claimed.ok) return claimed;
-    }
-    const registered = record.row() ? ok(null) : await this.#register();
+    const claimed = app === null ? ok(null) : await this.#app.claim(key, app);
+    if (!claimed.ok) return claimed;
+    const registered = await this.#registration.ensure();
     if (!registered.ok) return registered;
-    const written = refuseIfSealed((): Result<Configured> => {
+    return refuseIfSealed(() => {
       // Defined again, because another write may have happened during the calls above.
-      const again = record.define(key, body, mode, settings(env), origin);
+      const again = this.#define(key, body, options);
       if (!again.ok) return again;
       if (appIn(again.value) !== app) return refuse("conflict", "another write came in between; try again");
-      const stored = this.#store(key, again.value.definition, word);
-      if (!stored.ok) return stored;
-      const state = this.read();
-      return state.ok ? ok({ state: state.value, warnings: again.value.warnings }) : state;
-    });
-    await outbox.drain();
-    return written;
-  }
-
-  read(): Result<DestinationState> {
-    return refuseIfSealed(() => {
-      const { record, purge, breaker } = this.#dependencies;
-      const found = record.find();
-      if (!found) return refuse("missing");
-      const ending = purge.find();
-      const open = breaker.view();
-      return ok({
-        ...record.view(found),
-        ...(ending && { purge_initiated_at: isoOf(ending.initiated), purge_error: ending.error ?? "" }),
-        ...(open && { circuit_breaker: { failures: open.failures, next_attempt_at: isoOf(open.openUntil) } }),
-      });
+      const free = this.#registration.check();
+      if (!free.ok) return free;
+      this.#store(key, again.value, options.word);
+      return ok(again.value.warnings);
     });
   }
 
   /** Retries failed associations after the custom application's key was replaced. */
   repaired(): void {
-    if (this.#dependencies.record.row()) this.#dependencies.commit(() => this.#tryAgain(Date.now()));
+    if (this.#record.row()) this.#object.commit(() => this.#resync.restart(Date.now()));
   }
 
-  /** Whether the destination uses a custom application, or a write in flight names it. @throws Sealed */
-  needsApp(name: string): boolean {
-    return this.#claimed.includes(name) || this.usedApp() === name;
+  #define(key: DestinationKey, body: Readonly<Record<string, unknown>>, { mode = "write", origin }: Options) {
+    return this.#record.define(key, body, mode, settings(this.#object.env), origin);
   }
 
-  /** The custom application in use, or null. @throws Sealed */
-  usedApp(): string | null {
-    const { record } = this.#dependencies;
-    const found = record.find();
-    return found && appIn({ type: found.type, definition: record.definition(found.row) });
-  }
-
-  /** Registers the destination with `AccessControl` before it is stored: snapshots cover registered objects only. */
-  async #register(): Promise<Result<null>> {
-    const { env, self, outbox, commit } = this.#dependencies;
-    // The end of a predecessor of this name must be announced before the new destination.
-    await outbox.drain("key-holder", "");
-    if (outbox.holds("key-holder", "")) return STILL_ENDING;
-    // A pending announcement removes the registration if the destination is never stored; it would block its namespace.
-    commit(() => outbox.enlistLatest("key-holder", "new", null));
-    return accessControl(env).admitDestination(self);
-  }
-
-  #store(key: DestinationKey, definition: Definition, word = key.type): Result<null> {
-    const { record, purge, outbox, commit } = this.#dependencies;
-    if (!record.row() && purge.find()) return STILL_ENDING;
+  #store(key: DestinationKey, { definition }: Defined, word = key.type): void {
     const now = Date.now();
-    commit(() => {
-      announceDestination(outbox, !record.row());
-      record.store(key, word, definition, now);
-      this.#tryAgain(now);
+    this.#object.commit(() => {
+      announceDestination(this.#object.outbox, !this.#record.row());
+      this.#record.store(key, word, definition, now);
+      this.#resync.restart(now);
     });
-    return ok(null);
-  }
-
-  /** Closes the breaker, ends pauses and resyncs now, because the cause of failures may be repaired. */
-  #tryAgain(now: number): void {
-    const { breaker, work, associations, resync } = this.#dependencies;
-    breaker.close();
-    work.unpause();
-    if (associations.any()) resync.restart(now);
   }
 }
 
-const STILL_ENDING = refuse("conflict", "a destination of this name is still being deleted; try again in a moment");
+/** A destination as readers see it, with its running purge and open breaker. @throws Sealed */
+export function destinationState(record: DestinationRecord, purge: Purge, breaker: Breaker): Result<DestinationState> {
+  const found = record.find();
+  if (!found) return refuse("missing");
+  const ending = purge.find();
+  const open = breaker.view();
+  return ok({
+    ...record.view(found),
+    ...(ending && { purge_initiated_at: isoOf(ending.initiated), purge_error: ending.error ?? "" }),
+    ...(open && { circuit_breaker: { failures: open.failures, next_attempt_at: isoOf(open.openUntil) } }),
+  });
+}
+
 const isoOf = (at: number): string => new Date(at).toISOString();
-const appIn = ({ type, definition }: { type: DestinationType<unknown>; definition: Definition }): string | null =>
-  type.appOf?.(definition.connection) ?? null;

@@ -1,10 +1,12 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import type { DestinationKey } from "../contracts/destination.ts";
 import { syncSubjectOf } from "../contracts/federation.ts";
 import type { DestinationView } from "../contracts/sync-destination.ts";
 import type { Setup, UpdatePolicy } from "../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
+import { settings } from "../platform/settings.ts";
 import type { SetNaming } from "./associations.ts";
 import {
   type Defined,
@@ -45,23 +47,23 @@ export function federationOf(
  * Methods that write are called inside the object's transaction.
  */
 export class DestinationRecord {
-  readonly #sql: SqlStorage;
+  readonly #object: ObjectContext;
   readonly #keys: DataKeys;
-  readonly #self: string;
   /** Cache of the row; undefined before the first read. */
   #row: DestinationRow | null | undefined;
   #setup: Setup | undefined;
+  /** Cache of the targets, by setup. */
+  #targets: { readonly setup: Setup; readonly digests: string[] } | null = null;
 
-  /** @param self the object's name; sealed fields are bound to it */
-  constructor(sql: SqlStorage, keys: DataKeys, self: string) {
-    this.#sql = sql;
+  /** @param object sealed fields are bound to its name */
+  constructor(object: ObjectContext, keys: DataKeys) {
+    this.#object = object;
     this.#keys = keys;
-    this.#self = self;
   }
 
   row(): DestinationRow | null {
     if (this.#row === undefined) {
-      this.#row = this.#sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
+      this.#row = this.#object.sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
     }
     return this.#row;
   }
@@ -122,7 +124,7 @@ export class DestinationRecord {
 
   /** @param word the type as the creator spells it; later writes keep it. @throws Sealed */
   store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
-    this.#sql.exec(
+    this.#object.sql.exec(
       `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
          update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin)
        VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -152,7 +154,7 @@ export class DestinationRecord {
   }
 
   delete(): void {
-    this.#sql.exec("DELETE FROM destination");
+    this.#object.sql.exec("DELETE FROM destination");
     this.forget();
   }
 
@@ -179,6 +181,27 @@ export class DestinationRecord {
   setup(found: Found): Setup {
     this.#setup ??= this.#makeSetup(found);
     return this.#setup;
+  }
+
+  /** The targets joined to one text, empty for none. @throws Sealed */
+  place(found: Found): string {
+    return placeOf(this.targets(found));
+  }
+
+  /** Targets as SHA-256 digests, because a target may contain connection details. @throws Sealed */
+  targets(found: Found): string[] {
+    const setup = this.setup(found);
+    if (this.#targets?.setup === setup) return this.#targets.digests;
+    const digests = found.type
+      .targets(setup.connection, settings(this.#object.env))
+      .map((target) =>
+        createHash("sha256")
+          .update(JSON.stringify([found.type.type, target]))
+          .digest("hex"),
+      )
+      .sort();
+    this.#targets = { setup, digests };
+    return digests;
   }
 
   #makeSetup({ row, type }: Found): Setup {
@@ -212,6 +235,9 @@ export class DestinationRecord {
   }
 
   #context(what: string): string {
-    return `sync-destination ${this.#self} ${what}`;
+    return `sync-destination ${this.#object.name} ${what}`;
   }
 }
+
+/** Targets joined to one text, as rows record it. */
+export const placeOf = (targets: readonly string[]): string => targets.join(" ");

@@ -1,24 +1,12 @@
-import { createHash } from "node:crypto";
 import { destinationKeyOf } from "../contracts/destination.ts";
 import { syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { Asker, Contest } from "../contracts/sync-destination.ts";
-import type { Setup } from "../contracts/sync-tasks.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import { settings } from "../platform/settings.ts";
 import type { Associations } from "./associations.ts";
-import type { DestinationRecord, Found } from "./destination-record.ts";
+import { type DestinationRecord, placeOf } from "./destination-record.ts";
 import { NONE_TAKEN, type TakenNames } from "./object-plan.ts";
 import type { RemoteObjects } from "./remote-objects.ts";
-
-interface Dependencies {
-  readonly env: Env;
-  readonly self: string;
-  readonly sql: SqlStorage;
-  readonly record: DestinationRecord;
-  readonly remoteObjects: RemoteObjects;
-  readonly associations: Associations;
-  readonly commit: <T>(change: () => T) => T;
-}
 
 /**
  * Neighbours: other destinations that write to the same targets at the provider. A name there belongs to one
@@ -30,21 +18,25 @@ interface Dependencies {
  * sent. A name that both claim at the same time, or own from before they met, goes to the older destination.
  */
 export class Neighbours {
-  readonly #dependencies: Dependencies;
+  readonly #object: ObjectContext;
+  readonly #record: DestinationRecord;
+  readonly #remoteObjects: RemoteObjects;
+  readonly #associations: Associations;
   /** Claims in flight, each with the names lost to another destination in the meantime. */
   readonly #claims = new Set<{ readonly names: ReadonlySet<string>; readonly lost: Map<string, string> }>();
 
-  /** Cache of the targets, by setup. */
-  #cached: { readonly setup: Setup; readonly targets: string[] } | null = null;
   #statement: Promise<void> = Promise.resolve();
 
-  constructor(dependencies: Dependencies) {
-    this.#dependencies = dependencies;
-  }
-
-  /** The targets of a destination joined to one text, empty for none. @throws Sealed */
-  place(found: Found): string {
-    return placeOf(this.#targets(found));
+  constructor(
+    object: ObjectContext,
+    record: DestinationRecord,
+    remoteObjects: RemoteObjects,
+    associations: Associations,
+  ) {
+    this.#object = object;
+    this.#record = record;
+    this.#remoteObjects = remoteObjects;
+    this.#associations = associations;
   }
 
   /**
@@ -79,13 +71,13 @@ export class Neighbours {
 
   /** Handles another destination's check of names. @returns the names that it may not use */
   contest(asker: Asker, names: readonly string[]): Contest {
-    const { self, record, commit } = this.#dependencies;
-    const found = record.find();
-    const targets = found ? this.#targets(found) : [];
+    const self = this.#object.name;
+    const found = this.#record.find();
+    const targets = found ? this.#record.targets(found) : [];
     if (!found || !targets.some((target) => asker.targets.includes(target))) return { shares: false, kept: [] };
     const { created } = found.row;
     const isOlder = created === asker.created ? self < asker.destination : created < asker.created;
-    return commit(() => {
+    return this.#object.commit(() => {
       this.#meet([asker.destination]);
       const kept = names.filter((name) => this.#keeps(name, placeOf(targets), asker, isOlder));
       return { shares: true, kept };
@@ -97,35 +89,38 @@ export class Neighbours {
     return this.#inTurn(() => this.#register());
   }
 
-  /** Removes the targets from `SyncControl` after the destination was deleted. */
-  leave(): Promise<void> {
-    const { env, self, sql, record, commit } = this.#dependencies;
-    return this.#inTurn(async () => {
-      await syncControl(env).useTargets(self, []);
-      if (!record.row()) commit(() => sql.exec("DELETE FROM neighbours"));
-    });
+  /** Delivers the outbox topic `targets`: the targets of the destination, or none after it was deleted. */
+  deliver(): Promise<void> {
+    return this.#record.row() ? this.register() : this.#inTurn(() => this.#leave());
   }
 
   /** Like `register`, but never rejects. */
   async tryRegister(): Promise<void> {
     await this.register().catch((failure: unknown) => {
-      warn("targets-unknown", { destination: this.#dependencies.self, because: textOf(failure) });
+      warn("targets-unknown", { destination: this.#object.name, because: textOf(failure) });
     });
   }
 
   async #register(): Promise<void> {
-    const { env, self, sql, record, commit } = this.#dependencies;
+    const { env, name, sql } = this.#object;
+    const record = this.#record;
     const found = record.find();
     if (!found) return;
-    const targets = this.#targets(found);
+    const targets = record.targets(found);
     const place = placeOf(targets);
     if ((found.row.targets ?? "") === place) return;
-    const others = await syncControl(env).useTargets(self, targets);
-    commit(() => {
+    const others = await syncControl(env).useTargets(name, targets);
+    this.#object.commit(() => {
       this.#meet(others);
       sql.exec("UPDATE destination SET targets = ?", place);
       record.forget();
     });
+  }
+
+  async #leave(): Promise<void> {
+    const { env, name, sql } = this.#object;
+    await syncControl(env).useTargets(name, []);
+    if (!this.#record.row()) this.#object.commit(() => sql.exec("DELETE FROM neighbours"));
   }
 
   /** Sends one statement to `SyncControl` at a time, because the newest replaces the others there. */
@@ -136,7 +131,7 @@ export class Neighbours {
   }
 
   #keeps(name: string, place: string, asker: Asker, isOlder: boolean): boolean {
-    const { remoteObjects, associations } = this.#dependencies;
+    const remoteObjects = this.#remoteObjects;
     const claims = [...this.#claims].filter((claim) => claim.names.has(name) && !claim.lost.has(name));
     const { associations: holders, surely } = remoteObjects.holdersOf(name, place);
     if (holders.length === 0 && claims.length === 0) return false;
@@ -144,68 +139,49 @@ export class Neighbours {
     for (const claim of claims) claim.lost.set(name, this.#wordsFor(asker.destination));
     remoteObjects.yieldName(name);
     // Their next attempt finds the name taken and reports it.
-    for (const row of holders.map((id) => associations.find(id)))
-      if (row) associations.setDesired(row, row.wish, Date.now());
+    for (const row of holders.map((id) => this.#associations.find(id)))
+      if (row) this.#associations.setDesired(row, row.wish, Date.now());
     return false;
   }
 
   async #ask(names: readonly string[], claims: boolean): Promise<TakenNames> {
-    const { env, self, sql, record, commit } = this.#dependencies;
-    const found = record.find();
+    const { env, name, sql } = this.#object;
+    const found = this.#record.find();
     if (!found) return NONE_TAKEN;
-    const asker = { destination: self, created: found.row.created, targets: this.#targets(found), claims };
+    const asker = { destination: name, created: found.row.created, targets: this.#record.targets(found), claims };
     const answers = await Promise.all(
       this.#others().map(async (other) => ({ other, ...(await syncDestination(env, other).contest(asker, names)) })),
     );
     const left = answers.filter(({ shares }) => !shares);
-    commit(() => {
+    this.#object.commit(() => {
       for (const { other } of left) sql.exec("DELETE FROM neighbours WHERE destination = ?", other);
     });
     return new Map(answers.flatMap(({ other, kept }) => kept.map((name) => [name, this.#wordsFor(other)])));
   }
 
   #meet(others: readonly string[]): void {
-    for (const other of others) this.#dependencies.sql.exec("INSERT OR IGNORE INTO neighbours VALUES (?)", other);
+    for (const other of others) this.#object.sql.exec("INSERT OR IGNORE INTO neighbours VALUES (?)", other);
   }
 
   /** The targets that the current round of checks covers. */
   #asked(): string {
-    const found = this.#dependencies.record.find();
-    return found ? this.place(found) : "";
+    const found = this.#record.find();
+    return found ? this.#record.place(found) : "";
   }
 
   #others(): string[] {
-    return this.#dependencies.sql
+    return this.#object.sql
       .exec<{ destination: string }>("SELECT destination FROM neighbours")
       .toArray()
       .map(({ destination }) => destination);
   }
 
-  /** Targets as SHA-256 digests, because a target may contain connection details. @throws Sealed */
-  #targets(found: Found): string[] {
-    const { env, record } = this.#dependencies;
-    const setup = record.setup(found);
-    if (this.#cached?.setup === setup) return this.#cached.targets;
-    const targets = found.type
-      .targets(setup.connection, settings(env))
-      .map((target) =>
-        createHash("sha256")
-          .update(JSON.stringify([found.type.type, target]))
-          .digest("hex"),
-      )
-      .sort();
-    this.#cached = { setup, targets };
-    return targets;
-  }
-
   /** Describes a destination in an error message. Its name is shown in its own namespace and in those above only. */
   #wordsFor(other: string): string {
-    const ours = destinationKeyOf(this.#dependencies.self).namespace;
+    const ours = destinationKeyOf(this.#object.name).namespace;
     const { namespace, type, name } = destinationKeyOf(other);
     if (namespace === ours) return `the destination ${type}/${name}`;
     if (namespace.startsWith(ours)) return `the destination ${type}/${name} of the namespace ${namespace}`;
     return "a destination of another namespace";
   }
 }
-
-const placeOf = (targets: readonly string[]): string => targets.join(" ");

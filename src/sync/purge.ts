@@ -1,33 +1,16 @@
 import { Memo } from "../platform/durable/memo.ts";
-import type { Outbox } from "../platform/durable/outbox.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
-import { recordAction } from "../platform/observability/audit/actions.ts";
-import { announceAssociation, announceDestination } from "./announcements.ts";
-import { type Associations, secretOf } from "./associations.ts";
+import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
-import type { DestinationRecord } from "./destination-record.ts";
-import type { Resync } from "./resync.ts";
+import type { DestinationDeletion } from "./destination-deletion.ts";
 import type { PurgeRow } from "./schema.ts";
-import type { StoredObjects } from "./stored-objects.ts";
 
 /** During a purge a transient failure is final after this many attempts. */
 export const PURGE_ATTEMPTS = 5;
 /** A purge fails after this many failures in a row, even with untried secrets left. */
 const HOPELESS = 10;
 const PAGE = 500;
-
-interface Dependencies {
-  readonly sql: SqlStorage;
-  readonly record: DestinationRecord;
-  readonly associations: Associations;
-  readonly storedObjects: StoredObjects;
-  readonly work: WorkQueue;
-  readonly breaker: Breaker;
-  readonly resync: Resync;
-  readonly outbox: Outbox;
-  /** The destination object's name. */
-  readonly self: string;
-}
 
 /**
  * Deletion of a destination: sets each association to absent, page by page, and deletes the destination after the last
@@ -43,13 +26,26 @@ interface Dependencies {
  *                    failed ---------------- begin with force -------+
  */
 export class Purge {
-  readonly #dependencies: Dependencies;
-
+  readonly #object: ObjectContext;
+  readonly #associations: Associations;
+  readonly #work: WorkQueue;
+  readonly #breaker: Breaker;
+  readonly #deletion: DestinationDeletion;
   readonly #row: Memo<PurgeRow | null>;
 
-  constructor(dependencies: Dependencies) {
-    this.#dependencies = dependencies;
-    this.#row = new Memo(() => dependencies.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
+  constructor(
+    object: ObjectContext,
+    associations: Associations,
+    work: WorkQueue,
+    breaker: Breaker,
+    deletion: DestinationDeletion,
+  ) {
+    this.#object = object;
+    this.#associations = associations;
+    this.#work = work;
+    this.#breaker = breaker;
+    this.#deletion = deletion;
+    this.#row = new Memo(() => object.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
   }
 
   find(): PurgeRow | null {
@@ -71,7 +67,6 @@ export class Purge {
    * @param removes whether the objects are removed at the provider first; @param force deletes even if that fails
    */
   begin({ removes, force }: { readonly removes: boolean; readonly force: boolean }, now: number): void {
-    const { breaker } = this.#dependencies;
     if (!this.runs()) {
       this.#write(
         `INSERT INTO purge (id, initiated, cursor, error, force) VALUES (1, ?, '', NULL, 0)
@@ -79,7 +74,7 @@ export class Purge {
         now,
       );
       // A repeated request retries at once: earlier failures no longer hold the work back.
-      breaker.close();
+      this.#breaker.close();
     }
     if (force) this.#write("UPDATE purge SET force = 1");
     if (!removes) this.#end();
@@ -89,61 +84,46 @@ export class Purge {
   due(): number | null {
     const purge = this.find();
     if (!purge || purge.error !== null) return null;
-    return purge.cursor !== null || this.#dependencies.record.row() === null || this.#isOver() ? 0 : null;
+    return purge.cursor !== null || this.#deletion.hasBegun() || this.#isOver() ? 0 : null;
   }
 
   /** Performs one step: sets a page of associations to absent, deletes the destination, fails, or clears a page of rows. */
   step(now: number): void {
-    const { record, associations } = this.#dependencies;
     const purge = this.find();
     if (!purge || this.due() === null) return;
-    if (record.row() === null) this.#clearSome();
+    if (this.#deletion.hasBegun()) this.#clearSome();
     else if (purge.cursor !== null) this.#removeSome(purge.cursor, now);
-    else if (purge.force === 1 || !associations.any()) this.#end();
+    else if (purge.force === 1 || !this.#associations.any()) this.#end();
     else this.#fail();
   }
 
   #isOver(): boolean {
-    const { work, breaker } = this.#dependencies;
-    return work.queued() + work.waiting() === 0 || (breaker.view()?.failures ?? 0) >= HOPELESS;
+    return this.#work.queued() + this.#work.waiting() === 0 || (this.#breaker.view()?.failures ?? 0) >= HOPELESS;
   }
 
   #removeSome(after: string, now: number): void {
-    const { associations } = this.#dependencies;
-    const page = associations.page(after, PAGE);
-    for (const row of page) associations.setDesired(row, "absent", now);
+    const page = this.#associations.page(after, PAGE);
+    for (const row of page) this.#associations.setDesired(row, "absent", now);
     this.#write("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
   }
 
   #fail(): void {
-    this.#write("UPDATE purge SET error = ?, force = 0", this.#dependencies.associations.failures());
+    this.#write("UPDATE purge SET error = ?, force = 0", this.#associations.failures());
   }
 
   #end(): void {
-    const { record, breaker, outbox, self } = this.#dependencies;
-    if (!record.row()) return;
-    record.delete();
-    breaker.close();
-    announceDestination(outbox, true);
-    recordAction("destination-ended", { destination: self });
+    if (this.#deletion.hasBegun()) return;
+    this.#breaker.close();
+    this.#deletion.begin();
     this.#clearSome();
   }
 
   #clearSome(): void {
-    const { associations, storedObjects, resync, outbox } = this.#dependencies;
-    const page = associations.page("", PAGE);
-    for (const row of page) {
-      associations.delete(row.id);
-      announceAssociation(outbox, secretOf(row));
-    }
-    if (page.length === PAGE || storedObjects.clear(PAGE)) return;
-    this.#write("DELETE FROM purge");
-    resync.end();
-    outbox.enlistLatest("key-holder", "", null);
+    if (this.#deletion.clearSome()) this.#write("DELETE FROM purge");
   }
 
   #write(statement: string, ...values: SqlStorageValue[]): void {
-    this.#dependencies.sql.exec(statement, ...values);
+    this.#object.sql.exec(statement, ...values);
     this.#row.forget();
   }
 }

@@ -2,9 +2,11 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import { memorySql } from "../../test/memory-sql.ts";
 import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
 import { QueueQuota } from "./queue-quota.ts";
 import { destinationMigrations } from "./schema.ts";
+import { SyncGate } from "./sync-gate.ts";
 
 const settled = async () => {
   for (let tick = 0; tick < 20; tick++) await null;
@@ -13,22 +15,23 @@ const settled = async () => {
 let sql: SqlStorage;
 let work: WorkQueue;
 let quota: QueueQuota;
+let gate: SyncGate;
 let asked: { need: QuotaRequest; answer: PromiseWithResolvers<QuotaGrant> }[];
 
 /** Restarts the object: its memory is lost. */
 function restart(): void {
   asked = [];
-  quota = new QueueQuota({
-    self: "here",
-    sql,
-    work,
-    commit: (change) => change(),
-    exchange: (need) => {
-      const answer = Promise.withResolvers<QuotaGrant>();
-      asked.push({ need, answer });
-      return answer.promise;
-    },
-  });
+  const share = (_name: string, need: QuotaRequest) => {
+    const answer = Promise.withResolvers<QuotaGrant>();
+    asked.push({ need, answer });
+    return answer.promise;
+  };
+  const object = {
+    ...{ name: "here", sql, commit: <T>(change: () => T): T => change() },
+    env: { SYNC_CONTROL: { getByName: () => ({ share }) } },
+  } as unknown as ObjectContext;
+  gate = new SyncGate(() => Promise.reject(new Error("not asked")));
+  quota = new QueueQuota(object, work, gate);
 }
 
 beforeEach(() => {

@@ -1,18 +1,10 @@
-import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
+import { syncControl } from "../contracts/stubs.ts";
 import { backoff } from "../lib/backoff.ts";
 import { Memo } from "../platform/durable/memo.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import { PAUSE_RECHECK_MS } from "./sync-gate.ts";
-
-interface Dependencies {
-  /** The destination object's name. */
-  readonly self: string;
-  readonly sql: SqlStorage;
-  readonly work: WorkQueue;
-  commit<T>(change: () => T): T;
-  exchange(need: QuotaRequest): Promise<QuotaGrant>;
-}
+import { PAUSE_RECHECK_MS, type SyncGate } from "./sync-gate.ts";
 
 /** A request without an answer is repeated after this long. */
 const LOST_MS = 2_000;
@@ -30,7 +22,9 @@ const RELEASE_MS = 2_500;
  * stored. So a lost message never lets quota be used twice, and the next request corrects the rest.
  */
 export class QueueQuota {
-  readonly #dependencies: Dependencies;
+  readonly #object: ObjectContext;
+  readonly #work: WorkQueue;
+  readonly #gate: SyncGate;
   /** Reserved by callers that have not committed yet. */
   #reserved = 0;
   /** Callers that wait for the next grant. */
@@ -45,11 +39,13 @@ export class QueueQuota {
 
   readonly #row: Memo<{ readonly granted: number; readonly open: number }>;
 
-  constructor(dependencies: Dependencies) {
-    this.#dependencies = dependencies;
+  constructor(object: ObjectContext, work: WorkQueue, gate: SyncGate) {
+    this.#object = object;
+    this.#work = work;
+    this.#gate = gate;
     this.#row = new Memo(
       () =>
-        dependencies.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
+        object.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
           granted: 0,
           open: 0,
         },
@@ -100,8 +96,19 @@ export class QueueQuota {
     try {
       await this.request();
     } catch (failure) {
-      warn("share-failed", { destination: this.#dependencies.self, because: textOf(failure) });
+      warn("share-failed", { destination: this.#object.name, because: textOf(failure) });
     }
+  }
+
+  /** Like `tryRequest`, when rows wait for quota. */
+  async requestForWaiting(): Promise<void> {
+    if (this.#work.waiting() > 0) await this.tryRequest();
+  }
+
+  /** Whether rows are queued; requests quota first when all rows wait. */
+  async hasQueued(): Promise<boolean> {
+    if (this.#work.queued() === 0) await this.requestForWaiting();
+    return this.#work.queued() > 0;
   }
 
   /** A request follows soon, so the alarm is not needed for it. */
@@ -112,7 +119,7 @@ export class QueueQuota {
   /** Whether to request before the alarm does: unused quota is scarce elsewhere, or half of the grant is free for waiting rows. */
   shouldRequest(): boolean {
     const { granted } = this.#row.get();
-    const waiting = this.#dependencies.work.waiting();
+    const waiting = this.#work.waiting();
     const kept = this.#inUse();
     if (waiting > 0) return kept <= granted / 2;
     return granted > kept && this.#scarce;
@@ -122,7 +129,7 @@ export class QueueQuota {
   due(): number | null {
     const { granted, open } = this.#row.get();
     if (open === 1) return this.#requestedAt + LOST_MS;
-    if (this.#dependencies.work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
+    if (this.#work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
     return granted === this.#inUse() ? null : this.#requestedAt + RELEASE_MS;
   }
 
@@ -140,14 +147,18 @@ export class QueueQuota {
 
   /** @returns how many of the `asked` operations are reserved */
   async #exchange(asked: number): Promise<number> {
-    const { work, commit } = this.#dependencies;
+    const { env, name } = this.#object;
+    const work = this.#work;
     const kept = this.#inUse();
     const waiting = work.waiting();
-    this.#requestedAt = Date.now();
-    commit.call(this.#dependencies, () => this.#store(kept, true));
-    const { granted, scarce, running } = await this.#dependencies.exchange({ kept, waiting, asked });
+    const sent = Date.now();
+    this.#requestedAt = sent;
+    this.#object.commit(() => this.#store(kept, true));
+    const answer = await syncControl(env).share(name, { kept, waiting, asked });
+    this.#gate.update(answer, sent);
+    const { granted, scarce, running } = answer;
     let admitted = 0;
-    commit.call(this.#dependencies, () => {
+    this.#object.commit(() => {
       this.#store(granted, false);
       // Rows that began to wait after the request was sent come last.
       work.promote(Math.min(waiting, granted - this.#inUse()));
@@ -164,11 +175,11 @@ export class QueueQuota {
   }
 
   #inUse(): number {
-    return this.#dependencies.work.queued() + this.#reserved;
+    return this.#work.queued() + this.#reserved;
   }
 
   #store(granted: number, open: boolean): void {
-    this.#dependencies.sql.exec(
+    this.#object.sql.exec(
       "INSERT INTO share (id, granted, open) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted, open = excluded.open",
       granted,
       open ? 1 : 0,

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { memorySql } from "../../test/memory-sql.ts";
 import type { AssociationListing } from "../contracts/sync-destination.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { Associations, namedSecretOf } from "./associations.ts";
-import type { DestinationDependencies } from "./dependencies.ts";
 import { Relocation } from "./relocation.ts";
 import { destinationMigrations } from "./schema.ts";
 
@@ -32,7 +32,7 @@ function destination(count: number, movedTo: () => string | null) {
       void (topic === "associations" ? listed.push(body) : pages.push(body)),
   };
   const env = { KV_STORE: { getByName: () => ({ movedTo: async () => movedTo() }) } };
-  const relocation = new Relocation({ env, outbox, associations } as unknown as DestinationDependencies);
+  const relocation = new Relocation({ env, outbox } as unknown as ObjectContext, associations);
   /** Delivers pages until none is pending. @returns the number of pages */
   const deliver = async () => {
     let delivered = 0;

@@ -1,8 +1,8 @@
 import { kvStore } from "../contracts/stubs.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { announceListing } from "./announcements.ts";
-import { secretOf } from "./associations.ts";
-import type { DestinationDependencies } from "./dependencies.ts";
+import { type Associations, secretOf } from "./associations.ts";
 
 const PAGE = 500;
 
@@ -11,22 +11,25 @@ const PAGE = 500;
  * nothing is pushed. Owned by `SyncDestination`. Costs one outbox row per mount, and a transaction per 500 associations.
  */
 export class Relocation {
-  readonly #dependencies: DestinationDependencies;
+  readonly #object: ObjectContext;
+  readonly #associations: Associations;
 
-  constructor(dependencies: DestinationDependencies) {
-    this.#dependencies = dependencies;
+  constructor(object: ObjectContext, associations: Associations) {
+    this.#object = object;
+    this.#associations = associations;
   }
 
   /** Enqueues the move of a mount. Its path is read at delivery, so late and repeated notices do no harm. */
   begin(mountUuid: string): void {
-    const { outbox, commit, waitUntil } = this.#dependencies;
-    commit(() => outbox.enlistLatest("moved", mountUuid, ""));
-    waitUntil(outbox.drain("moved").then(() => outbox.drain("associations")));
+    const { outbox } = this.#object;
+    this.#object.commit(() => outbox.enlistLatest("moved", mountUuid, ""));
+    this.#object.waitUntil(outbox.drain("moved").then(() => outbox.drain("associations")));
   }
 
   /** Updates one page of a mount's associations. @param rows hold the secret before the page */
   async deliver(mountUuid: string, rows: OutboxRow[]): Promise<() => void> {
-    const { env, outbox, associations } = this.#dependencies;
+    const { env, outbox } = this.#object;
+    const associations = this.#associations;
     // One page at a time bounds the outbox to a page of rows.
     await outbox.drain("associations");
     if (outbox.holds("associations")) throw new Error("the listings are behind");

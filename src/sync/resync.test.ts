@@ -1,7 +1,9 @@
 import { expect, it } from "vitest";
 import { memorySql } from "../../test/memory-sql.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import type { WorkQueue, WorkView } from "../platform/durable/work-queue.ts";
 import type { Associations } from "./associations.ts";
+import { Breaker } from "./breaker.ts";
 import { Resync } from "./resync.ts";
 import { type AssociationRow, destinationMigrations } from "./schema.ts";
 
@@ -32,11 +34,13 @@ async function resynced(rows: readonly AssociationRow[], work: Readonly<Record<s
     setDesired: ({ id }: AssociationRow, _wish: string, _now: number, failed: boolean) => set.push([id, failed]),
   } as unknown as Associations;
   const newestVersions = async (names: readonly string[]) => names.map(() => 1);
-  const resync = new Resync({
-    ...{ sql: memorySql(destinationMigrations), associations, commit: <T>(change: () => T): T => change() },
-    work: { find: (id: string) => work[id] ?? null } as unknown as WorkQueue,
-    env: { KV_STORE: { getByName: () => ({ newestVersions }) } } as unknown as Env,
-  });
+  const object = {
+    sql: memorySql(destinationMigrations),
+    env: { KV_STORE: { getByName: () => ({ newestVersions }) } },
+    commit: <T>(change: () => T): T => change(),
+  } as unknown as ObjectContext;
+  const queue = { find: (id: string) => work[id] ?? null, unpause: () => undefined } as unknown as WorkQueue;
+  const resync = new Resync(object, associations, queue, new Breaker(object.sql));
   resync.restart(NOW);
   await resync.step(NOW);
   return set;

@@ -1,21 +1,15 @@
 import { kvStore } from "../contracts/stubs.ts";
 import type { SyncStatus } from "../contracts/sync-destination.ts";
 import { Memo } from "../platform/durable/memo.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 import type { Associations } from "./associations.ts";
+import type { Breaker } from "./breaker.ts";
 import type { AssociationRow } from "./schema.ts";
 
 const PAGE = 200;
-
-interface Dependencies {
-  readonly sql: SqlStorage;
-  readonly associations: Associations;
-  readonly work: WorkQueue;
-  readonly env: Env;
-  commit<T>(change: () => T): T;
-}
 
 /**
  * Periodic resync: compares every association with the newest version of its secret and enqueues the differences and
@@ -23,16 +17,20 @@ interface Dependencies {
  * by its alarm. A page of 200 associations costs one RPC per mount.
  */
 export class Resync {
-  readonly #dependencies: Dependencies;
-
+  readonly #object: ObjectContext;
+  readonly #associations: Associations;
+  readonly #work: WorkQueue;
+  readonly #breaker: Breaker;
   readonly #row: Memo<{ readonly next_at: number; readonly cursor: string } | null>;
 
-  constructor(dependencies: Dependencies) {
-    this.#dependencies = dependencies;
+  constructor(object: ObjectContext, associations: Associations, work: WorkQueue, breaker: Breaker) {
+    this.#object = object;
+    this.#associations = associations;
+    this.#work = work;
+    this.#breaker = breaker;
     this.#row = new Memo(
       () =>
-        dependencies.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ??
-        null,
+        object.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ?? null,
     );
   }
 
@@ -48,22 +46,27 @@ export class Resync {
 
   /** Schedules the first resync, unless one is scheduled. Called inside a transaction. */
   begin(now: number): void {
-    if (!this.#row.get()) this.#store(now + settings(this.#dependencies.env).SYNC_SCAN_MS, "");
+    if (!this.#row.get()) this.#store(now + settings(this.#object.env).SYNC_SCAN_MS, "");
   }
 
-  /** Starts over with the first page now. Called inside a transaction. */
+  /**
+   * Starts over with the first page now, closes the breaker and ends pauses, because the cause of failures may be
+   * repaired. Called inside a transaction.
+   */
   restart(now: number): void {
-    this.#store(now, "");
+    this.#breaker.close();
+    this.#work.unpause();
+    if (this.#associations.any()) this.#store(now, "");
   }
 
   end(): void {
-    this.#dependencies.sql.exec("DELETE FROM scan");
+    this.#object.sql.exec("DELETE FROM scan");
     this.#row.forget();
   }
 
   /** Compares the next page. */
   async step(now: number): Promise<void> {
-    const { associations, commit } = this.#dependencies;
+    const associations = this.#associations;
     const row = this.#row.get();
     if (!row || row.next_at > now) return;
     const page = associations.page(row.cursor, PAGE);
@@ -72,7 +75,7 @@ export class Resync {
       const versions = await this.#newest(mountUuid, rows);
       for (const [index, one] of rows.entries()) newest.set(one.id, versions[index] ?? null);
     }
-    commit.call(this.#dependencies, () => {
+    this.#object.commit(() => {
       for (const { id } of page) {
         const current = associations.find(id);
         if (current && this.#isBehind(current, newest.get(id) ?? null))
@@ -83,7 +86,7 @@ export class Resync {
       if (after?.next_at !== row.next_at || after.cursor !== row.cursor) return;
       const last = page.at(-1);
       if (last && page.length === PAGE) this.#store(now, last.id);
-      else if (associations.any()) this.#store(now + settings(this.#dependencies.env).SYNC_SCAN_MS, "");
+      else if (associations.any()) this.#store(now + settings(this.#object.env).SYNC_SCAN_MS, "");
       else this.end();
     });
   }
@@ -91,7 +94,7 @@ export class Resync {
   /** Reads versions of one mount. Secrets of a mount that fails count as unchanged, so that other mounts are compared. */
   async #newest(mountUuid: string, rows: readonly AssociationRow[]): Promise<(number | null)[]> {
     try {
-      return await kvStore(this.#dependencies.env, mountUuid).newestVersions(rows.map((row) => row.secret_name));
+      return await kvStore(this.#object.env, mountUuid).newestVersions(rows.map((row) => row.secret_name));
     } catch (failure) {
       warn("scan-skipped", { mount: mountUuid, because: textOf(failure) });
       return rows.map((row) => row.synced_version);
@@ -99,7 +102,7 @@ export class Resync {
   }
 
   #isBehind(row: AssociationRow, newest: number | null): boolean {
-    const work = this.#dependencies.work.find(row.id);
+    const work = this.#work.find(row.id);
     // A queued row is up to date, unless it waits after a failure or its task was leased before the change.
     if (work) return work.leased || work.attempts > 0;
     if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;
@@ -107,7 +110,7 @@ export class Resync {
   }
 
   #store(nextAt: number, cursor: string): void {
-    this.#dependencies.sql.exec(
+    this.#object.sql.exec(
       "INSERT INTO scan VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at, cursor = excluded.cursor",
       nextAt,
       cursor,

@@ -88,16 +88,16 @@ export const sync: Mutation[] = [
     promise: "A failure that concerns one name opens no breaker",
   },
   {
-    file: "src/sync/task-leasing.ts",
+    file: "src/sync/lease-limits.ts",
     suites: ["test/workers/sync-breaker.test.ts"],
-    find: "const slots = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);",
+    find: "const slots = (only === undefined ? limit : Math.max(1, limit)) - this.#work.leased(now);",
     replace: "const slots = only === undefined ? limit : Math.max(1, limit);",
     promise: "Leases that are out count against what a destination takes at once",
   },
   {
-    file: "src/sync/task-leasing.ts",
+    file: "src/sync/lease-limits.ts",
     suites: ["test/workers/sync-breaker.test.ts"],
-    find: "breaker.view()?.openUntil ?? 0, ",
+    find: "this.#breaker.view()?.openUntil ?? 0, ",
     replace: "",
     promise: "Nobody is rung for before the pause of an open breaker ends",
   },
@@ -349,7 +349,7 @@ export const sync: Mutation[] = [
   {
     file: "src/sync/neighbours.ts",
     suites: ["test/workers/sync-name-conflicts.test.ts"],
-    find: "if (row) associations.setDesired(row, row.wish, Date.now());",
+    find: "if (row) this.#associations.setDesired(row, row.wish, Date.now());",
     replace: "",
     promise: "A destination whose name went to another one says so at once",
   },
@@ -401,7 +401,7 @@ export const sync: Mutation[] = [
   },
   {
     ...PURGE,
-    find: "(breaker.view()?.failures ?? 0) >= HOPELESS",
+    find: "(this.#breaker.view()?.failures ?? 0) >= HOPELESS",
     replace: "false",
     promise: "A purge fails soon when the provider is down, however many secrets it has not tried",
   },
@@ -413,7 +413,7 @@ export const sync: Mutation[] = [
   },
   {
     ...PURGE,
-    find: "else if (purge.force === 1 || !associations.any()) this.#end();",
+    find: "else if (purge.force === 1 || !this.#associations.any()) this.#end();",
     replace: "else if (purge.force === 1) this.#end();",
     promise: "A purge that has removed everything ends the destination",
   },

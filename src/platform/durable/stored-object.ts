@@ -7,6 +7,7 @@ import type { Series } from "../observability/metrics/series.ts";
 import { StorageIdentity } from "./birth.ts";
 import { objectStub } from "./jurisdiction.ts";
 import { isEmpty, migrateAll, type Schema } from "./migrations.ts";
+import type { ObjectContext } from "./object-context.ts";
 import type { KnownPage, ObjectKind, ObjectName } from "./object-kinds.ts";
 import { type Deliver, Outbox, outboxMigrations } from "./outbox.ts";
 import { remote } from "./rpc.ts";
@@ -45,6 +46,8 @@ export abstract class StoredObject extends DurableObject<Env> {
   readonly schema: Schema;
   protected readonly sql: SqlStorage;
   protected readonly outbox: Outbox;
+  /** This object, as its components use it. */
+  protected readonly context: ObjectContext;
   /** The alarm as last set by this instance; undefined when unknown, as after a restart. */
   #armed: number | null | undefined;
   #committing = false;
@@ -70,6 +73,15 @@ export abstract class StoredObject extends DurableObject<Env> {
     this.#hasBegun = this.#identity?.isRecorded ?? true;
     this.#lock = new SnapshotLock(ctx.storage, this.schema);
     this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change, NOTHING));
+    const current = () => this.env;
+    this.context = {
+      ...{ name, sql: this.sql, outbox: this.outbox },
+      get env() {
+        return current();
+      },
+      commit: (change) => this.commit(change),
+      waitUntil: (work) => ctx.waitUntil(work),
+    };
     if (!this.#hasBegun) ctx.blockConcurrencyWhile(() => this.#begin()).catch(() => {});
   }
 

@@ -1,0 +1,40 @@
+import type { ObjectContext } from "../platform/durable/object-context.ts";
+import type { WakeUp } from "../platform/durable/wake-up.ts";
+import type { Associations } from "./associations.ts";
+import type { QueueQuota } from "./queue-quota.ts";
+import type { SyncGate } from "./sync-gate.ts";
+
+/**
+ * Enqueues pushes of secrets whose mount reports a change. Owned by `SyncDestination`. Never refused: without quota the
+ * rows wait. A report costs one transaction.
+ */
+export class SecretChanges {
+  readonly #object: ObjectContext;
+  readonly #associations: Associations;
+  readonly #quota: QueueQuota;
+  readonly #gate: SyncGate;
+  readonly #wakeUp: WakeUp;
+
+  constructor(object: ObjectContext, associations: Associations, quota: QueueQuota, gate: SyncGate, wakeUp: WakeUp) {
+    this.#object = object;
+    this.#associations = associations;
+    this.#quota = quota;
+    this.#gate = gate;
+    this.#wakeUp = wakeUp;
+  }
+
+  async enqueue(mountUuid: string, secretNames: readonly string[]): Promise<void> {
+    const rows = secretNames
+      .flatMap((secretName) => this.#associations.ofSecret(mountUuid, secretName))
+      .filter((row) => row.wish === "present");
+    if (rows.length === 0) return;
+    const now = Date.now();
+    const notifies = this.#gate.pausedUntil() <= now && this.#wakeUp.shouldNotify(now);
+    this.#object.commit(() => {
+      for (const row of rows) this.#associations.setDesired(row, "present", now);
+    });
+    await this.#quota.requestForWaiting();
+    // Sent after the response: the mount's delivery is complete once the rows are stored.
+    if (notifies) this.#object.waitUntil(this.#wakeUp.notify());
+  }
+}
