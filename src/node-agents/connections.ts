@@ -11,26 +11,17 @@ import {
   VOLUME_CHANGES,
   type Vols,
 } from "@sallyport/agent-protocol";
-import { warn } from "../platform/observability/log.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { within } from "../lib/timeout.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import { settings } from "../platform/settings.ts";
 import type { AgentOperations } from "./agent-operations.ts";
 import { attach, beyondJoin, close, type Link, linkOf, send } from "./link.ts";
 import type { SessionRecord } from "./session-record.ts";
 
-interface Dependencies {
-  readonly node: string;
-  readonly ctx: DurableObjectState;
-  readonly record: SessionRecord;
-  readonly operations: AgentOperations;
-  commit<T>(change: () => T): T;
-  /** Adds this node's session change to the outbox of registry updates; inside a transaction. */
-  enqueueUpdate(): void;
-  /** The agent's ping interval. */
-  pingMs(): number;
-  /** The given volume ids that the registry does not know. Never rejects. */
-  unknownVolumes(held: readonly string[]): Promise<string[]>;
-}
-
 const FINGERPRINT_MS = 30_000;
+const ASK_MS = 5_000;
 /** Missed pings until the agent closes a connection; this side waits longer. */
 const AGENT_DEAD_PINGS = 3;
 const DEAD_PINGS = 4.5;
@@ -44,44 +35,48 @@ const SUPERSEDED = "a newer connection of this node took over";
  * newer connection supersedes it.
  */
 export class Connections {
-  readonly #dependencies: Dependencies;
+  readonly #object: ObjectContext;
+  readonly #ctx: DurableObjectState;
+  readonly #record: SessionRecord;
+  readonly #operations: AgentOperations;
 
-  constructor(dependencies: Dependencies) {
-    this.#dependencies = dependencies;
+  constructor(object: ObjectContext, ctx: DurableObjectState, record: SessionRecord, operations: AgentOperations) {
+    this.#object = object;
+    this.#ctx = ctx;
+    this.#record = record;
+    this.#operations = operations;
   }
 
   /** The live socket, or null. */
   live(): { readonly socket: WebSocket; readonly id: string } | null {
-    const { ctx, record } = this.#dependencies;
-    const { live: id } = record.row;
-    const socket = id === null ? undefined : ctx.getWebSockets(id)[0];
+    const { live: id } = this.#record.row;
+    const socket = id === null ? undefined : this.#ctx.getWebSockets(id)[0];
     return id !== null && socket ? { socket, id } : null;
   }
 
   /** Handles an agent's hello. @returns whether it was welcomed */
   async hello(socket: WebSocket, link: Link, hello: Hello): Promise<boolean> {
-    const { ctx, record, operations, commit, enqueueUpdate, unknownVolumes } = this.#dependencies;
     if (link.state !== "opened") return this.drop(socket, CLOSE.protocol, "hello was said before");
     const proto = commonProtocol(hello.proto);
     if (proto === undefined) return this.drop(socket, CLOSE.version, "there is no common protocol version");
     const fault = beyondJoin(link, hello.node);
     if (fault) return this.drop(socket, CLOSE.protocol, `hello: ${fault}`);
     attach(socket, { state: "greeted", proto, epoch: hello.epoch });
-    const unknown = await unknownVolumes(volumesOf(hello));
+    const unknown = await this.#unknownVolumes(volumesOf(hello));
     if (linkOf(socket).state === "over" || socket.readyState !== WebSocket.OPEN) return false;
     // Checked in the same event as the takeover, since another connection may have taken over during the await.
     const newer = this.#newerThan(link, hello);
     if (newer) return this.drop(socket, CLOSE.superseded, newer);
     const now = Date.now();
-    const { resume, forget } = commit(() => {
-      record.begin(link, hello, now);
-      enqueueUpdate();
-      return operations.reconcile(hello.journal, link.id);
+    const { resume, forget } = this.#object.commit(() => {
+      this.#record.begin(link, hello, now);
+      this.#enqueueUpdate();
+      return this.#operations.reconcile(hello.journal, link.id);
     });
-    for (const other of ctx.getWebSockets()) {
+    for (const other of this.#ctx.getWebSockets()) {
       if (other !== socket && linkOf(other).state === "greeted") close(other, CLOSE.superseded, SUPERSEDED);
     }
-    const pingMs = this.#dependencies.pingMs();
+    const pingMs = this.#pingMs();
     const deadMs = AGENT_DEAD_PINGS * pingMs;
     const cfg = { pingMs, deadMs, fingerprintMs: FINGERPRINT_MS, maxInflight: MAX_IN_FLIGHT };
     const known = { resume, forget, unknownVolumes: unknown, features: [VOLUME_CHANGES] };
@@ -91,8 +86,7 @@ export class Connections {
 
   /** Handles a change of the agent's node. */
   changed(socket: WebSocket, link: Link, { node }: Fp): void {
-    const { record, commit, enqueueUpdate } = this.#dependencies;
-    const known = record.report();
+    const known = this.#record.report();
     if (!known) return;
     const { HostVolumes: _, ...fields } = node;
     const whole = { ...known, ...(fields as Partial<NodeReport>) };
@@ -102,28 +96,27 @@ export class Connections {
       this.drop(socket, CLOSE.protocol, `fp: ${fault}`);
       return;
     }
-    commit(() => {
-      record.changed(node, Date.now());
-      enqueueUpdate();
+    this.#object.commit(() => {
+      this.#record.changed(node, Date.now());
+      this.#enqueueUpdate();
     });
   }
 
   /** Handles a change of the node's volumes. */
   volumesChanged(socket: WebSocket, change: Vols): void {
-    const { record, commit, enqueueUpdate } = this.#dependencies;
-    if (record.wouldExceed(change)) {
+    if (this.#record.wouldExceed(change)) {
       this.drop(socket, CLOSE.protocol, `vols: the node has more than ${MAX_VOLUMES} volumes`);
       return;
     }
-    commit(() => {
-      record.volumesChanged(change, Date.now());
-      enqueueUpdate();
+    this.#object.commit(() => {
+      this.#record.volumesChanged(change, Date.now());
+      this.#enqueueUpdate();
     });
   }
 
   /** Closes a socket for a protocol reason. */
   drop(socket: WebSocket, code: number, reason: string): false {
-    warn("agent-dropped", { node: this.#dependencies.node, code, reason: reason.slice(0, 256) });
+    warn("agent-dropped", { node: this.#object.name, code, reason: reason.slice(0, 256) });
     close(socket, code, reason);
     this.lost(socket, Date.now());
     return false;
@@ -137,21 +130,20 @@ export class Connections {
 
   /** Marks a socket as unusable. @param seen when the agent was last heard over it */
   lost(socket: WebSocket, seen = this.heard(socket)): void {
-    if (linkOf(socket).id === this.#dependencies.record.row.live) this.lose(seen);
+    if (linkOf(socket).id === this.#record.row.live) this.lose(seen);
   }
 
   /** Marks the live connection as lost. */
   lose(seen: number): void {
-    const { record, commit, enqueueUpdate } = this.#dependencies;
-    commit(() => {
-      record.lose(seen, Date.now());
-      enqueueUpdate();
+    this.#object.commit(() => {
+      this.#record.lose(seen, Date.now());
+      this.#enqueueUpdate();
     });
   }
 
   /** When the agent was last heard over a socket, ms since 1970. */
   heard(socket: WebSocket): number {
-    const answered = this.#dependencies.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+    const answered = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
     return Math.max(linkOf(socket).opened, answered);
   }
 
@@ -166,25 +158,47 @@ export class Connections {
 
   /** When the next silence check is due, as of `now`. */
   nextCheck(now: number): number {
-    return now + CHECK_PINGS * this.#dependencies.pingMs();
+    return now + CHECK_PINGS * this.#pingMs();
   }
 
   /** Closes silent sockets: a half-open connection looks open. */
   check(now: number): void {
-    const { ctx, record, commit } = this.#dependencies;
-    const sockets = ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
-    const silent = sockets.filter((socket) => now - this.#spoken(socket) > DEAD_PINGS * this.#dependencies.pingMs());
+    const sockets = this.#ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
+    const silent = sockets.filter((socket) => now - this.#spoken(socket) > DEAD_PINGS * this.#pingMs());
     for (const socket of silent) {
       const seen = this.heard(socket);
       close(socket, GOING_AWAY, "nothing was heard of the agent");
       this.lost(socket, seen);
     }
-    commit(() => record.checkAt(silent.length < sockets.length ? this.nextCheck(now) : null));
+    this.#object.commit(() => this.#record.checkAt(silent.length < sockets.length ? this.nextCheck(now) : null));
+  }
+
+  /** Sends this node's session change to the registry; inside a transaction. */
+  #enqueueUpdate(): void {
+    this.#object.outbox.enlistLatest("agent", "", null);
+  }
+
+  /** The agent's ping interval. */
+  #pingMs(): number {
+    return settings(this.#object.env).AGENT_PING_MS;
+  }
+
+  /** The given volume ids that the registry does not know. Never rejects. */
+  async #unknownVolumes(held: readonly string[]): Promise<string[]> {
+    if (held.length === 0) return [];
+    const { env, name: node } = this.#object;
+    try {
+      return await within(ASK_MS, clusterRegistry(env).unknownVolumes(node, held));
+    } catch (failure) {
+      // The next hello reports them again; they are only reported.
+      warn("volumes-not-asked-for", { node, because: textOf(failure) });
+      return [];
+    }
   }
 
   /** Why a connection is refused as outdated, or null. */
   #newerThan({ number }: Link, { epoch }: Hello): string | null {
-    const { epoch: known } = this.#dependencies.record.row;
+    const { epoch: known } = this.#record.row;
     if (epoch < known)
       return `this is an old copy: the agent of this node has started ${known} times, this one ${epoch}`;
     const live = this.live();

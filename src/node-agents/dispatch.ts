@@ -1,53 +1,55 @@
 import { describe, isMethod, METHODS, type Req, type Res } from "@sallyport/agent-protocol";
-import { type HiddenParams, hiding, revealed } from "../contracts/hidden-params.ts";
+import { hiding, revealed } from "../contracts/hidden-params.ts";
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { ok, type Result } from "../lib/result.ts";
-import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { warn } from "../platform/observability/log.ts";
-import type { AgentOperations, OperationRow, Outcome } from "./agent-operations.ts";
+import type { AgentOperations, OperationRow } from "./agent-operations.ts";
+import type { Connections } from "./connections.ts";
 import { send } from "./link.ts";
-
-interface Dependencies {
-  readonly node: string;
-  readonly operations: AgentOperations;
-  commit<T>(change: () => T): T;
-  /** The live socket and its connection id, or null. */
-  live(): { readonly socket: WebSocket; readonly id: string } | null;
-  /** Adds an outcome for the operation's owner to the outbox; inside a transaction. */
-  promise(outcome: Outcome): void;
-  /** Records that this object holds data keys; inside a transaction. */
-  holdKeys(): void;
-  keys(): DataKeys;
-}
+import type { OperationSecrets, SealedPart } from "./operation-secrets.ts";
+import type { Outcomes } from "./outcomes.ts";
 
 /** Sends operations to the agent and processes their results. */
 export class Dispatch {
-  readonly #dependencies: Dependencies;
+  readonly #object: ObjectContext;
+  readonly #operations: AgentOperations;
+  readonly #connections: Connections;
+  readonly #outcomes: Outcomes;
+  readonly #secrets: OperationSecrets;
 
-  constructor(dependencies: Dependencies) {
-    this.#dependencies = dependencies;
+  constructor(
+    object: ObjectContext,
+    operations: AgentOperations,
+    connections: Connections,
+    outcomes: Outcomes,
+    secrets: OperationSecrets,
+  ) {
+    this.#object = object;
+    this.#operations = operations;
+    this.#connections = connections;
+    this.#outcomes = outcomes;
+    this.#secrets = secrets;
   }
 
   /** Whether an operation was accepted before. One of unknown outcome is then sent again. */
   isKnown({ id }: Operation): boolean {
-    const { operations, commit } = this.#dependencies;
-    if (!operations.find(id)) return false;
-    commit(() => operations.retry(id));
+    if (!this.#operations.find(id)) return false;
+    this.#object.commit(() => this.#operations.retry(id));
     this.pump();
     return true;
   }
 
   /** Accepts an operation and sends it if a slot is free. */
   take(operation: Operation): Result<null> {
-    const { operations, commit, keys, holdKeys } = this.#dependencies;
     const { id, secrets } = operation;
     const taken = refuseIfSealed(() => {
       const [params, hidden] = hiding(operation.params);
-      const sealed = secrets || hidden ? keys().seal(JSON.stringify({ secrets, hidden }), contextOf(id)) : null;
-      const next = commit(() => {
-        if (sealed) holdKeys();
-        operations.add({ ...operation, params }, sealed, Date.now());
+      const sealed = secrets || hidden ? this.#secrets.seal(id, { secrets, hidden }) : null;
+      const next = this.#object.commit(() => {
+        if (sealed) this.#secrets.register();
+        this.#operations.add({ ...operation, params }, sealed, Date.now());
         return this.#takeUnsent();
       });
       return ok(next);
@@ -59,33 +61,31 @@ export class Dispatch {
 
   /** Sends operations to free slots. */
   pump(): void {
-    this.#send(this.#dependencies.commit(() => this.#takeUnsent()));
+    this.#send(this.#object.commit(() => this.#takeUnsent()));
   }
 
   /** The next operations for free slots, marked as sent before they are; inside a transaction. */
   #takeUnsent(): readonly OperationRow[] {
-    const to = this.#dependencies.live();
-    return to ? this.#dependencies.operations.takeUnsent(to.id, Date.now()) : [];
+    const to = this.#connections.live();
+    return to ? this.#operations.takeUnsent(to.id, Date.now()) : [];
   }
 
   #send(rows: readonly OperationRow[]): void {
-    const { node, live } = this.#dependencies;
-    const to = rows.length > 0 && live();
+    const to = rows.length > 0 && this.#connections.live();
     if (!to) return;
     for (const row of rows) {
       const frame = refuseIfSealed(() => ok(this.#frameOf(row)));
       // An operation whose secrets are sealed cannot be sent; its deadline reports the failure.
       if (frame.ok) send(to.socket, frame.value);
-      else warn("operation-not-sent", { node, operation: row.id, because: frame.message });
+      else warn("operation-not-sent", { node: this.#object.name, operation: row.id, because: frame.message });
     }
   }
 
   /** Processes the agent's result of an operation. @returns the key of the owner to notify, or null */
   ended(socket: WebSocket, row: OperationRow | null, frame: Res): string | null {
-    const { operations, commit, promise } = this.#dependencies;
-    const { outcome, next } = commit(() => {
-      const outcome = row && operations.end(row, resultOf(row, frame), Date.now());
-      if (outcome) promise(outcome);
+    const { outcome, next } = this.#object.commit(() => {
+      const outcome = row && this.#operations.end(row, resultOf(row, frame), Date.now());
+      if (outcome) this.#outcomes.enqueue(outcome);
       return { outcome, next: this.#takeUnsent() };
     });
     // Acknowledged once the result is stored. Unknown operations are acknowledged too, so that the agent drops them. An
@@ -97,8 +97,7 @@ export class Dispatch {
 
   /** @throws Sealed */
   #frameOf({ id, method, key, gen, deadline_ms, params, sealed }: OperationRow): Req {
-    const opened = sealed && (JSON.parse(this.#dependencies.keys().openText(sealed, contextOf(id))) as SealedPart);
-    const { secrets, hidden } = opened ?? {};
+    const { secrets, hidden }: SealedPart = sealed ? this.#secrets.open(id, sealed) : {};
     return {
       ...{ t: "req", op: id, method, key, gen, deadlineMs: deadline_ms },
       params: revealed(JSON.parse(params), hidden ?? {}) as Req["params"],
@@ -106,13 +105,6 @@ export class Dispatch {
     };
   }
 }
-
-interface SealedPart {
-  readonly secrets?: NonNullable<Req["secrets"]>;
-  readonly hidden?: HiddenParams | null;
-}
-
-const contextOf = (operation: string): string => `node-session operation ${operation}`;
 
 /** Validates an agent's result against the schema of its method. */
 function resultOf({ method }: OperationRow, frame: Res): OperationResult {

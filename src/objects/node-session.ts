@@ -10,26 +10,25 @@ import {
   slowDown,
   TOKEN_SECONDS,
 } from "@sallyport/agent-protocol";
-import type { Operation, OperationResult } from "../contracts/node-operation.ts";
+import type { Operation } from "../contracts/node-operation.ts";
 import type { ConnectRequest, NodeSessionApi, SessionState } from "../contracts/node-session.ts";
-import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
 import { earliest } from "../lib/earliest.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { within } from "../lib/timeout.ts";
-import { AgentOperations, type Outcome } from "../node-agents/agent-operations.ts";
+import { AgentOperations } from "../node-agents/agent-operations.ts";
 import { Connections } from "../node-agents/connections.ts";
 import { Dispatch } from "../node-agents/dispatch.ts";
 import { FrameBudget } from "../node-agents/frame-budget.ts";
 import { close, type Link, linkOf } from "../node-agents/link.ts";
+import { OperationSecrets } from "../node-agents/operation-secrets.ts";
+import { Outcomes } from "../node-agents/outcomes.ts";
 import { sessionMigrations } from "../node-agents/schema.ts";
 import { SessionRecord } from "../node-agents/session-record.ts";
-import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import type { OutboxRow } from "../platform/durable/outbox.ts";
+import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { isFrozen, QUIESCE_MS } from "../platform/durable/snapshot/frozen.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
-import { textOf, warn } from "../platform/observability/log.ts";
-import { settings } from "../platform/settings.ts";
 
 /** An agent lost within this time may reconnect shortly, as after a deployment. */
 const RECONNECT_GRACE_MS = 30_000;
@@ -37,7 +36,6 @@ const COMEBACK_MS = 5_000;
 /** Maximum of connections per agent within the lifetime of a token. */
 const MAX_CONNECTS = 60;
 const SLOW_DOWN_MS = 30_000;
-const ASK_MS = 5_000;
 const OPERATIONS_PER_TURN = 100;
 
 /**
@@ -51,10 +49,11 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   readonly #node: string;
   readonly #record: SessionRecord;
   readonly #operations: AgentOperations;
+  readonly #outcomes: Outcomes;
+  readonly #secrets: OperationSecrets;
   readonly #connections: Connections;
   readonly #dispatch: Dispatch;
   readonly #budgets = new WeakMap<WebSocket, FrameBudget>();
-  #keys: DataKeys | undefined;
   /** Resolves when an agent connects. */
   #connected = Promise.withResolvers<void>();
 
@@ -68,36 +67,18 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
       env,
       { data_keys: dataKeyMigrations, session: sessionMigrations },
       {
-        agent: () => this.#tellRegistry(),
-        result: (_key, rows) => this.#tellResults(rows),
-        "key-holder": () => this.#tellKeyHolder(),
+        agent: () => this.#updateRegistry(),
+        result: (_key, rows) => this.#outcomes.deliver(rows),
+        "key-holder": () => this.#secrets.deliver(),
       },
     );
-    this.#node = ctx.id.name ?? ctx.id.toString();
+    this.#node = this.context.name;
     this.#record = new SessionRecord(this.sql);
     this.#operations = new AgentOperations(this.sql);
-    const parts = {
-      node: this.#node,
-      record: this.#record,
-      operations: this.#operations,
-      commit: <T>(change: () => T): T => this.commit(change),
-    };
-    this.#connections = new Connections({
-      ...parts,
-      ctx,
-      enqueueUpdate: () => this.outbox.enlistLatest("agent", "", null),
-      pingMs: () => settings(this.env).AGENT_PING_MS,
-      unknownVolumes: (held) => this.#unknownVolumes(held),
-    });
-    this.#dispatch = new Dispatch({
-      ...parts,
-      live: () => this.#connections.live(),
-      promise: (outcome) => this.#promise(outcome),
-      keys: () => this.#dataKeys(),
-      holdKeys: () => {
-        if (!this.#record.row.holds_keys) this.outbox.enlistLatest("key-holder", "", null);
-      },
-    });
+    this.#outcomes = new Outcomes(this.context);
+    this.#secrets = new OperationSecrets(this.context, this.#record);
+    this.#connections = new Connections(this.context, ctx, this.#record, this.#operations);
+    this.#dispatch = new Dispatch(this.context, this.#operations, this.#connections, this.#outcomes, this.#secrets);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     // After a deployment the sockets are gone without a close event.
     this.whenResumed(() => {
@@ -143,9 +124,8 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   async revoke(): Promise<void> {
     const now = Date.now();
     this.commit(() => {
-      const { revoked, holds_keys } = this.#record.row;
-      if (!revoked) this.#record.revoke(now);
-      if (holds_keys) this.outbox.enlistLatest("key-holder", "", null);
+      if (!this.#record.row.revoked) this.#record.revoke(now);
+      this.#secrets.unregister();
       this.#abandon(now);
     });
     for (const socket of this.ctx.getWebSockets()) close(socket, CLOSE.revoked, REMOVED);
@@ -163,7 +143,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   }
 
   rekey(term: number): void {
-    this.commit(() => this.#dataKeys().rotate(term, Date.now()));
+    this.#secrets.rotate(term);
   }
 
   // ---- the agent's side ----
@@ -275,24 +255,8 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     return this.#connections.live() !== null;
   }
 
-  async #unknownVolumes(held: readonly string[]): Promise<string[]> {
-    if (held.length === 0) return [];
-    try {
-      return await within(ASK_MS, clusterRegistry(this.env).unknownVolumes(this.#node, held));
-    } catch (failure) {
-      // The next hello reports them again; they are only reported.
-      warn("volumes-not-asked-for", { node: this.#node, because: textOf(failure) });
-      return [];
-    }
-  }
-
-  #promise({ id, key, result }: Outcome): void {
-    recordAction("operation-ended", { node: this.#node, operation: id, about: key, state: result.state });
-    this.outbox.enlist("result", key, { id, result });
-  }
-
   #abandon(now: number): void {
-    for (const outcome of this.#operations.abandon(now, OPERATIONS_PER_TURN)) this.#promise(outcome);
+    for (const outcome of this.#operations.abandon(now, OPERATIONS_PER_TURN)) this.#outcomes.enqueue(outcome);
   }
 
   protected override onRollback(): void {
@@ -311,39 +275,20 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     if (check_due !== null && check_due <= now) this.#connections.check(now);
     this.commit(() => {
       if (revoked) this.#abandon(now);
-      for (const outcome of this.#operations.tick(now, OPERATIONS_PER_TURN)) this.#promise(outcome);
+      for (const outcome of this.#operations.tick(now, OPERATIONS_PER_TURN)) this.#outcomes.enqueue(outcome);
     });
     this.#dispatch.pump();
   }
 
-  async #tellRegistry(): Promise<() => void> {
+  async #updateRegistry(): Promise<() => void> {
     const registry = clusterRegistry(this.env);
     const change = this.#record.change();
-    let told = await registry.agentNews(this.#node, change);
+    let updated = await registry.agentNews(this.#node, change);
     // The node was purged meanwhile although it exists.
-    if (!told.ok && told.reason === "missing" && change.connectedSince !== null)
-      told = await registry.agentNews(this.#node, this.#record.change({ whole: true }));
-    if (!told.ok && change.connectedSince !== null) this.#connections.refused(told.message);
+    if (!updated.ok && updated.reason === "missing" && change.connectedSince !== null)
+      updated = await registry.agentNews(this.#node, this.#record.change({ whole: true }));
+    if (!updated.ok && change.connectedSince !== null) this.#connections.refused(updated.message);
     return () => this.#record.acknowledge(change.seq);
-  }
-
-  async #tellResults(rows: readonly OutboxRow[]): Promise<void> {
-    for (const { body } of rows) {
-      const { id, result } = JSON.parse(body) as { id: string; result: OperationResult };
-      await clusterRegistry(this.env).operationDone(this.#node, id, result);
-    }
-  }
-
-  async #tellKeyHolder(): Promise<() => void> {
-    const term = await accessControl(this.env).holdsKeys("node-session", this.#node, !this.#record.row.revoked);
-    this.rekey(term);
-    return () => this.#record.holdsKeys();
-  }
-
-  /** Created with the first secret: most nodes never see one. */
-  #dataKeys(): DataKeys {
-    this.#keys ??= new DataKeys(this.sql, `node-session ${this.#node}`, () => this.env.MASTER_KEY);
-    return this.#keys;
   }
 }
 

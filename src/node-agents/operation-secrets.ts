@@ -1,0 +1,71 @@
+import type { HiddenParams } from "../contracts/hidden-params.ts";
+import type { Operation } from "../contracts/node-operation.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { DataKeys } from "../platform/crypto/data-keys.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
+import type { SessionRecord } from "./session-record.ts";
+
+/** The part of an operation that is stored sealed. */
+export interface SealedPart {
+  readonly secrets?: Operation["secrets"] | undefined;
+  readonly hidden?: HiddenParams | null;
+}
+
+/**
+ * Seals the secrets of a node's operations, and registers the session as a holder of keys with its first secret: most
+ * nodes never see one. Owned by `NodeSession`.
+ */
+export class OperationSecrets {
+  readonly #object: ObjectContext;
+  readonly #record: SessionRecord;
+  #keys: DataKeys | undefined;
+
+  constructor(object: ObjectContext, record: SessionRecord) {
+    this.#object = object;
+    this.#record = record;
+  }
+
+  /** @throws Sealed */
+  seal(operation: string, part: SealedPart): Uint8Array {
+    return this.#dataKeys().seal(JSON.stringify(part), contextOf(operation));
+  }
+
+  /** @throws Sealed */
+  open(operation: string, sealed: ArrayBuffer): SealedPart {
+    return JSON.parse(this.#dataKeys().openText(sealed, contextOf(operation))) as SealedPart;
+  }
+
+  /** Enqueues the registration as a holder of keys, unless it is registered; inside a transaction. */
+  register(): void {
+    if (!this.#record.row.holds_keys) this.#announce();
+  }
+
+  /** Enqueues the end of the registration; inside a transaction. */
+  unregister(): void {
+    if (this.#record.row.holds_keys) this.#announce();
+  }
+
+  /** Delivers the outbox topic `key-holder`. */
+  async deliver(): Promise<() => void> {
+    const { env, name } = this.#object;
+    const term = await accessControl(env).holdsKeys("node-session", name, !this.#record.row.revoked);
+    this.rotate(term);
+    return () => this.#record.holdsKeys();
+  }
+
+  rotate(term: number): void {
+    this.#object.commit(() => this.#dataKeys().rotate(term, Date.now()));
+  }
+
+  #announce(): void {
+    this.#object.outbox.enlistLatest("key-holder", "", null);
+  }
+
+  #dataKeys(): DataKeys {
+    const { sql, env, name } = this.#object;
+    this.#keys ??= new DataKeys(sql, `node-session ${name}`, () => env.MASTER_KEY);
+    return this.#keys;
+  }
+}
+
+const contextOf = (operation: string): string => `node-session operation ${operation}`;
