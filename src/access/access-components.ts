@@ -41,7 +41,7 @@ import { NamespacePlaces } from "./namespaces/namespace-places.ts";
 import { NamespaceRows } from "./namespaces/namespace-rows.ts";
 import { NamespaceTree } from "./namespaces/namespaces.ts";
 import { PathEvaluator } from "./paths/path-evaluator.ts";
-import { PathPlaces } from "./paths/path-places.ts";
+import { PathResolver } from "./paths/path-resolver.ts";
 import { PolicyAdmin } from "./policies/policy-admin.ts";
 import { PolicyStore } from "./policies/policy-store.ts";
 import { PublishedChanges } from "./published-changes.ts";
@@ -153,8 +153,9 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const tree = new NamespaceTree(sql);
     const mounts = new MountTable(sql);
     const authMounts = new AuthMountTable(sql);
-    const evaluator = new PathEvaluator(tree, mounts, authMounts);
-    const rateLimits = new RateLimitQuotas({ state, places: new PathPlaces(tree, mounts, authMounts), commit });
+    const paths = new PathResolver(tree, mounts, authMounts);
+    const evaluator = new PathEvaluator(paths);
+    const rateLimits = new RateLimitQuotas({ state, paths, commit });
 
     // ---- tokens and what ends with them ----
     const store = new TokenStore(sql, hashKey, new BatchTokens(keys, hashKey, tree, authMounts));
@@ -176,7 +177,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const renewalLimits = new RenewalLimits(authMounts, authEntries, tokenRoles);
     const tokens = new SecretsTokens(store, rules, rights, renewalLimits, publisher);
     const issuer = new TokenIssuer(store, rules, tree, tokenRoles, publisher);
-    this.authorizer = new Authorizer(store, tokens, tree, mounts, evaluator, holders);
+    this.authorizer = new Authorizer(store, tokens, paths, evaluator, holders);
 
     // ---- identity, auth methods and logins of the secrets API ----
     const aliases = new IdentityAliases({ sql, mounts: authMounts, namespaces: tree, commit });

@@ -712,8 +712,8 @@ export const judgements: Mutation[] = [
   {
     file: "src/access/authorize/authorize.ts",
     suites: [NAMESPACED],
-    find: "if (isWithin && !this.#namespaces.has(asked.value))",
-    replace: "if (!this.#namespaces.has(asked.value))",
+    find: "if (isWithin && !this.#paths.hasNamespace(asked.value))",
+    replace: "if (!this.#paths.hasNamespace(asked.value))",
     promise: "A token learns nothing about namespaces outside its own",
   },
   {

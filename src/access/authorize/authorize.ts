@@ -3,9 +3,9 @@ import { type ClusterRights, NO_CLUSTER_RULES } from "../../contracts/cluster-ri
 import { isWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Identity } from "../../platform/http/exchange.ts";
-import type { MountTable } from "../mounts/mounts.ts";
-import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "../namespaces/namespaces.ts";
+import { isRootOnly, namespaceMissing, namespacePath } from "../namespaces/namespaces.ts";
 import { type PathEvaluator, wrapTtlRefusal } from "../paths/path-evaluator.ts";
+import type { PathResolver } from "../paths/path-resolver.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import type { SecretsTokens } from "../tokens/secrets-tokens.ts";
 import { policiesOf, type TokenRow } from "../tokens/token.ts";
@@ -61,8 +61,7 @@ const NAMED_TOKEN = /^auth\/token\/(?:lookup|renew|revoke|revoke-orphan)\/?$/;
 export class Authorizer {
   readonly #store: TokenStore;
   readonly #tokens: SecretsTokens;
-  readonly #namespaces: NamespaceTree;
-  readonly #mounts: MountTable;
+  readonly #paths: PathResolver;
   readonly #evaluator: PathEvaluator;
   readonly #holders: TokenHolders;
   /** Callers by token hash; cleared by every commit of the object. */
@@ -71,15 +70,13 @@ export class Authorizer {
   constructor(
     store: TokenStore,
     tokens: SecretsTokens,
-    namespaces: NamespaceTree,
-    mounts: MountTable,
+    paths: PathResolver,
     evaluator: PathEvaluator,
     holders: TokenHolders,
   ) {
     this.#store = store;
     this.#tokens = tokens;
-    this.#namespaces = namespaces;
-    this.#mounts = mounts;
+    this.#paths = paths;
     this.#evaluator = evaluator;
     this.#holders = holders;
   }
@@ -93,8 +90,8 @@ export class Authorizer {
   locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
     const asked = namespacePath(namespace);
     if (!asked.ok) return asked;
-    return this.#namespaces.has(asked.value)
-      ? ok(this.#namespaces.split(asked.value, path))
+    return this.#paths.hasNamespace(asked.value)
+      ? ok(this.#paths.split(asked.value, path))
       : namespaceMissing(asked.value);
   }
 
@@ -120,16 +117,16 @@ export class Authorizer {
     if (!isWithinNetworks(ask.address ?? null, networks)) return refuse("denied", "permission denied");
     const asked = namespacePath(ask.namespace);
     if (!asked.ok) return asked;
-    const meant = this.#namespaces.split(asked.value, ask.path ?? "");
+    const meant = this.#paths.split(asked.value, ask.path ?? "");
     if (caller.wrapping && meant.path !== WRAPPED_PATH) return refuse("denied", "permission denied");
     const isWithin = meant.namespace.startsWith(identity.namespace);
     const goesHome = OWN_TOKEN.test(meant.path) || (!isWithin && NAMED_TOKEN.test(meant.path));
     // Checked first, so that a token reveals nothing about namespaces outside its own.
     if (!isWithin && !goesHome) return refuse("denied", "permission denied");
-    if (isWithin && !this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
+    if (isWithin && !this.#paths.hasNamespace(asked.value)) return namespaceMissing(asked.value);
     const at = goesHome ? { namespace: identity.namespace, path: meant.path } : meant;
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
-    const namespaceId = this.#namespaces.idOf(at.namespace) ?? "";
+    const namespaceId = this.#paths.namespaceId(at.namespace);
     const { capabilities, constraints, wrapBounds } = this.#evaluator.evaluate(grants, at, ask.list === true);
     const unwrapped = wrapTtlRefusal(wrapBounds, ask.wrapTtl ?? 0);
     if (unwrapped) return unwrapped;
@@ -143,7 +140,7 @@ export class Authorizer {
       constraints,
       ...(ask.path === null
         ? { mount: null, cluster: grants.cluster }
-        : { mount: this.#mounts.resolve(at.namespace, at.path), cluster: NO_CLUSTER_RIGHTS }),
+        : { mount: this.#paths.mountAt(at), cluster: NO_CLUSTER_RIGHTS }),
       cacheable: !caller.counted && networks.length === 0,
     };
   }

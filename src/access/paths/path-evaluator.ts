@@ -3,11 +3,9 @@ import type { Mount } from "../../contracts/mount.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../../contracts/policies.ts";
 import type { Place } from "../../contracts/tokens.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
-import type { MountTable } from "../mounts/mounts.ts";
-import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import { inCanonicalNames } from "./aliases.ts";
+import type { PathResolver } from "./path-resolver.ts";
 import { checkParameters, granted, type PathAcl, ruleFor } from "./path-rules.ts";
 
 /** The rights of a caller on one path. */
@@ -32,22 +30,17 @@ interface WrapBounds {
  * aliased names, in lower case for caseless names, and without a trailing slash that routes ignore.
  */
 export class PathEvaluator {
-  readonly #namespaces: NamespaceTree;
-  readonly #mounts: MountTable;
-  readonly #authMounts: AuthMountTable;
+  readonly #paths: PathResolver;
 
-  constructor(namespaces: NamespaceTree, mounts: MountTable, authMounts: AuthMountTable) {
-    this.#namespaces = namespaces;
-    this.#mounts = mounts;
-    this.#authMounts = authMounts;
+  constructor(paths: PathResolver) {
+    this.#paths = paths;
   }
 
   /** @param list the path names a folder */
   evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
     if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrapBounds: null };
     const caseless =
-      caselessInAuth(at.path, () => this.#authMounts.resolve(at.namespace, at.path)) ??
-      caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path));
+      caselessInAuth(at.path, () => this.#paths.authMountAt(at)) ?? caselessIn(at.path, () => this.#paths.mountAt(at));
     const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
     const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
     const decision = { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined };
@@ -56,7 +49,7 @@ export class PathEvaluator {
 
   /** Capabilities on the path of a request, with a wrap TTL that its rule allows. */
   capabilities(grants: Grants, namespace: string, path: string): readonly (Capability | "root")[] {
-    const at = this.#namespaces.split(namespace, path);
+    const at = this.#paths.split(namespace, path);
     return this.evaluate(grants, at, path.endsWith("/")).capabilities;
   }
 }

@@ -2,7 +2,7 @@ import type { CountedRequest, QuotaBody, QuotasConfig, RateLimitQuota } from "..
 import type { RateLimit } from "../../lib/rate-limit.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
-import type { PathPlaces } from "../paths/path-places.ts";
+import type { PathResolver } from "../paths/path-resolver.ts";
 
 /**
  * Rate-limit quotas (https://developer.hashicorp.com/vault/api-docs/system/rate-limit-quotas): stored settings, and
@@ -38,7 +38,7 @@ interface Counter {
 
 interface Dependencies {
   readonly state: DeploymentState;
-  readonly places: PathPlaces;
+  readonly paths: PathResolver;
   commit<T>(change: () => T): T;
 }
 
@@ -163,7 +163,7 @@ export class RateLimitQuotas {
 
   #kindOf(path: string): Kind | null {
     if (path === "") return "global";
-    const place = this.#deps.places.of(path.replace(/\*$/, ""));
+    const place = this.#deps.paths.kindOf(path.replace(/\*$/, ""));
     if (place !== null && path.endsWith("*")) return "prefix";
     return place === "inside" ? "exact" : place;
   }
