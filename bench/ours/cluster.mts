@@ -64,7 +64,8 @@ export class ClusterRegistry extends Registry {
     );
     const given = { Name: "node-0", Datacenter: "dc0", Status: "ready" as const, Attributes: attributes };
     const node = completeNode(FIRST, given, Date.now());
-    for (const stamp of store.write(1, null, node, "NodeRegistration", []).stamps) store.setIndex(stamp, INDEX);
+    for (const backfill of store.write(1, null, node, "NodeRegistration", []).backfills)
+      store.setIndex(backfill, INDEX);
     this.sql.exec(
       `${numbers(rows)} INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, body, events, create_line,
          create_index, modify_index)
@@ -108,14 +109,14 @@ export class ClusterRegistry extends Registry {
       ...{ CreateTime: 1.7e18, ModifyTime: 1.7e18 },
       TaskStates: { app: { State: "running", Failed: false, Restarts: 0, StartedAt: "2026-11-01T00:00:00Z" } },
     });
-    const { stamp } = reported.applyAs(
+    const { backfill } = reported.applyAs(
       {
         ...{ topic: "Allocation", type: "AllocationUpdated", namespace: "default", id: FIRST, filterKeys: null },
         ...{ jobId: "web", nodeId: FIRST, terminal: false, deleted: false, body, extra: "" },
       },
       1,
     );
-    reported.setIndex(stamp, INDEX);
+    reported.setIndex(backfill, INDEX);
     this.sql.exec(
       `${numbers(rows)} INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, body, create_line, create_index,
          modify_index)

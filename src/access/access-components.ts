@@ -280,13 +280,13 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     this.#tokenSecrets.purge();
   }
 
-  setIndex(stamp: IndexBackfill, index: number): void {
-    if ("token" in stamp) this.tokenStore.backfillIndex(stamp.token, index);
-    else if ("policy" in stamp) this.#policies.backfillIndex(...stamp.policy, index);
-    else if ("clusterAuthMethod" in stamp) this.#clusterAuthMethods.backfillIndex(stamp.clusterAuthMethod, index);
-    else if ("bindingRule" in stamp) this.#bindingRules.backfillIndex(stamp.bindingRule, index);
-    else if ("clusterRole" in stamp) this.#clusterRoles.backfillIndex(stamp.clusterRole, index);
-    else this.clusterNamespaces.backfillIndex(stamp.clusterNamespace, index);
+  setIndex(backfill: IndexBackfill, index: number): void {
+    if ("token" in backfill) this.tokenStore.backfillIndex(backfill.token, index);
+    else if ("policy" in backfill) this.#policies.backfillIndex(...backfill.policy, index);
+    else if ("clusterAuthMethod" in backfill) this.#clusterAuthMethods.backfillIndex(backfill.clusterAuthMethod, index);
+    else if ("bindingRule" in backfill) this.#bindingRules.backfillIndex(backfill.bindingRule, index);
+    else if ("clusterRole" in backfill) this.#clusterRoles.backfillIndex(backfill.clusterRole, index);
+    else this.clusterNamespaces.backfillIndex(backfill.clusterNamespace, index);
   }
 
   indexesSet(): void {

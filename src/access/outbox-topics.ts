@@ -33,11 +33,11 @@ export const accessOutboxTopics = (env: Env) =>
       const [type, uuid = ""] = lane.split(" ");
       const [row] = rows.slice(-1);
       const { path, seq } = JSON.parse(row?.body ?? "") as { path: string; seq: number };
-      const told =
+      const moved =
         type === "cloud-b"
           ? await credentialEngine(env, uuid).moved(path, seq)
           : await kvStore(env, uuid).moved(path, seq);
-      if (told && !told.ok) throw new Error(told.message);
+      if (moved && !moved.ok) throw new Error(moved.message);
     },
     /** Lane: a mount. Rows: accessors of ended tokens. */
     leases: async (mount, rows) => {

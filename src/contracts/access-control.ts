@@ -64,7 +64,7 @@ export interface Grant {
 
 /** An answer about a token. */
 export interface LeasedGrant extends Leased<Grant | Refusal> {
-  /** The name under which a change of the token is told. */
+  /** The name of the token in announcements of its changes. */
   readonly tag: string;
   /** Expiry of the token, ms since 1970; null for never. */
   readonly expires: number | null;

@@ -11,23 +11,26 @@ const event = (Topic: string, Key: string, bytes = 0): NewEvent => ({
 
 const volume = (id: string, bytes: number): ChangeSet => ({
   events: [event("HostVolume", id, bytes)],
-  stamps: [{ table: "HostVolume", row: [id] }],
+  backfills: [{ table: "HostVolume", row: [id] }],
 });
 
 const node: ChangeSet = {
   events: [event("Node", "n")],
-  stamps: [{ table: "Node", row: ["1", "7"] }],
+  backfills: [{ table: "Node", row: ["1", "7"] }],
   origins: [[0, 1, 5]],
 };
 
-/** The promises that a change becomes. */
-function promised(changes: ChangeSet) {
-  const lines: ChangeSet[] = [];
+/** An entry as the outbox stores it. */
+type Stored = Omit<ChangeSet, "backfills"> & { readonly stamps: ChangeSet["backfills"] };
+
+/** The entries that a change becomes. */
+function published(changes: ChangeSet) {
+  const lines: Stored[] = [];
   const publisher = new EventPublisher<IndexBackfill>({
     source: { append: async () => [] },
     outbox: {
       enlist: (_topic: string, _lane: string, entry: unknown) =>
-        lines.push((typeof entry === "function" ? entry(7) : entry) as ChangeSet),
+        lines.push((typeof entry === "function" ? entry(7) : entry) as Stored),
       drain: async () => undefined,
     },
     rows: { setIndex: () => undefined },
@@ -40,15 +43,16 @@ function promised(changes: ChangeSet) {
 describe("a change set", () => {
   it("is published as one event line with all of its rows", () => {
     const changes = mergeChangeSets([node, volume("a", 10), volume("b", 10)]);
-    const { first, lines } = promised(changes);
+    const { first, lines } = published(changes);
     expect(first).toBe(1);
-    expect(lines).toEqual([changes]);
+    const { backfills, ...entry } = changes;
+    expect(lines).toEqual([{ ...entry, stamps: backfills }]);
   });
 
   it("is split into several lines when one is too large, and each row stays with the line of its event", () => {
     const claim: IndexBackfill = { table: "claims", row: ["c"] };
-    const { lines } = promised(
-      mergeChangeSets([node, ...["a", "b", "c"].map((id) => volume(id, 600_000)), { events: [], stamps: [claim] }]),
+    const { lines } = published(
+      mergeChangeSets([node, ...["a", "b", "c"].map((id) => volume(id, 600_000)), { events: [], backfills: [claim] }]),
     );
     expect(lines.map(({ events }) => events.map(({ Key }) => Key))).toEqual([["n", "a"], ["b"], ["c"]]);
     expect(lines.map(({ stamps }) => stamps)).toEqual([

@@ -6,7 +6,7 @@ import type { Node, NodeEventType } from "./node.ts";
 /** The events of one change, and the rows that receive the index of its line. */
 export interface ChangeSet {
   readonly events: readonly NewEvent[];
-  readonly stamps: readonly IndexBackfill[];
+  readonly backfills: readonly IndexBackfill[];
   readonly origins?: readonly Origin[];
 }
 
@@ -18,7 +18,7 @@ export function mergeChangeSets(parts: readonly ChangeSet[]): ChangeSet {
     for (const [event, cut, line] of part.origins ?? []) origins.push([events.length + event, cut, line]);
     events.push(...part.events);
   }
-  return { events, stamps: parts.flatMap(({ stamps }) => stamps), origins };
+  return { events, backfills: parts.flatMap(({ backfills }) => backfills), origins };
 }
 
 /** A stored row holds 2 MB; a change of a node with its volumes may exceed that. */
@@ -30,17 +30,17 @@ const LINE_BYTES = 1_000_000;
  */
 export function publishChanges(publisher: EventPublisher<IndexBackfill>, change: (line: number) => ChangeSet): number {
   const rest: ChangeSet[] = [];
-  const first = publisher.emitNoted((line) => {
+  const first = publisher.emitNumbered((line) => {
     const [head = NO_CHANGES, ...others] = inLines(change(line));
     rest.push(...others);
     return head;
   });
-  for (const { events, stamps } of rest) publisher.emitLine(events, stamps);
+  for (const { events, backfills } of rest) publisher.emitLine(events, backfills);
   return first;
 }
 
 /** A row gets the index of the line with its event; a row without an event gets that of the first line. */
-function inLines({ events, stamps, origins = [] }: ChangeSet): ChangeSet[] {
+function inLines({ events, backfills, origins = [] }: ChangeSet): ChangeSet[] {
   const lines: NewEvent[][] = [[]];
   let bytes = 0;
   for (const event of events) {
@@ -57,13 +57,13 @@ function inLines({ events, stamps, origins = [] }: ChangeSet): ChangeSet[] {
       0,
       lines.findIndex((line) => line.some(({ Topic, Key }) => Topic === table && row.includes(Key))),
     );
-  const stamped = lines.length === 1 ? new Map([[0, stamps]]) : Map.groupBy(stamps, lineOf);
+  const byLine = lines.length === 1 ? new Map([[0, backfills]]) : Map.groupBy(backfills, lineOf);
   // Only the node event, always the first, may depend on an earlier line.
-  return lines.map((line, at) => ({ events: line, stamps: stamped.get(at) ?? [], origins: at === 0 ? origins : [] }));
+  return lines.map((line, at) => ({ events: line, backfills: byLine.get(at) ?? [], origins: at === 0 ? origins : [] }));
 }
 
 /** The empty change set. */
-export const NO_CHANGES: ChangeSet = { events: [], stamps: [] };
+export const NO_CHANGES: ChangeSet = { events: [], backfills: [] };
 
 /** State that changes with a node: in the same transaction and the same line. */
 export interface NodeFollower {

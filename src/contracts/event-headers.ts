@@ -15,9 +15,9 @@ export interface EventHeader extends Labels {
  */
 type Row = [length: number, topic: string, type: string, namespace: string, key: string, ...filterKeys: string[]];
 
-export const headersText = (facts: readonly EventHeader[]): string =>
+export const headersText = (headers: readonly EventHeader[]): string =>
   JSON.stringify(
-    facts.map(
+    headers.map(
       ({ length, Topic, Type, Namespace, Key, FilterKeys }): Row => [
         length,
         Topic,

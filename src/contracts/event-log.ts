@@ -17,7 +17,7 @@ export interface FeedPage {
 }
 
 /** A stored line: index, event headers if stored, events. */
-export type StoredLine = readonly [index: number, facts: string | null, events: string];
+export type StoredLine = readonly [index: number, headers: string | null, events: string];
 
 /** The methods of `EventLog` that other objects and Workers call. */
 export interface EventLogApi extends StoredObjectApi {

@@ -9,16 +9,21 @@ import { eventLog } from "./stubs.ts";
  */
 export type Origin = readonly [event: number, cut: number, line: number];
 
-interface Entry<Stamp> {
+interface Entry<Backfill> {
   readonly events: readonly NewEvent[];
-  readonly stamps: readonly Stamp[];
+  readonly backfills: readonly Backfill[];
   readonly origins?: readonly Origin[];
 }
 
+/** An entry in the outbox. Its words stay as they are: versions before and after this one read the rows. */
+interface StoredEntry<Backfill> extends Pick<Entry<Backfill>, "events" | "origins"> {
+  readonly stamps: readonly Backfill[];
+}
+
 /** The rows of an object that receive the indexes of their lines. */
-export interface BackfilledRows<Stamp> {
+export interface BackfilledRows<Backfill> {
   /** Writes the index to a row, in the transaction that deletes the entry. */
-  setIndex(stamp: Stamp, index: number): void;
+  setIndex(backfill: Backfill, index: number): void;
   /** Called after the indexes are written, in the same transaction. */
   indexesSet?(): void;
 }
@@ -44,11 +49,11 @@ export class EventSource {
   }
 }
 
-interface Dependencies<Stamp> {
+interface Dependencies<Backfill> {
   readonly source: Pick<EventSource, "append">;
   /** Rows of the topic `event`: see `deliver`. */
   readonly outbox: Pick<Outbox, "drain" | "enlist">;
-  readonly rows: BackfilledRows<Stamp>;
+  readonly rows: BackfilledRows<Backfill>;
   commit<T>(change: () => T, keys?: NameChanges): T;
 }
 
@@ -62,12 +67,12 @@ const EVENTS_PER_LINE = 100;
  * Publishes changes of an object to the event log: `emit` inside `commit` stores change and events in one transaction,
  * `published` then attempts the delivery before the caller is answered.
  */
-export class EventPublisher<Stamp> {
-  readonly #deps: Dependencies<Stamp>;
+export class EventPublisher<Backfill> {
+  readonly #deps: Dependencies<Backfill>;
   /** Entries with waiting callers of `indexOf`. */
   readonly #awaited = new Map<number, number | null>();
 
-  constructor(deps: Dependencies<Stamp>) {
+  constructor(deps: Dependencies<Backfill>) {
     this.#deps = deps;
   }
 
@@ -77,24 +82,24 @@ export class EventPublisher<Stamp> {
   }
 
   /** Enqueues events, grouped into lines by account, and the rows that receive their indexes. Call inside `commit`. */
-  emit(events: readonly NewEvent[], stamps: readonly Stamp[] = []): void {
+  emit(events: readonly NewEvent[], backfills: readonly Backfill[] = []): void {
     const lines = [...Map.groupBy(events, ({ Account }) => Account).values()].flatMap(slices);
-    if (lines.length === 0 && stamps.length > 0) lines.push([]);
-    for (const [at, line] of lines.entries()) this.#enlist({ events: line, stamps: at === 0 ? stamps : [] });
+    if (lines.length === 0 && backfills.length > 0) lines.push([]);
+    for (const [at, line] of lines.entries()) this.#enlist({ events: line, backfills: at === 0 ? backfills : [] });
   }
 
   /** Like `emit`, as a single line. @returns the number that `indexOf` takes */
-  emitLine(events: readonly NewEvent[], stamps: readonly Stamp[]): number {
-    return this.#enlist({ events, stamps });
+  emitLine(events: readonly NewEvent[], backfills: readonly Backfill[]): number {
+    return this.#enlist({ events, backfills });
   }
 
   /** Like `emitLine`, for changes that record the number of their line. */
-  emitNoted(tell: (line: number) => Entry<Stamp>): number {
-    return this.#enlist(tell);
+  emitNumbered(entryOf: (line: number) => Entry<Backfill>): number {
+    return this.#deps.outbox.enlist(TOPIC, LANE, (line: number) => stored(entryOf(line)));
   }
 
-  #enlist(entry: Entry<Stamp> | ((line: number) => Entry<Stamp>)): number {
-    return this.#deps.outbox.enlist(TOPIC, LANE, entry);
+  #enlist(entry: Entry<Backfill>): number {
+    return this.#deps.outbox.enlist(TOPIC, LANE, stored(entry));
   }
 
   /** Resolves after one delivery attempt; failures are retried later. Never rejects. */
@@ -113,21 +118,21 @@ export class EventPublisher<Stamp> {
 
   /** Appends pending lines in order. Rows receive their indexes in the transaction that deletes the entries. */
   async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
-    const entries = rows.map(({ body }) => JSON.parse(body) as Entry<Stamp>);
+    const entries = rows.map(({ body }) => JSON.parse(body) as StoredEntry<Backfill>);
     const indexes = await this.#append(rows, entries);
     rows.forEach(({ seq }, position) => {
       if (this.#awaited.has(seq)) this.#awaited.set(seq, indexes[position] ?? null);
     });
     return () => {
       entries.forEach(({ stamps }, position) => {
-        for (const stamp of stamps) this.#deps.rows.setIndex(stamp, indexes[position] ?? 0);
+        for (const backfill of stamps) this.#deps.rows.setIndex(backfill, indexes[position] ?? 0);
       });
       this.#deps.rows.indexesSet?.();
     };
   }
 
   /** Appends lines in order; a line with a placeholder waits for the earlier index. */
-  async #append(rows: readonly OutboxRow[], entries: readonly Entry<Stamp>[]): Promise<number[]> {
+  async #append(rows: readonly OutboxRow[], entries: readonly StoredEntry<Backfill>[]): Promise<number[]> {
     const indexes = new Map<number, number>();
     const append = async (batch: readonly Append[]) => {
       const given = await this.#deps.source.append([...batch]);
@@ -152,6 +157,11 @@ export class EventPublisher<Stamp> {
     return rows.map(({ seq }) => indexes.get(seq) ?? 0);
   }
 }
+
+const stored = <Backfill>({ backfills, ...entry }: Entry<Backfill>): StoredEntry<Backfill> => ({
+  ...entry,
+  stamps: backfills,
+});
 
 /** Bounds the line size of revocations with thousands of descendants. */
 function slices(events: readonly NewEvent[]): (readonly NewEvent[])[] {

@@ -7,11 +7,10 @@ import { Line } from "./line.ts";
  * tabs. JSON contains no raw tab or line feed, so no escaping is needed, and relays parse nothing.
  */
 
-export const storedLine = ({ index, storedHeaders: storedFacts, text }: Line): StoredLine => [index, storedFacts, text];
+export const storedLine = ({ index, storedHeaders, text }: Line): StoredLine => [index, storedHeaders, text];
 export const lineFrom = ([index, headers, events]: StoredLine): Line => Line.stored(index, events, headers);
 
-export const feedText = ({ index, storedHeaders: storedFacts, text }: Line): string =>
-  `${index}\t${storedFacts ?? ""}\t${text}\n`;
+export const feedText = ({ index, storedHeaders, text }: Line): string => `${index}\t${storedHeaders ?? ""}\t${text}\n`;
 
 function read(text: string): Line {
   const [index = "", headers = "", events = ""] = text.split("\t");

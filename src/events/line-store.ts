@@ -64,7 +64,7 @@ const SCAN_LINES = 5_000;
 const TRIM_SHARE = 0.02;
 /** A row holds 2 MB at most, including headers. */
 const MAX_LINE_BYTES = 1_700_000;
-const MAX_FACTS = 60_000;
+const MAX_HEADERS = 60_000;
 const MAX_SOURCES = 1_000;
 
 /**
@@ -234,9 +234,9 @@ export class LineStore {
   /** Numbers an entry as the newest line and adds its row to `rows`. */
   #number(source: string, entry: Append, rows: Row[]): Line {
     const line = lineOf(this.#newest + 1, entry);
-    const facts = headersText(line.headers);
+    const headers = headersText(line.headers);
     const upTo = this.#upTo + Buffer.byteLength(line.text);
-    const storedHeaders = facts.length > MAX_FACTS ? null : facts;
+    const storedHeaders = headers.length > MAX_HEADERS ? null : headers;
     rows.push([line.index, source, entry.seq, upTo, storedHeaders, line.text, Date.now(), accountOf(entry)]);
     this.#newest = line.index;
     this.#upTo = upTo;

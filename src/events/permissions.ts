@@ -65,10 +65,10 @@ export class Permission {
     this.askAt = 0;
   }
 
-  /** @param told number of changes when the question was sent */
-  answered(answer: StreamAnswer, told: number, now: number): void {
+  /** @param checked number of changes when the question was sent */
+  answered(answer: StreamAnswer, checked: number, now: number): void {
     this.#failures = 0;
-    this.changes -= told;
+    this.changes -= checked;
     this.denied = !answer.allowed;
     if (answer.allowed) {
       this.scope = answer.scope;
@@ -193,7 +193,7 @@ export class Permissions {
   }
 
   async #askPage(page: readonly Permission[]): Promise<void> {
-    const told = page.map((permission) => permission.changes);
+    const checked = page.map((permission) => permission.changes);
     // Later readers get their own answer.
     this.#sent = page.flatMap((permission) => this.#takeOpening(permission) ?? []);
     try {
@@ -201,7 +201,7 @@ export class Permissions {
       const answers = await within(ASK_TIMEOUT_MS, asked);
       const now = Date.now();
       page.forEach((permission, position) => {
-        permission.answered(answers[position] ?? { allowed: false }, told[position] ?? 0, now);
+        permission.answered(answers[position] ?? { allowed: false }, checked[position] ?? 0, now);
       });
       for (const opening of this.#sent) opening.admitted.resolve(this.#admitted(opening));
     } catch (failure) {

@@ -94,7 +94,9 @@ export class Agents {
       // A node whose agent was removed meanwhile must not become ready.
       if (!enrolment.identity(nodeId)) return ok(null);
     }
-    const told = await (change.connectedSince === null ? nodes.lost(nodeId, second) : nodes.connected(nodeId, second));
-    return told.ok ? ok(null) : told;
+    const applied = await (change.connectedSince === null
+      ? nodes.lost(nodeId, second)
+      : nodes.connected(nodeId, second));
+    return applied.ok ? ok(null) : applied;
   }
 }

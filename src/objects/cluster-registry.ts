@@ -116,7 +116,10 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
     this.#waiters = new Waiters((table) => this.#indexes.of(table));
     this.#publisher = new EventPublisher({
       source: new EventSource(env, "cluster-registry"),
-      rows: { setIndex: (stamp, index) => this.#setIndex(stamp, index), indexesSet: () => this.#wakeAfterCommit() },
+      rows: {
+        setIndex: (backfill, index) => this.#setIndex(backfill, index),
+        indexesSet: () => this.#wakeAfterCommit(),
+      },
       ...{ outbox, commit },
     });
     this.#reported = new Reported(sql);
@@ -160,8 +163,8 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
     };
     this.#indexedRows = {
       Node: nodeStore,
-      ...this.#host.stamped,
-      ...csi.stamped,
+      ...this.#host.indexedRows,
+      ...csi.indexedRows,
       ...Object.fromEntries(REPORTED_TOPICS.map((topic) => [topic, this.#reported])),
       report_sources: ingestion,
     };
@@ -219,9 +222,9 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
     this.#csi.plugins.forget();
   }
 
-  #setIndex(stamp: IndexBackfill, index: number): void {
-    this.#indexedRows[stamp.table]?.setIndex(stamp, index);
-    if (!TABLES_WITHOUT_READERS.has(stamp.table)) this.#indexes.set(stamp.table, index);
+  #setIndex(backfill: IndexBackfill, index: number): void {
+    this.#indexedRows[backfill.table]?.setIndex(backfill, index);
+    if (!TABLES_WITHOUT_READERS.has(backfill.table)) this.#indexes.set(backfill.table, index);
   }
 
   /** Readers see rows after their transaction. */

@@ -306,12 +306,12 @@ export class KvStore extends StoredObject implements KvStoreApi {
   /** Expiry of a version is a change like any other for its watchers. */
   protected override async onAlarm(now: number): Promise<void> {
     this.#leases.review();
-    const { expired, told } = this.commit(() => {
+    const { expired, enlisted } = this.commit(() => {
       const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
-      return { expired, told: expired.flatMap((path) => this.#delivery.enlist(path)) };
+      return { expired, enlisted: expired.flatMap((path) => this.#delivery.enlist(path)) };
     }, NOTHING);
     for (const secret of expired) recordAction("version-expired", { mount: this.#mount, secret });
-    if (told.length > 0) await this.outbox.drain("changed");
+    if (enlisted.length > 0) await this.outbox.drain("changed");
   }
 
   #refusesWrite(secret: SecretRow | null, cas: number | null, rights: WriteRights): Refusal | null {

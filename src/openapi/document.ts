@@ -231,7 +231,7 @@ function bodyOf(route: AnyRoute, operation: Operation, writer: SchemaWriter, exa
 function withFields(schema: JsonSchema, body: Body | undefined): JsonSchema {
   const properties = schema["properties"] as Readonly<Record<string, JsonSchema>> | undefined;
   if (!properties) return schema;
-  const told = Object.entries({ ...properties, ...body?.fields }).map(([name, field]): [string, JsonSchema] => {
+  const described = Object.entries({ ...properties, ...body?.fields }).map(([name, field]): [string, JsonSchema] => {
     const said = body?.fields?.[name] ?? {};
     return [
       name,
@@ -244,7 +244,7 @@ function withFields(schema: JsonSchema, body: Body | undefined): JsonSchema {
   const needed = [...((schema["required"] as readonly string[] | undefined) ?? []), ...(body?.required ?? [])];
   return {
     ...schema,
-    properties: Object.fromEntries(told.filter(([, field]) => Object.keys(field).length > 0)),
+    properties: Object.fromEntries(described.filter(([, field]) => Object.keys(field).length > 0)),
     ...(needed.length > 0 && { required: [...new Set(needed)] }),
   };
 }

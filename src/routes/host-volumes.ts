@@ -33,8 +33,8 @@ function bodyOf(given: Readonly<Record<string, unknown>>): HostVolumeBody {
 /** Idempotency key of a request by its caller. */
 function begunBy(call: AuthorisedCall, idempotencyToken: string, what: unknown): Begun {
   const named = idempotencyToken !== "";
-  const facts = [call.grant.identity.accessor, named ? idempotencyToken : null, what];
-  return { request: createHash("sha256").update(JSON.stringify(facts)).digest("base64url"), named };
+  const parts = [call.grant.identity.accessor, named ? idempotencyToken : null, what];
+  return { request: createHash("sha256").update(JSON.stringify(parts)).digest("base64url"), named };
 }
 
 /** Creates or registers a volume, or changes the one in the body. */

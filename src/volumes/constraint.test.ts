@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { constraintFaults, constraintsMet, type NodeFacts } from "./constraint.ts";
+import { constraintFaults, constraintsMet, type NodeProperties } from "./constraint.ts";
 import { versionRules } from "./version.ts";
 
-const node: NodeFacts = {
+const node: NodeProperties = {
   id: "0199-id",
   name: "n1",
   datacenter: "dc1",

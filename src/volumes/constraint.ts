@@ -3,7 +3,7 @@ import { readPattern } from "../lib/bexpr/pattern.ts";
 import { versionRules } from "./version.ts";
 
 /** The node attributes that constraints refer to. */
-export interface NodeFacts {
+export interface NodeProperties {
   readonly id: string;
   readonly name: string;
   readonly datacenter: string;
@@ -102,7 +102,7 @@ const OPERATORS: Readonly<Record<string, Operator>> = {
 /** Job-level operators, which do not constrain a single node. */
 const BETWEEN_ALLOCATIONS = new Set(["distinct_hosts", "distinct_property"]);
 
-const NODE_FACTS: Readonly<Record<string, (node: NodeFacts) => string>> = {
+const NODE_PROPERTIES: Readonly<Record<string, (node: NodeProperties) => string>> = {
   "node.unique.id": ({ id }) => id,
   "node.unique.name": ({ name }) => name,
   "node.datacenter": ({ datacenter }) => datacenter,
@@ -110,19 +110,19 @@ const NODE_FACTS: Readonly<Record<string, (node: NodeFacts) => string>> = {
   "node.pool": ({ pool }) => pool,
 };
 
-type Target = { readonly text: string } | ((node: NodeFacts) => string | undefined);
+type Target = { readonly text: string } | ((node: NodeProperties) => string | undefined);
 
 /** @returns an error message when the reference names nothing that a node has */
 function readTarget(written: string): Target | string {
   const [, reference] = /^\$\{(.*)\}$/s.exec(written) ?? [];
   if (reference === undefined) return { text: written };
-  const fact = Object.hasOwn(NODE_FACTS, reference) ? NODE_FACTS[reference] : undefined;
+  const fact = Object.hasOwn(NODE_PROPERTIES, reference) ? NODE_PROPERTIES[reference] : undefined;
   if (fact) return fact;
   const [, map, key = ""] = /^(attr|meta)\.(.+)$/s.exec(reference) ?? [];
   if (map === undefined) return `${JSON.stringify(written.slice(0, 100))} refers to nothing that a node has`;
   return ({ attributes, meta }) => {
-    const facts = map === "attr" ? attributes : meta;
-    return Object.hasOwn(facts, key) ? facts[key] : undefined;
+    const properties = map === "attr" ? attributes : meta;
+    return Object.hasOwn(properties, key) ? properties[key] : undefined;
   };
 }
 
@@ -171,7 +171,7 @@ export const TOO_MANY_PATTERNS = `at most ${MAX_PATTERNS} constraints may be reg
 export const isBetweenAllocations = ({ Operand }: Constraint): boolean => BETWEEN_ALLOCATIONS.has(Operand);
 
 /** Returns a predicate: does a node satisfy all constraints? An invalid constraint is satisfied by no node. */
-export function constraintsMet(constraints: readonly Constraint[]): (node: NodeFacts) => boolean {
+export function constraintsMet(constraints: readonly Constraint[]): (node: NodeProperties) => boolean {
   const checks = constraints.map((constraint) => {
     const parts = read(constraint);
     if (Array.isArray(parts)) return () => false;
@@ -182,8 +182,8 @@ export function constraintsMet(constraints: readonly Constraint[]): (node: NodeF
       const holds = check(left.text, right.text);
       return () => holds;
     }
-    const value = (target: Target, node: NodeFacts) => ("text" in target ? target.text : target(node));
-    return (node: NodeFacts) => check(value(left, node), value(right, node));
+    const value = (target: Target, node: NodeProperties) => ("text" in target ? target.text : target(node));
+    return (node: NodeProperties) => check(value(left, node), value(right, node));
   });
   return (node) => checks.every((check) => check(node));
 }

@@ -1,7 +1,7 @@
-import type { NodeFacts } from "./constraint.ts";
+import type { NodeProperties } from "./constraint.ts";
 
 /** A node as host volumes need it. */
-export interface VolumeNode extends NodeFacts {
+export interface VolumeNode extends NodeProperties {
   readonly status: string;
   readonly eligible: boolean;
   /** An agent of this service runs on it; nodes reported by a scheduler take no operations. */
@@ -18,10 +18,10 @@ interface Row extends Record<string, SqlStorageValue> {
   pool: string;
   status: string;
   eligibility: string;
-  facts: string;
+  properties: string;
 }
 
-type Facts = [
+type Properties = [
   name: string,
   datacenter: string,
   nodeClass: string,
@@ -30,7 +30,7 @@ type Facts = [
 ];
 
 const COLUMNS = `id, origin, pool, status, eligibility,
-  json_extract(body, '$.Name', '$.Datacenter', '$.NodeClass', '$.Attributes', '$.Meta') AS facts`;
+  json_extract(body, '$.Name', '$.Datacenter', '$.NodeClass', '$.Attributes', '$.Meta') AS properties`;
 
 /** Nodes that accept new volumes. */
 const PLACEABLE = "status = 'ready' AND eligibility = 'eligible'";
@@ -76,7 +76,7 @@ export class NodeView {
   }
 
   #nodeOf(row: Row): VolumeNode {
-    const [name, datacenter, nodeClass, attributes, meta] = JSON.parse(row.facts) as Facts;
+    const [name, datacenter, nodeClass, attributes, meta] = JSON.parse(row.properties) as Properties;
     const shows = (column: "id" | "name", value: string) =>
       this.#sql.exec(`SELECT 1 FROM node_volumes WHERE node_id = ? AND ${column} = ? LIMIT 1`, row.id, value).toArray()
         .length > 0;

@@ -92,14 +92,14 @@ export const csi: Mutation[] = [
   },
   {
     ...WORK,
-    find: "if (this.#tryNextController(operation)) return false;\n    this.#fail({ ...operation, uncertain: true }, told(operation, why));",
-    replace: "this.#fail({ ...operation, uncertain: true }, told(operation, why));",
+    find: "if (this.#tryNextController(operation)) return false;\n    this.#fail({ ...operation, uncertain: true }, described(operation, why));",
+    replace: "this.#fail({ ...operation, uncertain: true }, described(operation, why));",
     promise: "Another controller is asked for what a node will not tell",
   },
   {
     ...WORK,
-    find: "if (!operation.uncertain) return told(operation, started);",
-    replace: "return told(operation, started);",
+    find: "if (!operation.uncertain) return described(operation, started);",
+    replace: "return described(operation, started);",
     promise: "An operation of unknown outcome does not fail because no other node takes it",
   },
   {

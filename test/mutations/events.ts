@@ -27,7 +27,7 @@ export const events: Mutation[] = [
   },
   {
     ...RIGHTS,
-    find: "this.changes -= told;",
+    find: "this.changes -= checked;",
     replace: "this.changes = 0;",
     promise: "An answer does not cover what was told after its question",
   },

@@ -3,7 +3,7 @@ import type { AuthMount, TokenSettings } from "../../contracts/auth.ts";
 import type { Authed } from "../../contracts/tokens.ts";
 import { isWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import type { ApproleStore, SecretIdFacts, StoredSecretId } from "./approle-store.ts";
+import type { ApproleStore, SecretIdDetails, StoredSecretId } from "./approle-store.ts";
 import { isSubset } from "./approles.ts";
 import type { AuthMethodEntries } from "./auth-method-entries.ts";
 import type { AuthMountTable } from "./auth-mounts.ts";
@@ -21,7 +21,7 @@ interface Verified {
   readonly role: Approle;
   readonly name: string;
   /** The secret id and what is known of it; null when the role needs none. */
-  readonly secretId: { readonly row: StoredSecretId; readonly facts: SecretIdFacts } | null;
+  readonly secretId: { readonly row: StoredSecretId; readonly details: SecretIdDetails } | null;
 }
 
 const INVALID = "invalid role or secret ID";
@@ -46,7 +46,7 @@ export class ApproleLogins {
     const verified = this.#verify(login, now);
     if (!verified.ok) return verified;
     const { role, name, secretId } = verified.value;
-    const metadata = { ...secretId?.facts.metadata, role_name: name };
+    const metadata = { ...secretId?.details.metadata, role_name: name };
     return logins.login(
       {
         entry: approleEntry({ mount: mount.uuid, role: name }),
@@ -54,7 +54,7 @@ export class ApproleLogins {
         groups: [],
         displayName: "",
         metadata,
-        settings: settingsOf(role, secretId?.facts),
+        settings: settingsOf(role, secretId?.details),
         address: login.address,
         path: pathOf(mount),
       },
@@ -76,9 +76,9 @@ export class ApproleLogins {
       return refuse("invalid", INVALID);
     }
     if (!role.bind_secret_id || !row) return ok({ role, name, secretId: null });
-    const facts = store.facts(row);
-    const refused = refusedAddress(role, facts, address);
-    return refused ?? ok({ role, name, secretId: { row, facts } });
+    const details = store.details(row);
+    const refused = refusedAddress(role, details, address);
+    return refused ?? ok({ role, name, secretId: { row, details } });
   }
 
   #role(mount: string, role: string): Approle | null {
@@ -90,7 +90,7 @@ export class ApproleLogins {
 const pathOf = ({ path }: AuthMount): string => `auth/${path}login`;
 
 /** Why a verified secret id is not accepted from an address; null when it is. */
-function refusedAddress(role: Approle, { cidrs }: SecretIdFacts, address: string | null): Refusal | null {
+function refusedAddress(role: Approle, { cidrs }: SecretIdDetails, address: string | null): Refusal | null {
   const { secret_id_bound_cidrs: bound } = role;
   if (!isSubset(cidrs, bound)) {
     return refuse("invalid", "CIDR blocks on the secret ID are no longer a subset of those on the role");
@@ -103,5 +103,5 @@ function refusedAddress(role: Approle, { cidrs }: SecretIdFacts, address: string
     : refuse("invalid", "source address unauthorized by CIDR restrictions on the role");
 }
 
-const settingsOf = (role: Approle, facts: SecretIdFacts | undefined): TokenSettings =>
-  facts && facts.tokenCidrs.length > 0 ? { ...role, token_bound_cidrs: facts.tokenCidrs } : role;
+const settingsOf = (role: Approle, details: SecretIdDetails | undefined): TokenSettings =>
+  details && details.tokenCidrs.length > 0 ? { ...role, token_bound_cidrs: details.tokenCidrs } : role;

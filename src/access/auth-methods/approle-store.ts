@@ -3,7 +3,7 @@ import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
 
 /** The sealed part of a secret id. Times in ms since 1970, durations in seconds. */
-export interface SecretIdFacts {
+export interface SecretIdDetails {
   readonly created: number;
   readonly ttl: number;
   readonly metadata: Readonly<Record<string, string>>;
@@ -96,7 +96,7 @@ export class ApproleStore {
   }
 
   /** @throws Sealed */
-  facts({ mount, role, hash, accessor }: StoredSecretId): SecretIdFacts {
+  details({ mount, role, hash, accessor }: StoredSecretId): SecretIdDetails {
     const { value } = this.#deps.sql
       .exec<{ value: ArrayBuffer }>(
         "SELECT value FROM approle_secret_ids WHERE mount = ? AND role = ? AND hash = ?",
@@ -105,11 +105,11 @@ export class ApproleStore {
         hash,
       )
       .one();
-    return JSON.parse(this.#deps.keys.openText(value, context(mount, role, accessor))) as SecretIdFacts;
+    return JSON.parse(this.#deps.keys.openText(value, context(mount, role, accessor))) as SecretIdDetails;
   }
 
   /** Inserts a secret id, in place of an expired one of the same text. @param uses 0 = any number @throws Sealed */
-  insert(name: ApproleName, secretId: string, accessor: string, uses: number, facts: SecretIdFacts): void {
+  insert(name: ApproleName, secretId: string, accessor: string, uses: number, details: SecretIdDetails): void {
     const hash = this.#secretIdHash(name, secretId);
     this.#deps.sql.exec(
       `INSERT INTO approle_secret_ids (mount, role, hash, accessor, uses, expires, updated, value)
@@ -121,9 +121,9 @@ export class ApproleStore {
       hash,
       accessor,
       uses,
-      facts.ttl === 0 ? null : facts.created + facts.ttl * 1000,
-      facts.created,
-      this.#deps.keys.seal(JSON.stringify(facts), context(name.mount, name.role, accessor)),
+      details.ttl === 0 ? null : details.created + details.ttl * 1000,
+      details.created,
+      this.#deps.keys.seal(JSON.stringify(details), context(name.mount, name.role, accessor)),
     );
   }
 

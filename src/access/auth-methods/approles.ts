@@ -102,7 +102,7 @@ export class Approles {
     if (!role.ok) return role;
     const found = this.#deps.store.find(name, secretId, now);
     if (!found) return ok(null);
-    const { created, ttl, metadata, cidrs, tokenCidrs } = this.#deps.store.facts(found);
+    const { created, ttl, metadata, cidrs, tokenCidrs } = this.#deps.store.details(found);
     return ok({
       secret_id_accessor: found.accessor,
       secret_id_num_uses: found.uses,

@@ -31,12 +31,12 @@ export const governs = ({ namespaces }: VolumeRule, namespace: string): boolean 
  */
 export function checkVolume(
   rules: readonly GoverningRule[],
-  facts: VolumeProperties,
+  volume: VolumeProperties,
   override: boolean,
 ): Result<readonly string[]> {
   const broken = rules
-    .filter((rule) => governs(rule, facts.namespace))
-    .map((rule) => ({ rule, asked: brokenBy(rule, facts) }))
+    .filter((rule) => governs(rule, volume.namespace))
+    .map((rule) => ({ rule, asked: brokenBy(rule, volume) }))
     .filter(({ asked }) => asked.length > 0);
   const passes = ({ enforcement }: VolumeRule) =>
     enforcement === "advisory" || (enforcement === "soft-mandatory" && override);

@@ -182,8 +182,8 @@ function computedClass({ Datacenter, NodeClass, Attributes, Meta }: GivenNode): 
     Object.entries(map)
       .filter(([key]) => !key.startsWith("unique."))
       .sort(([a], [b]) => (a < b ? -1 : 1));
-  const facts = [Datacenter ?? "", NodeClass ?? "", common(Attributes ?? {}), common(Meta ?? {})];
-  return `v1:${createHash("sha256").update(JSON.stringify(facts)).digest("base64url").slice(0, 22)}`;
+  const properties = [Datacenter ?? "", NodeClass ?? "", common(Attributes ?? {}), common(Meta ?? {})];
+  return `v1:${createHash("sha256").update(JSON.stringify(properties)).digest("base64url").slice(0, 22)}`;
 }
 
 const mapped = <From, To>(map: Readonly<Record<string, From>>, change: (value: From, key: string) => To) =>

@@ -97,14 +97,14 @@ export class NodePools {
 
   #applied(report: ObjectReport): ChangeSet {
     const event: NewEvent = this.#reported.apply(report);
-    return { events: [event], stamps: [{ table: "NodePool", row: ["", report.id] }] };
+    return { events: [event], backfills: [{ table: "NodePool", row: ["", report.id] }] };
   }
 
   /** Runs a change as one transaction and one event line. */
   async #change(change: () => ChangeSet): Promise<Result<Written>> {
     const line = this.#publisher.commit(() => {
-      const { events, stamps } = change();
-      return this.#publisher.emitLine(events, stamps);
+      const { events, backfills } = change();
+      return this.#publisher.emitLine(events, backfills);
     });
     return ok({ index: await this.#publisher.indexOf(line) });
   }

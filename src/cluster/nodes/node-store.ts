@@ -223,7 +223,7 @@ export class NodeStore implements IndexedRows {
     this.#volumes.change(id, change);
     const ids = [...change.gone, ...change.put.map(({ ID }) => ID)];
     return mergeChangeSets([
-      { events: [], stamps: [{ table: "Node", row: [String(row), String(line)] }] },
+      { events: [], backfills: [{ table: "Node", row: [String(row), String(line)] }] },
       ...this.#followers.map((follower) => follower.volumesChanged?.(id, ids, "NodeRegistration") ?? NO_CHANGES),
     ]);
   }
@@ -288,7 +288,7 @@ function changeOf(line: number, row: number, node: Node, known: StoredNode | nul
         Payload: text,
       },
     ],
-    stamps: [{ table: "Node", row: [String(row), String(line)] }],
+    backfills: [{ table: "Node", row: [String(row), String(line)] }],
     origins: lines.flatMap((each, cut) => (each === line ? [] : [[0, cut, each] as const])),
   };
 }

@@ -87,21 +87,21 @@ export class EventReader {
     });
   }
 
-  #namespaceOf({ namespaced }: Topic, name: string, told: string, own: string): string {
+  #namespaceOf({ namespaced }: Topic, name: string, given: string, own: string): string {
     if (!namespaced) {
-      this.#refuseNamespace(name, told);
+      this.#refuseNamespace(name, given);
       return "";
     }
-    this.#checkNamespace("Namespace", told);
+    this.#checkNamespace("Namespace", given);
     this.#checkNamespace(`Payload.${name}.Namespace`, own);
-    if (told !== "" && own !== "" && told !== own) {
+    if (given !== "" && own !== "" && given !== own) {
       throw this.#refuse(`Payload.${name}.Namespace: must be the event's Namespace`);
     }
-    return told || own || this.#namespace;
+    return given || own || this.#namespace;
   }
 
-  #refuseNamespace(name: string, told: string): void {
-    if (told !== "") throw this.#refuse(`Namespace: must be empty, as a ${name} has none`);
+  #refuseNamespace(name: string, given: string): void {
+    if (given !== "") throw this.#refuse(`Namespace: must be empty, as a ${name} has none`);
   }
 
   #checkNamespace(field: string, value: string): void {

@@ -131,7 +131,7 @@ export class Ingestion implements IndexedRows {
     if (next.done && !source) return null;
     let position = 0;
     for (;;) {
-      const line = this.#publisher.emitNoted((number) => {
+      const line = this.#publisher.emitNumbered((number) => {
         const draft = new LineDraft();
         for (; !next.done && draft.hasRoomFor(this.#mostBytesOf(next.value[1])); next = reports.next()) {
           [position] = next.value;
@@ -139,7 +139,7 @@ export class Ingestion implements IndexedRows {
         }
         if (source && next.done) {
           const row = [source.name, source.line, String(source.index)];
-          draft.add({ events: [], stamps: [{ table: "report_sources", row }] }, position);
+          draft.add({ events: [], backfills: [{ table: "report_sources", row }] }, position);
         }
         return draft.entry();
       });
@@ -161,8 +161,8 @@ export class Ingestion implements IndexedRows {
       draft.add(this.#nodes.report(report, line), position);
       return;
     }
-    const { event, origin, stamp, before, after } = this.#reported.applyAs(report, line);
-    draft.add({ events: [event], stamps: [stamp], origins: origin === null ? [] : [[0, 0, origin]] }, position);
+    const { event, origin, backfill, before, after } = this.#reported.applyAs(report, line);
+    draft.add({ events: [event], backfills: [backfill], origins: origin === null ? [] : [[0, 0, origin]] }, position);
     for (const observer of this.#observers[report.topic] ?? [])
       draft.add(observer(before, after, line, report), position);
   }
@@ -199,7 +199,7 @@ export class Ingestion implements IndexedRows {
 class LineDraft {
   readonly #events: NewEvent[] = [];
   readonly #origins: Origin[] = [];
-  readonly #stamps = new Map<string, IndexBackfill>();
+  readonly #backfills = new Map<string, IndexBackfill>();
   #bytes = 0;
 
   /** Whether a report of this size fits; the first always does. */
@@ -211,21 +211,21 @@ class LineDraft {
    * @param position of the report in its request, from 1
    * @throws Refused when the line exceeds its upper bound
    */
-  add({ events, stamps, origins = [] }: ChangeSet, position: number): void {
+  add({ events, backfills, origins = [] }: ChangeSet, position: number): void {
     for (const [event, cut, origin] of origins) this.#origins.push([this.#events.length + event, cut, origin]);
     for (const event of events) {
       this.#count(event, position);
       this.#events.push(event);
     }
-    for (const stamp of stamps) {
-      const key = JSON.stringify(stamp);
-      if (!this.#stamps.has(key)) this.#count(stamp, position);
-      this.#stamps.set(key, stamp);
+    for (const backfill of backfills) {
+      const key = JSON.stringify(backfill);
+      if (!this.#backfills.has(key)) this.#count(backfill, position);
+      this.#backfills.set(key, backfill);
     }
   }
 
   entry() {
-    return { events: this.#events, stamps: [...this.#stamps.values()], origins: this.#origins };
+    return { events: this.#events, backfills: [...this.#backfills.values()], origins: this.#origins };
   }
 
   #count(what: NewEvent | IndexBackfill, position: number): void {

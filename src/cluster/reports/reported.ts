@@ -18,7 +18,7 @@ export interface Applied {
   readonly event: NewEvent;
   /** The line that creates the object while it has no index; its index belongs at the event's first split. */
   readonly origin: number | null;
-  readonly stamp: IndexBackfill;
+  readonly backfill: IndexBackfill;
   readonly before: Kept | null;
   readonly after: Kept | null;
 }
@@ -81,7 +81,7 @@ export class Reported implements IndexedRows {
         Payload: payloadText({ topic, body, extra: report.extra }, created),
       },
       origin: promised === line ? null : promised,
-      stamp: { table: topic, row: line === null ? [namespace, id] : [namespace, id, String(line)] },
+      backfill: { table: topic, row: line === null ? [namespace, id] : [namespace, id, String(line)] },
       before: known && storedOf(known),
       after: report.deleted ? null : { ...storedFrom(report), body },
     };

@@ -19,7 +19,7 @@ export interface Identity {
   readonly batch?: { readonly parent: string | null };
 }
 
-/** Facts of one request, filled in while it is handled. Holds no token, query, header value or body. */
+/** Properties of one request, filled in while it is handled. Holds no token, query, header value or body. */
 export interface Exchange {
   readonly requestId: string;
   readonly method: string;

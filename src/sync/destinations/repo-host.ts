@@ -294,8 +294,8 @@ async function write(host: RepoHost, place: Place, { name, value }: ExternalObje
 /** The outcome of a write. The reference is the provider's time of the write, for comparison by `inspect`. */
 function written({ status, headers }: Extract<Answer, { ok: true }>, name: string): Put {
   if (status !== 201 && status !== 204) return unreadable(`The write of ${name}`);
-  const told = Date.parse(headers.get("date") ?? "");
-  return { outcome: "ok", reference: new Date(Number.isNaN(told) ? Date.now() : told).toISOString() };
+  const writtenAt = Date.parse(headers.get("date") ?? "");
+  return { outcome: "ok", reference: new Date(Number.isNaN(writtenAt) ? Date.now() : writtenAt).toISOString() };
 }
 
 /** The failure for an answer that may come from another server than the provider. */

@@ -17,7 +17,7 @@ interface Dependencies {
   readonly operations: CsiOperations;
 }
 
-interface NodeFacts extends Record<string, SqlStorageValue> {
+interface NodeRow extends Record<string, SqlStorageValue> {
   origin: string;
   status: string;
   boot: string;
@@ -68,16 +68,16 @@ export class ClaimContexts {
     return this.#node(claim)?.boot ?? "";
   }
 
-  #place(node: NodeFacts | null, { nodeId }: CsiClaim, { pluginId }: CsiVolume): ClaimContext["node"] {
+  #place(node: NodeRow | null, { nodeId }: CsiClaim, { pluginId }: CsiVolume): ClaimContext["node"] {
     if (!node) return "gone";
     if (node.origin !== "agent") return node.status === "down" ? "gone" : "theirs";
     if (node.status === "down") return "down";
     return this.#dependencies.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
   }
 
-  #node({ nodeId }: CsiClaim): NodeFacts | null {
+  #node({ nodeId }: CsiClaim): NodeRow | null {
     const [node] = this.#dependencies.sql
-      .exec<NodeFacts>(
+      .exec<NodeRow>(
         `SELECT origin, status, ifnull(json_extract(body, '$.Attributes."${BOOT}"'), '') AS boot FROM nodes WHERE id = ?`,
         nodeId,
       )

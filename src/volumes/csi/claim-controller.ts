@@ -84,14 +84,14 @@ export class ClaimController implements Timed {
   }
 
   /** Emits an event for a volume whose claims have changed; inside a transaction. */
-  emitChange(name: Name, stamps: readonly IndexBackfill[]): void {
+  emitChange(name: Name, backfills: readonly IndexBackfill[]): void {
     const { store, claims, publisher } = this.#dependencies;
     const known = store.find(name);
     if (!known) return;
     const owed = known.nodeExpansionOwed && claims.owing(name).length > 0;
     const volume: CsiVolume = { ...known, nodeExpansionOwed: owed, modifyTime: Date.now() };
     store.write(volume);
-    publisher.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeBackfill(volume), ...stamps]);
+    publisher.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeBackfill(volume), ...backfills]);
   }
 
   /** Wakes blocking queries on volumes when a claim's error changes; emits no event. */

@@ -33,8 +33,8 @@ interface Dependencies {
 }
 
 /** Wakes readers of volumes before the claims' own event lines are written. */
-const CHANGED: ChangeSet = { events: [], stamps: [{ table: CSI_VOLUME, row: [] }] };
-const UNCHANGED: ChangeSet = { events: [], stamps: [] };
+const CHANGED: ChangeSet = { events: [], backfills: [{ table: CSI_VOLUME, row: [] }] };
+const UNCHANGED: ChangeSet = { events: [], backfills: [] };
 
 /**
  * Records claims for reported allocations and jobs, inside the transaction of the report, so the volume is in use at

@@ -33,9 +33,9 @@ export class CsiClaims implements Effects, NodeFollower {
   /** Makes claims due when a node's status, boot id or plugins change. */
   nodeChanged(before: Node | null, after: Node | null): ChangeSet {
     const { claims } = this.#dependencies;
-    const facts = (node: Node | null) =>
+    const claimedState = (node: Node | null) =>
       node && JSON.stringify([node.Status, node.Attributes[BOOT], node.CSINodePlugins, node.CSIControllerPlugins]);
-    if (facts(before) === facts(after)) return NO_CHANGES;
+    if (claimedState(before) === claimedState(after)) return NO_CHANGES;
     const touched = [
       claims.touchNode(after?.ID ?? before?.ID ?? ""),
       ...(after?.Status === "ready" ? pluginsOf(after).map((id) => claims.touchRefused(id)) : []),

@@ -257,12 +257,12 @@ export class CsiVolumes implements Effects {
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): Refusal | null {
     const { publisher, store, claims } = this.#dependencies;
     const volume = store.find({ namespace: operation.namespace, id: operation.volumeId });
-    const stamps = [ended(operation)];
+    const backfills = [ended(operation)];
     if (SNAPSHOT_CHANGES.has(operation.method)) publisher.emitLine([], [{ table: CSI_SNAPSHOT, row: [] }]);
     if (operation.method === "csi.controller.create") {
       if (!volume) return this.#created(operation, result as CsiResultOf<"csi.controller.create">);
     } else if (operation.method === "csi.controller.delete") {
-      if (volume) this.#remove(volume, stamps);
+      if (volume) this.#remove(volume, backfills);
     } else if (operation.method === "csi.controller.expand" && volume) {
       const { capacityBytes, nodeExpansionRequired } = result as CsiResultOf<"csi.controller.expand">;
       const grown: CsiVolume = {
@@ -272,7 +272,7 @@ export class CsiVolumes implements Effects {
         nodeExpansionOwed: (nodeExpansionRequired && claims.oweExpansion(volume)) || volume.nodeExpansionOwed,
       };
       store.write(grown);
-      publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeBackfill(grown), ...stamps]);
+      publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeBackfill(grown), ...backfills]);
     }
     return null;
   }
@@ -361,17 +361,17 @@ export class CsiVolumes implements Effects {
     store.write(volume);
     secrets.keep(volume, hidden.secrets);
     claims.volumeCreated(volume);
-    const stamps = [csiVolumeBackfill(volume), ended(operation)];
-    publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], stamps);
+    const backfills = [csiVolumeBackfill(volume), ended(operation)];
+    publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], backfills);
     return null;
   }
 
-  #remove(volume: CsiVolume, stamps: readonly IndexBackfill[]): number {
+  #remove(volume: CsiVolume, backfills: readonly IndexBackfill[]): number {
     const { publisher, store, claims } = this.#dependencies;
     claims.volumeRemoved(volume);
     const last = store.shown({ ...volume, modifyTime: Date.now() });
     store.remove(volume);
-    return publisher.emitLine([csiVolumeEvent(DEREGISTERED, last)], [csiVolumeBackfill(volume), ...stamps]);
+    return publisher.emitLine([csiVolumeEvent(DEREGISTERED, last)], [csiVolumeBackfill(volume), ...backfills]);
   }
 }
 

@@ -71,7 +71,7 @@ export class Csi {
     return [this.plugins, this.dispatcher, this.claims, this.#orphans];
   }
 
-  get stamped(): Readonly<Record<string, IndexedRows>> {
+  get indexedRows(): Readonly<Record<string, IndexedRows>> {
     return { [CSI_PLUGIN]: this.plugins, [CSI_VOLUME]: this.store, [CSI_OPERATION]: this.operations };
   }
 

@@ -126,7 +126,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
       else if (result.state === "unknown") return this.#outcomeUnknown(operation);
       else if (result.state === "given-up") return this.#abandon(operation, refusalOf(result.error));
       else if (!(ELSEWHERE.has(result.error.kind) && this.#tryNextController(operation))) {
-        this.#fail(operation, told(operation, refusalOf(result.error)));
+        this.#fail(operation, described(operation, refusalOf(result.error)));
       } else return false;
       return true;
     });
@@ -183,7 +183,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
       const started = await nodeSession(env, operation.nodeId).start(request);
       if (started.ok) return null;
       if (started.reason === "unavailable" && publisher.commit(() => this.#tryNextController(operation))) continue;
-      if (!operation.uncertain) return told(operation, started);
+      if (!operation.uncertain) return described(operation, started);
       // A node that was tried earlier may have completed it and reports the result later.
       publisher.commit(() => operations.waitForFirst(operation));
       return null;
@@ -193,7 +193,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
   #nodeLost(operation: CsiOperation, node: Node | null): void {
     if (this.#tryNextController(operation)) return;
     const why = refuse("unavailable", `node ${operation.nodeId} ${node ? "is down" : "was removed"}`);
-    this.#fail({ ...operation, uncertain: true }, told(operation, why));
+    this.#fail({ ...operation, uncertain: true }, described(operation, why));
   }
 
   /** Tries the next controller; the first node may still complete the operation. */
@@ -222,7 +222,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
     if (isForClaim(operation.method)) {
       this.#fail(
         { ...operation, uncertain: true },
-        told(operation, refuse("timeout", "the plugin has not answered in time")),
+        described(operation, refuse("timeout", "the plugin has not answered in time")),
       );
       return true;
     }
@@ -244,7 +244,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
     if (isForClaim(operation.method) || CSI_METHODS[operation.method].reads) return this.#outcomeUnknown(operation);
     this.#dependencies.operations.setUncertain(operation);
     if (this.#tryNextController(operation)) return false;
-    this.#fail({ ...operation, uncertain: true }, told(operation, why));
+    this.#fail({ ...operation, uncertain: true }, described(operation, why));
     return true;
   }
 
@@ -277,7 +277,7 @@ const isWell = ({ Status, CSIControllerPlugins }: Node, { pluginId }: CsiOperati
   return given !== undefined && csiInfo(pluginId, "controller", given, Status === "ready").Healthy;
 };
 
-function told({ method, params }: CsiOperation, refusal: Refusal): Refusal {
+function described({ method, params }: CsiOperation, refusal: Refusal): Refusal {
   const what = method === "csi.controller.snapshotDelete" ? `${JSON.stringify(params["snapshotId"])}: ` : "";
   return failedAt(method, { ...refusal, message: `${what}${refusal.message}` });
 }

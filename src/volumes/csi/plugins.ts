@@ -150,7 +150,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     }
     const events = [...touched].flatMap((id) => this.#settle(id, type) ?? []);
     this.forget();
-    return { events, stamps: events.map(({ Key }) => ({ table: CSI_PLUGIN, row: [Key] })) };
+    return { events, backfills: events.map(({ Key }) => ({ table: CSI_PLUGIN, row: [Key] })) };
   }
 
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {

@@ -30,7 +30,7 @@ const backfill = (id: string): IndexBackfill => ({ table: VOLUME_CLAIM, row: [id
 /** Advances the table's index; the rows themselves are deleted. */
 const GONE = backfill("");
 
-const changeSet = (stamps: readonly IndexBackfill[]): ChangeSet => ({ events: [], stamps });
+const changeSet = (backfills: readonly IndexBackfill[]): ChangeSet => ({ events: [], backfills });
 
 /**
  * Claims of task groups on sticky host volumes (docs/internals/wire/volumes.md). A claim is made when an allocation is
@@ -83,9 +83,9 @@ export class VolumeClaims {
         .filter(([, names]) => names.length > 0),
     );
     const requests = this.#requests.takeForJob(namespace, id, Version, [...asked.keys()]);
-    const stamps = requests.flatMap((request) => this.#claimAll(request, asked.get(request.taskGroup) ?? []));
+    const backfills = requests.flatMap((request) => this.#claimAll(request, asked.get(request.taskGroup) ?? []));
     // Replaced claims are dropped, so the event line does not grow with the number of waiting allocations.
-    return changeSet(stamps.filter(({ row: [claim = ""] }) => this.#store.find(claim)));
+    return changeSet(backfills.filter(({ row: [claim = ""] }) => this.#store.find(claim)));
   }
 
   /** Resolves the requests for a new or renamed volume. @returns index backfills of the claims made */

@@ -42,7 +42,7 @@ export class HostVolumeComponents {
     return [this.states];
   }
 
-  get stamped(): Readonly<Record<string, IndexedRows>> {
+  get indexedRows(): Readonly<Record<string, IndexedRows>> {
     return { [HOST_VOLUME]: this.store, [VOLUME_OPERATION]: this.#operations, [VOLUME_CLAIM]: this.claimStore };
   }
 

@@ -320,8 +320,8 @@ export class HostVolumes implements Timed {
     const { store, publisher, operations, claims } = this.#dependencies;
     store.update(volume);
     store.releaseNames(volume.id, volume.name);
-    const stamps = [hostVolumeBackfill(volume), operationBackfill(operation), ...claims.volumeCreated(volume)];
-    publisher.emit([hostVolumeEvent(type, volume)], stamps);
+    const backfills = [hostVolumeBackfill(volume), operationBackfill(operation), ...claims.volumeCreated(volume)];
+    publisher.emit([hostVolumeEvent(type, volume)], backfills);
     operations.end(operation.id, refusal);
   }
 
@@ -331,12 +331,12 @@ export class HostVolumes implements Timed {
     store.remove(volume.id);
     if (operation) operations.end(operation.id, null);
     if (!volume.made) return null;
-    const stamps = [
+    const backfills = [
       hostVolumeBackfill(volume),
       ...(operation ? [operationBackfill(operation)] : []),
       ...claims.volumeRemoved(volume.id),
     ];
-    return publisher.emitLine([hostVolumeEvent(DELETED, volume)], stamps);
+    return publisher.emitLine([hostVolumeEvent(DELETED, volume)], backfills);
   }
 
   #abandon(operation: VolumeOperation, refusal: Refusal): void {

@@ -30,7 +30,7 @@ export class VolumeStates implements NodeFollower {
    */
   nodeChanged(before: Node | null, after: Node | null, type: string): ChangeSet {
     if (!after) return before ? this.#nodeGone(before.ID) : NO_CHANGES;
-    if (before && volumeFacts(before) === volumeFacts(after)) return NO_CHANGES;
+    if (before && volumeState(before) === volumeState(after)) return NO_CHANGES;
     const usable = new Set(Object.values(after.HostVolumes ?? {}).map(({ ID }) => ID));
     const node = { status: after.Status, pool: after.NodePool, isUsable: (id: string) => usable.has(id) };
     return this.#follow(node, this.#store.on(after.ID), type);
@@ -55,7 +55,10 @@ export class VolumeStates implements NodeFollower {
       .filter(({ was, is }) => was.state !== is.state || was.nodePool !== is.nodePool)
       .map(({ is }) => is);
     for (const volume of changed) this.#store.update(volume);
-    return { events: changed.map((volume) => hostVolumeEvent(type, volume)), stamps: changed.map(hostVolumeBackfill) };
+    return {
+      events: changed.map((volume) => hostVolumeEvent(type, volume)),
+      backfills: changed.map(hostVolumeBackfill),
+    };
   }
 
   /** The volume ids on a node that the registry does not know; the node keeps them until an operator removes them. */
@@ -73,7 +76,7 @@ export class VolumeStates implements NodeFollower {
     const made = volumes.filter((volume) => volume.made);
     return {
       events: made.map((volume) => hostVolumeEvent(DELETED, volume)),
-      stamps: made.flatMap((volume) => [hostVolumeBackfill(volume), ...this.#claims.volumeRemoved(volume.id)]),
+      backfills: made.flatMap((volume) => [hostVolumeBackfill(volume), ...this.#claims.volumeRemoved(volume.id)]),
     };
   }
 }
@@ -88,5 +91,5 @@ export function stateOn(node: Pick<VolumeNode, "status" | "isUsable">, volume: S
 }
 
 /** The node fields that determine its volumes' states. */
-const volumeFacts = ({ Status, NodePool, HostVolumes }: Node): string =>
+const volumeState = ({ Status, NodePool, HostVolumes }: Node): string =>
   JSON.stringify([Status, NodePool, HostVolumes]);

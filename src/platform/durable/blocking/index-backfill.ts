@@ -11,5 +11,5 @@ export interface IndexBackfill {
 /** The owner of a table's rows. */
 export interface IndexedRows {
   /** Runs in the transaction that deletes the pending index. */
-  setIndex(stamp: IndexBackfill, index: number): void;
+  setIndex(backfill: IndexBackfill, index: number): void;
 }

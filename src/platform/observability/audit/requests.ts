@@ -10,9 +10,9 @@ import { answerLine, requestLine } from "./line.ts";
  * @throws RequestError 503 when no sink accepted the line; the request was not executed
  */
 export async function auditRequest(exchange: Exchange, env: Env, exec: ExecutionContext): Promise<void> {
-  const courier = batchWriterOf(env);
-  if (!courier.hasSinks || settings(env).AUDIT_ON_FAILURE[exchange.area] === "open" || isHealthCheck(exchange)) return;
-  const kept = await courier.write(requestLine(exchange, env), (work) => exec.waitUntil(work));
+  const writer = batchWriterOf(env);
+  if (!writer.hasSinks || settings(env).AUDIT_ON_FAILURE[exchange.area] === "open" || isHealthCheck(exchange)) return;
+  const kept = await writer.write(requestLine(exchange, env), (work) => exec.waitUntil(work));
   if (!kept) {
     throw new RequestError(503, "the audit log cannot be written, so nothing was done; try again", {
       "Retry-After": "1",
