@@ -65,7 +65,6 @@ export class CsiVolumes implements Effects {
 
   constructor(dependencies: Dependencies) {
     this.#dependencies = dependencies;
-    dependencies.dispatcher.serve(this, dependencies.claims);
   }
 
   /**

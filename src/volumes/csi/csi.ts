@@ -4,8 +4,10 @@ import type { RegisteredKeys } from "../../contracts/registered-keys.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
+import { ClaimCalls } from "./claim-calls.ts";
 import { ClaimContexts } from "./claim-context.ts";
 import { ClaimController } from "./claim-controller.ts";
+import { ClaimEffects } from "./claim-effects.ts";
 import { ClaimIntake } from "./claim-intake.ts";
 import { CsiClaimStore } from "./claim-store.ts";
 import { CsiClaims } from "./claims.ts";
@@ -53,16 +55,16 @@ export class Csi {
     const { dispatcher } = this;
     const contexts = new ClaimContexts({ sql, claims: claimStore, plugins, operations });
     this.#orphans = new Orphans({ sql, publisher, plugins, dispatcher });
-    const orphans = this.#orphans;
-    const forClaims = { publisher, claims: claimStore, contexts, orphans, store, plugins, secrets, dispatcher };
-    this.#controller = new ClaimController(forClaims);
+    const calls = new ClaimCalls(claimStore, plugins, secrets, dispatcher, this.#orphans);
+    this.#controller = new ClaimController(publisher, claimStore, contexts, store, calls);
     const controller = this.#controller;
-    this.claims = new CsiClaims({ ...forClaims, controller });
+    this.claims = new CsiClaims(publisher, claimStore, contexts, store, controller);
     const jobVolumes = new JobVolumes(sql, secrets);
     this.intake = new ClaimIntake({ sql, claims: claimStore, secrets, jobVolumes, controller });
     this.volumes = new CsiVolumes({
       ...{ publisher, store, plugins, claims: this.claims, operations, secrets, dispatcher },
     });
+    dispatcher.serve(this.volumes, new ClaimEffects(claimStore, store, this.#orphans, secrets, controller));
     this.calls = new ProviderCalls({ store, plugins, operations, secrets, dispatcher });
   }
 
