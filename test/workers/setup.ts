@@ -9,6 +9,7 @@ import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
 import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
+import { holdLog } from "./held-log.ts";
 import { keepLoadedWorker } from "./loaded-worker.ts";
 import { messagesArrive, noteRunningWorkers } from "./running-workers.ts";
 
@@ -30,6 +31,7 @@ const namespaces: Readonly<Record<string, unknown>> = {
 await keepLoadedWorker();
 noteWhatIsMade();
 noteRunningWorkers();
+holdLog();
 
 beforeEach(async () => {
   await messagesArrive();

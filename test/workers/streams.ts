@@ -35,19 +35,22 @@ export async function openStream(query = "", { token = "root", headers = {} }: O
   });
   const reader = response.body?.getReader();
   const decoder = new TextDecoder();
-  let rest = "";
+  /** Text that was read but not yet returned. A line of megabytes has thousands of parts: only the last may end it. */
+  let parts = [""];
   /** The next line as text, without its line feed; null when the stream is over. */
   const nextText = async (): Promise<string | null> => {
     for (;;) {
-      const end = rest.indexOf("\n");
+      const last = parts.pop() ?? "";
+      const end = last.indexOf("\n");
+      parts.push(end < 0 ? last : last.slice(0, end));
       if (end >= 0) {
-        const line = rest.slice(0, end);
-        rest = rest.slice(end + 1);
+        const line = parts.join("");
+        parts = [last.slice(end + 1)];
         return line;
       }
       const read = await reader?.read();
       if (!read || read.done) return null;
-      rest += decoder.decode(read.value, { stream: true });
+      parts.push(decoder.decode(read.value, { stream: true }));
     }
   };
   const next = async (): Promise<ReadLine> => JSON.parse((await nextText()) ?? "null");
@@ -63,7 +66,7 @@ export async function openStream(query = "", { token = "root", headers = {} }: O
       }
     },
     /** Text that was read but not yet returned. */
-    rest: () => rest,
+    rest: () => parts.join(""),
     read: () => reader?.read(),
     close: async () => {
       controller.abort();
