@@ -16,7 +16,7 @@ import { type AllowedPlugin, HostVolumes, type HostVolumesOptions } from "../../
 
 const NODE_ID = "0f0e0d0c-0b0a-4908-8706-050403020100";
 
-/** The directories of one node that has host volumes, and the process that runs its agent. */
+/** The directories of one node with host volumes, and the process of its agent. */
 export class TestNode {
   readonly dir = mkdtempSync(join(tmpdir(), "sallyport-dhv-"));
   readonly volumesDir = join(this.dir, "volumes");
@@ -31,7 +31,7 @@ export class TestNode {
     for (const dir of [this.volumesDir, this.pluginDir, this.stateDir, this.root]) mkdirSync(dir, { mode: 0o755 });
   }
 
-  /** Puts an executable into the plugin directory, and on the list of those that are allowed. */
+  /** Installs an executable in the plugin directory and allows it. */
   plugin(name: string, script: string, mode = 0o755): string {
     const file = join(this.pluginDir, name);
     writeFileSync(file, script);
@@ -54,17 +54,17 @@ export class TestNode {
     };
   }
 
-  /** A fresh agent on what earlier ones left. */
+  /** A new agent on the state of earlier ones. */
   start(more: Partial<HostVolumesOptions> = {}): HostVolumes {
     return new HostVolumes({ ...this.options, log: (line) => this.log.push(line), ...more });
   }
 
-  /** Everything in the volumes directory, hidden or not. */
+  /** All names in the volumes directory, including hidden ones. */
   volumes(): string[] {
     return readdirSync(this.volumesDir).sort();
   }
 
-  /** Everything that is remembered of volumes, by file. */
+  /** The stored records of volumes, by file. */
   records(): Record<string, { state: string; request: HostVolumeCreate; path?: string }> {
     const dir = join(this.stateDir, "host-volumes");
     return Object.fromEntries(
@@ -72,7 +72,7 @@ export class TestNode {
     );
   }
 
-  /** Raises a flag that the plugins below look for, such as `create.fail`. */
+  /** Sets a flag for the plugins below, such as `create.fail`. */
   flag(name: string): void {
     writeFileSync(join(this.pluginDir, name), "");
   }
@@ -106,7 +106,7 @@ export function request(more: Partial<HostVolumeCreate> = {}): HostVolumeCreate 
   };
 }
 
-/** A plugin as its author would write it: a directory of the volume's id, `fingerprint`, `create` and `delete`. */
+/** A typical plugin: a directory named after the volume's id, `fingerprint`, `create` and `delete`. */
 export const DIRECTORY_PLUGIN = `#!/bin/sh
 case "$1" in
   fingerprint) echo '{"version": "1.2.3"}' ;;
@@ -119,19 +119,19 @@ esac
 
 const NOTE = "echo $1 $DHV_VOLUME_ID $DHV_CREATED_PATH >> calls\n";
 
-/** Waits in an operation while the flag `<operation>.hold` is raised. */
+/** Waits in an operation while the flag `<operation>.hold` is set. */
 export const HOLDING_PLUGIN = DIRECTORY_PLUGIN.replace(
   'case "$1" in',
   `${NOTE}while [ -e "$1.hold" ]; do sleep 0.01; done\ncase "$1" in`,
 );
 
-/** Fails in an operation while the flag `<operation>.fail` is raised. */
+/** Fails in an operation while the flag `<operation>.fail` is set. */
 export const FAILING_PLUGIN = DIRECTORY_PLUGIN.replace(
   'case "$1" in',
   `${NOTE}[ -e "$1.fail" ] && { echo '{"error":"told to"}'; exit 1; }\ncase "$1" in`,
 );
 
-/** The answer when another volume has the name. */
+/** The error when another volume has the name. */
 export const NAME_TAKEN = {
   ok: false,
   kind: "conflict",
@@ -139,7 +139,7 @@ export const NAME_TAKEN = {
   message: "volume name already exists on this node",
 };
 
-/** Of every volume that an agent knows, why it cannot be used; undefined for one that can. */
+/** For each volume of an agent, the reason that it is unusable; undefined for a usable one. */
 export async function problems(volumes: HostVolumes): Promise<Record<string, string | undefined>> {
   return Object.fromEntries((await volumes.volumes()).map(({ id, problem }) => [id, problem]));
 }

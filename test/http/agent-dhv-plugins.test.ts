@@ -14,10 +14,10 @@ afterEach(() => node.remove());
 const volume = request({ pluginId: "p", name: "data", namespace: "team" });
 const create = (more: object = {}, limits: object = {}) =>
   node.start({ limits: { killGraceMs: 300, ...limits } }).create({ ...volume, ...more });
-/** A plugin that prints an answer to every operation. */
+/** A plugin that prints a fixed answer to every operation. */
 const says = (answer: unknown) => node.plugin("p", `#!/bin/sh\necho '${JSON.stringify(answer)}'\n`);
 
-/** A plugin that notes its environment, arguments and directory beside itself, and works. */
+/** A working plugin that records its environment, arguments and directory in files beside it. */
 function noting(): void {
   node.plugin(
     "p",

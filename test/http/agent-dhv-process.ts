@@ -32,7 +32,7 @@ export class AgentProcess {
     if (this.#child !== undefined) this.#begin(this.#child);
   }
 
-  /** The answer; undefined when the agent has crashed before it could answer. */
+  /** The answer; undefined when the agent crashed before it. */
   async run(operation: Operation, crashAfter?: number, killAfterMs?: number): Promise<FromAgent | undefined> {
     const child = this.#started();
     const over = new AbortController();
@@ -47,7 +47,7 @@ export class AgentProcess {
     clearTimeout(timer);
     over.abort();
     if (said === undefined) this.#crashed();
-    // It has answered at the very moment it was killed.
+    // The answer and the kill coincided.
     else if (child.killed) await this.stop();
     return said;
   }
@@ -74,7 +74,7 @@ export class AgentProcess {
     child.send({ start: this.#node.options } satisfies ToAgent);
   }
 
-  /** A service manager ends a unit's remaining processes before a restart, as do we with plugins. */
+  /** Ends plugins before a restart, as a service manager ends a unit's remaining processes. */
   #crashed(): void {
     this.#child = undefined;
     const dir = join(this.#node.pluginDir, "running");
@@ -82,7 +82,7 @@ export class AgentProcess {
       try {
         process.kill(-Number(pid), "SIGKILL");
       } catch {
-        // It has ended meanwhile.
+        // The process has exited meanwhile.
       }
       rmSync(join(dir, pid), { force: true });
     }

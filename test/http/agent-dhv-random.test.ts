@@ -33,7 +33,7 @@ interface Held {
 }
 let model = new Map<string, Held>();
 
-/** The model after an operation, or undefined when it must be refused. */
+/** The model after an operation, or undefined when the operation must be refused. */
 function after(operation: Operation): Map<string, Held> | undefined {
   const next = new Map(model);
   if ("delete" in operation) next.delete(operation.delete.id);
@@ -65,7 +65,7 @@ function recorded(): Map<string, Held> {
   );
 }
 
-/** Directories, records and the model say the same. */
+/** Directories, records and the model agree. */
 function agree(): void {
   expect(recorded(), `seed ${seed}`).toEqual(model);
   const created = [...model].filter(([, { pluginId }]) => pluginId !== "").map(([id]) => id);
@@ -80,7 +80,7 @@ it(`directories and records match the requests after ${OPERATIONS} operations wi
     const operation = anyOperation();
     const wanted = after(operation);
     const kind = random();
-    // After some step of ours, or at some moment: then a plugin may be at work.
+    // After one of the agent's steps, or at a random moment, when a plugin may be running.
     const crashAfter = kind < 0.35 ? 1 + Math.floor(random() * 8) : undefined;
     const killAfterMs = kind > 0.7 ? random() * 60 : undefined;
     let answer = await agent.run(operation, crashAfter, killAfterMs);
@@ -94,7 +94,7 @@ it(`directories and records match the requests after ${OPERATIONS} operations wi
       if (random() < 0.7) answer = await agent.run(operation);
     }
     if (answer === undefined) {
-      // The operation was not retried: it took effect wholly or not at all.
+      // Without a retry the operation took effect completely or not at all.
       const now = recorded();
       expect([model, wanted ?? model], `seed ${seed}`).toContainEqual(now);
       model = now;

@@ -130,7 +130,7 @@ it("a volume that cannot be restored reports the reason, can be retried, and doe
   for (const { problem } of await again.volumes())
     if (problem !== undefined) expect(node.log).toContainEqual(expect.stringContaining(problem));
 
-  // A volume that is not restored still holds its name, and is not removed.
+  // A volume that is not restored keeps its name and is not removed.
   expect(await again.create(request({ name: fails.name }))).toEqual(NAME_TAKEN);
   expect(await again.delete(unreadable)).toMatchObject({ ok: false, kind: "internal" });
   expect(node.volumes()).toEqual([fails, gone, hangs, fine, unreadable].map(({ id }) => id).sort());

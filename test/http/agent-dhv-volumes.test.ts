@@ -108,7 +108,7 @@ it("a forced deletion drops a creation whose plugin hangs, and frees the name", 
   const volume = request({ pluginId: "p" });
   expect(await volumes.create(volume)).toMatchObject({ ok: false, outcome: "unknown" });
   expect(await volumes.delete({ id: volume.id, force: true })).toEqual({ ok: true });
-  // To find out where it is, it is not made once more.
+  // Its path is looked up without another creation.
   expect(node.calls()).toEqual([`create ${volume.id}`]);
   expect([node.records(), await volumes.volumes()]).toEqual([{}, []]);
   expect(node.log.at(-1)).toContain(`volume "${volume.id}" is given up`);

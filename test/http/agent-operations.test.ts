@@ -18,7 +18,7 @@ const creation = (id: string, pluginId = "mkdir") => ({
 });
 const deletion = (id: string) => ({ method: "dhv.delete", key: hostVolumeKey(id), params: { id } });
 
-/** A node with a plugin that tells that it has begun, and makes the directory once the file `go` is there. */
+/** A node with a plugin that reports its start, and creates the directory once the file `go` exists. */
 async function slowNode() {
   const service = await fakeService();
   const node = nodeDirectory(service.url, {});
@@ -158,7 +158,7 @@ it("keeps a result that the service has not acknowledged over a lost connection 
   startAgent(node.path);
   const after = await node.service.session();
   expect((await after.welcome()).journal).toEqual([{ op: OP, gen: 1, state: "finished" }]);
-  // Not resumed but sent again: the same result, and no work.
+  // Sent again instead of resumed: the same result without work.
   after.request({ op: OP, ...creation(ID, "slow") });
   expect(await after.result(OP)).toEqual(result);
   expect(after.acks(OP)).toEqual(["duplicate"]);
@@ -166,7 +166,7 @@ it("keeps a result that the service has not acknowledged over a lost connection 
   after.socket.close(1000);
   const last = await node.service.session();
   expect((await last.welcome()).journal).toEqual([]);
-  // Once by the operation, and once by each start, which makes sure that the volume is there.
+  // Once by the operation, and once by each start, which verifies that the volume exists.
   expect(node.runs()).toBeLessThanOrEqual(runs + 1);
 });
 
@@ -183,7 +183,7 @@ it("continues an operation while disconnected, and sends its result on the next 
   node.go();
   await eventually("the volume", () => existsSync(join(node.at("volumes"), ID)) || undefined);
   await new Promise((resolve) => setTimeout(resolve, 300));
-  // It has ended, and the service has not said yet what it wants.
+  // The operation is complete, and the service has not confirmed it yet.
   expect(after.texts).toHaveLength(1);
   await after.welcome({ resume: [OP] });
   expect(await after.result(OP)).toMatchObject({ ok: true });
@@ -272,7 +272,7 @@ it("no secret appears in the agent's state files, log or frames", async () => {
   await session.welcome();
   const secrets = { token: "s3cr3t-CANARY-value" };
   session.request({ op: OP, ...creation(ID, "slow"), secrets });
-  // The service's mistake: a secret as a name, which the plugin's failure quotes.
+  // A wrong request of the service: a secret as a name, which the plugin's error contains.
   session.request({ op: OTHER, ...creation(volumeOf(2), secrets.token), secrets });
   expect(await session.result(OTHER)).toMatchObject({ ok: false, error: { kind: "forbidden" } });
   await node.begun(1);
@@ -284,7 +284,7 @@ it("no secret appears in the agent's state files, log or frames", async () => {
   const second = startAgent(node.path);
   const after = await node.service.session();
   await after.welcome({ resume: [OP] });
-  // Without its secrets it waits.
+  // Without its secrets the operation waits.
   after.request({ op: opOf(3), method: "agent.fingerprint" });
   await after.result(opOf(3));
   expect(after.results(OP)).toEqual([]);
@@ -338,7 +338,7 @@ it("has exactly the requested volumes after crashes at random moments", {
     }
   };
 
-  /** Reconnects like a service that kept all of its state. */
+  /** Reconnects like a service with its complete state. */
   const takeUp = async () => {
     const session = await service.session();
     const ops = (await session.hello()).journal.map(({ op }) => op);

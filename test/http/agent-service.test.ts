@@ -45,7 +45,7 @@ async function call(way: string, method: string, path: string, body?: object) {
   return { status: response.status, text, body: /^[{[]/.test(text) ? JSON.parse(text) : null };
 }
 
-/** A node of its own, joined by a token of its own. */
+/** A new node, joined with its own token. */
 async function joined(way: string) {
   const { body } = await call(way, "POST", "/v1/agent/tokens", { TTL: "5m" });
   const node = nodeDirectory(bases[way] ?? "");
@@ -72,7 +72,7 @@ const statusIs = (way: string, id: string, status: string, agent?: AgentProcess)
     { timeout: 30_000, interval: 100 },
   );
 
-/** Starts an operation like its owner does after it stored the operation. */
+/** Starts an operation as its owner does after storing it. */
 async function ask(id: string, wanted: Operation): Promise<unknown> {
   type Session = { start(operation: Operation): Promise<unknown> };
   const env = (await harness.getWorker().getEnv()) as { NODE_SESSION: { getByName(name: string): Session } };
@@ -128,7 +128,7 @@ describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (w
         }),
       { timeout: 30_000 },
     );
-    // The service knows of no such volume: the agent is told, and touches nothing.
+    // The volume is unknown to the service: the agent is informed and changes nothing.
     await agent.kill();
     await again.kill();
     writeFileSync(node.at(`volumes/${volume}/file`), "kept");

@@ -39,7 +39,7 @@ export const NODE_ID = "5f3c2a10-7a10-4cc1-8b5e-0d3f5a2b9c11";
 export const AUDIENCE = "sallyport-of-the-tests";
 export const JOIN_TOKEN = "join-token-CANARY-7f3a9c";
 
-/** Resolves with what `check` returns as soon as it is not undefined; fails with `what` after a while. */
+/** Resolves with the first defined result of `check`; fails with `what` after a deadline. */
 export async function eventually<T>(what: string, check: () => T | undefined, withinMs = 45_000): Promise<T> {
   const until = Date.now() + withinMs;
   for (;;) {
@@ -50,7 +50,7 @@ export async function eventually<T>(what: string, check: () => T | undefined, wi
   }
 }
 
-/** One connection of an agent, as the service sees it. */
+/** One connection of an agent, at the service's side. */
 export class AgentSession {
   readonly socket: WebSocket;
   readonly frames: AgentFrame[] = [];
@@ -84,7 +84,7 @@ export class AgentSession {
     return eventually("hello", () => this.frames.find((frame) => frame.t === "hello"));
   }
 
-  /** Answers `hello`, quickly paced unless told otherwise. */
+  /** Answers `hello`, by default with short intervals. */
   async welcome(change: Partial<Omit<Welcome, "cfg">> & { cfg?: Partial<Welcome["cfg"]> } = {}): Promise<Hello> {
     const hello = await this.hello();
     const cfg = { pingMs: 100, deadMs: 5_000, fingerprintMs: 60_000, maxInflight: 32, ...change.cfg };
@@ -116,12 +116,12 @@ interface Refusal {
   headers?: Record<string, string>;
 }
 
-/** A service that knows nothing of volumes: the test says what it says. */
+/** A scripted service without volumes: the test decides its messages. */
 export class FakeService {
   readonly sessions: AgentSession[] = [];
   readonly joins: Array<{ Token: string; PublicKey: string; Name: string }> = [];
   readonly jtis: string[] = [];
-  /** Refuses an upgrade instead of taking it. */
+  /** Refuses an upgrade. */
   onUpgrade: (request: IncomingMessage) => Refusal | undefined = () => undefined;
   onJoin: () => { status: number; body: string } = () => ({
     status: 200,
@@ -129,7 +129,7 @@ export class FakeService {
   });
   /** Seconds by which the service's clock is ahead. */
   clockAhead = 0;
-  /** Why an agent was turned away. */
+  /** The reasons of refused connections. */
   refusals: string[] = [];
   #taken = 0;
   url = "";
@@ -187,7 +187,7 @@ export class FakeService {
     }
   }
 
-  /** The next connection that no one has asked for. */
+  /** The next connection that the test has not used yet. */
   session(withinMs?: number): Promise<AgentSession> {
     return eventually(
       "a connection",
@@ -243,13 +243,13 @@ export class AgentProcess {
     afterTest(() => this.kill());
   }
 
-  /** As the system does when memory is short: nothing is tidied up. */
+  /** Kills the process as the system does when memory is short, without cleanup. */
   async kill(): Promise<void> {
     this.child.kill("SIGKILL");
     await this.exit;
   }
 }
 
-/** The agent as a process of its own, joined by a token in its environment. */
+/** The agent as a separate process, joined with a token in its environment. */
 export const startAgent = (configPath: string, env: Record<string, string> = { SALLYPORT_JOIN_TOKEN: JOIN_TOKEN }) =>
   new AgentProcess(["--config", configPath], env);

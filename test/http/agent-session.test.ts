@@ -52,7 +52,7 @@ it("joins once with its join token, connects with its own key, and sends its fin
   expect(await agent.exit).toBe(0);
   expect(await session.closed).toMatchObject({ code: 1000 });
 
-  // No token any more: it is known.
+  // A known agent needs no token.
   const again = startAgent(path, {});
   const second = await (await service.session()).welcome();
   expect(second.epoch).toBe(2);
@@ -86,7 +86,7 @@ it("retries a join while the service is unreachable, and exits when the token is
   await eventually("three attempts", () => service.joins.length >= 3 || undefined);
   service.onJoin = () => ({ status: 403, body: `no such token: ${JOIN_TOKEN}` });
   await expect(agent.exit).rejects.toThrow("The service refused the join token (403): no such token: [REDACTED]");
-  // One key for all attempts: the service can tell that they are of one node.
+  // One key for all attempts, so the service recognizes them as one node.
   expect(new Set(service.joins.map(({ PublicKey }) => PublicKey)).size).toBe(1);
   expect(readdirSync(at("state"))).toEqual(["identity.key"]);
 });
@@ -195,7 +195,7 @@ it("keeps a session alive by pings, and reconnects when the service is silent", 
   await first.welcome({ cfg: { pingMs: 100, deadMs: 400 } });
   await eventually("eight pings", () => first.texts.filter((text) => text === PING).length >= 8 || undefined);
   expect(service.sessions).toHaveLength(1);
-  // Frozen: the socket stays open, and nothing comes.
+  // Frozen: the socket stays open without data.
   first.socket.pause();
   const second = await service.session();
   await second.welcome();
@@ -225,7 +225,7 @@ it.each([
   const session = await service.session();
   await session.welcome();
   await send((data) => session.socket.send(data), session);
-  // 1009 is the word of RFC 6455 for a message that is too big.
+  // 1009: message too big, RFC 6455.
   expect([CLOSE.protocol, 1009]).toContain((await session.closed).code);
   await (await service.session()).welcome();
 });

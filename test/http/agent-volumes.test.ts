@@ -10,7 +10,7 @@ import {
   writePlugin,
 } from "./agent-service.ts";
 
-/** `sallyport-agent volumes list` and `volumes drop`, as processes, against a service that says which volumes it knows. */
+/** `sallyport-agent volumes list` and `volumes drop` as processes, with a service whose known volumes the test sets. */
 
 const DATA = "0193a1b2-0000-7000-8000-000000000001";
 const OLD = "0193a1b2-0000-7000-8000-000000000002";
@@ -22,7 +22,7 @@ async function make(session: AgentSession, number: number, id: string, name: str
   expect(await session.result(op(number))).toMatchObject({ ok: true });
 }
 
-/** A node with two volumes, whose agent runs; `stop` ends it. */
+/** A node with two volumes and a running agent; `stop` ends the agent. */
 async function nodeWithVolumes() {
   const service = await fakeService();
   const node = nodeDirectory(service.url);
@@ -56,7 +56,7 @@ it("`volumes list` shows the volumes on disk, and marks those unknown to the ser
   const shown = (ID: string, Name: string, Known: boolean) => ({
     ...{ ID, Name, Namespace: "default", PluginID: "mkdir", State: "ready", Path: join(at("volumes"), ID), Known },
   });
-  // The agent runs, and goes on.
+  // The running agent continues.
   expect(await list(path)).toEqual([shown(DATA, "data", true), shown(OLD, "old", true)]);
   await stop();
   const again = startAgent(path, {});
@@ -82,7 +82,7 @@ it("`volumes drop` deletes an unknown volume with its content", async () => {
   expect(existsSync(join(at("volumes"), OLD))).toBe(false);
   expect(existsSync(join(at("volumes"), DATA))).toBe(true);
   expect((await list(path)).map(({ ID }) => ID)).toEqual([DATA]);
-  // The agent starts on that state as ever.
+  // The agent starts on that state as before.
   const again = startAgent(path, {});
   expect(Object.keys((await (await service.session()).welcome()).node.HostVolumes)).toEqual(["data"]);
   await stop(again);
@@ -147,7 +147,7 @@ it("`volumes drop` removes a volume whose plugin hangs without calling it, and r
   session.request({ ...request, deadlineMs: 300 });
   expect(await session.result(op(1))).toMatchObject({ ok: false, error: { outcome: "unknown" } });
   await agent.kill();
-  // Also when the plugin has left the configuration.
+  // Also without the plugin in the configuration.
   writeFileSync(node.path, JSON.stringify(node.config));
   const dropping = volumes(node.path, "drop", OLD);
   expect(await dropping.exit, dropping.log).toBe(0);

@@ -7,15 +7,15 @@ import { withBucket } from "../../scripts/bucket.ts";
 import { QUIET_WRANGLER } from "../../scripts/runtime.ts";
 
 /*
- * Each request runs in a context of its own, and the line of one may be carried by another, whose caller may hang up meanwhile.
- * That happens only with real connections.
+ * Each request runs in a context of its own. A batch with its line may be written by another request, whose caller may
+ * disconnect. That happens only with real connections.
  */
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-audit-"));
 let worker: Awaited<ReturnType<typeof unstable_startWorker>>;
 let base = "";
 
-/** The configuration as it is, with a sink: the bucket that is there, under another name, too. */
+/** The configuration with a sink: the existing bucket under another binding. */
 function configuration(): string {
   const sink = '[[r2_buckets]]\nbinding = "AUDIT_BUCKET"\nbucket_name = "sallyport-files"\n';
   const config = readFileSync("wrangler.toml", "utf8")
@@ -69,10 +69,10 @@ it("every answered request has a line in the bucket, under concurrency and with 
     ...{ method: "POST", headers: { "X-Orch-Token": "root" }, body: '{"ttl":"1s"}' },
   });
   const { accessor } = ((await made.json()) as { auth: { accessor: string } }).auth;
-  // The requests that carried these batches are gone; the next ones do not wait for them.
+  // The requests that wrote these batches are over; the next ones do not wait for them.
   const next = await Promise.all(Array.from({ length: 20 }, () => ask()));
   const wanted = [...stayed, ...left, ...next].filter((id) => id !== null);
-  // The token's second, and answers' lines may linger for another.
+  // One second for the token, and up to another for the batch of lines.
   await new Promise((done) => setTimeout(done, 4_000));
   await worker.dispose();
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { Service } from "./events-service.ts";
 
-/** Real processes, real sockets: a file of several megabytes goes from one deployment to another, and the receiver is killed under it. */
+/** Sends a file of several megabytes between deployments over real sockets, and kills the receiver meanwhile. */
 
 const SECRETS = 40;
 const [old, fresh] = [new Service({}), new Service({})];
@@ -30,7 +30,7 @@ it("a restore that is killed midway is reported after the restart, and succeeds 
   const file = new Uint8Array(await taken.arrayBuffer());
   expect(file.length).toBeGreaterThan(SECRETS * 150_000);
 
-  // Half of it, and then nothing more.
+  // Sends half of it and stops.
   const half = new ReadableStream<Uint8Array>({
     start: (controller) => controller.enqueue(file.subarray(0, file.length / 2)),
   });

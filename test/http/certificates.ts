@@ -1,4 +1,4 @@
-/** Two self-signed certificates for localhost and 127.0.0.1, with keys that nothing but tests uses. */
+/** Two self-signed certificates for localhost and 127.0.0.1, with keys for tests only. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;

@@ -19,11 +19,11 @@ export const contextOf = (settings: ProviderSettings, deadlineMs = 5000): CallCo
   send: sender({ deadlineMs }),
 });
 
-/** Both services at one double. */
+/** Both services of one double. */
 export const contextAt = (url: string, deadlineMs = 5000): CallContext =>
   contextOf({ CLOUD_A_SM_URL: url, CLOUD_A_STS_URL: url }, deadlineMs);
 
-/** A first push of `app/db` that replaces whatever is there, but for what `changed` says. */
+/** A first push of `app/db` that replaces an existing object, with the given changes. */
 export const objectOf = (changed: Partial<ExternalObject> = {}): ExternalObject => ({
   name: "app/db",
   reference: null,

@@ -5,12 +5,12 @@ import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-s
 import { contextOf, keys, objectOf } from "./cloud-a-driver.ts";
 
 const role = "arn:aws:iam::123456789012:role/sync";
-/** Of another account than the keys, which are of 123456789012. */
+/** In another account than that of the keys, 123456789012. */
 const elsewhere = "arn:aws:iam::999999999999:role/sync";
 const distrustful = "arn:aws:iam::999999999999:role/other";
 let double: CloudADouble;
 
-// A new double for each test is a new URL, and so a session cache of its own.
+// A new double for each test has a new URL, and therefore a separate session cache.
 beforeEach(async () => {
   const trustedAccessKeyIds = [defaultKey.accessKeyId];
   const roles = [

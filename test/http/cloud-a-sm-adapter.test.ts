@@ -306,7 +306,7 @@ describe("errors", () => {
   it("one deadline covers all calls of a push", async () => {
     double.call("CreateSecret", { Name: "app/db" });
     double.fault({ fault: "delay", ms: 120, count: 3 });
-    // Each call alone would be in time.
+    // Each single call is within the limit.
     expect(await put({}, keys, context(200))).toMatchObject({ code: "deadline_exceeded" });
   });
 

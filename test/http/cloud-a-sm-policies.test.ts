@@ -32,7 +32,7 @@ const probe = (connection: CloudAConnection = keys) => cloudASm.probe(connection
 const operations = () => double.requests().map(({ operation }) => operation);
 const secret = () => double.secrets()[0];
 
-/** States that a push may find. `foreign` carries no marker of ours, `owned` does; `scheduled` is to be deleted. */
+/** Initial states of a push. `foreign` has no ownership tag, `owned` has one; `scheduled` is scheduled for deletion. */
 const states = {
   absent: () => {},
   foreign: () => void createdBy("f", []),
@@ -90,7 +90,7 @@ describe("update policies", () => {
     },
   );
 
-  // Whatever is lost on the way, before or after it was performed: the repeat comes to what an undisturbed push does.
+  // If a request or its answer is lost, a repeated push has the result of an undisturbed one.
   it.each(both)("%s, %s: a repeat after a lost answer has the same result as without the loss", async (...given) => {
     const [updatePolicy, state, answer, left, knownToExist] = given;
     const push = () => put({ updatePolicy, knownToExist });
@@ -103,7 +103,7 @@ describe("update policies", () => {
         states[state]();
         double.fault({ fault, operation });
         const first: Put = await push();
-        // Losing what only looks changes nothing, so it is never "unknown"; or it was not needed.
+        // A lost read changes nothing, so its outcome is never "unknown".
         const lost = operation === "DescribeSecret" ? ["external", "ok"] : ["unknown"];
         expect(lost, `${operation}, ${fault}`).toContain(first.outcome);
         expect(await push(), `${operation}, ${fault}`).toEqual(answer);

@@ -18,7 +18,7 @@ afterAll(() => double.close());
 beforeEach(() => {
   now = Date.now();
   double.reset();
-  // Waits between the adapter's tries end at once; other times are real.
+  // Pauses between the adapter's attempts end at once; other times are real.
   const { setTimeout } = globalThis;
   vi.stubGlobal("setTimeout", (run: () => void, ms: number, ...given: []) =>
     setTimeout(run, [200, 300, 500, 1000, 2000].includes(ms) ? 0 : ms, ...given),
@@ -43,7 +43,7 @@ const inspect = (reference: string | null) => cloudBKv.inspect({ name, reference
 const operations = () => double.requests().flatMap(({ service, operation }) => (service === "vault" ? operation : []));
 const secret = () => double.secrets()[0];
 const somebodyElse = (operation: string, body: Record<string, unknown> = {}) => double.call(operation, { name, body });
-/** Deleted, and the deletion has ended. */
+/** Deleted, with the deletion complete. */
 const deletedByOthers = (tags: Record<string, string>) => {
   somebodyElse("SetSecret", { value: "old", tags });
   somebodyElse("DeleteSecret");

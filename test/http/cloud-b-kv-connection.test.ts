@@ -5,7 +5,7 @@ import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
 import { type CloudBDouble, type Fault, startCloudB } from "../doubles/cloud-b-kv.ts";
 
-// The fields of a connection, its credentials, and what refusals are reported as.
+// The fields of a connection, its credentials, and the classification of refusals.
 
 const value = "hunter2-hunter2";
 let now = Date.now();
@@ -343,7 +343,7 @@ describe("errors", () => {
   ])("%o is %s %s", async (refusal, outcome, code) => {
     double.revokeTokens();
     const headers = { "retry-after": "7" };
-    // The held token is refused first, so the endpoint is asked for another one.
+    // The cached token is refused first, so another one is requested.
     double.fault({ fault: "error", ...refusal, headers });
     const failed = await put(connection());
     expect(failed).toMatchObject({ outcome, code, ...(outcome === "external" && { retryAfterMs: 7000 }) });

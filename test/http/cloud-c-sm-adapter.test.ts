@@ -13,7 +13,7 @@ afterAll(() => double.close());
 beforeEach(() => double.reset());
 
 const put = (object: ExternalObject) => cloudCSm.put(object, connectionOf(double), contextOf(double));
-/** A push that must succeed; answers what it handed back. */
+/** A push that must succeed. @returns its result */
 async function pushed(object: ExternalObject): Promise<string> {
   const done = await put(object);
   if (done.outcome !== "ok" || done.reference === undefined) throw new Error(JSON.stringify(done));
@@ -228,7 +228,7 @@ describe("a push repeated after a lost answer", () => {
     for (let version = 0; version < 3; version++) add();
     now = start + 30 * 60_000;
     for (let version = 0; version < 110; version++) {
-      // A secret takes so many versions a minute.
+      // The limit of versions of a secret per minute.
       now += 1_000;
       add();
     }

@@ -228,7 +228,7 @@ describe("the host of requests", () => {
       `POST ${base}?secretId=app-db`,
       `POST ${base}/app-db:addVersion`,
     ]);
-    // As Google's own client puts it on the wire (golden file, "GCP createSecret" and "GCP addSecretVersion").
+    // The request format of Google's own client (golden file, "GCP createSecret" and "GCP addSecretVersion").
     expect(JSON.parse(String(asked[1]?.[1].body))).toMatchObject({ replication: { automatic: {} } });
     expect(Object.keys(JSON.parse(String(asked[2]?.[1].body)).payload)).toEqual(["data", "dataCrc32c"]);
   });
@@ -266,7 +266,7 @@ describe("probe", () => {
       ...{ outcome: "client", code: "auth_failed" },
       message: expect.stringContaining("e-mail"),
     });
-    // Once before it has a token, once when the token it has is refused.
+    // Once without a token, and once after its token was refused.
     const own = await double.openAccount();
     double.change({ disabled: true }, own.account);
     expect(await probe(connectionOf(own))).toMatchObject({ outcome: "client", code: "account_disabled" });

@@ -12,7 +12,7 @@ const FILE = "test/workers/kv.test.ts";
 describe("docs/internals/coverage.md", () => {
   it("is valid, and every reference names a test that exists, is not skipped and, in the report, passed", () => {
     const named = process.env["SALLYPORT_TEST_REPORT"];
-    // The report of a run is written when the run ends, so in a first run there is none yet.
+    // The report is written at the end of a run, so a first run has none.
     const report = named !== undefined && existsSync(named) ? named : undefined;
     expect(checkCoverage(...loadCoverage(ROOT, report))).toEqual([]);
   });
@@ -243,7 +243,7 @@ describe("the coverage check", () => {
       expect(run({}).status).toBe(1);
     });
 
-    /** vitest names files absolutely; so does the report the command reads. */
+    /** vitest reports absolute file names, and so does the report that the command reads. */
     function run(report?: Partial<VitestJson>) {
       if (report === undefined) return command();
       const testResults = report.testResults?.map((file) => ({ ...file, name: join(root, file.name) }));
@@ -291,7 +291,7 @@ function sources(text: string): Map<string, string> {
   return new Map([[FILE, text]]);
 }
 
-/** The problem with a page of one row that cites `name` in a file that holds `source`. */
+/** The problem of a page with one row that cites `name` in a file with the content `source`. */
 function check(name: string, source: string, report?: VitestJson): string | undefined {
   const problems = checkCoverage(page(cite(name)), sources(source), report);
   expect(problems.length).toBeLessThan(2);

@@ -10,10 +10,10 @@ import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-
 import { amount } from "../support/long.ts";
 import { prepareService } from "./prepared-service.ts";
 
-/** The whole runtime, a tree of processes on state that outlives it, is killed again and again in the middle of writes. */
+/** Kills the whole runtime, a tree of processes on persistent state, repeatedly during writes. */
 const KILLS = amount(3, 12);
 const DESTINATIONS = ["cloud-a-sm/d", "deploy-project/p", "in-mem/m"];
-/** A lease that a dead Worker holds runs out after a minute; everything else is a matter of seconds. */
+/** The lease of a dead Worker expires after a minute; everything else takes seconds. */
 const CONVERGE_MS = 90_000;
 const seed = Number(process.env["CRASH_SEED"] ?? Date.now() % 1_000_000);
 const random = randomFrom(seed);
@@ -49,7 +49,7 @@ async function kill(): Promise<void> {
   await runtime?.kill();
 }
 
-/** Null when there was no answer, or one that promises nothing. */
+/** Null without an answer, or with one that confirms nothing. */
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
 async function call(method: string, path: string, body?: unknown): Promise<any> {
   try {
@@ -107,7 +107,7 @@ async function writeSecrets(secret: string, running: () => boolean): Promise<voi
   while (running()) await writeSecret(secret);
 }
 
-/** A secret that no dead Worker holds a lease of yet: written, associated and pushed while it goes on being written. */
+/** A secret without a lease of a dead Worker: written, associated and pushed during further writes. */
 async function associate(secret: string, running: () => boolean): Promise<void> {
   await writeSecret(secret);
   const sets = DESTINATIONS.map(async (destination) => {
@@ -118,7 +118,7 @@ async function associate(secret: string, running: () => boolean): Promise<void> 
   await Promise.all([...sets, writeSecrets(secret, running)]);
 }
 
-/** Takes what an earlier round has associated away again, at one destination. */
+/** Removes an association of an earlier round at one destination. */
 async function dissociate(secret: string): Promise<void> {
   const destination = DESTINATIONS[Math.floor(random() * DESTINATIONS.length)];
   const association = `${destination} ${secret}`;
@@ -131,7 +131,7 @@ async function dissociate(secret: string): Promise<void> {
 const { accessKeyId: access_key_id, secretAccessKey: secret_access_key } = defaultKey;
 const cloudA = { access_key_id, secret_access_key, region: "eu-west-1" };
 
-/** A destination of its own, with secrets that are there, is purged. */
+/** Purges a separate destination with existing secrets. */
 async function fillAndPurge(name: string): Promise<void> {
   const path = `/sys/sync/destinations/cloud-a-sm/${name}`;
   await call("POST", path, { ...cloudA, secret_name_template: `${name}/{{ .SecretPath }}` });
@@ -155,7 +155,7 @@ async function writePolicies(running: () => boolean): Promise<void> {
   }
 }
 
-/** Everything promised is there exactly once; what was not promised is there whole or not at all. */
+/** Confirmed writes exist exactly once; unconfirmed ones completely or not at all. */
 async function checkSecrets(): Promise<void> {
   for (const secret of sent.keys()) {
     const { data } = (await call("GET", `/v1/kv/metadata/${secret}`)) ?? { data: { versions: {}, current_version: 0 } };

@@ -7,7 +7,7 @@ import { type Driver, type Faults, startDriver } from "./csi-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-/** The agent as it is, with the driver as it is, for a service that the test plays. */
+/** The real agent and the real driver with a scripted service. */
 const PLUGIN = "disk";
 const opOf = (number: number) => `01930001-7a10-7cc1-8b5e-${String(number).padStart(12, "0")}`;
 const CANARY = "CANARY-token-91c7";
@@ -88,7 +88,7 @@ it("CSI plugins are reported at once although a host volume plugin hangs in its 
   expect(hello.unavailableVolumes).toMatchObject([{ id }]);
 });
 
-/** Where an agent can be when it dies: each is met by what the driver does with the call. */
+/** Points at which an agent may die, each produced by a fault of the driver. */
 const MOMENTS: [when: string, faults: (rpc: string) => Faults][] = [
   ["before the plugin has begun", (rpc) => ({ calls: { [rpc]: { delayMs: 1_500 } } })],
   ["while the plugin works", () => ({ stepMs: 250 })],
@@ -101,7 +101,7 @@ it.each(MOMENTS)(
     const { driver, service, node } = await world();
     let number = 0;
     let gen = 0;
-    /** Asks for an operation, kills the agent while its call is under way, and takes the result of the next one. */
+    /** Requests an operation, kills the agent during its call, and returns the result of the next agent. */
     async function cutOff<M extends Extract<Method, `csi.${string}`>>(
       rpc: Parameters<Driver["calls"]>[0],
       method: M,
@@ -177,7 +177,7 @@ it("secrets and mount flags appear in no file, log or frame although the plugin 
   const frames = [...before.texts, ...after.texts].join("\n");
   for (const canary of [CANARY, FLAG]) {
     expect([frames, first.log, second.log, first.out, second.out].join("\n")).not.toContain(canary);
-    // grep ends with 1 when it finds nothing.
+    // grep exits with 1 without a match.
     expect(() => execFileSync("grep", ["-rF", canary, node.root], { stdio: "ignore" })).toThrow();
   }
 });

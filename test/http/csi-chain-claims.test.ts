@@ -15,7 +15,7 @@ afterAll(() => world.destroy(), 60_000);
 const TAKING = ["ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"] as const;
 const GIVING_BACK = ["NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume"] as const;
 
-/** A volume on a node that is its allocation's, reported as wanted. */
+/** A volume for an allocation on a node, reported as desired. */
 class Use {
   readonly #node: CsiNode;
   readonly #allocation = allocationId(Math.floor(Math.random() * 1e9));
@@ -41,7 +41,7 @@ class Use {
     if (answered !== 200) throw new Error(text);
   }
 
-  /** The provider, the node and the service say that the allocation has it. */
+  /** The provider, the node and the service agree that the allocation has the volume. */
   async expectTaken(): Promise<void> {
     const [claim] = await world.claimed(this.volume, "published");
     expect(claim).toMatchObject({ AllocID: this.#allocation, LastError: "", Path: expect.anything() });
@@ -49,7 +49,7 @@ class Use {
     expect(Object.keys(this.#node.record(this.externalId).published)).toEqual([this.#node.name]);
   }
 
-  /** All parts agree that the volume is free, and it can be deleted. */
+  /** The provider, the node and the service agree that the volume is free, and it can be deleted. */
   async expectFree(): Promise<void> {
     await world.claimed(this.volume);
     expect(this.#node.mounts()).toEqual([]);

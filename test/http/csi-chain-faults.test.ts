@@ -14,7 +14,7 @@ const world = new World();
 beforeAll(() => world.start(), 180_000);
 afterAll(() => world.destroy(), 60_000);
 
-/** The provider has the volumes that the service knows, and no others, and nothing is half done. */
+/** The provider and the service have the same volumes, without unfinished operations. */
 async function expectAgreement({ plugin, driver }: CsiNode, names: readonly string[]): Promise<void> {
   const { body } = await world.ask("GET", `/v1/volumes?type=csi&plugin_id=${plugin}`);
   const volumes = (body ?? []) as { ID: string; ExternalID: string }[];
@@ -36,7 +36,7 @@ const DEEDS = {
 } satisfies Partial<Record<Rpc, (id: string, plugin: string) => Promise<Answer>>>;
 type Deed = keyof typeof DEEDS;
 
-/** As it is before a deed: only a creation finds nothing. */
+/** The state before a request: only a creation starts without a volume. */
 async function prepare(deed: Deed, id: string, plugin: string): Promise<void> {
   if (deed !== "CreateVolume") await world.made({ ID: id, Name: id, PluginID: plugin });
 }
@@ -67,7 +67,7 @@ describe("a plugin", () => {
     node.driver.misbehave(faults);
     const asked = DEEDS[deed]("dies", "dies");
     await node.driver.ended();
-    // Its agent has given up on it.
+    // The agent has stopped retrying.
     await vi.waitFor(async () => expect(await world.plugin("dies")).toEqual({ controllers: 0, nodes: 0 }), PATIENT);
     node.driver.misbehave({});
     await node.driver.start();
@@ -128,7 +128,7 @@ describe("a plugin", () => {
   });
 });
 
-/** Moments at which a process dies, and the driver's faults that hold the call there. */
+/** Points at which a process dies, and the driver's faults that stop the call there. */
 const MOMENTS: Record<string, (rpc: Rpc) => Faults> = {
   "while its plugin works": () => ({ stepMs: 250 }),
   "while its plugin never answers": (rpc) => ({ calls: { [rpc]: { hang: 1 } } }),
@@ -176,7 +176,7 @@ describe("the service", () => {
     const node = await world.csiNode("service");
     for (const deed of Object.keys(DEEDS) as Deed[]) {
       await prepare(deed, "service", "service");
-      // Longer than the service takes to stop: the request ends without an answer.
+      // Longer than the shutdown of the service, so the request gets no answer.
       node.driver.misbehave({ stepMs: 1_000 });
       const asked = DEEDS[deed]("service", "service").catch(() => "no answer");
       await isCalled(node, deed);
@@ -216,7 +216,7 @@ describe("a plugin with two controllers", () => {
   });
 });
 
-/** Repeats a request until it succeeds, as a patient client does. */
+/** Repeats a request until it succeeds. */
 async function patiently(deed: () => Promise<Answer>): Promise<Answer> {
   for (const until = Date.now() + 60_000; ; await sleep(100)) {
     const answer = await deed().catch(() => null);
@@ -225,7 +225,7 @@ async function patiently(deed: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** Removes all volumes and snapshots. A part that has just restarted may be refused for a moment. */
+/** Removes all volumes and snapshots, with retries after restarts. */
 async function clear({ plugin, driver }: CsiNode): Promise<void> {
   const gone = (path: string) =>
     vi.waitFor(async () => expect((await world.ask("DELETE", path)).status).toBeOneOf([200, 404]), PATIENT);

@@ -19,7 +19,7 @@ export class World extends Cluster {
     super({}, { logs: true });
   }
 
-  /** A request with headers of its own. */
+  /** A request with additional headers. */
   async ask(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {
     const init = {
       method,
@@ -52,7 +52,7 @@ export class World extends Cluster {
     return this.ask("PUT", `/v1/volume/csi/${wanted.ID}/create`, wanted);
   };
 
-  /** @throws when it was not made */
+  /** @throws when the creation failed */
   async made(volume: object): Promise<Answer["body"]> {
     const { status, text, body } = await this.make(volume);
     if (status !== 200) throw new Error(`not made: ${status} ${text}`);
@@ -61,7 +61,7 @@ export class World extends Cluster {
 
   read = (id: string): Promise<Answer> => this.ask("GET", `/v1/volume/csi/${id}`);
 
-  /** Ids of a plugin's volumes, by what the provider knows them. */
+  /** The provider's ids of a plugin's volumes. */
   async known(plugin: string): Promise<string[]> {
     const { body } = await this.ask(
       "GET",
@@ -102,7 +102,7 @@ export const definition = {
   RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
 };
 
-/** A job whose group asks for a volume. */
+/** A job whose group requests a volume. */
 export const job = (id: string, volume: string, more: object = {}) => ({
   ...{ Topic: "Job", Type: "JobRegistered" },
   Payload: {
@@ -133,10 +133,10 @@ export const allocationId = (number: number): string => `a110c000-0000-4000-8000
 
 interface NodeOptions {
   readonly env?: Record<string, string>;
-  /** From its driver's beginning. */
+  /** The faults of its driver from the start. */
   readonly faults?: Faults;
   readonly roles?: readonly string[];
-  /** Its driver works on the directory of this one's. */
+  /** The node whose driver's directory its own driver shares. */
   readonly beside?: CsiNode;
 }
 
@@ -146,10 +146,10 @@ export class CsiNode {
   readonly plugin: string;
   readonly name: string;
   readonly driver: Driver;
-  /** The directory of all that its agent keeps. */
+  /** The state directory of its agent. */
   readonly root: string;
   readonly at: (name: string) => string;
-  /** Of all of its lives. */
+  /** The log of all its processes. */
   readonly agents: AgentProcess[] = [];
   id = "";
 
@@ -180,7 +180,7 @@ export class CsiNode {
     this.agents.push(startAgent(this.#path, env));
   }
 
-  /** The agent dies at once, and its driver lives on. */
+  /** Kills the agent, but not its driver. */
   async kill(): Promise<void> {
     await this.agents.at(-1)?.kill();
   }
@@ -198,7 +198,7 @@ export class CsiNode {
     }, PATIENT);
   }
 
-  /** Where allocations on this node find volumes. */
+  /** The path of an allocation's volumes on this node. */
   mounts = (): string[] =>
     !existsSync(this.at("mounts"))
       ? []

@@ -411,7 +411,7 @@ describe("a plugin", () => {
     expect(body.Nodes[first.id].NodeInfo).toMatchObject({ ID: first.name, RequiresNodeStageVolume: true });
     await world.made({ ID: "seen-1", Name: "seen-1", PluginID: "seen" });
     await first.driver.kill();
-    // The agent notices when it next looks, or when it is asked.
+    // The agent detects it at its next check or request.
     await vi.waitFor(
       async () => {
         const refused = await world.make({ ID: "seen-2", Name: "seen-2", PluginID: "seen" });
@@ -443,10 +443,10 @@ describe("a plugin", () => {
   });
 });
 
-/** Names of files below a directory that have this text in them. */
+/** Names of the files below a directory that contain a text. */
 function filesWith(text: string, directory: string): string {
   const { status, stdout } = spawnSync("grep", ["-rlaF", text, directory], { encoding: "utf8" });
-  // grep ends with 1 when it finds nothing, and with 2 when it could not look.
+  // grep exits with 1 without a match, and with 2 after an error.
   expect(status, stdout).toBeLessThan(2);
   return stdout;
 }

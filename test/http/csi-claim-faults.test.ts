@@ -14,7 +14,7 @@ const world = new World();
 beforeAll(() => world.start(), 180_000);
 afterAll(() => world.destroy(), 60_000);
 
-/** An agent finds another start of its machine than before, and none of the mounts. */
+/** Simulates a reboot for an agent: another boot id, and no mounts. */
 function startAfterReboot(node: CsiNode): void {
   for (const path of node.mounts()) rmSync(path);
   rmSync(join(node.driver.root, "mounts"), { recursive: true });
@@ -33,13 +33,13 @@ function startAfterReboot(node: CsiNode): void {
 
 let allocations = 0;
 
-/** A volume for an allocation on a node, which says how far that is. */
+/** A volume for an allocation on a node, with its current state. */
 async function volumeFor(node: CsiNode) {
   const [id, jobId, alloc] = [`${node.plugin}-1`, `${node.plugin}-job`, allocationId(++allocations)];
   const { ExternalID } = await world.made({ ID: id, Name: id, PluginID: node.plugin });
   await world.report(job(jobId, id));
   return {
-    /** The allocation runs, or has ended. */
+    /** Reports the allocation as running or as complete. */
     is: (status: "running" | "complete") => world.report(allocation(alloc, jobId, node.id, status)),
     isTaken: async () => {
       const [claim] = await world.claimed(id, "published");
@@ -82,7 +82,7 @@ it("a claim is taken and released once although its plugin is busy, in use, away
   const fail = (code: number, times: number) => ({ fail: { code, times } });
   node.driver.misbehave({
     calls: {
-      // Longer than an agent tries by itself.
+      // Longer than the agent's own retries.
       ControllerPublishVolume: fail(9, 6),
       NodeStageVolume: fail(14, 2),
       NodePublishVolume: fail(10, 3),

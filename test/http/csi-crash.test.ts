@@ -5,7 +5,7 @@ import { creation, type Driver, MOUNT, RawClient, startDriver } from "./csi-proc
 
 vi.setConfig({ testTimeout: 240_000 });
 
-/** The driver is killed after each step of a call, and started again on what is left. */
+/** Kills the driver after each step of a call, and restarts it on the remaining state. */
 async function afterEachStep(
   before: (client: RawClient, driver: Driver) => Promise<void>,
   call: (client: RawClient) => Promise<unknown>,

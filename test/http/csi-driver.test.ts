@@ -330,7 +330,7 @@ it("aborts a concurrent call for the same volume, also from another process, and
     client.code("ControllerExpandVolume", { volumeId: id, capacityRange: { requiredBytes: String(2 * GIB) } });
   const first = expand(volumeId);
   await eventually("the call", () => driver.calls("ControllerExpandVolume") || undefined);
-  // From its count to its lock.
+  // Between its count and its lock.
   await new Promise((resolve) => setTimeout(resolve, 150));
   expect(await client.code("DeleteVolume", { volumeId })).toBe("ABORTED");
   expect(await elsewhere.code("DeleteVolume", { volumeId })).toBe("ABORTED");

@@ -15,7 +15,7 @@ const PLUGIN = "disk";
 const CAPABILITY = { accessMode: "single-node-writer", attachmentMode: "file-system" };
 type CsiMethod = Extract<Method, `csi.${string}`>;
 
-/** The agent's part of CSI, at work on a real driver. */
+/** The agent's CSI operations with a real driver. */
 function csiOf(driver: Driver, change: object = {}) {
   const plugin = { id: PLUGIN, socket: driver.socket, roles: ["controller" as const, "node" as const], ...change };
   const csi = new Csi({ plugins: [plugin], mountsDir: driver.place("mounts") });
@@ -120,7 +120,7 @@ it("creates, expands, snapshots, lists, publishes, uses, detaches and deletes a 
   driver.misbehave({});
   for (let time = 0; time < 2; time++) {
     expect(await run("csi.node.detach", { externalId, allocId: "alloc-1" })).toEqual({ ok: true });
-    // The other allocation has it still.
+    // The other allocation still has the volume.
     expect(driver.calls("NodeUnstageVolume")).toBe(0);
   }
   expect(await run("csi.node.detach", { externalId, allocId: "../alloc-2" })).toEqual({ ok: true });
@@ -270,7 +270,7 @@ it("a plugin killed during a call has an unknown outcome, and creates one volume
   expect(await create("v")).toMatchObject({ ok: false, kind: "unavailable", outcome: "unknown" });
   expect(driver.isAlive).toBe(false);
   const [id] = driver.directories("volumes");
-  // No plugin was running that could have acted.
+  // No plugin was running, so none has acted.
   expect(await create("w")).toMatchObject({ ok: false, kind: "unavailable", outcome: "failed" });
   // A retried operation may have reached a plugin the first time.
   expect(await create("w", {}, { again: true })).toMatchObject({ ok: false, kind: "unavailable", outcome: "unknown" });
@@ -293,7 +293,7 @@ it("a frozen plugin times out at the deadline and continues when it resumes; oth
     run("csi.controller.delete", { externalId: "vol-other" }, { limitMs: 1_000 }),
   ]);
   expect(first).toMatchObject({ ok: false, kind: "timeout", outcome: "unknown" });
-  // It was never asked for.
+  // The driver received no such request.
   expect(second).toMatchObject({ ok: false, kind: "timeout", outcome: "failed" });
   driver.signal("SIGCONT");
   expect(await create("v")).toMatchObject({ ok: true });

@@ -33,7 +33,7 @@ export interface Faults {
   [knob: string]: unknown;
 }
 
-/** The `csi-dir` driver as a process of its own, which may be killed, frozen and started again on the same socket. */
+/** The `csi-dir` driver as a separate process that can be killed, frozen and restarted on the same socket. */
 export class Driver {
   readonly home = mkdtempSync(join(tmpdir(), "csi-"));
   readonly root: string;
@@ -85,7 +85,7 @@ export class Driver {
     return this;
   }
 
-  /** Whether the process is there; one that has killed itself is not. */
+  /** Whether the process runs. */
   get isAlive(): boolean {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
@@ -110,12 +110,12 @@ export class Driver {
     writeFileSync(this.#faults, JSON.stringify(faults));
   }
 
-  /** How often a call was made since `misbehave`. */
+  /** The number of calls of a method since `misbehave`. */
   calls(rpc: Rpc): number {
     return this.allCalls().filter((line) => line === rpc).length;
   }
 
-  /** Calls that were made since `misbehave`, in order. */
+  /** The calls since `misbehave`, in order. */
   allCalls(): string[] {
     const path = `${this.#faults}.calls`;
     return existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : [];
@@ -129,7 +129,7 @@ export class Driver {
     return join(this.root, "volumes", volumeId, "data");
   }
 
-  /** A path for a target or a staging directory, whose parent is there. */
+  /** A path for a target or a staging directory, with an existing parent. */
   place(name: string): string {
     mkdirSync(join(this.home, "places"), { recursive: true });
     return join(this.home, "places", name);
@@ -138,7 +138,7 @@ export class Driver {
 
 export const startDriver = (env?: Record<string, string>) => new Driver(env).start();
 
-/** Any CSI client: it says what the driver answers, and nothing else. */
+/** A plain CSI client, which returns the driver's answers. */
 export class RawClient {
   readonly #client: Client;
 
@@ -163,7 +163,7 @@ export class RawClient {
     });
   }
 
-  /** The name of the code with which a call fails; OK when it does not. */
+  /** The name of the status code of a call; OK for a success. */
   async code<R extends Rpc>(rpc: R, request: RequestDraft<R> = {} as RequestDraft<R>, ms?: number): Promise<string> {
     try {
       await this.call(rpc, request, ms);

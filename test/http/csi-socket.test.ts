@@ -10,7 +10,7 @@ import { afterTest } from "./agent-service.ts";
 const ANOTHER_USER = 65534;
 const isRoot = process.getuid?.() === 0;
 
-/** A path for a socket, in a directory that every user may pass. */
+/** A path for a socket, in a directory that every user may enter. */
 function place(): string {
   const directory = mkdtempSync(join(tmpdir(), "csi-socket-"));
   afterTest(() => rmSync(directory, { recursive: true }));
@@ -21,7 +21,7 @@ function place(): string {
 const MODULE = JSON.stringify(join(process.cwd(), "agent/src/csi/socket.ts"));
 const ASK = `console.log(await m.obstacleAt(process.argv[1]))`;
 
-/** Asks as a user who is not root, for root may connect to every socket. The user changes after the module is read. */
+/** Runs as an unprivileged user, since root may connect to every socket. The user changes after the module is loaded. */
 function askedByAnotherUser(socket: string): string {
   const change = isRoot
     ? `process.setgroups([]); process.setgid(${ANOTHER_USER}); process.setuid(${ANOTHER_USER});`
@@ -30,7 +30,7 @@ function askedByAnotherUser(socket: string): string {
   return execFileSync(process.execPath, ["-e", script, socket], { encoding: "utf8" }).trim();
 }
 
-/** Asks as the agent's unit does with a drop-in: as a user who is not root, with some capabilities. */
+/** Runs like the agent's unit with a drop-in: an unprivileged user with some capabilities. */
 function askedWith(capability: string, socket: string): string {
   const user = [`--reuid=${ANOTHER_USER}`, `--regid=${ANOTHER_USER}`, "--clear-groups"];
   const limits = [`--inh-caps=+${capability}`, `--ambient-caps=+${capability}`, `--bounding-set=-all,+${capability}`];
@@ -58,7 +58,7 @@ it("reports a missing socket, and one without a listening plugin", async () => {
 });
 
 it("reports a missing permission with the socket's owner and mode and the agent's user", async () => {
-  // Without root, the socket of the own user is closed instead.
+  // Without root, the socket of the current user is closed instead.
   const socket = await served(isRoot ? 0o755 : 0o000);
   const answer = askedByAnotherUser(socket);
   expect(answer).toContain(`the agent may not connect to ${socket} (EACCES): it belongs to uid ${process.getuid?.()}`);

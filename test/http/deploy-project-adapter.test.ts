@@ -57,7 +57,7 @@ describe("put", () => {
     expect(at.shapes()).toEqual([["DB", "preview", value]]);
     await at.put({ reference: referenceOf(moved) }, at.connection("development", "preview"));
     expect(at.shapes()).toEqual([["DB", "development,preview", value]]);
-    // Also when the reference was lost on the way.
+    // Also when the reference was lost.
     await at.put({}, at.connection("preview"));
     expect(at.shapes()).toEqual([["DB", "preview", value]]);
   });
@@ -97,7 +97,7 @@ describe("put", () => {
     expect(reference).toContain(" sensitive ");
     await at.put({ reference, value: "two" });
     expect(at.operations().slice(2)).toEqual(["EditVariable"]);
-    // A reference from before it became sensitive costs a look.
+    // A reference that is older than the change to sensitive costs a lookup.
     await at.put({ reference: reference.replace("sensitive", "encrypted"), value: "three" });
     expect(at.operations().slice(3)).toEqual(["EditVariable", "ListVariables", "EditVariable"]);
     expect(at.shapes()).toEqual([["DB", "production", "three"]]);

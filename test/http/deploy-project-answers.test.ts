@@ -171,7 +171,7 @@ describe("errors", () => {
     ["internal_server_error", 500, "external", "provider_unavailable"],
     ["forbidden", 503, "external", "provider_unavailable"],
   ])("%s (HTTP %i) is %s %s", async (code, status, outcome, own) => {
-    // Three times, as often as a put looks again when the answer says that something is in its way.
+    // Three times, the number of lookups of a put after a conflict.
     at.fault({ fault: "error", code, status, operation: "CreateVariables", count: 3 });
     expect(await at.put()).toMatchObject({ outcome, code: own });
   });

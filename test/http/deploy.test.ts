@@ -50,7 +50,7 @@ describe("the deployed bundle", () => {
   });
 
   it("starts within the platform's limit while other suites run", { timeout: 120_000 }, async () => {
-    // A second, which is the platform's own limit; `npm run deploy:check` holds the budget on an idle machine.
+    // One second, the platform's limit; `npm run deploy:check` checks the budget on an idle machine.
     const budgetMs = 10 * STARTUP_MS;
     expect(await fastestStartup(built, budgetMs), described(built)).toBeLessThanOrEqual(budgetMs);
   });
@@ -65,7 +65,7 @@ describe("the deployed bundle", () => {
 });
 
 describe("the deployed bundle, running", () => {
-  // As wrangler.toml says, it is minified here as it is there: classes and functions have lost their names.
+  // Minified as in a deployment, according to wrangler.toml, so names of classes and functions are lost.
   const harness = createTestHarness({ workers: [{ configPath: "./wrangler.toml", secrets: SECRETS }] });
   let base = "";
   let root = "";

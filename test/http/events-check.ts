@@ -2,16 +2,16 @@ import { isWanted, type SeenEvent } from "../events-reference.ts";
 import type { History } from "./events-history.ts";
 import { urlOf, type Visit } from "./events-visit.ts";
 
-/** Facts about writes that a check needs. */
+/** The data about writes for a check. */
 export interface Facts {
   readonly history: History;
   /** The newest index among the first so many writes of rights; 0 when none of them is on the stream. */
   newestOf(sent: number): number;
   /** When the write of a line was sent; -Infinity when no client sent it. */
   sentAt(index: number): number;
-  /** How many lines the buffer holds. */
+  /** The number of lines in the buffer. */
   readonly bufferLines: number;
-  /** When a token ends by itself. */
+  /** The expiry of a token. */
   expires(accessor: string | null): number;
 }
 
@@ -50,7 +50,7 @@ function orderFaults({ lines, from, begun, error }: Visit): string[] {
   return faults;
 }
 
-/** Compares each line with the whole one: what had to be in it, and what might. */
+/** Compares each line with the complete one: required events, and permitted ones. */
 function lineFaults(visit: Visit, facts: Facts, until: number): string[] {
   const { history } = facts;
   const { accessor, wish, begun } = visit;
@@ -81,7 +81,7 @@ function lineFaults(visit: Visit, facts: Facts, until: number): string[] {
   return faults;
 }
 
-/** Lines there may be beyond the newest that anybody has been told of, and room that a full buffer makes ahead. */
+/** The number of lines that may follow the newest confirmed one, and that a full buffer removes in advance. */
 const UNTOLD = 20;
 
 function endFaults(visit: Visit, facts: Facts, until: number): string[] {
@@ -93,7 +93,7 @@ function endFaults(visit: Visit, facts: Facts, until: number): string[] {
   if (error?.Code === "permission_denied" && !deniable) return ["cut although it may read"];
   if (end !== "over" || ended.base !== base || error) return [];
   if (errors) return ["ended without the last line that was asked for"];
-  // A stream that ends while its service lives on may no longer be read, or its next line has left the buffer.
+  // A stream ends while its service runs when it may no longer be read, or its next line has left the buffer.
   const behind = ended.known - visit.reached > facts.bufferLines - UNTOLD;
   return deniable || behind ? [] : ["ended although it may read"];
 }

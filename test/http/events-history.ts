@@ -8,7 +8,7 @@ import {
   type Wish,
 } from "../events-reference.ts";
 
-/** How often something holds among the states of rights: answers for any stretch of the sequence at once. */
+/** Prefix sums of a property over the states of rights: answers for any range of the sequence in constant time. */
 class Verdict {
   readonly #before: number[] = [0];
 
@@ -29,9 +29,9 @@ class Verdict {
   }
 }
 
-/** The whole sequence as a management reader got it, and what each token was allowed at each point of it. */
+/** The complete sequence of a management reader, and the rights of each token at each point of it. */
 export class History {
-  /** Those that tell something; others have taken indexes, too. */
+  /** The lines with events; other lines have indexes, too. */
   readonly lines: readonly SeenLine[];
   readonly #byIndex: ReadonlyMap<number, SeenLine>;
   readonly #existing: readonly string[];
@@ -79,7 +79,7 @@ export class History {
     };
   }
 
-  /** The state that holds from a line on. */
+  /** The state after a line. */
   #at(index: number): number {
     let [low, high] = [0, this.#states.length - 1];
     while (low < high) {
@@ -109,7 +109,7 @@ export class History {
   }
 }
 
-/** Whether something held at some point, or at all points, from one index to another. */
+/** Whether a property was true at some point, or at all points, of a range of indexes. */
 export interface Stretches {
   some(from: number, to: number): boolean;
   every(from: number, to: number): boolean;

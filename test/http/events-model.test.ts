@@ -1,9 +1,9 @@
 /*
- * Random writers and random readers on the real service, which is killed again and again; afterwards every promise that was
- * made to any of them is checked against one whole reading of the stream.
+ * Random writers and random readers use the real service, which is killed repeatedly. Afterwards every confirmed write
+ * and every line that was read are compared with a complete reading of the stream.
  *
- *   EVENTS_SEED=123       repeats the choices of a run that failed (not how its requests met: for that, repeat it)
- *   EVENTS_SECONDS=600    goes on with new seeds for that long; a single round otherwise
+ *   EVENTS_SEED=123       repeats the choices of a failed run (not the timing of its requests)
+ *   EVENTS_SECONDS=600    continues with new seeds for that time; by default one round
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
@@ -75,7 +75,7 @@ function wishOf(random: Random, token: LiveToken): Wish {
   };
 }
 
-/** Fast, slow, or now and then asleep for longer than the service waits. Each goes when it likes. */
+/** A fast or slow reader, or one that sometimes pauses beyond the service's limit. It disconnects at random. */
 function paceOf(random: Random, over: () => number | null): Pace {
   const kind = pick(random, ["fast", "fast", "slow", "stalling"] as const);
   const until = Date.now() + 500 + random() * 8_000;
@@ -91,7 +91,7 @@ function paceOf(random: Random, over: () => number | null): Pace {
   };
 }
 
-/** Connects, goes, comes back: from where it was, from the beginning, live, or beyond the end. */
+/** Connects, disconnects and reconnects: at its position, at the beginning, live, or beyond the end. */
 async function reader(world: World, random: Random, over: () => number | null): Promise<Visit[]> {
   const visits: Visit[] = [];
   let next: Omit<Asked, "base"> | null = null;
@@ -134,7 +134,7 @@ function resumed(
   return { accessor, secret, wish, format, errors, from: seen };
 }
 
-/** Everything from an index on, as the first token reads it. */
+/** All lines from an index on, as read with the first token. */
 const whole = (world: World, from: number, over: () => number | null): Promise<Visit> =>
   read(
     {
@@ -147,7 +147,7 @@ const whole = (world: World, from: number, over: () => number | null): Promise<V
 
 const withoutTime = ({ Index, Events }: SeenLine): SeenLine => ({ Index, Events });
 
-/** Everything that is ever on the stream, read from the beginning through all that happens. */
+/** A complete reading of the stream from the beginning, across all restarts. */
 async function recorder(world: World, over: () => number | null): Promise<SeenLine[]> {
   const lines: SeenLine[] = [];
   for (let reached = 0; reached < (over() ?? Number.POSITIVE_INFINITY); ) {
@@ -163,12 +163,12 @@ async function recorder(world: World, over: () => number | null): Promise<SeenLi
   return lines;
 }
 
-/** The machine is so slow that what is compared with has left the buffer: such a round proves nothing. */
+/** On a slow machine the reference lines have left the buffer; such a round proves nothing. */
 class Behind extends Error {}
 
 const NO_RULES: Rules = { namespaces: {}, node: "deny" };
 
-/** Something of every source, told when all before it has been. @returns the newest index */
+/** Writes an event of every source and waits for it, after all earlier ones. @returns the newest index */
 async function lastWords(world: World): Promise<number> {
   const deadline = Date.now() + SETTLE_MS;
   const until = async (method: string, path: string, body: unknown, indexOf: (answer: { index: number }) => number) => {
@@ -185,7 +185,7 @@ async function lastWords(world: World): Promise<number> {
   return until("PUT", "/v1/cluster/objects", [job], ({ index }) => index);
 }
 
-/** Every write that was answered is on the stream at its index, whole and alone; one that was not is there whole or not at all. */
+/** Each confirmed write is one complete line at its index; each unconfirmed one is a complete line or absent. */
 function writeFaults(world: World, history: History): string[] {
   const faults: string[] = [];
   const at = new Map<string, number>();
@@ -239,11 +239,11 @@ function rightsFaults(world: World, history: History): string[] {
         if (write.index !== null && write.index !== index)
           faults.push(`${subject}: ${write.mark ?? "its end"} in ${index}, not ${write.index}`);
         write.index = index;
-        // Sent again until it was answered: any of them may have been the one.
+        // The write was repeated until an answer; any attempt may have taken effect.
         if (write.mark !== null || next?.mark !== null) events.shift();
       } else if (write.answered) faults.push(`${subject}: ${write.mark ?? "its end"} was answered and is nowhere`);
     }
-    // Tokens with an end come to it by themselves.
+    // Tokens with a TTL expire by themselves.
     const rest = events.filter(
       ({ mark }) => mark !== null || !Number.isFinite(world.expiries.get(subject) ?? Number.POSITIVE_INFINITY),
     );
@@ -272,7 +272,7 @@ function factsOf(world: World, history: History, bufferLines: number): Facts {
 
 async function round(seed: number): Promise<string> {
   const random = randomFrom(seed);
-  // Of every third round little stays: readers who come back late find the oldest gone.
+  // In every third round the buffer is small, so that late readers miss the oldest lines.
   const bufferLines = seed % 3 === 0 ? 60 : 100_000;
   const service = new Service({
     EVENT_HEARTBEAT_MS: "300",

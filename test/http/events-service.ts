@@ -12,20 +12,20 @@ export interface Answer {
   readonly body: any;
 }
 
-/** An answer that takes longer is as good as none. */
+/** A slower answer counts as none. */
 const PATIENCE_MS = 30_000;
 
-/** The whole runtime as a tree of processes on state that outlives it. */
+/** The whole runtime as a tree of processes on persistent state. */
 export class Service {
   readonly dataDir = mkdtempSync(join(tmpdir(), "sallyport-events-"));
   readonly #settings: Record<string, string>;
   readonly #logs: boolean;
   #runtime: Runtime | undefined;
-  /** Empty while there is no process. */
+  /** Empty without a process. */
   base = "";
-  /** Requests that got no answer although their process was not killed. */
+  /** Requests without an answer whose process was not killed. */
   readonly hung: string[] = [];
-  /** The output of the service, if it is to be kept. */
+  /** The output of the service, if it is recorded. */
   log = "";
 
   constructor(settings: Record<string, string>, { logs = false } = {}) {
@@ -59,7 +59,7 @@ export class Service {
     await this.#end((runtime) => runtime.kill());
   }
 
-  /** Asks the runtime to end, as `npm start` does. */
+  /** Stops the runtime as `npm start` does. */
   async stop(): Promise<void> {
     await this.#end((runtime) => runtime.stop());
   }
@@ -81,7 +81,7 @@ export class Service {
     await how(runtime);
   }
 
-  /** Null when there was no answer. */
+  /** Null without an answer. */
   async call(method: string, path: string, body?: unknown, token = "root"): Promise<Answer | null> {
     const { base } = this;
     if (base === "") {

@@ -3,53 +3,53 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { EventSourceParser } from "../event-source.ts";
 import type { SeenEvent, SeenLine, Wish } from "../events-reference.ts";
 
-/** One time that a reader was connected. */
+/** One connection of a reader. */
 export interface Asked {
   readonly base: string;
   /** Null: the first token. */
   readonly accessor: string | null;
   readonly secret: string;
   readonly wish: Wish;
-  /** First index wanted; negative = only what is new. */
+  /** The first requested index; negative = new lines only. */
   readonly from: number;
   readonly format: "lines" | "server-sent-events";
   readonly errors: boolean;
 }
 
-/** The state of the test's knowledge at a moment. */
+/** The test's knowledge at one moment. */
 export interface Moment {
   readonly time: number;
-  /** Writes of rights that had been sent by then. */
+  /** The number of writes of rights sent so far. */
   readonly sent: number;
   /** The newest index in any answer. */
   readonly known: number;
-  /** The service's base URL; empty once it is being stopped. */
+  /** The service's base URL; empty during its shutdown. */
   readonly base: string;
 }
 
 export interface Visit extends Asked {
   readonly begun: Moment;
-  /** 0: there was no answer. */
+  /** 0: no answer. */
   status: number;
   answered: Moment;
-  /** The oldest index that was still to be had when it began. */
+  /** The oldest available index at its start. */
   oldest: number;
   lines: (SeenLine & { readonly at: Moment })[];
-  /** The index of the first thing that came, heartbeats included; and of the last. */
+  /** The index of the first received line, heartbeats included, and of the last. */
   first: number | null;
   reached: number;
   error: { readonly Code: string; readonly LastIndex: number } | null;
-  /** `left`: the reader went. `over`: the service ended it. `cut`: the connection broke. */
+  /** `left`: the reader disconnected. `over`: the service ended it. `cut`: the connection broke. */
   end: "left" | "over" | "cut";
   ended: Moment;
-  /** Whatever was no line of a stream. */
+  /** Received data that is not a line of a stream. */
   broken: string[];
 }
 
 export interface Pace {
-  /** Milliseconds to wait before the next piece is taken. */
+  /** Milliseconds before the next chunk is read. */
   pause(): number;
-  /** Whether to go now. */
+  /** Whether to disconnect now. */
   leaves(visit: Visit): boolean;
 }
 
@@ -62,7 +62,7 @@ export function urlOf({ base, wish, from, errors, format }: Asked): string {
   return `${base}/v1/event/stream?${query}`;
 }
 
-/** Connects once and reads until the stream ends or the reader goes. Never rejects. */
+/** Connects once and reads until the stream ends or the reader disconnects. Never rejects. */
 export async function read(asked: Asked, pace: Pace, now: () => Moment): Promise<Visit> {
   const begun = now();
   const visit: Visit = {
@@ -103,7 +103,7 @@ export async function read(asked: Asked, pace: Pace, now: () => Moment): Promise
       visit.end = "over";
     } else await readBody(answer.body, visit, pace, now, sse ? sseReader(visit, now) : lineReader(visit, now));
   } catch {
-    // Left or cut, as `end` says.
+    // Disconnected or broken, see `end`.
   }
   clearInterval(watch);
   visit.ended = now();
@@ -130,7 +130,7 @@ async function readBody(
 
 const LONG = 20_000;
 
-/** Large payloads as what they can be compared by, because many readers keep what they read. */
+/** Digests of large payloads for comparison, because many readers store their lines. */
 function short(event: SeenEvent): SeenEvent {
   const text = JSON.stringify(event.Payload);
   if (text.length < LONG) return event;
@@ -181,7 +181,7 @@ function sseReader(visit: Visit, now: () => Moment): (text: string) => void {
       if (type !== (visit.error ? "error" : "message")) visit.broken.push(`an event of type ${type}`);
       if (index !== null && String(index) !== lastEventId) visit.broken.push(`line ${index} has id ${lastEventId}`);
     }
-    // Heartbeats fire nothing but move the id.
+    // Heartbeats dispatch no event but change the last event id.
     if (parser.lastEventId !== "") {
       visit.first ??= Number(parser.lastEventId);
       visit.reached = Math.max(visit.reached, Number(parser.lastEventId));

@@ -3,24 +3,24 @@ import { hclOf, type Rules } from "../events-reference.ts";
 import type { Answer, Service } from "./events-service.ts";
 import type { Moment } from "./events-visit.ts";
 
-/** Namespaces that exist. Reports may name others. */
+/** Existing namespaces. Reports may name others. */
 export const NAMESPACES = ["default", "prod", "test"] as const;
 
-/** One write that was sent, and what its answer promised. */
+/** One write, and the confirmation in its answer. */
 export interface Write {
   /** The marks of the objects that it changes; every event it causes has its own mark. */
   readonly marks: readonly string[];
   readonly sentAt: number;
   answered: boolean;
-  /** The index that was answered; null when none was. */
+  /** The index in the answer, or null. */
   index: number | null;
 }
 
-/** One write of a policy or token, in the order in which they were sent. */
+/** One write of a policy or token, in the order of sending. */
 export interface RightsWrite {
-  /** Policy name or accessor; empty while a token's is not known. */
+  /** Policy name or accessor; empty while the accessor is unknown. */
   subject: string;
-  /** Null: it deletes. */
+  /** Null: a deletion. */
   readonly mark: string | null;
   readonly sentAt: number;
   answered: boolean;
@@ -41,7 +41,7 @@ export class World {
   readonly service: Service;
   readonly writes: Write[] = [];
   readonly rights: RightsWrite[] = [];
-  /** Writes of a node that were answered: its line tells of the node. */
+  /** Answered writes of a node, whose line describes the node. */
   readonly nodeWrites: { readonly node: string; readonly index: number }[] = [];
   readonly tokens: LiveToken[] = [FIRST];
   readonly expiries = new Map<string, number>();
@@ -79,14 +79,14 @@ export class World {
 type Random = () => number;
 const pick = <T>(random: Random, items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
 
-/** Writes one thing after the other, all of them its own, so that what must come of them is known. */
+/** Writes its own objects one after the other, so that the expected lines are known. */
 export class Writer {
   readonly #world: World;
   readonly #random: Random;
   readonly #name: string;
   readonly policies: string[];
   readonly #nodes: string[];
-  /** Policies whose deletion was not answered: only a write says what is so. */
+  /** Policies whose deletion was not answered; the next write determines their state. */
   readonly #unsure = new Set<string>();
   #sourceIndex = 0;
   readonly #tokens: LiveToken[] = [];
@@ -99,7 +99,7 @@ export class Writer {
     this.#nodes = [0, 1].map((each) => `${number}${each}000000-0000-4000-8000-000000000000`);
   }
 
-  /** Policies and tokens to begin with. */
+  /** The initial policies and tokens. */
   async begin(): Promise<void> {
     for (const name of this.policies) await this.#putPolicy(name);
     for (const management of [false, false, true]) await this.#createToken(management, null);
@@ -225,7 +225,7 @@ export class Writer {
     if (answer === null) this.#unsure.add(name);
   }
 
-  /** @param seconds null: for ever */
+  /** @param seconds null: without an expiry */
   async #createToken(management: boolean, seconds: number | null): Promise<void> {
     const world = this.#world;
     const write = this.#rightsWrite("", world.mark());
@@ -243,7 +243,7 @@ export class Writer {
     world.expiries.set(accessor, expires);
     world.tokens.push(token);
     if (seconds === null) this.#tokens.push(token);
-    // Readers prefer the living; a few of the dead stay.
+    // Readers prefer valid tokens; a few invalid ones stay.
     if (world.tokens.length > 14) world.tokens.splice(1 + Math.floor(this.#random() * 6), 1);
   }
 
@@ -280,7 +280,7 @@ export class Writer {
   #settle(write: RightsWrite, answer: Answer | null, index: number | null): void {
     if (answer?.status !== 200) return;
     write.answered = true;
-    // 1 stands for an index that is not known yet.
+    // 1: the index is not known yet.
     if (index === null || index <= 1) return;
     write.index = index;
     this.#world.learn(index);

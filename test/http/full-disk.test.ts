@@ -86,7 +86,7 @@ describe.runIf(isMounted)("a service whose disk is full", () => {
     const { data } = JSON.parse((await ask("GET", "/v1/kv/metadata/a")).text);
     expect(data.current_version).toBe(3);
     expect((await ask("GET", "/v1/kv/data/a?version=2")).text).toContain('"two"');
-    // Objects that could not be made while there was no room are made now.
+    // Objects that could not be created on the full disk are created now.
     const health = async () => (await ask("GET", "/v1/sys/health")).text;
     await expect.poll(health, { timeout: 60_000 }).toContain('"degraded":[]');
   });

@@ -161,7 +161,7 @@ describe("a slow client", () => {
   it("is refused when it stops during a body, but not while it sends", async () => {
     const { upstream, client } = await throughRecorder({ stallMs: 4_000 });
     client.send("POST /a HTTP/1.1\r\nContent-Length: 20\r\n\r\n");
-    // Longer in all than it may stall, and a tenth of that between letters.
+    // Longer in total than the stall limit, with a tenth of it between characters.
     for (const letter of "abcdefghijk") {
       await new Promise((resolve) => setTimeout(resolve, 400));
       client.send(letter);
@@ -205,7 +205,7 @@ describe("a slow client", () => {
     client.socket.pause();
     const cut = upstream.closed();
     upstream.answer("HTTP/1.1 200 OK\r\n\r\n");
-    // More than the system keeps for a client that does not read.
+    // More than the system buffers for a client that does not read.
     upstream.socket().write(Buffer.alloc(64 * 1024 * 1024));
     await cut;
   });

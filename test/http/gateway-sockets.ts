@@ -9,7 +9,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-/** A socket's text as it grows; latin1, so that a character is a byte. */
+/** The text received by a socket; latin1, so that a character is a byte. */
 function transcript() {
   let text = "";
   const waiters = new Set<() => void>();
@@ -86,7 +86,7 @@ async function connected(port: number) {
   };
 }
 
-/** A service that keeps what it gets and says what it is told. */
+/** A service that records its requests and sends the test's answers. */
 export async function throughRecorder(options?: GatewayOptions) {
   let socket: Socket | undefined;
   const sockets = new Set<Socket>();
@@ -106,7 +106,7 @@ export async function throughRecorder(options?: GatewayOptions) {
   const upstream = {
     ...seen,
     socket: live,
-    /** Those that are open. */
+    /** The open connections. */
     sockets: () => sockets,
     closed: () => new Promise((resolve) => live().on("close", resolve)),
     answer: (text: string) => live().write(Buffer.from(text, "latin1")),
@@ -115,7 +115,7 @@ export async function throughRecorder(options?: GatewayOptions) {
   return { upstream, gateway, connect, client: await connect() };
 }
 
-/** A real HTTP server; it answers `[METHOD /target body]` unless told otherwise. */
+/** A real HTTP server; by default it answers `[METHOD /target body]`. */
 export async function throughHttp(listener: RequestListener = describeRequest) {
   const port = await listen(createHttpServer({ keepAliveTimeout: 60_000 }, listener));
   const waiting: Array<() => void> = [];

@@ -261,7 +261,7 @@ describe("connections", () => {
     await expect.poll(() => upstream.text().split("/slow").length - 1).toBe(all.length);
     for (const socket of upstream.sockets()) socket.write("HTTP/1.1 200 OK\r\n\r\n");
     await Promise.all(all.map((one) => one.received("200")));
-    // Lines go on: the first after the end meets a closed socket, as when a program has ended.
+    // The first line after the end meets a closed socket, as after the exit of a program.
     const lines = setInterval(() => {
       for (const socket of upstream.sockets()) socket.write("line\n");
     }, 5);
@@ -436,7 +436,7 @@ describe("a draining gateway", () => {
   });
 });
 
-/** Writes for as long as the other side takes it; what the gateway and the kernel buffer is some megabytes. */
+/** Writes until the other side stops reading; gateway and kernel buffer some megabytes. */
 async function expectHeld(socket: Socket, limit = 32 * 1024 * 1024): Promise<void> {
   const block = Buffer.alloc(256 * 1024);
   let written = 0;

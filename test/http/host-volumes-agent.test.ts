@@ -32,7 +32,7 @@ async function call(method: string, path: string, body?: object) {
 const create = (more: object = {}) =>
   call("PUT", "/v1/volume/host/create", { Volume: { Name: "db", PluginID: "mkdir", ...more } });
 
-/** A node in a separate pool, so that it has no volumes of other tests. */
+/** A node in a separate pool, without volumes of other tests. */
 async function startNode(pool: string) {
   const made = await call("POST", "/v1/agent/tokens", { NodePool: pool });
   const node = nodeDirectory(base, { pool });

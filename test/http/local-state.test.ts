@@ -16,7 +16,7 @@ afterEach(() => rmSync(join(dir, ".."), { recursive: true }));
 
 const vars = () => parseEnv(readFileSync(join(dir, ".dev.vars"), "utf8"));
 
-/** Opens the state, leaves data in it as a running service would, and closes it. */
+/** Opens the state, writes data as a running service does, and closes it. */
 function use(env: Record<string, string> = {}): LocalState {
   const state = new LocalState(dir, env);
   mkdirSync(join(state.dataDir, "v3"), { recursive: true });

@@ -35,7 +35,7 @@ const health = async (query = "") => {
   return { status, body: JSON.parse(text) as Record<string, unknown> };
 };
 
-/** The one object of a class: its file. */
+/** The file of a class's only object. */
 function fileOf(type: string): string {
   const root = join(dir, "v3", "do");
   const found = readdirSync(root, { recursive: true, encoding: "utf8" }).filter(
@@ -45,10 +45,10 @@ function fileOf(type: string): string {
   return join(root, found[0] ?? "");
 }
 
-/** A file, and what SQLite keeps beside it. */
+/** A database file with SQLite's additional files. */
 const SUFFIXES = ["", "-wal", "-shm"];
 
-/** Empties the file of a class' one object, which is kept aside. @returns puts it back */
+/** Replaces the file of a class's only object by an empty one. @returns restores it */
 function empty(type: string): () => void {
   const file = fileOf(type);
   const kept = SUFFIXES.filter((suffix) => existsSync(file + suffix));
@@ -100,7 +100,7 @@ describe("a service with a truncated database file", () => {
     expect(await ask("GET", "/v1/agent/health")).toEqual({ status: 503, text: expect.stringContaining("kv-store") });
     await stop();
 
-    // Neither does a later start take it for a new one.
+    // A later start does not treat it as new either.
     await start();
     expect((await ask("POST", "/v1/kv/data/a", { data: { value: "new" } })).status).toBe(503);
     await stop();

@@ -6,7 +6,7 @@ import { Cluster, creation, PATIENT } from "./node-faults-world.ts";
 
 vi.setConfig({ testTimeout: 240_000 });
 
-// A line that is dead is noticed after three pings.
+// A dead connection is detected after three pings.
 const cluster = new Cluster({ AGENT_PING_MS: "2000" });
 beforeAll(() => cluster.start(), 180_000);
 afterAll(() => cluster.destroy(), 60_000);

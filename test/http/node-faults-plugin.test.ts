@@ -26,7 +26,7 @@ describe("a faulty plugin", () => {
     hangs: (at) => `/bin/sleep 600 & echo $! >> ${at("forked")}; wait`,
   };
 
-  // Requests to a plugin that hangs end after a minute; agent-dhv-plugins.test.ts has these plugins with a shorter limit.
+  // Requests to a hanging plugin end after a minute; agent-dhv-plugins.test.ts tests such plugins with a shorter limit.
   it.runIf(isLong)(
     "fails only its own requests, writes nowhere else, and has created each volume once after it recovers",
     async () => {

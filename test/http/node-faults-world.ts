@@ -9,7 +9,7 @@ import { alive } from "./process-alive.ts";
 
 /* The service as a process that can be killed, a line to it that can be disturbed, and nodes with the agent as it is. */
 
-/** A busy machine takes its time; nothing here is about speed. */
+/** Long enough for a busy machine; these tests do not measure speed. */
 export const PATIENT = { timeout: 90_000, interval: 100 };
 
 interface Connection {
@@ -21,7 +21,7 @@ interface Connection {
   deaf: boolean;
 }
 
-/** The network between agents and the service: an address that stays when the service comes back at another port. */
+/** The network between agents and the service: a fixed address for a service whose port changes with restarts. */
 export class Line {
   readonly #connections = new Set<Connection>();
   readonly #target: () => string;
@@ -48,7 +48,7 @@ export class Line {
   async #carry(agent: Socket): Promise<void> {
     agent.on("error", () => undefined);
     agent.pause();
-    // While the service is away the line waits for it, so that no test has to sit out an agent's back-off.
+    // Connections wait for a stopped service, so that no test waits for an agent's back-off.
     for (let tries = 0; this.#target() === "" && tries < 600; tries++) await sleep(50);
     if (this.#target() === "" || agent.destroyed) return void agent.destroy();
     const { hostname, port } = new URL(this.#target());
@@ -72,7 +72,7 @@ export class Line {
     for (const connection of this.#connections) connection.silent = true;
   }
 
-  /** From now on the agents' frames on open connections are lost. */
+  /** Drops the agents' frames on open connections from now on. */
   deafen(): void {
     for (const connection of this.#connections) connection.deaf = true;
   }
@@ -87,8 +87,8 @@ export class Line {
 }
 
 /**
- * Tells in `runs` what it does. With the file `stop-<operation>-<n>` in the node's directory it hangs at its nth step.
- * Files are all it has, so that a test that kills everything can still say what happened.
+ * Records its steps in the file `runs`. With the file `stop-<operation>-<n>` in the node's directory it hangs at its nth
+ * step. Its state is in files, so that it can be read after all processes were killed.
  */
 const STEPPING = (at: (name: string) => string) => `PATH=/usr/bin:/bin
 step() { echo "$DHV_OPERATION $1" >> ${at("steps")}; while [ -e ${at("stop-")}"$DHV_OPERATION-$1" ]; do sleep 0.05; done; }
@@ -135,7 +135,7 @@ export class Cluster {
     await this.service.destroy();
   }
 
-  /** One request, while the service lives. @throws when there is no answer */
+  /** One request to the running service. @throws without an answer */
   async call(method: string, path: string, body?: unknown): Promise<Answer> {
     const init = { method, headers: { "X-Orch-Token": "root" }, ...(body ? { body: JSON.stringify(body) } : {}) };
     const response = await fetch(`${this.service.base}${path}`, init);
@@ -143,7 +143,7 @@ export class Cluster {
     return { status: response.status, text, body: /^[{[]/.test(text) ? JSON.parse(text) : null };
   }
 
-  /** Repeats a request until its answer is one of these, as a patient client does. */
+  /** Repeats a request until its status is one of these. */
   async insist(method: string, path: string, body: unknown, statuses: readonly number[]): Promise<Answer> {
     let last = "nothing";
     for (const until = Date.now() + 150_000; Date.now() < until; await sleep(100)) {
@@ -159,7 +159,7 @@ export class Cluster {
   list = async (query: string): Promise<Answer["body"]> =>
     (await this.call("GET", `/v1/volumes?type=host${query}`)).body;
 
-  /** Only the service's processes die, at once, and it comes back on what they have left. */
+  /** Kills the service's processes, and restarts the service on the remaining state. */
   async restartService(): Promise<void> {
     await this.service.kill();
     await this.service.start();
@@ -179,7 +179,7 @@ export class Cluster {
     }, PATIENT);
   }
 
-  /** The service, the nodes' disks and their plugins' counts agree on these volumes, each made once. */
+  /** The service, the nodes' disks and their plugins' counts agree on these volumes, each created once. */
   async expectExactly(pool: string, nodes: readonly Node[], ids: readonly string[]): Promise<void> {
     const listed = await this.list(`&node_pool=${pool}`);
     expect(listed.map(({ ID }: { ID: string }) => ID).sort()).toEqual([...ids].sort());
@@ -193,7 +193,7 @@ export class Cluster {
     }
   }
 
-  /** A node in a pool, with the plugin `stepping`, by an agent that runs. @param odd what another plugin does with a volume */
+  /** A node in a pool, with a running agent and the plugin `stepping`. @param odd the script of another plugin */
   async node(pool: string, name = "n1", odd: (at: Node["at"]) => string = () => ""): Promise<Node> {
     const made = await this.call("POST", "/v1/agent/tokens", { NodePool: pool });
     const node = new Node(this, pool, name, odd);
@@ -237,12 +237,12 @@ export class Node {
     this.agent = startAgent(this.#path, { SALLYPORT_JOIN_TOKEN: joinToken });
   }
 
-  /** @param env its clock, for instance, by what Node.js loads first */
+  /** @param env for instance a preloaded module that shifts the clock */
   start(env: Record<string, string> = {}): void {
     this.agent = startAgent(this.#path, env);
   }
 
-  /** The agent dies at once, and its plugins with it: that is what its unit does (agent/sallyport-agent.service). */
+  /** Kills the agent and its plugins, as its unit does (agent/sallyport-agent.service). */
   async kill(): Promise<void> {
     await this.agent.kill();
     for (const pid of this.#lines("pids").map(Number)) {
@@ -251,7 +251,7 @@ export class Node {
         const own = !alive(pid) || readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(this.at("plugins"));
         if (own) process.kill(-pid, "SIGKILL");
       } catch {
-        // It has ended.
+        // The process has exited.
       }
     }
     rmSync(this.at("pids"), { force: true });
@@ -275,7 +275,7 @@ export class Node {
   #lines = (file: string): string[] =>
     existsSync(this.at(file)) ? readFileSync(this.at(file), "utf8").split("\n").slice(0, -1) : [];
 
-  /** How often volumes came to be and went, by the plugin's own count. */
+  /** The plugin's counts of creations and deletions. */
   runs = () => this.#lines("runs");
 
   /** Directories of volumes on the disk. */

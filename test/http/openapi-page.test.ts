@@ -47,7 +47,7 @@ class Element {
   }
 }
 
-/** The page as it is after it has loaded. */
+/** The page after loading. */
 async function open() {
   const parts = new Map(["search", "main", "list", "operations", "toggle"].map((id) => [id, new Element()]));
   const part = (id: string): Element => parts.get(id) ?? new Element();

@@ -99,7 +99,7 @@ describe("the page at /docs", () => {
 
 const SPOKEN = { "sec-websocket-protocol": SUBPROTOCOL };
 
-/** The checker itself: an answer that the document does not describe must be found. */
+/** Tests the checker: it must find an answer that the document does not describe. */
 describe("the checker", () => {
   const checker = new Checker(document);
   const exchange = { method: "GET", path: "/v1/sys/init", sent: "", status: 200, type: "application/json" };

@@ -6,8 +6,8 @@ import { buildWorker, migrate } from "../../scripts/runtime.ts";
 const run = process.env["PREPARED"];
 
 /**
- * Puts a bundled Worker into `builtDir` and a migrated database into `dataDir`. The first caller of a run makes them,
- * which costs four seconds of CPU time; the others get copies.
+ * Puts a bundled Worker into `builtDir` and a migrated database into `dataDir`. The first caller of a run creates
+ * them, which costs four seconds of CPU time; later callers get copies.
  */
 export async function prepareService(builtDir: string, dataDir: string): Promise<void> {
   if (!run) return prepare(builtDir, dataDir);
@@ -19,7 +19,7 @@ export async function prepareService(builtDir: string, dataDir: string): Promise
     try {
       renameSync(made, kept);
     } catch {
-      // Another suite was first.
+      // Another suite has created them.
       rmSync(made, { recursive: true });
     }
   }

@@ -7,7 +7,7 @@ export function alive(pid: number): boolean {
   } catch {
     return false;
   }
-  // One that was killed but not collected yet by its new parent is as good as gone.
+  // A killed process that its new parent has not reaped yet counts as gone.
   const stat = `/proc/${pid}/stat`;
   return !existsSync(stat) || !readFileSync(stat, "utf8").includes(") Z ");
 }

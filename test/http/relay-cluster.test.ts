@@ -318,7 +318,7 @@ it("a cluster of many jobs is mirrored whole, through restarts, elections, colle
   for (const topic of ["Evaluation", "Node"] as const) {
     const created = (await world.published()).filter(({ Topic }) => Topic === topic).map(brief);
     const gone = new Set(doubled(created));
-    // An evaluation that was collected has a second event, its deletion.
+    // A garbage-collected evaluation has a second event, its deletion.
     expect(gone.size).toBeLessThanOrEqual(2 * kills);
   }
 });

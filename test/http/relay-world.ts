@@ -14,10 +14,10 @@ import { programOf } from "./prepared-program.ts";
 
 export const NOMAD_TOKEN = "nomad-token";
 
-/** The fate of a report: passed on, or the relay is killed before it arrives or before its answer does. */
+/** The treatment of a report: forwarded, or the relay is killed before the report or its answer arrives. */
 export type Fate = "pass" | "kill before" | "kill after";
 
-/** Passes requests on to the service. Reports can be stopped on their way. */
+/** Forwards requests to the service. Reports can be intercepted. */
 export class ReportProxy {
   /** Called for every report. */
   fate: (body: string) => Fate | Promise<Fate> = () => "pass";
@@ -125,7 +125,7 @@ export class RelayWorld {
     return this.#relay !== undefined;
   }
 
-  /** The position that the relay has stored. */
+  /** The stored position of the relay. */
   position(): { readonly index: number | null; readonly epoch: number } {
     try {
       return JSON.parse(readFileSync(join(this.stateDir, "position.json"), "utf8"));
@@ -160,7 +160,7 @@ export class RelayWorld {
     return this.#exited;
   }
 
-  /** The code with which the relay ended. */
+  /** The exit code of the relay. */
   exitCode(): Promise<number | null> {
     return this.#exited;
   }
@@ -197,7 +197,7 @@ export class RelayWorld {
     return answers.every((answer) => answer.index <= index);
   }
 
-  /** Ids of the mirrored objects of a topic, as of the cluster's. */
+  /** Ids of a topic's objects, mirrored and in the cluster. */
   async mirrored(topic: Table): Promise<string[]> {
     const path = PATHS[topic];
     const { body } = await this.#service.must("GET", `/v1/${path}?namespace=*`);
@@ -221,7 +221,7 @@ const PATHS: Readonly<Record<Table, string>> = {
 
 const BUILT_IN: ReadonlySet<string> = new Set(["all", "default"]);
 
-/** With the fields that tell versions apart. */
+/** An object with the fields that distinguish its versions. */
 const namesOf = (topic: Table, rows: readonly Fields[]): string[] =>
   rows
     .filter((row) => topic !== "NodePool" || !BUILT_IN.has(String(row["Name"])))

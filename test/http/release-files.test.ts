@@ -21,7 +21,7 @@ import { cloneOfWorkingTree } from "../smoke/local-service.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-release-"));
 const clone = cloneOfWorkingTree();
-/** Packages that build, and are not part of what they build; all others are copied, since bundlers follow links. */
+/** Build tools that are not part of the bundles; all other packages are copied, since bundlers follow links. */
 const TOOLS =
   /^(?:\.\w+|node|wrangler|workerd|miniflare|esbuild|sharp|typescript|vite|vitest|@(?:cloudflare|esbuild|img|rolldown)\/.*)$/;
 const [here, elsewhere] = [join(dir, "here"), join(dir, "elsewhere")];
@@ -44,7 +44,7 @@ function installInto(target: string): void {
 }
 
 function run(program: string, args: string[], cwd: string) {
-  // `npm test` has wrangler print errors only.
+  // Under `npm test` wrangler prints errors only.
   const env = { ...process.env, WRANGLER_LOG: "log" };
   const { status, stdout, stderr } = spawnSync(program, args, { cwd, env, encoding: "utf8" });
   if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${stdout}${stderr}`);

@@ -174,7 +174,7 @@ describe("update policies", () => {
       account.fault({ fault: "apply-then-drop", operation: "putSecret" });
       expect(await put({ updatePolicy })).toEqual(ok);
       expect(account.secrets()).toMatchObject([{ value }]);
-      // And with the key that was read again after the first was refused.
+      // Also with the key that was read again after a refusal.
       account.call({ operation: "rotate-key", place: "acme/web" });
       account.fault({ fault: "error", status: 422, operation: "putSecret" });
       account.fault({ fault: "apply-then-drop", operation: "putSecret" });
@@ -348,7 +348,7 @@ describe("an application", () => {
     await put({}, asApp(repository()));
     account.call({ operation: "revoke-installation-tokens" });
     expect(await put({ value: "two" }, asApp(repository()))).toEqual(ok);
-    // The refused call in between bears no known token, so it is not in this account's log.
+    // The refused call in between has no known token, so it is not in this account's log.
     expect(operations().slice(3)).toEqual(["createInstallationToken", "putSecret"]);
     account.fault({ fault: "error", status: 401, count: 9, operation: "putSecret" });
     expect(await put({}, asApp(repository()))).toMatchObject({ outcome: "client", code: "auth_failed" });

@@ -9,7 +9,7 @@ const page = read("docs/operate/security.md");
 
 const tests = read("docs/internals/threats.md");
 
-/** Rows of the tables of a page that have this header. */
+/** The rows of a page's tables with a given header. */
 function rowsOf(text: string, header: string): { line: number; cells: string[] }[] {
   const rows: { line: number; cells: string[] }[] = [];
   let inside = false;
@@ -43,7 +43,7 @@ describe("docs/operate/security.md", () => {
   it("has the threats of docs/internals/threats.md, which names existing tests that are not skipped", () => {
     const names = (rows: typeof threats) => rows.map(({ cells: [name] }) => name);
     expect(names(proofs)).toEqual(names(threats));
-    // The parser of references is that of the page of coverage.
+    // The coverage page uses the same parser of references.
     const table = proofs.map(({ line, cells }) => `| E.line-${line} | ${cells[0]} | ${cells[1]} |`);
     const asCoverage = ["| id | What the interface document says | Proof |", "|---|---|---|", ...table].join("\n");
     const sources = new Map<string, string>();

@@ -42,7 +42,7 @@ interface Kind {
   readonly type: RemoteDestinationType<unknown>;
   readonly fields: Fields;
   readonly name: string;
-  /** The hosts that its credentials may go to. */
+  /** The permitted hosts for its credentials. */
   readonly hosts: RegExp;
 }
 
@@ -112,7 +112,7 @@ const context = (): CallContext => ({
   },
 });
 
-/** All that is done at a destination, as far as its connection is one. @returns whether it is */
+/** Performs all operations of a destination with a valid connection. @returns whether the connection is valid */
 async function useAll({ type }: Kind, given: Fields, rendered: string): Promise<boolean> {
   const parsed = type.connection.safeParse(given);
   if (!parsed.success) return false;

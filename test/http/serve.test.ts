@@ -36,7 +36,7 @@ const useCertificate = ({ cert, key }: typeof FIRST) => {
   writeFileSync(settings.TLS_KEY, key);
 };
 
-/** A connection of its own, to send a request in pieces. */
+/** A separate connection that sends a request in pieces. */
 async function opened(): Promise<{ socket: TLSSocket; text: () => string; ended: Promise<unknown> }> {
   const socket = connect({ port, host: "127.0.0.1", ca: [FIRST.cert, SECOND.cert] });
   let text = "";
@@ -73,7 +73,7 @@ describe("npm run serve", { timeout: 300_000 }, () => {
     const served = await start();
     expect((await served.call("GET", "/v1/sys/health")).status).toBe(501);
     token = await served.bootstrap(BOOTSTRAP_SECRET);
-    // The status is remembered for a second.
+    // The status is cached for a second.
     await expect.poll(async () => (await served.call("GET", "/v1/sys/health")).status).toBe(200);
     await served.json("PUT", "/v1/sys/mounts/kv", token, { type: "kv", options: { version: "2" } });
     await served.json("POST", "/v1/kv/data/app", token, { data: { password: "canary-in-a-secret" } });
@@ -116,7 +116,7 @@ describe("npm run serve", { timeout: 300_000 }, () => {
   it("keeps every answered write when any of its processes is killed at any moment", async () => {
     const fraction = randomFrom(Number(process.env["CRASH_SEED"] ?? Date.now() % 1_000_000));
     const random = (below: number) => Math.floor(fraction() * below);
-    // The whole tree as in a loss of the machine's memory, the parent alone, the runtime, the gateway.
+    // The whole tree as after a power failure, the parent alone, the runtime, the gateway.
     const targets = ["", "serve.ts", "workerd", "gateway-child"];
     const answered = new Map<string, string>();
     let next = 0;
@@ -130,7 +130,7 @@ describe("npm run serve", { timeout: 300_000 }, () => {
       const target = targets[kill % targets.length] ?? "";
       const wanted = answered.size === 0 ? 1 : random(12) + 1;
       for (let done = 0; done < wanted; done++) await write(served);
-      // Under way while the process dies: either outcome is right, but one that was answered stays.
+      // A write during the kill: both outcomes are valid, but an answered one stays.
       const last = write(served).catch(() => {});
       await new Promise((go) => setTimeout(go, random(20)));
       expect(served.kill(target), target).toBeGreaterThan(0);
@@ -144,7 +144,7 @@ describe("npm run serve", { timeout: 300_000 }, () => {
         .toBe(200);
       for (const [name, value] of answered) {
         const { data } = await served.json("GET", `/v1/kv/data/${name}`, token);
-        // A write without an answer may have had its effect.
+        // A write without an answer may have taken effect.
         expect(Number(data.data.value), `${name} after a kill of ${target || "all"}`).toBeGreaterThanOrEqual(
           Number(value),
         );

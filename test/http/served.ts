@@ -1,4 +1,4 @@
-/** `npm run serve` as its unit runs it: one process tree, settings in its environment, state that outlives it. */
+/** `npm run serve` as its unit runs it: one process tree, settings in its environment, persistent state. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -92,20 +92,20 @@ export class Served {
     this.#child.kill(signal);
   }
 
-  /** Kills processes of its tree: all of them, or those whose command line has `part` in it. @returns how many */
+  /** Kills processes of its tree: all, or those whose command line contains `part`. @returns their number */
   kill(part = ""): number {
     const found = this.#processes(part);
     for (const { pid } of found) {
       try {
         process.kill(pid, "SIGKILL");
       } catch {
-        // It has ended meanwhile.
+        // The process has exited meanwhile.
       }
     }
     return found.length;
   }
 
-  /** Waits until nothing of its tree is left. */
+  /** Waits until its tree has no process. */
   async gone(): Promise<void> {
     this.#agent.destroy();
     for (const end = Date.now() + READY_MS; this.#processes().length > 0; await sleep(20))

@@ -6,8 +6,8 @@ import { createGateway } from "../../scripts/gateway.ts";
 import type { Append } from "../../src/contracts/event.ts";
 
 /*
- * The event stream over real sockets: what compression, buffering and clients that leave do to it shows nowhere else.
- * Directly at the runtime, and through the gateway of `npm start`.
+ * The event stream over real sockets, with compression, buffering and clients that disconnect. Directly at the runtime,
+ * and through the gateway of `npm start`.
  */
 
 const harness = createTestHarness({
@@ -65,7 +65,7 @@ async function appendLarge(lines: number): Promise<void> {
   }
 }
 
-/** Ends a test's streams with it, also after a failure: the next test counts the readers. */
+/** Ends the streams of a test, also of a failed one, because the next test counts the readers. */
 function streamsOfTest(): AbortController {
   const abort = new AbortController();
   onTestFinished(() => abort.abort());
@@ -96,7 +96,7 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     while (!text.includes("\n")) text += (await reader?.read())?.value ?? "";
-    // On a busy machine a heartbeat may arrive with it.
+    // On a busy machine a heartbeat may arrive in the same chunk.
     expect(JSON.parse(text.slice(0, text.indexOf("\n")))).toMatchObject({ Events: [] });
     const written = await fetch(`${base()}/v1/acl/policy/p`, {
       method: "PUT",
@@ -160,13 +160,13 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     );
     await vi.waitFor(async () => expect(await readers()).toBe(6));
     let written = 0;
-    // Until all the buffers on the way are full.
+    // Until all buffers are full.
     for (; (await readers()) > 1 && written < 2_000; written += 40) {
       await appendLarge(40);
       await vi.waitFor(() => expect(seen).toBe(written + 40), { timeout: 30_000 });
     }
     expect(await readers()).toBe(1);
-    // In the middle of the answer, which shows, and not in the log, where it would look like a defect.
+    // The client sees the broken answer; the log does not report it as a defect.
     const ends = stalled.map(async (socket) => {
       let last = "";
       socket.on("data", (bytes: Buffer) => {

@@ -13,7 +13,7 @@ import { endLeftover, Runtime } from "../../scripts/runtime.ts";
 import { Supervisor } from "../../scripts/supervisor.ts";
 import { freePort } from "../smoke/local-service.ts";
 
-/** As `npm start` asks, faster. A machine that is busy makes it ask once more, which no test counts. */
+/** The health check of `npm start` with shorter intervals. On a busy machine it repeats, which no test counts. */
 const RHYTHM: Rhythm = { everyMs: 50, answerMs: 1_000, misses: 3 };
 const PATIENCE = { timeout: 120_000, interval: 50 };
 
@@ -39,7 +39,7 @@ afterAll(() => {
 
 const message = () => ({ bindings: {}, dataDir: join(dir, "data"), builtDir: dir, log: false });
 
-/** Linux only, as the signals that are tested. */
+/** Linux only, like the tested signals. */
 const childOf = (pid: number): number =>
   Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ")[0]);
 
@@ -57,7 +57,7 @@ describe("the supervisor", () => {
   const DEATHS = [
     ["the front of the runtime", "SIGKILL", (pid: number) => pid],
     ["the front of the runtime", "SIGSTOP", (pid: number) => pid],
-    // The front may restart it.
+    // The gateway may restart it.
     ["workerd", "SIGKILL", childOf],
     ["workerd", "SIGSTOP", childOf],
   ] as const;
@@ -67,7 +67,7 @@ describe("the supervisor", () => {
       const dead = partOf(supervisor.runtime.pid);
       process.kill(dead, signal);
       await expect.poll(() => isAlive(dead), PATIENCE).toBe(false);
-      // The runtime may answer on for a moment without its front.
+      // The runtime may still answer for a moment without its gateway.
       const isReplaced = partOf !== childOf || signal !== "SIGKILL";
       if (isReplaced) await expect.poll(() => ports.length, PATIENCE).toBe(1 + 2 * time);
       const served = async () => (await fetch(`http://127.0.0.1:${ports.at(-1)}/`)).text();
