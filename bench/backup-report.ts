@@ -1,10 +1,10 @@
 /** The tables of backups. */
 import { BACKUP_AIM, type Backup, type BackupResults, type BackupScale, type Memory } from "./backup.ts";
 import type { Plot } from "./plot.ts";
-import { count, type Facts, heading, latency, percent, ratio, table } from "./report.ts";
+import { count, heading, latency, percent, type RunInfo, ratio, table } from "./report.ts";
 import type { Figure } from "./statistics.ts";
 
-export interface BackupReport extends Facts {
+export interface BackupReport extends RunInfo {
   readonly scale: BackupScale;
   readonly loaderBusy: number;
   readonly backup: BackupResults;

@@ -1,10 +1,10 @@
 /** The tables of CSI volumes. */
 import { CSI_AIM, type CsiResults, type CsiScale } from "./csi.ts";
 import type { Plot } from "./plot.ts";
-import { count, curves, type Facts, heading, percent, table } from "./report.ts";
+import { count, curves, heading, percent, type RunInfo, table } from "./report.ts";
 import { costs, speeds } from "./volumes-report.ts";
 
-export interface CsiReport extends Facts {
+export interface CsiReport extends RunInfo {
   readonly scale: CsiScale;
   readonly loaderBusy: number;
   readonly csi: CsiResults;

@@ -1,10 +1,10 @@
 /** The tables of the credentials engine. */
 import type { Ended, EngineResults, EngineScale } from "./engine.ts";
 import type { Plot } from "./plot.ts";
-import { count, curves, type Facts, heading, level, micro, percent, ratio, table } from "./report.ts";
+import { count, curves, heading, level, micro, percent, type RunInfo, ratio, table } from "./report.ts";
 import type { Row } from "./rounds.ts";
 
-export interface EngineReport extends Facts {
+export interface EngineReport extends RunInfo {
   readonly scale: EngineScale;
   readonly engine: EngineResults;
 }

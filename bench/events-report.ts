@@ -1,10 +1,10 @@
 /** The tables of the event stream. */
 import type { EventsResults, EventsScale } from "./events.ts";
 import type { Plot } from "./plot.ts";
-import { count, type Facts, heading, latency, micro, percent, ratio, table } from "./report.ts";
+import { count, heading, latency, micro, percent, type RunInfo, ratio, table } from "./report.ts";
 import type { Row } from "./rounds.ts";
 
-export interface EventsReport extends Facts {
+export interface EventsReport extends RunInfo {
   readonly scale: EventsScale;
   readonly loaderBusy: number;
   readonly events: EventsResults;

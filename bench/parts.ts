@@ -15,7 +15,7 @@ import { EventsBench, type EventsScale } from "./events.ts";
 import { eventsMarkdown, eventsPlots } from "./events-report.ts";
 import { Loader } from "./loader.ts";
 import type { Plot } from "./plot.ts";
-import { type Facts, keyValuePlots, markdown } from "./report.ts";
+import { keyValuePlots, markdown, type RunInfo } from "./report.ts";
 import { loaderBusy } from "./rounds.ts";
 import { Bench, type Scale } from "./scenarios.ts";
 import { startBare, startOurs } from "./sides.ts";
@@ -87,7 +87,7 @@ export interface Stage {
   stops<T extends { stop(): void }>(one: T): T;
   /** The same for a side and its server. */
   serves<T extends { readonly server: { stop(): void } }>(side: Promise<T>): Promise<T>;
-  facts(): Facts;
+  info(): RunInfo;
 }
 
 /** Results of a bench part. */
@@ -99,13 +99,13 @@ export interface Outcome {
 }
 
 /** @param figures results, besides time and machine */
-function outcome<R extends Facts>(
+function outcome<R extends RunInfo>(
   stage: Stage,
-  figures: Omit<R, keyof Facts>,
+  figures: Omit<R, keyof RunInfo>,
   text: (report: R) => string,
   plots: (report: R) => Plot[],
 ): Outcome {
-  const report = { ...stage.facts(), ...figures } as R;
+  const report = { ...stage.info(), ...figures } as R;
   return { report, markdown: text(report), plots: plots(report) };
 }
 

@@ -5,7 +5,7 @@ import type { BudgetRow, GrowthRow, Measure, ReplicaRow, Row } from "./rounds.ts
 import type { Figure } from "./statistics.ts";
 
 /** When, where and on what a part of the bench ran. */
-export interface Facts {
+export interface RunInfo {
   readonly date: string;
   readonly versions: Readonly<Record<string, string>>;
   readonly machine: {
@@ -17,7 +17,7 @@ export interface Facts {
   readonly seconds: number;
 }
 
-export interface Report extends Facts {
+export interface Report extends RunInfo {
   readonly scale: {
     readonly rounds: number;
     readonly sliceMs: number;
@@ -32,7 +32,7 @@ export interface Report extends Facts {
 }
 
 /** One line above the tables. @param more what concerns these tables alone */
-export function heading({ date, versions, machine, seconds }: Facts, more: readonly string[]): string {
+export function heading({ date, versions, machine, seconds }: RunInfo, more: readonly string[]): string {
   return [
     date,
     ...Object.entries(versions).map(([name, version]) => `${name} ${version}`),

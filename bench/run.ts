@@ -84,7 +84,7 @@ function stage(): Stage {
       if (!process.stderr.isTTY && !process.env["BENCH_NOTES"]) return;
       console.error(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`);
     },
-    facts: () => ({
+    info: () => ({
       date: new Date().toISOString().slice(0, 10),
       versions: { workerd: installed("workerd"), wrangler: installed("wrangler"), node: process.versions.node },
       machine: {

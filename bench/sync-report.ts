@@ -1,11 +1,11 @@
 /** The sync tables. */
 import type { Plot } from "./plot.ts";
-import { count, type Facts, heading, level, micro, percent, ratio, table } from "./report.ts";
+import { count, heading, level, micro, percent, type RunInfo, ratio, table } from "./report.ts";
 import type { Figure } from "./statistics.ts";
 import type { SyncResults, SyncScale } from "./sync.ts";
 import { DESTINATIONS } from "./sync-sides.ts";
 
-export interface SyncReport extends Facts {
+export interface SyncReport extends RunInfo {
   readonly scale: SyncScale;
   readonly sync: SyncResults;
 }

@@ -1,10 +1,10 @@
 /** The tables of nodes and volumes. */
 import type { Plot } from "./plot.ts";
-import { count, curves, type Facts, heading, latency, micro, percent, ratio, table } from "./report.ts";
+import { count, curves, heading, latency, micro, percent, type RunInfo, ratio, table } from "./report.ts";
 import type { Row } from "./rounds.ts";
 import { AIM, type Sessions, type VolumesResults, type VolumesScale, type Waits } from "./volumes.ts";
 
-export interface VolumesReport extends Facts {
+export interface VolumesReport extends RunInfo {
   readonly scale: VolumesScale;
   readonly loaderBusy: number;
   readonly volumes: VolumesResults;

@@ -8,7 +8,7 @@ export interface FillSecrets {
   readonly to: number;
   /** JSON text of each. */
   readonly data: string;
-  /** Destinations that are told when a secret changes. */
+  /** Destinations that watch the secrets. */
   readonly watchers: readonly string[];
 }
 

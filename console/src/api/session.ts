@@ -12,7 +12,7 @@ export interface Session {
   readonly method: string;
 }
 
-/** The caller, as `auth/token/lookup-self` or, for tokens that may not read it, the log-in has told. */
+/** The caller, from `auth/token/lookup-self` or, for tokens without the right to it, from the log-in. */
 export interface Caller {
   readonly name: string;
   readonly accessor: string;

@@ -1,4 +1,4 @@
-/** Bodies that are too large to wait for unseen: how much of them has come or gone is told. */
+/** Transfers of large bodies, with their progress. */
 
 import type { WireRequest } from "../lib/wire.ts";
 import { ApiError, requestHeaders } from "./client.ts";

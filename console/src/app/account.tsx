@@ -9,7 +9,7 @@ import { ErrorPanel } from "../components/error-panel.tsx";
 import { SelectField } from "../components/field.tsx";
 import { Icon } from "../components/icons.tsx";
 import { Countdown } from "../components/moments.tsx";
-import { Facts } from "../components/page.tsx";
+import { Properties } from "../components/page.tsx";
 import { toast } from "../components/toasts.tsx";
 import { useAction } from "../lib/resource.ts";
 import { type Theme, theme } from "./theme.ts";
@@ -65,8 +65,8 @@ function AccountDialog({ onClose }: { readonly onClose: () => void }) {
   return (
     <Dialog title={found?.name ?? "Account"} onClose={onClose} footer={footer} shape="side">
       {found && (
-        <Facts
-          facts={[
+        <Properties
+          items={[
             [
               "Token ends",
               found.expires === null ? (

@@ -1,4 +1,4 @@
-/** Structure of a screen: heading with actions, cards, lists of facts. */
+/** Structure of a screen: heading with actions, cards, property lists. */
 import type { ComponentChildren } from "preact";
 
 export interface Crumb {
@@ -70,10 +70,14 @@ export function Card({
 }
 
 /** Names and values; entries without a value are left out. */
-export function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+export function Properties({
+  items,
+}: {
+  readonly items: readonly (readonly [name: string, value: ComponentChildren])[];
+}) {
   return (
-    <dl class="facts">
-      {facts.map(
+    <dl class="properties">
+      {items.map(
         ([name, value]) =>
           value !== null &&
           value !== undefined &&

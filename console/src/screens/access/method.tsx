@@ -10,7 +10,7 @@ import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Menu } from "../../components/menu.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import type { FormValue } from "../../components/schema-form.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -65,8 +65,8 @@ export function MethodPage({ path }: { readonly path: string }) {
         {({ description, accessor, type: name }) => (
           <>
             <Card>
-              <Facts
-                facts={[
+              <Properties
+                items={[
                   ["Type", name],
                   ["Description", description],
                   ["Accessor", <span class="mono">{accessor}</span>],
@@ -164,8 +164,8 @@ function SecretIds({ mount, role }: { readonly mount: string; readonly role: str
   });
   return (
     <>
-      <Facts
-        facts={[
+      <Properties
+        items={[
           [
             "Role ID",
             id.value && (

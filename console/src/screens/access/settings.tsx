@@ -8,7 +8,7 @@ import { confirm } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
-import { Card, Facts } from "../../components/page.tsx";
+import { Card, Properties } from "../../components/page.tsx";
 import { changedBody, type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
@@ -147,7 +147,7 @@ function SettingsDialog({ kind, mount, more, name, onClose, onDone }: DialogProp
         <Loaded resource={stored} label={titled(noun)}>
           {(shown) => (
             <>
-              <Facts facts={factsOf(shown, schema)} />
+              <Properties items={propertiesOf(shown, schema)} />
               {more?.(name)}
               {form(shown)}
             </>
@@ -159,7 +159,7 @@ function SettingsDialog({ kind, mount, more, name, onClose, onDone }: DialogProp
 }
 
 /** Stored fields that the form cannot change: ids, aliases, groups. */
-const factsOf = (stored: FormValue, schema: JsonSchema): [string, ComponentChildren][] =>
+const propertiesOf = (stored: FormValue, schema: JsonSchema): [string, ComponentChildren][] =>
   Object.entries(stored).flatMap(([field, value]) => {
     if (schema.properties?.[field] || value === null || field === "name" || field.includes("namespace")) return [];
     const texts = (Array.isArray(value) ? value : [value]).map((each) =>

@@ -10,7 +10,7 @@ import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
-import { Facts, Toolbar } from "../../components/page.tsx";
+import { Properties, Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -21,7 +21,7 @@ export function Tokens() {
     ["accessors"],
     async (signal) => (await api("LIST /v1/auth/token/accessors", { signal })).data.keys,
   );
-  const facts = useMemo(() => new TokenFactsCache(), [accessors.value]);
+  const cache = useMemo(() => new TokenCache(), [accessors.value]);
   const [opened, setOpened] = useState<string | null>(place.value.query.get("accessor"));
   const [creates, setCreates] = useState(false);
   return (
@@ -43,14 +43,14 @@ export function Tokens() {
               {
                 key: "name",
                 label: "Name",
-                render: (accessor) => <TokenField of={accessor} facts={facts} part={(token) => token.display_name} />,
+                render: (accessor) => <TokenField of={accessor} cache={cache} part={(token) => token.display_name} />,
               },
               {
                 key: "policies",
                 label: "Policies",
                 isMinor: true,
                 render: (accessor) => (
-                  <TokenField of={accessor} facts={facts} part={({ policies }) => policies.join(", ")} />
+                  <TokenField of={accessor} cache={cache} part={({ policies }) => policies.join(", ")} />
                 ),
               },
               {
@@ -60,7 +60,7 @@ export function Tokens() {
                 render: (accessor) => (
                   <TokenField
                     of={accessor}
-                    facts={facts}
+                    cache={cache}
                     part={({ expire_time }) => <Countdown to={expire_time} none="never" />}
                   />
                 ),
@@ -105,8 +105,8 @@ export function Tokens() {
 
 type Token = Schemas["Token"];
 
-/** Facts of the tokens whose rows were in sight. */
-class TokenFactsCache {
+/** Cache of the tokens whose rows were visible. */
+class TokenCache {
   readonly #read = new Map<string, Promise<Token | null>>();
 
   /** Null for a token that has ended, and for callers that may not look it up. */
@@ -126,21 +126,21 @@ class TokenFactsCache {
 /** One fact of a token, read when its row comes into sight. */
 function TokenField({
   of,
-  facts,
+  cache,
   part,
 }: {
   readonly of: string;
-  readonly facts: TokenFactsCache;
+  readonly cache: TokenCache;
   readonly part: (token: Token) => ComponentChildren;
 }) {
   const [token, setToken] = useState<Token | null | undefined>();
   useEffect(() => {
     let isWanted = true;
-    void facts.of(of).then((found) => isWanted && setToken(found));
+    void cache.of(of).then((found) => isWanted && setToken(found));
     return () => {
       isWanted = false;
     };
-  }, [of, facts]);
+  }, [of, cache]);
   return <span class={token ? "" : "muted"}>{token ? part(token) : token === null ? "unknown" : "…"}</span>;
 }
 
@@ -181,7 +181,7 @@ function TokenDialog({ accessor, onClose, onRevoked }: TokenProps) {
       }
     >
       <Loaded resource={token} label="The token">
-        {(shown) => <TokenFacts token={shown} />}
+        {(shown) => <TokenProperties token={shown} />}
       </Loaded>
       <p>
         <a href={href("access", [], { tab: "check", accessor })}>What may it do?</a>{" "}
@@ -192,9 +192,9 @@ function TokenDialog({ accessor, onClose, onRevoked }: TokenProps) {
   );
 }
 
-const TokenFacts = ({ token }: { readonly token: Schemas["Token"] }) => (
-  <Facts
-    facts={[
+const TokenProperties = ({ token }: { readonly token: Schemas["Token"] }) => (
+  <Properties
+    items={[
       ["Name", token.display_name],
       ["Policies", token.policies.join(", ") || <span class="muted">none</span>],
       ["Of groups and entity", (token.identity_policies ?? []).join(", ")],

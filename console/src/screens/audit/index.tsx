@@ -10,7 +10,7 @@ import { Button, LinkButton } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { SearchInput, Segments } from "../../components/field.tsx";
-import { Facts, Page, Toolbar } from "../../components/page.tsx";
+import { Page, Properties, Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { DataTable } from "../../components/table.tsx";
@@ -55,7 +55,7 @@ interface LogProps {
 export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
   const [search, setSearch] = useState(place.value.query.get("q") ?? "");
   const [opened, setOpened] = useState<Line | null>(null);
-  const [told, setTold] = useState({ source: "", searched: 0 });
+  const [progress, setProgress] = useState({ source: "", searched: 0 });
   const [hides, setHides] = useState(true);
   const from = Date.parse(place.value.query.get("from") ?? "");
   const until = Date.parse(place.value.query.get("until") ?? "");
@@ -75,7 +75,10 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
     ["audit", text, kind, until],
     async (from, more) => {
       const { data } = await api(SEARCH, { ...options, query: { ...options.query, cursor: from ?? "" }, ...more });
-      setTold(({ searched }) => ({ source: data.source, searched: (from === null ? 0 : searched) + data.searched }));
+      setProgress(({ searched }) => ({
+        source: data.source,
+        searched: (from === null ? 0 : searched) + data.searched,
+      }));
       return { rows: data.lines, next: data.next || null };
     },
     { everyMs },
@@ -117,15 +120,15 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
             </label>
           </>
         )}
-        {told.source !== "" && (
+        {progress.source !== "" && (
           <span class="muted small" role="status">
-            {plural(told.searched, "line")} searched{lines.hasMore ? " so far" : ""}
+            {plural(progress.searched, "line")} searched{lines.hasMore ? " so far" : ""}
             {hidden > 0 && `, ${count(hidden)} hidden`}
           </span>
         )}
       </Toolbar>
       {isToken && <p class="notice">No line holds a token. Search for its accessor; Access shows it.</p>}
-      {told.source === "isolate" && (
+      {progress.source === "isolate" && (
         <p class="notice">
           These are the last 1,000 lines only, and a restart of the service forgets them. An operator keeps them all by
           binding a bucket (AUDIT_BUCKET; the page “Audit log” of the documentation says how).
@@ -242,8 +245,8 @@ function LineDialog({
   const request = textOf(line, "requestId");
   return (
     <Dialog title={titleOf(line)} shape="side" onClose={onClose}>
-      <Facts
-        facts={[
+      <Properties
+        items={[
           ["Result", <End line={line} why={why} />],
           ["Who", accessor && <Actor accessor={accessor} />],
           ["Time", timeOf(line.time)],

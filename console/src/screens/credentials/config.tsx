@@ -6,7 +6,7 @@ import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
-import { Card, Facts } from "../../components/page.tsx";
+import { Card, Properties } from "../../components/page.tsx";
 import { type FieldTexts, type FormValue, SchemaForm } from "../../components/schema-form.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -181,8 +181,8 @@ function Rotation({ mount, settings, onChanged }: PartProps) {
         <p class="muted">This engine logs in by federation: there is no secret to rotate.</p>
       ) : (
         <div class="stack">
-          <Facts
-            facts={[
+          <Properties
+            items={[
               ["Rotation", plan],
               ["Next rotation", next && <When at={next} />],
               [

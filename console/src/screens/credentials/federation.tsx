@@ -3,7 +3,7 @@ import { api } from "../../api/client.ts";
 import { secretsNamespace } from "../../api/namespaces.ts";
 import { Code } from "../../components/code.tsx";
 import { CopyButton } from "../../components/copy.tsx";
-import { Card, Facts } from "../../components/page.tsx";
+import { Card, Properties } from "../../components/page.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { Status, type Tone } from "../../components/status.tsx";
 import { type Resource, useResource } from "../../lib/resource.ts";
@@ -61,8 +61,8 @@ export function Federation({ mount, engine, config }: Props) {
                 ) : null}
                 . Case and slashes count.
               </p>
-              <Facts
-                facts={[
+              <Properties
+                items={[
                   ["Issuer", <Copied key="issuer" text={issuer} label="the issuer" />],
                   [
                     "Subject",

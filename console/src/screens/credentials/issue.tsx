@@ -9,7 +9,7 @@ import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Checkbox } from "../../components/field.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
-import { Facts } from "../../components/page.tsx";
+import { Properties } from "../../components/page.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { durationText } from "../../lib/time.ts";
@@ -101,8 +101,8 @@ export function IssueDialog({ mount, role, onClose }: Props) {
       ) : (
         <div class="form">
           {terms.value && (
-            <Facts
-              facts={[
+            <Properties
+              items={[
                 ["Lasts", terms.value.life],
                 ["May do", <Grants key="grants" role={terms.value.role} />],
               ]}
@@ -150,8 +150,8 @@ function Credentials({ issued }: { readonly issued: Issued }) {
           {warning}
         </p>
       ))}
-      <Facts
-        facts={[
+      <Properties
+        items={[
           [
             "Client ID",
             <span class="with-copy" key="id">

@@ -6,7 +6,7 @@ import { confirm } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
-import { Card, Facts } from "../../components/page.tsx";
+import { Card, Properties } from "../../components/page.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -43,8 +43,8 @@ export function Issuer() {
                   The service signs identity tokens. A provider that trusts this issuer accepts them in place of a
                   client secret. Both documents need no token.
                 </p>
-                <Facts
-                  facts={[
+                <Properties
+                  items={[
                     [
                       "State",
                       problem ? (

@@ -8,7 +8,7 @@ import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
-import { Facts } from "../../components/page.tsx";
+import { Properties } from "../../components/page.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -89,8 +89,8 @@ function Details({ lease, onChanged, onRenewed }: DetailsProps) {
           <p class="muted">Repair the cause, then revoke it again. It can also be forgotten.</p>
         </div>
       )}
-      <Facts
-        facts={[
+      <Properties
+        items={[
           [
             "State",
             <Status key="state" tone={tone}>

@@ -4,7 +4,7 @@ import { go, href } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { Menu } from "../../components/menu.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Tag } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -113,8 +113,8 @@ function Settings({ role }: { readonly role: EngineRole }) {
         <Grants role={role} />
       </Card>
       <Card title="Leases and applications">
-        <Facts
-          facts={[
+        <Properties
+          items={[
             ["Life", life(role.ttl, "the engine's")],
             ["With renewals", life(role.max_ttl, "the engine's")],
             ["Hard end", life(role.explicit_max_ttl, "none")],

@@ -1,6 +1,6 @@
 import { Button, IconButton, LinkButton } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
-import { Facts } from "../../components/page.tsx";
+import { Properties } from "../../components/page.tsx";
 import { parseExact } from "../../lib/exact-json.ts";
 import { timeText } from "../../lib/time.ts";
 import type { EventRow } from "./buffer.ts";
@@ -27,8 +27,8 @@ export function Details({ row, onClose, onFollow }: DetailsProps) {
         <IconButton icon="close" label="Close the event" onClick={onClose} />
       </header>
       <div class="card-body">
-        <Facts
-          facts={[
+        <Properties
+          items={[
             ["Topic", row.topic],
             ["Object", <span class="mono">{row.name}</span>],
             ["Key", row.name === row.key ? "" : <span class="mono">{row.key}</span>],

@@ -102,7 +102,7 @@ export function happenedAt({ Payload }: EventBody): number | null {
   const events = object["Events"];
   const last = Array.isArray(events) ? (events.at(-1) as { Timestamp?: unknown } | undefined)?.Timestamp : undefined;
   const isNew = object["CreateIndex"] === object["ModifyIndex"];
-  const told = [last, ...CHANGED.map((name) => object[name]), isNew && object["CreateTime"]];
-  const times = told.map((value) => timeOf(typeof value === "string" || typeof value === "number" ? value : null));
+  const given = [last, ...CHANGED.map((name) => object[name]), isNew && object["CreateTime"]];
+  const times = given.map((value) => timeOf(typeof value === "string" || typeof value === "number" ? value : null));
   return times.reduce((newest, time) => (time !== null && time > (newest ?? 0) ? time : newest), null);
 }

@@ -2,7 +2,7 @@ import { api, type Schemas } from "../../api/client.ts";
 import { jobHref, nodeHref, objectNamespace } from "../../app/cluster-links.ts";
 import { href } from "../../app/router.ts";
 import { Json } from "../../components/code.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { useLive } from "../../lib/live.ts";
 import { AllocationStatus } from "./states.tsx";
@@ -16,18 +16,18 @@ export function AllocationPage({ id }: { readonly id: string }) {
     <Page title="Allocation" crumbs={[{ label: "Nodes and jobs", href: href("nodes", [], { tab: "jobs" }) }]}>
       <Loaded resource={allocation} label="The allocation">
         {(shown) => {
-          const told = shown as Partial<Schemas["AllocationStub"]> & typeof shown;
+          const stub = shown as Partial<Schemas["AllocationStub"]> & typeof shown;
           return (
             <>
-              <Card title={told.Name || id.slice(0, 8)}>
-                <Facts
-                  facts={[
-                    ["Status", <AllocationStatus status={told.ClientStatus ?? ""} />],
-                    ["Because", told.ClientDescription],
-                    ["Wanted", told.DesiredStatus],
-                    ["Job", told.JobID && <a href={jobHref(told.JobID, shown.Namespace)}>{told.JobID}</a>],
-                    ["Group", told.TaskGroup],
-                    ["Node", told.NodeID && <a href={nodeHref(told.NodeID)}>{told.NodeName || told.NodeID}</a>],
+              <Card title={stub.Name || id.slice(0, 8)}>
+                <Properties
+                  items={[
+                    ["Status", <AllocationStatus status={stub.ClientStatus ?? ""} />],
+                    ["Because", stub.ClientDescription],
+                    ["Wanted", stub.DesiredStatus],
+                    ["Job", stub.JobID && <a href={jobHref(stub.JobID, shown.Namespace)}>{stub.JobID}</a>],
+                    ["Group", stub.TaskGroup],
+                    ["Node", stub.NodeID && <a href={nodeHref(stub.NodeID)}>{stub.NodeName || stub.NodeID}</a>],
                     ["Namespace", shown.Namespace],
                     ["Id", <span class="mono">{shown.ID}</span>],
                   ]}

@@ -2,7 +2,7 @@ import { api } from "../../api/client.ts";
 import { objectNamespace } from "../../app/cluster-links.ts";
 import { href } from "../../app/router.ts";
 import { Json } from "../../components/code.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { useLive } from "../../lib/live.ts";
@@ -37,8 +37,8 @@ export function JobPage({ id }: { readonly id: string }) {
           return (
             <>
               <Card title="Job">
-                <Facts
-                  facts={[
+                <Properties
+                  items={[
                     ["Status", <JobStatus status={reported.Status ?? ""} />],
                     ["Because", reported.StatusDescription],
                     ["Type", reported.Type],

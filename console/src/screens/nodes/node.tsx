@@ -7,7 +7,7 @@ import { confirm } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Empty, Loaded, Progress } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { DataTable } from "../../components/table.tsx";
@@ -98,8 +98,8 @@ export function NodePage({ id }: { readonly id: string }) {
             {(shown.Drain || shown.LastDrain) && <Drain node={shown} allocations={rows} />}
             <div class="grid">
               <Card title="Node">
-                <Facts
-                  facts={[
+                <Properties
+                  items={[
                     ["Status", <NodeStatus node={shown} />],
                     ["Because", shown.StatusDescription],
                     ["Scheduling", <Eligibility node={shown} />],
@@ -170,8 +170,8 @@ function Drain({
       {node.Drain && allocations.length > 0 && (
         <Progress done={ended} total={allocations.length} label="Allocations moved away" />
       )}
-      <Facts
-        facts={[
+      <Properties
+        items={[
           ["Status", last?.Status],
           ["Began", last?.StartedAt && <Ago at={last.StartedAt} />],
           ["Forced", node.Drain && strategy?.ForceDeadline ? <Ago at={strategy.ForceDeadline} /> : null],
@@ -196,8 +196,8 @@ function Agent({ id }: { readonly id: string }) {
           shown === null ? (
             <p class="muted">No agent runs on this node: your scheduler reports it.</p>
           ) : (
-            <Facts
-              facts={[
+            <Properties
+              items={[
                 [
                   "Connection",
                   shown.Connected ? <Status tone="ok">connected</Status> : <Status tone="warn">away</Status>,

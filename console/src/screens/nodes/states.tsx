@@ -40,16 +40,16 @@ export function Eligibility({ node }: { readonly node: Eligible }) {
 }
 
 export const AllocationStatus = ({ status }: { readonly status: string }) => (
-  <Status tone={ALLOCATION[status] ?? "warn"}>{status || "not told"}</Status>
+  <Status tone={ALLOCATION[status] ?? "warn"}>{status || "not reported"}</Status>
 );
 
 export const JobStatus = ({ status }: { readonly status: string }) => (
-  <Status tone={JOB[status] ?? "warn"}>{status || "not told"}</Status>
+  <Status tone={JOB[status] ?? "warn"}>{status || "not reported"}</Status>
 );
 
 /** Of evaluations and deployments. */
 export const RunStatus = ({ status }: { readonly status: string }) => (
-  <Status tone={RUN[status] ?? "off"}>{status || "not told"}</Status>
+  <Status tone={RUN[status] ?? "off"}>{status || "not reported"}</Status>
 );
 
 /** Allocations in these states hold up no drain and no volume. */

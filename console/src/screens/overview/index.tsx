@@ -2,7 +2,7 @@ import { ApiError, api } from "../../api/client.ts";
 import { caller } from "../../api/session.ts";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Countdown } from "../../components/moments.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Loading } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { useResource } from "../../lib/resource.ts";
@@ -70,8 +70,8 @@ export default function OverviewScreen() {
           <Checklist />
           <Card title="Your token">
             {caller.value && (
-              <Facts
-                facts={[
+              <Properties
+                items={[
                   ["Name", caller.value.name],
                   ["Ends", caller.value.expires === null ? "never" : <Countdown to={caller.value.expires} />],
                   ["Policies", caller.value.policies.join(", ")],

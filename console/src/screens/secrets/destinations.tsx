@@ -6,7 +6,7 @@ import { Button, LinkButton } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
-import { Card, Facts } from "../../components/page.tsx";
+import { Card, Properties } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -131,8 +131,8 @@ function DestinationCard({ mount, path, entry, newest, onChange }: CardProps) {
         </>
       }
     >
-      <Facts
-        facts={[
+      <Properties
+        items={[
           ["Provider", providerName(type)],
           ["Object", entry.external_name && <code>{entry.external_name}</code>],
           [

@@ -6,7 +6,7 @@ import { Button } from "../../components/button.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Ago } from "../../components/moments.tsx";
-import { Card, Facts } from "../../components/page.tsx";
+import { Card, Properties } from "../../components/page.tsx";
 import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -34,8 +34,8 @@ export function Metadata({ at, metadata }: { readonly at: At; readonly metadata:
                 </Button>
               }
             >
-              <Facts
-                facts={[
+              <Properties
+                items={[
                   ["First written", <Ago key="created" at={found.created_time} />],
                   ["Last change", <Ago key="updated" at={found.updated_time} />],
                   ["Newest version", found.current_version],
@@ -49,7 +49,7 @@ export function Metadata({ at, metadata }: { readonly at: At; readonly metadata:
               {custom.length === 0 ? (
                 <p class="muted">None. Pairs such as an owner or a ticket belong here; they are not secret.</p>
               ) : (
-                <Facts facts={custom.map(([name, value]) => [name, value] as const)} />
+                <Properties items={custom.map(([name, value]) => [name, value] as const)} />
               )}
             </Card>
             {isEditing && (

@@ -6,7 +6,7 @@ import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
-import { Facts } from "../../components/page.tsx";
+import { Properties } from "../../components/page.tsx";
 import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -40,8 +40,8 @@ export function MountSettings({
 }) {
   return (
     <Dialog title={`Settings of ${mount.path}/`} onClose={onClose} shape="side">
-      <Facts
-        facts={[
+      <Properties
+        items={[
           ["Engine", `Key/value, version ${mount.version}`],
           ["Accessor", mount.details && <code>{mount.details.accessor}</code>],
           ["Description", mount.description],

@@ -7,7 +7,7 @@ import { Json } from "../../components/code.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -88,8 +88,8 @@ export function CsiVolumePage({ id }: { readonly id: string }) {
           <>
             <div class="grid storage-grid">
               <Card title="Volume">
-                <Facts
-                  facts={[
+                <Properties
+                  items={[
                     ["State", <CsiState volume={shown} />],
                     ["Name", shown.Name === shown.ID ? "" : shown.Name],
                     ["Plugin", <a href={pluginHref(shown.PluginID)}>{shown.PluginID}</a>],
@@ -103,9 +103,9 @@ export function CsiVolumePage({ id }: { readonly id: string }) {
                 />
               </Card>
               <Card title="Capacity and use">
-                <Facts
-                  facts={[
-                    ["Capacity", shown.Capacity ? sizeText(shown.Capacity) : "not told by the plugin"],
+                <Properties
+                  items={[
+                    ["Capacity", shown.Capacity ? sizeText(shown.Capacity) : "not reported by the plugin"],
                     ["At least", shown.RequestedCapacityMin ? sizeText(shown.RequestedCapacityMin) : "not asked for"],
                     ["At most", shown.RequestedCapacityMax ? sizeText(shown.RequestedCapacityMax) : "no bound"],
                     ["Capabilities", <CapabilityList capabilities={shown.RequestedCapabilities} />],

@@ -8,7 +8,7 @@ import { confirm } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -77,8 +77,8 @@ export function HostVolumePage({ id }: { readonly id: string }) {
           <>
             <div class="grid storage-grid">
               <Card title="Volume">
-                <Facts
-                  facts={[
+                <Properties
+                  items={[
                     ["State", <HostState state={shown.State} />],
                     ["Node", <NodeLink id={shown.NodeID} nodes={nodes} />],
                     ["Node pool", shown.NodePool],
@@ -96,9 +96,9 @@ export function HostVolumePage({ id }: { readonly id: string }) {
                 />
               </Card>
               <Card title="Capacity and use">
-                <Facts
-                  facts={[
-                    ["Capacity", shown.CapacityBytes ? sizeText(shown.CapacityBytes) : "not told by the plugin"],
+                <Properties
+                  items={[
+                    ["Capacity", shown.CapacityBytes ? sizeText(shown.CapacityBytes) : "not reported by the plugin"],
                     [
                       "At least",
                       shown.RequestedCapacityMinBytes ? sizeText(shown.RequestedCapacityMinBytes) : "not asked for",

@@ -104,7 +104,8 @@ function HostVolumes({ onCreate }: ListProps) {
       width: "110px",
       align: "end",
       isMinor: true,
-      render: ({ CapacityBytes }) => (CapacityBytes ? sizeText(CapacityBytes) : <span class="muted">not told</span>),
+      render: ({ CapacityBytes }) =>
+        CapacityBytes ? sizeText(CapacityBytes) : <span class="muted">not reported</span>,
     },
     ...namespaceColumn<HostStub>(),
     { key: "changed", label: "Changed", width: "140px", isMinor: true, render: (row) => <Ago at={row.ModifyTime} /> },

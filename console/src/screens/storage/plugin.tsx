@@ -4,7 +4,7 @@ import { csiVolumeHref, objectNamespace } from "../../app/cluster-links.ts";
 import { href } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { Ago } from "../../components/moments.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status, Tag } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
@@ -51,8 +51,8 @@ export function PluginPage({ id }: { readonly id: string }) {
             <>
               <Card>
                 <div class="storage-summary">
-                  <Facts
-                    facts={[
+                  <Properties
+                    items={[
                       ["Health", <PluginState plugin={shown} />],
                       ["Instances", healthText(shown)],
                       ["Provider", `${shown.Provider} ${shown.Version}`],

@@ -3,7 +3,7 @@ import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
-import { Facts } from "../../components/page.tsx";
+import { Properties } from "../../components/page.tsx";
 import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction } from "../../lib/resource.ts";
@@ -97,8 +97,8 @@ function Entry({ entry }: { readonly entry: Association }) {
           )}
         </p>
       )}
-      <Facts
-        facts={[
+      <Properties
+        items={[
           [
             "Status",
             <>

@@ -5,7 +5,7 @@ import { Button } from "../../components/button.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
-import { Card, Facts, Page } from "../../components/page.tsx";
+import { Card, Page, Properties } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status, Tag } from "../../components/status.tsx";
 import { Tabs } from "../../components/tabs.tsx";
@@ -216,14 +216,14 @@ function Settings({ destination: { connection_details: connection, options } }: 
         {Object.keys(connection).length === 0 ? (
           <p class="muted">The objects are kept in the service. There is nothing to connect to.</p>
         ) : (
-          <Facts
-            facts={Object.entries(connection).map(([key, value]) => [labelOf(key), <Shown key={key} value={value} />])}
+          <Properties
+            items={Object.entries(connection).map(([key, value]) => [labelOf(key), <Shown key={key} value={value} />])}
           />
         )}
       </Card>
       <Card title="Policies">
-        <Facts
-          facts={[
+        <Properties
+          items={[
             ["Name template", <code key="template">{options.secret_name_template}</code>],
             ["Granularity", options.granularity_level],
             ["Update policy", `${options.update_policy}: ${UPDATES[options.update_policy] ?? ""}`],

@@ -5,7 +5,7 @@ import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
-import { Card, Facts } from "../../components/page.tsx";
+import { Card, Properties } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
@@ -84,8 +84,8 @@ function Capacity({
   const problems = fieldProblems(save.error && save.error instanceof Error ? [save.error.message] : []);
   return (
     <Card title="Queue">
-      <Facts
-        facts={[
+      <Properties
+        items={[
           ["State", settings.disabled ? <Status tone="warn">Paused</Status> : <Status tone="ok">Running</Status>],
           [
             "Reserved",

@@ -84,8 +84,8 @@ export function SyncSecretForm({ destinations, onClose, onDone, of }: FormProps)
     set.clear();
   }, [key, mount, secret]);
   const error = set.error ?? preview.error;
-  const told = fieldProblems(error instanceof ApiError ? error.messages : []);
-  const problems = told[""]?.startsWith("secret not found") ? { secret_name: told[""] } : told;
+  const found = fieldProblems(error instanceof ApiError ? error.messages : []);
+  const problems = found[""]?.startsWith("secret not found") ? { secret_name: found[""] } : found;
   return (
     <Dialog
       title={of ? `Sync ${of.secret}` : "Sync a secret"}
