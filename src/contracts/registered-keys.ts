@@ -7,7 +7,7 @@ const TOPIC = "key-holder";
 
 /**
  * Data keys of the cluster registry, which gets its first secret late: the first key is created with it, and the object
- * is registered at `AccessControl`, which tells registered objects of every new key term.
+ * is registered at `AccessControl`, which sends every new key term to registered objects.
  */
 export class RegisteredKeys {
   readonly #sql: SqlStorage;

@@ -158,7 +158,7 @@ export class LineStore {
   trim(maxLines: number, maxBytes: number): void {
     if (this.lines <= maxLines && this.bytes <= maxBytes) return;
     const shrunk = this.#shares.shrink(maxLines, maxBytes, this.#oldest, this.#newest);
-    this.#note({ bytes: this.#evicted.bytes + shrunk.bytes, lines: this.#evicted.lines + shrunk.lines });
+    this.#recordEvicted({ bytes: this.#evicted.bytes + shrunk.bytes, lines: this.#evicted.lines + shrunk.lines });
     if (this.lines <= maxLines && this.bytes <= maxBytes) return;
     const [keepLines, keepBytes] = [maxLines, maxBytes].map((most) => Math.floor(most * (1 - TRIM_SHARE)));
     const first = this.#firstToStay(keepLines ?? 0, keepBytes ?? 0);
@@ -213,7 +213,7 @@ export class LineStore {
           first,
         )
         .one();
-      this.#note({
+      this.#recordEvicted({
         bytes: this.#evicted.bytes - (left - this.#left - bytes),
         lines: this.#evicted.lines - (first - this.#oldest - lines),
       });
@@ -221,7 +221,7 @@ export class LineStore {
     this.#left = left;
   }
 
-  #note(gone: Held): void {
+  #recordEvicted(gone: Held): void {
     if (gone.bytes === this.#evicted.bytes && gone.lines === this.#evicted.lines) return;
     this.#evicted = gone;
     this.#sql.exec(

@@ -130,16 +130,16 @@ export class Shares {
   #shrink(account: string, bytes: number, lines: number, oldest: number, newest: number): Shrunk {
     const held = () => this.#held.get(account) ?? NOTHING;
     const total = { bytes: 0, lines: 0 };
-    const note = (shrunk: Shrunk) => {
+    const counted = (shrunk: Shrunk) => {
       this.count(account, { bytes: -shrunk.bytes, lines: -shrunk.lines });
       total.bytes += shrunk.bytes;
       total.lines += shrunk.lines;
       return shrunk.bytes + shrunk.lines > 0;
     };
-    while (held().bytes > bytes && note(this.#removePayloads(account, newest)));
+    while (held().bytes > bytes && counted(this.#removePayloads(account, newest)));
     // Accounts bounded only by bytes keep their lines without payloads.
     const leaves = () => held().lines > lines || (Number.isFinite(lines) && held().bytes > bytes);
-    while (leaves() && note(this.#evict(account, held().lines - lines, oldest, newest)));
+    while (leaves() && counted(this.#evict(account, held().lines - lines, oldest, newest)));
     return total;
   }
 

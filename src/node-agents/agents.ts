@@ -82,7 +82,7 @@ export class Agents {
    */
   async changed(nodeId: string, change: AgentChange): Promise<Result<null>> {
     const { commit, enrolment, nodes } = this.#dependencies;
-    if (!commit(() => enrolment.note(nodeId, change))) return ok(null);
+    if (!commit(() => enrolment.recordChange(nodeId, change))) return ok(null);
     // A change yields up to two node messages; each needs its own number.
     const [first, second] = [change.seq * 2, change.seq * 2 + 1];
     const { report, volumes } = change;

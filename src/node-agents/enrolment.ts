@@ -142,13 +142,13 @@ export class Enrolment implements Timed {
    * Records a session change; inside the caller's transaction, idempotent.
    * @returns false when it is outdated or the agent was removed
    */
-  note(nodeId: string, { seq, connectedSince, seen, version, report }: AgentChange): boolean {
-    const noted = this.#sql.exec(
+  recordChange(nodeId: string, { seq, connectedSince, seen, version, report }: AgentChange): boolean {
+    const recorded = this.#sql.exec(
       `UPDATE agents SET seq = ?2, connected_since = ?3, seen = ?4, version = ?5, name = ifnull(?6, name)
        WHERE node_id = ?1 AND seq <= ?2 RETURNING node_id`,
       ...[nodeId, seq, connectedSince, seen, version, report?.node.Name ?? null],
     );
-    return noted.toArray().length > 0;
+    return recorded.toArray().length > 0;
   }
 
   #admit(key: string, { pool, name }: TokenRow, reported: string, service: string, now: number): string {

@@ -237,7 +237,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
     return this.#leases.hold(result);
   }
 
-  /** An event tells of a change, so it leaves when no replica serves the state before it. */
+  /** An event shows a change, so it is sent when no replica serves the state before it. */
   async #publish(rows: readonly OutboxRow[]): Promise<() => void> {
     await this.#leases.settled();
     return this.#components.publisher.deliver(rows);

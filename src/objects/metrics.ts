@@ -14,7 +14,7 @@ const CACHE_TTL_MS = 1_000;
  */
 export class Metrics extends StoredObject implements MetricsApi {
   readonly #counters: Counters;
-  #gathered: { readonly at: number; readonly series: readonly Series[] } | undefined;
+  #scraped: { readonly at: number; readonly series: readonly Series[] } | undefined;
   #gathering: Promise<readonly Series[]> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -34,7 +34,7 @@ export class Metrics extends StoredObject implements MetricsApi {
   }
 
   async #gauges(): Promise<readonly Series[]> {
-    if (this.#gathered && Math.abs(Date.now() - this.#gathered.at) < CACHE_TTL_MS) return this.#gathered.series;
+    if (this.#scraped && Math.abs(Date.now() - this.#scraped.at) < CACHE_TTL_MS) return this.#scraped.series;
     this.#gathering ??= this.#gather().finally(() => {
       this.#gathering = undefined;
     });
@@ -43,7 +43,7 @@ export class Metrics extends StoredObject implements MetricsApi {
 
   async #gather(): Promise<readonly Series[]> {
     const series = await scrapeObjects(this.env, this.vitals());
-    this.#gathered = { at: Date.now(), series };
+    this.#scraped = { at: Date.now(), series };
     return series;
   }
 

@@ -21,7 +21,7 @@ import type { Grant, Keys } from "./lease-table.ts";
 export interface Question {
   readonly owner: string;
   readonly key: string;
-  /** The name by which a change concerns the key. Until the answer tells it, null, and every change does. */
+  /** The name by which a change concerns the key; null, which every change concerns, until the answer contains it. */
   readonly tag: string | null;
   /** By the replica's clock, before the question left. */
   readonly sentAt: number;
@@ -135,7 +135,7 @@ export class LeaseCache<V> {
     for (const key of keys ?? []) this.#entries.deleteGroup(nameOf(owner, key), ({ clock }) => clock < seq);
   }
 
-  /** Ends all leases, when the replica cannot tell how long they have run. */
+  /** Ends all leases, when their elapsed time is unknown. */
   forget(): void {
     for (const known of this.#owners.values()) {
       known.until = 0;

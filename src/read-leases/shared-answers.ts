@@ -96,7 +96,7 @@ export class SharedAnswers<V> {
     }
   }
 
-  /** A clock that goes back tells nothing about the time that has passed. */
+  /** A clock that goes back does not show the elapsed time. */
   #now(): number {
     const now = Date.now();
     if (now < this.#latest) this.#cache.forget();

@@ -49,7 +49,7 @@ function required({ query }: AuthorisedCall, name: string): string {
  * Collects pages of a plugin up to the requested number of entries. Extra entries of the last page are returned too,
  * because its token continues after them.
  */
-async function gathered<T>(
+async function collected<T>(
   call: AuthorisedCall,
   page: (maxEntries: number, startingToken: string) => Promise<{ entries: readonly T[]; nextToken: string }>,
 ): Promise<{ entries: T[]; nextToken: string }> {
@@ -70,7 +70,7 @@ async function gathered<T>(
 async function listExternal(call: AuthorisedCall, index: number): Promise<Response> {
   const pluginId = required(call, "plugin_id");
   const registry = clusterRegistry(call.env);
-  const { entries, nextToken } = await gathered<CsiExternalVolume>(call, async (maxEntries, startingToken) => {
+  const { entries, nextToken } = await collected<CsiExternalVolume>(call, async (maxEntries, startingToken) => {
     const asked = await registry.listExternalVolumes({ pluginId, maxEntries, startingToken });
     const { volumes, nextToken: next } = await answerTo(call.env, "csi.controller.list", asked);
     return { entries: volumes, nextToken: next };
@@ -106,7 +106,7 @@ type ShownSnapshot = ReturnType<typeof shownSnapshot>;
 async function listSnapshots(call: AuthorisedCall, index: number): Promise<Response> {
   const [pluginId, secrets] = [required(call, "plugin_id"), headerSecrets(call)];
   const registry = clusterRegistry(call.env);
-  const { entries, nextToken } = await gathered<CsiSnapshot>(call, async (maxEntries, startingToken) => {
+  const { entries, nextToken } = await collected<CsiSnapshot>(call, async (maxEntries, startingToken) => {
     const asked = await registry.listSnapshots({ pluginId, maxEntries, startingToken }, secrets);
     const { snapshots, nextToken: next } = await answerTo(call.env, "csi.controller.snapshotList", asked);
     return { entries: snapshots, nextToken: next };

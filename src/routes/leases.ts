@@ -135,60 +135,60 @@ interface Revocation {
   readonly at: number;
 }
 
-interface Tally {
+interface Progress {
   left: number;
   failure: string | null;
   readonly later: Revocation[];
 }
 
-const newTally = (): Tally => ({ left: 0, failure: null, later: [] });
+const newProgress = (): Progress => ({ left: 0, failure: null, later: [] });
 
 /** Revokes leases concurrently; those not finished in time continue in the background. */
 async function revokeAll(
   call: AuthorisedCall,
   leases: readonly Revocation[],
   end: number,
-  tally: Tally,
+  progress: Progress,
 ): Promise<void> {
   const revoke = async ({ mount, id, at }: Revocation): Promise<void> => {
     const wanted = { job: id, kind: "removal" } as const;
     // A second verification must not restart the revocation.
     const started = at > 0 ? { wanted, turn: null } : unwrap(await engineOf(call, mount).revoke(id));
     const over = started && (await performJob(call.env, mount.uuid, started, end - Date.now()));
-    if (started && !over) tally.left++;
+    if (started && !over) progress.left++;
     else if (over && !over.ok) {
-      tally.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${over.message}`;
-    } else if (over?.ok && over.goesOnAt !== null) tally.later.push({ mount, id, at: over.goesOnAt });
+      progress.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${over.message}`;
+    } else if (over?.ok && over.goesOnAt !== null) progress.later.push({ mount, id, at: over.goesOnAt });
   };
   const begun = await mapLimit(leases, AT_ONCE, revoke, () => Date.now() < end);
-  tally.left += leases.length - begun.length;
+  progress.left += leases.length - begun.length;
 }
 
 /** Starts the revocation of all leases under a prefix, and performs as many as possible until `end`. */
 async function revokeUnder(call: AuthorisedCall, end: number, seen: (place: Place, ids: string[]) => Promise<void>) {
-  const tally = newTally();
+  const progress = newProgress();
   for (const place of await mountsUnder(call, prefixOf(call))) {
     for await (const ids of leasesUnder(call, place)) {
       const { mount } = place;
       unwrap(await engineOf(call, mount).revokeSoon(ids));
       const leases = ids.map((id) => ({ mount, id, at: 0 }));
-      await revokeAll(call, leases, end, tally);
+      await revokeAll(call, leases, end, progress);
       await seen(place, ids);
     }
   }
-  return tally;
+  return progress;
 }
 
-/** Verifies resources that the provider did not show, until `lookUntil`. Leaves the unresolved ones in the tally. */
-async function lookAgain(call: AuthorisedCall, tally: Tally, end: number, lookUntil: number): Promise<void> {
-  while (tally.later.length > 0) {
-    const soonest = Math.min(...tally.later.map(({ at }) => at));
+/** Verifies resources that the provider did not show, until `lookUntil`. Leaves the unresolved ones in the progress. */
+async function lookAgain(call: AuthorisedCall, progress: Progress, end: number, lookUntil: number): Promise<void> {
+  while (progress.later.length > 0) {
+    const soonest = Math.min(...progress.later.map(({ at }) => at));
     if (soonest > lookUntil) return;
     await scheduler.wait(Math.max(soonest - Date.now(), LOOK_AGAIN_MS));
-    const due = tally.later.filter(({ at }) => at <= Date.now());
-    const rest = tally.later.filter(({ at }) => at > Date.now());
-    tally.later.splice(0, Number.POSITIVE_INFINITY, ...rest);
-    await revokeAll(call, due, end, tally);
+    const due = progress.later.filter(({ at }) => at <= Date.now());
+    const rest = progress.later.filter(({ at }) => at > Date.now());
+    progress.later.splice(0, Number.POSITIVE_INFINITY, ...rest);
+    await revokeAll(call, due, end, progress);
   }
 }
 
@@ -201,11 +201,11 @@ async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof Prefi
   }
   const now = Date.now();
   const end = now + REVOKE_MS;
-  const tally = await revokeUnder(call, end, async () => undefined);
-  await lookAgain(call, tally, end, now + LOOK_MS);
-  if (tally.failure !== null) throw badRequest(tally.failure);
-  if (tally.left > 0) throw refusalError(unfinished(`the revocation of ${tally.left} leases`));
-  return revoked(call, tally.later.length, Math.min(...tally.later.map(({ at }) => at)));
+  const progress = await revokeUnder(call, end, async () => undefined);
+  await lookAgain(call, progress, end, now + LOOK_MS);
+  if (progress.failure !== null) throw badRequest(progress.failure);
+  if (progress.left > 0) throw refusalError(unfinished(`the revocation of ${progress.left} leases`));
+  return revoked(call, progress.later.length, Math.min(...progress.later.map(({ at }) => at)));
 }
 
 /** Revokes leases where possible, and deletes the others. */

@@ -85,10 +85,10 @@ export function define(
   origin = "",
 ): Result<Defined> {
   const common = CommonFields.safeParse(body);
-  if (!common.success) return refuse("invalid", tell(common.error));
+  if (!common.success) return refuse("invalid", messageOf(common.error));
   const given = Object.entries(body).filter(([key, value]) => !(type.sensitive.includes(key) && isMask(value)));
   const parsed = type.connection.safeParse({ ...before?.connection, ...Object.fromEntries(given) });
-  if (!parsed.success) return refuse("invalid", tell(parsed.error));
+  if (!parsed.success) return refuse("invalid", messageOf(parsed.error));
   const connection = parsed.data as Record<string, unknown>;
   const refused =
     (before ? refusedChange(type, before.connection, connection) : null) ??
@@ -131,7 +131,7 @@ export function patched(
   before: Definition,
 ): Result<Readonly<Record<string, unknown>>> {
   const parsed = Patch.safeParse(patch);
-  if (!parsed.success) return refuse("invalid", tell(parsed.error));
+  if (!parsed.success) return refuse("invalid", messageOf(parsed.error));
   const { tags_to_remove, custom_tags } = parsed.data;
   const tags: Record<string, string | null> =
     custom_tags === null ? {} : { ...before.customTags, ...(custom_tags as Record<string, string | null>) };
@@ -198,7 +198,7 @@ export function masked(
   );
 }
 
-const tell = (failure: z.ZodError): string =>
+const messageOf = (failure: z.ZodError): string =>
   failure.issues
     .slice(0, 5)
     .map((issue) => `${issue.path.join(".")}: ${issue.message}`)

@@ -196,14 +196,14 @@ class TaskRun {
     if (copy.blocked) return this.#leave(copy);
     const fingerprint = this.#fingerprint(value);
     const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
-    if (same) return this.#note(copy, { state: "kept", fingerprint });
+    if (same) return this.#record(copy, { state: "kept", fingerprint });
     const { maxValueBytes } = this.#type;
     if (Buffer.byteLength(value) > maxValueBytes) {
       const message = `the value is larger than the ${maxValueBytes} bytes that the destination takes`;
       return this.#leave(copy, failure("client", "value_too_large", message));
     }
     if (!this.#mayBegin()) return this.#leave(copy, this.#stopped ?? undefined);
-    if (this.#type.kind === "stored") return this.#note(copy, { state: "pushed", fingerprint, value });
+    if (this.#type.kind === "stored") return this.#record(copy, { state: "pushed", fingerprint, value });
     const { granularity, idempotencyToken } = this.#task;
     const done = await this.#type.put(
       {
@@ -224,16 +224,16 @@ class TaskRun {
     );
     if (done.outcome !== "ok") return this.#fail(copy, done);
     const reference = done.reference === undefined ? {} : { reference: done.reference };
-    this.#note(copy, { state: done.left ? "left" : "pushed", fingerprint, ...reference });
+    this.#record(copy, { state: done.left ? "left" : "pushed", fingerprint, ...reference });
   }
 
   /** @param sourceGone the secret is deleted, or its association is set to absent */
   async remove(copy: ObjectTask, sourceGone: boolean): Promise<void> {
-    if (copy.ours === "no") return this.#note(copy, { state: "absent" });
-    if (this.#setup.retain) return this.#note(copy, { state: "retained" });
-    if (sourceGone && copy.outside === null) return this.#note(copy, { state: "absent" });
+    if (copy.ours === "no") return this.#record(copy, { state: "absent" });
+    if (this.#setup.retain) return this.#record(copy, { state: "retained" });
+    if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent" });
     if (!this.#mayBegin()) return this.#leave(copy);
-    if (this.#type.kind === "stored") return this.#note(copy, { state: "absent" });
+    if (this.#type.kind === "stored") return this.#record(copy, { state: "absent" });
     const { connection, updatePolicy } = this.#setup;
     const known = { name: copy.name, reference: copy.reference };
     const context = this.#context(this.#budget());
@@ -241,12 +241,12 @@ class TaskRun {
       // A push of unknown outcome may have failed, and an object found now may belong to another writer.
       const seen = await this.#type.inspect(known, connection, context);
       if (seen.outcome === "ok" && (seen.state === "absent" || seen.owned === false)) {
-        return this.#note(copy, { state: "absent" });
+        return this.#record(copy, { state: "absent" });
       }
       if (seen.outcome !== "ok" && seen.outcome !== "client") return this.#fail(copy, seen);
     }
     const done = await this.#type.remove({ ...known, ownedOnly: updatePolicy !== "replace" }, connection, context);
-    if (done.outcome === "ok") this.#note(copy, { state: "absent" });
+    if (done.outcome === "ok") this.#record(copy, { state: "absent" });
     else this.#fail(copy, done);
   }
 
@@ -266,7 +266,7 @@ class TaskRun {
     this.results.push({ ...untouched(copy), ...(trouble && { trouble }) });
   }
 
-  #note({ subKey, name }: ObjectTask, result: Omit<ObjectResult, "subKey" | "name">): void {
+  #record({ subKey, name }: ObjectTask, result: Omit<ObjectResult, "subKey" | "name">): void {
     this.results.push({ subKey, name, ...result });
   }
 
@@ -275,7 +275,7 @@ class TaskRun {
     const general =
       trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
     if (general || isPaused(trouble)) this.#stopped = trouble;
-    this.#note(copy, {
+    this.#record(copy, {
       ...{ state: "failed", trouble },
       ...(trouble.code === "not_owned" && { notOurs: true }),
       ...unsureBefore(copy),

@@ -376,13 +376,13 @@ export const sync: Mutation[] = [
   },
   {
     ...TASK,
-    find: 'if (copy.ours === "no") return this.#note(copy, { state: "absent" });',
+    find: 'if (copy.ours === "no") return this.#record(copy, { state: "absent" });',
     replace: "",
     promise: "An object that was there before, and that nothing was pushed to, is not removed",
   },
   {
     ...TASK,
-    find: 'if (this.#setup.retain) return this.#note(copy, { state: "retained" });',
+    find: 'if (this.#setup.retain) return this.#record(copy, { state: "retained" });',
     replace: "",
     promise: "With deletion_policy retain an object stays where it is",
   },

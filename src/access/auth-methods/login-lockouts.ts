@@ -17,7 +17,7 @@ type Names = Map<string, Failures>;
 /**
  * Failed logins by auth mount and name. A name with too many failures is locked for a while
  * (https://developer.hashicorp.com/vault/docs/concepts/user-lockout). Names without a user or role are counted too, so
- * that a lock does not tell which names exist, but in a table of their own: a flood of them drops no other failures. Held
+ * that a lock does not reveal which names exist, but in a table of their own: a flood of them drops no other failures. Held
  * in memory: a restart of the object clears it.
  */
 export class LoginLockouts {

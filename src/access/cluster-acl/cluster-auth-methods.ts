@@ -148,7 +148,7 @@ function storedOf(settings: AuthMethodSettings, before: AuthMethod | null): Stor
   };
 }
 
-/** The client secret is left out, because a digest of a short secret would tell it. */
+/** The client secret is left out, because a digest of a short secret would reveal it. */
 const hashOf = ({ version: _version, CreateTime: _created, ModifyTime: _modified, ...stored }: Stored): string =>
   digest(JSON.stringify({ ...stored, Config: { ...stored.Config, OIDCClientSecret: "" } }));
 

@@ -22,7 +22,7 @@ export class KeyMethods implements KeysApi {
     return this.#rotation.status();
   }
 
-  /** Resolves after one attempt to tell every other object. */
+  /** Resolves after one attempt to inform every other object. */
   async rotateKeys(): Promise<Result<null>> {
     const rotated = refuseIfSealed(() => this.#rotation.rotate(Date.now()));
     if (rotated.ok) await this.#outbox.drain("rekey");

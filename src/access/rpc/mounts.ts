@@ -7,7 +7,7 @@ import type { MountRequest, TuneRequest } from "../mounts/mounts.ts";
 import type { Remounts } from "../mounts/remounts.ts";
 import type { TokenHolders } from "../tokens/token-holders.ts";
 
-/** RPC methods about mounts. Changes resolve after one attempt to tell the mount's object. */
+/** RPC methods about mounts. Changes resolve after one attempt to inform the mount's object. */
 export class MountMethods implements MountsApi {
   readonly #views: MountViews;
   readonly #mounts: MountAdmin;

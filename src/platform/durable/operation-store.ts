@@ -79,7 +79,7 @@ export class OperationStore<Stored extends Row> {
     );
   }
 
-  /** Sets the index of the event line that tells of an operation's end. */
+  /** Sets the index of the event line of an operation's end. */
   setIndex(id: string, index: number): void {
     this.update(id, "idx = ?", index);
   }

@@ -88,12 +88,12 @@ async function respond(request: Request, url: URL, env: Env, exec: ExecutionCont
   }
   // Browsers must not guess the content type.
   if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
-  tell(endExchange(exchange, response), env, exec);
+  report(endExchange(exchange, response), env, exec);
   if (response.status >= 400) await readUnreadBody(request);
   return method === "HEAD" ? headOf(response) : response;
 }
 
-function tell(answered: Answered, env: Env, exec: ExecutionContext): void {
+function report(answered: Answered, env: Env, exec: ExecutionContext): void {
   for (const [name, listener] of LISTENERS) {
     try {
       listener(answered, env, exec);

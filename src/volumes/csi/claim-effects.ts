@@ -69,8 +69,8 @@ export class ClaimEffects implements Effects {
   }
 
   /** A late result counts only for a controller publish: the attachment has to be undone. */
-  countsLate({ state, method, namespace, volumeId, change, nodeId: counted }: CsiOperation, teller: string): boolean {
-    if (method !== "csi.controller.publish" || (state === "done" && teller === counted)) return false;
+  countsLate({ state, method, namespace, volumeId, change, nodeId: owner }: CsiOperation, reporter: string): boolean {
+    if (method !== "csi.controller.publish" || (state === "done" && reporter === owner)) return false;
     const name = { namespace, id: volumeId };
     const here = this.#claims.on(name, (change as ForClaim).nodeId);
     return this.#store.find(name) !== null && here.every((claim) => !claim.attachAsked || isBeingDetached(claim));

@@ -73,9 +73,9 @@ export class ClaimIntake {
       jobVolumes.forget(namespace, id);
       return UNCHANGED;
     }
-    const noted = refuseIfSealed(() => ok(jobVolumes.note(namespace, id, after.body)));
-    if (!noted.ok) throw new Refused(noted);
-    if (!noted.value) return UNCHANGED;
+    const recorded = refuseIfSealed(() => ok(jobVolumes.record(namespace, id, after.body)));
+    if (!recorded.ok) throw new Refused(recorded);
+    if (!recorded.value) return UNCHANGED;
     const live = sql
       .exec<Allocation>(
         `SELECT id, node_id, json_extract(body, '$.Name') AS name, json_extract(body, '$.TaskGroup') AS task_group,

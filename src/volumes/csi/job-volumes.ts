@@ -63,7 +63,7 @@ export class JobVolumes {
   }
 
   /** @returns whether the job requests a volume it did not request before */
-  note(namespace: string, jobId: string, body: string): boolean {
+  record(namespace: string, jobId: string, body: string): boolean {
     const { Version, TaskGroups } = JSON.parse(body) as JobBody;
     const version = Version ?? 0;
     const known = this.#rows(namespace, jobId);

@@ -219,7 +219,7 @@ export class VolumeOperations implements IndexedRows {
   }
 }
 
-/** Gives an operation the index of the line that tells of its end. */
+/** Gives an operation the index of the line of its end. */
 export const operationBackfill = ({ id }: VolumeOperation): IndexBackfill => ({ table: VOLUME_OPERATION, row: [id] });
 
 const operationOf = (row: Row): VolumeOperation => ({
