@@ -31,7 +31,11 @@ export async function inEveryObject(look: (object: StoredObject, state: DurableO
 /** Sets another MASTER_KEY and deploys, as an operator does; every object restarts. */
 export async function deployWithMasterKey(text: string | undefined): Promise<void> {
   // The runtime hands the same `env` to an object's next instance.
-  await inEveryObject((object) => Object.assign((object as unknown as { env: Env }).env, { MASTER_KEY: text }));
+  await inEveryObject((object, { storage }) => {
+    Object.assign((object as unknown as { env: Env }).env, { MASTER_KEY: text });
+    // The replicas end as well: the first change need not wait for the end of their leases.
+    for (const [key] of storage.kv.list({ prefix: "lease-holder:" })) storage.kv.delete(key);
+  });
   await abortAllDurableObjects();
   clearAuthorizeCache();
   clearHealthCache();
