@@ -53,6 +53,18 @@ export async function keepLoadedWorker(): Promise<void> {
   };
 }
 
+/**
+ * Sets timers with a delay by the runtime's own function. The plugin's looks for the caller in a stack trace each time,
+ * and then does the same for all timers with a delay.
+ */
+export function setTimersDirectly(): void {
+  const known = globalThis.setTimeout as typeof setTimeout & { readonly isDirect?: true };
+  const { setTimeout: runtimes } = Object.getPrototypeOf(globalThis) as { setTimeout?: typeof setTimeout };
+  if (known.isDirect || !runtimes) return;
+  const set = (...given: Parameters<typeof setTimeout>) => (given[1] ? runtimes : known).apply(globalThis, given);
+  globalThis.setTimeout = Object.assign(set as typeof setTimeout, { isDirect: true as const });
+}
+
 /** Whether the plugin's `importModule` is among the callers: other actions must run in the object. */
 function isImport(): boolean {
   const { prepareStackTrace, stackTraceLimit } = Error;

@@ -10,7 +10,7 @@ import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
 import { holdLog } from "./held-log.ts";
-import { keepLoadedWorker } from "./loaded-worker.ts";
+import { keepLoadedWorker, setTimersDirectly } from "./loaded-worker.ts";
 import { messagesArrive, noteRunningWorkers } from "./running-workers.ts";
 
 // The runtime is shared with the files before this one.
@@ -29,6 +29,7 @@ const namespaces: Readonly<Record<string, unknown>> = {
 };
 
 await keepLoadedWorker();
+setTimersDirectly();
 noteWhatIsMade();
 noteRunningWorkers();
 holdLog();
