@@ -1,8 +1,8 @@
 /** The tables of the simulated regions. */
 import type { EdgeResults, EdgeScale, Latency } from "./edge.ts";
-import { count, type Facts, heading, table } from "./report.ts";
+import { count, heading, type RunInfo, table } from "./report.ts";
 
-export interface EdgeReport extends Facts {
+export interface EdgeReport extends RunInfo {
   readonly scale: EdgeScale;
   readonly edge: EdgeResults;
 }

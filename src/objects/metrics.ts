@@ -1,20 +1,25 @@
 import type { MetricsApi } from "../contracts/metrics.ts";
 import { scrapeObjects } from "../monitoring/scrape.ts";
-import { StoredObject } from "../platform/durable/stored-object.ts";
+import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
 import type { Key } from "../platform/observability/metrics/isolate-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
 
 /** Scrapes within this time share one result, so that scraping cannot load the service. */
 const CACHE_TTL_MS = 1_000;
+/** Counts wait this long in memory before they are written. */
+const WRITE_AFTER_MS = 60_000;
 
 /**
  * Sums the counts of all Workers and scrapes all other objects. One instance per deployment; a scrape costs one RPC per
- * object and second at most.
+ * object and second at most. Counts cost a few rows a minute and scrape.
  */
 export class Metrics extends StoredObject implements MetricsApi {
   readonly #counters: Counters;
   #scraped: { readonly at: number; readonly series: readonly Series[] } | undefined;
+  /** Keeps the object in memory, in contrast to an alarm, until its counts are written. */
+  #timer: ReturnType<typeof setTimeout> | undefined;
   #gathering: Promise<readonly Series[]> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -24,13 +29,31 @@ export class Metrics extends StoredObject implements MetricsApi {
 
   /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[]): void {
-    this.commit(() => this.#counters.add(reporter, batch, increments, Date.now()));
+    this.#counters.add(reporter, batch, increments, Date.now());
+    this.#timer ??= setTimeout(() => this.#write(), WRITE_AFTER_MS);
   }
 
-  /** All current series; gauges are up to one second old. */
+  /** Writes all counts. Never throws: after a failure they stay in memory, and the next batch has them written. */
+  #write(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (!this.#counters.isUnwritten) return;
+    try {
+      this.commit(() => this.#counters.write(Date.now()), NOTHING);
+      this.#counters.wrote();
+    } catch (failure) {
+      warn("counts-not-written", { because: textOf(failure) });
+    }
+  }
+
+  /**
+   * All current series; gauges are up to one second old. A counter that was shown is written before, so none decreases
+   * when the object restarts: clients would take that for a reset and count its whole value again.
+   */
   async read(): Promise<Series[]> {
-    const gauges = await this.#gauges();
-    return [...this.#counters.all(), ...gauges];
+    this.#write();
+    const counted = this.#counters.all();
+    return [...counted, ...(await this.#gauges())];
   }
 
   async #gauges(): Promise<readonly Series[]> {
@@ -52,8 +75,4 @@ export class Metrics extends StoredObject implements MetricsApi {
   }
 
   protected override async onAlarm(): Promise<void> {}
-
-  protected override onRollback(): void {
-    this.#counters.forget();
-  }
 }

@@ -25,7 +25,7 @@ export function withOutbox<R>(
 /** The rows that wait in an object's outbox. */
 export const waiting = (state: DurableObjectState) =>
   state.storage.sql
-    .exec<{ seq: number; topic: string; lane: string; body: string; attempts: number; due: number | null }>(
+    .exec<{ seq: number; topic: string; lane: string; body: string; enlisted: number }>(
       "SELECT * FROM outbox ORDER BY seq",
     )
     .toArray();

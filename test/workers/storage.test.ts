@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import page from "../../docs/internals/storage.md?raw";
 import { get, mountKv, put } from "./client.ts";
 
-const EVERYWHERE = ["migrations", "outbox"];
+const EVERYWHERE = ["migrations", "outbox", "outbox_numbers"];
 
 function tablesOn(section: string): string[] {
   const text = page.split(`## ${section}\n`)[1]?.split("\n## ")[0] ?? "";

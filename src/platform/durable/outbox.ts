@@ -4,6 +4,7 @@ import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../observability/log.ts";
 import type { OutboxState } from "../observability/metrics/health-stats.ts";
 import type { Migration } from "./migrations.ts";
+import { GRACE_MS, OutboxLanes } from "./outbox-lanes.ts";
 
 /**
  * Transactional outbox: makes effects outside an object survive a crash. The object writes a row here in the same
@@ -31,6 +32,19 @@ export const outboxMigrations: Migration[] = [
     because: "how long the oldest has waited tells of trouble; 0 = not known",
     sql: "ALTER TABLE outbox ADD COLUMN enlisted INTEGER NOT NULL DEFAULT 0",
   },
+  {
+    because:
+      "an effect costs one row and its deletion: the key is the lane's order, retries are in memory, and outbox_numbers, always empty, has the last reserved number",
+    sql: `CREATE TABLE outbox_numbers (n INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;
+      INSERT INTO outbox_numbers SELECT seq FROM sqlite_sequence WHERE name = 'outbox';
+      DELETE FROM outbox_numbers;
+      CREATE TABLE pending (
+        topic TEXT NOT NULL, lane TEXT NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL, enlisted INTEGER NOT NULL,
+        PRIMARY KEY (topic, lane, seq)) STRICT, WITHOUT ROWID;
+      INSERT INTO pending SELECT topic, lane, seq, body, enlisted FROM outbox;
+      DROP TABLE outbox;
+      ALTER TABLE pending RENAME TO outbox`,
+  },
 ];
 
 export interface OutboxRow {
@@ -45,8 +59,6 @@ export interface OutboxRow {
 // biome-ignore lint/suspicious/noConfusingVoidType: a delivery with nothing to write back returns nothing
 export type Deliver = (lane: string, rows: OutboxRow[]) => Promise<(() => void) | void>;
 
-/** Time for the inline drain after a commit before the alarm takes over. */
-const GRACE_MS = 2_000;
 /** Receivers are our own objects and D1, which recover soon; readers wait for these rows. */
 const BACKOFF_CAP_MS = 30_000;
 /** A delivery that takes longer counts as failed. It may still arrive, even after a later one of its lane. */
@@ -56,12 +68,16 @@ const ROWS_PER_DELIVERY = 100;
 const BYTES_PER_DELIVERY = 4 * 1024 * 1024;
 const LANES_AT_ONCE = 6;
 const MOST_COUNTED = 10_000;
-const LANES_PER_PAGE = 100;
+/** Numbers reserved at a time, so that most rows write no row for their number. */
+const NUMBERS = 1_000;
 
 export class Outbox {
   readonly #sql: SqlStorage;
   readonly #topics: Readonly<Record<string, Deliver>>;
   readonly #commit: (change: () => void) => void;
+  readonly #lanes: OutboxLanes;
+  /** The last number that was given, and the last one that may be; null = to be read. */
+  #numbers: { last: number; readonly reserved: number } | null = null;
   /** The lanes being delivered. One delivery at a time per lane keeps its order; concurrent callers join it. */
   readonly #deliveries = new Map<string, LaneDelivery>();
 
@@ -70,6 +86,13 @@ export class Outbox {
     this.#sql = sql;
     this.#topics = topics;
     this.#commit = commit;
+    this.#lanes = new OutboxLanes(sql);
+  }
+
+  /** Drops what is cached of rows, after a rollback. */
+  forget(): void {
+    this.#lanes.forget();
+    this.#numbers = null;
   }
 
   /**
@@ -80,29 +103,50 @@ export class Outbox {
    */
   enlist(topic: string, lane: string, body: unknown, now = Date.now()): number {
     if (!this.#topics[topic]) throw new Error(`no delivery for outbox topic ${topic}`);
-    const made = typeof body === "function";
-    const seq = this.#insert(topic, lane, made ? "" : JSON.stringify(body), now);
-    if (made) this.#sql.exec("UPDATE outbox SET body = ? WHERE seq = ?", JSON.stringify(body(seq)), seq);
+    const seq = this.#nextNumber();
+    this.#sql.exec(
+      "INSERT INTO outbox (topic, lane, seq, body, enlisted) VALUES (?, ?, ?, ?, ?)",
+      topic,
+      lane,
+      seq,
+      JSON.stringify(typeof body === "function" ? body(seq) : body),
+      now,
+    );
+    this.#lanes.add(topic, lane, { attempts: 0, due: now + GRACE_MS, since: now });
     return seq;
   }
 
-  #insert(topic: string, lane: string, body: string, now: number): number {
-    return this.#sql
-      .exec<{ seq: number }>(
-        `INSERT INTO outbox (topic, lane, body, due, enlisted)
-         VALUES (?1, ?2, ?3, iif(EXISTS (SELECT 1 FROM outbox WHERE topic = ?1 AND lane = ?2), NULL, ?4), ?5) RETURNING seq`,
-        topic,
-        lane,
-        body,
-        now + GRACE_MS,
-        now,
-      )
-      .one().seq;
+  /** Never gives a number again, also after a restart. */
+  #nextNumber(): number {
+    if (this.#numbers === null || this.#numbers.last >= this.#numbers.reserved) {
+      const [row] = this.#sql
+        .exec<{ seq: number }>("SELECT seq FROM sqlite_sequence WHERE name = 'outbox_numbers'")
+        .toArray();
+      const last = row?.seq ?? 0;
+      this.#sql.exec("INSERT INTO outbox_numbers VALUES (?)", last + NUMBERS);
+      this.#sql.exec("DELETE FROM outbox_numbers");
+      this.#numbers = { last, reserved: last + NUMBERS };
+    }
+    this.#numbers.last += 1;
+    return this.#numbers.last;
+  }
+
+  /**
+   * Like `enlist`, for effects of which one of each body matters: while deliveries fail, replaces a row with the same
+   * body, so that a lane is no longer than it has bodies.
+   */
+  enlistOnce(topic: string, lane: string, body: unknown): number {
+    if ((this.#lanes.find(topic, lane)?.attempts ?? 0) > 0) {
+      const same = JSON.stringify(body);
+      this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND body = ?", topic, lane, same);
+    }
+    return this.enlist(topic, lane, body);
   }
 
   /** Like `enlist`, for effects of which only the newest matters: replaces the pending rows of the lane. */
   enlistLatest(topic: string, lane: string, body: unknown, now = Date.now()): number {
     this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ?", topic, lane);
+    this.#lanes.delete(topic, lane);
     return this.enlist(topic, lane, body, now);
   }
 
@@ -112,18 +156,18 @@ export class Outbox {
     return this.#sql.exec(`SELECT 1 FROM outbox WHERE ${where} LIMIT 1`, ...values).toArray().length > 0;
   }
 
-  /** Time of the next delivery attempt, or null when the outbox is empty. */
+  /** Time of the next delivery attempt, or null when the outbox is empty. May be too early, never too late. */
   nextDue(): number | null {
-    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM outbox WHERE due IS NOT NULL").one().due;
+    return this.#lanes.nextDue();
   }
 
   /** Pending rows: their number, up to a bound, and the age of the oldest. */
   waiting(now: number): OutboxState {
-    const [oldest] = this.#sql.exec<{ at: number }>("SELECT enlisted AS at FROM outbox ORDER BY seq LIMIT 1").toArray();
+    const oldest = this.#lanes.oldest();
     const { rows } = this.#sql
       .exec<{ rows: number }>("SELECT count(*) AS rows FROM (SELECT 1 FROM outbox LIMIT ?)", MOST_COUNTED)
       .one();
-    return { rows, oldestMs: oldest && oldest.at > 0 ? Math.max(0, now - oldest.at) : 0 };
+    return { rows, oldestMs: oldest !== null && oldest > 0 ? Math.max(0, now - oldest) : 0 };
   }
 
   /**
@@ -137,32 +181,12 @@ export class Outbox {
   }
 
   async #drainTopic(topic: string): Promise<void> {
-    await mapLimit(this.#lanes(topic), LANES_AT_ONCE, (lane) => this.#drainLane(topic, lane));
-  }
-
-  /** The lanes of a topic that may be tried, one page at a time. */
-  *#lanes(topic: string): Generator<string> {
-    for (let from = ""; ; ) {
-      const page = this.#sql
-        .exec<{ lane: string }>(
-          `SELECT lane FROM outbox WHERE topic = ? AND lane >= ? AND due IS NOT NULL AND (attempts = 0 OR due <= ?)
-           ORDER BY lane LIMIT ?`,
-          topic,
-          from,
-          Date.now(),
-          LANES_PER_PAGE,
-        )
-        .toArray();
-      for (const { lane } of page) yield lane;
-      const last = page.at(-1);
-      if (!last || page.length < LANES_PER_PAGE) return;
-      from = `${last.lane}\u0000`;
-    }
+    await mapLimit(this.#lanes.ready(topic, Date.now()), LANES_AT_ONCE, (lane) => this.#drainLane(topic, lane));
   }
 
   async #drainLane(topic: string, lane: string): Promise<void> {
     const newest = this.#newest(topic, lane);
-    if (newest === null) return;
+    if (newest === null) return this.#lanes.delete(topic, lane);
     const key = `${topic}\n${lane}`;
     let flight = this.#deliveries.get(key);
     if (!flight) {
@@ -211,52 +235,51 @@ export class Outbox {
   #deliverable(topic: string, lane: string): Row[] {
     const rows = this.#sql
       .exec<Row>(
-        `SELECT seq, body, attempts, due FROM outbox
-         JOIN (SELECT seq AS sized, octet_length(body) AS bytes, sum(octet_length(body)) OVER (ORDER BY seq) AS upto
-               FROM (SELECT seq, body FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?))
-           ON seq = sized
+        `SELECT seq, body FROM (
+           SELECT seq, body, octet_length(body) AS bytes, sum(octet_length(body)) OVER (ORDER BY seq) AS upto
+           FROM (SELECT seq, body FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?))
          WHERE upto = bytes OR upto <= ? ORDER BY seq`,
         ...[topic, lane, ROWS_PER_DELIVERY, BYTES_PER_DELIVERY],
       )
       .toArray();
-    const [head] = rows;
-    if (head && head.attempts > 0 && (head.due ?? 0) > Date.now()) return [];
-    return rows;
+    const state = this.#lanes.find(topic, lane);
+    return state && state.attempts > 0 && state.due > Date.now() ? [] : rows;
   }
 
   /** @returns whether it succeeded */
   async #deliver(topic: string, lane: string, rows: Row[]): Promise<boolean> {
-    const [head] = rows;
     const last = rows.at(-1);
     const deliver = this.#topics[topic];
-    if (!head || !last || !deliver) return false;
+    if (!last || !deliver) return false;
     try {
       const confirm = await within(DELIVERY_DEADLINE_MS, deliver(lane, rows), "delivery took too long");
       this.#commit(() => {
         confirm?.();
         // Rows enlisted meanwhile have higher numbers.
         this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, last.seq);
-        this.#setHead(topic, lane, 0, Date.now() + GRACE_MS);
+        this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);
       });
       return true;
     } catch (failure) {
-      warn("outbox-delivery-failed", { topic, lane, attempts: head.attempts + 1, because: textOf(failure) });
-      const due = Date.now() + backoff(head.attempts, { cap: BACKOFF_CAP_MS });
-      this.#commit(() => this.#setHead(topic, lane, head.attempts + 1, due));
+      const attempts = this.#lanes.find(topic, lane)?.attempts ?? 0;
+      warn("outbox-delivery-failed", { topic, lane, attempts: attempts + 1, because: textOf(failure) });
+      const due = Date.now() + backoff(attempts, { cap: BACKOFF_CAP_MS });
+      this.#commit(() => this.#retryAt(topic, lane, attempts + 1, due));
       return false;
     }
   }
 
-  /** Retry state is kept on the lane's oldest row. */
-  #setHead(topic: string, lane: string, attempts: number, due: number): void {
-    this.#sql.exec(
-      `UPDATE outbox SET attempts = ?3, due = ?4
-       WHERE seq = (SELECT min(seq) FROM outbox WHERE topic = ?1 AND lane = ?2)`,
-      topic,
-      lane,
-      attempts,
-      due,
-    );
+  /** Sets when a lane is tried again, if it still holds rows. */
+  #retryAt(topic: string, lane: string, attempts: number, due: number): void {
+    const [head] = this.#sql
+      .exec<{ enlisted: number }>(
+        "SELECT enlisted FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT 1",
+        topic,
+        lane,
+      )
+      .toArray();
+    if (head) this.#lanes.set(topic, lane, { attempts, due, since: head.enlisted });
+    else this.#lanes.delete(topic, lane);
   }
 }
 
@@ -271,6 +294,4 @@ interface LaneDelivery {
 interface Row extends Record<string, SqlStorageValue> {
   seq: number;
   body: string;
-  attempts: number;
-  due: number | null;
 }

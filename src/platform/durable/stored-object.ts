@@ -111,6 +111,9 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** The object's own part of the alarm; the outbox is drained in parallel. May throw: the alarm is retried. */
   protected abstract onAlarm(now: number): Promise<void>;
 
+  /** Called at each alarm, whether or not a deadline has passed. */
+  protected onAnyAlarm(_now: number): void {}
+
   /** Like `ownDeadline` and `onAlarm`, while writes are blocked. */
   protected frozenDeadline(): number | null {
     return null;
@@ -162,7 +165,14 @@ export abstract class StoredObject extends DurableObject<Env> {
     };
     // Only the outermost transaction arms the alarm: a rollback of the outer one would undo an alarm set by an inner
     // one.
-    if (this.#committing) return this.ctx.storage.transactionSync(named);
+    if (this.#committing) {
+      try {
+        return this.ctx.storage.transactionSync(named);
+      } catch (failure) {
+        this.outbox.forget();
+        throw failure;
+      }
+    }
     this.#committing = true;
     try {
       const { result, due } = this.ctx.storage.transactionSync(() => {
@@ -173,6 +183,7 @@ export abstract class StoredObject extends DurableObject<Env> {
       this.#arm(due);
       return result;
     } catch (failure) {
+      this.outbox.forget();
       this.onRollback();
       throw failure;
     } finally {
@@ -265,6 +276,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   }
 
   swap(restore: string): Result<null> {
+    this.outbox.forget();
     return this.#lock.swap(restore);
   }
 
@@ -290,6 +302,7 @@ export abstract class StoredObject extends DurableObject<Env> {
         return this.#arm(this.nextDue());
       }
       this.#runPostponed();
+      this.onAnyAlarm(now);
       const due = this.nextDue();
       this.#lag.recordAlarm(due, now);
       if (due === null || due > now) return this.#arm(due);

@@ -13,49 +13,80 @@ export const counterMigrations: Migration[] = [
     sql: "CREATE TABLE reporters (id TEXT PRIMARY KEY, batch INTEGER NOT NULL, seen INTEGER NOT NULL) STRICT, WITHOUT ROWID",
   },
   { because: "forget them in order", sql: "CREATE INDEX reporters_by_seen ON reporters (seen)" },
+  {
+    because:
+      "a write costs one row a metric: its series and their values, as JSON; under the empty name the last batch of each isolate, and when it came",
+    sql: `CREATE TABLE counted_series (metric TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      INSERT INTO counted_series
+        SELECT substr(series, 1, instr(series, char(0)) - 1) AS metric, json_group_array(json_array(series, value))
+        FROM counters GROUP BY metric;
+      INSERT INTO counted_series SELECT '', json_group_array(json_array(id, json_array(batch, seen))) FROM reporters;
+      DROP TABLE counters;
+      DROP TABLE reporters`,
+  },
 ];
 
 /** An isolate retries a batch within seconds. */
 const REPORTER_TTL_MS = 3_600_000;
-/** Rows of one metric; further ones are counted as "other". */
-const MOST_ROWS = 5_000;
+/** Series of one metric; further ones are counted as "other". */
+const MOST_SERIES = 5_000;
 
-/** Sums of the counts of all isolates. Methods that write are called inside the object's transaction. */
+/** The row of the isolates. */
+const REPORTERS = "";
+type Batch = readonly [batch: number, seen: number];
+
+/**
+ * Sums of the counts of all isolates, in memory. `write` stores what has changed since it was last called, one row a
+ * metric.
+ */
 export class Counters {
   readonly #sql: SqlStorage;
-  #values: Map<Key, number> | undefined;
-  readonly #rows = new Map<MetricName, number>();
+  readonly #values: Map<string, Map<Key, number>>;
+  readonly #reporters: Map<string, Batch>;
+  readonly #unwritten = new Set<string>();
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    const rows = sql.exec<{ metric: string; body: string }>("SELECT metric, body FROM counted_series").toArray();
+    const bodies = new Map(rows.map(({ metric, body }) => [metric, JSON.parse(body)]));
+    this.#reporters = new Map(bodies.get(REPORTERS) as [string, Batch][] | undefined);
+    bodies.delete(REPORTERS);
+    this.#values = new Map([...bodies].map(([metric, series]) => [metric, new Map(series as [Key, number][])]));
+  }
+
+  /** Whether there are counts that are not stored. */
+  get isUnwritten(): boolean {
+    return this.#unwritten.size > 0;
   }
 
   /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[], now: number): void {
-    const [row] = this.#sql.exec<{ batch: number }>("SELECT batch FROM reporters WHERE id = ?", reporter).toArray();
-    if (row && row.batch >= batch) return;
-    this.#sql.exec(
-      `INSERT INTO reporters VALUES (?, ?, ?)
-       ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, seen = excluded.seen`,
-      ...[reporter, batch, now],
-    );
-    this.#sql.exec(
-      "DELETE FROM reporters WHERE id IN (SELECT id FROM reporters WHERE seen < ? ORDER BY seen LIMIT 100)",
-      now - REPORTER_TTL_MS,
-    );
+    if ((this.#reporters.get(reporter)?.[0] ?? 0) >= batch) return;
+    this.#reporters.set(reporter, [batch, now]);
+    this.#unwritten.add(REPORTERS);
     for (const [key, by] of increments) this.#increase(key, by);
   }
 
-  /** Invalidates cached rows after a failed transaction. */
-  forget(): void {
-    this.#values = undefined;
-    this.#rows.clear();
+  /** Stores all counts. Call inside a transaction, and `wrote` after it. */
+  write(now: number): void {
+    for (const [id, [, seen]] of this.#reporters) if (seen < now - REPORTER_TTL_MS) this.#reporters.delete(id);
+    for (const metric of this.#unwritten) {
+      this.#sql.exec(
+        "INSERT INTO counted_series VALUES (?, ?) ON CONFLICT (metric) DO UPDATE SET body = excluded.body",
+        metric,
+        JSON.stringify([...(metric === REPORTERS ? this.#reporters : (this.#values.get(metric) ?? []))]),
+      );
+    }
+  }
+
+  wrote(): void {
+    this.#unwritten.clear();
   }
 
   /** All counts as series; without metrics unknown to this version. */
   all(): Series[] {
     const distributions = new Map<string, { labels: string[]; name: MetricName; buckets: number[]; sum: number }>();
-    const counted = this.#all();
+    const counted = new Map([...this.#values.values()].flatMap((series) => [...series]));
     const found: Series[] = FROM_ZERO.filter(([name, label]) => !counted.has(keyOf(name, [label]))).map(
       ([name, label]) => ({ name, labels: [label], value: 0 }),
     );
@@ -78,33 +109,12 @@ export class Counters {
   }
 
   #increase(key: Key, by: number): void {
-    const values = this.#all();
     const { name, part } = partsOf(key);
     if (!isMetric(name)) return;
-    const rows = this.#rows.get(name) ?? 0;
-    const isNew = !values.has(key);
-    const other = otherOf(name, part);
-    if (isNew && rows >= MOST_ROWS && key !== other) {
-      this.#increase(other, by);
-      return;
-    }
-    if (isNew) this.#rows.set(name, rows + 1);
-    values.set(key, (values.get(key) ?? 0) + by);
-    this.#sql.exec(
-      "INSERT INTO counters VALUES (?, ?) ON CONFLICT (series) DO UPDATE SET value = value + excluded.value",
-      key,
-      by,
-    );
-  }
-
-  #all(): Map<Key, number> {
-    if (this.#values) return this.#values;
-    this.#values = new Map();
-    for (const { series, value } of this.#sql.exec<{ series: string; value: number }>("SELECT * FROM counters")) {
-      this.#values.set(series, value);
-      const { name } = partsOf(series);
-      if (isMetric(name)) this.#rows.set(name, (this.#rows.get(name) ?? 0) + 1);
-    }
-    return this.#values;
+    const series = this.#values.get(name) ?? new Map<Key, number>();
+    this.#values.set(name, series);
+    const to = series.has(key) || series.size < MOST_SERIES ? key : otherOf(name, part);
+    series.set(to, (series.get(to) ?? 0) + by);
+    this.#unwritten.add(name);
   }
 }

@@ -13,9 +13,10 @@ interface CounterStore {
   add(reporter: string, batch: number, counts: readonly (readonly [Key, number])[]): void;
 }
 
-const FLUSH_INTERVAL_MS = 1_000;
+/** Work behind an answer has 30 s. */
+const FLUSH_INTERVAL_MS = 15_000;
 /** A flush scheduled this long ago was lost with its request. Its counts are still in memory. */
-const STALE_AFTER_MS = 3_000;
+const STALE_AFTER_MS = 30_000;
 
 /** Created on first use: the runtime has no randomness before the first request. */
 let reporter = "";
@@ -24,7 +25,7 @@ let batches = 0;
 let unacknowledged: { readonly number: number; readonly counts: ReadonlyMap<Key, number> } | null = null;
 let scheduledAt = 0;
 
-/** Schedules a flush within about a second, behind the answer. Costs nothing while one is scheduled. */
+/** Schedules a flush within 15 s, behind the answer. Costs nothing while one is scheduled. */
 export function flushCountsSoon(): void {
   if (!hasCounts()) return;
   const now = Date.now();

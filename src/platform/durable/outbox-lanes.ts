@@ -1,0 +1,95 @@
+/** Time for the inline drain after a commit before the alarm takes over. */
+export const GRACE_MS = 2_000;
+
+/** Retry state of a lane with rows. */
+export interface LaneState {
+  readonly attempts: number;
+  /** When to try the lane (ms since 1970). */
+  readonly due: number;
+  /** When its oldest row was enlisted; 0 = not known. */
+  readonly since: number;
+}
+
+/**
+ * The lanes of an outbox that hold rows, with their retry state. In memory: a restart reads the lanes, one index seek
+ * each, and tries each as if for the first time. A lane may be listed without rows, never the other way round.
+ */
+export class OutboxLanes {
+  readonly #sql: SqlStorage;
+  #topics: Map<string, Map<string, LaneState>> | null = null;
+  /** The earliest `due`, or an earlier time; null without lanes. */
+  #next: number | null = null;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  forget(): void {
+    this.#topics = null;
+  }
+
+  find(topic: string, lane: string): LaneState | undefined {
+    return this.#all().get(topic)?.get(lane);
+  }
+
+  /** Adds a lane, unless it holds rows already. */
+  add(topic: string, lane: string, state: LaneState): void {
+    if (!this.find(topic, lane)) this.set(topic, lane, state);
+  }
+
+  set(topic: string, lane: string, state: LaneState): void {
+    const topics = this.#all();
+    const lanes = topics.get(topic) ?? new Map<string, LaneState>();
+    topics.set(topic, lanes.set(lane, state));
+    this.#next = Math.min(this.#next ?? state.due, state.due);
+  }
+
+  delete(topic: string, lane: string): void {
+    const topics = this.#all();
+    const lanes = topics.get(topic);
+    if (lanes?.delete(lane) && lanes.size === 0) topics.delete(topic);
+  }
+
+  /** The lanes of a topic that may be tried. */
+  ready(topic: string, now: number): string[] {
+    const lanes = [...(this.#all().get(topic) ?? [])];
+    return lanes.filter(([, { attempts, due }]) => attempts === 0 || due <= now).map(([lane]) => lane);
+  }
+
+  /** The earliest `due`. Lanes that are gone may make it too early; it is found again once that time has passed. */
+  nextDue(): number | null {
+    const topics = this.#all();
+    if (topics.size === 0) this.#next = null;
+    else if (this.#next === null || this.#next <= Date.now()) this.#next = this.#least(({ due }) => due);
+    return this.#next;
+  }
+
+  /** When the oldest row was enlisted; null without rows. */
+  oldest(): number | null {
+    return this.#all().size === 0 ? null : this.#least(({ since }) => since);
+  }
+
+  #least(of: (state: LaneState) => number): number {
+    let least = Number.POSITIVE_INFINITY;
+    for (const lanes of this.#all().values()) for (const state of lanes.values()) least = Math.min(least, of(state));
+    return least;
+  }
+
+  #all(): Map<string, Map<string, LaneState>> {
+    if (this.#topics) return this.#topics;
+    this.#topics = new Map();
+    this.#next = null;
+    for (let [topic, lane] = ["", ""]; ; ) {
+      const [head] = this.#sql
+        .exec<{ topic: string; lane: string; enlisted: number }>(
+          "SELECT topic, lane, enlisted FROM outbox WHERE (topic, lane) > (?, ?) ORDER BY topic, lane, seq LIMIT 1",
+          topic,
+          lane,
+        )
+        .toArray();
+      if (!head) return this.#topics;
+      ({ topic, lane } = head);
+      this.set(topic, lane, { attempts: 0, due: head.enlisted + GRACE_MS, since: head.enlisted });
+    }
+  }
+}
