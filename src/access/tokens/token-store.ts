@@ -214,7 +214,9 @@ export class TokenStore {
   }
 
   nextExpiry(): number | null {
-    return this.#sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM tokens").one().at;
+    return this.#sql
+      .exec<{ at: number | null }>("SELECT min(expires) AS at FROM tokens WHERE expires IS NOT NULL")
+      .one().at;
   }
 
   /** One page of live tokens, sorted by accessor; `next` is the first accessor of the following page. */
