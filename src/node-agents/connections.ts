@@ -25,8 +25,9 @@ const ASK_MS = 5_000;
 /** Missed pings until the agent closes a connection; this side waits longer. */
 const AGENT_DEAD_PINGS = 3;
 const DEAD_PINGS = 4.5;
-/** The interval of silence checks, in pings. */
-const CHECK_PINGS = 6;
+/** The interval of silence checks, in pings: the first one of a connection, and the later ones. */
+const FIRST_CHECK_PINGS = 6;
+const CHECK_PINGS = 60;
 
 const SUPERSEDED = "a newer connection of this node took over";
 
@@ -39,6 +40,11 @@ export class Connections {
   readonly #ctx: DurableObjectState;
   readonly #record: SessionRecord;
   readonly #operations: AgentOperations;
+  /**
+   * When the next silence check is due; null when that is not known. In memory: the alarm keeps its time when the object
+   * hibernates, and each alarm checks.
+   */
+  #checkDue: number | null = null;
 
   constructor(object: ObjectContext, ctx: DurableObjectState, record: SessionRecord, operations: AgentOperations) {
     this.#object = object;
@@ -156,21 +162,27 @@ export class Connections {
     return state === "opened" ? opened : this.heard(socket);
   }
 
-  /** When the next silence check is due, as of `now`. */
-  nextCheck(now: number): number {
-    return now + CHECK_PINGS * this.#pingMs();
+  /** When the next silence check is due; null without sockets. */
+  nextCheck(now: number): number | null {
+    if (this.#open().length === 0) return null;
+    this.#checkDue ??= now + CHECK_PINGS * this.#pingMs();
+    return this.#checkDue;
   }
 
-  /** Closes silent sockets: a half-open connection looks open. */
+  /** A connection was opened, whose first check comes early. */
+  opened(now: number): void {
+    this.#checkDue = now + FIRST_CHECK_PINGS * this.#pingMs();
+  }
+
+  /** Closes silent sockets: a half-open connection looks open. Writes nothing while there are none. */
   check(now: number): void {
-    const sockets = this.#ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
-    const silent = sockets.filter((socket) => now - this.#spoken(socket) > DEAD_PINGS * this.#pingMs());
-    for (const socket of silent) {
+    this.#checkDue = null;
+    for (const socket of this.#open()) {
       const seen = this.heard(socket);
+      if (now - this.#spoken(socket) <= DEAD_PINGS * this.#pingMs()) continue;
       close(socket, GOING_AWAY, "nothing was heard of the agent");
       this.lost(socket, seen);
     }
-    this.#object.commit(() => this.#record.checkAt(silent.length < sockets.length ? this.nextCheck(now) : null));
   }
 
   /** Sends this node's session change to the registry; inside a transaction. */
@@ -194,6 +206,10 @@ export class Connections {
       warn("volumes-not-asked-for", { node, because: textOf(failure) });
       return [];
     }
+  }
+
+  #open(): WebSocket[] {
+    return this.#ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
   }
 
   /** Why a connection is refused as outdated, or null. */

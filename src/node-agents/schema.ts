@@ -73,4 +73,8 @@ export const sessionMigrations: Migration[] = [
     because: "find what the registry has not been told",
     sql: "CREATE INDEX report_volumes_by_seq ON report_volumes (seq)",
   },
+  {
+    because: "the next check for silence is in memory, so that the check of a healthy agent writes no row",
+    sql: "ALTER TABLE session DROP COLUMN check_due",
+  },
 ];

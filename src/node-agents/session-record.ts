@@ -22,7 +22,6 @@ interface SessionRow extends Record<string, SqlStorageValue> {
   seen: number | null;
   lost: number | null;
   seq: number;
-  check_due: number | null;
   holds_keys: number;
   revoked: number;
 }
@@ -85,8 +84,8 @@ export class SessionRecord {
   }
 
   /** Counts a connection. @returns its ordinal */
-  opened(checkDue: number): number {
-    this.#write("UPDATE session SET opened = opened + 1, check_due = ifnull(check_due, ?)", checkDue);
+  opened(): number {
+    this.#write("UPDATE session SET opened = opened + 1");
     return this.row.opened;
   }
 
@@ -153,10 +152,6 @@ export class SessionRecord {
     this.#sql.exec("DELETE FROM report");
     this.#sql.exec("DELETE FROM report_volumes");
     this.#sql.exec("DELETE FROM used_tokens");
-  }
-
-  checkAt(due: number | null): void {
-    this.#write("UPDATE session SET check_due = ?", due);
   }
 
   holdsKeys(): void {

@@ -99,6 +99,8 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     if (this.#dispatch.isKnown(operation)) return ok(null);
     if (frameBytes(JSON.stringify({ t: "req", ...operation })) > MAX_FRAME_BYTES)
       return refuse("too-large", `the operation is larger than ${MAX_FRAME_BYTES} bytes`);
+    // An agent that is gone without a close would be noticed at the next check only.
+    if (!this.isFrozen) this.#connections.check(Date.now());
     if (!this.#connections.live()) {
       if (!(await this.#reconnects())) return refuse("unavailable", `the agent of node ${this.#node} is not connected`);
       if (this.#dispatch.isKnown(operation)) return ok(null);
@@ -157,7 +159,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     const isFirst = this.commit(() => this.#record.useToken(asked.jti, until, MAX_CONNECTS, now));
     if (isFirst === null) return refused(429, "too many connections of this agent", { "Retry-After": "60" });
     if (!isFirst) return refused(401, "Authorization: the token has been used");
-    const number = this.commit(() => this.#record.opened(this.#connections.nextCheck(now)));
+    const number = this.commit(() => this.#record.opened());
     const { 0: client, 1: socket } = new WebSocketPair();
     const link: Link = {
       ...{ id: crypto.randomUUID(), number, opened: now, state: "opened", epoch: 0, proto: 0 },
@@ -165,6 +167,8 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     };
     this.ctx.acceptWebSocket(socket, [link.id]);
     socket.serializeAttachment(link);
+    this.#connections.opened(now);
+    this.commit(() => undefined);
     // The Worker read the key before it was deleted.
     if (this.#record.row.revoked) close(socket, CLOSE.revoked, REMOVED);
     return new Response(null, { status: 101, webSocket: client, headers: { "Sec-WebSocket-Protocol": SUBPROTOCOL } });
@@ -263,18 +267,20 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     this.#record.forget();
   }
 
+  /** Each alarm checks for silence, so that the time of the check need not be stored. */
+  protected override onAnyAlarm(now: number): void {
+    this.#connections.check(now);
+  }
+
   protected override ownDeadline(): number | null {
-    const { check_due, revoked } = this.#record.row;
     // Open operations of a removed node are abandoned step by step.
-    const owed = revoked && this.#operations.anyOpen() ? 0 : null;
-    return earliest(check_due, this.#operations.nextDue(), owed);
+    const owed = this.#record.row.revoked && this.#operations.anyOpen() ? 0 : null;
+    return earliest(this.#connections.nextCheck(Date.now()), this.#operations.nextDue(), owed);
   }
 
   protected override async onAlarm(now: number): Promise<void> {
-    const { check_due, revoked } = this.#record.row;
-    if (check_due !== null && check_due <= now) this.#connections.check(now);
     this.commit(() => {
-      if (revoked) this.#abandon(now);
+      if (this.#record.row.revoked) this.#abandon(now);
       for (const outcome of this.#operations.tick(now, OPERATIONS_PER_TURN)) this.#outcomes.enqueue(outcome);
     });
     this.#dispatch.pump();
