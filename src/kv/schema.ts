@@ -34,4 +34,12 @@ export const kvMigrations: Migration[] = [
       UPDATE watchers SET untold = 0
         WHERE destination || char(10) || path IN (SELECT lane FROM outbox WHERE topic = 'changed')`,
   },
+  {
+    because: "a change costs one row for each destination: the outbox row names the path",
+    sql: `DELETE FROM outbox WHERE topic = 'changed';
+      INSERT INTO outbox (topic, lane, seq, body, enlisted)
+        SELECT 'changed', destination, -row_number() OVER (), json_quote(path), 0 FROM watchers WHERE untold IS NOT NULL;
+      DROP INDEX watchers_untold;
+      ALTER TABLE watchers DROP COLUMN untold`,
+  },
 ];

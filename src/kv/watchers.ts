@@ -1,6 +1,5 @@
 /**
- * Watches of sync destinations on paths of a mount, the pending notifications, and the scheduled deletions of watched
- * versions. Owned by `KvStore`. Costs one row per path and destination, plus one per path with a scheduled deletion.
+ * Watches of sync destinations on paths of a mount, and the scheduled deletions of watched versions. Owned by `KvStore`. Costs one row per path and destination, plus one per path with a scheduled deletion.
  * Methods that write are called inside the object's transaction.
  */
 export class Watchers {
@@ -28,35 +27,6 @@ export class Watchers {
       .toArray();
     if (rows.length > 0) this.#schedule(path, now);
     return rows.map((row) => row.destination);
-  }
-
-  /** Marks a path as pending for a destination. @param seq the sequence number of the change */
-  mark(path: string, destination: string, seq: number): void {
-    this.#sql.exec("UPDATE watchers SET untold = ? WHERE path = ? AND destination = ?", seq, path, destination);
-  }
-
-  /** One page of a destination's pending paths, oldest first. */
-  pending(destination: string, limit: number): string[] {
-    const rows = this.#sql
-      .exec<{ path: string }>(
-        "SELECT path FROM watchers WHERE destination = ? AND untold IS NOT NULL ORDER BY untold LIMIT ?",
-        destination,
-        limit,
-      )
-      .toArray();
-    return rows.map((row) => row.path);
-  }
-
-  /** Acknowledges a notification of these paths as of `seq`; later changes stay pending. */
-  acknowledge(destination: string, paths: readonly string[], seq: number): void {
-    for (const path of paths) {
-      this.#sql.exec(
-        "UPDATE watchers SET untold = NULL WHERE path = ? AND destination = ? AND untold <= ?",
-        path,
-        destination,
-        seq,
-      );
-    }
   }
 
   paths(): string[] {

@@ -21,7 +21,7 @@ import type { WorkLease } from "../platform/durable/lease.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
 import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
-import { destinationMeasures } from "../platform/observability/metrics/measures.ts";
+import { destinationMeasures, pendingAssociations } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { AnnouncementDelivery } from "../sync/announcement-delivery.ts";
@@ -325,20 +325,21 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     return [
       series("sallyport_sync_pending", this.#work.queued(), "queued"),
       series("sallyport_sync_pending", this.#work.waiting(), "waiting"),
+      series("sallyport_sync_associations", pendingAssociations(this.sql), "PENDING"),
       ...countedSeries(this.sql),
     ];
   }
 
   protected override ownDeadline(): number | null {
     const resync = this.#record.find() && this.#resync.due();
-    return earliest(this.#wakeUpDue(), this.#quota.due(), resync, this.#purge.due());
+    return earliest(this.#wakeUpDue(), this.#quota.due(this.#record.row() === null), resync, this.#purge.due());
   }
 
   protected override async onAlarm(now: number): Promise<void> {
     await this.#advancePurge();
     // A destination older than the register of targets registers itself.
     await this.#neighbours.tryRegister();
-    const asks = this.#quota.due();
+    const asks = this.#quota.due(this.#record.row() === null);
     if (asks !== null && asks <= now) await this.#quota.tryRequest();
     const ready = this.#wakeUpDue();
     if (ready !== null && ready <= now && this.#wakeUp.shouldNotify(now)) await this.#wakeUp.notify();

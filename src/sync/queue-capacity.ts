@@ -3,7 +3,7 @@ import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
 /** Quota is scarce when less than this, or less than half of the queue, is free. */
 const SCARCE_QUOTA = 10_000;
 /** While quota is plentiful, a destination gets this much extra, so that it need not ask for each operation. */
-const EXTRA_QUOTA = 64;
+export const EXTRA_QUOTA = 64;
 
 /** A destination's row: the quota it has, and the operations that it needs quota for. */
 interface Row extends Record<string, SqlStorageValue> {

@@ -127,7 +127,7 @@ describe("queue quota", () => {
     expect(quota.due()).not.toBeNull();
   });
 
-  it("is released at once when quota is scarce, otherwise a little later", async () => {
+  it("is released at once when quota is scarce, and kept while it is plentiful", async () => {
     for (const id of ["a", "b", "c"]) setDesired(id);
     void quota.request();
     await settled();
@@ -140,8 +140,18 @@ describe("queue quota", () => {
     expect(asked[0]?.need.kept).toBe(2);
     await grant(2, false);
     work.forget("b");
-    expect([quota.shouldRequest(), quota.due() !== null]).toEqual([false, true]);
     work.forget("c");
+    expect([quota.shouldRequest(), quota.due()]).toEqual([false, null]);
+    restart();
+    expect([quota.shouldRequest(), quota.due()]).toEqual([false, null]);
+    expect(quota.due(true)).not.toBeNull();
+  });
+
+  it("is released a little later when it is more than a few operations need", async () => {
+    setDesired("a");
+    void quota.request();
+    await settled();
+    await grant(1_000, false);
     expect([quota.shouldRequest(), quota.due() !== null]).toEqual([false, true]);
   });
 

@@ -4,14 +4,23 @@ import { Memo } from "../platform/durable/memo.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import { EXTRA_QUOTA } from "./queue-capacity.ts";
 import { PAUSE_RECHECK_MS, type SyncGate } from "./sync-gate.ts";
+
+/** The column `open`: a request waits for its answer, or what the last answer said of the quota of others. */
+const ANSWERED = 0;
+const ASKED = 1;
+const PLENTIFUL = 2;
+type QuotaState = typeof ANSWERED | typeof ASKED | typeof PLENTIFUL;
 
 /** A request without an answer is repeated after this long. */
 const LOST_MS = 2_000;
 /** Back-off between requests while the queue is full. */
 const FULL = { base: 100, cap: 5_000 };
-/** Unused quota is released after this long, or with the next request. */
+/** Unused quota is released after this long, or with the next request; while quota is plentiful, most is kept. */
 const RELEASE_MS = 2_500;
+/** Plentiful quota that is kept unused: more than one request is granted for a few operations. */
+const MOST_UNUSED = 2 * EXTRA_QUOTA;
 
 /**
  * A destination's queue quota: the number of operations it may have queued, out of the capacity that `QueueCapacity`
@@ -37,7 +46,7 @@ export class QueueQuota {
   #fullUntil = 0;
   #scarce = false;
 
-  readonly #row: Memo<{ readonly granted: number; readonly open: number }>;
+  readonly #row: Memo<{ readonly granted: number; readonly open: QuotaState }>;
 
   constructor(object: ObjectContext, work: WorkQueue, gate: SyncGate) {
     this.#object = object;
@@ -45,9 +54,9 @@ export class QueueQuota {
     this.#gate = gate;
     this.#row = new Memo(
       () =>
-        object.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
+        object.sql.exec<{ granted: number; open: QuotaState }>("SELECT granted, open FROM share").toArray()[0] ?? {
           granted: 0,
-          open: 0,
+          open: ANSWERED,
         },
     );
   }
@@ -125,12 +134,19 @@ export class QueueQuota {
     return granted > kept && this.#scarce;
   }
 
-  /** When the alarm should request: rows wait, quota is unused, or an answer is missing. Null when none of these holds. */
-  due(): number | null {
+  /**
+   * When the alarm should request: rows wait, quota is unused, or an answer is missing. Null when none of these holds.
+   * @param ended whether the destination needs no more quota
+   */
+  due(ended = false): number | null {
     const { granted, open } = this.#row.get();
-    if (open === 1) return this.#requestedAt + LOST_MS;
+    if (open === ASKED) return this.#requestedAt + LOST_MS;
     if (this.#work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
-    return granted === this.#inUse() ? null : this.#requestedAt + RELEASE_MS;
+    // Plentiful quota is kept, so that the next change need not ask for it.
+    const unused = granted - this.#inUse();
+    return unused === 0 || (open === PLENTIFUL && unused <= MOST_UNUSED && !ended)
+      ? null
+      : this.#requestedAt + RELEASE_MS;
   }
 
   async #requestNow(): Promise<void> {
@@ -153,13 +169,13 @@ export class QueueQuota {
     const waiting = work.waiting();
     const sent = Date.now();
     this.#requestedAt = sent;
-    this.#object.commit(() => this.#store(kept, true));
+    this.#object.commit(() => this.#store(kept, ASKED));
     const answer = await syncControl(env).share(name, { kept, waiting, asked });
     this.#gate.update(answer, sent);
     const { granted, scarce, running } = answer;
     let admitted = 0;
     this.#object.commit(() => {
-      this.#store(granted, false);
+      this.#store(granted, scarce ? ANSWERED : PLENTIFUL);
       // Rows that began to wait after the request was sent come last.
       work.promote(Math.min(waiting, granted - this.#inUse()));
       admitted = Math.max(0, Math.min(asked, granted - this.#inUse()));
@@ -178,11 +194,11 @@ export class QueueQuota {
     return this.#work.queued() + this.#reserved;
   }
 
-  #store(granted: number, open: boolean): void {
+  #store(granted: number, open: QuotaState): void {
     this.#object.sql.exec(
       "INSERT INTO share (id, granted, open) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted, open = excluded.open",
       granted,
-      open ? 1 : 0,
+      open,
     );
     this.#row.forget();
   }

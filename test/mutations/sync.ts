@@ -425,7 +425,7 @@ export const sync: Mutation[] = [
   },
   {
     ...QUOTA,
-    find: "this.#store(kept, true)",
+    find: "this.#store(kept, ASKED)",
     replace: "this.#store(this.#row.get().granted, true)",
     promise: "Room that is not kept is given up before it is asked for",
   },

@@ -3,8 +3,8 @@
  */
 const kinds = {
   "kv-store": { binding: "KV_STORE", bornWith: { data_keys: 1 } },
-  "credential-engine": { binding: "CREDENTIAL_ENGINE", bornWith: { data_keys: 1, work_counts: 2 } },
-  "sync-destination": { binding: "SYNC_DESTINATION", bornWith: { data_keys: 1, work_counts: 2 } },
+  "credential-engine": { binding: "CREDENTIAL_ENGINE", bornWith: { data_keys: 1 } },
+  "sync-destination": { binding: "SYNC_DESTINATION", bornWith: { data_keys: 1 } },
   "sync-control": { binding: "SYNC_CONTROL", bornWith: { data_keys: 1, total: 1, permissions: 1 } },
   "identity-issuer": { binding: "IDENTITY_ISSUER", bornWith: { data_keys: 1 } },
   "cluster-registry": { binding: "CLUSTER_REGISTRY", bornWith: { data_keys: 1 } },

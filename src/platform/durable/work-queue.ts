@@ -40,6 +40,18 @@ export const workMigrations: Migration[] = [
       DROP INDEX work_by_ready;
       CREATE INDEX work_by_ready ON work (queued, failed, ready_at)`,
   },
+  {
+    because: "a row costs two rows and a lease two: counts are in memory, and a leased row is in one index only",
+    sql: `CREATE TABLE work_by_id (
+        id TEXT PRIMARY KEY, generation INTEGER NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, ready_at INTEGER NOT NULL,
+        lease TEXT, queued INTEGER NOT NULL DEFAULT 1, failed INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+      INSERT INTO work_by_id SELECT id, generation, attempts, ready_at, lease, queued, failed FROM work;
+      DROP TABLE work;
+      DROP TABLE work_counts;
+      ALTER TABLE work_by_id RENAME TO work;
+      CREATE INDEX work_by_ready ON work (queued, failed, ready_at) WHERE lease IS NULL;
+      CREATE INDEX work_leased ON work (ready_at) WHERE lease IS NOT NULL`,
+  },
 ];
 
 /** Lifetime of a lease; every provider call must end well before. */
@@ -69,15 +81,16 @@ export interface WorkView {
 /**
  * Owns the work rows of one object and decides their order (`#inOrder`): one row per resource, for any number of
  * changes. Methods that write are called inside the object's transaction, next to the rows of the resource. Counts and
- * deadlines are memoized: an idle queue costs no reads.
+ * deadlines are memoized: an idle queue costs no reads. A resource costs two rows, its lease two, its end one.
  *
  *   setDesired ──> waiting ──promote──> queued ──lease──> leased ──complete(done | park)──> gone
  *                                         └─────retry, again, lease end────┘
  */
 export class WorkQueue {
   readonly #sql: SqlStorage;
-  readonly #counts: Memo<{ readonly queued: number; readonly waiting: number }>;
-  /** The earliest `ready_at`: of rows whose last attempt did not fail, and of the others. */
+  /** Changed by each write; forgotten by a rollback only. */
+  readonly #counts: Memo<{ queued: number; waiting: number }>;
+  /** The earliest `ready_at` of rows without a lease: of those whose last attempt did not fail, and of the others. */
   readonly #firstReady: Memo<readonly (number | null)[]>;
   /** When the current leases end, the last first. */
   readonly #leaseEnds: Memo<readonly number[]>;
@@ -91,14 +104,19 @@ export class WorkQueue {
     this.#sql = sql;
     this.#failedLast = failedLast;
     this.#counts = new Memo(() => {
-      const [waiting, queued] = sql.exec<{ n: number }>("SELECT n FROM work_counts ORDER BY queued").toArray();
-      return { queued: queued?.n ?? 0, waiting: waiting?.n ?? 0 };
+      const { queued, n } = sql
+        .exec<{ queued: number; n: number }>("SELECT ifnull(sum(queued), 0) AS queued, count(*) AS n FROM work")
+        .one();
+      return { queued, waiting: n - queued };
     });
     this.#firstReady = new Memo(() =>
       [0, 1].map(
         (failed) =>
           sql
-            .exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE queued = 1 AND failed = ?", failed)
+            .exec<{ at: number | null }>(
+              "SELECT min(ready_at) AS at FROM work WHERE lease IS NULL AND queued = 1 AND failed = ?",
+              failed,
+            )
             .one().at,
       ),
     );
@@ -128,8 +146,9 @@ export class WorkQueue {
    * @param failed whether the last attempt failed; ignored for an existing row
    */
   setDesired(id: string, now: number, queued = true, failed = false): void {
+    if (!this.#find(id)) this.#count(queued ? "queued" : "waiting", 1);
     this.#write(
-      [this.#counts, this.#firstReady],
+      [this.#firstReady],
       `INSERT INTO work (id, generation, ready_at, queued, failed) VALUES (?, 1, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0, failed = max(failed, excluded.failed),
          ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END`,
@@ -141,19 +160,24 @@ export class WorkQueue {
   }
 
   forget(id: string): void {
-    this.#write([this.#counts, this.#firstReady, this.#leaseEnds], "DELETE FROM work WHERE id = ?", id);
+    const row = this.#find(id);
+    if (!row) return;
+    this.#count(row.queued === 1 ? "queued" : "waiting", -1);
+    this.#write([this.#firstReady, this.#leaseEnds], "DELETE FROM work WHERE id = ?", id);
   }
 
   /** Queues up to `room` waiting rows, longest waiting first. @returns how many */
   promote(room: number): number {
-    const before = this.waiting();
-    if (room <= 0 || before === 0) return 0;
+    const promoted = Math.min(room, this.waiting());
+    if (promoted <= 0) return 0;
+    this.#count("waiting", -promoted);
+    this.#count("queued", promoted);
     this.#write(
-      [this.#counts, this.#firstReady],
+      [this.#firstReady],
       "UPDATE work SET queued = 1 WHERE id IN (SELECT id FROM work WHERE queued = 0 ORDER BY ready_at LIMIT ?)",
-      room,
+      promoted,
     );
-    return before - this.waiting();
+    return promoted;
   }
 
   /**
@@ -187,11 +211,14 @@ export class WorkQueue {
   }
 
   #ready(failed: 0 | 1, limit: number, now: number): Row[] {
-    const first = this.#firstReady.get()[failed] ?? null;
-    if (first === null || first > now) return [];
+    const first = this.#firstReady.get()[failed] ?? Number.POSITIVE_INFINITY;
+    // A leased row is ready when its lease has ended.
+    if (Math.min(first, this.firstLeaseEnd() ?? first) > now) return [];
+    const part = (where: string) =>
+      `SELECT * FROM (SELECT * FROM work WHERE ${where} AND failed = ?1 AND ready_at <= ?2 ORDER BY ready_at LIMIT ?3)`;
     return this.#sql
       .exec<Row>(
-        "SELECT * FROM work WHERE queued = 1 AND failed = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?",
+        `${part("lease IS NULL AND queued = 1")} UNION ALL ${part("lease IS NOT NULL")} ORDER BY ready_at LIMIT ?3`,
         failed,
         now,
         limit,
@@ -239,7 +266,7 @@ export class WorkQueue {
 
   /** When the next queued row can be leased (ms since 1970), or null when there is none. */
   nextReady(): number | null {
-    const times = this.#firstReady.get().filter((at) => at !== null);
+    const times = [...this.#firstReady.get(), this.firstLeaseEnd()].filter((at) => at !== null);
     return times.length === 0 ? null : Math.max(Math.min(...times), this.pausedUntil());
   }
 
@@ -301,6 +328,10 @@ export class WorkQueue {
 
   #release(id: string, attempts: number, readyAt: number): void {
     this.#move("lease = NULL, attempts = ?, ready_at = ? WHERE id = ?", attempts, readyAt, id);
+  }
+
+  #count(kind: "queued" | "waiting", by: number): void {
+    this.#counts.get()[kind] += by;
   }
 
   /** Changes the lease and the ready time of rows. */

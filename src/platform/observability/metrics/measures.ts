@@ -74,4 +74,29 @@ export const destinationMeasures: Migration[] = [
     columns: ["status"],
     labels: [column("status")],
   }),
+  {
+    because: "PENDING is most associations' status for a moment only: it is counted when asked for, by rows of work",
+    sql: `DROP TRIGGER counted_sync_associations_associations_added;
+      DROP TRIGGER counted_sync_associations_associations_gone;
+      DROP TRIGGER counted_sync_associations_associations_was;
+      DROP TRIGGER counted_sync_associations_associations_is;
+      DELETE FROM counted WHERE metric = 'sallyport_sync_associations'`,
+  },
+  rowsCounted("sallyport_sync_associations", {
+    table: "associations",
+    columns: ["status"],
+    labels: [column("status")],
+    when: (row) => `${row}.status <> 'PENDING'`,
+  }),
 ];
+
+const MOST_PENDING = 10_000;
+
+/** The number of pending associations, counted up to a bound. Each has a row of work. */
+export const pendingAssociations = (sql: SqlStorage): number =>
+  sql
+    .exec<{ n: number }>(
+      `SELECT count(*) AS n FROM (SELECT 1 FROM work JOIN associations USING (id) WHERE status = 'PENDING' LIMIT ?)`,
+      MOST_PENDING,
+    )
+    .one().n;
