@@ -1,10 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
-import type { NodeReport, Req } from "@sallyport/agent-protocol";
 import { expect, it } from "vitest";
 import { controllers, create } from "./csi-world.ts";
+import { connect } from "./healthy-agent.ts";
 import { ask } from "./host-volumes.ts";
 import { registryObject } from "./nodes-helpers.ts";
-import { done, eventually, nodeReport, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+import { eventually, type ScriptedAgent } from "./scripted-agent.ts";
 
 interface Cost {
   statements: number;
@@ -32,43 +32,6 @@ const count = (stub: unknown): Promise<Cost> =>
     });
     return cost;
   });
-
-/** The answer of a healthy agent. */
-function resultOf({ method, params }: Req): Record<string, unknown> {
-  switch (method) {
-    case "dhv.create":
-      return { path: "/v/1", bytes: 0 };
-    case "csi.controller.create":
-      return { externalId: params["name"], capacityBytes: 0, context: {}, topologies: [] };
-    default:
-      return {};
-  }
-}
-
-/** A node that performs every operation. */
-async function connect(node: object = {}): Promise<{ agent: ScriptedAgent; stop(): Promise<void> }> {
-  const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport(node as Partial<NodeReport>) });
-  await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
-  let over = false;
-  const serve = async () => {
-    for (let read = 0; !over; await scheduler.wait(2)) {
-      for (const frame of socket.frames.slice(read)) {
-        read += 1;
-        if (frame.t !== "req") continue;
-        socket.send({ t: "ack", op: frame.op, state: "accepted" });
-        socket.send(done(frame.op, resultOf(frame)));
-      }
-    }
-  };
-  const served = serve();
-  return {
-    agent,
-    stop: () => {
-      over = true;
-      return served;
-    },
-  };
-}
 
 const TIMES = 6;
 type Spent = readonly [registry: Cost, session: Cost];

@@ -1,0 +1,73 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { bill, DEFAULTS, type Deployment, OPERATIONS } from "../../scripts/cost-model.ts";
+
+const page = readFileSync("docs/operate/cost.md", "utf8");
+
+/** The deployment of a line of options. */
+const deployment = (options: string): Deployment => ({
+  ...DEFAULTS,
+  ...Object.fromEntries([...options.matchAll(/--(\w+) ([\d.]+)/g)].map(([, name, value]) => [name, Number(value)])),
+});
+
+const MEDIUM = deployment("--reads 100 --nodes 1000 --streams 500 --synced 10000");
+
+const dollarsOf = (of: Deployment, item: string): number =>
+  bill(of).lines.find((line) => line.item === item)?.dollars ?? Number.NaN;
+
+describe("the bill", () => {
+  it("of 100 reads a second, 1 000 nodes, 500 streams and 10 000 synced secrets is below 200 dollars", () => {
+    expect(bill(MEDIUM).total).toBeLessThan(200);
+  });
+
+  it("has a line for each item, whose dollars are the amount beyond what is included", () => {
+    const month = 30 * 86_400;
+    const { lines, total } = bill({ ...DEFAULTS, reads: 100, writes: 0, logins: 0 });
+    const requests = lines.find(({ item }) => item === "requests to the Worker");
+    expect(requests?.amount).toBe(100 * month + month / 30 + month / 300);
+    expect(requests?.dollars).toBeCloseTo((((requests?.amount ?? 0) - 10e6) / 1e6) * 0.3, 6);
+    expect(total).toBeCloseTo(
+      lines.reduce((sum, { dollars }) => sum + dollars, 0),
+      6,
+    );
+  });
+
+  it("counts every stored line, and the writes of a bucket", () => {
+    expect(dollarsOf({ ...MEDIUM, sampling: 1 }, "log, ingested")).toBeGreaterThan(80);
+    expect(dollarsOf(MEDIUM, "log, ingested")).toBe(0);
+    expect(dollarsOf({ ...MEDIUM, bucket: true }, "audit bucket")).toBeGreaterThan(2_000);
+  });
+});
+
+describe("docs/operate/cost.md", () => {
+  const rows = [...page.matchAll(/^\| (.+) \|$/gm)].map(([, row = ""]) => row.split(" | "));
+  const sizes = rows.flatMap(([size = "", options = ""]) =>
+    /^(Small|Medium|Large)$/.test(size) && options.includes("--") ? [bill(deployment(options))] : [],
+  );
+
+  it("has the bills of its three sizes", () => {
+    expect(sizes).toHaveLength(3);
+    const shown = rows.filter((row) => row.length === 4 && row.slice(1).every((cell) => /^\d+$/.test(cell)));
+    const items = sizes[2]?.lines.map(({ item }) => item) ?? [];
+    expect(shown.map(([item]) => item)).toEqual([...items, "total"]);
+    for (const [item, ...dollars] of shown) {
+      const found = sizes.map(({ lines, total }) =>
+        item === "total" ? total : (lines.find((line) => line.item === item)?.dollars ?? 0),
+      );
+      expect(dollars, item).toEqual(found.map((each) => String(Math.round(each))));
+    }
+  });
+
+  it("has the table of operations", () => {
+    const listed = Object.entries(OPERATIONS).map(([name, { rows: own, leased, alarms, lines }]) =>
+      [name, own, own + leased, alarms, lines].map(String),
+    );
+    expect(rows.filter(([name = ""]) => Object.hasOwn(OPERATIONS, name))).toEqual(listed);
+  });
+});
+
+it("wrangler.toml stores the lines of the share of requests that the bill assumes, and none of the platform's own", () => {
+  const config = readFileSync("wrangler.toml", "utf8");
+  expect(Number(/^head_sampling_rate = (\S+)$/m.exec(config)?.[1])).toBe(DEFAULTS.sampling);
+  expect(config).toMatch(/^invocation_logs = false$/m);
+});

@@ -1,0 +1,132 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, expect, it } from "vitest";
+import { OPERATIONS } from "../../scripts/cost-model.ts";
+import type { NodeSession } from "../../src/objects/node-session.ts";
+import { isLong } from "../support/long.ts";
+import { holderOf, issue, path, policies } from "./access.ts";
+import { get, mountKv, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { creds, dynamicRole, mountEngine, openTenant, revoke, succeeded, writeRole } from "./engine-helpers.ts";
+import { connect } from "./healthy-agent.ts";
+import { ask } from "./host-volumes.ts";
+import { throughReplicas } from "./replicas.ts";
+import { countSpending, type Spent } from "./row-counts.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+
+/* Usage that the platform bills for operations, against the table of `npm run cost`. */
+
+clock.moves = true;
+afterEach(() => void throughReplicas(1));
+
+type Name = keyof typeof OPERATIONS;
+type Work = (time: number) => Promise<unknown>;
+
+const TIMES = 3;
+
+/** Alarms and timers come in between, so some times cost more, and a slow machine counts a part of one with the next. */
+async function expectCost(
+  spend: Awaited<ReturnType<typeof countSpending>>,
+  name: Name,
+  work: Work,
+  replicas = false,
+  before: () => Promise<unknown> = async () => undefined,
+): Promise<void> {
+  await spend(() => work(0));
+  const spent: Spent[] = [];
+  for (let time = 1; time <= TIMES; time++) {
+    await before();
+    spent.push(await spend(() => work(time)));
+  }
+  const { rows: ownRows, leased, alarms, calls, lines } = OPERATIONS[name];
+  const rows = ownRows + (replicas ? leased : 0);
+  const told = `${name}\n${spent.map(({ by, ...sums }) => JSON.stringify({ ...sums, ...Object.fromEntries(by) })).join("\n")}`;
+  const least = (of: (one: Spent) => number) => Math.min(...spent.map(of));
+  expect(
+    least((one) => one.rows),
+    told,
+  ).toBeLessThanOrEqual(rows);
+  expect(Math.max(...spent.map((one) => one.rows)), told).toBeGreaterThanOrEqual(rows);
+  expect(
+    least((one) => one.alarms),
+    told,
+  ).toBeLessThanOrEqual(alarms);
+  expect(
+    least((one) => one.calls),
+    told,
+  ).toBeLessThanOrEqual(calls);
+  expect(
+    least((one) => one.lines),
+    told,
+  ).toBeLessThanOrEqual(lines);
+}
+
+it.each(isLong ? [0, 1] : [1])(
+  "secrets, tokens and policies cost what the table says, with %i replicas a place",
+  async (replicas) => {
+    throughReplicas(replicas);
+    await mountKv();
+    await put("/v1/kv/data/x", { data: { a: "1" } });
+    const { client_token: token } = await holderOf(path("kv/data/*", "read"));
+    succeeded(await put("/v1/sys/auth/up", { type: "userpass" }));
+    succeeded(await put("/v1/auth/up/users/joe", { password: "secret12", token_policies: "default" }));
+    const spend = await countSpending();
+    const check = (name: Name, work: Work) => expectCost(spend, name, work, replicas > 0);
+    // Read again and again: the leases of the replica run, and the first reads have asked for them.
+    const readOften = async () => {
+      for (let read = 0; read < 20; read++) succeeded(await get("/v1/kv/data/x", { token }));
+    };
+    await spend(readOften);
+    const { rows, lines } = await spend(readOften);
+    expect({ rows, lines }).toEqual({ rows: 20 * OPERATIONS["KV read"].rows, lines: 20 * OPERATIONS["KV read"].lines });
+    // A replica holds the lease of the mount when the write comes.
+    const writeAgain = () => put("/v1/kv/data/x", { data: { a: "2" } });
+    await expectCost(spend, "KV write", writeAgain, replicas > 0, () => get("/v1/kv/data/x", { token }));
+    await check("token created", () => issue({ policies: ["default"] }));
+    await check("orphan created", () => issue({ policies: ["default"], no_parent: true }));
+    const tokens: string[] = [];
+    for (let time = 0; time <= TIMES; time++) tokens.push((await issue({ policies: ["default"] })).client_token);
+    await check("token revoked", async () => succeeded(await put("/v1/auth/token/revoke", { token: tokens.pop() })));
+    await check("login", async () => succeeded(await put("/v1/auth/up/login/joe", { password: "secret12" })));
+    await check("policy written", () => policies({ p: path("a", "read") }));
+  },
+);
+
+it("a synced secret costs what the table says", async () => {
+  await cloudA.begin();
+  await mountKv();
+  await makeDestination("cloud-a-sm", "d");
+  for (const secret of ["s", "other", "third"]) {
+    await write(secret, { a: 0 });
+    await setAssociation("cloud-a-sm/d", secret);
+  }
+  let version = 1;
+  await expectCost(await countSpending(), "secret synced", async () => {
+    await write("s", { a: version });
+    version += 1;
+    const synced = { synced_version: version, sync_status: "SYNCED" };
+    await eventually(async () => expect(await association("cloud-a-sm/d", "s")).toMatchObject(synced));
+  });
+});
+
+it("leases of credentials cost what the table says", async () => {
+  const tenant = await openTenant();
+  await mountEngine(tenant);
+  await writeRole("web", dynamicRole(tenant, { ttl: "1h" }));
+  const spend = await countSpending();
+  const leases: string[] = [];
+  await expectCost(spend, "lease issued", async () => leases.push(succeeded(await creds("web")).body.lease_id));
+  await expectCost(spend, "lease revoked", async () => succeeded(await revoke(leases.pop() ?? "")));
+});
+
+it("volumes and health checks of nodes cost what the table says", async () => {
+  const { agent, stop } = await connect();
+  const session = env.NODE_SESSION.get(env.NODE_SESSION.idFromName(agent.node)) as DurableObjectStub<NodeSession>;
+  const spend = await countSpending();
+  await expectCost(spend, "host volume created", async (time) =>
+    succeeded(await ask({ Name: `v${time}`, NodeID: agent.node })),
+  );
+  await expectCost(spend, "node checked", () => runInDurableObject(session, (object: NodeSession) => object.alarm()));
+  await stop();
+});
