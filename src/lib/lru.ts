@@ -29,6 +29,10 @@ export class Lru<K, V> {
     this.#entries.delete(oldest as K);
   }
 
+  delete(key: K): void {
+    this.#entries.delete(key);
+  }
+
   clear(): void {
     this.#entries.clear();
   }

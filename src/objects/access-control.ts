@@ -162,7 +162,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   override swap(restore: string): Result<null> {
     const swapped = super.swap(restore);
-    this.#components.authorizer.forget();
+    this.#components.authorizer.forget(null);
     this.#components.rateLimits.forget();
     this.#leases.changeAll();
     return swapped;
@@ -220,16 +220,9 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   // ---- inside ----
 
-  /** Every commit invalidates cached callers: authorization depends on rows only. */
-  protected override commit<T>(change: () => T, keys?: NameChanges): T {
-    try {
-      return super.commit(change, keys);
-    } finally {
-      this.#components.authorizer.forget();
-    }
-  }
-
+  /** Replicas and cached callers depend on the same changes. */
   protected override onChange(keys: ChangedKeys): void {
+    this.#components.authorizer.forget(keys);
     this.#leases.change(keys);
   }
 
@@ -244,6 +237,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   }
 
   protected override onRollback(): void {
+    this.#components.authorizer.forget(null);
     this.#leases.rolledBack();
     this.#components.wrappings.forget();
   }

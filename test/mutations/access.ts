@@ -691,8 +691,8 @@ export const judgements: Mutation[] = [
   {
     file: "src/access/authorize/authorize.ts",
     suites: [LIFE],
-    find: "if (!counted) this.#remember(hash, caller);",
-    replace: "this.#remember(hash, caller);",
+    find: 'if (!counted) (row.family === "batch"',
+    replace: '(row.family === "batch"',
     promise: "A counted token is looked up for each use",
   },
   {
@@ -810,8 +810,8 @@ export const judgements: Mutation[] = [
   {
     file: "src/objects/access-control.ts",
     suites: ["test/workers/caller-cache.test.ts"],
-    find: "} finally {\n      this.#components.authorizer.forget();",
-    replace: "} finally {",
+    find: "this.#components.authorizer.forget(keys);",
+    replace: "",
     promise: "Callers are looked up anew after each change",
   },
 ];

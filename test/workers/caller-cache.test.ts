@@ -7,7 +7,7 @@ import { del, get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { throughReplicas } from "./replicas.ts";
 
-/* `AccessControl` caches callers until its next commit; the cache must not be observable. */
+/* `AccessControl` caches callers until a commit changes them; the cache must not be observable. */
 
 clock.moves = true;
 
@@ -41,6 +41,22 @@ it("a token is looked up once for many requests without changes", async () => {
   expect(await status("nobody")).toBe(403);
   expect(await status("nobody")).toBe(403);
   // The replica remembers that there is no such token.
+  expect(lookups).toHaveBeenCalledTimes(1);
+});
+
+it("a change of another token leaves a caller cached, a change of policies does not", async () => {
+  const { client_token: token } = await reader();
+  const other = await issue({ policies: ["default"] });
+  const ask = () =>
+    runInDurableObject(accessObject(), (object) => object.authorize({ token, namespace: "", path: "kv/data/x" }));
+  await ask();
+  await put("/v1/auth/token/revoke", { token: other.client_token });
+  const lookups = vi.spyOn(TokenStore.prototype, "byHash");
+  expect(await ask()).toMatchObject({ ok: true });
+  expect(lookups).not.toHaveBeenCalled();
+  await policies({ another: path("kv/data/*", "read") });
+  lookups.mockClear();
+  expect(await ask()).toMatchObject({ ok: true });
   expect(lookups).toHaveBeenCalledTimes(1);
 });
 

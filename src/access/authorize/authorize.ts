@@ -1,5 +1,6 @@
 import type { AuthorizeRequest, Grant } from "../../contracts/access-control.ts";
 import { type ClusterRights, NO_CLUSTER_RULES } from "../../contracts/cluster-rights.ts";
+import { Lru } from "../../lib/lru.ts";
 import { isWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Identity } from "../../platform/http/exchange.ts";
@@ -42,7 +43,8 @@ interface Caller {
   readonly networks: readonly string[];
 }
 
-const MAX_CACHED = 1_000;
+const MAX_CALLERS = 20_000;
+const MAX_BATCH_CALLERS = 1_000;
 const NO_CLUSTER_RIGHTS: ClusterRights = { ...NO_CLUSTER_RULES, management: false };
 
 /** The only path of a wrapping token that needs authorization; `sys/wrapping` authorizes it by possession. */
@@ -55,8 +57,8 @@ const NAMED_TOKEN = /^auth\/token\/(?:lookup|renew|revoke|revoke-orphan)\/?$/;
 
 /**
  * Authorizes every request: resolves the token, the namespace and the mount, and evaluates the path rules. Callers are
- * cached until the next commit of the object, so an authorized request costs no read of rows; a limited token costs one
- * write.
+ * cached until a commit changes their token or everything, so an authorized request costs no read of rows; a limited
+ * token costs one write.
  */
 export class Authorizer {
   readonly #store: TokenStore;
@@ -64,8 +66,10 @@ export class Authorizer {
   readonly #paths: PathResolver;
   readonly #evaluator: PathEvaluator;
   readonly #holders: TokenHolders;
-  /** Callers by token hash; cleared by every commit of the object. */
-  readonly #callers = new Map<string, Caller>();
+  /** Callers by token hash. */
+  readonly #callers = new Lru<string, Caller>(MAX_CALLERS);
+  /** Callers with batch tokens, which a change of their parent ends. */
+  readonly #batchCallers = new Lru<string, Caller>(MAX_BATCH_CALLERS);
 
   constructor(
     store: TokenStore,
@@ -81,9 +85,11 @@ export class Authorizer {
     this.#holders = holders;
   }
 
-  /** Clears the cached callers, after a change of tokens or policies. */
-  forget(): void {
-    this.#callers.clear();
+  /** Drops the cached callers of changed tokens. @param keys hashes of tokens; null for a change of everything */
+  forget(keys: readonly string[] | null): void {
+    this.#batchCallers.clear();
+    if (keys === null) this.#callers.clear();
+    else for (const hash of keys) this.#callers.delete(hash);
   }
 
   /** Splits a path that needs no token into the deepest namespace that leads it, and the rest. */
@@ -147,7 +153,7 @@ export class Authorizer {
 
   #caller(token: string, now: number): Caller | null {
     const hash = this.#store.hashOf(token);
-    const known = this.#callers.get(hash);
+    const known = this.#callers.get(hash) ?? this.#batchCallers.get(hash);
     if (known) return known.expires === null || known.expires > now ? known : null;
     const row = this.#store.find(token, now);
     if (!row || !this.#holders.isEntityActive(row)) return null;
@@ -165,7 +171,7 @@ export class Authorizer {
     };
     const networks = row.bound_cidrs === null ? [] : (JSON.parse(row.bound_cidrs) as string[]);
     const caller = { tag: this.#tagOf(row, now), identity, grants, expires, counted, networks, wrapping };
-    if (!counted) this.#remember(hash, caller);
+    if (!counted) (row.family === "batch" ? this.#batchCallers : this.#callers).set(hash, caller);
     return caller;
   }
 
@@ -173,10 +179,5 @@ export class Authorizer {
   #tagOf(row: TokenRow, now: number): string {
     if (row.family !== "batch") return row.hash;
     return row.parent === null ? "" : (this.#store.byAccessor(row.parent, now)?.hash ?? "");
-  }
-
-  #remember(hash: string, caller: Caller): void {
-    if (this.#callers.size >= MAX_CACHED) this.#callers.clear();
-    this.#callers.set(hash, caller);
   }
 }
