@@ -1,5 +1,5 @@
 import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
-import type { CsiClaim, Name } from "../../contracts/csi-volumes.ts";
+import type { Name } from "../../contracts/csi-volumes.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { Node } from "../../contracts/node.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
