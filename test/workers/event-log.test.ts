@@ -191,7 +191,7 @@ describe("readers", () => {
     const evens = all.filter((index) => index % 2 === 0);
     for (const [n, found] of (await Promise.all(seen)).entries()) expect(found).toEqual(readers[n]?.even ? evens : all);
     await noReaders();
-  }, 60_000);
+  }, 300_000);
 
   it("behind the buffer are cut, with an error if they requested errors", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "50" });

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { SyncControl, type SyncDestination } from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
+import { part } from "../support/long.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { byItself } from "./clock-and-alarms.ts";
@@ -192,22 +193,24 @@ describe("with a capacity of five operations", () => {
       await Promise.all(some.map((secret) => destination(at).set(secret)));
       await eventually(async () => expect(await counts(at)).toEqual({ SYNCED: some.length }));
     }
-    await cloudA.fault({ fault: "delay", ms: 200, operation: "UpdateSecret", count: MANY });
+    // So slow that the backlog lasts a minute, also where a busy machine delays the other destination.
+    await cloudA.fault({ fault: "delay", ms: 2_000, operation: "UpdateSecret", count: MANY });
     await configure({ disabled: true, queue_capacity: 4 });
     await writeMany(mount, names, "second");
     await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ PENDING: MANY }));
     await eventually(async () => expect(await counts("in-mem/two")).toEqual({ PENDING: 4 }));
     await resume();
-    await eventually(async () => expect(await counts("in-mem/two")).toEqual({ SYNCED: 4 }), 40_000);
+    await eventually(async () => expect(await counts("in-mem/two")).toEqual({ SYNCED: 4 }), 120_000);
     expect((await counts("cloud-a-sm/slow"))["PENDING"]).toBeGreaterThan(0);
-    await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ SYNCED: MANY }), 40_000);
+    await cloudA.clearFaults();
+    await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ SYNCED: MANY }), 240_000);
     const updates = (await cloudA.requests()).filter(({ operation }) => operation === "UpdateSecret");
     expect(updates).toHaveLength(MANY);
-  }, 90_000);
+  }, 600_000);
 });
 
 describe("the capacity under any order of events", () => {
-  it.each([31, 32, 33])(
+  it.each(part([31, 32, 33]))(
     "is never exceeded, and all secrets converge (seed %i)",
     async (seed) => {
       const random = randomFrom(seed);
