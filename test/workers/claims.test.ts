@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
+import { amount } from "../support/long.ts";
 import { eventsOf } from "./access.ts";
 import { claims, ended, holders, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { del, get, put } from "./client.ts";
@@ -96,19 +97,21 @@ describe("a sticky volume", () => {
 });
 
 it("a job is accepted for any number of waiting allocations", async () => {
+  const count = amount(10_000, 30_000);
   await make();
   await report(placed("a1"));
   await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
     sql.exec(
-      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        INSERT INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
        SELECT 'default', 'b' || i, ?, 'web', 1, 'g', '' FROM n`,
+      count,
       nodeId(1),
     );
   });
   await report(stickyJob());
-  expect(await holders()).toEqual([["db", "b30000"]]);
-}, 60_000);
+  expect(await holders()).toEqual([["db", `b${count}`]]);
+}, 300_000);
 
 describe("no claim is made", () => {
   beforeEach(() => make());
