@@ -3,7 +3,7 @@
  * file give the same bytes, in any folder and at any time.
  *
  *   SHA256SUMS      digests of all other files, for `sha256sum -c`
- *   *.mjs           the node agent and the CSI driver, one file each, for Node 20 or newer
+ *   *.mjs           the node agent, the CSI driver and the command line, one file each, for Node 20 or newer
  *   *.cdx.json      the bill of materials (CycloneDX)
  *   worker/         the Worker, its migrations and its static assets with the console, to deploy with wrangler
  */
@@ -28,6 +28,7 @@ async function release(): Promise<void> {
   for (const [folder, name] of [
     ["agent", "sallyport-agent"],
     ["packages/csi-dir", "sallyport-csi-dir"],
+    ["packages/cli", "sallyport"],
   ] as const) {
     execFileSync(process.execPath, [join(folder, "build.ts")], { stdio: "pipe" });
     cpSync(join(folder, "dist", `${name}.mjs`), join(out, `${name}.mjs`));

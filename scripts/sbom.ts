@@ -40,7 +40,9 @@ export function sbom(lock: Lock, built: string): object {
     };
   };
   // A package in two places of the tree is one component.
-  const unique = new Map(places.filter((place) => place !== "").map((place) => [refOf(place), place]));
+  const unique = new Map(places.map((place) => [refOf(place), place]));
+  // The release itself, and the command line, whose package has its name.
+  unique.delete(refOf(""));
   const components = [...unique].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, place]) => component(place));
   const needs = new Map<string, Set<string>>(places.map((place) => [refOf(place), new Set()]));
   for (const place of places) {

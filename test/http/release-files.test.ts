@@ -90,7 +90,7 @@ describe("npm run release", () => {
   });
 
   it("includes programs of this release", () => {
-    for (const name of ["sallyport-agent.mjs", "sallyport-csi-dir.mjs"]) {
+    for (const name of ["sallyport-agent.mjs", "sallyport-csi-dir.mjs", "sallyport.mjs"]) {
       expect(read(name)).toContain(`"${RELEASE}"`);
       run(process.execPath, ["--check", name], here);
     }
@@ -126,6 +126,11 @@ describe("the bill of materials", () => {
     for (const ref of reached)
       for (const next of dependencies.find((each) => each.ref === ref)?.dependsOn ?? []) reached.add(next);
     expect(components.map(({ purl }) => purl).filter((ref) => !reached.has(ref))).toEqual([]);
+  });
+
+  it("names the command line, whose package has the release's name, once", () => {
+    expect(names).not.toContain("sallyport");
+    expect(new Set(components.map(({ purl }) => purl)).size).toBe(components.length);
   });
 
   it("resolves a package as Node does, and has another number for other content", () => {

@@ -1,0 +1,60 @@
+import { Api } from "./api.ts";
+import { type Command, InvalidUsage, readArguments } from "./command.ts";
+import { serviceOf } from "./environment.ts";
+
+/** A word of a shell. */
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+export const agentJoin: Command = {
+  words: ["agent", "join"],
+  summary: "create a join token, and print the line that starts a node's agent",
+  usage: `Usage: sallyport agent join [options]
+
+Creates a join token for one node, and prints a line for that machine: it writes the configuration and
+the token, and starts the installed agent. The token needs \`node { policy = "write" }\`.
+
+  --pool NAME     the node pool (default "default")
+  --name NAME     the only name that may join with the token (default: any)
+  --ttl TIME      how long the token can be used, such as 10m; at most 1h (default 1h)
+  --service URL   the address that the node uses (default: the address of this command)
+  --json          print the join token and the line as JSON
+
+Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
+`,
+  run: async (args, io) => {
+    const text = { type: "string" } as const;
+    const { values } = readArguments(args, {
+      ...{ pool: text, name: text, ttl: text, service: text },
+      json: { type: "boolean" },
+    });
+    const server = serviceOf(io.env);
+    const service = values.service ?? server.address.href.replace(/\/$/, "");
+    if (!URL.canParse(service)) throw new InvalidUsage("--service: must be a URL");
+    const pool = values.pool ?? "default";
+    const wanted = {
+      NodePool: pool,
+      ...(values.name && { Name: values.name }),
+      ...(values.ttl && { TTL: values.ttl }),
+    };
+    // Repeating the request would make a second token.
+    const { text: answer } = await new Api(server, 0).call("POST", "agent/tokens", { body: JSON.stringify(wanted) });
+    const { Token, ExpirationTime, AccessorID } = JSON.parse(answer);
+    const config = {
+      ...{ service, ...(values.name && { name: values.name }), ...(pool !== "default" && { pool }) },
+      joinTokenFile: "/etc/sallyport-agent/join-token",
+    };
+    const line = [
+      "sudo install -d /etc/sallyport-agent",
+      `printf '%s' ${quoted(JSON.stringify(config))} | sudo install -m 644 /dev/stdin /etc/sallyport-agent/agent.json`,
+      `printf '%s' ${quoted(Token)} | sudo install -m 600 -o sallyport-agent /dev/stdin /etc/sallyport-agent/join-token`,
+      "sudo systemctl enable --now sallyport-agent",
+    ].join(" && ");
+    if (values.json) {
+      io.out(JSON.stringify({ token: Token, accessor: AccessorID, expires: ExpirationTime, line }, null, 2));
+      return 0;
+    }
+    io.note(`Valid until ${ExpirationTime}, for one node. Run this on the node, where the agent is installed:`);
+    io.out(line);
+    return 0;
+  },
+};

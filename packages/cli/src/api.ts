@@ -1,0 +1,183 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { membersOf } from "../../relay/src/json-text.ts";
+import { backoffMs } from "../../relay/src/wait.ts";
+import { textOf } from "./command.ts";
+import type { Server } from "./environment.ts";
+
+/** A refused or failed request. The message has the path and the server's reason, never a body that was sent. */
+export class ApiError extends Error {
+  /** 0 without an answer. */
+  readonly status: number;
+  readonly reason: string;
+
+  constructor(status: number, request: string, reason: string) {
+    super(`${request}: ${status === 0 ? "" : `${status} `}${reason}`.trimEnd());
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly text: string;
+}
+
+interface Sent {
+  readonly query?: Readonly<Record<string, string>>;
+  /** JSON. */
+  readonly body?: string;
+  /** Statuses that are answers and no failures, beside 2xx. */
+  readonly accept?: readonly number[];
+}
+
+/** The names of types and fields in answers; `Vault` names are known to every server. */
+type Dialect = "Vault" | "Orch";
+
+type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
+
+/** Answers after which the same request may succeed. 412: a replica that is behind. */
+const TRANSIENT: ReadonlySet<number> = new Set([412, 429, 500, 502, 503, 504]);
+const REQUEST_MS = 120_000;
+const LONGEST_RETRY_AFTER_MS = 60_000;
+
+/** Requests to one server of Vault's API in one namespace. Transient failures are repeated with growing delays. */
+export class Api {
+  readonly #server: Server;
+  readonly #retries: number;
+  readonly #dialect: Dialect;
+
+  constructor(server: Server, retries: number, dialect: Dialect = "Vault") {
+    this.#server = server;
+    this.#retries = retries;
+    this.#dialect = dialect;
+  }
+
+  get namespace(): string {
+    return this.#server.namespace;
+  }
+
+  /** The same server in a namespace below. */
+  below(name: string): Api {
+    const namespace = [this.namespace, name].filter((part) => part !== "").join("/");
+    return new Api({ ...this.#server, namespace }, this.#retries, this.#dialect);
+  }
+
+  /** @throws ApiError for other statuses than 2xx and `accept`, and without an answer */
+  async call(method: Method, path: string, { query = {}, body, accept = [] }: Sent = {}): Promise<Reply> {
+    const url = new URL(`v1/${path}`, withSlash(this.#server.address));
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+    const shown = `${method} ${this.namespace === "" ? "" : `${this.namespace}/`}${path}`;
+    for (let attempt = 0; ; attempt++) {
+      const answer = await this.#send(method, url, body).catch(
+        (failure: unknown) => new ApiError(0, shown, textOf(failure)),
+      );
+      if (answer instanceof ApiError) {
+        if (attempt >= this.#retries) throw answer;
+        await sleep(backoffMs(attempt));
+        continue;
+      }
+      const { status, text, retryAfterMs, location } = answer;
+      if ((status >= 200 && status < 300) || accept.includes(status)) return { status, text };
+      if (status >= 300 && status < 400)
+        throw new ApiError(status, shown, `redirected to ${location}: use that address`);
+      if (!TRANSIENT.has(status) || attempt >= this.#retries) throw new ApiError(status, shown, reasonOf(text));
+      await sleep(Math.max(backoffMs(attempt), Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS)));
+    }
+  }
+
+  /** The text of `data`; null for 404. @throws ApiError */
+  async read(path: string, query: Readonly<Record<string, string>> = {}): Promise<string | null> {
+    const { status, text } = await this.call("GET", path, { query, accept: [404] });
+    if (status === 404 && !isJson(text)) throw new ApiError(404, `GET ${path}`, "not an answer of this API");
+    return status === 404 ? null : dataOf(path, text);
+  }
+
+  /** Parsed `data` for fields without values of secrets; null for 404. @throws ApiError */
+  async fields(path: string, query: Readonly<Record<string, string>> = {}): Promise<Fields | null> {
+    const text = await this.read(path, query);
+    const parsed: unknown = text === null ? null : JSON.parse(text);
+    return typeof parsed === "object" ? (parsed as Fields | null) : {};
+  }
+
+  /** The keys of a list; none for 404, which is the answer of an empty one. @throws ApiError */
+  async list(path: string): Promise<string[]> {
+    const { keys } = (await this.fields(path, { list: "true" })) ?? {};
+    return Array.isArray(keys) ? keys.filter((key) => typeof key === "string") : [];
+  }
+
+  /** @throws ApiError */
+  async write(path: string, fields: object, method: Method = "POST"): Promise<void> {
+    await this.call(method, path, { body: JSON.stringify(fields) });
+  }
+
+  async #send(method: Method, url: URL, body: string | undefined) {
+    const { token, namespace } = this.#server;
+    const response = await fetch(url, {
+      ...{ method, redirect: "manual", signal: AbortSignal.timeout(REQUEST_MS) },
+      headers: {
+        [`X-${this.#dialect}-Token`]: token,
+        ...(this.#dialect === "Vault" && { "X-Vault-Request": "true" }),
+        ...(namespace !== "" && { [`X-${this.#dialect}-Namespace`]: namespace }),
+        ...(body !== undefined && { "Content-Type": "application/json" }),
+      },
+      ...(body !== undefined && { body }),
+    });
+    const text = await response.text();
+    const retryAfterMs = Number(response.headers.get("retry-after") ?? 0) * 1000 || 0;
+    return { status: response.status, text, retryAfterMs, location: response.headers.get("location") ?? "" };
+  }
+}
+
+/** A namespace that does not exist yet, for plans: reads find nothing. */
+export class EmptyApi extends Api {
+  constructor(namespace: string) {
+    super({ address: new URL("http://localhost"), token: "", namespace }, 0);
+  }
+
+  override async read(): Promise<null> {
+    return null;
+  }
+
+  override below(name: string): Api {
+    return new EmptyApi([this.namespace, name].filter((part) => part !== "").join("/"));
+  }
+
+  override call(): Promise<never> {
+    return Promise.reject(new Error("a plan changes nothing"));
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: fields of answers, whose types the reader checks
+export type Fields = Readonly<Record<string, any>>;
+
+const withSlash = (url: URL): URL => new URL(url.pathname.endsWith("/") ? url.href : `${url.href}/`);
+
+function isJson(text: string): boolean {
+  try {
+    return typeof JSON.parse(text) === "object";
+  } catch {
+    return false;
+  }
+}
+
+function dataOf(path: string, text: string): string {
+  if (!isJson(text)) throw new ApiError(200, `GET ${path}`, "not an answer of this API");
+  return membersOf(text).get("data") ?? "null";
+}
+
+/** The reasons of `{"errors":[…]}`, also nested ones; nothing of other texts. */
+function reasonOf(text: string): string {
+  try {
+    const { errors } = JSON.parse(text) as { errors?: unknown };
+    return [errors]
+      .flat(3)
+      .filter((each) => typeof each === "string")
+      .join("; ")
+      .slice(0, 300);
+  } catch {
+    return /^[\w ,.:;'"()/-]{1,200}$/.test(text.trim()) ? text.trim() : "";
+  }
+}
+
+/** A path with each segment encoded. */
+export const encoded = (path: string): string => path.split("/").map(encodeURIComponent).join("/");

@@ -1,0 +1,46 @@
+import { Api } from "../api.ts";
+import { type Command, readArguments, table } from "../command.ts";
+import { serviceOf } from "../environment.ts";
+import { tokenChecks } from "./checks.ts";
+import { health, reach } from "./connection.ts";
+
+export const doctor: Command = {
+  words: ["doctor"],
+  summary: "check a deployment, and say what to do",
+  usage: `Usage: sallyport doctor [--json]
+
+Checks a deployment by reads of its public API: address, TLS, clock, seal, health, version, token, sync,
+delivery, audit, snapshots, agents, CSI plugins, leases, rate limits, root secrets of engines. A check
+whose right the token lacks is "unknown".
+
+  --json    print the findings as JSON
+
+Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
+Exit codes: 0 no problem, 1 a problem, 2 invalid usage.
+`,
+  run: async (args, io) => {
+    const { values } = readArguments(args, { json: { type: "boolean" } });
+    const server = serviceOf(io.env);
+    const { found, health: fields } = await reach(server);
+    const all = [
+      ...found,
+      ...(fields === null ? [] : health(fields)),
+      // A sealed service refuses what follows.
+      ...(fields === null || fields["sealed"]
+        ? []
+        : await tokenChecks(new Api({ ...server, namespace: "" }, 1, "Orch"))),
+    ];
+    const problems = all.filter(({ status }) => status === "problem").length;
+    if (values.json) io.out(JSON.stringify({ problems, findings: all }, null, 2));
+    else {
+      const rows = all.map(({ status, check, message }) => [status.toUpperCase(), check, message]);
+      for (const [at, line] of table(rows).entries()) {
+        io.out(line);
+        const { action = "" } = all[at] ?? {};
+        if (action !== "") io.out(`         -> ${action}`);
+      }
+      io.out(problems === 0 ? "No problem." : `${problems} problem${problems === 1 ? "" : "s"}.`);
+    }
+    return problems === 0 ? 0 : 1;
+  },
+};

@@ -1,0 +1,53 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { isMetric } from "../../../../src/platform/observability/metrics/catalogue.ts";
+import { metricFindings, readMetrics } from "./metrics.ts";
+
+const findingsOf = (...lines: string[]) =>
+  metricFindings(readMetrics(lines.join("\n")))
+    .filter(({ status }) => status !== "ok")
+    .map(({ check, status, message }) => `${status} ${check}: ${message}`);
+
+describe("metricFindings", () => {
+  it("reads metrics that the service has", () => {
+    const source = readFileSync(new URL("metrics.ts", import.meta.url), "utf8");
+    const names = [...source.matchAll(/\b(?:all|sum)\(\s*"([a-z_]+)"/g)].map(([, name]) => `sallyport_${name}`);
+    expect(names.length).toBeGreaterThan(10);
+    expect(names.filter((name) => !isMetric(name))).toEqual([]);
+  });
+
+  it("finds nothing in an idle service", () => {
+    expect(
+      findingsOf("sallyport_sync_queue_capacity 1000000", 'sallyport_csi_plugin_instances{health="healthy"} 3'),
+    ).toEqual([]);
+  });
+
+  it.each([
+    [["sync_paused 1"], "warning sync queue: syncing is paused"],
+    [["sync_queue_granted 95", "sync_queue_capacity 100"], "problem sync queue: 95 of 100 places are taken"],
+    [['sync_associations{destination="gh/a",status="UNKNOWN"} 2'], "problem sync: gh/a 2 UNKNOWN"],
+    [
+      ['outbox_oldest_age_seconds{class="SyncControl",object="main"} 301'],
+      "problem delivery: outboxes are late: SyncControl main 301 s",
+    ],
+    [
+      ['alarm_lag_seconds{class="KvStore",object="a\\"b"} 121'],
+      'warning delivery: due work is late: KvStore a\\"b 121 s',
+    ],
+    [['scrape_errors{class="EventLog"} 1'], "warning delivery: no answer in 2 s: EventLog"],
+    [['audit_lines_lost_total{reason="full"} 2'], "problem audit lines: 2 lines did not reach a sink"],
+    [['csi_plugin_instances{plugin="d",role="node",health="unhealthy"} 1'], "problem CSI plugins: d: 1 node unhealthy"],
+    [['csi_claims{state="taken",health="failing"} 4'], "problem CSI plugins: 4 claims fail in taken"],
+    [['leases{mount="azure/",state="irrevocable"} 1'], "problem leases: irrevocable: azure/ 1"],
+    [
+      ['http_requests_total{status="200"} 97', 'http_requests_total{status="429"} 3'],
+      "warning rate limits: 3 of 100 requests were refused with 429",
+    ],
+    [
+      ['http_requests_total{status="200"} 97', 'http_requests_total{status="503"} 3'],
+      "warning requests: 3 of 100 requests failed with 5xx",
+    ],
+  ])("finds %j", (lines, finding) => {
+    expect(findingsOf(...lines.map((line) => `sallyport_${line}`))).toEqual([finding]);
+  });
+});

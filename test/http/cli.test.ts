@@ -1,0 +1,272 @@
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Finding } from "../../packages/cli/src/doctor/finding.ts";
+import { VERSION } from "../../packages/cli/src/version.ts";
+import { RELEASE } from "../../src/platform/version.ts";
+import { shownIn, withoutTheVolatile } from "../smoke/readme.ts";
+import { PROGRAM_ENV } from "../support/program-env.ts";
+import { FIRST } from "./certificates.ts";
+import { cli } from "./cli-program.ts";
+import { Service } from "./events-service.ts";
+
+/* The program `sallyport` against the whole runtime: its bundle, the tour of its page, and its commands. */
+
+// Pushes fail at once.
+const service = new Service({ CLOUD_A_SM_URL: "http://127.0.0.1:1" });
+const empty = new Service({});
+const dir = mkdtempSync(join(tmpdir(), "sallyport-cli-"));
+const program = join(dir, "sallyport.mjs");
+
+beforeAll(async () => {
+  execFileSync(process.execPath, ["packages/cli/build.ts"], { stdio: "pipe" });
+  copyFileSync("packages/cli/dist/sallyport.mjs", program);
+  await Promise.all([service.create(), empty.create()]);
+}, 120_000);
+afterAll(async () => {
+  rmSync(dir, { recursive: true });
+  await Promise.all([service.destroy(), empty.destroy()]);
+});
+
+const env = (token = "root", { base } = service) => ({ SALLYPORT_ADDR: base, SALLYPORT_TOKEN: token });
+
+async function findingsOf(settings: Readonly<Record<string, string>>) {
+  const { code, out, err } = await cli(["doctor", "--json"], settings);
+  expect(err).toBe("");
+  const { findings } = JSON.parse(out) as { findings: Finding[] };
+  const of = (check: string) => findings.filter((each) => each.check === check);
+  return { code, findings, of };
+}
+
+describe("the bundle", () => {
+  const run = (...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { cwd: dir, env: PROGRAM_ENV });
+    return [status, String(stdout), String(stderr)] as const;
+  };
+
+  it("is one file that runs from any directory, with help for every command", () => {
+    expect(run("--version")).toEqual([0, `${RELEASE}\n`, ""]);
+    expect(VERSION).toBe(RELEASE);
+    const [, help] = run("--help");
+    const commands = [...help.matchAll(/^ {2}([a-z]+(?: [a-z]+)?) {2,}/gm)].map(([, words = ""]) => words);
+    expect(commands).toHaveLength(6);
+    for (const command of commands) {
+      const [status, usage] = run(...command.split(" "), "--help");
+      expect([status, usage], command).toEqual([0, expect.stringContaining(`Usage: sallyport ${command}`)]);
+    }
+  });
+
+  it("has options that its page names", () => {
+    const page = readFileSync("docs/guides/cli.md", "utf8");
+    const usages = ["doctor", "agent join"].map((words) => run(...words.split(" "), "--help")[1]);
+    const options = new Set(usages.join("").match(/--[a-z][a-z-]+/g));
+    for (const option of options) expect(page, option).toContain(option);
+  });
+
+  it.each([
+    [["snapshot"], "no command"],
+    [["doctor", "--unknown"], "--unknown"],
+    [["doctor", "more"], 'unexpected argument "more"'],
+    [["doctor"], "SALLYPORT_ADDR: must be a URL"],
+    [["snapshot", "save"], "FILE is missing"],
+    [["relay", "kubernetes"], "the only kind of relay is nomad"],
+  ])("ends with 2 for %j", (args, text) => {
+    const [status, , stderr] = run(...args);
+    expect([status, stderr]).toEqual([2, expect.stringContaining(text)]);
+  });
+
+  it("starts the relay, which ends with SIGTERM", async () => {
+    const settings = { ...PROGRAM_ENV, SALLYPORT_ADDR: "http://127.0.0.1:1", NOMAD_ADDR: "http://127.0.0.1:1" };
+    const args = [program, "relay", "nomad", "--metrics", "off", "--state-dir", join(dir, "relay")];
+    const relay = spawn(process.execPath, args, { env: settings });
+    let log = "";
+    relay.stderr.on("data", (bytes) => (log += bytes));
+    await expect.poll(() => log).toContain('"event":"started"');
+    relay.kill("SIGTERM");
+    expect(await once(relay, "close")).toEqual([0, null]);
+  });
+});
+
+describe("the tours", () => {
+  beforeAll(() => {
+    writeFileSync(join(dir, "npx"), `#!/bin/sh\nshift\nexec '${process.execPath}' '${program}' "$@"\n`);
+    chmodSync(join(dir, "npx"), 0o755);
+  });
+
+  /** Runs the commands of a page as its reader does, where `npx sallyport` is the bundle. */
+  async function follow(page: string, settings: Readonly<Record<string, string>>): Promise<void> {
+    const shown = shownIn(`docs/guides/${page}.md`, "Tour");
+    expect(shown.length).toBeGreaterThan(3);
+    for (const { command, output } of shown)
+      expect(withoutTheVolatile(await shell(command, settings)), command).toBe(withoutTheVolatile(output));
+  }
+
+  /** Stand-ins answer in this process, so it does not wait for the shell. */
+  async function shell(command: string, settings: Readonly<Record<string, string>>): Promise<string> {
+    const path = { ...PROGRAM_ENV, PATH: `${dir}:${process.env["PATH"]}` };
+    const child = spawn("bash", ["-c", `{ ${command}\n} 2>&1`], { cwd: dir, env: { ...path, ...settings } });
+    let output = "";
+    child.stdout.on("data", (bytes) => (output += bytes));
+    await once(child, "close");
+    return output;
+  }
+
+  it("of the command line can be followed", async () => {
+    await service.must("PUT", "/v1/sys/mounts/data", { type: "kv" });
+    await follow("cli", env());
+  });
+});
+
+describe("doctor", () => {
+  it("finds an open breaker and failing associations, with what to do", async () => {
+    await service.must("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
+    const at = "/v1/sys/sync/destinations/cloud-a-sm/broken";
+    await service.must("POST", at, {
+      region: "eu-west-1",
+      access_key_id: "AKIAIOSFODNN7EXAMPLE",
+      secret_access_key: "x".repeat(40),
+    });
+    for (let n = 0; n < 6; n++) {
+      await service.must("PUT", `/v1/kv/data/s${n}`, { data: { n } });
+      await service.must("POST", `${at}/associations/set`, { mount: "kv", secret_name: `s${n}` });
+    }
+    await expect.poll(async () => (await service.must("GET", at)).body.data.circuit_breaker).toBeDefined();
+    // A scrape on a busy machine may lack an object.
+    await expect
+      .poll(async () => (await findingsOf(env())).of("sync"))
+      .toMatchObject([{ status: "problem", message: expect.stringMatching(/^cloud-a-sm\/broken 6 /) }]);
+    const { code, of } = await findingsOf(env());
+    expect(code).toBe(1);
+    expect(of("destinations")).toMatchObject([
+      {
+        status: "problem",
+        message: expect.stringMatching(/^cloud-a-sm\/broken: the breaker is open after \d+ failures/),
+      },
+    ]);
+    await service.must("DELETE", `${at}?force_delete=true`);
+    await expect.poll(async () => (await service.call("GET", at))?.status).toBe(404);
+    expect((await findingsOf(env())).of("destinations")).toMatchObject([{ status: "ok" }]);
+  });
+
+  it("says which rights a token lacks", async () => {
+    const { auth } = (await service.must("POST", "/v1/auth/token/create", { ttl: "1h" })).body;
+    await service.must("PUT", "/v1/sys/policies/acl/nothing", { policy: 'path "a" { capabilities = ["read"] }' });
+    const limited = (await service.must("POST", "/v1/auth/token/create", { policies: ["nothing"], ttl: "1h" })).body
+      .auth;
+    const { of } = await findingsOf(env(limited.client_token));
+    for (const check of ["metrics", "audit", "snapshots", "agents", "destinations", "root rotation"])
+      expect(of(check), check).toMatchObject([
+        { status: "unknown", message: expect.stringContaining("the token lacks") },
+      ]);
+    expect(of("token")).toMatchObject([{ status: "warning", message: expect.stringContaining("expires in 1 h") }]);
+    expect(auth.client_token).not.toBe("");
+    const unknown = await findingsOf(env("hvs.unknown"));
+    expect(unknown.of("token")).toMatchObject([{ status: "unknown", message: expect.stringContaining("expired") }]);
+  });
+
+  it("names the cause when nothing, something else, or an unknown certificate answers", async () => {
+    expect(
+      (await findingsOf({ SALLYPORT_ADDR: "http://127.0.0.1:65533", SALLYPORT_TOKEN: "t" })).findings,
+    ).toMatchObject([
+      { check: "reachable", status: "problem", action: expect.stringContaining("nothing listens there") },
+    ]);
+    const answer = { current: "hello" };
+    const secure = createTlsServer(FIRST, (_request, response) => response.end(answer.current)).listen(0, "127.0.0.1");
+    await once(secure, "listening");
+    const url = `https://localhost:${(secure.address() as AddressInfo).port}`;
+    const other = { SALLYPORT_ADDR: url, SALLYPORT_TOKEN: "t" };
+    expect((await findingsOf(other)).findings).toMatchObject([
+      { action: expect.stringContaining("NODE_EXTRA_CA_CERTS") },
+    ]);
+    writeFileSync(join(dir, "ca.pem"), FIRST.cert);
+    const trusted = { ...other, NODE_EXTRA_CA_CERTS: join(dir, "ca.pem") };
+    expect((await findingsOf(trusted)).findings).toMatchObject([
+      { action: expect.stringContaining("something else answers") },
+    ]);
+    const health = { initialized: true, sealed: true, sealed_because: "no MASTER_KEY", parts: { outbox: "behind" } };
+    answer.current = JSON.stringify({ ...health, degraded: ["outbox"], failing: [], server_time_utc: 1_000 });
+    const { code, of } = await findingsOf(trusted);
+    expect(code).toBe(1);
+    expect(of("sealed")).toMatchObject([{ status: "problem", message: "no MASTER_KEY" }]);
+    expect(of("health")).toMatchObject([{ status: "problem", message: "outbox: behind" }]);
+    expect(of("clock")).toMatchObject([{ status: "problem" }]);
+    expect(of("tls")[0]?.message).toMatch(/the certificate is valid for \d+ days/);
+    secure.close();
+    secure.closeAllConnections();
+  });
+});
+
+describe("snapshot", () => {
+  it("saves, checks and restores a deployment", async () => {
+    await service.must("PUT", "/v1/sys/policies/acl/kept", { policy: 'path "kept" { capabilities = ["read"] }' });
+    const file = join(dir, "whole.snapshot");
+    const saved = await cli(["snapshot", "save", file, "--json"], env());
+    const { sha256, bytes } = JSON.parse(saved.out);
+    expect([statSync(file).size, statSync(file).mode & 0o777]).toEqual([bytes, 0o600]);
+    const wrong = await cli(["snapshot", "restore", file, "--sha256", "0".repeat(64)], env("root", empty));
+    expect([wrong.code, wrong.err]).toEqual([1, "sallyport snapshot restore: whole.snapshot has another digest\n"]);
+    const restored = await cli(["snapshot", "restore", file, "--sha256", sha256], env("root", empty));
+    expect(restored, restored.err).toMatchObject({ code: 0, out: expect.stringContaining("restored") });
+    expect((await empty.must("GET", "/v1/sys/policies/acl/kept")).status).toBe(200);
+    const list = await cli(["snapshot", "list"], env());
+    expect([list.code, list.err]).toEqual([1, expect.stringContaining("no bucket is bound as SNAPSHOT_BUCKET")]);
+    const denied = await cli(["snapshot", "restore", file], env("unknown", empty));
+    expect([denied.code, denied.err]).toEqual([1, expect.stringContaining("403 permission denied")]);
+  });
+
+  it("leaves no file of a snapshot that breaks off", async () => {
+    const broken = createServer((_request, response) => {
+      response.writeHead(200, { "content-type": "application/octet-stream" });
+      response.write("sallyport-snapshot 1\n", () => response.destroy());
+    }).listen(0, "127.0.0.1");
+    await once(broken, "listening");
+    const address = `http://127.0.0.1:${(broken.address() as AddressInfo).port}`;
+    const file = join(dir, "half.snapshot");
+    const { code } = await cli(["snapshot", "save", file], { SALLYPORT_ADDR: address, SALLYPORT_TOKEN: "t" });
+    expect([code, existsSync(file), existsSync(`${file}.part`)]).toEqual([1, false, false]);
+    broken.close();
+    broken.closeAllConnections();
+  });
+});
+
+it("agent join creates a token for the node, and prints a line that a shell reads as it is meant", async () => {
+  const args = ["agent", "join", "--pool", "edge", "--name", "it's", "--ttl", "10m", "--json"];
+  const { token, accessor, line } = JSON.parse((await cli(args, env())).out);
+  const { body } = await service.must("GET", "/v1/agent/tokens");
+  expect(body).toContainEqual(expect.objectContaining({ AccessorID: accessor, NodePool: "edge", Name: "it's" }));
+  // A shell that shows the arguments instead of running `sudo`.
+  const script = `sudo() { echo "$*"; case "$*" in *stdin*) cat; echo;; esac; }; ${line}`;
+  const shown = String(execFileSync("bash", ["-c", script]))
+    .trim()
+    .split("\n");
+  expect(shown).toEqual([
+    "install -d /etc/sallyport-agent",
+    "install -m 644 /dev/stdin /etc/sallyport-agent/agent.json",
+    JSON.stringify({
+      service: service.base,
+      name: "it's",
+      pool: "edge",
+      joinTokenFile: "/etc/sallyport-agent/join-token",
+    }),
+    "install -m 600 -o sallyport-agent /dev/stdin /etc/sallyport-agent/join-token",
+    token,
+    "systemctl enable --now sallyport-agent",
+  ]);
+  const refused = await cli(["agent", "join"], env("unknown"));
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("403 Permission denied")]);
+});
