@@ -19,13 +19,14 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Finding } from "../../packages/cli/src/doctor/finding.ts";
 import { VERSION } from "../../packages/cli/src/version.ts";
 import { RELEASE } from "../../src/platform/version.ts";
+import { type FakeNamespace, FakeVault, TOKEN } from "../doubles/vault.ts";
 import { shownIn, withoutTheVolatile } from "../smoke/readme.ts";
 import { PROGRAM_ENV } from "../support/program-env.ts";
 import { FIRST } from "./certificates.ts";
 import { cli } from "./cli-program.ts";
 import { Service } from "./events-service.ts";
 
-/* The program `sallyport` against the whole runtime: its bundle, the tour of its page, and its commands. */
+/* The program `sallyport` against the whole runtime: its bundle, the tours of its pages, and its commands. */
 
 // Pushes fail at once.
 const service = new Service({ CLOUD_A_SM_URL: "http://127.0.0.1:1" });
@@ -64,18 +65,21 @@ describe("the bundle", () => {
     expect(VERSION).toBe(RELEASE);
     const [, help] = run("--help");
     const commands = [...help.matchAll(/^ {2}([a-z]+(?: [a-z]+)?) {2,}/gm)].map(([, words = ""]) => words);
-    expect(commands).toHaveLength(6);
+    expect(commands).toHaveLength(8);
     for (const command of commands) {
       const [status, usage] = run(...command.split(" "), "--help");
       expect([status, usage], command).toEqual([0, expect.stringContaining(`Usage: sallyport ${command}`)]);
     }
   });
 
-  it("has options that its page names", () => {
-    const page = readFileSync("docs/guides/cli.md", "utf8");
-    const usages = ["doctor", "agent join"].map((words) => run(...words.split(" "), "--help")[1]);
+  it("has options that its pages name", () => {
+    const pages = ["cli", "move-from-vault"].map((page) => readFileSync(`docs/guides/${page}.md`, "utf8")).join("");
+    const usages = ["import vault", "import dump", "doctor", "agent join"].map(
+      (words) => run(...words.split(" "), "--help")[1],
+    );
     const options = new Set(usages.join("").match(/--[a-z][a-z-]+/g));
-    for (const option of options) expect(page, option).toContain(option);
+    for (const option of options)
+      if (option !== "--path" && option !== "--from") expect(pages, option).toContain(option);
   });
 
   it.each([
@@ -85,9 +89,11 @@ describe("the bundle", () => {
     [["doctor"], "SALLYPORT_ADDR: must be a URL"],
     [["snapshot", "save"], "FILE is missing"],
     [["relay", "kubernetes"], "the only kind of relay is nomad"],
+    [["import", "vault", "--from", "http://u:p@h"], "--from: must not contain credentials"],
   ])("ends with 2 for %j", (args, text) => {
     const [status, , stderr] = run(...args);
     expect([status, stderr]).toEqual([2, expect.stringContaining(text)]);
+    expect(stderr).not.toContain("u:p@");
   });
 
   it("starts the relay, which ends with SIGTERM", async () => {
@@ -129,6 +135,58 @@ describe("the tours", () => {
   it("of the command line can be followed", async () => {
     await service.must("PUT", "/v1/sys/mounts/data", { type: "kv" });
     await follow("cli", env());
+  });
+
+  const versions = { 1: { value: '{"password":"p1"}' }, 2: { value: '{"password":"p2"}' } };
+  const gone = { value: "{}", deletion_time: "2026-10-02T00:00:00Z" };
+  const source: FakeNamespace = {
+    mounts: {
+      "apps/": {
+        ...{ type: "kv", options: { version: "2" }, accessor: "kv_1" },
+        secrets: { web: { versions }, worker: { versions: { 1: { value: '{"k":"v"}' }, 2: gone } } },
+      },
+      "pki/": { type: "pki", options: null, accessor: "pki_1" },
+      "secret/": {
+        ...{ type: "kv", options: { version: "2" }, accessor: "kv_2" },
+        secrets: { "a b/c": { versions }, top: { versions: { 1: { value: '{"n":1}' } } } },
+      },
+    },
+    policies: { "read-web": 'path "apps/data/web" { capabilities = ["read"] }' },
+  };
+
+  it("of the move from Vault can be followed", async () => {
+    const { "secret/": _other, ...mounts } = source.mounts;
+    const vault = new FakeVault({ "": { ...source, mounts } });
+    await vault.start();
+    await follow("move-from-vault", { ...env(), VAULT_ADDR: vault.url, VAULT_TOKEN: TOKEN });
+    expect(vault.faults).toEqual([]);
+    vault.stop();
+  });
+
+  it.skipIf(spawnSync("jq", ["--version"]).error)("the script of dumps can be followed", async () => {
+    const vault = new FakeVault({ "": source });
+    await vault.start();
+    await service.must("PUT", "/v1/sys/mounts/secret", { type: "kv", options: { version: "2" } });
+    // The two commands of `vault` that the script runs: `kv list` and `kv get`, with -format=json and a path.
+    const read = `curl -sG -H "X-Vault-Token: $VAULT_TOKEN" "$VAULT_ADDR/v1/secret`;
+    writeFileSync(
+      join(dir, "vault"),
+      `#!/bin/bash
+name=$(printf %s "\${4#secret/}" | sed 's/ /%20/g')
+case $2 in
+  list) ${read}/metadata/\${name%/}" -d list=true | jq .data.keys ;;
+  get) ${read}/data/$name" ;;
+esac
+`,
+      { mode: 0o755 },
+    );
+    const page = readFileSync("docs/guides/move-from-vault.md", "utf8");
+    const [, script = ""] = /```sh\n(dump[\s\S]*?)```/.exec(page) ?? [];
+    const output = await shell(script, { ...env(), VAULT_ADDR: vault.url, VAULT_TOKEN: TOKEN });
+    expect(output).toMatch(/^secrets +2 /m);
+    expect((await service.must("GET", "/v1/secret/data/a%20b/c")).body.data.data).toEqual({ password: "p2" });
+    expect(vault.faults).toEqual([]);
+    vault.stop();
   });
 });
 

@@ -179,5 +179,10 @@ function reasonOf(text: string): string {
   }
 }
 
-/** A path with each segment encoded. */
-export const encoded = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
+/** A path with each segment encoded. @throws ApiError for names that every client resolves, so that they cannot be sent */
+export function encoded(path: string): string {
+  const segments = path.split("/");
+  if (segments.some((segment) => segment === "." || segment === ".."))
+    throw new ApiError(0, path, "a name . or .. cannot be requested");
+  return segments.map(encodeURIComponent).join("/");
+}

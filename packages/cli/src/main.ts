@@ -3,13 +3,17 @@ import { agentJoin } from "./agent-join.ts";
 import { ApiError } from "./api.ts";
 import { type Command, Failure, InvalidUsage, type Io, textOf } from "./command.ts";
 import { doctor } from "./doctor/command.ts";
+import { importDump } from "./import/dump-command.ts";
+import { importVault } from "./import/vault-command.ts";
 import { relay } from "./relay.ts";
 import { snapshotList, snapshotRestore, snapshotSave } from "./snapshot.ts";
 import { VERSION } from "./version.ts";
 
 /** The program `sallyport`: finds the command, and turns failures into exit codes. */
 
-const COMMANDS: readonly Command[] = [...[doctor, snapshotSave, snapshotRestore, snapshotList, agentJoin, relay]];
+const COMMANDS: readonly Command[] = [
+  ...[importVault, importDump, doctor, snapshotSave, snapshotRestore, snapshotList, agentJoin, relay],
+];
 
 const USAGE = `Usage: sallyport COMMAND [options]
 
