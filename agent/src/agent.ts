@@ -1,5 +1,6 @@
 import type { KeyObject } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import {
   type Fp,
   frameBytes,
@@ -14,12 +15,13 @@ import {
   type Welcome,
 } from "@sallyport/agent-protocol";
 import { BOOT_ID } from "./boot.ts";
-import type { Config } from "./config.ts";
 import type { Csi } from "./csi/index.ts";
 import type { HostVolumes } from "./dhv/index.ts";
 import { EXIT, type ExitCode } from "./exit.ts";
 import { connectToken, type Node } from "./identity.ts";
+import type { LiveConfig, Settings } from "./live-config.ts";
 import { error, info, textOf, warn } from "./log.ts";
+import { type Family, family, Monitor, processFamilies } from "./monitor.ts";
 import { handlersOf } from "./ops/handlers.ts";
 import type { Journal } from "./ops/journal.ts";
 import { Operations } from "./ops/operations.ts";
@@ -31,7 +33,7 @@ import { recordUnknown } from "./unknown-volumes.ts";
 import { VERSION } from "./version.ts";
 
 export interface AgentOptions {
-  readonly config: Config;
+  readonly live: LiveConfig;
   readonly key: KeyObject;
   readonly node: Node;
   readonly epoch: number;
@@ -67,14 +69,16 @@ export class Agent {
   readonly #options: AgentOptions;
   readonly #reporter: Reporter;
   readonly #operations: Operations;
+  readonly #monitor: Monitor;
   #session: Session | undefined;
   #restoring = false;
   /** Offset of the service's clock from the local clock. */
   #skewMs = 0;
+  #connections = 0;
 
   constructor(options: AgentOptions) {
     this.#options = options;
-    this.#reporter = new Reporter(options.config, options.hostVolumes, options.csi);
+    this.#reporter = new Reporter(options.live.current.config, options.hostVolumes, options.csi);
     this.#operations = new Operations({
       journal: options.journal,
       handlers: handlersOf(options.hostVolumes, options.csi, () => this.#reporter.look()),
@@ -82,11 +86,17 @@ export class Agent {
       onEnded: async () => this.#tell(await this.#reporter.lookAtVolumes()),
     });
     options.csi.onChange = () => this.#tellVolumes();
+    options.live.onChange = (now, before) => this.#reconfigure(now, before);
+    this.#monitor = new Monitor({
+      problem: () => (this.#session?.welcomed ? undefined : "not connected to the service"),
+      families: () => this.#families(),
+    });
   }
 
   async run(): Promise<ExitCode> {
     const { stop, pauses, journal, csi } = this.#options;
     const reconnect = new Reconnect(pauses);
+    this.#monitor.listen(this.#options.live.current.config.monitorAddress);
     let code: ExitCode = EXIT.stopped;
     // A hanging plugin must not delay the connection; its report follows later.
     await Promise.race([this.#prepare(), sleep(PREPARE_MS, undefined, { ref: false })]);
@@ -104,6 +114,7 @@ export class Agent {
     }
     await Promise.race([this.#operations.stop(), sleep(STOP_MS, undefined, { ref: false })]);
     csi.stop();
+    this.#monitor.close();
     await journal.close();
     return code;
   }
@@ -118,10 +129,12 @@ export class Agent {
   }
 
   async #connect(): Promise<ConnectionEnd> {
-    const { config, key, node, stop } = this.#options;
+    const { live, key, node, stop } = this.#options;
+    const { config, transport } = live.current;
     const token = await connectToken(key, node, this.#skewMs);
     const connection = new Connection({
       service: config.service,
+      transport,
       token,
       hello: () => this.#hello(session),
       onWelcome: (welcome) => this.#welcome(session, welcome),
@@ -161,11 +174,12 @@ export class Agent {
 
   #welcome(session: Session, welcome: Welcome): void {
     session.welcomed = true;
+    this.#connections++;
     session.takesChanges = welcome.features?.includes(VOLUME_CHANGES) ?? false;
     info("connected", { session: welcome.session, proto: welcome.proto });
     this.#compareClocks(welcome.serverTime);
     for (const volume of welcome.unknownVolumes) warn("volume_unknown_to_service", { volume });
-    recordUnknown(this.#options.config.stateDir, welcome.unknownVolumes).catch(reportFailed);
+    recordUnknown(this.#options.live.current.config.stateDir, welcome.unknownVolumes).catch(reportFailed);
     this.#operations.welcome(welcome);
     this.#lookLater(session, welcome.cfg.fingerprintMs);
     // Sends changes since `hello`.
@@ -189,6 +203,42 @@ export class Agent {
       },
       everyMs * (0.8 + 0.4 * Math.random()),
     );
+  }
+
+  /** Applies changed settings. Operations complete with those they began with; claims and mounts stay. */
+  #reconfigure({ config, transport }: Settings, before: Settings): void {
+    const { hostVolumes, csi } = this.#options;
+    const { pluginDir, plugins, registerRoots } = config.hostVolumes;
+    hostVolumes.configure({ pluginDir, allowed: plugins, registerRoots });
+    csi.configure(config.csi.plugins);
+    this.#reporter.configure(config);
+    this.#monitor.listen(config.monitorAddress);
+    if (!isDeepStrictEqual(transport, before.transport)) this.#session?.connection.close("the agent reconnects");
+    void this.#prepare();
+  }
+
+  #families(): Family[] {
+    const { live, csi, node } = this.#options;
+    const { results, inFlight } = this.#operations;
+    const report = this.#reporter.last;
+    const usable = Object.keys(report?.node.HostVolumes ?? {}).length;
+    const unusable = report?.unavailableVolumes.length ?? 0;
+    const by = (label: string, counts: Readonly<Record<string, number>>) =>
+      Object.entries(counts).map(([value, count]) => [{ [label]: value }, count] as const);
+    const health = Object.fromEntries([...csi.health].map(([id, healthy]) => [id, Number(healthy)]));
+    return [
+      family("info", "gauge", "Version and node of the agent", [[{ version: VERSION, node: node.nodeId }, 1]]),
+      family("connected", "gauge", "1 while the service is connected", [
+        [{}, Number(this.#session?.welcomed ?? false)],
+      ]),
+      family("connections_total", "counter", "Connections to the service", [[{}, this.#connections]]),
+      family("config_reloads_total", "counter", "Reloads of the configuration", by("result", { ...live.reloads })),
+      family("operations_total", "counter", "Completed operations", by("result", { ...results })),
+      family("operations_in_flight", "gauge", "Queued and running operations", [[{}, inFlight]]),
+      family("csi_plugin_healthy", "gauge", "1 while the CSI plugin answers", by("plugin", health)),
+      family("host_volumes", "gauge", "Host volumes of this node", by("state", { usable, unusable })),
+      ...processFamilies(),
+    ];
   }
 
   /** Restores volumes whose plugin was unavailable. */

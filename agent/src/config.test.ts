@@ -94,6 +94,16 @@ it.each([
   ["the pool of all nodes", { service, pool: "all" }, 'pool: must not be "all"'],
   ["a number as metadata", { service, meta: { rack: 1 } }, "meta.rack: "],
   ["a negative reserve", { service, reserved: { memoryMB: -1 } }, "reserved.memoryMB: "],
+  ["a relative path of a CA", { service, caFile: "ca.pem" }, "caFile: must be an absolute path"],
+  ["a proxy without a scheme", { service, proxy: "proxy:3128" }, "proxy: must be an http:// or https:// URL"],
+  ["a socks proxy", { service, proxy: "socks5://proxy:1080" }, "proxy: must be an http:// or https:// URL"],
+  [
+    "monitoring on a network",
+    { service, monitorAddress: "0.0.0.0:9465" },
+    "monitorAddress: must be a loopback address",
+  ],
+  ["monitoring without a port", { service, monitorAddress: "localhost" }, "monitorAddress: must be a loopback address"],
+  ["monitoring at no port", { service, monitorAddress: "[::1]:70000" }, "monitorAddress: must be a loopback address"],
   ["no object", [], "(all): "],
 ])("%s is refused, naming the key and the rule", (_, value, words) => {
   expect(() => configOf(value)).toThrow(words);

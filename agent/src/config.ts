@@ -31,6 +31,17 @@ const service = z
   )
   .transform(({ origin }) => origin);
 
+const PROXY_KINDS = ["http:", "https:"];
+
+const proxy = z
+  .string()
+  .refine(
+    (value) => value === "none" || (URL.canParse(value) && PROXY_KINDS.includes(new URL(value).protocol)),
+    'must be an http:// or https:// URL, or "none"',
+  );
+
+const MONITOR = /^(127(?:\.\d{1,3}){3}|\[::1\]|localhost):(\d{1,5})$/;
+
 const label = (most: number) => text(most).refine((value) => !/\p{Cc}/u.test(value), "has control characters");
 const required = (most: number) => label(most).refine((value) => value !== "", "must not be empty");
 
@@ -56,6 +67,15 @@ const config = z.strictObject({
   meta: mapOf(label(1024), 128).default({}),
   stateDir: directory.default("/var/lib/sallyport-agent"),
   joinTokenFile: directory.optional(),
+  /** PEM file of certificate authorities that are trusted besides the public ones. */
+  caFile: directory.optional(),
+  /** The proxy to the service; `none`, or the proxy of the environment by default. */
+  proxy: proxy.optional(),
+  /** Where `/health` and `/metrics` are served. */
+  monitorAddress: z
+    .string()
+    .refine((value) => Number(MONITOR.exec(value)?.[2] ?? 65_536) <= 65_535, "must be a loopback address with a port")
+    .optional(),
   reserved: z
     .strictObject({
       cpuShares: z.int().nonnegative().default(0),
@@ -82,17 +102,27 @@ const config = z.strictObject({
 /** The operator's configuration; the service cannot change it. */
 export type Config = Readonly<z.infer<typeof config>>;
 
+const OTHERS_WRITE = 0o002;
+const OTHERS_READ = 0o004;
+
 /** @throws Ending naming every wrong key and its fault */
 export function readConfig(path: string): Config {
+  const unusable = (because: string) =>
+    new Ending(EXIT.unusable, `The configuration ${path} cannot be used: ${because}.`);
   let content: string;
+  let mode: number;
   try {
     content = readFileSync(path, "utf8");
-    if ((statSync(path).mode & 0o002) !== 0)
-      throw new Error("anyone on this machine can change it (chmod o-w), and it decides what may run here");
+    mode = statSync(path).mode;
   } catch (failure) {
-    throw new Ending(EXIT.unusable, `The configuration ${path} cannot be used: ${textOf(failure)}.`);
+    throw unusable(textOf(failure));
   }
-  return parseConfig(path, content);
+  if ((mode & OTHERS_WRITE) !== 0)
+    throw unusable("anyone on this machine can change it (chmod o-w), and it decides what may run here");
+  const config = parseConfig(path, content);
+  if ((mode & OTHERS_READ) !== 0 && URL.canParse(config.proxy ?? "") && new URL(config.proxy ?? "").password !== "")
+    throw unusable("anyone on this machine can read it (chmod o-r), and proxy has a password");
+  return config;
 }
 
 export function parseConfig(path: string, content: string): Config {

@@ -7,6 +7,7 @@ import * as z from "zod";
 import { Ending, EXIT } from "./exit.ts";
 import { readIfThere, replaceFile } from "./files.ts";
 import { textOf } from "./log.ts";
+import { postJson, type Transport } from "./session/transport.ts";
 
 const KEY_FILE = "identity.key";
 const NODE_FILE = "node.json";
@@ -80,24 +81,18 @@ export async function joinService(
   { service, name, stateDir }: { service: string; name: string; stateDir: string },
   key: KeyObject,
   token: string,
+  transport: Transport,
 ): Promise<Joined> {
   const request: JoinRequest = { Token: token, PublicKey: publicKeyOf(key), Name: name };
   let status: number;
   let body: string;
   try {
-    const response = await fetch(service + JOIN_PATH, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(request),
-      redirect: "error",
-      signal: AbortSignal.timeout(JOIN_TIMEOUT_MS),
-    });
-    status = response.status;
-    body = await response.text();
+    ({ status, body } = await postJson(service + JOIN_PATH, request, transport, JOIN_TIMEOUT_MS));
   } catch (failure) {
-    return { type: "later", message: causeOf(failure) };
+    return { type: "later", message: textOf(failure) };
   }
-  if (status >= 500 || status === 429 || status === 408)
+  // 407 is of a proxy, whose operator may correct it.
+  if (status >= 500 || (status >= 300 && status < 400) || status === 407 || status === 429 || status === 408)
     return { type: "later", message: `the service answered ${status}` };
   if (status !== 200) {
     const said = body
@@ -146,7 +141,3 @@ function jsonOf(text: string): unknown {
     return undefined;
   }
 }
-
-/** `fetch` reports the reason in the cause only. */
-const causeOf = (failure: unknown): string =>
-  textOf(failure instanceof Error && failure.cause !== undefined ? failure.cause : failure);

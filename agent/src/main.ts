@@ -35,7 +35,11 @@ async function main(): Promise<number> {
   else if (check) await printReport(readConfig(path));
   else {
     const config = readConfig(path);
-    return start({ config, joinToken: joinToken(tokenFile, config), stop: whenTold() });
+    return start({
+      ...{ config, joinToken: joinToken(tokenFile, config), stop: whenTold() },
+      reread: () => readConfig(path),
+      onReloadSignal: (reload) => process.on("SIGHUP", reload),
+    });
   }
   return EXIT.stopped;
 }

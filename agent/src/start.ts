@@ -8,6 +8,7 @@ import { Csi } from "./csi/index.ts";
 import { HostVolumes } from "./dhv/index.ts";
 import { Ending, EXIT, type ExitCode } from "./exit.ts";
 import { joinService, loadKey, loadNode, type Node, nextEpoch } from "./identity.ts";
+import { LiveConfig } from "./live-config.ts";
 import { info, textOf, warn } from "./log.ts";
 import { Journal } from "./ops/journal.ts";
 import { PAUSES, type Pauses, Reconnect } from "./session/reconnect.ts";
@@ -16,6 +17,10 @@ import { VERSION } from "./version.ts";
 
 export interface StartOptions {
   readonly config: Config;
+  /** Reads the configuration again. */
+  readonly reread?: (() => Config) | undefined;
+  /** Registers the function that reloads the configuration. */
+  readonly onReloadSignal?: ((reload: () => void) => void) | undefined;
   /** Required until the node has joined. */
   readonly joinToken?: string | undefined;
   /** Aborted to stop the agent. */
@@ -43,30 +48,35 @@ export function hostVolumesOf({ hostVolumes, stateDir, pool }: Config, nodeId: s
  */
 export async function start(options: StartOptions): Promise<ExitCode> {
   const { stateDir, hostVolumes } = options.config;
+  const live = new LiveConfig(options.config, options.reread);
+  options.onReloadSignal?.(() => live.reload());
   // Others may traverse the directory to the volumes; its files are readable by their owner only.
   await mkdir(stateDir, { recursive: true, mode: 0o711 });
   await mkdir(hostVolumes.volumesDir, { recursive: true, mode: 0o711 });
   const unlock = await lockState(stateDir);
   try {
-    return await run(options);
+    return await run(live, options);
   } finally {
     unlock();
   }
 }
 
-async function run({ config, joinToken, stop, pauses = PAUSES }: StartOptions): Promise<ExitCode> {
-  const { stateDir } = config;
+async function run(live: LiveConfig, { joinToken, stop, pauses = PAUSES }: StartOptions): Promise<ExitCode> {
+  const { stateDir } = live.current.config;
   const key = await loadKey(stateDir);
-  const node = (await loadNode(stateDir)) ?? (await joinAsNode(config, key, joinToken, stop, pauses));
+  const node = (await loadNode(stateDir)) ?? (await joinAsNode(live, key, joinToken, stop, pauses));
   if (node === undefined) return EXIT.stopped;
 
-  const agent = await agentOf({ config, key, node, hostVolumes: hostVolumesOf(config, node.nodeId), stop, pauses });
+  const agent = await agentOf({
+    ...{ live, key, node, stop, pauses },
+    hostVolumes: hostVolumesOf(live.current.config, node.nodeId),
+  });
   return agent.run();
 }
 
 /** Creates the agent of a joined node; the caller holds the state lock. @throws Ending when the state is unusable */
 export async function agentOf(parts: Omit<AgentOptions, "epoch" | "journal" | "csi">): Promise<Agent> {
-  const { stateDir, csi } = parts.config;
+  const { stateDir, csi } = parts.live.current.config;
   const epoch = await nextEpoch(stateDir);
   const journal = await Journal.open(join(stateDir, "journal")).catch((failure) => {
     throw new Ending(EXIT.unusable, `The journal cannot be used: ${textOf(failure)}.`);
@@ -77,7 +87,7 @@ export async function agentOf(parts: Omit<AgentOptions, "epoch" | "journal" | "c
 
 /** Undefined when the agent was stopped before the service was reachable. */
 async function joinAsNode(
-  config: Config,
+  live: LiveConfig,
   key: KeyObject,
   token: string | undefined,
   stop: AbortSignal,
@@ -86,7 +96,7 @@ async function joinAsNode(
   if (token === undefined) throw new Ending(EXIT.unusable, "This node has not joined yet, and there is no join token.");
   const reconnect = new Reconnect(pauses);
   while (!stop.aborted) {
-    const joined = await joinService(config, key, token);
+    const joined = await joinService(live.current.config, key, token, live.current.transport);
     if (joined.type === "joined") return joined.node;
     const next = reconnect.after({ type: "failed", message: joined.message });
     if (next.type === "exit") throw new Ending(next.code, next.because);

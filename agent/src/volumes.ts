@@ -5,6 +5,7 @@ import type { Config } from "./config.ts";
 import { type HostVolumes, readRecords, recordsDir } from "./dhv/index.ts";
 import { Ending, EXIT } from "./exit.ts";
 import { loadKey, loadNode } from "./identity.ts";
+import { LiveConfig } from "./live-config.ts";
 import { codeOf, textOf } from "./log.ts";
 import { isFinal, refusal } from "./ops/ending.ts";
 import { Journal } from "./ops/journal.ts";
@@ -82,7 +83,7 @@ export async function dropVolume({ config, id, stop, pauses = PAUSES }: DropOpti
     const heard = new AbortController();
     let unknown: readonly string[] | undefined;
     const agent = await agentOf({
-      ...{ config, key: await loadKey(stateDir), node, hostVolumes, pauses },
+      ...{ live: new LiveConfig(config), key: await loadKey(stateDir), node, hostVolumes, pauses },
       stop: AbortSignal.any([stop, heard.signal, AbortSignal.timeout(ASK_MS)]),
       onWelcome: ({ unknownVolumes }) => {
         unknown = unknownVolumes;

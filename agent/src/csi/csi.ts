@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { NodeReport, ParamsOf, ResultOf } from "@sallyport/agent-protocol";
 import { KeyedQueue } from "../keyed-queue.ts";
 import type { Handlers, Outcome, Run } from "../ops/handler.ts";
@@ -21,15 +22,35 @@ type Reported = Pick<NodeReport, "CSIControllerPlugins" | "CSINodePlugins">;
  * called.
  */
 export class Csi {
-  readonly #plugins: ReadonlyMap<string, CsiPlugin>;
+  readonly #plugins = new Map<string, CsiPlugin>();
   readonly #works: Works<CsiOperation>;
   readonly #queue = new KeyedQueue();
+  /** Whether a plugin was ever configured: then an empty map reports that the last one is removed. */
+  #hadPlugins = false;
   /** Called when a plugin's report changes. */
   onChange: () => void = () => {};
 
   constructor({ plugins, mountsDir }: CsiConfig) {
-    this.#plugins = new Map(plugins.map((plugin) => [plugin.id, new CsiPlugin(plugin, () => this.onChange())]));
+    this.configure(plugins);
     this.#works = { ...controllerWorks, ...nodeWorks(new Uses(mountsDir)) };
+  }
+
+  /** Replaces the plugins; unchanged ones keep their connection and health. Operations of a removed one complete. */
+  configure(plugins: CsiConfig["plugins"]): void {
+    this.#hadPlugins ||= plugins.length > 0;
+    const kept = new Set(plugins.map(({ id }) => id));
+    for (const [id, plugin] of this.#plugins) if (!kept.has(id)) this.#remove(id, plugin);
+    for (const config of plugins) {
+      const old = this.#plugins.get(config.id);
+      if (old && isDeepStrictEqual(old.config, config)) continue;
+      if (old) this.#remove(config.id, old);
+      this.#plugins.set(config.id, new CsiPlugin(config, () => this.onChange()));
+    }
+  }
+
+  #remove(id: string, plugin: CsiPlugin): void {
+    this.#plugins.delete(id);
+    plugin.retire();
   }
 
   /** Probes every plugin now. The first call also starts periodic probes. */
@@ -49,11 +70,16 @@ export class Csi {
         const info = of(plugin);
         return info === undefined ? [] : [[plugin.config.id, info] as const];
       });
-    if (plugins.length === 0) return {};
+    if (!this.#hadPlugins) return {};
     return {
       CSIControllerPlugins: Object.fromEntries(named(({ controller }) => controller)),
       CSINodePlugins: Object.fromEntries(named(({ node }) => node)),
     };
+  }
+
+  /** Whether each plugin is healthy. */
+  get health(): ReadonlyMap<string, boolean> {
+    return new Map([...this.#plugins].map(([id, plugin]) => [id, plugin.isHealthy]));
   }
 
   get handlers(): Pick<Handlers, CsiOperation> {
@@ -78,7 +104,9 @@ export class Csi {
       const { client } = plugin;
       const { secrets, again } = run;
       const work = this.#works[method];
-      const outcome = await outcomeOf(method, pluginId, again, () => work(params, { client, secrets, until }));
+      const outcome = await plugin.during(() =>
+        outcomeOf(method, pluginId, again, () => work(params, { client, secrets, until })),
+      );
       // The service may try another controller next, so the plugin's state is refreshed.
       if (!outcome.ok && (outcome.kind === "unavailable" || outcome.kind === "unsupported")) void plugin.look();
       return outcome;

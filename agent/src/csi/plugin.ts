@@ -32,6 +32,8 @@ export class CsiPlugin {
   #looking: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
+  #operations = 0;
+  #retired = false;
 
   constructor(config: CsiPluginConfig, onChange: () => void) {
     this.config = config;
@@ -45,6 +47,23 @@ export class CsiPlugin {
       this.#looking = undefined;
     });
     return this.#looking;
+  }
+
+  /** Runs an operation; a retired plugin keeps its connection until the last one has completed. */
+  async during<T>(operation: () => Promise<T>): Promise<T> {
+    this.#operations++;
+    try {
+      return await operation();
+    } finally {
+      this.#operations--;
+      if (this.#retired && this.#operations === 0) this.stop();
+    }
+  }
+
+  /** Stops once no operation runs. */
+  retire(): void {
+    this.#retired = true;
+    if (this.#operations === 0) this.stop();
   }
 
   stop(): void {
@@ -80,6 +99,10 @@ export class CsiPlugin {
     };
   }
 
+  get isHealthy(): boolean {
+    return this.#state.healthy;
+  }
+
   async #look(): Promise<void> {
     clearTimeout(this.#timer);
     try {
@@ -87,7 +110,7 @@ export class CsiPlugin {
     } catch (failure) {
       error("csi_plugin_look_failed", { plugin: this.config.id, message: textOf(failure) });
     }
-    if (this.#stopped) return;
+    if (this.#stopped || this.#retired) return;
     const everyMs = this.#state.healthy && this.#failures === 0 ? LOOK_WHEN_WELL_MS : LOOK_WHEN_UNWELL_MS;
     this.#timer = setTimeout(() => void this.look(), everyMs * (0.8 + 0.4 * Math.random()));
     this.#timer.unref();
@@ -107,7 +130,7 @@ export class CsiPlugin {
   }
 
   #become(state: State): void {
-    if (isDeepStrictEqual(state, this.#state)) return;
+    if (this.#stopped || isDeepStrictEqual(state, this.#state)) return;
     this.#state = state;
     this.#since = new Date().toISOString();
     this.#onChange();

@@ -32,8 +32,8 @@ const NOT_RESTORED = "it has not been restored since the agent started";
  *                         +-- refused: (none)
  */
 export class HostVolumes {
-  readonly #options: HostVolumesOptions;
-  readonly #site: PluginSite;
+  #options: HostVolumesOptions;
+  #site: PluginSite;
   readonly #records: Records;
   readonly #mkdir: HostVolumePlugin;
   readonly #queue = new KeyedQueue();
@@ -45,17 +45,16 @@ export class HostVolumes {
   #loaded: Promise<void> | undefined;
 
   constructor(options: HostVolumesOptions) {
-    const { volumesDir, registerRoots, limits, log = () => {}, step = () => {} } = options;
     this.#options = options;
-    this.#site = {
-      ...options,
-      roots: [volumesDir, ...registerRoots],
-      limits: { ...PLUGIN_LIMITS, ...limits },
-      log,
-      step,
-    };
-    this.#records = new Records(recordsDir(options.stateDir), step);
-    this.#mkdir = new MkdirPlugin(volumesDir, step);
+    this.#site = siteOf(options);
+    this.#records = new Records(recordsDir(options.stateDir), this.#site.step);
+    this.#mkdir = new MkdirPlugin(options.volumesDir, this.#site.step);
+  }
+
+  /** Replaces what the node permits; running operations continue with what they began with. */
+  configure(permitted: Pick<HostVolumesOptions, "pluginDir" | "allowed" | "registerRoots">): void {
+    this.#options = { ...this.#options, ...permitted };
+    this.#site = siteOf(this.#options);
   }
 
   /** Creates a volume with its plugin, or updates an existing one. */
@@ -382,4 +381,9 @@ export class HostVolumes {
   #now(): number {
     return this.#options.now?.() ?? Date.now();
   }
+}
+
+function siteOf(options: HostVolumesOptions): PluginSite {
+  const { volumesDir, registerRoots, limits, log = () => {}, step = () => {} } = options;
+  return { ...options, roots: [volumesDir, ...registerRoots], limits: { ...PLUGIN_LIMITS, ...limits }, log, step };
 }

@@ -59,6 +59,8 @@ export class Operations {
   readonly #queue = new KeyedQueue();
   readonly #running = new Set<Promise<void>>();
   #most = MAX_IN_FLIGHT;
+  /** Results since the start. */
+  readonly results = { ok: 0, failed: 0, unknown: 0 };
   #stopping = false;
 
   constructor({ journal, handlers, send, onEnded = async () => {} }: OperationsOptions) {
@@ -66,6 +68,10 @@ export class Operations {
     this.#handlers = handlers;
     this.#send = send;
     this.#onEnded = onEnded;
+  }
+
+  get inFlight(): number {
+    return this.#live.size;
   }
 
   /** Starts a session: interrupted operations run again, and requested results are sent. */
@@ -223,6 +229,7 @@ export class Operations {
     if (ending?.ok === false && ending.error.kind === "forbidden") warn("operation_forbidden", { op, method });
     if (ending && live.started)
       await this.#onEnded().catch((failure) => warn("report_failed", { message: textOf(failure) }));
+    if (ending) this.results[ending.ok ? "ok" : ending.error.outcome]++;
     if (ending && !reads(method)) await this.#record(op, ending);
     this.#live.delete(op);
     if (live.forgotten && ending) this.#forget(op);

@@ -14,7 +14,7 @@ const FAILURES_TO_BE_UNWELL = 2;
  * plugin; a volume inspection costs one read of the volume list.
  */
 export class Reporter {
-  readonly #config: Config;
+  #config: Config;
   readonly #hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">;
   readonly #csi: Pick<Csi, "look" | "reported">;
   readonly #plugins = new Map<string, { version?: string; failures: number }>();
@@ -33,12 +33,29 @@ export class Reporter {
     this.#csi = csi;
   }
 
+  /** Reports by this configuration from the next whole inspection on. */
+  configure(config: Config): void {
+    this.#config = config;
+    // A running probe is of the old configuration.
+    this.#probing = undefined;
+    const allowed = new Set(["mkdir", ...config.hostVolumes.plugins.map(({ name }) => name)]);
+    for (const name of this.#plugins.keys()) if (!allowed.has(name)) this.#plugins.delete(name);
+  }
+
+  /** The last report; undefined before the first. */
+  get last(): Report | undefined {
+    return this.#report;
+  }
+
   /** Inspects the machine, plugins and volumes. */
   async look(): Promise<Report> {
     // Outside the queue of inspections: a hanging plugin must not delay other changes.
-    this.#probing ??= Promise.all([this.#probe(), this.#csi.look()]).finally(() => {
-      this.#probing = undefined;
-    });
+    if (!this.#probing) {
+      const probing: Promise<unknown> = Promise.all([this.#probe(), this.#csi.look()]).finally(() => {
+        if (this.#probing === probing) this.#probing = undefined;
+      });
+      this.#probing = probing;
+    }
     await this.#probing;
     return this.#next(() => this.#whole());
   }

@@ -16,10 +16,12 @@ import {
 import { WebSocket } from "ws";
 import { error, textOf, warn } from "../log.ts";
 import type { ConnectionEnd } from "./reconnect.ts";
+import { connectOptions, type Transport } from "./transport.ts";
 
 export interface ConnectionOptions {
   /** The service's origin, http or https. */
   readonly service: string;
+  readonly transport: Transport;
   readonly token: string;
   /** Called when the socket is open, so that the report is current. */
   readonly hello: () => Promise<Hello>;
@@ -61,6 +63,7 @@ export class Connection {
       this.#end = resolve;
     });
     this.#socket = new WebSocket(options.service.replace(/^http/, "ws") + CONNECT_PATH, SUBPROTOCOL, {
+      ...connectOptions(options.transport),
       headers: { authorization: `Bearer ${options.token}` },
       handshakeTimeout: HANDSHAKE_MS,
       followRedirects: false,
@@ -80,9 +83,9 @@ export class Connection {
   }
 
   /** Closes the connection normally, or unilaterally when the service does not respond. */
-  close(): void {
+  close(because = "the agent stops"): void {
     if (this.#socket.readyState === WebSocket.CONNECTING) this.#socket.terminate();
-    else this.#socket.close(NORMAL, "the agent stops");
+    else this.#socket.close(NORMAL, because);
     setTimeout(() => this.#socket.terminate(), CLOSE_MS).unref();
   }
 
