@@ -1,3 +1,4 @@
+import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Rpc } from "@sallyport/csi-wire";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -22,22 +23,24 @@ class Use {
   readonly volume: string;
   externalId = "";
 
-  constructor(node: CsiNode) {
+  constructor(node: CsiNode, number = 1) {
     this.#node = node;
-    this.volume = `${node.plugin}-1`;
+    this.volume = `${node.plugin}-${number}`;
   }
 
   async prepare(): Promise<this> {
     const { plugin } = this.#node;
     const made = await world.made({ ID: this.volume, Name: this.volume, PluginID: plugin });
     this.externalId = made.ExternalID;
-    await world.report(job(`${plugin}-job`, this.volume));
+    await world.report(job(`${this.volume}-job`, this.volume));
     return this;
   }
 
   async report(status: string): Promise<void> {
-    const { plugin, id } = this.#node;
-    const { status: answered, text } = await world.report(allocation(this.#allocation, `${plugin}-job`, id, status));
+    const { id } = this.#node;
+    const { status: answered, text } = await world.report(
+      allocation(this.#allocation, `${this.volume}-job`, id, status),
+    );
     if (answered !== 200) throw new Error(text);
   }
 
@@ -111,6 +114,35 @@ describe("a claim", () => {
       await node.isReady();
     }
     await use.remove();
+  });
+
+  it("stays published, with its mount, while the agent is upgraded, and one that is being taken completes", async () => {
+    const node = await world.csiNode("claim-upgrade");
+    const use = await new Use(node).prepare();
+    await use.report("running");
+    await use.expectTaken();
+    const [path] = node.mounts();
+    const mount = lstatSync(path ?? "").ino;
+    const [before] = await world.claims(use.volume);
+    const second = await new Use(node, 2).prepare();
+    node.driver.misbehave({ calls: { NodePublishVolume: { delayMs: 1_500 } } });
+    await second.report("running");
+    await isCalled(node, "NodePublishVolume");
+    await node.upgrade("9.9.9");
+    await world.claimed(second.volume, "published");
+    await vi.waitFor(async () => {
+      const { body } = await world.ask("GET", `/v1/agent/${node.id}`);
+      expect(body).toMatchObject({ Version: "9.9.9" });
+    }, PATIENT);
+    // A reconnected node makes the service look at its claims again, which sets the time only.
+    expect(await world.claims(use.volume)).toEqual([{ ...before, ModifyTime: expect.any(Number) }]);
+    expect(lstatSync(path ?? "").ino).toBe(mount);
+    expect(node.driver.allCalls().filter((call) => /Un(publish|stage)Volume$/.test(call))).toEqual([]);
+    // The first volume was published before the count began.
+    expect(new Set(node.mounts()).size).toBe(2);
+    for (const each of [second, use]) await each.report("complete");
+    for (const each of [second, use]) await world.claimed(each.volume);
+    expect(node.mounts()).toEqual([]);
   });
 
   it("whose plugin refuses temporarily shows the reason, and continues automatically", async () => {

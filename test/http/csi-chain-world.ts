@@ -1,9 +1,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, vi } from "vitest";
-import { type AgentProcess, nodeDirectory, startAgent } from "./agent-service.ts";
+import { AgentProcess, nodeDirectory, startAgent } from "./agent-service.ts";
 import { Driver, type Faults } from "./csi-process.ts";
 import { Cluster, PATIENT, type Answer as Plain } from "./node-faults-world.ts";
+import { programOf } from "./prepared-program.ts";
 
 /* The whole chain as it is: the service, nodes with the agent, and beside each of these a csi-dir driver behind its socket. */
 
@@ -178,6 +179,19 @@ export class CsiNode {
 
   start(env: Record<string, string> = {}): void {
     this.agents.push(startAgent(this.#path, env));
+  }
+
+  /** Stops the agent as a package manager does, and starts the next version on its state. */
+  async upgrade(version: string): Promise<void> {
+    const old = this.agents.at(-1);
+    old?.child.kill("SIGTERM");
+    expect(await old?.exit, this.log).toBe(0);
+    const program = readFileSync(programOf("agent/src/main.ts"), "utf8");
+    const file = this.at(`agent-${version}.mjs`);
+    const own = /(name: "@sallyport\/agent",\n\s*version: )"[^"]+"/;
+    expect(program).toMatch(own);
+    writeFileSync(file, program.replace(own, `$1"${version}"`));
+    this.agents.push(new AgentProcess(["--config", this.#path], {}, [file]));
   }
 
   /** Kills the agent, but not its driver. */
