@@ -225,6 +225,10 @@ export class Agent {
     const unusable = report?.unavailableVolumes.length ?? 0;
     const by = (label: string, counts: Readonly<Record<string, number>>) =>
       Object.entries(counts).map(([value, count]) => [{ [label]: value }, count] as const);
+    const usage = (of: "usedBytes" | "totalBytes") =>
+      [...csi.volumes].flatMap(([plugin, volumes]) =>
+        volumes.usage.map((each) => [{ plugin, volume: each.externalId }, each[of]] as const),
+      );
     const health = Object.fromEntries([...csi.health].map(([id, healthy]) => [id, Number(healthy)]));
     return [
       family("info", "gauge", "Version and node of the agent", [[{ version: VERSION, node: node.nodeId }, 1]]),
@@ -236,6 +240,11 @@ export class Agent {
       family("operations_total", "counter", "Completed operations", by("result", { ...results })),
       family("operations_in_flight", "gauge", "Queued and running operations", [[{}, inFlight]]),
       family("csi_plugin_healthy", "gauge", "1 while the CSI plugin answers", by("plugin", health)),
+      family("csi_volume_problems", "gauge", "Published CSI volumes that cannot be used", [
+        ...[...csi.volumes].map(([plugin, { problems }]) => [{ plugin }, problems.length] as const),
+      ]),
+      family("csi_volume_used_bytes", "gauge", "Used bytes of published CSI volumes", usage("usedBytes")),
+      family("csi_volume_total_bytes", "gauge", "Size of published CSI volumes", usage("totalBytes")),
       family("host_volumes", "gauge", "Host volumes of this node", by("state", { usable, unusable })),
       ...processFamilies(),
     ];

@@ -2,6 +2,10 @@
 export class KeyedQueue {
   readonly #last = new Map<string, Promise<unknown>>();
 
+  isBusy(key: string): boolean {
+    return this.#last.has(key);
+  }
+
   run<T>(key: string, task: () => Promise<T>): Promise<T> {
     const result = (this.#last.get(key) ?? Promise.resolve()).then(task);
     const settled: Promise<unknown> = result

@@ -115,6 +115,8 @@ export interface InstancePage {
 /** One instance of a plugin, on one node. */
 export interface CsiInfo {
   readonly AllocID: string;
+  /** Bytes for new volumes, as last reported by a controller. */
+  readonly AvailableCapacity?: number;
   readonly ControllerInfo?: Readonly<Record<string, boolean>>;
   readonly HealthDescription: string;
   readonly Healthy: boolean;
@@ -125,6 +127,12 @@ export interface CsiInfo {
   readonly RequiresControllerPlugin: boolean;
   readonly RequiresTopologies: boolean;
   readonly UpdateTime: string | null;
+  /** Published volumes of a node that cannot be used as they should. */
+  readonly VolumeProblems?: readonly {
+    readonly ExternalID: string;
+    readonly AllocID: string;
+    readonly Reason: string;
+  }[];
 }
 
 export interface CsiVolumeQuery {
@@ -182,6 +190,8 @@ export interface CsiUser {
 
 /** A claim without its sealed columns. */
 export type ShowableClaim = Omit<CsiClaim, "mount" | "publishContext">;
+/** A claim, and why its volume cannot be used on its node; empty when it can. */
+export type ReadClaim = ShowableClaim & { readonly problem: string };
 
 /** An allocation's claim on a volume. Times in milliseconds. */
 export interface CsiClaim {
@@ -329,7 +339,7 @@ export interface CsiClaimsApi {
   csiDetached(name: Name, nodeId: string, waitMs: number, last: boolean): Promise<Result<null> | null>;
   csiExpanded(name: Name, waitMs: number, last: boolean): Promise<Result<null> | null>;
   /** Claims on a CSI volume, oldest first, from a row on, without sealed columns. */
-  csiClaims(name: Name, from: number, limit: number): ShowableClaim[];
+  csiClaims(name: Name, from: number, limit: number): ReadClaim[];
 }
 
 /** The methods of `ClusterRegistry` about calls to CSI plugins. */

@@ -152,7 +152,7 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
     const csi = this.#csi;
     this.rpc = {
       agents: new AgentMethods(agents, enrolment),
-      csiClaims: new CsiClaimMethods(csi.claims, csi.claimStore),
+      csiClaims: new CsiClaimMethods(csi.claims, csi.claimStore, csi.store, csi.plugins),
       csiOperations: new CsiOperationMethods(csi.calls, csi.dispatcher, csi.operations),
       csiPlugins: new CsiPluginMethods(csi.plugins, csi.store, this.#indexes),
       csiVolumes: new CsiVolumeMethods(csi.volumes, csi.store, this.#ended, this.#indexes),

@@ -2,7 +2,7 @@ import { CSI_METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
 import { allowsNamespace, allowsPlugin, CSI_READ_RIGHTS } from "../contracts/cluster-rights.ts";
-import type { CsiOperation, CsiRequest, Name, ShowableClaim } from "../contracts/csi-volumes.ts";
+import type { CsiOperation, CsiRequest, Name, ReadClaim } from "../contracts/csi-volumes.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
@@ -213,13 +213,13 @@ async function readClaims(call: AuthorisedCall): Promise<Reading> {
   const name = nameOf(call);
   const { found, index } = await registry.readCsiVolume(name);
   if (!found) return nothing("volume not found", index);
-  return readList<ShowableClaim>(call, {
+  return readList<ReadClaim>(call, {
     fetch: async (from, limit) => {
       const rows = await registry.csiClaims(name, /^\d{1,15}$/.test(from) ? Number(from) : 0, limit + 1);
       return { rows: rows.slice(0, limit), next: rows[limit] ? String(rows[limit].row) : null, index };
     },
     token: ({ row }) => String(row),
-    stub: shownClaim,
+    stub: (claim) => ({ ...shownClaim(claim), Problem: claim.problem }),
   });
 }
 

@@ -1,7 +1,8 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import type { Method, ParamsOf } from "@sallyport/agent-protocol";
+import { CONTROLLER_RPC, NODE_RPC } from "@sallyport/csi-wire";
 import { expect, it, vi } from "vitest";
 import { Csi } from "../../agent/src/csi/index.ts";
 import { VERSION } from "../../packages/csi-dir/src/version.ts";
@@ -355,7 +356,7 @@ it("secrets are passed with every call that accepts them", async () => {
 });
 
 it("reports a plugin as missing, present, not ready, gone or back, and keeps its last known details", async () => {
-  const driver = await startDriver({ CSI_DIR_TOPOLOGY: "zone=a", CSI_DIR_MAX_VOLUMES: "9" });
+  const driver = await startDriver({ CSI_DIR_TOPOLOGY: "zone=a", CSI_DIR_MAX_VOLUMES: "9", CSI_DIR_CAPACITY: "1299" });
   await driver.kill();
   const { csi } = csiOf(driver);
   const changes = vi.fn();
@@ -401,7 +402,7 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
     SupportsStats: true,
   };
   expect(csi.reported).toEqual({
-    CSIControllerPlugins: { [PLUGIN]: { ...common, ControllerInfo } },
+    CSIControllerPlugins: { [PLUGIN]: { ...common, ControllerInfo, AvailableCapacity: 1_200 } },
     CSINodePlugins: { [PLUGIN]: { ...common, NodeInfo } },
   });
   const before = changes.mock.calls.length;
@@ -424,4 +425,82 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
   expect(controller()).toMatchObject({ Healthy: false, ControllerInfo: { SupportsCreateDelete: true } });
   await driver.start();
   await eventually("the plugin's return", () => controller()?.Healthy || undefined, 20_000);
+});
+
+it("reports a published volume whose mount was removed, that the plugin does not find, or whose content is gone", async () => {
+  const { csi, driver, run, made } = await world();
+  const problems = () => csi.reported.CSINodePlugins?.[PLUGIN]?.VolumeProblems;
+  const volume = await made("v");
+  const use = { externalId: volume.externalId, allocId: "a1" };
+  const publishing = { ...use, capability: CAPABILITY, mount: null, readOnly: false, context: volume.context };
+  const published = await run("csi.node.publish", { ...publishing, publishContext: {} });
+  if (!published.ok) throw new Error(published.message);
+  await csi.look();
+  expect(problems()).toBeUndefined();
+  writeFileSync(join(published.path, "file"), "12345");
+  await csi.look();
+  expect(csi.volumes.get(PLUGIN)?.usage).toEqual([{ externalId: use.externalId, usedBytes: 5, totalBytes: GIB }]);
+  const changes = vi.fn();
+  csi.onChange = changes;
+
+  rmSync(published.path);
+  await csi.look();
+  const named = { ExternalID: use.externalId, AllocID: "a1" };
+  expect(problems()).toEqual([{ ...named, Reason: `the link of the plugin at ${published.path} was removed` }]);
+  expect(changes).toHaveBeenCalledTimes(1);
+  // Another agent on the same state knows it too.
+  const again = csiOf(driver).csi;
+  await again.look();
+  expect(again.reported.CSINodePlugins?.[PLUGIN]?.VolumeProblems).toEqual(problems());
+
+  await run("csi.node.publish", { ...publishing, publishContext: {} });
+  await csi.look();
+  expect(problems()).toBeUndefined();
+  rmSync(driver.data(use.externalId), { recursive: true });
+  await csi.look();
+  expect(problems()).toEqual([{ ...named, Reason: "its condition is abnormal: its directory is gone" }]);
+  driver.misbehave({ withoutNodeRpcs: [NODE_RPC.volumeCondition] });
+  await csi.look();
+  expect(problems()).toBeUndefined();
+  driver.misbehave({ calls: { NodeGetVolumeStats: { fail: { code: 5, times: 1, message: "not\nhere" } } } });
+  await csi.look();
+  expect(problems()).toEqual([{ ...named, Reason: `the plugin does not find it at ${published.path}: not here` }]);
+  // A plugin that fails says nothing about the volume.
+  driver.misbehave({ calls: { NodeGetVolumeStats: { fail: { code: 13, times: 9 } } } });
+  await csi.look();
+  expect(problems()).toBeUndefined();
+  driver.misbehave({});
+  await run("csi.node.detach", use);
+  driver.misbehave({});
+  await csi.look();
+  expect([driver.calls("NodeGetVolumeStats"), problems()]).toEqual([0, undefined]);
+});
+
+it("accepts single-writer and multi-writer modes of one node where the plugin has them, and refuses them elsewhere", async () => {
+  const { driver, run, create } = await world();
+  for (const [name, accessMode, second] of [
+    ["single", "single-node-single-writer", false],
+    ["multi", "single-node-multi-writer", true],
+  ] as const) {
+    const capability = { accessMode, attachmentMode: "file-system" };
+    driver.misbehave({ withoutControllerRpcs: [CONTROLLER_RPC.singleNodeMultiWriter] });
+    const refused = await create(name, { capabilities: [capability] });
+    expect(refused).toMatchObject({ ok: false, kind: "unsupported", outcome: "failed" });
+    expect(refused.ok ? "" : refused.message).toContain(`no access mode ${accessMode} (SINGLE_NODE_MULTI_WRITER)`);
+    expect(driver.calls("CreateVolume")).toBe(0);
+    driver.misbehave({});
+    const volume = await create(name, { capabilities: [capability] });
+    if (!volume.ok) throw new Error(volume.message);
+    const publish = (allocId: string) =>
+      run("csi.node.publish", {
+        ...{ externalId: volume.externalId, allocId, capability, mount: null, readOnly: false },
+        ...{ context: volume.context, publishContext: {} },
+      });
+    driver.misbehave({ withoutNodeRpcs: [NODE_RPC.singleNodeMultiWriter] });
+    expect(await publish("a1")).toMatchObject({ ok: false, kind: "unsupported" });
+    expect(driver.calls("NodePublishVolume")).toBe(0);
+    driver.misbehave({});
+    expect(await publish("a1")).toMatchObject({ ok: true });
+    expect((await publish("a2")).ok).toBe(second);
+  }
 });

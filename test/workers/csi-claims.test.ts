@@ -36,6 +36,7 @@ describe("a claim", () => {
         ...{ AccessMode: "single-node-writer", AllocID: "a1", AttachmentMode: "file-system", Attempts: 0 },
         ...{ CreateTime: expect.any(Number), ExpansionOwed: false, ExternalNodeID: "far-node", LastError: "" },
         ...{ Mode: "write", ModifyTime: expect.any(Number), NextRetry: null, NodeID: nodeId(1), OperationID: "" },
+        Problem: "",
         ...{ Path: "/mounts/a1", State: "published" },
       },
     ]);

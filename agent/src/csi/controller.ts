@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import type { ParamsOf, ResultOf } from "@sallyport/agent-protocol";
-import type { RequestDraft, Response } from "@sallyport/csi-wire";
+import { CONTROLLER_RPC, type RequestDraft, type Response, type Rpc } from "@sallyport/csi-wire";
 import type { Secrets } from "../ops/handler.ts";
 import type { PluginClient } from "./client.ts";
 import { refusedIn } from "./confirmed.ts";
-import { capabilityOf, countOf, externalVolumeOf, rangeOf, snapshotOf, Unusable } from "./convert.ts";
+import { capabilityOf, countOf, externalVolumeOf, NEWER_MODES, rangeOf, snapshotOf, Unusable } from "./convert.ts";
 import { CallFailure } from "./failure.ts";
 import type { CsiOperation } from "./operation.ts";
 import { pagesOf } from "./pages.ts";
@@ -33,6 +33,7 @@ export type Works<M extends CsiOperation> = {
 export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${string}`>> = {
   "csi.controller.create": async (params, { client, secrets, until }) => {
     const { name, capacityMin, capacityMax, capabilities, mount, parameters } = params;
+    await checkModes(params, { client, until });
     const request = {
       name,
       capacityRange: rangeOf(capacityMin, capacityMax),
@@ -58,6 +59,7 @@ export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${stri
 
   "csi.controller.validate": async (params, { client, secrets, until }) => {
     const { externalId, capabilities, mount, parameters, context } = params;
+    await checkModes(params, { client, until });
     const asked = capabilities.map((capability) => capabilityOf(capability, mount));
     const request = {
       volumeId: externalId,
@@ -142,6 +144,22 @@ export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${stri
     return { snapshots: entries, nextToken };
   },
 };
+
+/** Refuses access modes that the plugin does not have: to an older plugin their numbers may mean something else. */
+async function checkModes(
+  { pluginId, capabilities }: Pick<Creation, "pluginId" | "capabilities">,
+  { client, until }: Pick<Context, "client" | "until">,
+): Promise<void> {
+  const newer = capabilities.find(({ accessMode }) => NEWER_MODES.has(accessMode));
+  if (newer === undefined) return;
+  const offered = (await client.call("ControllerGetCapabilities", {}, until)).capabilities;
+  if (offered.some(({ rpc }) => rpc?.type === CONTROLLER_RPC.singleNodeMultiWriter)) return;
+  throw lacksMode(pluginId, "ControllerGetCapabilities", newer.accessMode);
+}
+
+/** The failure of an operation whose access mode the plugin does not have. */
+export const lacksMode = (pluginId: string, rpc: Rpc, accessMode: string): CallFailure =>
+  new CallFailure(pluginId, rpc, status.UNIMPLEMENTED, `no access mode ${accessMode} (SINGLE_NODE_MULTI_WRITER)`, true);
 
 type Creation = ParamsOf<"csi.controller.create">;
 

@@ -10,7 +10,11 @@ const MODES: Readonly<Record<string, number>> = {
   "multi-node-reader-only": ACCESS_MODE.multiNodeReaderOnly,
   "multi-node-single-writer": ACCESS_MODE.multiNodeSingleWriter,
   "multi-node-multi-writer": ACCESS_MODE.multiNodeMultiWriter,
+  "single-node-single-writer": ACCESS_MODE.singleNodeSingleWriter,
+  "single-node-multi-writer": ACCESS_MODE.singleNodeMultiWriter,
 };
+/** Access modes that a plugin understands only with the capability SINGLE_NODE_MULTI_WRITER. */
+export const NEWER_MODES: ReadonlySet<string> = new Set(["single-node-single-writer", "single-node-multi-writer"]);
 
 /** Invalid operation parameters. */
 export class Unusable extends Error {}

@@ -8,6 +8,7 @@ import { nodeWorks } from "./node.ts";
 import { type CsiOperation, failed, outcomeOf } from "./operation.ts";
 import { CsiPlugin } from "./plugin.ts";
 import { Uses } from "./uses.ts";
+import { inspectVolumes, type VolumeLook } from "./volume-health.ts";
 
 /** At most one of these runs per plugin: CSI leaves serialization to the caller. */
 const DESTRUCTIVE: readonly CsiOperation[] = [
@@ -25,14 +26,16 @@ export class Csi {
   readonly #plugins = new Map<string, CsiPlugin>();
   readonly #works: Works<CsiOperation>;
   readonly #queue = new KeyedQueue();
+  readonly #uses: Uses;
   /** Whether a plugin was ever configured: then an empty map reports that the last one is removed. */
   #hadPlugins = false;
   /** Called when a plugin's report changes. */
   onChange: () => void = () => {};
 
   constructor({ plugins, mountsDir }: CsiConfig) {
+    this.#uses = new Uses(mountsDir);
     this.configure(plugins);
-    this.#works = { ...controllerWorks, ...nodeWorks(new Uses(mountsDir)) };
+    this.#works = { ...controllerWorks, ...nodeWorks(this.#uses) };
   }
 
   /** Replaces the plugins; unchanged ones keep their connection and health. Operations of a removed one complete. */
@@ -44,8 +47,23 @@ export class Csi {
       const old = this.#plugins.get(config.id);
       if (old && isDeepStrictEqual(old.config, config)) continue;
       if (old) this.#remove(config.id, old);
-      this.#plugins.set(config.id, new CsiPlugin(config, () => this.onChange()));
+      this.#plugins.set(config.id, this.#pluginOf(config));
     }
+  }
+
+  #pluginOf(config: CsiConfig["plugins"][number]): CsiPlugin {
+    return new CsiPlugin(
+      config,
+      () => this.onChange(),
+      (info, client, last) =>
+        inspectVolumes({
+          ...{ client, pluginId: config.id, info, uses: this.#uses, last },
+          whenIdle: (externalId, task) => {
+            const turn = volumeTurn(config.id, externalId);
+            return this.#queue.isBusy(turn) ? undefined : this.#queue.run(turn, task);
+          },
+        }),
+    );
   }
 
   #remove(id: string, plugin: CsiPlugin): void {
@@ -75,6 +93,11 @@ export class Csi {
       CSIControllerPlugins: Object.fromEntries(named(({ controller }) => controller)),
       CSINodePlugins: Object.fromEntries(named(({ node }) => node)),
     };
+  }
+
+  /** The last inspections of published volumes, by plugin. */
+  get volumes(): ReadonlyMap<string, VolumeLook> {
+    return new Map([...this.#plugins].map(([id, plugin]) => [id, plugin.volumes]));
   }
 
   /** Whether each plugin is healthy. */
@@ -114,11 +137,13 @@ export class Csi {
   }
 }
 
+const volumeTurn = (pluginId: string, externalId: string): string => JSON.stringify([pluginId, "volume", externalId]);
+
 /** The serialization key: operations with the same key run in sequence. CSI permits one call at a time per volume. */
 function turnOf(method: CsiOperation, params: ParamsOf<CsiOperation>): string {
   const { pluginId } = params;
   if (DESTRUCTIVE.includes(method)) return JSON.stringify([pluginId]);
-  if ("externalId" in params) return JSON.stringify([pluginId, "volume", params.externalId]);
+  if ("externalId" in params) return volumeTurn(pluginId, params.externalId);
   if ("name" in params) return JSON.stringify([pluginId, "name", params.name]);
   return JSON.stringify([pluginId, "list", Math.random()]);
 }

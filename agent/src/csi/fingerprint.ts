@@ -20,6 +20,8 @@ export interface PluginFingerprint {
   readonly requiresTopologies: boolean;
   readonly controller: ControllerInfo | null;
   readonly node: NodeInfo | null;
+  /** Bytes for new volumes at this node; undefined when the plugin does not tell. */
+  readonly availableBytes: number | undefined;
 }
 
 export type Look =
@@ -40,20 +42,24 @@ export async function lookAt(client: PluginClient, { roles, topology }: CsiPlugi
     const { ready } = await ask("Probe");
     if (ready?.value === false) return { ok: false, reason: "it says that it is not ready", gone: false };
     const requiresController = services.includes(PLUGIN_SERVICE.controllerService);
+    const controller =
+      roles.includes("controller") && requiresController
+        ? await unlessLacking(async () => controllerInfo(await ask("ControllerGetCapabilities")))
+        : null;
+    const node = roles.includes("node")
+      ? await unlessLacking(async () =>
+          nodeInfo(await ask("NodeGetInfo"), await unlessLacking(() => ask("NodeGetCapabilities")), topology),
+        )
+      : null;
     const fingerprint: PluginFingerprint = {
       provider: name.slice(0, 256),
       version: vendorVersion.slice(0, 256),
       requiresController,
       requiresTopologies: services.includes(PLUGIN_SERVICE.volumeAccessibilityConstraints),
-      controller:
-        roles.includes("controller") && requiresController
-          ? await unlessLacking(async () => controllerInfo(await ask("ControllerGetCapabilities")))
-          : null,
-      node: roles.includes("node")
-        ? await unlessLacking(async () =>
-            nodeInfo(await ask("NodeGetInfo"), await unlessLacking(() => ask("NodeGetCapabilities")), topology),
-          )
-        : null,
+      ...{ controller, node },
+      availableBytes: controller?.["SupportsGetCapacity"]
+        ? await availableBytes(client, node?.AccessibleTopology?.Segments)
+        : undefined,
     };
     return { ok: true, fingerprint };
   } catch (failure) {
@@ -62,6 +68,27 @@ export async function lookAt(client: PluginClient, { roles, topology }: CsiPlugi
     const reason = `${rpc}: ${status[code] ?? "no answer"}: ${message}`.replace(/\p{Cc}+/gu, " ").slice(0, 1024);
     return { ok: false, reason, gone: code === status.UNAVAILABLE && !reached };
   }
+}
+
+/** Capacity at the node's topology. A plugin that fails to tell is not unhealthy. */
+async function availableBytes(
+  client: PluginClient,
+  segments: Readonly<Record<string, string>> | undefined,
+): Promise<number | undefined> {
+  try {
+    const request = segments ? { accessibleTopology: { segments } } : {};
+    const { availableCapacity } = await client.call("GetCapacity", request, Date.now() + PROBE_MS);
+    return twoDigits(countOf(availableCapacity));
+  } catch (failure) {
+    if (failure instanceof CallFailure) return undefined;
+    throw failure;
+  }
+}
+
+/** Rounded down to two digits, so that reports stay rare while volumes fill. */
+export function twoDigits(count: number): number {
+  const unit = 10 ** Math.max(0, String(count).length - 2);
+  return Math.floor(count / unit) * unit;
 }
 
 /** Null when the plugin does not implement an optional call. */

@@ -1,6 +1,7 @@
-import { NODE_RPC } from "@sallyport/csi-wire";
-import { type Context, unlessGone, type Works } from "./controller.ts";
-import { capabilityOf, countOf, rangeOf } from "./convert.ts";
+import { NODE_RPC, type Response } from "@sallyport/csi-wire";
+import { type Context, lacksMode, unlessGone, type Works } from "./controller.ts";
+import { capabilityOf, countOf, NEWER_MODES, rangeOf } from "./convert.ts";
+import { placeOf } from "./mount-table.ts";
 import type { CsiOperation } from "./operation.ts";
 import type { Uses } from "./uses.ts";
 
@@ -9,7 +10,10 @@ export const nodeWorks = (uses: Uses): Works<Extract<CsiOperation, `csi.node.${s
   "csi.node.publish": async (params, { client, secrets, until }) => {
     const { externalId, capability, mount, readOnly, context, publishContext } = params;
     const path = uses.target(params);
-    const stages = await isStaged({ client, secrets, until });
+    const offered = await capabilitiesOf({ client, until });
+    if (NEWER_MODES.has(capability.accessMode) && !has(offered, NODE_RPC.singleNodeMultiWriter))
+      throw lacksMode(params.pluginId, "NodeGetCapabilities", capability.accessMode);
+    const stages = has(offered, NODE_RPC.stageUnstageVolume);
     const stagingTargetPath = stages ? uses.staging(params) : "";
     const common = {
       volumeId: externalId,
@@ -22,6 +26,7 @@ export const nodeWorks = (uses: Uses): Works<Extract<CsiOperation, `csi.node.${s
     await uses.add(params);
     if (stages) await client.call("NodeStageVolume", common, until);
     await client.call("NodePublishVolume", { ...common, targetPath: path, readonly: readOnly }, until);
+    await uses.published(params, await placeOf(path), stagingTargetPath);
     return { path };
   },
 
@@ -51,8 +56,13 @@ export const nodeWorks = (uses: Uses): Works<Extract<CsiOperation, `csi.node.${s
   },
 });
 
+type Offered = Response<"NodeGetCapabilities">["capabilities"];
+
 /** Queried each time: the plugin may have been replaced by another version. */
-async function isStaged({ client, until }: Context): Promise<boolean> {
-  const { capabilities } = await client.call("NodeGetCapabilities", {}, until);
-  return capabilities.some(({ rpc }) => rpc?.type === NODE_RPC.stageUnstageVolume);
-}
+const capabilitiesOf = async ({ client, until }: Pick<Context, "client" | "until">): Promise<Offered> =>
+  (await client.call("NodeGetCapabilities", {}, until)).capabilities;
+
+const has = (offered: Offered, type: number): boolean => offered.some(({ rpc }) => rpc?.type === type);
+
+const isStaged = async (context: Context): Promise<boolean> =>
+  has(await capabilitiesOf(context), NODE_RPC.stageUnstageVolume);

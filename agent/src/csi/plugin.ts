@@ -4,11 +4,15 @@ import { error, textOf, warn } from "../log.ts";
 import { PluginClient } from "./client.ts";
 import type { CsiPluginConfig } from "./config.ts";
 import { controllerInfo, lookAt, nodeInfo, type PluginFingerprint } from "./fingerprint.ts";
+import { NO_VOLUMES, type VolumeLook } from "./volume-health.ts";
 
 /** Consecutive probe failures until a plugin is reported unhealthy, unless its socket is not served. */
 const FAILURES_TO_BE_UNWELL = 2;
 const LOOK_WHEN_WELL_MS = 30_000;
 const LOOK_WHEN_UNWELL_MS = 3_000;
+
+/** Inspects the published volumes of a plugin. */
+type Inspect = (info: ReportedCsiNode["NodeInfo"], client: PluginClient, last: VolumeLook) => Promise<VolumeLook>;
 
 /** The reported state of a plugin; its last fingerprint outlives its health. */
 interface State {
@@ -26,16 +30,19 @@ export class CsiPlugin {
   readonly config: CsiPluginConfig;
   readonly client: PluginClient;
   readonly #onChange: () => void;
+  readonly #inspect: Inspect;
   #state: State = { fingerprint: undefined, healthy: false, description: "it has not been reached yet" };
   #since = new Date().toISOString();
   #failures = 0;
   #looking: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
+  #volumes = NO_VOLUMES;
   #operations = 0;
   #retired = false;
 
-  constructor(config: CsiPluginConfig, onChange: () => void) {
+  constructor(config: CsiPluginConfig, onChange: () => void, inspect: Inspect) {
+    this.#inspect = inspect;
     this.config = config;
     this.client = new PluginClient(config.id, config.socket);
     this.#onChange = onChange;
@@ -76,13 +83,23 @@ export class CsiPlugin {
   get controller(): ReportedCsiController | undefined {
     const { fingerprint } = this.#state;
     if (!this.config.roles.includes("controller") || fingerprint?.controller === null) return undefined;
-    return { ...this.#common(), ControllerInfo: fingerprint?.controller ?? controllerInfo(null) };
+    const bytes = fingerprint?.availableBytes;
+    return {
+      ...this.#common(),
+      ControllerInfo: fingerprint?.controller ?? controllerInfo(null),
+      ...(bytes !== undefined && { AvailableCapacity: bytes }),
+    };
   }
 
   get node(): ReportedCsiNode | undefined {
     const { fingerprint } = this.#state;
     if (!this.config.roles.includes("node") || fingerprint?.node === null) return undefined;
-    return { ...this.#common(), NodeInfo: fingerprint?.node ?? nodeInfo(null, null, this.config.topology) };
+    const { problems } = this.#volumes;
+    return {
+      ...this.#common(),
+      NodeInfo: fingerprint?.node ?? nodeInfo(null, null, this.config.topology),
+      ...(problems.length > 0 && { VolumeProblems: [...problems] }),
+    };
   }
 
   #common(): Omit<ReportedCsiController, "ControllerInfo"> {
@@ -99,6 +116,11 @@ export class CsiPlugin {
     };
   }
 
+  /** The last inspection of its published volumes. */
+  get volumes(): VolumeLook {
+    return this.#volumes;
+  }
+
   get isHealthy(): boolean {
     return this.#state.healthy;
   }
@@ -106,7 +128,9 @@ export class CsiPlugin {
   async #look(): Promise<void> {
     clearTimeout(this.#timer);
     try {
-      this.#see(await lookAt(this.client, this.config));
+      const look = await lookAt(this.client, this.config);
+      this.#see(look);
+      if (look.ok && look.fingerprint.node) await this.#lookAtVolumes(look.fingerprint.node);
     } catch (failure) {
       error("csi_plugin_look_failed", { plugin: this.config.id, message: textOf(failure) });
     }
@@ -114,6 +138,24 @@ export class CsiPlugin {
     const everyMs = this.#state.healthy && this.#failures === 0 ? LOOK_WHEN_WELL_MS : LOOK_WHEN_UNWELL_MS;
     this.#timer = setTimeout(() => void this.look(), everyMs * (0.8 + 0.4 * Math.random()));
     this.#timer.unref();
+  }
+
+  async #lookAtVolumes(info: ReportedCsiNode["NodeInfo"]): Promise<void> {
+    const before = this.#volumes.problems;
+    this.#volumes = await this.#inspect(info, this.client, this.#volumes);
+    const { problems } = this.#volumes;
+    if (this.#stopped || isDeepStrictEqual(problems, before)) return;
+    for (const { ExternalID, AllocID, Reason } of problems)
+      if (
+        !before.some((known) => known.ExternalID === ExternalID && known.AllocID === AllocID && known.Reason === Reason)
+      )
+        warn("csi_volume_problem", {
+          plugin: this.config.id,
+          volume: ExternalID,
+          allocation: AllocID,
+          message: Reason,
+        });
+    this.#onChange();
   }
 
   #see(look: Awaited<ReturnType<typeof lookAt>>): void {

@@ -3,6 +3,9 @@ import { connect } from "node:net";
 
 const DENIED: ReadonlySet<string> = new Set(["EACCES", "EPERM"]);
 
+const REMEDY =
+  "give the socket a group with write permission and add the agent to it (SupplementaryGroups=), or install the drop-in sallyport-agent-csi.conf";
+
 /**
  * Connects to a plugin's socket and disconnects.
  * @returns the obstacle, for the plugin's health description; null when the socket is served
@@ -17,7 +20,7 @@ export async function obstacleAt(socket: string): Promise<string | null> {
     attempt.once("error", (failure: NodeJS.ErrnoException) => resolve(failure.code ?? failure.message));
   });
   if (code === null) return null;
-  if (DENIED.has(code)) return `the agent may not connect to ${socket} (${code})${await ownersOf(socket)}`;
+  if (DENIED.has(code)) return `the agent may not connect to ${socket} (${code})${await ownersOf(socket)}; ${REMEDY}`;
   if (code === "ENOENT") return `there is no socket at ${socket} (ENOENT)`;
   if (code === "ECONNREFUSED") return `no plugin listens on ${socket} (ECONNREFUSED)`;
   return `${socket} takes no connection (${code})`;

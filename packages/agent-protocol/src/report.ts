@@ -51,7 +51,16 @@ const csiPlugin = z.object({
   RequiresTopologies: z.boolean(),
   UpdateTime: z.iso.datetime({ offset: true }),
 });
-const csiController = csiPlugin.extend({ ControllerInfo: mapOf(z.boolean(), 64) });
+const csiController = csiPlugin.extend({
+  ControllerInfo: mapOf(z.boolean(), 64),
+  /** Bytes for new volumes at the controller's node, rounded down to two digits; absent when unknown. */
+  AvailableCapacity: amount.optional(),
+});
+/** A published volume that cannot be used as it should. */
+const csiVolumeProblem = z.object({ ExternalID: text(1024, 1), AllocID: text(128, 1), Reason: text(1024) });
+export type CsiVolumeProblem = z.infer<typeof csiVolumeProblem>;
+/** Upper bound of reported problems per plugin. */
+export const MAX_CSI_PROBLEMS = 100;
 const csiNode = csiPlugin.extend({
   NodeInfo: z.object({
     /** The node's id at the provider. */
@@ -64,6 +73,7 @@ const csiNode = csiPlugin.extend({
     SupportsExpand: z.boolean(),
     SupportsCondition: z.boolean(),
   }),
+  VolumeProblems: z.array(csiVolumeProblem).max(MAX_CSI_PROBLEMS).optional(),
 });
 export type ReportedCsiController = z.infer<typeof csiController>;
 export type ReportedCsiNode = z.infer<typeof csiNode>;

@@ -89,7 +89,9 @@ export const nodeCalls = (driver: Driver): Calls<"Node"> => {
       const id = checks.required("volume_id", request.volumeId);
       const path = checks.required("volume_path", request.volumePath);
       const volume = await existingVolume(driver, id);
-      if (!(await mounts.find(id, nodeId, path))) throw notFound(`volume ${id} is not at volume_path`);
+      const mount = await mounts.find(id, nodeId, path);
+      if (!mount || (mount.kind === "published" && !(await unlessMissing(lstat(path)))))
+        throw notFound(`volume ${id} is not at volume_path`);
       return statsOf(volume, driver.volumes.data(id));
     },
 

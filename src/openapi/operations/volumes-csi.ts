@@ -78,6 +78,7 @@ const CsiClaim = z
     ...{ Mode: z.string(), ModifyTime: nanoseconds },
     NextRetry: timeOrNull,
     ...{ NodeID: z.string(), OperationID: z.string(), Path: z.string(), State: z.string() },
+    Problem: z.string().describe("Why its node cannot use the volume as it should; empty when it can."),
   })
   .meta({ id: "CsiClaim", description: "A claim of an allocation on a CSI volume." });
 
@@ -107,11 +108,16 @@ const pluginStub = {
 const Instance = z
   .object({
     AllocID: z.string(),
+    AvailableCapacity: bytes.optional().describe("Bytes for new volumes, of a controller that reports them."),
     ControllerInfo: z.record(z.string(), z.boolean()).optional(),
     ...{ HealthDescription: z.string(), Healthy: z.boolean() },
     NodeInfo: z.record(z.string(), z.unknown()).optional(),
     ...{ PluginID: z.string(), Provider: z.string(), ProviderVersion: z.string() },
     ...{ RequiresControllerPlugin: z.boolean(), RequiresTopologies: z.boolean(), UpdateTime: z.string().nullable() },
+    VolumeProblems: z
+      .array(z.object({ AllocID: z.string(), ExternalID: z.string(), Reason: z.string() }))
+      .optional()
+      .describe("Published volumes that cannot be used as they should."),
   })
   .meta({ id: "CsiPluginInstance" });
 const Plugin = z.object({

@@ -8,6 +8,7 @@ const volume = (access: string | null, readers: number, writers: number, more: P
   ...{ id: "V", schedulable: true, nodeIsFull: false },
   capabilities: [{ AccessMode: access ?? "single-node-writer", AttachmentMode: "file-system" }],
   holders: {
+    nodeId: access === null ? null : "N",
     reads: readers > 0,
     writes: writers > 0,
     modes: access === null ? null : { AccessMode: access, AttachmentMode: "file-system" },
@@ -15,8 +16,8 @@ const volume = (access: string | null, readers: number, writers: number, more: P
   ...more,
 });
 
-const claim = (mode: Mode, given: Claimed, attachmentMode = "file-system") =>
-  admissionRefusal({ allocId: "A", mode, attachmentMode }, given)?.message ?? "taken";
+const claim = (mode: Mode, given: Claimed, attachmentMode = "file-system", nodeId = "N") =>
+  admissionRefusal({ allocId: "A", nodeId, mode, attachmentMode }, given)?.message ?? "taken";
 const refused = (why: string) => `alloc "A" failed to claim volume "V": ${why}`;
 
 describe("a claim", () => {
@@ -27,6 +28,11 @@ describe("a claim", () => {
     ["single-node-writer", 1, 0, false, true],
     ["single-node-writer", 0, 1, false, false],
     ["single-node-writer", 1, 1, false, false],
+    ["single-node-single-writer", 0, 0, true, true],
+    ["single-node-single-writer", 1, 0, false, false],
+    ["single-node-single-writer", 0, 1, false, false],
+    ["single-node-multi-writer", 0, 0, true, true],
+    ["single-node-multi-writer", 9, 9, true, true],
     ["multi-node-reader-only", 0, 0, true, false],
     ["multi-node-reader-only", 9, 0, true, false],
     ["multi-node-single-writer", 9, 0, true, true],
@@ -45,6 +51,12 @@ describe("a claim", () => {
     const some = volume(null, 0, 0, { capabilities: [readOnly] });
     expect([claim("read", some), claim("write", some)]).toEqual(["taken", refused(FULL)]);
     expect(claim("write", volume(null, 0, 0))).toBe("taken");
+  });
+
+  it("on another node is refused while a single-node-multi-writer volume has claims", () => {
+    const given = volume("single-node-multi-writer", 1, 1);
+    expect(claim("write", given, "file-system", "M")).toBe(refused(FULL));
+    expect(claim("write", volume(null, 0, 0), "file-system", "M")).toBe("taken");
   });
 
   it("keeps the attachment mode of the first claim", () => {

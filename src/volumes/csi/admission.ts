@@ -9,6 +9,7 @@ import type { Capability } from "./volume-views.ts";
  */
 export interface Claimant {
   readonly allocId: string;
+  readonly nodeId: string;
   readonly mode: Mode;
   readonly attachmentMode: string;
 }
@@ -17,6 +18,8 @@ export interface Claimant {
 export interface Holders {
   readonly reads: boolean;
   readonly writes: boolean;
+  /** The node of the first claim; null without claims. */
+  readonly nodeId: string | null;
   /** Modes of the first claim; null without claims. */
   readonly modes: Capability | null;
 }
@@ -31,25 +34,35 @@ export interface Claimed {
 }
 
 const WRITING: ReadonlySet<string> = new Set([
-  ...["single-node-writer", "multi-node-single-writer", "multi-node-multi-writer"],
+  ...[
+    "single-node-writer",
+    "single-node-single-writer",
+    "single-node-multi-writer",
+    "multi-node-single-writer",
+    "multi-node-multi-writer",
+  ],
 ]);
 
 /** Why a claim is not admitted now; null when it is. */
-export function admissionRefusal({ allocId, mode, attachmentMode }: Claimant, volume: Claimed): Refusal | null {
+export function admissionRefusal({ allocId, nodeId, mode, attachmentMode }: Claimant, volume: Claimed): Refusal | null {
   const { modes } = volume.holders;
   const why = (text: string) =>
     refuse("conflict", `alloc ${JSON.stringify(allocId)} failed to claim volume ${JSON.stringify(volume.id)}: ${text}`);
   if (!volume.schedulable) return why("volume is currently unschedulable");
-  if (!hasRoom(mode, volume)) return why("volume max claims reached");
+  if (!hasRoom(mode, nodeId, volume)) return why("volume max claims reached");
   if (modes && modes.AttachmentMode !== attachmentMode) return why("cannot change attachment mode of claimed volume");
   if (volume.nodeIsFull) return why("its node has as many volumes of the plugin as that takes there");
   return null;
 }
 
-function hasRoom(mode: Mode, { capabilities, holders }: Claimed): boolean {
+function hasRoom(mode: Mode, node: string, { capabilities, holders }: Claimed): boolean {
   const { reads, writes, modes } = holders;
   if (!modes) return mode === "read" || capabilities.some(({ AccessMode }) => WRITING.has(AccessMode));
   switch (modes.AccessMode) {
+    case "single-node-single-writer":
+      return !reads && !writes;
+    case "single-node-multi-writer":
+      return holders.nodeId === node;
     case "single-node-reader-only":
       return mode === "read" && !reads && !writes;
     case "single-node-writer":

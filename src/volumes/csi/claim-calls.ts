@@ -5,7 +5,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { claimParams, forClaim } from "./claim-params.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
-import { controllersFor } from "./controllers.ts";
+import { controllersFor, targetOf } from "./controllers.ts";
 import type { CsiDispatcher } from "./dispatcher.ts";
 import { NEEDS } from "./methods.ts";
 import type { Orphans } from "./orphans.ts";
@@ -54,7 +54,9 @@ export class ClaimCalls {
       const isController = method.startsWith("csi.controller.");
       // In a ControllerUnpublishVolume call, an empty node id means all nodes.
       if (isController && externalNodeId === "") return refuse("conflict", `missing external node ID: ${claim.nodeId}`);
-      const able = isController ? controllersFor(this.#plugins, volume.pluginId, NEEDS[method]) : ok([claim.nodeId]);
+      const able = isController
+        ? controllersFor(this.#plugins, volume.pluginId, NEEDS[method], targetOf({}, volume.topologies))
+        : ok([claim.nodeId]);
       if (!able.ok) return able;
       const params = claimParams(method, claim, this.#secrets.opened(volume), {
         mount: claim.mount && (this.#secrets.openOfClaim(claim.mount) as MountOptions),

@@ -1,5 +1,5 @@
 import type { CsiClaimMethod, CsiResultOf } from "@sallyport/agent-protocol";
-import type { ClaimState, CsiClaim, CsiOperation } from "../../contracts/csi-volumes.ts";
+import type { ClaimState, CsiClaim, CsiOperation, Topology } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { type ClaimController, failure, nameOf } from "./claim-controller.ts";
 import type { ForClaim } from "./claim-params.ts";
@@ -33,6 +33,10 @@ export class ClaimEffects implements Effects {
     this.#orphans = orphans;
     this.#secrets = secrets;
     this.#controller = controller;
+  }
+
+  topologiesOf({ namespace, volumeId }: CsiOperation): readonly Topology[] {
+    return this.#store.find({ namespace, id: volumeId })?.topologies ?? [];
   }
 
   mayStart({ id }: CsiOperation): Refusal | null {

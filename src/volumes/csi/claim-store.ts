@@ -158,13 +158,17 @@ export class CsiClaimStore {
   holders({ namespace, id }: Name): Holders {
     const held = `${OF_VOLUME} AND state <> 'pending'`;
     const any = (mode: Mode) => this.#one(`${held} AND mode = ?`, namespace, id, mode) !== null;
-    return { reads: any("read"), writes: any("write"), modes: this.modes({ namespace, id }) };
+    const first = this.#first({ namespace, id });
+    return { reads: any("read"), writes: any("write"), nodeId: first?.nodeId ?? null, modes: modesOf(first) };
   }
 
   /** The modes of a volume; null without claims. */
   modes({ namespace, id }: Name): Holders["modes"] {
-    const first = this.#one(`${OF_VOLUME} AND state <> 'pending' ORDER BY row`, namespace, id);
-    return first && { AccessMode: first.volumeMode, AttachmentMode: first.attachmentMode };
+    return modesOf(this.#first({ namespace, id }));
+  }
+
+  #first({ namespace, id }: Name): CsiClaim | null {
+    return this.#one(`${OF_VOLUME} AND state <> 'pending' ORDER BY row`, namespace, id);
   }
 
   /** The state of the other claims of the volume on the node. */
@@ -268,3 +272,6 @@ const claimOf = (row: Row): CsiClaim => ({
   ...{ due: row.due, mount: row.mount, publishContext: row.publish_context, path: row.path },
   ...{ created: row.created, updated: row.updated },
 });
+
+const modesOf = (first: CsiClaim | null): Holders["modes"] =>
+  first && { AccessMode: first.volumeMode, AttachmentMode: first.attachmentMode };

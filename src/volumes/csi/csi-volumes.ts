@@ -7,13 +7,14 @@ import type {
   CsiVolume,
   Name,
   Texts,
+  Topology,
 } from "../../contracts/csi-volumes.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { CsiClaims } from "./claims.ts";
-import { controllersFor } from "./controllers.ts";
+import { controllersFor, targetOf } from "./controllers.ts";
 import { CSI_OPERATION, type CsiOperations } from "./csi-operations.ts";
 import type { CsiDispatcher, Effects } from "./dispatcher.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
@@ -205,6 +206,10 @@ export class CsiVolumes implements Effects {
     });
   }
 
+  topologiesOf({ namespace, volumeId }: CsiOperation): readonly Topology[] {
+    return this.#dependencies.store.find({ namespace, id: volumeId })?.topologies ?? [];
+  }
+
   mayStart({ method, pluginId, namespace, volumeId, params }: CsiOperation): Refusal | null {
     if (method !== "csi.controller.delete") return null;
     const { store } = this.#dependencies;
@@ -324,7 +329,8 @@ export class CsiVolumes implements Effects {
     digest: string,
   ): Result<CsiStep> {
     const { plugins, dispatcher } = this.#dependencies;
-    const able = controllersFor(plugins, pluginId, NEEDS[method]);
+    const target = targetOf(params, this.#dependencies.store.find({ namespace, id })?.topologies);
+    const able = controllersFor(plugins, pluginId, NEEDS[method], target);
     if (!able.ok) return able;
     const begun = dispatcher.begin(
       {

@@ -1,6 +1,6 @@
 import { CSI_METHODS, describe, isOpen, isStarted } from "@sallyport/agent-protocol";
 import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
-import type { CsiOperation, CsiOutcome, Texts } from "../../contracts/csi-volumes.ts";
+import type { CsiOperation, CsiOutcome, Texts, Topology } from "../../contracts/csi-volumes.ts";
 import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import { hiding } from "../../contracts/hidden-params.ts";
 import type { Node } from "../../contracts/node.ts";
@@ -13,7 +13,7 @@ import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { refusalOf } from "../host/volume-operations.ts";
-import { controllersFor } from "./controllers.ts";
+import { controllersFor, targetOf } from "./controllers.ts";
 import type { CsiOperations, NewCsiOperation } from "./csi-operations.ts";
 import { failedAt, isForClaim, NEEDS } from "./methods.ts";
 import { csiInfo } from "./plugin-views.ts";
@@ -22,6 +22,8 @@ import type { CsiSecrets } from "./secrets.ts";
 
 /** The effects of an operation on volumes or claims. */
 export interface Effects {
+  /** The topologies of the operation's volume; empty without a volume. */
+  topologiesOf(operation: CsiOperation): readonly Topology[];
   /** The last check before an operation is sent. @returns a refusal to cancel it */
   mayStart(operation: CsiOperation): Refusal | null;
   /** Commits a success; inside a transaction. @returns a refusal when the operation counts as failed nevertheless */
@@ -207,7 +209,8 @@ export class CsiDispatcher implements Timed, NodeFollower {
   #tryNextController(operation: CsiOperation): boolean {
     const { plugins, operations } = this.#dependencies;
     if (isBound(operation)) return false;
-    const able = controllersFor(plugins, operation.pluginId, NEEDS[operation.method]);
+    const target = targetOf(operation.params, this.#effectsOf(operation)?.topologiesOf(operation));
+    const able = controllersFor(plugins, operation.pluginId, NEEDS[operation.method], target);
     const next = able.ok ? able.value.find((nodeId) => !operation.tried.includes(nodeId)) : undefined;
     if (next === undefined) return false;
     operations.move(operation, next);

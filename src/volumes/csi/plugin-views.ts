@@ -32,12 +32,15 @@ export function csiInfo(pluginId: string, role: Role, given: object, reachable: 
   const fields = given as Given;
   const own = fields[role === "controller" ? "ControllerInfo" : "NodeInfo"];
   const said = isPlainObject(own) ? own : {};
+  const { AvailableCapacity: bytes, VolumeProblems: problems } = fields;
   return {
     AllocID: textIn(fields, "AllocID"),
     ...(role === "controller" && { ControllerInfo: flags(said, CONTROLLER_FLAGS) }),
+    ...(role === "controller" && Number.isSafeInteger(bytes) && { AvailableCapacity: bytes as number }),
     HealthDescription: textIn(fields, "HealthDescription"),
     Healthy: fields["Healthy"] === true && reachable,
     ...(role === "node" && { NodeInfo: nodeInfo(said) }),
+    ...(role === "node" && Array.isArray(problems) && { VolumeProblems: problems.filter(isPlainObject) as never }),
     PluginID: pluginId,
     Provider: textIn(fields, "Provider"),
     ProviderVersion: textIn(fields, "ProviderVersion"),

@@ -85,13 +85,13 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   }
 
   /** Healthy controllers on nodes with an agent of this service, by node id. */
-  controllers(id: string, limit: number): (readonly [nodeId: string, info: CsiInfo])[] {
+  controllers(id: string, limit: number, onNode: string | null = null): (readonly [nodeId: string, info: CsiInfo])[] {
     return this.#sql
       .exec<InstanceRow>(
         `SELECT csi_plugin_instances.* FROM csi_plugin_instances CROSS JOIN nodes ON nodes.id = node_id AND origin = 'agent'
-         WHERE plugin_id = ? AND role = 'controller' AND healthy = 1 ORDER BY node_id LIMIT ?`,
-        id,
-        limit,
+         WHERE plugin_id = ?1 AND role = 'controller' AND healthy = 1 AND node_id = ifnull(?3, node_id)
+         ORDER BY node_id LIMIT ?2`,
+        ...[id, limit, onNode],
       )
       .toArray()
       .map((row) => [row.node_id, infoOf(row)] as const);
@@ -99,13 +99,18 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
 
   /** The node service of the plugin on a node. */
   nodeInstance(id: string, nodeId: string): CsiInfo | null {
-    const [row] = this.#sql
-      .exec<InstanceRow>(
-        "SELECT * FROM csi_plugin_instances WHERE plugin_id = ? AND role = 'node' AND node_id = ?",
-        ...[id, nodeId],
-      )
-      .toArray();
-    return row ? infoOf(row) : null;
+    return this.#instance(id, "node", nodeId);
+  }
+
+  /** Whether a node declares a controller of the plugin, healthy or not. */
+  runsController(id: string, nodeId: string): boolean {
+    return this.#instance(id, "controller", nodeId) !== null;
+  }
+
+  #instance(id: string, role: Role, nodeId: string): CsiInfo | null {
+    const { instances } = this.instances(id, role, nodeId, 1);
+    const [found] = instances;
+    return found?.[0] === nodeId ? found[1] : null;
   }
 
   /** The plugin's id for a node; empty when unknown. */
@@ -246,7 +251,12 @@ const factsOf = ({ Status, CSIControllerPlugins, CSINodePlugins }: Node): string
 
 /** The instance fields whose change is an event; the time of the last check is not among them. */
 function notable(info: string): string {
-  const { UpdateTime: _time, HealthDescription: _text, ...rest } = JSON.parse(info) as CsiInfo;
+  const {
+    UpdateTime: _time,
+    HealthDescription: _text,
+    AvailableCapacity: _bytes,
+    ...rest
+  } = JSON.parse(info) as CsiInfo;
   return JSON.stringify(rest);
 }
 

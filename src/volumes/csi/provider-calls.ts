@@ -2,7 +2,7 @@ import type { CsiMethod } from "@sallyport/agent-protocol";
 import type { Asked, Name, PageAsk, SnapshotAsked, SnapshotRequest, Texts } from "../../contracts/csi-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
-import { controllersFor } from "./controllers.ts";
+import { controllersFor, targetOf } from "./controllers.ts";
 import type { CsiOperations } from "./csi-operations.ts";
 import type { CsiDispatcher } from "./dispatcher.ts";
 import { NEEDS } from "./methods.ts";
@@ -77,7 +77,8 @@ export class ProviderCalls {
       const again = operations.begunBy(digest);
       if (again) return ok({ operation: again.id });
       if (!plugins.find(pluginId)) return refuse("missing", `no such plugin ${quoted(pluginId)}`);
-      const able = controllersFor(plugins, pluginId, NEEDS[method]);
+      const target = targetOf({}, this.#dependencies.store.find({ namespace, id })?.topologies);
+      const able = controllersFor(plugins, pluginId, NEEDS[method], target);
       if (!able.ok) return able;
       const begun = dispatcher.begin(
         {

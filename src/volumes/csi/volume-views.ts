@@ -5,7 +5,7 @@ import * as kind from "../../lib/bexpr/kinds.ts";
 /** CSI volumes: the forms of requests, rows, responses and events (docs/internals/wire/volumes.md). */
 
 export const ACCESS_MODES = [
-  ...["single-node-reader-only", "single-node-writer"],
+  ...["single-node-reader-only", "single-node-writer", "single-node-single-writer", "single-node-multi-writer"],
   ...["multi-node-reader-only", "multi-node-single-writer", "multi-node-multi-writer"],
 ] as const;
 export const ATTACHMENT_MODES = ["file-system", "block-device"] as const;
