@@ -46,7 +46,8 @@ export async function buildAssets(): Promise<ConsoleFile[]> {
   const built = await bundleConsole(api);
   for (const [path, content] of built) files.set(path, content);
   for (const [path, content] of files) write(join(ASSETS, path), content);
-  for (const path of filesIn(ASSETS)) if (!files.has(path)) rmSync(join(ASSETS, path));
+  // Packages of the agent take longer, and are built by scripts/agent-packages.ts.
+  for (const path of filesIn(ASSETS)) if (!files.has(path) && !path.startsWith("install/")) rmSync(join(ASSETS, path));
   return [...built]
     .map(([path, content]) => ({ path, bytes: Buffer.byteLength(content), gzipBytes: gzipSync(content).length }))
     .sort((a, b) => b.gzipBytes - a.gzipBytes);

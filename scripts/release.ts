@@ -4,6 +4,7 @@
  *
  *   SHA256SUMS      digests of all other files, for `sha256sum -c`
  *   *.mjs           the node agent, the CSI driver and the command line, one file each, for Node 20 or newer
+ *   sallyport-agent-*.tar.gz, *.deb  the node agent for Linux without Node, per architecture; not with `--no-packages`
  *   *.cdx.json      the bill of materials (CycloneDX)
  *   worker/         the Worker, its migrations and its static assets with the console, to deploy with wrangler
  */
@@ -13,11 +14,14 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, stat
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { BUILD_DATE, RELEASE } from "../src/platform/version.ts";
+import { ARCHS, agentPackages, installFiles, writeFiles } from "./agent-packages.ts";
 import { buildAssets } from "./build-assets.ts";
 import { bundle } from "./deploy-check.ts";
 import { type Lock, sbom } from "./sbom.ts";
 
-const [, , out = "dist"] = process.argv;
+const PACKAGES = "--no-packages";
+const [out = "dist"] = process.argv.slice(2).filter((argument) => argument !== PACKAGES);
+const archs = process.argv.includes(PACKAGES) ? [] : ARCHS;
 const temporary = mkdtempSync(join(tmpdir(), "sallyport-release-"));
 
 async function release(): Promise<void> {
@@ -33,6 +37,7 @@ async function release(): Promise<void> {
     execFileSync(process.execPath, [join(folder, "build.ts")], { stdio: "pipe" });
     cpSync(join(folder, "dist", `${name}.mjs`), join(out, `${name}.mjs`));
   }
+  await packageAgent();
   for (const name of ["LICENSE", "CHANGELOG.md"]) cpSync(name, join(out, name));
   const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as { packages: Lock };
   writeFileSync(join(out, "sallyport.cdx.json"), `${JSON.stringify(sbom(packages, BUILD_DATE), null, 2)}\n`);
@@ -41,6 +46,14 @@ async function release(): Promise<void> {
   console.log(
     `Sallyport ${RELEASE}: ${sums.length} files in ${out}, digest of SHA256SUMS ${digest(join(out, "SHA256SUMS"))}`,
   );
+}
+
+/** The agent's packages, and the files from which the Worker serves them. */
+async function packageAgent(): Promise<void> {
+  const built = await agentPackages(archs);
+  for (const { archive, debian } of built)
+    for (const { name, content } of [archive, debian]) writeFileSync(join(out, name), content);
+  if (built.length > 0) writeFiles(join(out, "worker/assets/install"), installFiles(built));
 }
 
 /** As wrangler uploads it, with a configuration that deploys these files. */
@@ -55,7 +68,8 @@ async function worker(): Promise<void> {
   const { sourceRoot: _, ...rest } = { sourceRoot: "", ...map, sources };
   writeFileSync(join(into, "worker.js.map"), JSON.stringify(rest));
   cpSync("migrations", join(into, "migrations"), { recursive: true });
-  cpSync("build/assets", join(into, "assets"), { recursive: true });
+  const isPackage = (path: string): boolean => relative("build/assets", path) === "install";
+  cpSync("build/assets", join(into, "assets"), { recursive: true, filter: (path) => !isPackage(path) });
   const config = readFileSync("wrangler.toml", "utf8");
   writeFileSync(
     join(into, "wrangler.toml"),

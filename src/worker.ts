@@ -6,6 +6,7 @@ import { writeActionsTo } from "./platform/observability/audit/actions.ts";
 import { record } from "./platform/observability/audit/batch-writer.ts";
 import { textOf, warn } from "./platform/observability/log.ts";
 import { consoleAnswer } from "./routes/console.ts";
+import { installAnswer } from "./routes/install.ts";
 import { handle } from "./routes/server/handle.ts";
 import { performWork } from "./sync/perform.ts";
 
@@ -35,7 +36,7 @@ writeActionsTo((line) => record(deployment, line, waitUntil));
 export default {
   fetch(request, env, exec) {
     const url = new URL(request.url);
-    return consoleAnswer(request, url, env) ?? handle(request, env, exec, url);
+    return consoleAnswer(request, url, env) ?? installAnswer(request, url, env) ?? handle(request, env, exec, url);
   },
 
   /** Never throws: locally a throw would repeat even the messages that were acknowledged. */

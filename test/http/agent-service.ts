@@ -121,6 +121,8 @@ export class FakeService {
   readonly sessions: AgentSession[] = [];
   readonly joins: Array<{ Token: string; PublicKey: string; Name: string }> = [];
   readonly jtis: string[] = [];
+  /** Static files, by path. */
+  readonly files = new Map<string, Buffer>();
   /** Refuses an upgrade. */
   onUpgrade: (request: IncomingMessage) => Refusal | undefined = () => undefined;
   onJoin: () => { status: number; body: string } = () => ({
@@ -137,6 +139,8 @@ export class FakeService {
   async listen(port = 0): Promise<this> {
     const sockets = new WebSocketServer({ noServer: true });
     const server = createServer(async (request, response) => {
+      const file = request.method === "GET" ? this.files.get(request.url ?? "") : undefined;
+      if (file) return response.end(file);
       if (request.url !== JOIN_PATH || request.method !== "POST") return response.writeHead(404).end();
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(chunk as Buffer);
