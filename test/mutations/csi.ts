@@ -12,6 +12,8 @@ const CONTROLLERS = {
   file: "src/volumes/csi/controllers.ts",
   suites: ["test/workers/csi-claims-release.test.ts", "test/workers/csi-snapshots.test.ts"],
 };
+const TARGETS = { file: "src/volumes/csi/controllers.ts", suites: ["test/workers/csi-placement.test.ts"] };
+const ADMISSION = { file: "src/volumes/csi/admission.ts", suites: ["src/volumes/csi/admission.test.ts"] };
 const QUEUE = {
   file: "src/volumes/csi/csi-operations.ts",
   suites: ["test/workers/csi-crash.test.ts", "test/workers/csi-volumes.test.ts"],
@@ -30,6 +32,24 @@ const SESSION = { file: "src/node-agents/session-record.ts", suites: ["test/work
 const NODES = { file: "src/cluster/nodes/node-volumes.ts", suites: ["src/cluster/nodes/node-volumes.test.ts"] };
 
 export const csi: Mutation[] = [
+  {
+    ...TARGETS,
+    find: "const isLocal = strict && all &&",
+    replace: "const isLocal = false &&",
+    promise: "A volume of a node-local driver is never deleted by the controller of another node",
+  },
+  {
+    ...TARGETS,
+    find: "(AvailableCapacity < bytes ? 1 : 0)",
+    replace: "(AvailableCapacity > bytes ? 1 : 0)",
+    promise: "A controller with capacity for a new volume comes first",
+  },
+  {
+    ...ADMISSION,
+    find: "return holders.nodeId === node;",
+    replace: "return true;",
+    promise: "A volume with writers on a single node is not given to another node",
+  },
   {
     ...OPERATIONS,
     find: 'const mayYetBeMade = uncertain && method === "csi.controller.create";',
