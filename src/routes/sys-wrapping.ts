@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { may } from "../access/authorize/authorize-cached.ts";
-import { checkParameters } from "../access/paths/path-rules.ts";
+import { checkParameters } from "../contracts/path-rules.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";

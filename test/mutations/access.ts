@@ -8,8 +8,8 @@ const NAMESPACES_TEST = "test/workers/namespaces.test.ts";
 const ONE_JUDGE = "test/workers/path-evaluator.test.ts";
 const REVOCATION = "test/workers/revocation.test.ts";
 const ACL = "test/workers/acl.test.ts";
-const PATHS = "src/access/paths/path-rules.test.ts";
-const PARAMETERS = "src/access/paths/path-rules.parameters.test.ts";
+const PATHS = "src/contracts/path-rules.test.ts";
+const PARAMETERS = "src/contracts/path-rules.parameters.test.ts";
 
 const OIDC = "test/workers/auth-oidc.test.ts";
 const KUBERNETES = "test/workers/auth-kubernetes.test.ts";
@@ -819,21 +819,21 @@ export const judgements: Mutation[] = [
 /** Rules: precedence, and the result of a set of policies. */
 export const rules: Mutation[] = [
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PATHS],
     find: "Number(a.isPrefix) - Number(b.isPrefix) ||",
     replace: "Number(b.isPrefix) - Number(a.isPrefix) ||",
     promise: "Of two patterns the one without a star at its end decides",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PATHS],
     find: "a.plusses - b.plusses ||",
     replace: "",
     promise: "Of two patterns the one with fewer plus signs decides",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PATHS],
     find: 'capabilities: capabilities.has("deny") ? ["deny"] : [...capabilities].sort(),',
     replace: "capabilities: [...capabilities].sort(),",
@@ -841,63 +841,63 @@ export const rules: Mutation[] = [
     equivalent: "`granted` and `mayBelow` answer deny for every rule that holds it",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PATHS],
     find: 'if (segments.includes("..")) return undefined;',
     replace: "",
     promise: "No rule reaches outside its folder",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PATHS],
     find: "parts.length < segments.length : parts.length !== segments.length",
     replace: "parts.length <= segments.length : parts.length !== segments.length",
     promise: "A prefix with plus signs holds for paths as deep as itself",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PATHS],
     find: "(options.list ? acl.exact.get(wanted.slice(0, -1)) : undefined)",
     replace: "undefined",
     promise: "A rule for a holds for listing a/",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PATHS],
     find: "if (/[+*]/.test(namespace) || !/^$|[^/]\\/$/.test(namespace))",
     replace: "if (false)",
     promise: "A namespace is never taken for a pattern",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PARAMETERS],
     find: "value.every((element) => isWithin(element, listed))",
     replace: "value.some((element) => isWithin(element, listed))",
     promise: "All elements of a list must be allowed",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PARAMETERS],
     find: "value.some((element) => touches(element, listed))",
     replace: "value.every((element) => touches(element, listed))",
     promise: "One element that is denied denies the list",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PARAMETERS],
     find: "Array.isArray(value) && value.length > 0 && value.every",
     replace: "Array.isArray(value) && value.every",
     promise: "An empty list is not within what is allowed",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PARAMETERS],
     find: "const any = values.length === 0 || earlier?.length === 0;",
     replace: "const any = values.length === 0;",
     promise: "No values stand for any value, in whichever rule",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PARAMETERS],
     find: 'if (denied.has("*")) return',
     replace: "if (false) return",
@@ -911,7 +911,7 @@ export const rules: Mutation[] = [
     promise: "Pieces of a glob do not overlap",
   },
   {
-    file: "src/access/paths/path-rules.ts",
+    file: "src/contracts/path-rules.ts",
     suites: [PATHS],
     find: "if (example !== undefined && grants(ruleFor(acl, example)?.capabilities ?? [])) return true;",
     replace: "if (example !== undefined) return true;",

@@ -1,8 +1,8 @@
 import type { ListedMount, Mount, MountType } from "../../contracts/mount.ts";
+import { mayBelow } from "../../contracts/path-rules.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
-import { mayBelow } from "../paths/path-rules.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import { builtInMounts, builtInPath } from "./built-in-mounts.ts";
 import { type MountTable, mountPath } from "./mounts.ts";

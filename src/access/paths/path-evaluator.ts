@@ -1,12 +1,12 @@
+import { inCanonicalNames } from "../../contracts/aliases.ts";
 import type { AuthPlace } from "../../contracts/auth.ts";
 import type { Mount } from "../../contracts/mount.ts";
+import { checkParameters, granted, type PathAcl, ruleFor } from "../../contracts/path-rules.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../../contracts/policies.ts";
 import type { Place } from "../../contracts/tokens.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Grants } from "../policies/policy-store.ts";
-import { inCanonicalNames } from "./aliases.ts";
 import type { PathResolver } from "./path-resolver.ts";
-import { checkParameters, granted, type PathAcl, ruleFor } from "./path-rules.ts";
 
 /** The rights of a caller on one path. */
 export interface PathDecision {

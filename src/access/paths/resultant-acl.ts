@@ -1,9 +1,9 @@
 import type { Namespace } from "../../contracts/namespaces.ts";
+import { granted, mayBelow } from "../../contracts/path-rules.ts";
 import type { PathRule } from "../../contracts/policies.ts";
 import type { ResultantAcl } from "../../contracts/tokens.ts";
 import type { Viewer } from "../mounts/mount-views.ts";
 import type { Grants } from "../policies/policy-store.ts";
-import { granted, mayBelow } from "./path-rules.ts";
 
 /**
  * The rules of a token as upstream's web interface reads them. Paths are relative to the root namespace; a path with a

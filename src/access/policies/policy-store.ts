@@ -1,7 +1,7 @@
 import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "../../contracts/cluster-rights.ts";
+import { compilePaths, type PathAcl } from "../../contracts/path-rules.ts";
 import type { GoverningRule, PathRule, Policy, PolicyAttributes, VolumeRule } from "../../contracts/policies.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { compilePaths, type PathAcl } from "../paths/path-rules.ts";
 import { isTemplated, resolveTemplate, type TemplateSubject } from "../paths/path-templates.ts";
 import { DEFAULT_POLICY, parsePolicy, WRAPPING_POLICY, WRAPPING_POLICY_NAME } from "./policy-parser.ts";
 

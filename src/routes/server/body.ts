@@ -1,4 +1,4 @@
-import { checkParameters } from "../../access/paths/path-rules.ts";
+import { checkParameters } from "../../contracts/path-rules.ts";
 import type { ParameterConstraints } from "../../contracts/policies.ts";
 import { isPlainObject, parseJson, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";

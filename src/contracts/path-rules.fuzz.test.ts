@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { CAPABILITIES, type Capability, type PathRule } from "../../contracts/policies.ts";
 import { capabilitiesFor, compilePaths } from "./path-rules.ts";
+import { CAPABILITIES, type Capability, type PathRule } from "./policies.ts";
 
 describe("the compiled matcher", () => {
   /** The rules of the language as a plain reference implementation, without regard to speed. */
