@@ -95,6 +95,8 @@ export interface MountsApi {
   readMount(namespace: string, path: string): Result<ListedMount>;
   /** Returns the mount of a path. */
   findMount(namespace: string, path: string): Mount | null;
+  /** Returns the place of a mount by its uuid; null after its deletion. */
+  mountPlace(uuid: string): Located | null;
   /** Counts the mounts of all namespaces by type and returns the first `limit`, by full path. */
   everyMount(limit: number): Record<
     MountType,

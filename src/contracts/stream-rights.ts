@@ -1,4 +1,5 @@
 import type { NamespaceRule } from "./cluster-rights.ts";
+import type { PathRight } from "./service-topics.ts";
 
 /** The part of a subscription that the reader's token may see. */
 export interface Scope {
@@ -8,6 +9,8 @@ export interface Scope {
   readonly rules: readonly NamespaceRule[] | null;
   /** First index of the namespace: earlier events belong to a former namespace of that name. Absent from older releases. */
   readonly since?: number;
+  /** Path rules that events of service topics are checked against; null for all rights, absent for no such events. */
+  readonly paths?: readonly PathRight[] | null;
 }
 
 /** A stream to authorize: checked when it opens and after every change that may affect it. */
@@ -16,6 +19,8 @@ export interface StreamQuestion {
   readonly topics: readonly string[];
   /** `*` = all. */
   readonly namespace: string;
+  /** Whether the stream may have service topics. Absent from older releases, which do not check `Scope.paths`. */
+  readonly service?: boolean;
 }
 
 export type StreamAnswer =

@@ -127,7 +127,14 @@ export class Groups {
   #cacheBytes = 0;
 
   join(filter: Filter, framing: Framing): Group {
-    const key = JSON.stringify([framing.name, filter.topics, filter.namespaces, filter.rules, filter.since]);
+    const key = JSON.stringify([
+      framing.name,
+      filter.topics,
+      filter.namespaces,
+      filter.rules,
+      filter.since,
+      filter.paths,
+    ]);
     let group = this.#groups.get(key);
     if (!group) {
       group = new Group(key, filter, framing);

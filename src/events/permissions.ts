@@ -49,7 +49,7 @@ export class Permission {
   /** The permission of a relay. It cannot be revoked. */
   static forRelay(): Permission {
     const permission = new Permission({ accessor: "", namespace: "*", topics: ["*"] });
-    permission.scope = { namespaces: null, rules: null };
+    permission.scope = { namespaces: null, rules: null, paths: null };
     permission.readers = 1;
     return permission;
   }
@@ -234,5 +234,5 @@ export class Permissions {
   }
 }
 
-const keyOf = ({ accessor, namespace, topics }: StreamQuestion): string =>
-  JSON.stringify([accessor, namespace, topics]);
+const keyOf = ({ accessor, namespace, topics, service }: StreamQuestion): string =>
+  JSON.stringify([accessor, namespace, topics, service]);

@@ -1,3 +1,4 @@
+import { isServiceTopic } from "../contracts/service-topics.ts";
 import type { Scope, StreamQuestion } from "../contracts/stream-rights.ts";
 import { type Framing, framingOf } from "./framing.ts";
 import { encode, type Group, Groups, type LogView } from "./group.ts";
@@ -339,8 +340,9 @@ const FEED: Omit<Subscription, "from"> = {
   ...{ dialect: "neutral", format: "feed", errors: false },
 };
 
-const questionOf = ({ accessor, topics, namespace }: Subscription): StreamQuestion => ({
-  accessor,
-  topics: Object.keys(topics),
-  namespace,
-});
+function questionOf({ accessor, topics: keys, namespace, dialect }: Subscription): StreamQuestion {
+  const topics = Object.keys(keys);
+  // For clients of upstream, `*` is upstream's topics.
+  const service = topics.some(isServiceTopic) || (dialect === "neutral" && topics.includes("*"));
+  return { accessor, topics, namespace, ...(service && { service }) };
+}

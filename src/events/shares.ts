@@ -1,5 +1,5 @@
 import type { Append, StreamEvent } from "../contracts/event.ts";
-import { ACCESS_ACCOUNT, TENANT } from "../contracts/event-accounts.ts";
+import { ACCESS_ACCOUNT, SERVICE_ACCOUNT, TENANT } from "../contracts/event-accounts.ts";
 import { headersText } from "../contracts/event-headers.ts";
 import { Line } from "./line.ts";
 
@@ -121,6 +121,7 @@ export class Shares {
 
   #shareOf(account: string): Share {
     if (account === ACCESS_ACCOUNT) return { bytes: 1 / 4, lines: Number.POSITIVE_INFINITY };
+    if (account === SERVICE_ACCOUNT) return { bytes: 1 / 4, lines: 1 / 2 };
     if (!account.startsWith(TENANT)) return { bytes: 1 / 2, lines: Number.POSITIVE_INFINITY };
     const tenants = [...this.#held.keys()].filter((name) => name.startsWith(TENANT)).length;
     const each = TENANTS_SHARE / Math.max(LEAST_TENANTS, tenants);

@@ -74,9 +74,12 @@ describe("a subscription", () => {
   });
 
   it("without any restriction is recognised, so that lines are not parsed", () => {
-    expect(matcher({ topics: { "*": ["a", "*"] }, namespaces: null, rules: null }).everything).toBe(true);
-    expect(matcher({ topics: { "*": ["*"] }, namespaces: ["default"], rules: null }).everything).toBe(false);
-    expect(matcher({ topics: { "*": ["a"] }, namespaces: null, rules: null }).everything).toBe(false);
+    expect(matcher({ topics: { "*": ["a", "*"] }, namespaces: null, rules: null, paths: null }).everything).toBe(true);
+    expect(matcher({ topics: { "*": ["*"] }, namespaces: null, rules: null }).everything).toBe(false);
+    expect(matcher({ topics: { "*": ["*"] }, namespaces: ["default"], rules: null, paths: null }).everything).toBe(
+      false,
+    );
+    expect(matcher({ topics: { "*": ["a"] }, namespaces: null, rules: null, paths: null }).everything).toBe(false);
   });
 });
 

@@ -1,5 +1,6 @@
 import { type NamespaceRule, NO_CLUSTER_RULES } from "../contracts/cluster-rights.ts";
 import { type Labels, traceOf } from "../contracts/event-headers.ts";
+import { isServiceTopic, pathJudge } from "../contracts/service-topics.ts";
 import type { Scope } from "../contracts/stream-rights.ts";
 import { isJudgedByEvent, mayReadEvent } from "../contracts/topic-rights.ts";
 
@@ -45,22 +46,23 @@ const ALSO: ReadonlyMap<string, string> = new Map([["NodeDrain", "Node"]]);
 const MAX_TRACES = 20;
 
 /** Compiles a stream's filter (https://developer.hashicorp.com/nomad/api-docs/events). */
-export function matcher({ topics, namespaces, rules, since = 0 }: Filter): Matcher {
+export function matcher({ topics, namespaces, rules, since = 0, paths }: Filter): Matcher {
   const keysOf = new Map(Object.entries(topics).map(([topic, keys]) => [topic, new Set(keys)]));
   const allowed = namespaces && new Set(namespaces);
   const permitted = rules && judge(rules);
+  const served = paths === undefined ? () => false : pathJudge(paths);
   const keyed = (topic: string | undefined, { Key, FilterKeys }: Pick<Labels, "Key" | "FilterKeys">): boolean => {
     const keys = topic === undefined ? undefined : keysOf.get(topic);
     if (!keys) return false;
     return keys.has(ANY) || keys.has(Key) || (FilterKeys?.some((key) => keys.has(key)) ?? false);
   };
   return {
-    everything: allowed === null && permitted === null && (keysOf.get(ANY)?.has(ANY) ?? false),
+    everything: allowed === null && permitted === null && paths === null && (keysOf.get(ANY)?.has(ANY) ?? false),
     traces: tracesOf(keysOf),
     wants: (event, index) =>
       (allowed === null || event.Namespace === "" || (allowed.has(event.Namespace) && index >= since)) &&
       (keyed(event.Topic, event) || keyed(ANY, event) || keyed(ALSO.get(event.Topic), event)) &&
-      (permitted === null || permitted(event)),
+      (isServiceTopic(event.Topic) ? served(event) : permitted === null || permitted(event)),
   };
 }
 

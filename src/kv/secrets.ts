@@ -47,9 +47,10 @@ export class Secrets {
     this.#sql.exec("UPDATE secrets SET updated = ? WHERE path = ?", now, path);
   }
 
-  remove(path: string): void {
+  /** @returns whether it existed */
+  remove(path: string): boolean {
     this.#sql.exec("DELETE FROM versions WHERE path = ?", path);
-    this.#sql.exec("DELETE FROM secrets WHERE path = ?", path);
+    return this.#changed("DELETE FROM secrets WHERE path = ?", path);
   }
 
   clear(): void {

@@ -1,6 +1,7 @@
 import type { WriteRights } from "../contracts/kv-store.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { MountState } from "./mount-state.ts";
+import type { SecretEvents } from "./secret-events.ts";
 import type { Secrets } from "./secrets.ts";
 import { emptySecret } from "./version.ts";
 
@@ -11,6 +12,7 @@ interface Dependencies {
   commit<T>(change: () => T, path: string): T;
   /** Seals the data of version 1 of a path. @throws Sealed */
   seal(data: string, path: string): Uint8Array;
+  readonly events: SecretEvents;
 }
 
 /**
@@ -33,7 +35,7 @@ export class UnversionedSecrets {
    * @returns `conflict` after an upgrade, `denied` without the right to create or update. @throws Sealed
    */
   put(path: string, data: string, rights: WriteRights): Result<null> {
-    const { secrets, state, commit, seal } = this.#deps;
+    const { secrets, state, commit, seal, events } = this.#deps;
     if (state.get().gone) return refuse("missing");
     if (this.#isVersioned()) return refuse("conflict");
     const before = secrets.find(path);
@@ -44,15 +46,21 @@ export class UnversionedSecrets {
       secrets.replace({ path, version: 1, created: now, deletion: null, sealed });
       secrets.store({ ...(before ?? emptySecret(path, now)), updated: now, current_version: 1 });
       if (state.get().engine === undefined) state.set("engine", "unversioned");
+      events.recordUnversioned("SecretWritten", path);
     }, path);
     return ok(null);
   }
 
   /** Deletes a path. Idempotent. @returns `conflict` after an upgrade */
   delete(path: string): Result<null> {
-    const { secrets, commit } = this.#deps;
+    const { secrets, commit, events } = this.#deps;
     if (this.#isVersioned()) return refuse("conflict");
-    if (secrets.find(path)) commit(() => secrets.remove(path), path);
+    if (secrets.find(path)) {
+      commit(() => {
+        secrets.remove(path);
+        events.recordUnversioned("SecretDeleted", path);
+      }, path);
+    }
     return ok(null);
   }
 

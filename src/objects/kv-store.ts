@@ -11,15 +11,18 @@ import type {
   Written,
 } from "../contracts/kv-store.ts";
 import type { Leased } from "../contracts/read-lease.ts";
+import { ServiceEvents } from "../contracts/service-events.ts";
 import { listFolder } from "../kv/listing.ts";
 import { MountState } from "../kv/mount-state.ts";
 import { kvMigrations } from "../kv/schema.ts";
+import { type SecretChange, SecretEvents } from "../kv/secret-events.ts";
 import { Secrets } from "../kv/secrets.ts";
 import { changeConfig, changeSettings } from "../kv/settings.ts";
 import { UnversionedSecrets } from "../kv/unversioned.ts";
 import { deletionAt, emptySecret, keptVersions, lives, versionView } from "../kv/version.ts";
 import { WatchDelivery } from "../kv/watch-delivery.ts";
 import { Watchers } from "../kv/watchers.ts";
+import { refusesWrite } from "../kv/write-check.ts";
 import { earliest } from "../lib/earliest.ts";
 import { mergePatch, parseLossless } from "../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
@@ -35,6 +38,7 @@ const EXPIRED_PER_ALARM = 500;
 /** A patch may grow a secret; beyond this size its sealed form would not fit a row. */
 const MAX_DATA_BYTES = 1024 * 1024;
 
+type Change = (now: number) => boolean;
 type Newest = Result<{ version: number; data: string } | null>;
 
 /**
@@ -49,6 +53,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   readonly #delivery: WatchDelivery;
   readonly #state: MountState;
   readonly #unversioned: UnversionedSecrets;
+  readonly #events: SecretEvents;
   readonly #leases: LeaseOwner;
 
   protected override get kind() {
@@ -61,12 +66,14 @@ export class KvStore extends StoredObject implements KvStoreApi {
       env,
       { data_keys: dataKeyMigrations, kv: kvMigrations },
       {
+        event: (_lane, rows) => this.#events.deliver(rows),
         changed: (lane, rows) => this.#delivery.changed(lane, rows),
         moved: (destination) => this.#delivery.moved(destination),
       },
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
     this.#leases = new LeaseOwner(env, ctx.storage, this.#mount, () => this.arm());
+    this.#events = new SecretEvents(ServiceEvents.ofMount(env, this.#mount, () => this.outbox));
     this.#secrets = new Secrets(this.sql);
     this.#watchers = new Watchers(this.sql);
     this.#delivery = new WatchDelivery(this.env, this.#mount, this.#watchers, this.outbox);
@@ -77,6 +84,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       state: this.#state,
       commit: (change, path) => this.commit(change, [path]),
       seal: (data, path) => this.#keys.seal(data, this.#context(path, 1)),
+      events: this.#events,
     });
   }
 
@@ -86,7 +94,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   put(path: string, data: string, cas: number | null, rights: WriteRights): Result<Written> {
     return refuseIfSealed(() => {
       const secret = this.#secrets.find(path);
-      return this.#refusesWrite(secret, cas, rights) ?? this.#write(path, secret, data);
+      return refusesWrite(this.#state.get(), secret, cas, rights) ?? this.#write(path, secret, data, "SecretWritten");
     });
   }
 
@@ -96,10 +104,10 @@ export class KvStore extends StoredObject implements KvStoreApi {
       const newest = this.#open(path, 0);
       if (!newest.ok || newest.state === "gone") return newest;
       const secret = this.#secrets.find(path);
-      const refused = this.#refusesWrite(secret, cas, { create: true, update: true });
+      const refused = refusesWrite(this.#state.get(), secret, cas, { create: true, update: true });
       if (refused) return refused;
       const merged = mergePatch(parseLossless(newest.data), parseLossless(patch));
-      return this.#write(path, secret, JSON.stringify(merged));
+      return this.#write(path, secret, JSON.stringify(merged), "SecretPatched");
     });
   }
 
@@ -121,15 +129,15 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change(path, (now) => this.#secrets.delete(path, versions, now));
+    return this.#change("SecretDeleted", path, (now) => this.#secrets.delete(path, versions, now), versions);
   }
 
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change(path, () => this.#secrets.undelete(path, versions));
+    return this.#change("SecretUndeleted", path, () => this.#secrets.undelete(path, versions), versions);
   }
 
   destroyVersions(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change(path, () => this.#secrets.destroy(path, versions));
+    return this.#change("SecretDestroyed", path, () => this.#secrets.destroy(path, versions), versions);
   }
 
   // ---- data, by the API of version 1 ----
@@ -168,6 +176,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.commit(() => {
       this.#state.markVersioned();
       this.#secrets.store(next.value);
+      this.#events.record("SecretMetadataWritten", path);
     }, [path]);
     const overruled = changes.cas_required === false && this.#state.get().config.cas_required;
     return ok(overruled ? ['"cas_required" set to false, but the mount requires check-and-set for every write'] : []);
@@ -175,10 +184,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   /** Deletes a path with all its versions. */
   deleteMetadata(path: string): Result<Written["watchers"]> {
-    return this.#change(path, () => {
-      this.#secrets.remove(path);
-      return true;
-    });
+    return this.#change("SecretMetadataDeleted", path, () => this.#secrets.remove(path));
   }
 
   /** One page of the names directly below a folder, sorted. @param after the page starts behind this name */
@@ -314,20 +320,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     if (enlisted.length > 0) await this.outbox.drain("changed");
   }
 
-  #refusesWrite(secret: SecretRow | null, cas: number | null, rights: WriteRights): Refusal | null {
-    const { gone, config } = this.#state.get();
-    if (gone) return refuse("missing");
-    if (!(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
-    if (cas === null) {
-      const required = config.cas_required || secret?.cas_required === 1;
-      return required ? refuse("invalid", "check-and-set parameter required for this call") : null;
-    }
-    return cas === (secret?.current_version ?? 0)
-      ? null
-      : refuse("invalid", "check-and-set parameter did not match the current version");
-  }
-
-  #write(path: string, before: SecretRow | null, data: string): Result<Written> {
+  #write(path: string, before: SecretRow | null, data: string, type: SecretChange): Result<Written> {
     if (data.length > MAX_DATA_BYTES / 3 && Buffer.byteLength(data) > MAX_DATA_BYTES) {
       return refuse("too-large", `data: the secret would be larger than ${MAX_DATA_BYTES} bytes`);
     }
@@ -350,6 +343,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
         current_version: version,
         oldest_version: prunes ? version - kept + 1 : secret.oldest_version,
       });
+      this.#events.record(type, path, { Version: version });
       return this.#delivery.enlist(path);
     }, [path]);
     return ok({ metadata: versionView(row, secret.custom_metadata), watchers: this.#announce(watchers) });
@@ -358,13 +352,15 @@ export class KvStore extends StoredObject implements KvStoreApi {
   /**
    * Changes versions of a path and notifies its watchers if something changed.
    * @param change returns whether it changed something
+   * @param versions the versions that the request names; absent for the whole path
    */
-  #change(path: string, change: (now: number) => boolean): Result<Written["watchers"]> {
+  #change(type: SecretChange, path: string, change: Change, versions?: readonly number[]): Result<Written["watchers"]> {
     const now = Date.now();
     const watchers = this.commit(() => {
       this.#state.markVersioned();
       if (!change(now)) return [];
       this.#secrets.touch(path, now);
+      this.#events.record(type, path, { Versions: versions });
       return this.#delivery.enlist(path);
     }, [path]);
     return ok(this.#announce(watchers));

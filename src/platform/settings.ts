@@ -26,6 +26,13 @@ export const Settings = z.object({
   EVENT_HEARTBEAT_MS: z.coerce.number().int().min(50).default(10_000),
   EVENT_RELAYS: z.coerce.number().int().min(0).max(64).default(0),
   EVENT_STALL_MS: z.coerce.number().int().min(50).default(40_000),
+  SERVICE_EVENTS: z
+    .string()
+    .regex(
+      /^((Secret|Sync|Lease|Engine)(,(?!$)|$))*$/,
+      "must be names of Secret, Sync, Lease and Engine, with commas between",
+    )
+    .default("Sync,Lease,Engine"),
   JURISDICTION: z.enum(["none", "eu", "us", "fedramp", "fedramp-high"]).default("none"),
   NODE_GRACE_MS: z.coerce.number().int().min(1_000).max(3_600_000).default(60_000),
   READ_REPLICAS: z.coerce.number().int().min(0).max(64).default(1),

@@ -4,6 +4,7 @@ const RIGHTS = { file: "src/events/permissions.ts", suites: ["src/events/permiss
 const READERS = { file: "src/events/readers.ts", suites: ["src/events/readers.test.ts"] };
 const RING = { file: "src/events/ring.ts", suites: ["src/events/ring.test.ts"] };
 const MATCHER = { file: "src/events/subscription.ts", suites: ["src/events/subscription.test.ts"] };
+const SERVICE = { suites: ["test/workers/service-events.test.ts"] };
 const STORE = { file: "src/events/line-store.ts", suites: ["test/workers/event-log-store.test.ts"] };
 const BUFFER = { file: "src/events/line-store.ts", suites: ["test/workers/event-log.test.ts"] };
 const SHARES = { file: "src/events/shares.ts", suites: ["test/workers/event-log-store.test.ts"] };
@@ -147,9 +148,37 @@ export const events: Mutation[] = [
   },
   {
     ...MATCHER,
-    find: "(permitted === null || permitted(event)),",
-    replace: "true,",
+    find: "permitted === null || permitted(event)),",
+    replace: "true),",
     promise: "Over all namespaces each event is judged by the rules of its own",
+  },
+  {
+    ...SERVICE,
+    file: "src/events/subscription.ts",
+    find: "isServiceTopic(event.Topic) ? served(event)",
+    replace: "isServiceTopic(event.Topic) ? true",
+    promise: "An event about a secret is for tokens with rights on its path",
+  },
+  {
+    ...SERVICE,
+    file: "src/events/readers.ts",
+    find: '(dialect === "neutral" && topics.includes("*"))',
+    replace: 'topics.includes("*")',
+    promise: "A client of upstream gets service topics only by name",
+  },
+  {
+    ...SERVICE,
+    file: "src/contracts/service-topics.ts",
+    find: 'each === "read" || each === "list"',
+    replace: 'each !== "deny"',
+    promise: "A right to write a path shows no event about it",
+  },
+  {
+    ...SERVICE,
+    file: "src/contracts/service-events.ts",
+    find: "if (!settings(this.#env).SERVICE_EVENTS.includes(event.topic)) return;",
+    replace: "",
+    promise: "A topic that is not enabled has no event",
   },
   {
     ...MATCHER,

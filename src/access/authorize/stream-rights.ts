@@ -1,7 +1,9 @@
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
+import { isServiceTopic, type PathRight } from "../../contracts/service-topics.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../../contracts/stream-rights.ts";
 import { isJudgedByEvent, mayReadTopic } from "../../contracts/topic-rights.ts";
 import type { ClusterNamespaces } from "../namespaces/cluster-namespaces.ts";
+import type { Grants } from "../policies/policy-store.ts";
 import type { TokenHolders } from "../tokens/token-holders.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
 
@@ -15,10 +17,13 @@ const ALL = "*";
  */
 export function streamScope(
   rights: ClusterRights,
-  { topics, namespace }: StreamQuestion,
+  { topics: asked, namespace, service }: StreamQuestion,
   existing: () => readonly string[],
   since: number,
 ): Scope | null {
+  // Service topics are open to every token: their events are checked one by one.
+  const topics = service ? asked.filter((topic) => !isServiceTopic(topic)) : asked;
+  if (topics.length === 0) return { namespaces: [], rules: null, since };
   const all = namespace === ALL;
   if (rights.management) return { namespaces: all ? null : [namespace], rules: null, since };
   if (all && !rights.namespaces.some(({ name }) => name === ALL)) return null;
@@ -30,6 +35,16 @@ export function streamScope(
     since,
   };
 }
+
+/** The path rules of a token for service topics; null for all rights. */
+function pathsOf({ root, paths }: Grants): PathRight[] | null {
+  if (root) return null;
+  const rules = [...paths.exact.values(), ...paths.wild.map(({ rule }) => rule)];
+  return rules.map(({ path, capabilities }) => ({ path, capabilities }));
+}
+
+/** How long rights through an entity are valid unchecked, ms: no event reports a change of entities and groups. */
+const ENTITY_MS = 30_000;
 
 /** Authorizes event streams; one answer per question, in order. */
 export function streamAnswers(
@@ -46,9 +61,13 @@ export function streamAnswers(
   };
   return questions.map((question) => {
     const row = tokens.byAccessor(question.accessor, now, true);
-    const rights = row && holders.grantsOf(row).cluster;
+    const grants = row && holders.grantsOf(row);
     const since = clusterNamespaces.since(question.namespace);
-    const scope = rights && streamScope(rights, question, existing, since);
-    return scope ? { allowed: true, scope, expires: row.expires } : { allowed: false };
+    const scope = grants && streamScope(grants.cluster, question, existing, since);
+    if (!scope) return { allowed: false };
+    if (!question.service) return { allowed: true, scope, expires: row.expires };
+    const expires = row.entity_id === "" ? row.expires : Math.min(row.expires ?? Infinity, now + ENTITY_MS);
+    const active = holders.isEntityActive(row);
+    return active ? { allowed: true, scope: { ...scope, paths: pathsOf(grants) }, expires } : { allowed: false };
   });
 }

@@ -1,4 +1,4 @@
-import type { ListedMount, Mount, MountType } from "../../contracts/mount.ts";
+import type { ListedMount, Located, Mount, MountType } from "../../contracts/mount.ts";
 import { mayBelow } from "../../contracts/path-rules.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
@@ -50,6 +50,12 @@ export class MountViews {
         ? this.#table.resolve(at.namespace, at.path)
         : this.#builtIn(at.namespace).find((each) => each.path === builtIn);
     return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
+  }
+
+  /** The place of a mount; null after its deletion. */
+  place(uuid: string): Located | null {
+    const mount = this.#table.every().find((each) => each.uuid === uuid);
+    return mount ? { namespace: mount.namespace, path: mount.path } : null;
   }
 
   /** Counts the mounts of all namespaces by type, with the first `limit` of each by full path. */

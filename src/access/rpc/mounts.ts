@@ -44,6 +44,10 @@ export class MountMethods implements MountsApi {
     return this.#views.resolve(namespace, path);
   }
 
+  mountPlace(uuid: string): Located | null {
+    return this.#views.place(uuid);
+  }
+
   everyMount(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }> {
     return this.#views.every(limit);
   }

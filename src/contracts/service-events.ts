@@ -1,0 +1,84 @@
+import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
+import { settings } from "../platform/settings.ts";
+import type { Append, NewEvent } from "./event.ts";
+import { serviceAccount } from "./event-accounts.ts";
+import type { Located } from "./mount.ts";
+import type { ServiceTopic } from "./service-topics.ts";
+import { accessControl, eventLog } from "./stubs.ts";
+
+/** An event as its object records it. Its place, such as the path of the mount, is added when it is delivered. */
+interface ServiceEvent {
+  readonly topic: ServiceTopic;
+  readonly type: string;
+  /** Inside the place. */
+  readonly key: string;
+  /** The API path inside the place whose readers may see the event. */
+  readonly path: string;
+  /** A further filter key inside the place; default: the mount; null for none. */
+  readonly also?: string | null;
+  /** Names, versions, times and codes; never a value. */
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+/** Records service events in the transaction of their change. */
+export interface ServiceEmitter {
+  emit(event: ServiceEvent): void;
+}
+
+/** Topic and lane in the outbox: one lane, so that events keep their order. */
+const TOPIC = "event";
+const LANE = "log";
+
+/**
+ * Publishes the events of one mount or destination: `emit` inside a transaction, `deliver` as the outbox topic `event`.
+ * Costs one outbox row an event, and one call of the event log for all that wait.
+ */
+export class ServiceEvents implements ServiceEmitter {
+  readonly #env: Env;
+  readonly #source: string;
+  readonly #outbox: () => Outbox;
+  readonly #place: () => Promise<Located | null>;
+
+  /** @param place where the object is now; null after its deletion, when its events are dropped */
+  constructor(env: Env, source: string, outbox: () => Outbox, place: () => Promise<Located | null>) {
+    this.#env = env;
+    this.#source = source;
+    this.#outbox = outbox;
+    this.#place = place;
+  }
+
+  /** Of the object of a mount. */
+  static ofMount(env: Env, uuid: string, outbox: () => Outbox): ServiceEvents {
+    return new ServiceEvents(env, `mount ${uuid}`, outbox, () => accessControl(env).mountPlace(uuid));
+  }
+
+  emit(event: ServiceEvent): void {
+    if (!settings(this.#env).SERVICE_EVENTS.includes(event.topic)) return;
+    this.#outbox().enlist(TOPIC, LANE, event);
+    // After the transaction; without waiting, because the rows are durable and the alarm delivers them too.
+    queueMicrotask(() => void this.#outbox().drain(TOPIC, LANE));
+  }
+
+  /** Appends pending events in order, one line each. */
+  async deliver(rows: readonly OutboxRow[]): Promise<void> {
+    const place = await this.#place();
+    if (!place) return;
+    const entries = rows.map(
+      ({ seq, body }): Append => ({ seq, events: [eventAt(place, JSON.parse(body) as ServiceEvent)] }),
+    );
+    await eventLog(this.#env).append(this.#source, entries);
+  }
+}
+
+function eventAt(
+  { namespace, path: mount }: Located,
+  { topic, type, key, path, also, payload }: ServiceEvent,
+): NewEvent {
+  const root = namespace + mount;
+  const keys = also === null ? [root + path] : [root + path, root + (also ?? "")];
+  return {
+    ...{ Topic: topic, Type: type, Key: root + key, Namespace: "", FilterKeys: keys },
+    Account: serviceAccount(namespace),
+    Payload: { [topic]: { Namespace: namespace, ...(mount !== "" && { Mount: mount }), ...payload } },
+  };
+}

@@ -1,0 +1,204 @@
+import { env } from "cloudflare:workers";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { accessControl } from "../../src/contracts/stubs.ts";
+import { Settings } from "../../src/platform/settings.ts";
+import { holderOf, path, policies } from "./access.ts";
+import { del, mountKv, patch, put, send } from "./client.ts";
+import { appendKeys, closeAll, enableServiceEvents, openStream } from "./streams.ts";
+
+/* Events about secrets, destinations, leases and engines on the stream. */
+
+const DEFAULT = Settings.parse({}).SERVICE_EVENTS;
+
+beforeEach(() => enableServiceEvents("Secret,Sync,Lease,Engine"));
+afterEach(closeAll);
+afterAll(() => enableServiceEvents(DEFAULT));
+
+type Stream = Awaited<ReturnType<typeof openStream>>;
+
+/** The next events of a stream as `type key`. */
+async function types(stream: Stream, count: number): Promise<string[]> {
+  const seen: string[] = [];
+  while (seen.length < count) seen.push(...(await stream.nextLine()).Events.map(({ Type, Key }) => `${Type} ${Key}`));
+  return seen;
+}
+
+describe("topic Secret", () => {
+  it("reports each change of a secret, with names and versions only", async () => {
+    await mountKv("kv");
+    const stream = await openStream("?topic=Secret:kv/&index=-1");
+    await put("/v1/kv/data/app/db", { data: { password: "hunter2" } });
+    const [first] = (await stream.nextLine()).Events;
+    expect(first).toEqual({
+      ...{ Topic: "Secret", Type: "SecretWritten", Key: "kv/app/db", Namespace: "", Index: expect.any(Number) },
+      FilterKeys: ["kv/data/app/db", "kv/"],
+      Payload: { Secret: { Namespace: "", Mount: "kv/", Path: "app/db", Version: 1 } },
+    });
+    await patch("/v1/kv/data/app/db", { data: { password: "hunter3" } });
+    await del("/v1/kv/data/app/db");
+    await send("POST", "/v1/kv/undelete/app/db", { versions: [2] });
+    await send("POST", "/v1/kv/delete/app/db", { versions: [1] });
+    await send("POST", "/v1/kv/destroy/app/db", { versions: [1, 2] });
+    await put("/v1/kv/metadata/app/db", { custom_metadata: { owner: "hunter4" } });
+    await del("/v1/kv/metadata/app/db");
+    const seen: unknown[] = [];
+    let text = "";
+    while (seen.length < 7) {
+      const line = await stream.nextLine();
+      text += JSON.stringify(line);
+      for (const { Type, FilterKeys, Payload } of line.Events) {
+        const { Version, Versions } = (Payload as unknown as { Secret: Record<string, unknown> }).Secret;
+        seen.push([Type, FilterKeys?.[0], Version ?? Versions]);
+      }
+    }
+    expect(seen).toEqual([
+      ["SecretPatched", "kv/data/app/db", 2],
+      ["SecretDeleted", "kv/data/app/db", [2]],
+      ["SecretUndeleted", "kv/data/app/db", [2]],
+      ["SecretDeleted", "kv/data/app/db", [1]],
+      ["SecretDestroyed", "kv/data/app/db", [1, 2]],
+      ["SecretMetadataWritten", "kv/metadata/app/db", undefined],
+      ["SecretMetadataDeleted", "kv/metadata/app/db", undefined],
+    ]);
+    expect(text).not.toContain("hunter");
+  });
+
+  it("has no event of a request that changes nothing", async () => {
+    await mountKv("kv");
+    const stream = await openStream("?topic=Secret&index=-1");
+    await put("/v1/kv/data/a", { data: {}, options: { cas: 5 } });
+    await send("POST", "/v1/kv/undelete/a", { versions: [1] });
+    await del("/v1/kv/metadata/a");
+    await put("/v1/kv/data/last", { data: {} });
+    expect(await types(stream, 1)).toEqual(["SecretWritten kv/last"]);
+  });
+
+  it("reports secrets of a version 1 mount by their path", async () => {
+    await put("/v1/sys/mounts/old", { type: "kv" });
+    const stream = await openStream("?topic=Secret:old/a&index=-1");
+    await put("/v1/old/a", { password: "hunter2" });
+    await del("/v1/old/a");
+    const lines = [await stream.nextLine(), await stream.nextLine()];
+    expect(lines.flatMap(({ Events }) => Events.map(({ Type, FilterKeys }) => [Type, FilterKeys]))).toEqual([
+      ["SecretWritten", ["old/a", "old/"]],
+      ["SecretDeleted", ["old/a", "old/"]],
+    ]);
+  });
+
+  it("names the mount by its path at the time of delivery", async () => {
+    await mountKv("kv");
+    const stream = await openStream("?topic=Secret&index=-1");
+    await put("/v1/kv/data/a", { data: {} });
+    expect(await types(stream, 1)).toEqual(["SecretWritten kv/a"]);
+    await send("POST", "/v1/sys/remount", { from: "kv", to: "moved" });
+    await put("/v1/moved/data/a", { data: {} });
+    expect(await types(stream, 1)).toEqual(["SecretWritten moved/a"]);
+  });
+
+  it("is off by default", async () => {
+    await enableServiceEvents(DEFAULT);
+    await mountKv("kv");
+    const stream = await openStream("?topic=Secret&topic=Job&index=-1");
+    await put("/v1/kv/data/a", { data: {} });
+    await appendKeys("end");
+    expect(await types(stream, 1)).toEqual(["JobRegistered end"]);
+  });
+});
+
+describe("rights", () => {
+  const write = (name: string) => put(`/v1/kv/data/${name}`, { data: {} });
+
+  it.each([["read"], ["list"]])("(%s) on the path of an event let a token see it", async (capability) => {
+    await mountKv("kv");
+    const rules = path("kv/data/app/*", capability) + path("kv/data/app/no", "deny") + path("kv/metadata/*", "update");
+    const { client_token: token } = await holderOf(rules);
+    const stream = await openStream("?topic=Secret&index=-1", { token });
+    for (const name of ["other", "app/no", "app/a"]) await write(name);
+    await put("/v1/kv/metadata/app/a", { max_versions: 3 });
+    await write("app/b");
+    expect(await types(stream, 2)).toEqual(["SecretWritten kv/app/a", "SecretWritten kv/app/b"]);
+  });
+
+  it("change with the policy, at the event of the change", async () => {
+    await mountKv("kv");
+    const { client_token: token, policies: held } = await holderOf(path("kv/data/a", "read"));
+    const stream = await openStream("?topic=Secret&index=-1", { token });
+    await write("a");
+    expect(await types(stream, 1)).toEqual(["SecretWritten kv/a"]);
+    await policies({ [held[0]]: path("kv/data/b", "read") });
+    await write("a");
+    await write("b");
+    expect(await types(stream, 1)).toEqual(["SecretWritten kv/b"]);
+    await policies({ [held[0]]: path("kv/data/a", "read") });
+    await write("b");
+    await write("a");
+    expect(await types(stream, 1)).toEqual(["SecretWritten kv/a"]);
+  });
+
+  it("end with the token", async () => {
+    await mountKv("kv");
+    const { client_token: token } = await holderOf(path("kv/data/a", "read"));
+    const stream = await openStream("?topic=Secret&index=-1&errors=true", { token });
+    await send("POST", "/v1/auth/token/revoke", { token });
+    await write("a");
+    expect(await stream.next()).toMatchObject({ Events: [] });
+    let last = await stream.next();
+    while ("Events" in last && last.Events?.length === 0) last = await stream.next();
+    expect(last).toMatchObject({ Error: { Code: "permission_denied" } });
+  });
+
+  it("on a namespace's paths are those of a token of the root namespace", async () => {
+    const there = { headers: { "X-Orch-Namespace": "team" } };
+    await put("/v1/sys/namespaces/team", {});
+    await mountKv("kv");
+    await mountKv("kv", there);
+    const { client_token: token } = await holderOf(path("team/kv/data/*", "read"));
+    const stream = await openStream("?topic=Secret&index=-1", { token });
+    await write("a");
+    await put("/v1/kv/data/b", { data: {} }, there);
+    expect(await types(stream, 1)).toEqual(["SecretWritten team/kv/b"]);
+    const inside = await send("POST", "/v1/auth/token/create", { policies: ["default"] }, there);
+    const refused = await openStream("?topic=Secret", { token: inside.body.auth.client_token, ...there });
+    expect(refused.response.status).toBe(403);
+  });
+
+  it("through an entity are checked again after 30 s, and end with the entity", async () => {
+    await policies({ reader: path("kv/data/*", "read") });
+    await put("/v1/sys/auth/userpass", { type: "userpass" });
+    await put("/v1/auth/userpass/users/ann", { password: "hunter2-hunter2" });
+    const login = await put("/v1/auth/userpass/login/ann", { password: "hunter2-hunter2" }, { token: null });
+    const { accessor, entity_id: entity } = login.body.auth;
+    await put(`/v1/identity/entity/id/${entity}`, { policies: ["reader"] });
+    const question = { accessor, topics: ["Secret"], namespace: "default", service: true };
+    const answer = async () => (await accessControl(env).mayStream([question]))[0];
+    const allowed = await answer();
+    expect(allowed).toMatchObject({ allowed: true, expires: expect.any(Number) });
+    expect(JSON.stringify(allowed)).toContain('"kv/data/*"');
+    expect((allowed as { expires: number }).expires - Date.now()).toBeLessThanOrEqual(30_000);
+    await put(`/v1/identity/entity/id/${entity}`, { disabled: true });
+    expect(await answer()).toEqual({ allowed: false });
+  });
+
+  it("let a token without rights open a stream, which has no event", async () => {
+    await mountKv("kv");
+    const { client_token: token } = await holderOf(path("kv/config", "read"));
+    expect((await openStream("?topic=Secret&topic=Job", { token })).response.status).toBe(403);
+    const stream = await openStream("?topic=Secret&index=-1", { token });
+    expect(stream.response.status).toBe(200);
+    await write("a");
+    expect(await stream.next()).toMatchObject({ Events: [] });
+  });
+
+  it("do not extend `*` of upstream clients to these topics, unless they name one", async () => {
+    await mountKv("kv");
+    const headers = { "X-Nomad-Token": "root" };
+    const plain = await openStream("?index=-1", { token: null, headers });
+    const named = await openStream("?topic=*&topic=Secret&index=-1", { token: null, headers });
+    const neutral = await openStream("?index=-1");
+    await write("a");
+    await appendKeys("end");
+    expect(await types(plain, 1)).toEqual(["JobRegistered end"]);
+    expect(await types(named, 2)).toEqual(["SecretWritten kv/a", "JobRegistered end"]);
+    expect(await types(neutral, 2)).toEqual(["SecretWritten kv/a", "JobRegistered end"]);
+  });
+});
