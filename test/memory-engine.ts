@@ -2,6 +2,7 @@ import type { PollResult, Report, StepResult } from "../src/contracts/credential
 import { CloudAccounts } from "../src/credentials/cloud-accounts.ts";
 import type { ConfigBody } from "../src/credentials/config.ts";
 import { CredentialIssuer } from "../src/credentials/credential-issuer.ts";
+import { EngineEvents } from "../src/credentials/engine-events.ts";
 import { EngineStores } from "../src/credentials/engine-stores.ts";
 import { JobOutcomes } from "../src/credentials/job-outcome.ts";
 import { LeaseLifecycle } from "../src/credentials/lease-lifecycle.ts";
@@ -45,9 +46,10 @@ export const plainRole: Role = {
  */
 export function memoryEngine() {
   const sql = memorySql([...dataKeyMigrations, ...workMigrations, ...engineMigrations, ...engineMeasures]);
+  const published: { type: string; key: string }[] = [];
   const scope = "credential-engine test";
   const keys = new DataKeys(sql, scope, () => MASTER_KEY);
-  const stores = new EngineStores(sql, keys, scope);
+  const stores = new EngineStores(sql, keys, scope, new EngineEvents({ emit: (event) => void published.push(event) }));
   const accounts = new CloudAccounts(stores.config, {} as Env);
   const outcomes = new JobOutcomes(stores, sql);
   const runner = new SagaRunner(stores, outcomes, accounts);
@@ -68,7 +70,7 @@ export function memoryEngine() {
     if (!begun.ok) throw new Error(begun.message);
     return begun.value;
   };
-  return { ...stores, runner, outcomes, commit, root, issuer, lifecycle, teardown, issue };
+  return { ...stores, published, runner, outcomes, commit, root, issuer, lifecycle, teardown, issue };
 }
 
 export type MemoryEngine = ReturnType<typeof memoryEngine>;

@@ -1,6 +1,7 @@
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import { WorkQueue } from "../platform/durable/work-queue.ts";
 import { ConfigStore } from "./config-store.ts";
+import type { EngineEvents } from "./engine-events.ts";
 import { JobStore } from "./job-store.ts";
 import { LeaseStore } from "./lease-store.ts";
 import { RoleStore } from "./role-store.ts";
@@ -15,8 +16,9 @@ export class EngineStores {
   readonly jobs: JobStore;
   readonly leases: LeaseStore;
   readonly roles: RoleStore;
+  readonly events: EngineEvents;
 
-  constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
+  constructor(sql: SqlStorage, keys: DataKeys, scope: string, events: EngineEvents) {
     this.scope = scope;
     this.keys = keys;
     this.work = new WorkQueue(sql);
@@ -24,5 +26,6 @@ export class EngineStores {
     this.jobs = new JobStore(sql, keys, this.work, scope);
     this.leases = new LeaseStore(sql);
     this.roles = new RoleStore(sql);
+    this.events = events;
   }
 }

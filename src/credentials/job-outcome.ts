@@ -5,6 +5,7 @@ import type { WorkLease } from "../platform/durable/lease.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
 import { countInObject } from "../platform/observability/metrics/object-counters.ts";
+import { timeOf } from "./engine-events.ts";
 import type { EngineStores } from "./engine-stores.ts";
 import { orphansOfIssue, resourcesOf, undoOfIssue } from "./issue.ts";
 import { continuesAt, done, HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
@@ -84,13 +85,13 @@ export class JobOutcomes {
   ): JobEnd {
     if (work.kind === "removal") return this.#retry.schedule(job, work, workLease, because, failure, now);
     warn("job-failed", { engine: this.#stores.scope, job: job.id, kind: work.kind, because: because.message });
-    const { jobs, roles, config } = this.#stores;
+    const { jobs, roles } = this.#stores;
     if (work.kind === "issue") {
       this.startRemoval(job.id, undoOfIssue(work.issue, now), "unfinished credentials", null, now, because.message);
       return because;
     }
     if (work.kind === "rotation") {
-      config.rotationFailed(now);
+      this.rotationFailed(because.message, now);
       const undo = undoOfRotation(work.rotation, now);
       if (undo) this.startRemoval(job.id, undo, "unfinished rotation", work.rotation.account, now, because.message);
       else jobs.delete(job.id);
@@ -154,8 +155,15 @@ export class JobOutcomes {
     this.startRemoval(id, removal, because, account, now, GIVEN_UP, now + CALL_MS);
   }
 
+  /** Schedules the retry of a rotation. @returns the refusal for the caller */
+  rotationFailed(because: string, now: number): Refusal {
+    this.#stores.config.rotationFailed(now);
+    this.#stores.events.config("RootRotationFailed", { Error: because });
+    return refuse("invalid", because);
+  }
+
   #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, clientSecret: string, now: number): JobEnd {
-    const { jobs, leases, keys, scope } = this.#stores;
+    const { jobs, leases, keys, scope, events } = this.#stores;
     const { resources, clientId, endsAt } = resourcesOf(issue);
     const expires = Math.min(now + terms.ttl * 1000, endsAt);
     const kept = terms.repeat === null ? null : JSON.stringify({ clientId, clientSecret });
@@ -175,12 +183,13 @@ export class JobOutcomes {
     const orphans = orphansOfIssue(issue, now);
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
+    events.lease("LeaseIssued", id, { Role: terms.role, ExpireTime: timeOf(expires) });
     const ttl = secondsLeft(expires, now);
     return done(terms.warnings, { leaseId: id, ttl, renewable: true, clientId, clientSecret });
   }
 
   #completeRole(id: string, { write }: WorkOf<"role">, now: number): JobEnd {
-    const { jobs, roles, scope } = this.#stores;
+    const { jobs, roles, scope, events } = this.#stores;
     jobs.delete(id);
     if (write.problem !== null) return refuse("invalid", write.problem);
     const { name, role, provision } = write;
@@ -209,23 +218,24 @@ export class JobOutcomes {
     // From now on the role creates a principal for each lease.
     if (before && !provision)
       this.startRemoval(`kept ${id}`, undoOfProvision(before, now), "application of a role", null, now);
+    events.role("RoleWritten", name);
     recordAction("role-written", { engine: scope, role: name });
     return done();
   }
 
   #completeRotation(id: string, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
-    const { jobs, config, scope } = this.#stores;
+    const { jobs, config, scope, events } = this.#stores;
     const { add, secret, problem, replaces } = rotation;
     jobs.delete(id);
     if (problem !== null || !add?.key || secret === null) {
-      config.rotationFailed(now);
-      return refuse("invalid", problem ?? "no secret was made");
+      return this.rotationFailed(problem ?? "no secret was made", now);
     }
     config.promote(secret, add.key.keyId, add.key.endsAt, now);
     const orphans = orphansOfRotation(rotation, now);
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     if (replaces !== null)
       this.startRemoval(id, passwordRemoval(add.application, replaces, 0), "replaced root secret", null, now);
+    events.config("RootRotated", { KeyID: add.key.keyId });
     recordAction("root-rotated", { engine: scope, key: add.key.keyId, replaced: replaces });
     return done(replaces === null ? [OLD_STAYS] : []);
   }
@@ -241,9 +251,10 @@ export class JobOutcomes {
         now,
       );
     }
-    const { jobs, leases, scope } = this.#stores;
+    const { jobs, leases, scope, events } = this.#stores;
     jobs.delete(job.id);
     if (work.lease) leases.delete(job.id);
+    if (work.lease) events.lease("LeaseRevoked", job.id);
     recordAction(work.lease ? "lease-revoked" : "removed", { engine: scope, job: job.id, what: work.because });
     return done();
   }

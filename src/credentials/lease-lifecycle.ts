@@ -2,6 +2,7 @@ import type { LeaseRow, MountTtls, Renewed, Started } from "../contracts/credent
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
+import { timeOf } from "./engine-events.ts";
 import type { EngineStores } from "./engine-stores.ts";
 import { revocationOf } from "./issue.ts";
 import type { Work } from "./job.ts";
@@ -33,7 +34,7 @@ export class LeaseLifecycle {
 
   /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed> {
-    const { scope, leases, roles } = this.#stores;
+    const { scope, leases, roles, events } = this.#stores;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -49,7 +50,10 @@ export class LeaseLifecycle {
     const next = renewed(times, role, mount, increment, now);
     if (!next.ok) return next;
     const { expires, renewable, warnings } = next.value;
-    this.#commit(() => leases.extend(id, expires, renewable, now));
+    this.#commit(() => {
+      leases.extend(id, expires, renewable, now);
+      events.lease("LeaseRenewed", id, { ExpireTime: timeOf(expires) });
+    });
     recordAction("lease-renewed", { engine: scope, lease: id, expires });
     return ok({ ttl: secondsLeft(expires, now), renewable, warnings });
   }
@@ -79,7 +83,7 @@ export class LeaseLifecycle {
 
   /** Deletes leases without their resources. A removal without failures continues, detached from its lease. */
   forget(ids: readonly string[]): void {
-    const { scope, leases, jobs } = this.#stores;
+    const { scope, leases, jobs, events } = this.#stores;
     this.#commit(() => {
       for (const id of ids) {
         if (!leases.find(id)) continue;
@@ -87,6 +91,7 @@ export class LeaseLifecycle {
         if (job?.work.kind !== "removal" || job.failures > 0) jobs.delete(id);
         else jobs.keep(job, { work: { ...job.work, lease: false } });
         leases.delete(id);
+        events.lease("LeaseForgotten", id);
         warn("lease-forgotten", { engine: scope, lease: id });
       }
     });
@@ -94,8 +99,11 @@ export class LeaseLifecycle {
 
   /** Revokes up to `BATCH` expired leases, and as many whose responses were never sent. Runs inside a transaction. */
   revokeExpired(now: number): void {
-    const { leases, scope } = this.#stores;
-    for (const lease of leases.expired(now, BATCH)) this.end(lease, now);
+    const { leases, scope, events } = this.#stores;
+    for (const lease of leases.expired(now, BATCH)) {
+      events.lease("LeaseExpired", lease.id);
+      this.end(lease, now);
+    }
     for (const lease of leases.notHandedOver(now, BATCH)) {
       recordAction("lease-not-handed-over", { engine: scope, lease: lease.id, token: lease.token });
       this.end(lease, now);

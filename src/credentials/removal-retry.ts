@@ -37,13 +37,14 @@ export class RemovalRetry {
     failure: CloudFailure | null,
     now: number,
   ): Refusal {
-    const { jobs, leases, work: list, scope } = this.#stores;
+    const { jobs, leases, work: list, scope, events } = this.#stores;
     const message = because.message.slice(0, FAILURE_LENGTH);
     const rounds = job.failures + 1;
     jobs.keep(job, { work: { ...work, removal: retried(work.removal) }, tries: 0, failure: message });
     jobs.setFailures(job.id, rounds);
     const over = work.lease && rounds >= LEASE_ROUNDS;
     if (work.lease) leases.failed(job.id, message, over ? "irrevocable" : "ending");
+    if (over && rounds === LEASE_ROUNDS) events.lease("LeaseIrrevocable", job.id, { Error: message });
     const doubled = Math.min(Math.round(2 ** rounds * 10_000 * (0.5 + Math.random())), MAX_DELAY_MS);
     const afterMs = Math.max(over ? DAY_MS : doubled, failure?.retryAfterMs ?? 0);
     list.complete(workLease, { kind: "retry", afterMs }, now);

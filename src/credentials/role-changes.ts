@@ -70,7 +70,7 @@ export class RoleChanges {
 
   /** Deletes a role. @returns the removal of its application, if it has one */
   delete(name: string): Result<Started | null> {
-    const { scope, roles, jobs } = this.#stores;
+    const { scope, roles, jobs, events } = this.#stores;
     const role = roles.find(name);
     if (!role) return refuse("missing");
     const other = this.#otherWrite(lockOf(name));
@@ -80,6 +80,7 @@ export class RoleChanges {
       this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
         roles.delete(name);
+        events.role("RoleDeleted", name);
         recordAction("role-deleted", { engine: scope, role: name });
         const removal = undoOfRole(role, now);
         if (!removal) return null;

@@ -38,7 +38,7 @@ export class RootAccount {
 
   /** Merges a body into the configuration. A change of identity abandons a rotation in progress. */
   configure(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
-    const { config } = this.#stores;
+    const { config, events } = this.#stores;
     const before = config.find();
     const changed = changeConfig(before, body, this.#accounts.settings(), idsRequired, home);
     if (!changed.ok) return changed;
@@ -46,6 +46,7 @@ export class RootAccount {
     this.#commit(() => {
       if (before && changesIdentity(before, changed.value)) this.stopRotation(now);
       config.put(changed.value, now);
+      events.config("ConfigWritten");
     });
     return ok(null);
   }
@@ -66,6 +67,7 @@ export class RootAccount {
     this.#commit(() => {
       this.stopRotation(Date.now());
       this.#stores.config.delete();
+      this.#stores.events.config("ConfigDeleted");
     });
   }
 
@@ -94,7 +96,7 @@ export class RootAccount {
     const started = this.#begin(now);
     if (!started.ok) {
       warn("rotation-refused", { engine: this.#stores.scope, because: started.message });
-      this.#stores.config.rotationFailed(now);
+      this.#outcomes.rotationFailed(started.message, now);
     }
     return started.ok;
   }

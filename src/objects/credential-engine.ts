@@ -12,10 +12,12 @@ import type {
   Started,
 } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
+import { ServiceEvents } from "../contracts/service-events.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { CloudAccounts } from "../credentials/cloud-accounts.ts";
 import { type ConfigBody, configView } from "../credentials/config.ts";
 import { CredentialIssuer } from "../credentials/credential-issuer.ts";
+import { EngineEvents } from "../credentials/engine-events.ts";
 import { EngineStores } from "../credentials/engine-stores.ts";
 import { JobOutcomes } from "../credentials/job-outcome.ts";
 import { LeaseLifecycle } from "../credentials/lease-lifecycle.ts";
@@ -46,6 +48,7 @@ const PAGE = 1_000;
  */
 export class CredentialEngine extends StoredObject implements CredentialEngineApi {
   readonly #self: string;
+  readonly #events: ServiceEvents;
   readonly #keys: DataKeys;
   readonly #stores: EngineStores;
   readonly #accounts: CloudAccounts;
@@ -66,15 +69,16 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
       ctx,
       env,
       { data_keys: dataKeyMigrations, work: workMigrations, engine: engineMigrations, measures: engineMeasures },
-      {},
+      { event: (_lane, rows) => this.#events.deliver(rows) },
     );
     const { sql } = this;
     this.#self = ctx.id.name ?? ctx.id.toString();
+    this.#events = ServiceEvents.ofMount(env, this.#self, () => this.outbox);
     this.#wakeUp = new WakeUp(env.SYNC_WORK, this.#self, "engine");
     const scope = `credential-engine ${this.#self}`;
     const keys = new DataKeys(sql, scope, () => this.env.MASTER_KEY);
     this.#keys = keys;
-    const stores = new EngineStores(sql, keys, scope);
+    const stores = new EngineStores(sql, keys, scope, new EngineEvents(this.#events));
     const accounts = new CloudAccounts(stores.config, env);
     const outcomes = new JobOutcomes(stores, sql);
     const runner = new SagaRunner(stores, outcomes, accounts);

@@ -660,7 +660,7 @@ export const jobs: Mutation[] = [
   {
     file: "src/credentials/job-outcome.ts",
     suites: ["test/workers/engine-rotation.test.ts"],
-    find: "config.rotationFailed(now);\n      const undo",
+    find: "this.rotationFailed(because.message, now);\n      const undo",
     replace: "const undo",
     promise: "A rotation that failed is tried again by itself",
   },
@@ -790,7 +790,7 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/lease-lifecycle.ts",
     suites: ["test/workers/engine-leases.test.ts"],
-    find: "for (const lease of leases.expired(now, BATCH)) this.end(lease, now);",
+    find: 'events.lease("LeaseExpired", lease.id);\n      this.end(lease, now);',
     replace: "",
     promise: "A lease ends by itself",
   },

@@ -175,6 +175,13 @@ export const events: Mutation[] = [
   },
   {
     ...SERVICE,
+    file: "src/contracts/service-topics.ts",
+    find: 'const caseless = Topic !== "Secret" && ROLE.test(path) ? path.split("/").length - 1 : null;',
+    replace: "const caseless = null;",
+    promise: "A rule about a role holds in any case of its name",
+  },
+  {
+    ...SERVICE,
     file: "src/contracts/service-events.ts",
     find: "if (!settings(this.#env).SERVICE_EVENTS.includes(event.topic)) return;",
     replace: "",

@@ -4,6 +4,16 @@ import { accessControl } from "../../src/contracts/stubs.ts";
 import { Settings } from "../../src/platform/settings.ts";
 import { holderOf, path, policies } from "./access.ts";
 import { del, mountKv, patch, put, send } from "./client.ts";
+import {
+  creds,
+  dynamicRole,
+  mountEngine,
+  openTenant,
+  revoke,
+  skippingWaits,
+  succeeded,
+  writeRole,
+} from "./engine-helpers.ts";
 import { appendKeys, closeAll, enableServiceEvents, openStream } from "./streams.ts";
 
 /* Events about secrets, destinations, leases and engines on the stream. */
@@ -200,5 +210,63 @@ describe("rights", () => {
     expect(await types(plain, 1)).toEqual(["JobRegistered end"]);
     expect(await types(named, 2)).toEqual(["SecretWritten kv/a", "JobRegistered end"]);
     expect(await types(neutral, 2)).toEqual(["SecretWritten kv/a", "JobRegistered end"]);
+  });
+});
+
+describe("topics Lease and Engine", () => {
+  it("report the life of a lease, a role and the configuration, without credentials", async () => {
+    const tenant = await openTenant();
+    const stream = await openStream("?topic=Lease&topic=Engine&index=-1");
+    await mountEngine(tenant);
+    await writeRole("Ops", dynamicRole(tenant));
+    const issued = succeeded(await creds("ops"));
+    const id = issued.body.lease_id;
+    await put("/v1/sys/leases/renew", { lease_id: id });
+    succeeded(await revoke(id));
+    await del("/v1/cloud-b/roles/ops");
+    await del("/v1/cloud-b/config");
+    const seen: unknown[] = [];
+    let text = "";
+    while (seen.length < 7) {
+      const line = await stream.nextLine();
+      text += JSON.stringify(line);
+      for (const { Topic, Type, Key, FilterKeys } of line.Events) seen.push([Topic, Type, Key, ...(FilterKeys ?? [])]);
+    }
+    expect(seen).toEqual([
+      ["Engine", "ConfigWritten", "cloud-b/", "cloud-b/config", "cloud-b/"],
+      ["Engine", "RoleWritten", "cloud-b/roles/ops", "cloud-b/roles/ops", "cloud-b/"],
+      ["Lease", "LeaseIssued", id, "cloud-b/creds/ops", "cloud-b/"],
+      ["Lease", "LeaseRenewed", id, "cloud-b/creds/ops", "cloud-b/"],
+      ["Lease", "LeaseRevoked", id, "cloud-b/creds/ops", "cloud-b/"],
+      ["Engine", "RoleDeleted", "cloud-b/roles/ops", "cloud-b/roles/ops", "cloud-b/"],
+      ["Engine", "ConfigDeleted", "cloud-b/", "cloud-b/config", "cloud-b/"],
+    ]);
+    expect(text).not.toContain(issued.body.data.client_secret);
+    expect(text).not.toContain(tenant.client_secret);
+  });
+
+  it("are for tokens with rights on the role, in any case of its name", async () => {
+    const tenant = await openTenant();
+    await mountEngine(tenant);
+    const { client_token: token } = await holderOf(path("cloud-b/creds/OPS", "list") + path("cloud-b/roles/b", "read"));
+    const stream = await openStream("?topic=Lease&topic=Engine&index=-1", { token });
+    for (const role of ["a", "ops", "b"]) await writeRole(role, dynamicRole(tenant));
+    for (const role of ["a", "ops"]) succeeded(await creds(role));
+    const [role = "", lease = ""] = await types(stream, 2);
+    expect(role).toBe("RoleWritten cloud-b/roles/b");
+    expect(lease).toContain("LeaseIssued cloud-b/creds/ops/");
+  });
+
+  it("report rotations of the root secret, and failed ones", async () => {
+    const tenant = await openTenant();
+    await mountEngine(tenant);
+    const stream = await openStream("?topic=Engine&index=-1");
+    await skippingWaits(async () => succeeded(await put("/v1/cloud-b/rotate-root", {})));
+    await tenant.fault({
+      ...{ operation: "AddApplicationPassword", fault: "error", status: 403, code: "Authorization_RequestDenied" },
+    });
+    const refused = await put("/v1/cloud-b/rotate-root", {});
+    expect(refused.status).toBeGreaterThanOrEqual(400);
+    expect(await types(stream, 2)).toEqual(["RootRotated cloud-b/", "RootRotationFailed cloud-b/"]);
   });
 });

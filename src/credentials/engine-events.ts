@@ -1,0 +1,29 @@
+import type { ServiceEmitter } from "../contracts/service-events.ts";
+
+type Details = Readonly<Record<string, unknown>>;
+
+/** Events about the leases, roles and configuration of one engine. Methods run inside the object's transaction. */
+export class EngineEvents {
+  readonly #events: ServiceEmitter;
+
+  constructor(events: ServiceEmitter) {
+    this.#events = events;
+  }
+
+  /** @param id relative to the mount; it ends with the lease's own part, after the path that issued it */
+  lease(type: string, id: string, details: Details = {}): void {
+    const path = id.slice(0, id.lastIndexOf("/"));
+    this.#events.emit({ topic: "Lease", type, key: id, path, payload: { Path: id, ...details } });
+  }
+
+  role(type: string, name: string): void {
+    const path = `roles/${name}`;
+    this.#events.emit({ topic: "Engine", type, key: path, path, payload: { Role: name } });
+  }
+
+  config(type: string, details: Details = {}): void {
+    this.#events.emit({ topic: "Engine", type, key: "", path: "config", payload: details });
+  }
+}
+
+export const timeOf = (ms: number): string => new Date(ms).toISOString();
