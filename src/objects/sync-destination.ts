@@ -1,3 +1,5 @@
+import { destinationKeyOf } from "../contracts/destination.ts";
+import { ServiceEvents } from "../contracts/service-events.ts";
 import { syncControl } from "../contracts/stubs.ts";
 import type {
   AssociationListing,
@@ -48,6 +50,7 @@ import { Resync } from "../sync/resync.ts";
 import { destinationMigrations } from "../sync/schema.ts";
 import { SecretChanges } from "../sync/secret-changes.ts";
 import { StoredObjects } from "../sync/stored-objects.ts";
+import { SyncEvents } from "../sync/sync-events.ts";
 import { SyncGate } from "../sync/sync-gate.ts";
 import { TaskCompletion } from "../sync/task-completion.ts";
 import { TaskLeasing } from "../sync/task-leasing.ts";
@@ -61,6 +64,7 @@ const PAGE = 1_000;
  */
 export class SyncDestination extends StoredObject implements SyncDestinationApi {
   readonly #keys: DataKeys;
+  readonly #events: ServiceEvents;
   readonly #record: DestinationRecord;
   readonly #work: WorkQueue;
   readonly #remoteObjects: RemoteObjects;
@@ -100,6 +104,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
         measures: destinationMeasures,
       },
       {
+        event: (_lane, rows) => this.#events.deliver(rows),
         watch: (lane) => this.#announcements.watch(lane),
         listing: () => this.#announcements.listing(),
         associations: (_lane, rows) => this.#announcements.associations(rows),
@@ -112,7 +117,11 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     );
     const { sql, context: object } = this;
     this.#keys = new DataKeys(sql, `sync-destination ${object.name}`, () => this.env.MASTER_KEY);
-    this.#record = new DestinationRecord(object, this.#keys);
+    const { namespace } = destinationKeyOf(object.name);
+    const place = async () => ({ namespace, path: "" });
+    this.#events = new ServiceEvents(env, `destination ${object.name}`, () => this.outbox, place);
+    const events = new SyncEvents(this.#events, object.name);
+    this.#record = new DestinationRecord(object, this.#keys, events);
     this.#work = new WorkQueue(sql, { failedLast: true });
     this.#remoteObjects = new RemoteObjects(sql);
     this.#storedObjects = new StoredObjects(sql, this.#keys, `sync-destination ${object.name}`);
@@ -120,7 +129,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     this.#gate = new SyncGate(() => syncControl(env).mayRun());
     this.#wakeUp = new WakeUp(env.SYNC_WORK, object.name);
     this.#quota = new QueueQuota(object, this.#work, this.#gate);
-    this.#associations = new Associations(sql, this.#work, this.#quota, this.#remoteObjects);
+    this.#associations = new Associations(sql, this.#work, this.#quota, this.#remoteObjects, events);
     this.#resync = new Resync(object, this.#associations, this.#work, this.#breaker);
     this.#neighbours = new Neighbours(object, this.#record, this.#remoteObjects, this.#associations);
     this.#relocation = new Relocation(object, this.#associations);

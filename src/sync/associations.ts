@@ -7,11 +7,15 @@ import type { QueueQuota } from "./queue-quota.ts";
 import type { RemoteObjects } from "./remote-objects.ts";
 import { completionOf } from "./retry-policy.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
+import type { SyncEvents } from "./sync-events.ts";
 import { statusFor, worst } from "./sync-status.ts";
 
 /** `<accessor>/<secret name>`: the key of an association in answers, and its row's id. */
 export const associationId = ({ mountAccessor, secretName }: Pick<SecretRef, "mountAccessor" | "secretName">): string =>
   `${mountAccessor}/${secretName}`;
+
+/** Types of events about successful work, by its status. */
+const EVENTS: { readonly [Status in SyncStatus]?: string } = { SYNCED: "SecretSynced", UNSYNCED: "SecretUnsynced" };
 
 const MOST_NAMINGS = 20;
 
@@ -42,14 +46,16 @@ export class Associations {
   readonly #work: WorkQueue;
   readonly #quota: Quota;
   readonly #remoteObjects: RemoteObjects;
+  readonly #events: SyncEvents;
   /** Cache of namings by row id; rows are immutable. */
   readonly #namings = new Map<number, SetNaming>();
 
-  constructor(sql: SqlStorage, work: WorkQueue, quota: Quota, remoteObjects: RemoteObjects) {
+  constructor(sql: SqlStorage, work: WorkQueue, quota: Quota, remoteObjects: RemoteObjects, events: SyncEvents) {
     this.#sql = sql;
     this.#work = work;
     this.#quota = quota;
     this.#remoteObjects = remoteObjects;
+    this.#events = events;
   }
 
   /** Drops cached rows after a rollback. */
@@ -201,6 +207,7 @@ export class Associations {
     }
     if (settled === "done" && row.wish === "absent") {
       this.delete(row.id);
+      this.#events.association("SecretUnsynced", row);
       return "gone";
     }
     // Paused or out of time: the status stays PENDING.
@@ -260,13 +267,25 @@ export class Associations {
     const status: SyncStatus = shown
       ? statusFor(shown)
       : (worst(live.map((copy) => copy.status)) ?? (result.version === null ? "UNSYNCED" : "SYNCED"));
+    const code = shown?.code ?? null;
+    const version = result.trouble || result.copies.some((copy) => copy.trouble) ? row.synced_version : result.version;
+    // Not for each retry of a failure.
+    if (row.status !== status || row.error_code !== code) {
+      const cause = code ?? live.find((copy) => copy.status === status)?.error_code;
+      const details = {
+        Status: status,
+        ...(version !== null && { Version: version }),
+        ...(cause && { ErrorCode: cause }),
+      };
+      this.#events.association(EVENTS[status] ?? "SyncFailed", row, details);
+    }
     this.#sql.exec(
       `UPDATE associations SET status = ?, error_code = ?, error_message = ?, synced_version = ?, asked = 0, updated = ?
        WHERE id = ?`,
       status,
-      shown?.code ?? null,
+      code,
       shown?.message ?? null,
-      result.trouble || result.copies.some((copy) => copy.trouble) ? row.synced_version : result.version,
+      version,
       now,
       row.id,
     );

@@ -23,6 +23,7 @@ import type { ProviderSettings } from "./destinations/destination-type.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import type { NamingScope } from "./external-name.ts";
 import type { DestinationRow } from "./schema.ts";
+import type { SyncEvents } from "./sync-events.ts";
 
 export interface Found {
   readonly row: DestinationRow;
@@ -49,6 +50,7 @@ export function federationOf(
 export class DestinationRecord {
   readonly #object: ObjectContext;
   readonly #keys: DataKeys;
+  readonly #events: SyncEvents;
   /** Cache of the row; undefined before the first read. */
   #row: DestinationRow | null | undefined;
   #setup: Setup | undefined;
@@ -56,9 +58,10 @@ export class DestinationRecord {
   #targets: { readonly setup: Setup; readonly digests: string[] } | null = null;
 
   /** @param object sealed fields are bound to its name */
-  constructor(object: ObjectContext, keys: DataKeys) {
+  constructor(object: ObjectContext, keys: DataKeys, events: SyncEvents) {
     this.#object = object;
     this.#keys = keys;
+    this.#events = events;
   }
 
   row(): DestinationRow | null {
@@ -124,6 +127,7 @@ export class DestinationRecord {
 
   /** @param word the type as the creator spells it; later writes keep it. @throws Sealed */
   store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
+    this.#events.destination(this.row() ? "DestinationUpdated" : "DestinationCreated");
     this.#object.sql.exec(
       `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
          update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin)
@@ -155,6 +159,7 @@ export class DestinationRecord {
 
   delete(): void {
     this.#object.sql.exec("DELETE FROM destination");
+    this.#events.destination("DestinationDeleted");
     this.forget();
   }
 

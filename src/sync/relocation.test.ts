@@ -12,7 +12,7 @@ function destination(count: number, movedTo: () => string | null) {
   const work = { setDesired: () => undefined, forget: () => undefined };
   const remoteObjects = { apply: () => undefined, forgetFingerprints: () => undefined };
   const quota = { expectRequest: () => undefined, hasRoom: () => true };
-  const associations = new Associations(sql, work as never, quota as never, remoteObjects as never);
+  const associations = new Associations(sql, work as never, quota as never, remoteObjects as never, {} as never);
   const plan = { naming: { granularity: "secret-path", template: "" }, steps: [], place: "" } as const;
   const names = Array.from({ length: count }, (_, n) => `s${String(n).padStart(4, "0")}`);
   const add = (mount: string, secretName: string) =>

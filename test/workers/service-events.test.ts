@@ -15,6 +15,8 @@ import {
   writeRole,
 } from "./engine-helpers.ts";
 import { appendKeys, closeAll, enableServiceEvents, openStream } from "./streams.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 
 /* Events about secrets, destinations, leases and engines on the stream. */
 
@@ -268,5 +270,46 @@ describe("topics Lease and Engine", () => {
     const refused = await put("/v1/cloud-b/rotate-root", {});
     expect(refused.status).toBeGreaterThanOrEqual(400);
     expect(await types(stream, 2)).toEqual(["RootRotated cloud-b/", "RootRotationFailed cloud-b/"]);
+  });
+});
+
+describe("topic Sync", () => {
+  beforeEach(() => mountKv("kv"));
+
+  it("reports a destination and the status of its secrets", async () => {
+    const stream = await openStream("?topic=Sync:in-mem/d&index=-1");
+    await makeDestination("in-mem", "d");
+    await write("app", { password: "hunter2" });
+    await setAssociation("in-mem/d", "app");
+    await removeAssociation("in-mem/d", "app");
+    await send("PATCH", "/v1/sys/sync/destinations/in-mem/d", { custom_tags: { a: "b" } });
+    await del("/v1/sys/sync/destinations/in-mem/d");
+    const seen: unknown[] = [];
+    while (seen.length < 5) {
+      for (const { Type, FilterKeys, Payload } of (await stream.nextLine()).Events) {
+        seen.push([Type, ...(FilterKeys ?? []), Payload]);
+      }
+    }
+    const Sync = { Namespace: "", Type: "in-mem", Name: "d" };
+    const at = "sys/sync/destinations/in-mem/d";
+    const secret = [`${at}/associations`, "kv/app"];
+    const names = { Mount: "kv/", Path: "app" };
+    expect(seen).toEqual([
+      ["DestinationCreated", at, { Sync }],
+      ["SecretSynced", ...secret, { Sync: { ...Sync, ...names, Status: "SYNCED", Version: 1 } }],
+      ["SecretUnsynced", ...secret, { Sync: { ...Sync, ...names } }],
+      ["DestinationUpdated", at, { Sync }],
+      ["DestinationDeleted", at, { Sync }],
+    ]);
+  });
+
+  it("is for tokens with rights on the destination, by either name of its type", async () => {
+    await cloudA.begin();
+    const rules = path("sys/sync/destinations/aws-sm/seen", "read");
+    const { client_token: token } = await holderOf(rules);
+    const stream = await openStream("?topic=Sync&index=-1", { token });
+    await makeDestination("cloud-a-sm", "hidden");
+    await makeDestination("cloud-a-sm", "seen");
+    expect(await types(stream, 1)).toEqual(["DestinationCreated cloud-a-sm/seen"]);
   });
 });

@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { WorkQueue } from "../../src/platform/durable/work-queue.ts";
 import { Associations } from "../../src/sync/associations.ts";
 import { RemoteObjects } from "../../src/sync/remote-objects.ts";
+import { SyncEvents } from "../../src/sync/sync-events.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { isLong } from "../support/long.ts";
 import { mountKv } from "./client.ts";
@@ -35,7 +36,13 @@ async function fill(count: number): Promise<void> {
     const { sql } = storage;
     const work = new WorkQueue(sql);
     const copies = new RemoteObjects(sql);
-    const associations = new Associations(sql, work, { expectRequest() {}, hasRoom: () => true }, copies);
+    const associations = new Associations(
+      sql,
+      work,
+      { expectRequest() {}, hasRoom: () => true },
+      copies,
+      new SyncEvents({ emit() {} }, "in-mem/d"),
+    );
     const naming = { granularity: "secret-path", template: "" } as const;
     const now = Date.now();
     for (let from = 0; from < count; from += 1_000) {

@@ -1,0 +1,35 @@
+import { destinationKeyOf } from "../contracts/destination.ts";
+import type { ServiceEmitter } from "../contracts/service-events.ts";
+import type { AssociationRow } from "./schema.ts";
+
+type Details = Readonly<Record<string, unknown>>;
+
+/** Events about one destination and its associations. Methods run inside the object's transaction. */
+export class SyncEvents {
+  readonly #events: ServiceEmitter;
+  /** `type/name`. */
+  readonly #key: string;
+  readonly #names: Details;
+
+  /** @param self the destination object's name */
+  constructor(events: ServiceEmitter, self: string) {
+    const { type, name } = destinationKeyOf(self);
+    this.#events = events;
+    this.#key = `${type}/${name}`;
+    this.#names = { Type: type, Name: name };
+  }
+
+  destination(type: string): void {
+    this.#emit(type, "", null, {});
+  }
+
+  association(type: string, { mount_path, secret_name }: AssociationRow, details: Details = {}): void {
+    const names = { Mount: mount_path, Path: secret_name };
+    this.#emit(type, "/associations", mount_path + secret_name, { ...names, ...details });
+  }
+
+  #emit(type: string, folder: string, also: string | null, details: Details): void {
+    const path = `sys/sync/destinations/${this.#key}${folder}`;
+    this.#events.emit({ topic: "Sync", type, key: this.#key, path, also, payload: { ...this.#names, ...details } });
+  }
+}
