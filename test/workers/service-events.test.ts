@@ -14,7 +14,7 @@ import {
   succeeded,
   writeRole,
 } from "./engine-helpers.ts";
-import { appendKeys, closeAll, enableServiceEvents, openStream } from "./streams.ts";
+import { appendKeys, closeAll, enableServiceEvents, openStream, throughRelays } from "./streams.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 
@@ -23,7 +23,10 @@ import { makeDestination, removeAssociation, setAssociation, write } from "./syn
 const DEFAULT = Settings.parse({}).SERVICE_EVENTS;
 
 beforeEach(() => enableServiceEvents("Secret,Sync,Lease,Engine"));
-afterEach(closeAll);
+afterEach(async () => {
+  throughRelays(0);
+  await closeAll();
+});
 afterAll(() => enableServiceEvents(DEFAULT));
 
 type Stream = Awaited<ReturnType<typeof openStream>>;
@@ -189,6 +192,16 @@ describe("rights", () => {
     expect((allowed as { expires: number }).expires - Date.now()).toBeLessThanOrEqual(30_000);
     await put(`/v1/identity/entity/id/${entity}`, { disabled: true });
     expect(await answer()).toEqual({ allowed: false });
+  });
+
+  it("are the same at a relay", async () => {
+    throughRelays(1);
+    await mountKv("kv");
+    const { client_token: token } = await holderOf(path("kv/data/b", "read"));
+    const [all, some] = [await openStream("?topic=Secret"), await openStream("?topic=Secret", { token })];
+    for (const name of ["a", "b"]) await write(name);
+    expect(await types(all, 2)).toEqual(["SecretWritten kv/a", "SecretWritten kv/b"]);
+    expect(await types(some, 1)).toEqual(["SecretWritten kv/b"]);
   });
 
   it("let a token without rights open a stream, which has no event", async () => {
