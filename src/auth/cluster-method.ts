@@ -11,8 +11,8 @@ import { goDuration } from "../lib/go-duration.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { readTemplate, variablesOf } from "../lib/template.ts";
 import { caseless, echoed, flag, LONGEST_DURATION, nanoseconds } from "../platform/http/fields.ts";
+import { refusedUrl } from "../providers/outbound-url.ts";
 import { mappedClaims } from "./jwt/claim-mappings.ts";
-import { refusedUrl } from "./jwt/key-sources.ts";
 import { ALGORITHMS, type Keys, publicKeyProblem, verifyToken } from "./jwt/verify.ts";
 import { isRedirectUri } from "./oidc/redirects.ts";
 

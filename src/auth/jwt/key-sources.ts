@@ -1,8 +1,7 @@
 import { createLocalJWKSet, type JSONWebKeySet, type JWTVerifyGetKey } from "jose";
 import * as z from "zod";
-import { isLoopback } from "../../lib/hosts.ts";
-import { isWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import { refusedUrl } from "../../providers/outbound-url.ts";
 import { callProvider } from "../../providers/outcome.ts";
 
 /*
@@ -50,16 +49,6 @@ const POLL_MS = 20;
 const MAX_CHARACTERS = 256 * 1024;
 const MAX_SOURCES = 256;
 
-/**
- * Networks that no public issuer has: private, link-local, shared, reserved and multicast addresses, and those that
- * embed an IPv4 address (https://www.iana.org/assignments/iana-ipv6-special-registry).
- */
-const PRIVATE = [
-  ...["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"],
-  ...["192.0.0.0/24", "198.18.0.0/15", "224.0.0.0/3"],
-  ...["fc00::/7", "fe80::/9", "ff00::/8", "::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"],
-];
-
 const Discovery = z.object({
   issuer: z.string(),
   jwks_uri: z.string(),
@@ -71,18 +60,6 @@ const Discovery = z.object({
 const KeySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).max(256) });
 
 const cache = new Map<string, Cached>();
-
-/** The refusal of a URL that this service must not call, without the field's name; null when it is allowed. */
-export function refusedUrl(text: string): string | null {
-  const url = URL.parse(text);
-  if (url === null || url.username !== "" || url.password !== "") return "must be a URL without credentials";
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && isLoopback(url.hostname))) {
-    return "must begin with https://";
-  }
-  const address = url.hostname.replace(/^\[|\]$/g, "");
-  const isPrivate = !isLoopback(url.hostname) && isWithinNetworks(address, PRIVATE);
-  return isPrivate ? "must not be a private address" : null;
-}
 
 /**
  * Fetches a JSON document of an issuer. Redirects, private addresses and bodies above 256 KiB are refused.

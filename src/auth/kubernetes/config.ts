@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { flag, stringList } from "../../platform/http/fields.ts";
-import { refusedUrl } from "../jwt/key-sources.ts";
+import { refusedUrl } from "../../providers/outbound-url.ts";
 import { publicKeyProblem } from "../jwt/verify.ts";
 
 const NO_CA = "must be empty: this service trusts public certificate authorities only; use pem_keys instead";

@@ -3,7 +3,8 @@ import { decodeProtectedHeader } from "jose";
 import * as z from "zod";
 import { isPlainObject } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { type Endpoints, fetchJson, keysOf, refusedUrl } from "../jwt/key-sources.ts";
+import { refusedUrl } from "../../providers/outbound-url.ts";
+import { type Endpoints, fetchJson, keysOf } from "../jwt/key-sources.ts";
 import { audiencesOf, type Claims, type Expected, verifyToken } from "../jwt/verify.ts";
 
 /*
