@@ -11,6 +11,7 @@ declare namespace Cloudflare {
     IDENTITY_ISSUER: DurableObjectNamespace<import("./worker.ts").IdentityIssuer>;
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
     EVENT_RELAY: DurableObjectNamespace<import("./worker.ts").EventRelay>;
+    EVENT_SUBSCRIPTION: DurableObjectNamespace<import("./worker.ts").EventSubscription>;
     READ_REPLICA: DurableObjectNamespace<import("./worker.ts").ReadReplica>;
     CLUSTER_REGISTRY: DurableObjectNamespace<import("./worker.ts").ClusterRegistry>;
     METRICS: DurableObjectNamespace<import("./worker.ts").Metrics>;
@@ -30,6 +31,8 @@ declare namespace Cloudflare {
     /** Where lines of the audit log are kept, as text. A deployment may bind none, one or both. */
     AUDIT_QUEUE?: Queue<string>;
     AUDIT_BUCKET?: R2Bucket;
+    /** Where event subscriptions of type `queue` deliver. A deployment may leave it out. */
+    EVENT_QUEUE?: Queue<string>;
     /** Where scheduled snapshots are kept. A deployment may leave it out. */
     SNAPSHOT_BUCKET?: R2Bucket;
     /** Comma-separated base64 keys of 32 bytes, newest first. */

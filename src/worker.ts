@@ -1,6 +1,7 @@
 import { env as deployment, waitUntil } from "cloudflare:workers";
 import { storeDueSnapshot } from "./backup/scheduled-snapshots.ts";
 import { performJobs } from "./credentials/job-worker.ts";
+import { performDeliveries } from "./events/subscriptions/deliver.ts";
 import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
 import { record } from "./platform/observability/audit/batch-writer.ts";
@@ -15,6 +16,7 @@ export { ClusterRegistry } from "./objects/cluster-registry.ts";
 export { CredentialEngine } from "./objects/credential-engine.ts";
 export { EventLog } from "./objects/event-log.ts";
 export { EventRelay } from "./objects/event-relay.ts";
+export { EventSubscription } from "./objects/event-subscription.ts";
 export { IdentityIssuer } from "./objects/identity-issuer.ts";
 export { KvStore } from "./objects/kv-store.ts";
 export { Metrics } from "./objects/metrics.ts";
@@ -53,8 +55,8 @@ export default {
 } satisfies ExportedHandler<Env, WakeUpMessage>;
 
 async function answerWakeUp(queue: string, message: Message<WakeUpMessage>, env: Env): Promise<void> {
-  const { destination, engine } = (message.body ?? {}) as { destination?: unknown; engine?: unknown };
-  const name = destination ?? engine;
+  const { destination, engine, subscription } = (message.body ?? {}) as Readonly<Record<string, unknown>>;
+  const name = destination ?? engine ?? subscription;
   // A message without an object name is dropped. Dead letters are only counted: the work rows are kept in
   // the object, and its alarm notifies again.
   if (typeof name !== "string" || queue.endsWith("-dead")) {
@@ -62,7 +64,8 @@ async function answerWakeUp(queue: string, message: Message<WakeUpMessage>, env:
     return message.ack();
   }
   try {
-    const perform = destination === undefined ? performJobs : performWork;
+    const other = engine === undefined ? performDeliveries : performJobs;
+    const perform = destination === undefined ? other : performWork;
     await perform(env, name, { budgetMs: WAKE_UP_BUDGET_MS });
     message.ack();
   } catch (failure) {

@@ -7,5 +7,6 @@ export const INVENTORY: readonly Source[] = [
   { kind: "credential-engine", from: "SELECT uuid AS name FROM mounts WHERE type = 'cloud-b'" },
   { kind: "credential-engine", from: "SELECT uuid AS name FROM ended_mounts WHERE type = 'cloud-b'" },
   { kind: "sync-destination", from: "SELECT name FROM key_holders WHERE kind = 'sync-destination'" },
+  { kind: "event-subscription", from: "SELECT name FROM key_holders WHERE kind = 'event-subscription'" },
   { kind: "node-session", from: "SELECT name FROM key_holders WHERE kind = 'node-session'" },
 ];

@@ -3,6 +3,7 @@ import type { MountType } from "../contracts/mount.ts";
 import {
   clusterRegistry,
   credentialEngine,
+  eventSubscription,
   identityIssuer,
   kvStore,
   nodeSession,
@@ -56,6 +57,7 @@ function keyHolder(env: Env, kind: KeyHolder | MountType, name: string): { rekey
   if (kind === "cloud-b") return credentialEngine(env, name);
   if (kind === "identity-issuer") return identityIssuer(env);
   if (kind === "node-session") return nodeSession(env, name);
+  if (kind === "event-subscription") return eventSubscription(env, name);
   if (kind === "cluster-registry") return clusterRegistry(env);
   return kind === "sync-control" ? syncControl(env) : syncDestination(env, name);
 }

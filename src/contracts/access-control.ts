@@ -80,7 +80,13 @@ export interface KvRead {
 }
 
 /** Objects besides mounts that hold data keys. */
-export type KeyHolder = "sync-destination" | "sync-control" | "identity-issuer" | "node-session" | "cluster-registry";
+export type KeyHolder =
+  | "sync-destination"
+  | "sync-control"
+  | "identity-issuer"
+  | "node-session"
+  | "cluster-registry"
+  | "event-subscription";
 
 export interface ServiceStatus {
   /** Null while the service is unsealed. */

@@ -43,4 +43,8 @@ export interface EventLogApi extends StoredObjectApi {
   lines(cursor: number, traces: readonly string[] | null): FeedPage;
   /** Names of the connected relays. */
   relays(): string[];
+  /** Names of the event subscriptions. */
+  subscriptions(): readonly string[];
+  /** Adds or removes an event subscription, which is woken after an append. @returns false when there is no room */
+  setSubscription(name: string, exists: boolean): boolean;
 }

@@ -5,6 +5,7 @@ import type { ClusterRegistryApi } from "./cluster-registry.ts";
 import type { CredentialEngineApi } from "./credential-engine.ts";
 import type { EventLogApi } from "./event-log.ts";
 import type { EventRelayApi } from "./event-relay.ts";
+import type { EventSubscriptionApi } from "./event-subscription.ts";
 import type { IdentityIssuerApi } from "./identity-issuer.ts";
 import type { KvStoreApi } from "./kv-store.ts";
 import type { MetricsApi } from "./metrics.ts";
@@ -38,6 +39,10 @@ export const eventLog = (env: Env) => remote<EventLogApi>(objectStub(env, env.EV
 
 /** Serves streams near their readers. The first call places the object for its lifetime, so only stream routes make one. */
 export const eventRelay = (env: Env, name: string) => remote<EventRelayApi>(objectStub(env, env.EVENT_RELAY, name));
+
+/** The deliveries of one event subscription, by its name. */
+export const eventSubscription = (env: Env, name: string) =>
+  remote<EventSubscriptionApi>(objectStub(env, env.EVENT_SUBSCRIPTION, name));
 
 /**
  * Answers reads near the callers of a place. The first call places the object for its lifetime.

@@ -5,6 +5,7 @@ import {
   credentialEngine,
   eventLog,
   eventRelay,
+  eventSubscription,
   identityIssuer,
   kvStore,
   syncControl,
@@ -30,7 +31,8 @@ const AT_ONCE = 12;
 /** Maximum of mounts and destinations per scrape; each costs one call. */
 const MAX_MOUNTS = 100;
 const MOST_DESTINATIONS = 200;
-const MOST_RELAYS = 100;
+/** Maximum of relays, and of event subscriptions. */
+const MOST_NAMED = 100;
 
 interface Asked {
   readonly kind: string;
@@ -66,7 +68,7 @@ class Round {
 }
 
 const ONE_OF = ["AccessControl", "EventLog", "ClusterRegistry", "SyncControl", "IdentityIssuer", "Metrics"];
-const MANY_OF = ["KvStore", "CredentialEngine", "SyncDestination", "EventRelay"];
+const MANY_OF = ["KvStore", "CredentialEngine", "SyncDestination", "EventRelay", "EventSubscription"];
 
 /** @param own health stats of the calling object, which cannot call itself */
 export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[]> {
@@ -81,7 +83,7 @@ export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[
     one("IdentityIssuer", "main", () => identityIssuer(env).vitals()),
     one("Metrics", "main", async () => own),
   ];
-  const many = await Promise.all([mountsOf(env, round), destinationsOf(env, round), relaysOf(env, round)]);
+  const many = await Promise.all([mountsOf, destinationsOf, relaysOf, subscriptionsOf].map((list) => list(env, round)));
   await askAll([...singles, ...many.flat()], round);
   return [
     series("sallyport_build_info", 1, RELEASE),
@@ -125,16 +127,26 @@ async function destinationsOf(env: Env, round: Round): Promise<Asked[]> {
 }
 
 /** Relays connected to the log: they are awake and at their place. */
-async function relaysOf(env: Env, round: Round): Promise<Asked[]> {
+const relaysOf = (env: Env, round: Round): Promise<Asked[]> =>
+  namedBy(eventLog(env).relays(), "EventRelay", round, (name) => ({ vitals: () => eventRelay(env, name).vitals() }));
+
+const subscriptionsOf = (env: Env, round: Round): Promise<Asked[]> =>
+  namedBy(eventLog(env).subscriptions(), "EventSubscription", round, (name) => ({
+    ...{ whose: name, vitals: () => eventSubscription(env, name).vitals() },
+  }));
+
+async function namedBy(
+  names: Promise<readonly string[]>,
+  kind: string,
+  round: Round,
+  one: (name: string) => Omit<Asked, "kind" | "name">,
+): Promise<Asked[]> {
   try {
-    const names = await within(DEADLINE_MS, eventLog(env).relays());
-    round.skipped("EventRelay", names.length - MOST_RELAYS);
-    return names.slice(0, MOST_RELAYS).map((name) => ({
-      ...{ kind: "EventRelay", name },
-      vitals: () => eventRelay(env, name).vitals(),
-    }));
+    const all = await within(DEADLINE_MS, names);
+    round.skipped(kind, all.length - MOST_NAMED);
+    return all.slice(0, MOST_NAMED).map((name) => ({ kind, name, ...one(name) }));
   } catch (failure) {
-    round.failed("EventRelay", failure);
+    round.failed(kind, failure);
     return [];
   }
 }

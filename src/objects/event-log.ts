@@ -1,12 +1,15 @@
 import type { Append } from "../contracts/event.ts";
 import type { Bounds, EventLogApi, FeedPage } from "../contracts/event-log.ts";
+import { eventSubscription } from "../contracts/stubs.ts";
 import { feedPage } from "../events/feed-page.ts";
 import type { LogView } from "../events/group.ts";
 import type { Line } from "../events/line.ts";
 import { LineStore, lineMigrations } from "../events/line-store.ts";
 import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
-import { StoredObject } from "../platform/durable/stored-object.ts";
+import { subscriberMigrations } from "../events/subscriptions/schema.ts";
+import { Subscribers } from "../events/subscriptions/subscribers.ts";
+import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 import { readerSeries, readersOf, stream } from "./event-streams.ts";
@@ -20,6 +23,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   readonly #ring = new Ring();
   readonly #view: LogView;
   readonly #readers: Readers;
+  readonly #subscribers: Subscribers;
   /** The newest durable index, and the newest published one. */
   #durable: number;
   /** Appended lines that are not published yet. */
@@ -31,7 +35,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   }
 
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env, { events: lineMigrations }, {});
+    super(ctx, env, { events: lineMigrations, subscribers: subscriberMigrations }, {});
     this.#store = new LineStore(this.sql);
     this.#durable = this.#store.newest;
     this.#view = {
@@ -43,6 +47,7 @@ export class EventLog extends StoredObject implements EventLogApi {
       },
     };
     this.#readers = readersOf(this.#view, () => this.env);
+    this.#subscribers = new Subscribers(this.sql, (name, newest) => eventSubscription(this.env, name).wake(newest));
   }
 
   /**
@@ -104,6 +109,14 @@ export class EventLog extends StoredObject implements EventLogApi {
     return this.#readers.relays;
   }
 
+  subscriptions(): readonly string[] {
+    return this.#subscribers.names();
+  }
+
+  setSubscription(name: string, exists: boolean): boolean {
+    return this.commit(() => this.#subscribers.set(name, exists), NOTHING);
+  }
+
   protected override measured(now: number): Series[] {
     const { lines, bytes, newest } = this.#store;
     const oldestAt = this.#store.oldestAt();
@@ -127,6 +140,7 @@ export class EventLog extends StoredObject implements EventLogApi {
 
   protected override onRollback(): void {
     this.#store.reload();
+    this.#subscribers.forget();
   }
 
   /**
@@ -145,5 +159,6 @@ export class EventLog extends StoredObject implements EventLogApi {
     }
     this.#durable = newest;
     this.#readers.wake(lines);
+    void this.#subscribers.notify(newest);
   }
 }

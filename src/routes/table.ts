@@ -27,6 +27,7 @@ import { cubbyholeRoutes } from "./cubbyhole.ts";
 import { deploymentRoutes } from "./deployments.ts";
 import { evaluationRoutes } from "./evaluations.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
+import { eventSubscriptionRoutes } from "./event-subscriptions.ts";
 import { hostVolumeRoutes } from "./host-volumes.ts";
 import { identityRoutes } from "./identity.ts";
 import { identityEntityRoutes } from "./identity-entities.ts";
@@ -142,6 +143,7 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...evaluationRoutes,
   ...deploymentRoutes,
   ...eventStreamRoutes,
+  ...eventSubscriptionRoutes,
   // Before the agent routes, whose ids never equal these words.
   ...agentHealthRoutes,
   ...agentSelfRoutes,

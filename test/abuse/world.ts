@@ -92,6 +92,14 @@ const bodies: Readonly<Record<string, unknown>> = {
   "POST /v1/agent/join": { Token: "none", PublicKey: `${"A".repeat(43)}=`, Name: "n" },
   "POST /v1/node/pools": { Name: "n", Description: "d", Meta: { a: "b" }, NodeIdentityTTL: "24h" },
   "POST /v1/node/pool/:name": { Description: "d", SchedulerConfiguration: { SchedulerAlgorithm: "spread" } },
+  "POST /v1/event/subscription/:name": {
+    Topics: { Job: ["*"] },
+    Namespace: "default",
+    Target: { Type: "webhook", URL: "https://receiver.invalid/", Secret: `whsec_${"A".repeat(32)}` },
+    StartIndex: 1,
+    MaxAttempts: 3,
+  },
+  "POST /v1/event/subscription/:name/replay": { Index: 1 },
   "POST /v1/cluster/objects": [
     {
       Topic: "Job",

@@ -6,6 +6,7 @@ import { startCloudC } from "./cloud-c-sm.ts";
 import { startDeployProject } from "./deploy-project-api.ts";
 import { startIssuer } from "./issuer.ts";
 import { startRepoHost } from "./repo-host-server.ts";
+import { startWebhookReceiver } from "./webhook-receiver.ts";
 
 /** Addresses of the doubles. Each test opens a separate account there (`POST /_double/accounts`). */
 export type DoubleUrls = {
@@ -19,6 +20,7 @@ export type DoubleUrls = {
   repoHost: string;
   deployProject: string;
   issuer: string;
+  webhooks: string;
 };
 
 declare module "vitest" {
@@ -31,13 +33,14 @@ declare module "vitest" {
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
-  const [cloudA, cloudB, cloudC, repoHost, deployProject, issuer] = await Promise.all([
+  const [cloudA, cloudB, cloudC, repoHost, deployProject, issuer, webhooks] = await Promise.all([
     startCloudA({ regions: ["eu-west-1"] }),
     startCloudB({ otherTenants: azure.otherTenants }),
     startCloudC(),
     startRepoHost(),
     startDeployProject(),
     startIssuer(),
+    startWebhookReceiver(),
   ]);
   project.provide("cloudA", { url: cloudA.url, ...defaultKey });
   project.provide("doubles", {
@@ -49,8 +52,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     repoHost: repoHost.url,
     deployProject: deployProject.url,
     issuer: issuer.url,
+    webhooks: webhooks.url,
   });
   return async () => {
-    await Promise.all([cloudA, azure, cloudB, cloudC, repoHost, deployProject, issuer].map((double) => double.close()));
+    await Promise.all(
+      [cloudA, azure, cloudB, cloudC, repoHost, deployProject, issuer, webhooks].map((double) => double.close()),
+    );
   };
 }

@@ -11,7 +11,9 @@ import { addCsiNode, create, ScriptedCsi } from "./csi-world.ts";
 import { byItself, creds, dynamicRole, mountEngine, openTenant, revoke, writeRole } from "./engine-helpers.ts";
 import { addNode, finish, lose, run } from "./host-volumes.ts";
 import { ScriptedAgent } from "./scripted-agent.ts";
+import { appendKeys } from "./streams.ts";
 import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { newHook, subscribe } from "./webhooks.ts";
 
 /** docs/operate/audit.md, "Lines": actions without a request, or after its response, are recorded. Others are in audit.test.ts. */
 clock.moves = true;
@@ -141,6 +143,15 @@ describe("actions of the service behind a request are recorded", () => {
     await written("identity-issuer-configured", { issuer: "https://issuer.example" });
     await put("/v1/identity/oidc/key/default/rotate", {});
     await written("identity-key-rotated", { kid: expect.any(String) });
+  });
+
+  it("event subscriptions: dead letters, and pauses by the receiver", async () => {
+    const hook = await newHook({ status: 400 }, { status: 410 });
+    await subscribe("s", hook.url, { MaxAttempts: 1 });
+    await appendKeys("a");
+    await written("event-batch-dead", { subscription: "s" });
+    await appendKeys("b");
+    await written("event-subscription-paused", { subscription: "s" });
   });
 
   it("agents: join tokens, joins and removals", async () => {

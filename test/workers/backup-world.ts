@@ -17,6 +17,7 @@ import { creds, dynamicRole, mountEngine, openTenant, type Tenant, writeRole } f
 import { operation, ScriptedAgent } from "./scripted-agent.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { SECRET } from "./webhooks.ts";
 
 /** A deployment that uses all four areas, with secrets of every kind that a snapshot must not show. */
 
@@ -78,6 +79,9 @@ export async function buildWorld(): Promise<World> {
   await addCsiNode(1);
   succeeded(await create({ Secrets: { key: CANARY } }));
   await del("/v1/volume/csi/v1").catch(() => null);
+  const receiver = { Type: "webhook", URL: "https://receiver.invalid/", Secret: SECRET };
+  succeeded(await put("/v1/event/subscription/s", { Target: receiver }));
+  succeeded(await put("/v1/event/subscription/s/pause", {}));
   csi.behave = () => "hold";
   const volume = create({ ID: "v2", Name: "vol-two", Secrets: { key: CANARY } });
   await vi.waitFor(() => expect(csi.holding).toBe(1));

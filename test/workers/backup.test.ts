@@ -29,6 +29,7 @@ const NAMESPACES = {
   "identity-issuer": env.IDENTITY_ISSUER,
   "cluster-registry": env.CLUSTER_REGISTRY,
   "node-session": env.NODE_SESSION,
+  "event-subscription": env.EVENT_SUBSCRIPTION,
   "event-log": env.EVENT_LOG,
   "access-control": env.ACCESS_CONTROL,
 };
@@ -62,7 +63,7 @@ describe("a snapshot restored into a new deployment", () => {
     const used = ({ [`kv-store ${destroyedMount} data_keys`]: _unused, ...rows }: ReturnType<typeof inPlace>) => rows;
     expect(used(inPlace())).toEqual(used(before));
     expect(await listed()).toEqual(listedBefore);
-    expect(restored.body.data).toMatchObject({ objects: 11, listings: { destinations: 2, behind: 0 } });
+    expect(restored.body.data).toMatchObject({ objects: 12, listings: { destinations: 2, behind: 0 } });
     expect(Object.keys(await rowsOf(all)).filter((name) => name.includes(":"))).toEqual([]);
   });
 

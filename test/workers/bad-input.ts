@@ -91,6 +91,8 @@ const samples: Readonly<Record<string, unknown>> = {
   app_id: 1,
   private_key: "no key",
   Token: "some-token",
+  Target: { Type: "webhook", URL: "https://receiver.invalid/", Secret: `whsec_${"A".repeat(32)}` },
+  Index: 1,
   PublicKey: `${"A".repeat(43)}=`,
   Name: "n",
   input: "some-value",

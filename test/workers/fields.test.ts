@@ -351,6 +351,31 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     applied("nomad_namespace"),
   ],
   [
+    /event\/subscription\/:name$/,
+    "Topics Namespace",
+    "event-subscriptions › delivers only events of its topics, keys and namespace",
+  ],
+  [
+    /event\/subscription\/:name$/,
+    "Target Type URL Secret",
+    "event-subscriptions › delivers lines in order, signed, and reports its position",
+  ],
+  [
+    /event\/subscription\/:name$/,
+    "StartIndex",
+    "event-subscriptions › begins at StartIndex, and moves there when it is given again",
+  ],
+  [
+    /event\/subscription\/:name$/,
+    "MaxAttempts",
+    "event-subscriptions › becomes a dead letter after MaxAttempts, and later lines are delivered",
+  ],
+  [
+    /event\/subscription\/:name\/replay/,
+    "Index",
+    "event-subscriptions › replay deliver again from an index on, under new ids",
+  ],
+  [
     /node\/pools?(?:\/:name)?$/,
     "Name Description Meta NodeIdentityTTL SchedulerConfiguration SchedulerAlgorithm MemoryOversubscriptionEnabled",
     "node-pool-writes › creates it, changes it whole, and publishes both",

@@ -25,6 +25,7 @@ const NAMESPACES = {
   "identity-issuer": env.IDENTITY_ISSUER,
   "cluster-registry": env.CLUSTER_REGISTRY,
   "node-session": env.NODE_SESSION,
+  "event-subscription": env.EVENT_SUBSCRIPTION,
   "event-log": env.EVENT_LOG,
   "access-control": env.ACCESS_CONTROL,
 };

@@ -11,6 +11,7 @@ import { Run, unasked, unproven } from "./openapi-run.ts";
 import { allocation, deployment, evaluation, job, nodePool, service, uuid } from "./reports.ts";
 import { AgentSocket, newIdentity, ScriptedAgent } from "./scripted-agent.ts";
 import { closeAll, openStream } from "./streams.ts";
+import { newHook, SECRET } from "./webhooks.ts";
 
 /** Real answers of the cluster API, nodes, reported objects and `acl`, held against the document of the API. */
 
@@ -171,6 +172,27 @@ async function streams(): Promise<void> {
   }
   await run.any("GET", "/v1/event/stream?topic=Job&index=x");
 }
+
+it("describes event subscriptions", async () => {
+  const { ok, any } = bound(run);
+  const hook = await newHook({ status: 400 });
+  const at = "/v1/event/subscription/deploys";
+  await ok("PUT", at, {
+    Topics: { Job: ["*"] },
+    Target: { Type: "webhook", URL: hook.url, Secret: SECRET },
+    MaxAttempts: 1,
+  });
+  await ok("PUT", "/v1/cluster/objects", [job()]);
+  await vi.waitFor(async () => expect((await ok("GET", `${at}?pretty=true`)).body.DeadLetters).toBe(1));
+  await ok("GET", `${at}/dead-letters?pretty=true`);
+  await ok("POST", `${at}/pause`);
+  await ok("GET", "/v1/event/subscriptions?pretty=true");
+  await ok("POST", `${at}/resume`);
+  await ok("POST", `${at}/replay`, { Index: 1 });
+  await any("PUT", at, { Target: { Type: "mail" } });
+  await ok("DELETE", at);
+  await any("GET", at);
+});
 
 it("describes nodes and their pools", async () => {
   const { ok, any } = bound(run);

@@ -7,6 +7,7 @@ import { KvStore } from "../../src/objects/kv-store.ts";
 import type { SyncDestination } from "../../src/objects/sync-destination.ts";
 import { del, get, mountKv, put } from "./client.ts";
 import { deployWithMasterKey, FIRST_KEY, inEveryObject, inStore, key } from "./sealing-helpers.ts";
+import { subscribe } from "./webhooks.ts";
 
 /** Rotation of keys: new data keys at once, older ones rewrapped, while reads and writes continue. */
 
@@ -107,6 +108,7 @@ it("rewraps the keys of every object at each rotation, so that the previous mast
   const pem = privateKey.export({ type: "pkcs1", format: "pem" });
   await put("/v1/kv/data/a", { data: { n: 1 } });
   await put("/v1/sys/sync/destinations/in-mem/m", {});
+  await subscribe("s", "https://receiver.invalid/");
   expect((await put("/v1/sys/sync/repo-host-apps/bot", { app_id: 1, private_key: pem })).status).toBe(200);
   expect((await put("/v1/sys/mounts/azure", { type: "cloud-b" })).status).toBe(204);
   const ids = { subscription_id: crypto.randomUUID(), tenant_id: crypto.randomUUID(), client_id: "c" };
@@ -128,6 +130,7 @@ it("rewraps the keys of every object at each rotation, so that the previous mast
     const newest = masters["AccessControl"];
     expect(newest).toHaveLength(1);
     const kinds = ["AccessControl", "KvStore", "SyncDestination", "SyncControl", "CredentialEngine", "IdentityIssuer"];
+    kinds.push("EventSubscription");
     expect(masters).toEqual(Object.fromEntries(kinds.map((kind) => [kind, newest])));
     await deployWithMasterKey(after);
     expect((await get("/v1/kv/data/a")).status).toBe(200);

@@ -39,7 +39,7 @@ export function noteRunningWorkers(): void {
   const bindings = Object.getPrototypeOf(env.SYNC_WORK) as QueueClass;
   const send = bindings.send.counted ?? bindings.send;
   const counting: Send = async function (this: unknown, body) {
-    const isWakeUp = "destination" in body || "engine" in body;
+    const isWakeUp = "destination" in body || "engine" in body || "subscription" in body;
     if (isWakeUp) underWay += 1;
     try {
       return await send.call(this, body);

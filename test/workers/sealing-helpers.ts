@@ -19,6 +19,7 @@ export const everyNamespace = (): DurableObjectNamespace<StoredObject>[] =>
     env.CREDENTIAL_ENGINE,
     env.IDENTITY_ISSUER,
     env.EVENT_LOG,
+    env.EVENT_SUBSCRIPTION,
   ] as DurableObjectNamespace<StoredObject>[];
 
 /** Runs `look` inside every object that the test has made. */

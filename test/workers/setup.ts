@@ -21,6 +21,7 @@ const namespaces: Readonly<Record<string, unknown>> = {
   ClusterRegistry: env.CLUSTER_REGISTRY,
   CredentialEngine: env.CREDENTIAL_ENGINE,
   EventLog: env.EVENT_LOG,
+  EventSubscription: env.EVENT_SUBSCRIPTION,
   IdentityIssuer: env.IDENTITY_ISSUER,
   KvStore: env.KV_STORE,
   NodeSession: env.NODE_SESSION,

@@ -36,6 +36,7 @@ it("documents every table of every object, and no table that does not exist", as
     ["IdentityIssuer", env.IDENTITY_ISSUER.getByName("main")],
     ["ClusterRegistry", env.CLUSTER_REGISTRY.getByName("main")],
     ["NodeSession", env.NODE_SESSION.getByName(crypto.randomUUID())],
+    ["EventSubscription", env.EVENT_SUBSCRIPTION.getByName("s")],
     ["EventLog", env.EVENT_LOG.getByName("log")],
     ["Metrics", env.METRICS.getByName("main")],
     ["EventRelay", env.EVENT_RELAY.getByName("anywhere-0")],

@@ -23,6 +23,7 @@ export async function dump(): Promise<Record<string, Rows>> {
     registry: env.CLUSTER_REGISTRY,
     session: env.NODE_SESSION,
     log: env.EVENT_LOG,
+    subscription: env.EVENT_SUBSCRIPTION,
   };
   for (const [kind, namespace] of Object.entries(namespaces)) {
     for (const id of await objectIds(namespace as DurableObjectNamespace)) {

@@ -2,9 +2,9 @@ import * as z from "zod";
 import { REPORT_SCHEMAS } from "../../cluster/reports/event-reader.ts";
 import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../cluster/reports/report-body.ts";
 import { clusterHeader } from "../../compat/dialect.ts";
-import { bare, count, flag, group, text } from "../operation.ts";
+import { bare, count, flag, group, nothing, text } from "../operation.ts";
 import { pretty } from "../parameters.ts";
-import { index } from "../shapes.ts";
+import { index, timeOrNull } from "../shapes.ts";
 
 const Event = z
   .object({
@@ -28,6 +28,30 @@ const Line = z
   ])
   .meta({ id: "EventLine" });
 
+const Subscription = z
+  .object({
+    Name: z.string(),
+    Topics: z.record(z.string(), z.array(z.string())).describe("Keys by topic; `*` means any."),
+    Namespace: z.string(),
+    Target: z.object({ Type: z.enum(["webhook", "queue"]), URL: z.string().optional() }),
+    MaxAttempts: z.int(),
+    DeliveredIndex: index.describe("Lines up to this index are delivered, dead or filtered out."),
+    Paused: z.string().nullable().describe("Why deliveries are paused."),
+    Attempts: z.int().describe("Failed attempts of the current batch."),
+    LastError: z.string().nullable(),
+    RetryAt: timeOrNull,
+    DeadLetters: z.int(),
+  })
+  .meta({ id: "EventSubscription" });
+
+const subscriptionFields = {
+  Topics: "Keys by topic, as the stream's `topic` parameter has them; `*` means any. Default: all.",
+  Namespace: "The namespace; `*` means all.",
+  Target: "A webhook with its URL, and the secret that signs deliveries; or the queue bound as `EVENT_QUEUE`.",
+  StartIndex: "The first index to deliver. Default: the next line; of an existing subscription, no change.",
+  MaxAttempts: "Failed attempts after which a batch becomes a dead letter.",
+};
+
 /** Read form of each topic's object. */
 const Report = z
   .union(
@@ -45,7 +69,7 @@ const Reports = z.union([
 
 export const events = group(
   "Events",
-  {},
+  { name: "The name of the subscription." },
   {
     "GET /event/stream": {
       id: "streamEvents",
@@ -77,6 +101,55 @@ export const events = group(
       },
       headers: { "Last-Event-ID": text("Of a client that reconnects: the id of its last line.") },
       answers: { 200: { kind: "stream", description: "The lines.", schema: Line } },
+    },
+    "GET /event/subscriptions": {
+      ...{ id: "listEventSubscriptions", summary: "List event subscriptions", right: "management" },
+      query: pretty,
+      answers: bare("The subscriptions.", z.array(Subscription)),
+    },
+    "POST /event/subscription/:name": {
+      ...{ id: "writeEventSubscription", summary: "Create or change an event subscription", right: "management" },
+      description: "A secret that is not given is kept. A batch that is being delivered is built again.",
+      method: "put",
+      body: { fields: subscriptionFields, required: ["Target"] },
+      answers: nothing,
+    },
+    "GET /event/subscription/:name": {
+      ...{ id: "readEventSubscription", summary: "Read an event subscription", right: "management" },
+      query: pretty,
+      answers: bare("The subscription, without its secret.", Subscription),
+    },
+    "DELETE /event/subscription/:name": {
+      ...{ id: "deleteEventSubscription", summary: "Delete an event subscription", right: "management" },
+      answers: nothing,
+    },
+    "GET /event/subscription/:name/dead-letters": {
+      ...{ id: "listDeadLetters", summary: "List the batches that could not be delivered", right: "management" },
+      query: pretty,
+      answers: bare(
+        "The batches, oldest first.",
+        z.array(
+          z.object({
+            Id: z.string().describe("The `webhook-id`."),
+            ...{ Attempts: z.int(), Error: z.string(), FailedAt: timeOrNull },
+            Delivery: z.unknown().describe("The body of the delivery."),
+          }),
+        ),
+      ),
+    },
+    "POST /event/subscription/:name/replay": {
+      ...{ id: "replayEvents", summary: "Deliver again from an index on", right: "management" },
+      description: "Dead letters from there on are deleted, since their lines are delivered again.",
+      body: { fields: { Index: "The first index to deliver." } },
+      answers: nothing,
+    },
+    "POST /event/subscription/:name/pause": {
+      ...{ id: "pauseEventSubscription", summary: "Pause deliveries", right: "management" },
+      answers: nothing,
+    },
+    "POST /event/subscription/:name/resume": {
+      ...{ id: "resumeEventSubscription", summary: "Resume deliveries", right: "management" },
+      answers: nothing,
     },
     "POST /cluster/objects": {
       id: "reportObjects",

@@ -9,6 +9,7 @@ const kinds = {
   "identity-issuer": { binding: "IDENTITY_ISSUER", bornWith: { data_keys: 1 } },
   "cluster-registry": { binding: "CLUSTER_REGISTRY", bornWith: { data_keys: 1 } },
   "node-session": { binding: "NODE_SESSION", bornWith: { data_keys: 1, session: 1 } },
+  "event-subscription": { binding: "EVENT_SUBSCRIPTION", bornWith: { data_keys: 1 } },
   "event-log": { binding: "EVENT_LOG", bornWith: {} },
   // A restore is requested with the first root token.
   "access-control": {

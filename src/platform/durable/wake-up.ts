@@ -4,7 +4,10 @@ import { textOf, warn } from "../observability/log.ts";
  * A message of the queue `sync-work`: the object that has work. It carries no work, so losing or repeating it is
  * harmless.
  */
-export type WakeUpMessage = { readonly destination: string } | { readonly engine: string };
+export type WakeUpMessage =
+  | { readonly destination: string }
+  | { readonly engine: string }
+  | { readonly subscription: string };
 
 /** Minimum time between two messages, unless a lease was taken in between. */
 export const NOTIFY_AGAIN_MS = 5_000;
@@ -18,9 +21,13 @@ export class WakeUp {
   readonly #message: WakeUpMessage;
   #quietUntil = 0;
 
-  constructor(queue: Queue<WakeUpMessage>, name: string, kind: "destination" | "engine" = "destination") {
+  constructor(
+    queue: Queue<WakeUpMessage>,
+    name: string,
+    kind: "destination" | "engine" | "subscription" = "destination",
+  ) {
     this.#queue = queue;
-    this.#message = kind === "engine" ? { engine: name } : { destination: name };
+    this.#message = { [kind]: name } as unknown as WakeUpMessage;
   }
 
   /** The alarm time for work that is ready at `readyAt`. */

@@ -66,6 +66,13 @@ export const METRICS = {
   sallyport_event_buffer_lines: gauge("Lines in the backlog."),
   sallyport_event_buffer_bytes: gauge("Bytes of these lines."),
   sallyport_event_buffer_oldest_age_seconds: gauge("Age of the oldest line in the backlog."),
+  sallyport_event_deliveries_total: counter(
+    "Attempts to deliver a batch; outcome is ok or failed.",
+    "subscription",
+    "outcome",
+  ),
+  sallyport_event_subscription_lag: gauge("Lines between a subscription and the newest known index.", "subscription"),
+  sallyport_event_dead_letters: gauge("Batches that could not be delivered.", "subscription"),
   sallyport_event_index: gauge("The newest index."),
 
   sallyport_nodes: gauge("Nodes.", "status"),

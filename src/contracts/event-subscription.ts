@@ -1,0 +1,91 @@
+import type { Result } from "../lib/result.ts";
+import type { StoredObjectApi } from "./stored-objects.ts";
+
+/** The lines that a subscription delivers, and the limit of attempts. */
+export interface SubscriptionDefinition {
+  /** Keys by topic; `*` as topic or key means any. */
+  readonly topics: Readonly<Record<string, readonly string[]>>;
+  /** `*` = all. */
+  readonly namespace: string;
+  readonly type: "webhook" | "queue";
+  readonly maxAttempts: number;
+}
+
+/** A request to create or change a subscription. */
+export interface SubscriptionWrite extends SubscriptionDefinition {
+  /** Null = the queue bound as `EVENT_QUEUE`. */
+  readonly url: string | null;
+  /** Null keeps the secret. */
+  readonly secret: string | null;
+  /** The first index to deliver; null = the next line, or for an existing subscription no change. */
+  readonly startIndex: number | null;
+}
+
+/** A subscription as reads show it; never its secret. */
+export interface SubscriptionView extends SubscriptionDefinition {
+  readonly url: string | null;
+  /** The index up to which lines are delivered, dead or filtered out. */
+  readonly deliveredIndex: number;
+  /** Why deliveries are paused; null while they run. */
+  readonly paused: string | null;
+  /** Failed attempts of the current batch. */
+  readonly attempts: number;
+  readonly lastError: string | null;
+  /** Time of the next attempt, ms since 1970; null without a failed attempt. */
+  readonly retryAt: number | null;
+  readonly deadLetters: number;
+}
+
+/** A batch whose attempts are used up. */
+export interface DeadLetter {
+  readonly id: string;
+  readonly attempts: number;
+  readonly error: string;
+  /** Time of the last attempt, ms since 1970. */
+  readonly at: number;
+  /** The body of the delivery. */
+  readonly body: string;
+}
+
+/** A leased batch. */
+export interface Delivery {
+  readonly lease: string;
+  /** The same for all attempts. */
+  readonly id: string;
+  readonly body: string;
+  readonly target: Target;
+}
+
+/** Where a batch goes, with the secret that signs it; a null URL = the queue. */
+export interface Target {
+  readonly url: string | null;
+  readonly secret: string | null;
+}
+
+/** The outcome of a delivery. */
+export interface DeliveryReport {
+  readonly lease: string;
+  /** Null = delivered. */
+  readonly error: string | null;
+  /** `pause`: the receiver wants no more. `dead`: no attempt can succeed. */
+  readonly action: "retry" | "pause" | "dead";
+  /** The shortest wait before the next attempt. */
+  readonly afterMs: number;
+}
+
+/** The methods of `EventSubscription` that other objects and Workers call. */
+export interface EventSubscriptionApi extends StoredObjectApi {
+  write(given: SubscriptionWrite): Promise<Result<null>>;
+  read(): Result<SubscriptionView>;
+  delete(): Promise<null>;
+  /** Delivers again from an index on. */
+  replay(index: number): Result<null>;
+  /** @param reason null resumes */
+  pause(reason: string | null): Result<null>;
+  deadLetters(): Result<DeadLetter[]>;
+  /** Lines up to an index are in the log. */
+  wake(newest: number): Promise<void>;
+  /** Records the outcome of a delivery, and leases the next batch. */
+  next(report: DeliveryReport | null, takes: boolean): Promise<Delivery | null>;
+  rekey(term: number): void;
+}

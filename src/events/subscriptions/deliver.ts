@@ -1,0 +1,85 @@
+import { createHmac } from "node:crypto";
+import type { Delivery, DeliveryReport } from "../../contracts/event-subscription.ts";
+import { eventSubscription } from "../../contracts/stubs.ts";
+import { retryWhileFrozen } from "../../platform/durable/snapshot/frozen.ts";
+import { textOf } from "../../platform/observability/log.ts";
+import { flushCountsSoon } from "../../platform/observability/metrics/flush.ts";
+import { count } from "../../platform/observability/metrics/isolate-counters.ts";
+import { callProvider, retryAfterMs } from "../../providers/outcome.ts";
+import { MAX_QUEUE_BYTES } from "./batch.ts";
+
+/*
+ * The Worker's side of event subscriptions: sends leased batches and reports the outcomes. Webhooks follow Standard
+ * Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+ */
+
+/** The specification recommends 15 to 30 s. */
+const DEADLINE_MS = 15_000;
+const GONE = 410;
+
+/** Delivers the batches of a subscription, in order, until none is ready or the budget for new ones is spent. */
+export async function performDeliveries(
+  env: Env,
+  name: string,
+  { budgetMs }: { readonly budgetMs: number },
+): Promise<void> {
+  const end = Date.now() + budgetMs;
+  for (let report: DeliveryReport | null = null; ; ) {
+    const outcome: DeliveryReport | null = report;
+    // A new stub for each call, because a stub stays broken after its object restarts.
+    const next = (): Promise<Delivery | null> => eventSubscription(env, name).next(outcome, Date.now() < end);
+    const delivery: Delivery | null = await retryWhileFrozen(next).catch((failure: unknown) => {
+      if (outcome === null) throw failure;
+      return next();
+    });
+    if (!delivery) return;
+    report = { lease: delivery.lease, ...(await send(env, delivery)) };
+    count("sallyport_event_deliveries_total", name, report.error === null ? "ok" : "failed");
+    flushCountsSoon();
+  }
+}
+
+type Outcome = Omit<DeliveryReport, "lease">;
+
+const DELIVERED: Outcome = { error: null, action: "retry", afterMs: 0 };
+const failed = (error: string, action: Outcome["action"] = "retry", afterMs = 0): Outcome => ({
+  error,
+  action,
+  afterMs,
+});
+
+const send = (env: Env, delivery: Delivery): Promise<Outcome> =>
+  delivery.target.url === null ? toQueue(env, delivery) : toWebhook(delivery.target.url, delivery);
+
+async function toQueue({ EVENT_QUEUE: queue }: Env, { body }: Delivery): Promise<Outcome> {
+  if (!queue) return failed("EVENT_QUEUE is not bound");
+  if (Buffer.byteLength(body) > MAX_QUEUE_BYTES) return failed("the line is too large for a queue", "dead");
+  try {
+    await queue.send(body, { contentType: "text" });
+    return DELIVERED;
+  } catch (failure) {
+    return failed(textOf(failure));
+  }
+}
+
+/**
+ * Every answer but 2xx is a failed attempt, also 4xx: a receiver that is misconfigured for an hour must not lose lines.
+ * 410 means that it wants no more.
+ */
+async function toWebhook(url: string, { id, body, target }: Delivery): Promise<Outcome> {
+  const timestamp = Math.floor(Date.now() / 1000);
+  const key = Buffer.from((target.secret ?? "").replace("whsec_", ""), "base64");
+  const signature = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64");
+  const headers = {
+    "Content-Type": "application/json",
+    "webhook-id": id,
+    "webhook-timestamp": String(timestamp),
+    "webhook-signature": `v1,${signature}`,
+  };
+  const call = await callProvider([url, { method: "POST", headers, body }], { deadlineMs: DEADLINE_MS });
+  if (!call.ok) return failed(call.outcome.message);
+  const { response } = call;
+  if (response.ok) return DELIVERED;
+  const error = `the receiver answered with status ${response.status}`;
+  return failed(error, response.status === GONE ? "pause" : "retry", retryAfterMs(response) ?? 0);
+}

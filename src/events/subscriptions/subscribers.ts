@@ -1,0 +1,69 @@
+import { mapLimit } from "../../lib/map-limit.ts";
+import { within } from "../../lib/timeout.ts";
+import { Memo } from "../../platform/durable/memo.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
+
+/** Shortest interval between two wake-ups of a subscription. */
+const INTERVAL_MS = 250;
+const DEADLINE_MS = 5_000;
+const AT_ONCE = 6;
+/** Each costs a call per interval in which lines are appended. */
+export const MAX_SUBSCRIPTIONS = 100;
+
+/**
+ * The subscriptions that the log wakes after an append. A lost wake-up is repaired by the subscription's own alarm.
+ * Costs nothing without subscriptions.
+ */
+export class Subscribers {
+  readonly #sql: SqlStorage;
+  readonly #names: Memo<readonly string[]>;
+  readonly #wake: (name: string, newest: number) => Promise<void>;
+  #newest = 0;
+  #runs = false;
+
+  constructor(sql: SqlStorage, wake: (name: string, newest: number) => Promise<void>) {
+    this.#sql = sql;
+    this.#wake = wake;
+    this.#names = new Memo(() =>
+      sql
+        .exec<{ name: string }>("SELECT name FROM subscriptions ORDER BY name")
+        .toArray()
+        .map(({ name }) => name),
+    );
+  }
+
+  names(): readonly string[] {
+    return this.#names.get();
+  }
+
+  /** Adds or removes a subscription, inside a transaction. @returns false when there is no room */
+  set(name: string, exists: boolean): boolean {
+    const names = this.names();
+    if (exists === names.includes(name)) return true;
+    if (exists && names.length >= MAX_SUBSCRIPTIONS) return false;
+    this.#sql.exec(exists ? "INSERT INTO subscriptions VALUES (?)" : "DELETE FROM subscriptions WHERE name = ?", name);
+    this.forget();
+    return true;
+  }
+
+  forget(): void {
+    this.#names.forget();
+  }
+
+  /** Wakes all subscriptions, in rounds. Never rejects. */
+  async notify(newest: number): Promise<void> {
+    this.#newest = newest;
+    if (this.#runs || this.names().length === 0) return;
+    this.#runs = true;
+    for (let notified = 0; notified < this.#newest; ) {
+      notified = this.#newest;
+      const wake = (name: string) =>
+        within(DEADLINE_MS, this.#wake(name, notified)).catch((failure: unknown) =>
+          warn("subscription-not-woken", { subscription: name, because: textOf(failure) }),
+        );
+      await mapLimit(this.names(), AT_ONCE, wake);
+      await scheduler.wait(INTERVAL_MS);
+    }
+    this.#runs = false;
+  }
+}

@@ -1,0 +1,135 @@
+import * as z from "zod";
+import type { DeadLetter, SubscriptionView } from "../contracts/event-subscription.ts";
+import { eventLog, eventSubscription } from "../contracts/stubs.ts";
+import { mapLimit } from "../lib/map-limit.ts";
+import type { Result } from "../lib/result.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { caseless, echoed } from "../platform/http/fields.ts";
+import { refusedUrl } from "../providers/outbound-url.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
+
+/*
+ * Event subscriptions. All require a management token: like a sync destination, a subscription outlives the token that
+ * created it, and delivers what its filter selects.
+ */
+
+const NAME = /^[a-zA-Z0-9_-]{1,128}$/;
+/** Standard Webhooks: 24 to 64 bytes, in base64. */
+const SECRET = /^whsec_(?=.{32,88}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+const MAX_TOPICS = 50;
+const MAX_KEYS = 500;
+const MAX_ATTEMPTS = 1_000;
+const READS_AT_ONCE = 6;
+
+const index = z.int().min(0);
+
+const Body = caseless(
+  z.object({
+    Topics: z
+      .record(z.string(), z.array(z.string()).min(1).max(MAX_KEYS))
+      .refine((topics) => Object.keys(topics).length > 0, "must name a topic")
+      .refine((topics) => Object.keys(topics).length <= MAX_TOPICS, `at most ${MAX_TOPICS} topics`)
+      .default({ "*": ["*"] }),
+    Namespace: z.string().min(1).default("default"),
+    Target: caseless(
+      z.object({
+        Type: z.enum(["webhook", "queue"], "must be webhook or queue"),
+        URL: z.string().max(2_048).nullish(),
+        Secret: z.string().regex(SECRET, "must be whsec_ and the base64 text of 24 to 64 bytes").nullish(),
+      }),
+    ),
+    StartIndex: index.nullish(),
+    MaxAttempts: z.int().min(1).max(MAX_ATTEMPTS).default(20),
+    ...echoed("Name", "DeliveredIndex", "Paused", "Attempts", "LastError", "RetryAt", "DeadLetters"),
+  }),
+);
+
+const nameOf = (call: AuthorisedCall): string => {
+  const name = call.params["name"] ?? "";
+  if (!NAME.test(name)) throw badRequest(`name: must match ${NAME.source}`);
+  return name;
+};
+
+const subscriptionOf = (call: AuthorisedCall) => eventSubscription(call.env, nameOf(call));
+
+async function put(call: AuthorisedCall, body: z.output<typeof Body>): Promise<Response> {
+  const { Type: type, URL: url = null, Secret: secret = null } = body.Target;
+  if (type === "queue" && (url !== null || secret !== null)) {
+    throw badRequest("Target: a queue has neither URL nor Secret");
+  }
+  const refused = type === "webhook" ? refusedUrl(url ?? "") : null;
+  if (refused !== null) throw badRequest(`Target.URL: ${refused}`);
+  unwrap(
+    await subscriptionOf(call).write({
+      ...{ topics: body.Topics, namespace: body.Namespace, type, url, secret },
+      ...{ startIndex: body.StartIndex ?? null, maxAttempts: body.MaxAttempts },
+    }),
+  );
+  return clusterEmpty();
+}
+
+const timeOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+const shown = (name: string, view: SubscriptionView) => ({
+  ...{ Name: name, Topics: view.topics, Namespace: view.namespace },
+  Target: { Type: view.type, ...(view.url !== null && { URL: view.url }) },
+  ...{ MaxAttempts: view.maxAttempts, DeliveredIndex: view.deliveredIndex, Paused: view.paused },
+  ...{ Attempts: view.attempts, LastError: view.lastError, RetryAt: timeOf(view.retryAt) },
+  DeadLetters: view.deadLetters,
+});
+
+async function list(call: AuthorisedCall): Promise<Response> {
+  const names = await eventLog(call.env).subscriptions();
+  const found = await mapLimit(names, READS_AT_ONCE, async (name) => {
+    const view = await eventSubscription(call.env, name).read();
+    // The log learns of a deletion later.
+    return !view.ok && view.reason === "missing" ? [] : [shown(name, unwrap(view))];
+  });
+  return clusterJson(call, found.flat());
+}
+
+const letter = ({ id, attempts, error, at, body }: DeadLetter) => ({
+  ...{ Id: id, Attempts: attempts, Error: error, FailedAt: timeOf(at), Delivery: JSON.parse(body) as unknown },
+});
+
+const done = async (result: Promise<Result<null>>): Promise<Response> => {
+  unwrap(await result);
+  return clusterEmpty();
+};
+
+const ONE = "/event/subscription/:name";
+const MANAGED = { rights: "management", fresh: true } as const satisfies Partial<ClusterRoute>;
+
+export const eventSubscriptionRoutes = [
+  cluster({ verb: "GET", path: "/event/subscriptions", ...MANAGED, handle: list }),
+  cluster({ verb: "POST", path: ONE, ...MANAGED, body: Body, handle: put }),
+  cluster({
+    ...{ verb: "GET", path: ONE, ...MANAGED },
+    handle: async (call) => clusterJson(call, shown(nameOf(call), unwrap(await subscriptionOf(call).read()))),
+  }),
+  cluster({
+    ...{ verb: "DELETE", path: ONE, ...MANAGED },
+    handle: async (call) => {
+      await subscriptionOf(call).delete();
+      return clusterEmpty();
+    },
+  }),
+  cluster({
+    ...{ verb: "GET", path: `${ONE}/dead-letters`, ...MANAGED },
+    handle: async (call) => clusterJson(call, unwrap(await subscriptionOf(call).deadLetters()).map(letter)),
+  }),
+  cluster({
+    ...{ verb: "POST", path: `${ONE}/replay`, ...MANAGED },
+    body: caseless(z.object({ Index: index })),
+    handle: (call, { Index }) => done(subscriptionOf(call).replay(Index)),
+  }),
+  cluster({
+    ...{ verb: "POST", path: `${ONE}/pause`, ...MANAGED },
+    handle: (call) => done(subscriptionOf(call).pause("requested")),
+  }),
+  cluster({
+    ...{ verb: "POST", path: `${ONE}/resume`, ...MANAGED },
+    handle: (call) => done(subscriptionOf(call).pause(null)),
+  }),
+];

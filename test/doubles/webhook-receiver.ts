@@ -1,0 +1,80 @@
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Webhook } from "standardwebhooks";
+
+/** An answer of a hook. */
+interface HookAnswer {
+  readonly status?: number;
+  readonly headers?: Record<string, string>;
+}
+
+/** A request that a hook has received. */
+export interface ReceivedDelivery {
+  readonly id: string;
+  readonly body: string;
+  readonly status: number;
+  /** Why the request breaks a rule of webhooks; null = it breaks none. */
+  readonly fault: string | null;
+}
+
+interface Hook {
+  readonly secret: string;
+  /** Answers to the next requests, in order; then 204. */
+  readonly answers: HookAnswer[];
+  readonly received: ReceivedDelivery[];
+}
+
+/**
+ * A strict receiver of webhooks: it verifies each request with the published verifier of Standard Webhooks, and records
+ * it. `PUT /_double/NAME` makes a hook at `/NAME`, `GET /_double/NAME` returns the requests.
+ */
+export async function startWebhookReceiver(): Promise<{ url: string; close: () => Promise<void> }> {
+  const hooks = new Map<string, Hook>();
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const body = Buffer.concat(parts).toString();
+    const [, control, name = ""] = /^\/(_double\/)?(.*)$/.exec(request.url ?? "/") ?? [];
+    const hook = hooks.get(name);
+    if (control !== undefined && request.method === "PUT") {
+      const { secret, answers = [] } = JSON.parse(body) as Partial<Hook>;
+      hooks.set(name, { secret: secret ?? hook?.secret ?? "", answers: [...answers], received: hook?.received ?? [] });
+      response.writeHead(204).end();
+      return;
+    }
+    if (control !== undefined) {
+      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(hook?.received ?? []));
+      return;
+    }
+    if (!hook) {
+      response.writeHead(404).end();
+      return;
+    }
+    const fault = request.method === "POST" ? faultOf(body, request.headers, hook.secret) : `${request.method}`;
+    const { status = 204, headers = {} } = fault === null ? (hook.answers.shift() ?? {}) : { status: 401 };
+    hook.received.push({ id: String(request.headers["webhook-id"]), body, status, fault });
+    response.writeHead(status, headers).end();
+  }
+
+  const server = createServer((request, response) => void serve(request, response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+}
+
+function faultOf(body: string, headers: IncomingHttpHeaders, secret: string): string | null {
+  if (headers["content-type"] !== "application/json") return "content-type";
+  try {
+    new Webhook(secret).verify(body, headers as Record<string, string>);
+    return null;
+  } catch (failure) {
+    return String(failure);
+  }
+}

@@ -1,0 +1,387 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { eventSubscription } from "../../src/contracts/stubs.ts";
+import type { EventSubscription } from "../../src/objects/event-subscription.ts";
+import { cut } from "../crash/crash-point.ts";
+import { itRows } from "../support/rows.ts";
+import { del, get, put } from "./client.ts";
+import { append, appendKeys, event, withSettings } from "./streams.ts";
+import { command, keysIn, newHook, SECRET, subscribe, subscription } from "./webhooks.ts";
+
+const stub = () => env.EVENT_SUBSCRIPTION.getByName("s") as DurableObjectStub<EventSubscription>;
+
+/** Makes the waiting batch due, as when the time of its retry has come, and runs the alarm. */
+const retryNow = () =>
+  runInDurableObject(stub(), async (object, { storage }) => {
+    storage.sql.exec("UPDATE subscription SET ready_at = 0, lease_until = 0");
+    await object.alarm();
+  });
+
+const attempts = (hook: Awaited<ReturnType<typeof newHook>>) => async () => (await hook.received()).length;
+
+describe("a subscription", () => {
+  it("delivers lines in order, signed, and reports its position", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    await appendKeys("a", "b", "c");
+    await expect.poll(hook.keys).toEqual(["a", "b", "c"]);
+    const [last] = (await appendKeys("d")).slice(-1);
+    await expect.poll(hook.keys).toEqual(["a", "b", "c", "d"]);
+    await expect.poll(async () => (await subscription("s")).DeliveredIndex).toBe(last);
+    expect(await subscription("s")).toEqual({
+      ...{ Name: "s", Topics: { "*": ["*"] }, Namespace: "default", Target: { Type: "webhook", URL: hook.url } },
+      ...{ MaxAttempts: 20, DeliveredIndex: last, Paused: null, Attempts: 0, LastError: null, RetryAt: null },
+      DeadLetters: 0,
+    });
+    const [first] = await hook.received();
+    expect(JSON.parse(first?.body ?? "")).toMatchObject({ Id: first?.id, Subscription: "s" });
+  });
+
+  it("is listed, and found no more after its deletion", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    await subscribe("t", hook.url);
+    const listed = async () => (await get("/v1/event/subscriptions")).body.map(({ Name }: { Name: string }) => Name);
+    expect(await listed()).toEqual(["s", "t"]);
+    expect((await del("/v1/event/subscription/s")).status).toBe(200);
+    expect(await listed()).toEqual(["t"]);
+    expect((await get("/v1/event/subscription/s")).status).toBe(404);
+    await appendKeys("a");
+    await expect.poll(hook.keys).toEqual(["a"]);
+  });
+
+  it("delivers only events of its topics, keys and namespace", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url, { Topics: { Job: ["web"], Node: ["*"] }, Namespace: "default" });
+    await append(
+      [event({ Key: "web" }), event({ Key: "other" })],
+      [event({ Key: "web", Namespace: "elsewhere" })],
+      [event({ Topic: "Node", Key: "n", Namespace: "" })],
+      [event({ Topic: "Evaluation", Key: "web" })],
+      [event({ Key: "web", Type: "JobDeregistered" })],
+    );
+    await expect.poll(hook.keys).toEqual(["web", "n", "web"]);
+  });
+
+  it("begins at StartIndex, and moves there when it is given again", async () => {
+    const [, second] = await appendKeys("a", "b", "c");
+    const hook = await newHook();
+    await subscribe("s", hook.url, { StartIndex: second });
+    await expect.poll(hook.keys).toEqual(["b", "c"]);
+    await subscribe("s", hook.url, { StartIndex: 0 });
+    await expect.poll(hook.keys).toEqual(["b", "c", "a", "b", "c"]);
+  });
+
+  it("keeps its secret and its position when a change names neither", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    await appendKeys("a");
+    await expect.poll(hook.keys).toEqual(["a"]);
+    const shown = await subscription("s");
+    const changed = await put("/v1/event/subscription/s", { ...shown, Topics: { Job: ["c"] } });
+    expect([changed.status, changed.text]).toEqual([200, ""]);
+    await appendKeys("b", "c");
+    await expect.poll(hook.keys).toEqual(["a", "c"]);
+  });
+
+  it("delivers many lines in bounded calls", async () => {
+    const hook = await newHook();
+    const keys = Array.from({ length: 250 }, (_, number) => `k${number}`);
+    await appendKeys(...keys);
+    await subscribe("s", hook.url, { StartIndex: 1 });
+    await expect.poll(hook.keys).toEqual(keys);
+    expect(Math.max(...(await hook.received()).map(({ lines }) => lines.length))).toBe(100);
+  });
+
+  it("reports a gap with the index of the oldest line", async () => {
+    await withSettings({ EVENT_BUFFER_LINES: "2" });
+    const indexes = await appendKeys("a", "b", "c", "d", "e");
+    const hook = await newHook();
+    await subscribe("s", hook.url, { StartIndex: 1 });
+    await expect.poll(hook.keys).toContain("e");
+    const [first] = await hook.received();
+    expect(first?.oldestIndex).toBe(first?.lines[0]?.Index);
+    await appendKeys("f");
+    await expect.poll(hook.keys).toContain("f");
+    expect((await hook.received()).at(-1)?.oldestIndex).toBeUndefined();
+    expect(indexes).toHaveLength(5);
+  });
+
+  it("seals its URL and secret on disk, and shows no secret", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    const text = JSON.stringify([await subscription("s"), (await get("/v1/event/subscriptions")).body]);
+    expect(text).not.toContain("whsec_");
+    const stored = await runInDurableObject(stub(), (_object, { storage: { sql } }) =>
+      JSON.stringify(
+        sql
+          .exec("SELECT * FROM subscription")
+          .toArray()
+          .map((row) => ({ ...row, target: Buffer.from(row["target"] as ArrayBuffer).toString("latin1") })),
+      ),
+    );
+    expect(stored).not.toContain("whsec_");
+    expect(stored).not.toContain("127.0.0.1");
+  });
+});
+
+describe("a failed delivery", () => {
+  it("is repeated with the same id and body, before any later line", async () => {
+    const hook = await newHook({ status: 500 }, { status: 404 });
+    await subscribe("s", hook.url);
+    await appendKeys("a");
+    await expect.poll(attempts(hook)).toBe(1);
+    await expect.poll(async () => (await subscription("s")).Attempts).toBe(1);
+    expect(await subscription("s")).toMatchObject({ LastError: "the receiver answered with status 500" });
+    await appendKeys("b");
+    await retryNow();
+    await expect.poll(attempts(hook)).toBe(2);
+    await expect.poll(async () => (await subscription("s")).Attempts).toBe(2);
+    await retryNow();
+    await expect.poll(hook.keys).toEqual(["a", "b"]);
+    const [first, second, third] = await hook.received();
+    expect([second?.id, third?.id]).toEqual([first?.id, first?.id]);
+    expect([second?.body, third?.body]).toEqual([first?.body, first?.body]);
+  });
+
+  it("is repeated by itself", async () => {
+    const hook = await newHook({ status: 503 });
+    await subscribe("s", hook.url);
+    await appendKeys("a");
+    await expect.poll(hook.keys).toEqual(["a"]);
+    expect(await hook.received()).toHaveLength(2);
+  });
+
+  it("waits as long as Retry-After says", async () => {
+    const hook = await newHook({ status: 429, headers: { "Retry-After": "600" } });
+    await subscribe("s", hook.url);
+    await appendKeys("a");
+    await expect.poll(async () => (await subscription("s")).Attempts).toBe(1);
+    const { RetryAt } = await subscription("s");
+    expect(Date.parse(RetryAt) - Date.now()).toBeGreaterThan(500_000);
+  });
+
+  it("does not follow a redirect", async () => {
+    const target = await newHook();
+    const hook = await newHook({ status: 307, headers: { Location: target.url } });
+    await subscribe("s", hook.url);
+    await appendKeys("a");
+    await expect.poll(async () => (await subscription("s")).LastError).toContain("redirect");
+    expect(await target.received()).toEqual([]);
+  });
+
+  it("becomes a dead letter after MaxAttempts, and later lines are delivered", async () => {
+    const hook = await newHook({ status: 400 }, { status: 400 });
+    await subscribe("s", hook.url, { MaxAttempts: 2 });
+    const [index] = await appendKeys("a");
+    await expect.poll(async () => (await subscription("s")).Attempts).toBe(1);
+    await retryNow();
+    await expect.poll(async () => (await subscription("s")).DeadLetters).toBe(1);
+    await appendKeys("b");
+    await expect.poll(hook.keys).toEqual(["b"]);
+    const [first] = await hook.received();
+    expect((await get("/v1/event/subscription/s/dead-letters")).body).toEqual([
+      {
+        ...{ Id: first?.id, Attempts: 2, Error: "the receiver answered with status 400" },
+        ...{ FailedAt: expect.any(String), Delivery: JSON.parse(first?.body ?? "") },
+      },
+    ]);
+    expect((await command("s", "replay", { Index: index })).status).toBe(200);
+    await expect.poll(hook.keys).toEqual(["b", "a", "b"]);
+    expect((await subscription("s")).DeadLetters).toBe(0);
+  });
+
+  it("with 410 pauses the subscription, and nothing is lost", async () => {
+    const hook = await newHook({ status: 410 });
+    await subscribe("s", hook.url);
+    await appendKeys("a");
+    await expect.poll(async () => (await subscription("s")).Paused).toBe("the receiver answered with status 410");
+    await appendKeys("b");
+    expect(await hook.keys()).toEqual([]);
+    expect((await command("s", "resume")).status).toBe(200);
+    await expect.poll(hook.keys).toEqual(["a", "b"]);
+  });
+});
+
+describe("commands", () => {
+  it("pause and resume deliveries", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    expect((await command("s", "pause")).status).toBe(200);
+    expect((await subscription("s")).Paused).toBe("requested");
+    await appendKeys("a");
+    expect(await runInDurableObject(stub(), (object) => object.next(null, true))).toBeNull();
+    expect(await hook.received()).toEqual([]);
+    await command("s", "resume");
+    await expect.poll(hook.keys).toEqual(["a"]);
+  });
+
+  it("replay deliver again from an index on, under new ids", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    const [, second] = await appendKeys("a", "b");
+    await expect.poll(hook.keys).toEqual(["a", "b"]);
+    expect((await command("s", "replay", { Index: second })).status).toBe(200);
+    await expect.poll(hook.keys).toEqual(["a", "b", "b"]);
+    const ids = (await hook.received()).map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it("return 404 for an unknown subscription", async () => {
+    const answers = [
+      await get("/v1/event/subscription/none"),
+      await get("/v1/event/subscription/none/dead-letters"),
+      await command("none", "replay", { Index: 1 }),
+      await command("none", "pause"),
+      await command("none", "resume"),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404, 404]);
+    expect((await del("/v1/event/subscription/none")).status).toBe(200);
+  });
+
+  const target = (more: Record<string, unknown>) => ({
+    Target: { Type: "webhook", URL: "https://receiver.invalid/", Secret: SECRET, ...more },
+  });
+  itRows<[string, string, Record<string, unknown>, number, string]>([
+    ["a name with a dot", "a.b", target({}), 400, "name: must match ^[a-zA-Z0-9_-]{1,128}$"],
+    ["no target", "s", {}, 400, "Target: is required"],
+    ["another type", "s", target({ Type: "mail" }), 400, "Target.Type: must be webhook or queue"],
+    ["no URL", "s", target({ URL: null }), 400, "Target.URL: must be a URL without credentials"],
+    ["plain http", "s", target({ URL: "http://a.invalid/" }), 400, "Target.URL: must begin with https://"],
+    ["a private address", "s", target({ URL: "https://10.0.0.1/" }), 400, "Target.URL: must not be a private address"],
+    ["no secret", "s", target({ Secret: null }), 400, "Target.Secret: is required"],
+    [
+      "a short secret",
+      "s",
+      target({ Secret: `whsec_${btoa("short")}` }),
+      400,
+      "Target.Secret: must be whsec_ and the base64 text of 24 to 64 bytes",
+    ],
+    ["a queue with a URL", "s", target({ Type: "queue" }), 400, "Target: a queue has neither URL nor Secret"],
+    ["a queue that is not bound", "s", { Target: { Type: "queue" } }, 400, "Target.Type: EVENT_QUEUE is not bound"],
+    ["no topic", "s", { ...target({}), Topics: {} }, 400, "Topics: must name a topic"],
+    ["an unknown namespace", "s", { ...target({}), Namespace: "none" }, 404, 'namespace "none" not found'],
+    ["no attempt", "s", { ...target({}), MaxAttempts: 0 }, 400, "MaxAttempts: Too small: expected number to be >=1"],
+  ])("refuse %s", async (_what, name, body, status, text) => {
+    const answer = await put(`/v1/event/subscription/${name}`, body);
+    expect([answer.status, answer.text]).toEqual([status, text]);
+    expect((await get("/v1/event/subscriptions")).body).toEqual([]);
+  });
+});
+
+describe("a queue", () => {
+  it("receives the same bodies, and a line that is too large becomes a dead letter", async () => {
+    const sent: string[] = [];
+    const queue = { send: async (body: string) => void sent.push(body) };
+    const bound = env as unknown as { EVENT_QUEUE?: unknown };
+    bound.EVENT_QUEUE = queue;
+    await runInDurableObject(stub(), (object) => Object.assign((object as unknown as { env: object }).env, bound));
+    try {
+      await put("/v1/event/subscription/s", { Target: { Type: "queue" } }).then(({ text }) => expect(text).toBe(""));
+      await append(
+        [event({ Key: "large", Payload: { Job: { Meta: "x".repeat(130_000) } } })],
+        [event({ Key: "small" })],
+      );
+      await expect.poll(() => sent.length).toBe(1);
+      expect(JSON.parse(sent[0] ?? "").Lines[0].Events[0].Key).toBe("small");
+      expect((await get("/v1/event/subscription/s/dead-letters")).body).toMatchObject([
+        { Attempts: 1, Error: "the line is too large for a queue" },
+      ]);
+    } finally {
+      delete bound.EVENT_QUEUE;
+    }
+  });
+});
+
+describe("a crash", () => {
+  afterEach(() => void vi.restoreAllMocks());
+
+  it.each([
+    ["before", "wake"],
+    ["before", "next"],
+    ["after", "next"],
+  ] as const)("%s %s loses no line and keeps the order", async (when, method) => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    const happened = cut(["EventSubscription", method, when]);
+    await appendKeys("a", "b");
+    await expect.poll(happened).toBe(true);
+    await appendKeys("c");
+    await expect
+      .poll(async () => {
+        await retryNow().catch(() => undefined);
+        return [...new Set(keysIn(await hook.received()))];
+      })
+      .toEqual(["a", "b", "c"]);
+  });
+
+  /** Leases the batch of a line as a Worker does, while no Worker runs. */
+  async function leased(url: string) {
+    await subscribe("s", url);
+    await command("s", "pause");
+    const [index] = await appendKeys("a");
+    await runInDurableObject(stub(), (_object, { storage }) => {
+      storage.sql.exec("UPDATE subscription SET paused = NULL");
+    });
+    const lost = await eventSubscription(env, "s").next(null, true);
+    expect(lost?.body).toContain('"Key":"a"');
+    // A second Worker gets nothing while the lease runs.
+    expect(await eventSubscription(env, "s").next(null, true)).toBeNull();
+    return { lost, index };
+  }
+
+  it("of the Worker after the call, and of the object, repeats the delivery under its id", async () => {
+    const hook = await newHook();
+    const { lost } = await leased(hook.url);
+    await evictDurableObject(stub());
+    await retryNow();
+    await expect.poll(hook.keys).toEqual(["a"]);
+    expect((await hook.received())[0]?.id).toBe(lost?.id);
+  });
+
+  it("makes the report of the late Worker void", async () => {
+    const { lost, index } = await leased((await newHook()).url);
+    await runInDurableObject(stub(), (_object, { storage }) => {
+      storage.sql.exec("UPDATE subscription SET lease_until = 0");
+    });
+    const second = await eventSubscription(env, "s").next(null, true);
+    expect([second?.id, second?.body]).toEqual([lost?.id, lost?.body]);
+    const report = (lease = "", error: string | null = null) => ({ lease, error, action: "dead", afterMs: 0 }) as const;
+    await eventSubscription(env, "s").next(report(lost?.lease, "late"), false);
+    expect(await subscription("s")).toMatchObject({ DeadLetters: 0, LastError: null });
+    await eventSubscription(env, "s").next(report(second?.lease), false);
+    expect(await subscription("s")).toMatchObject({ DeadLetters: 0, DeliveredIndex: index });
+  });
+
+  it("of the log between an append and its wake-up is repaired by the alarm", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    const wake = vi.spyOn((await import("../../src/worker.ts")).EventSubscription.prototype, "wake");
+    wake.mockResolvedValue(undefined);
+    await appendKeys("a");
+    await expect.poll(() => wake.mock.calls.length).toBeGreaterThan(0);
+    expect(await hook.received()).toEqual([]);
+    await runInDurableObject(stub(), (object) => {
+      const due = object.nextDue() ?? 0;
+      vi.spyOn(Date, "now").mockReturnValue(due + 1);
+      return object.alarm().finally(() => void vi.mocked(Date.now).mockRestore());
+    });
+    await expect.poll(hook.keys).toEqual(["a"]);
+  });
+});
+
+describe("the namespace of a subscription", () => {
+  it("pauses it when it is deleted, so that a later one of its name is not delivered", async () => {
+    await put("/v1/namespace/team", { Name: "team" });
+    const hook = await newHook();
+    await subscribe("s", hook.url, { Namespace: "team" });
+    await append([event({ Key: "a", Namespace: "team" })]);
+    await expect.poll(hook.keys).toEqual(["a"]);
+    expect((await del("/v1/namespace/team")).status).toBe(200);
+    await put("/v1/namespace/team", { Name: "team" });
+    await append([event({ Key: "foreign", Namespace: "team" })]);
+    await expect.poll(async () => (await subscription("s")).Paused).toBe("the namespace was deleted");
+    expect(await hook.keys()).toEqual(["a"]);
+  });
+});
