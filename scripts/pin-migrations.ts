@@ -7,11 +7,6 @@ import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** The used fields of a step. The sources' own type needs the runtime's types, which are unavailable here. */
-interface Step {
-  readonly sql: string;
-}
-
 /** Digests of steps, by the name of their list. */
 export type Pins = Readonly<Record<string, readonly string[]>>;
 
@@ -21,22 +16,21 @@ const FILE = join(ROOT, "src/objects/migrations.pins.json");
 export const pinned = (): Pins => JSON.parse(readFileSync(FILE, "utf8")) as Pins;
 
 /** The steps that the sources hold: every exported list of migrations. */
-export async function stepsOfSources(): Promise<Record<string, readonly Step[]>> {
-  const found: Record<string, readonly Step[]> = {};
+export async function stepsOfSources(): Promise<Record<string, readonly string[]>> {
+  const found: Record<string, readonly string[]> = {};
   for (const path of globSync("src/**/*.ts", { cwd: ROOT }).sort()) {
     const names = [...readFileSync(join(ROOT, path), "utf8").matchAll(/^export const (\w+): Migration\[\]/gm)];
     if (names.length === 0) continue;
-    const module = (await import(pathToFileURL(join(ROOT, path)).href)) as Record<string, readonly Step[]>;
+    const module = (await import(pathToFileURL(join(ROOT, path)).href)) as Record<string, readonly string[]>;
     for (const [, name = ""] of names) found[name] = module[name] ?? [];
   }
   return found;
 }
 
-/** Digest of a step's statements; its reason may be reworded at any time. */
-export const digestOf = ({ sql }: Step): string => createHash("sha256").update(sql).digest("hex").slice(0, 16);
+export const digestOf = (step: string): string => createHash("sha256").update(step).digest("hex").slice(0, 16);
 
 /** Changed or missing pinned steps, one line each. */
-export function broken(pins: Pins, steps: Readonly<Record<string, readonly Step[]>>): string[] {
+export function broken(pins: Pins, steps: Readonly<Record<string, readonly string[]>>): string[] {
   return Object.entries(pins).flatMap(([list, digests]) =>
     digests.flatMap((digest, position) => {
       const step = steps[list]?.[position];

@@ -4,7 +4,7 @@ import type { Migration } from "../src/platform/durable/migrations.ts";
 /** A database in memory that answers like an object's own, for tests outside the Workers runtime. */
 export function memorySql(migrations: readonly Migration[]): SqlStorage {
   const db = new DatabaseSync(":memory:");
-  for (const { sql } of migrations) db.exec(sql);
+  for (const step of migrations) db.exec(step);
   const exec = (query: string, ...values: SQLInputValue[]) => {
     const rows = db.prepare(query).all(...values);
     return {

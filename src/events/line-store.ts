@@ -7,42 +7,34 @@ import { Line } from "./line.ts";
 import { accountOf, type Held, mostBytesOf, Shares, withoutPayloads } from "./shares.ts";
 
 export const lineMigrations: Migration[] = [
-  {
-    because: "the buffered lines; source and seq make a repeated append find its first index",
-    sql: `CREATE TABLE lines (
+  // The buffered lines; `source` and `seq` let a repeated append find its first index.
+  `CREATE TABLE lines (
       idx INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, seq INTEGER NOT NULL, bytes INTEGER NOT NULL,
       events TEXT NOT NULL) STRICT`,
-  },
-  { because: "recognise a repeated append", sql: "CREATE UNIQUE INDEX lines_by_source ON lines (source, seq)" },
-  {
-    because: "a repeat is recognised after its line has left the buffer, too",
-    sql: "CREATE TABLE sources (source TEXT PRIMARY KEY, seq INTEGER NOT NULL, idx INTEGER NOT NULL) STRICT",
-  },
-  {
-    because: `filters look at facts, which stand before the events so that those need not be read (null: not made), and upto, the
-      bytes of all lines so far, tells what the buffer holds between any two lines without a scan`,
-    sql: `CREATE TABLE buffered (
+  // Recognize a repeated append.
+  "CREATE UNIQUE INDEX lines_by_source ON lines (source, seq)",
+  // A repeated append is recognized after its line has left the buffer.
+  "CREATE TABLE sources (source TEXT PRIMARY KEY, seq INTEGER NOT NULL, idx INTEGER NOT NULL) STRICT",
+  // `facts` of a line, which filters read, stand before `events`, so that these need not be read (NULL: not
+  // computed). `upto`, the bytes of all lines so far, gives the bytes between any two lines without a scan.
+  `CREATE TABLE buffered (
         idx INTEGER PRIMARY KEY, source TEXT NOT NULL, seq INTEGER NOT NULL, upto INTEGER NOT NULL, facts TEXT,
         events TEXT NOT NULL) STRICT;
       INSERT INTO buffered SELECT idx, source, seq, sum(bytes) OVER (ORDER BY idx), NULL, events FROM lines;
       DROP TABLE lines;
       ALTER TABLE buffered RENAME TO lines;
       CREATE UNIQUE INDEX lines_by_source ON lines (source, seq)`,
-  },
-  {
-    because: "when a line was appended, in ms: how far back the buffer reaches is measured; null = not known",
-    sql: "ALTER TABLE lines ADD COLUMN at INTEGER",
-  },
-  {
-    because: `a source has a share of the buffer: account = whose share a line counts against, NULL = none; fat = 0 once its
-      payloads are gone, thinned = the bytes that went; books = bytes and lines that left between the oldest and the newest`,
-    sql: `ALTER TABLE lines ADD COLUMN account TEXT;
+  // When a line was appended, in ms, for the metric of the buffer's reach; NULL = unknown.
+  "ALTER TABLE lines ADD COLUMN at INTEGER",
+  // Each source has a share of the buffer: `account` = the share that a line counts against, NULL = none.
+  // `fat` = 0 once the payloads are removed, `thinned` = the bytes removed; `books` = bytes and lines removed
+  // between the oldest and the newest line.
+  `ALTER TABLE lines ADD COLUMN account TEXT;
       ALTER TABLE lines ADD COLUMN fat INTEGER NOT NULL DEFAULT 1;
       ALTER TABLE lines ADD COLUMN thinned INTEGER NOT NULL DEFAULT 0;
       CREATE INDEX lines_by_account ON lines (account, fat, idx) WHERE account IS NOT NULL;
       CREATE TABLE accounts (account TEXT PRIMARY KEY, bytes INTEGER NOT NULL, lines INTEGER NOT NULL) STRICT, WITHOUT ROWID;
       CREATE TABLE books (id INTEGER PRIMARY KEY CHECK (id = 1), bytes INTEGER NOT NULL, lines INTEGER NOT NULL) STRICT`,
-  },
 ];
 
 type Last = { seq: number; idx: number };

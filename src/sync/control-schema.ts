@@ -3,14 +3,11 @@ import type { Migration } from "../platform/durable/migrations.ts";
 /** Schema of `SyncControl`: configuration, queue quotas, custom applications, gate leases, targets. */
 
 export const controlMigrations: Migration[] = [
-  {
-    because: "the global configuration; a missing row is the default",
-    sql: `CREATE TABLE config (
+  // The global configuration; no row = the defaults.
+  `CREATE TABLE config (
       id INTEGER PRIMARY KEY CHECK (id = 1), disabled INTEGER NOT NULL, queue_capacity INTEGER NOT NULL) STRICT`,
-  },
-  {
-    because: "how much of the queue each destination holds, and how much it asked for; one without either has no row",
-    sql: `CREATE TABLE shares (
+  // The share of the queue that each destination holds and has requested; no row = neither.
+  `CREATE TABLE shares (
       destination TEXT PRIMARY KEY, granted INTEGER NOT NULL, wanted INTEGER NOT NULL) STRICT, WITHOUT ROWID;
       CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), granted INTEGER NOT NULL) STRICT;
       INSERT INTO total VALUES (1, 0);
@@ -18,28 +15,20 @@ export const controlMigrations: Migration[] = [
       CREATE TRIGGER share_ended AFTER DELETE ON shares BEGIN UPDATE total SET granted = granted - OLD.granted; END;
       CREATE TRIGGER share_moved AFTER UPDATE OF granted ON shares
         BEGIN UPDATE total SET granted = granted - OLD.granted + NEW.granted; END`,
-  },
-  {
-    because: "syncing goes on after a pause: behind which destination the next page to be woken begins",
-    sql: "CREATE TABLE resuming (id INTEGER PRIMARY KEY CHECK (id = 1), after TEXT NOT NULL) STRICT",
-  },
-  {
-    because: "custom applications of the repository host; the private key sealed",
-    sql: `CREATE TABLE apps (
+  // After a pause: the destination after which the next page to resume begins.
+  "CREATE TABLE resuming (id INTEGER PRIMARY KEY CHECK (id = 1), after TEXT NOT NULL) STRICT",
+  // Custom applications of the repository host; the private key sealed.
+  `CREATE TABLE apps (
       namespace TEXT NOT NULL, name TEXT NOT NULL, app_id TEXT NOT NULL, fingerprint TEXT NOT NULL, private_key BLOB NOT NULL,
       PRIMARY KEY (namespace, name)) STRICT`,
-  },
-  {
-    because: "which destinations use an application, so that it is not deleted under them",
-    sql: `CREATE TABLE app_users (
+  // Destinations that use an application, which then cannot be deleted.
+  `CREATE TABLE app_users (
       namespace TEXT NOT NULL, app TEXT NOT NULL, destination TEXT NOT NULL,
       PRIMARY KEY (namespace, app, destination)) STRICT, WITHOUT ROWID;
       CREATE INDEX app_users_by_destination ON app_users (destination)`,
-  },
-  {
-    because:
-      "short = how many destinations want more of the queue than they hold: then nobody takes more than an equal part",
-    sql: `ALTER TABLE total ADD COLUMN short INTEGER NOT NULL DEFAULT 0;
+  // `short` = the number of destinations that request more than they hold: then each gets at most an equal
+  // part.
+  `ALTER TABLE total ADD COLUMN short INTEGER NOT NULL DEFAULT 0;
       UPDATE total SET short = (SELECT count(*) FROM shares WHERE wanted > granted);
       DROP TRIGGER share_added;
       DROP TRIGGER share_ended;
@@ -51,23 +40,14 @@ export const controlMigrations: Migration[] = [
       CREATE TRIGGER share_moved AFTER UPDATE ON shares BEGIN
         UPDATE total SET granted = granted - OLD.granted + NEW.granted,
           short = short - (OLD.wanted > OLD.granted) + (NEW.wanted > NEW.granted); END`,
-  },
-  {
-    because: "until when calls to providers may at most have been permitted (ms): what a pause has to wait out",
-    sql: "CREATE TABLE permissions (id INTEGER PRIMARY KEY CHECK (id = 1), until INTEGER NOT NULL) STRICT",
-  },
-  {
-    because: "destinations that write to the same place find each other; targets are digests",
-    sql: `CREATE TABLE targets (
+  // Until when calls to providers may have been permitted (ms): a pause waits for it.
+  "CREATE TABLE permissions (id INTEGER PRIMARY KEY CHECK (id = 1), until INTEGER NOT NULL) STRICT",
+  // Destinations that write to the same place; targets are digests.
+  `CREATE TABLE targets (
       target TEXT NOT NULL, destination TEXT NOT NULL, PRIMARY KEY (target, destination)) STRICT, WITHOUT ROWID;
       CREATE INDEX targets_by_destination ON targets (destination)`,
-  },
-  {
-    because: "the identity of an application's namespace; empty in rows that are older than this column",
-    sql: "ALTER TABLE apps ADD COLUMN namespace_id TEXT NOT NULL DEFAULT ''",
-  },
-  {
-    because: "identities of namespaces that were deleted: a request that was let in before creates nothing in them",
-    sql: "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
-  },
+  // The identity of an application's namespace; empty in rows older than this column.
+  "ALTER TABLE apps ADD COLUMN namespace_id TEXT NOT NULL DEFAULT ''",
+  // Identities of deleted namespaces: a request that was admitted before creates nothing in them.
+  "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
 ];

@@ -96,7 +96,7 @@ describe("a plan from recorded to desired objects", () => {
 /** The storage of an object, limited to the calls of `RemoteObjects`. */
 function storage(): SqlStorage {
   const database = new DatabaseSync(":memory:");
-  for (const { sql } of destinationMigrations) database.exec(sql);
+  for (const step of destinationMigrations) database.exec(step);
   const exec = (sql: string, ...values: SQLInputValue[]) => {
     const rows = database.prepare(sql).all(...values);
     return { toArray: () => rows, one: () => rows[0] };

@@ -4,46 +4,32 @@ import type { Migration } from "../platform/durable/migrations.ts";
 /** Schema and rows of `SyncDestination`. Terms: `wish` is the desired state, `copies` are remote objects. */
 
 export const destinationMigrations: Migration[] = [
-  {
-    because: "the destination itself; connection details sealed, everything else plain",
-    sql: `CREATE TABLE destination (
+  // The destination; connection details sealed, everything else plain.
+  `CREATE TABLE destination (
       id INTEGER PRIMARY KEY CHECK (id = 1), namespace TEXT NOT NULL, type TEXT NOT NULL, name TEXT NOT NULL,
       granularity TEXT NOT NULL, template TEXT NOT NULL, custom_tags TEXT NOT NULL, connection BLOB NOT NULL,
       created INTEGER NOT NULL, updated INTEGER NOT NULL) STRICT`,
-  },
-  {
-    because:
-      "what should be at the destination; intent grows with each wish, seed makes its tokens unguessable; known says whether what is outside is synced_version (null: nothing) for certain",
-    sql: `CREATE TABLE associations (
+  // The desired state at the destination. `intent` grows with each request; `seed` makes its tokens
+  // unguessable; `known` = whether the external object is certainly at `synced_version` (NULL: absent).
+  `CREATE TABLE associations (
       id TEXT PRIMARY KEY, mount_uuid TEXT NOT NULL, mount_accessor TEXT NOT NULL, mount_path TEXT NOT NULL,
       secret_name TEXT NOT NULL, wish TEXT NOT NULL, intent INTEGER NOT NULL, seed TEXT NOT NULL,
       external_name TEXT NOT NULL, stale_names TEXT NOT NULL, tag_keys TEXT NOT NULL, known INTEGER NOT NULL,
       status TEXT NOT NULL, error_code TEXT, error_message TEXT, synced_version INTEGER, updated INTEGER NOT NULL) STRICT`,
-  },
-  {
-    because: "a change in a mount finds its association; two secrets never share an external name",
-    sql: "CREATE INDEX associations_by_secret ON associations (mount_uuid, secret_name)",
-  },
-  {
-    because: "see who holds an external name",
-    sql: "CREATE INDEX associations_by_external_name ON associations (external_name)",
-  },
-  {
-    because: "see who holds a name that is still to be removed; few do",
-    sql: "CREATE INDEX associations_with_stale_names ON associations (id) WHERE stale_names <> '[]'",
-  },
-  {
-    because: "what a repaired configuration lets try again",
-    sql: "CREATE INDEX associations_refused ON associations (id) WHERE status = 'CLIENT_SIDE_ERROR'",
-  },
-  {
-    because: "objects of a destination that keeps them itself",
-    sql: "CREATE TABLE stored_objects (name TEXT PRIMARY KEY, value BLOB NOT NULL, tags TEXT NOT NULL, updated INTEGER NOT NULL) STRICT",
-  },
-  {
-    because:
-      "one row an external object that is or may be there, so an association can have many; fold = what the provider takes for the same name; obsolete = to be removed; ours = we may have written it; known = the row says for certain what is there (version NULL: nothing)",
-    sql: `CREATE TABLE copies (
+  // Associations of a changed path; two secrets never share an external name.
+  "CREATE INDEX associations_by_secret ON associations (mount_uuid, secret_name)",
+  // The holder of an external name.
+  "CREATE INDEX associations_by_external_name ON associations (external_name)",
+  // The holder of a name that is still to be removed, of which there are few.
+  "CREATE INDEX associations_with_stale_names ON associations (id) WHERE stale_names <> '[]'",
+  // Associations to retry after a repair of the configuration.
+  "CREATE INDEX associations_refused ON associations (id) WHERE status = 'CLIENT_SIDE_ERROR'",
+  // Objects of a destination that stores them itself.
+  "CREATE TABLE stored_objects (name TEXT PRIMARY KEY, value BLOB NOT NULL, tags TEXT NOT NULL, updated INTEGER NOT NULL) STRICT",
+  // External objects that exist or may exist; an association can have several. `fold` = the name as the
+  // provider compares it; `obsolete` = to be removed; `ours` = we may have written it; `known` = the row is
+  // certain (`version` NULL: absent).
+  `CREATE TABLE copies (
       association TEXT NOT NULL, sub_key TEXT NOT NULL, external_name TEXT NOT NULL, fold TEXT NOT NULL,
       obsolete INTEGER NOT NULL DEFAULT 0, ours INTEGER NOT NULL DEFAULT 0, known INTEGER NOT NULL DEFAULT 0, version INTEGER,
       fingerprint TEXT, reference TEXT, tag_keys TEXT NOT NULL DEFAULT '[]', blocked TEXT, left_alone INTEGER NOT NULL DEFAULT 0,
@@ -54,18 +40,15 @@ export const destinationMigrations: Migration[] = [
         FROM associations;
       INSERT OR IGNORE INTO copies (association, sub_key, external_name, fold, obsolete, ours, status, updated)
         SELECT a.id, '', name.value, name.value, 1, 1, 'PENDING', a.updated FROM associations a, json_each(a.stale_names) name`,
-  },
-  { because: "see who holds an external name", sql: "CREATE INDEX copies_by_fold ON copies (fold)" },
-  {
-    because: "an association keeps the naming it was set with until it is set again",
-    sql: `CREATE TABLE namings (
+  // The holder of an external name.
+  "CREATE INDEX copies_by_fold ON copies (fold)",
+  // An association keeps its naming until it is set again.
+  `CREATE TABLE namings (
       id INTEGER PRIMARY KEY, granularity TEXT NOT NULL, template TEXT NOT NULL, UNIQUE (granularity, template)) STRICT;
       INSERT INTO namings SELECT 1, granularity, template FROM destination`,
-  },
-  {
-    because:
-      "what a copy knows has moved there; asked = push even what is there already; naming = the row of namings in force",
-    sql: `DROP INDEX associations_by_external_name;
+  // Where a copied destination has moved; `asked` = push also unchanged objects; `naming` = the row of the
+  // naming in force.
+  `DROP INDEX associations_by_external_name;
       DROP INDEX associations_with_stale_names;
       DROP INDEX associations_refused;
       ALTER TABLE associations DROP COLUMN external_name;
@@ -74,87 +57,57 @@ export const destinationMigrations: Migration[] = [
       ALTER TABLE associations DROP COLUMN known;
       ALTER TABLE associations ADD COLUMN asked INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE associations ADD COLUMN naming INTEGER NOT NULL DEFAULT 1`,
-  },
-  {
-    because: "find an association by the path that its mount had",
-    sql: "CREATE INDEX associations_by_path ON associations (mount_path, secret_name)",
-  },
-  {
-    because:
-      "policies; word = the type as its creator called it, for templates; fingerprint_key (sealed) makes fingerprints of values that tell nothing without it",
-    sql: `ALTER TABLE destination ADD COLUMN update_policy TEXT NOT NULL DEFAULT 'replace';
+  // Associations by the former path of their mount.
+  "CREATE INDEX associations_by_path ON associations (mount_path, secret_name)",
+  // Policies. `word` = the type as its creator spelled it, for templates; `fingerprint_key` (sealed) keys the
+  // fingerprints of values.
+  `ALTER TABLE destination ADD COLUMN update_policy TEXT NOT NULL DEFAULT 'replace';
       ALTER TABLE destination ADD COLUMN deletion_policy TEXT NOT NULL DEFAULT 'delete';
       ALTER TABLE destination ADD COLUMN word TEXT NOT NULL DEFAULT '';
       ALTER TABLE destination ADD COLUMN fingerprint_key BLOB`,
-  },
-  {
-    because:
-      "a purge, or a forced end: since when, how far it has told the associations (NULL: all), how it failed; force = whatever fails",
-    sql: `CREATE TABLE purge (
+  // A purge or a forced end: its start, its progress (NULL: complete) and its failure; `force` = despite
+  // failures.
+  `CREATE TABLE purge (
       id INTEGER PRIMARY KEY CHECK (id = 1), initiated INTEGER NOT NULL, cursor TEXT, error TEXT, force INTEGER NOT NULL) STRICT`,
-  },
-  {
-    because: "the scan for what was missed: when its next page is due, and behind which association that begins",
-    sql: "CREATE TABLE scan (id INTEGER PRIMARY KEY CHECK (id = 1), next_at INTEGER NOT NULL, cursor TEXT NOT NULL) STRICT",
-  },
-  {
-    because: "this destination's share of the queue, as SyncControl granted it last",
-    sql: "CREATE TABLE share (id INTEGER PRIMARY KEY CHECK (id = 1), granted INTEGER NOT NULL) STRICT",
-  },
-  {
-    because: "the circuit breaker: failures in a row, and until when nothing is tried",
-    sql: "CREATE TABLE breaker (id INTEGER PRIMARY KEY CHECK (id = 1), failures INTEGER NOT NULL, open_until INTEGER NOT NULL) STRICT",
-  },
-  {
-    because: "a question about the share that has had no answer is asked again, also after a crash",
-    sql: "ALTER TABLE share ADD COLUMN open INTEGER NOT NULL DEFAULT 0",
-  },
-  {
-    because:
-      "the circuit breaker counts associations, not attempts: events numbers failures, succeeded is the number at the last success, trials counts failures since it opened; failing has each association whose last attempt failed",
-    sql: `ALTER TABLE breaker ADD COLUMN events INTEGER NOT NULL DEFAULT 0;
+  // The scan for missed changes: when its next page is due, and after which association the page begins.
+  "CREATE TABLE scan (id INTEGER PRIMARY KEY CHECK (id = 1), next_at INTEGER NOT NULL, cursor TEXT NOT NULL) STRICT",
+  // The share of the queue that SyncControl last granted to this destination.
+  "CREATE TABLE share (id INTEGER PRIMARY KEY CHECK (id = 1), granted INTEGER NOT NULL) STRICT",
+  // The circuit breaker: consecutive failures, and the end of the pause.
+  "CREATE TABLE breaker (id INTEGER PRIMARY KEY CHECK (id = 1), failures INTEGER NOT NULL, open_until INTEGER NOT NULL) STRICT",
+  // An unanswered request for a share is repeated, also after a crash.
+  "ALTER TABLE share ADD COLUMN open INTEGER NOT NULL DEFAULT 0",
+  // The circuit breaker counts associations, not attempts: `events` numbers failures, `succeeded` is the
+  // number at the last success, `trials` counts failures since it opened; `failing` has each association
+  // whose last attempt failed.
+  `ALTER TABLE breaker ADD COLUMN events INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE breaker ADD COLUMN succeeded INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE breaker ADD COLUMN trials INTEGER NOT NULL DEFAULT 0;
       CREATE TABLE failing (
         association TEXT PRIMARY KEY, since INTEGER NOT NULL, latest INTEGER NOT NULL) STRICT, WITHOUT ROWID;
       CREATE INDEX failing_by_since ON failing (since);
       CREATE INDEX failing_by_latest ON failing (latest)`,
-  },
-  {
-    because:
-      "a push whose outcome is unknown may have left something outside that only a later push can find: when the first of them began",
-    sql: "ALTER TABLE copies ADD COLUMN unsure_since INTEGER",
-  },
-  {
-    because:
-      "answers leave out a granularity that was not given; of older destinations one that differs from the default was",
-    sql: `ALTER TABLE destination ADD COLUMN granularity_given INTEGER NOT NULL DEFAULT 0;
+  // When the first push of unknown outcome began: it may have left an object that only a later push can find.
+  "ALTER TABLE copies ADD COLUMN unsure_since INTEGER",
+  // Answers omit a granularity that was not given; for older destinations, one that differs from the default
+  // was given.
+  `ALTER TABLE destination ADD COLUMN granularity_given INTEGER NOT NULL DEFAULT 0;
       UPDATE destination SET granularity_given = 1 WHERE granularity <>
         CASE WHEN type IN ('repo-host', 'deploy-project') THEN 'secret-key' ELSE 'secret-path' END`,
-  },
-  {
-    because:
-      "destinations that write to the same place agree on names: targets = those that SyncControl knows of, claimed = the targets at which no other destination has the name",
-    sql: `ALTER TABLE destination ADD COLUMN targets TEXT;
+  // Destinations that write to the same place agree on names: `targets` = those known to SyncControl,
+  // `claimed` = those at which no other destination has the name.
+  `ALTER TABLE destination ADD COLUMN targets TEXT;
       ALTER TABLE copies ADD COLUMN claimed TEXT;
       CREATE TABLE neighbours (destination TEXT PRIMARY KEY) STRICT, WITHOUT ROWID`,
-  },
-  {
-    because:
-      "mount_path follows a mount that moves; named_path = the path in names of remote objects until the association is set again, NULL: the same",
-    sql: "ALTER TABLE associations ADD COLUMN named_path TEXT",
-  },
-  {
-    because:
-      "an update sends tags only when they differ from those of the last push: their digest, NULL while they are uncertain",
-    sql: "ALTER TABLE copies ADD COLUMN tags_written TEXT",
-  },
-  {
-    because:
-      "networks and ports that calls are restricted to, as JSON; origin = issuer of identity tokens without a configured one",
-    sql: `ALTER TABLE destination ADD COLUMN networking TEXT NOT NULL DEFAULT '{}';
+  // `mount_path` follows a moved mount; `named_path` = the path used in names of external objects until the
+  // association is set again, NULL: the same.
+  "ALTER TABLE associations ADD COLUMN named_path TEXT",
+  // An update sends tags only if they differ from those of the last push: their digest, NULL while uncertain.
+  "ALTER TABLE copies ADD COLUMN tags_written TEXT",
+  // Networks and ports that calls are restricted to, as JSON; `origin` = issuer of identity tokens without a
+  // configured one.
+  `ALTER TABLE destination ADD COLUMN networking TEXT NOT NULL DEFAULT '{}';
       ALTER TABLE destination ADD COLUMN origin TEXT NOT NULL DEFAULT ''`,
-  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {

@@ -13,11 +13,10 @@ it("every released migration step is pinned and unchanged", async () => {
 });
 
 it("detects a step that is edited, moved or removed, and accepts an added one", () => {
-  const step = (sql: string) => ({ because: "", sql });
-  const pins = { list: [digestOf(step("a")), digestOf(step("b"))] };
-  expect(broken(pins, { list: [step("a"), step("b"), step("c")] })).toEqual([]);
-  expect(broken(pins, { list: [step("a"), step("B")] })).toEqual(["list: step 2 was changed; add a new one instead"]);
-  expect(broken(pins, { list: [step("b"), step("a")] })).toHaveLength(2);
-  expect(broken(pins, { list: [step("a")] })).toEqual(["list: step 2 is gone"]);
+  const pins = { list: [digestOf("a"), digestOf("b")] };
+  expect(broken(pins, { list: ["a", "b", "c"] })).toEqual([]);
+  expect(broken(pins, { list: ["a", "B"] })).toEqual(["list: step 2 was changed; add a new one instead"]);
+  expect(broken(pins, { list: ["b", "a"] })).toHaveLength(2);
+  expect(broken(pins, { list: ["a"] })).toEqual(["list: step 2 is gone"]);
   expect(broken(pins, {})).toHaveLength(2);
 });

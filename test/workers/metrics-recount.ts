@@ -9,7 +9,7 @@ export const MEASURES = { clusterMeasures, destinationMeasures, engineMeasures }
 
 /** An object's counters, kept as its rows change, and the same figures counted from the rows. */
 export function counts({ sql }: DurableObjectStorage, measures: readonly Migration[]) {
-  const selects = measures.flatMap(({ sql: text }) => {
+  const selects = measures.flatMap((text) => {
     const [, select] = /^INSERT INTO counted (SELECT .*?) ON CONFLICT/s.exec(text) ?? [];
     return select ? [select] : [];
   });

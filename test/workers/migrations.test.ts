@@ -58,7 +58,7 @@ function backTo(storage: DurableObjectStorage, schema: Schema, module: string, s
     sql.exec("CREATE TABLE migrations (module TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT");
     for (const [name, list] of Object.entries(schema)) {
       const applied = name === module ? steps : list.length;
-      for (const step of list.slice(0, applied)) sql.exec(step.sql);
+      for (const step of list.slice(0, applied)) sql.exec(step);
       recordVersion(sql, name, applied);
     }
     for (const { name, type } of master(sql)) if (type === "table" && !SEALED.has(name)) fill(sql, name);
@@ -171,7 +171,7 @@ describe("objects of a newer version", () => {
       const { sql } = storage;
       recordVersion(sql, "newer", 2);
       const before = master(sql);
-      const schema = { outbox: [], mine: [{ because: "a new table", sql: "CREATE TABLE mine (a) " }], newer: [] };
+      const schema = { outbox: [], mine: ["CREATE TABLE mine (a) "], newer: [] };
       let failure: unknown;
       try {
         migrateAll(storage, { ...schema, events: [] });

@@ -10,8 +10,8 @@ const mapOf = (...volumes: ReturnType<typeof volume>[]) => Object.fromEntries(vo
 
 /** Tables of an earlier release with rows, migrated to the current schema. */
 function migrated(steps: readonly Migration[], table: string, rows: readonly string[]): SqlStorage {
-  const at = steps.findIndex(({ sql }) => sql.includes(`CREATE TABLE ${table}`));
-  const insert = { because: "", sql: rows.join(";") };
+  const at = steps.findIndex((sql) => sql.includes(`CREATE TABLE ${table}`));
+  const insert = rows.join(";");
   return memorySql([...steps.slice(0, at), insert, ...steps.slice(at)]);
 }
 

@@ -8,7 +8,7 @@ const masterKey = (fill: number) => Buffer.alloc(32, fill).toString("base64");
 /** The data keys of one object, over a storage that a second instance may share. */
 function object(masters = masterKey(1), scope = "object") {
   const storage = memoryStorage();
-  for (const { sql } of dataKeyMigrations) storage.sql.exec(sql);
+  for (const step of dataKeyMigrations) storage.sql.exec(step);
   let keyring = masters;
   return {
     storage,

@@ -4,11 +4,9 @@ import { decrypt, encrypt, GCM_OVERHEAD } from "./aes-gcm.ts";
 import { type Keyring, parseKeyring, Sealed } from "./keyring.ts";
 
 export const dataKeyMigrations: Migration[] = [
-  {
-    because: "one data key a term, wrapped by the master key it names",
-    sql: `CREATE TABLE data_keys (
+  // One data key for each term, wrapped by the master key with `master_id`.
+  `CREATE TABLE data_keys (
       term INTEGER PRIMARY KEY, master TEXT NOT NULL, wrapped BLOB NOT NULL, created INTEGER NOT NULL) STRICT`,
-  },
 ];
 
 const TERM_BYTES = 4;

@@ -1,8 +1,5 @@
-/** One step of an object's schema. Lists only grow at the end; a test pins each released step. */
-export interface Migration {
-  readonly because: string;
-  readonly sql: string;
-}
+/** One step of an object's schema, in SQL. Lists only grow at the end; a test pins each released step. */
+export type Migration = string;
 
 /** The steps of each module of an object, in the order in which they run. */
 export type Schema = Readonly<Record<string, readonly Migration[]>>;
@@ -48,7 +45,7 @@ export function migrate(storage: DurableObjectStorage, module: string, steps: re
   if (applied > steps.length) throw new NewerSchema(module, applied, steps.length);
   if (applied === steps.length) return;
   storage.transactionSync(() => {
-    for (const step of steps.slice(applied)) sql.exec(step.sql);
+    for (const step of steps.slice(applied)) sql.exec(step);
     recordVersion(sql, module, steps.length);
   });
 }

@@ -12,30 +12,22 @@ import { GRACE_MS, OutboxLanes } from "./outbox-lanes.ts";
  * a failure. Deliveries repeat (a crash after delivery, before the row is deleted), so every receiver is idempotent.
  */
 export const outboxMigrations: Migration[] = [
-  {
-    because:
-      "effects promised by a commit, kept until delivered; due (when to try a lane) is set on its oldest row only",
-    sql: `CREATE TABLE outbox (
+  // Effects promised by a commit, kept until delivered. `due`, the next attempt of a lane, is set on its
+  // oldest row only.
+  `CREATE TABLE outbox (
       seq INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT NOT NULL, lane TEXT NOT NULL, body TEXT NOT NULL,
       attempts INTEGER NOT NULL DEFAULT 0, due INTEGER) STRICT`,
-  },
-  { because: "walk one lane in order", sql: "CREATE INDEX outbox_by_lane ON outbox (topic, lane, seq)" },
-  {
-    because: "walk the lanes, however many rows each holds; one row of a lane speaks for it",
-    sql: "CREATE UNIQUE INDEX outbox_heads ON outbox (topic, lane) WHERE due IS NOT NULL",
-  },
-  {
-    because: "find the next alarm without a scan",
-    sql: "CREATE INDEX outbox_by_due ON outbox (due) WHERE due IS NOT NULL",
-  },
-  {
-    because: "how long the oldest has waited tells of trouble; 0 = not known",
-    sql: "ALTER TABLE outbox ADD COLUMN enlisted INTEGER NOT NULL DEFAULT 0",
-  },
-  {
-    because:
-      "an effect costs one row and its deletion: the key is the lane's order, retries are in memory, and outbox_numbers, always empty, has the last reserved number",
-    sql: `CREATE TABLE outbox_numbers (n INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;
+  // Rows of a lane, in order.
+  "CREATE INDEX outbox_by_lane ON outbox (topic, lane, seq)",
+  // One row of each lane, however many rows it has.
+  "CREATE UNIQUE INDEX outbox_heads ON outbox (topic, lane) WHERE due IS NOT NULL",
+  // Find the next alarm without a scan.
+  "CREATE INDEX outbox_by_due ON outbox (due) WHERE due IS NOT NULL",
+  // When the row was added, for the metric of the oldest; 0 = unknown.
+  "ALTER TABLE outbox ADD COLUMN enlisted INTEGER NOT NULL DEFAULT 0",
+  // An effect costs one row and its deletion: the key is the order of the lane, and retries are in memory.
+  // `outbox_numbers` is always empty and keeps the last reserved number.
+  `CREATE TABLE outbox_numbers (n INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;
       INSERT INTO outbox_numbers SELECT seq FROM sqlite_sequence WHERE name = 'outbox';
       DELETE FROM outbox_numbers;
       CREATE TABLE pending (
@@ -44,7 +36,6 @@ export const outboxMigrations: Migration[] = [
       INSERT INTO pending SELECT topic, lane, seq, body, enlisted FROM outbox;
       DROP TABLE outbox;
       ALTER TABLE pending RENAME TO outbox`,
-  },
 ];
 
 export interface OutboxRow {

@@ -4,27 +4,21 @@ import { Memo } from "./memo.ts";
 import type { Migration } from "./migrations.ts";
 
 export const workMigrations: Migration[] = [
-  {
-    because: "what should be made so outside; ready_at = when it may be claimed",
-    sql: `CREATE TABLE work (
+  // The desired state of external objects; `ready_at` is when a row may be claimed.
+  `CREATE TABLE work (
       id TEXT PRIMARY KEY, generation INTEGER NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, ready_at INTEGER NOT NULL,
       lease TEXT) STRICT`,
-  },
-  { because: "find the next thing ready without a scan", sql: "CREATE INDEX work_by_ready ON work (ready_at)" },
-  {
-    because: "whoever is served asked for a pause: nothing is claimed before then",
-    sql: "CREATE TABLE work_pause (id INTEGER PRIMARY KEY CHECK (id = 1), until INTEGER NOT NULL) STRICT",
-  },
-  {
-    because: "a queue can be full: what is not queued waits for room, and is not claimed",
-    sql: `ALTER TABLE work ADD COLUMN queued INTEGER NOT NULL DEFAULT 1;
+  // The next ready row, without a scan.
+  "CREATE INDEX work_by_ready ON work (ready_at)",
+  // A pause that the provider requested: no row is claimed before its end.
+  "CREATE TABLE work_pause (id INTEGER PRIMARY KEY CHECK (id = 1), until INTEGER NOT NULL) STRICT",
+  // The queue has a capacity: rows that are not queued wait for room and are not claimed.
+  `ALTER TABLE work ADD COLUMN queued INTEGER NOT NULL DEFAULT 1;
       DROP INDEX work_by_ready;
       CREATE INDEX work_by_ready ON work (queued, ready_at);
       CREATE INDEX work_leased ON work (ready_at) WHERE lease IS NOT NULL`,
-  },
-  {
-    because: "how many rows are queued and how many wait for room, known without counting",
-    sql: `CREATE TABLE work_counts (queued INTEGER PRIMARY KEY, n INTEGER NOT NULL) STRICT;
+  // The numbers of queued and waiting rows, without counting.
+  `CREATE TABLE work_counts (queued INTEGER PRIMARY KEY, n INTEGER NOT NULL) STRICT;
       INSERT INTO work_counts VALUES (0, 0), (1, (SELECT count(*) FROM work));
       CREATE TRIGGER work_added AFTER INSERT ON work
         BEGIN UPDATE work_counts SET n = n + 1 WHERE queued = NEW.queued; END;
@@ -33,16 +27,12 @@ export const workMigrations: Migration[] = [
       CREATE TRIGGER work_moved AFTER UPDATE OF queued ON work
         BEGIN UPDATE work_counts SET n = n - 1 WHERE queued = OLD.queued;
               UPDATE work_counts SET n = n + 1 WHERE queued = NEW.queued; END`,
-  },
-  {
-    because: "rows whose last attempt failed are claimed behind the others",
-    sql: `ALTER TABLE work ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+  // Rows whose last attempt failed are claimed after the others.
+  `ALTER TABLE work ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
       DROP INDEX work_by_ready;
       CREATE INDEX work_by_ready ON work (queued, failed, ready_at)`,
-  },
-  {
-    because: "a row costs two rows and a lease two: counts are in memory, and a leased row is in one index only",
-    sql: `CREATE TABLE work_by_id (
+  // An operation costs two rows, and its lease two: counts are in memory, and a leased row is in one index only.
+  `CREATE TABLE work_by_id (
         id TEXT PRIMARY KEY, generation INTEGER NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, ready_at INTEGER NOT NULL,
         lease TEXT, queued INTEGER NOT NULL DEFAULT 1, failed INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
       INSERT INTO work_by_id SELECT id, generation, attempts, ready_at, lease, queued, failed FROM work;
@@ -51,7 +41,6 @@ export const workMigrations: Migration[] = [
       ALTER TABLE work_by_id RENAME TO work;
       CREATE INDEX work_by_ready ON work (queued, failed, ready_at) WHERE lease IS NULL;
       CREATE INDEX work_leased ON work (ready_at) WHERE lease IS NOT NULL`,
-  },
 ];
 
 /** Lifetime of a lease; every provider call must end well before. */

@@ -3,8 +3,8 @@ import { memoryStorage } from "../../../../test/memory-storage.ts";
 import { migrateAll, type Schema, versionsOf } from "../migrations.ts";
 import { SnapshotLock } from "./snapshot-lock.ts";
 
-const numbers = { because: "numbered rows", sql: "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT) STRICT" };
-const names = { because: "named rows", sql: "CREATE TABLE names (name TEXT PRIMARY KEY) STRICT" };
+const numbers = "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT) STRICT";
+const names = "CREATE TABLE names (name TEXT PRIMARY KEY) STRICT";
 
 function object(schema: Schema) {
   const storage = memoryStorage();

@@ -64,7 +64,7 @@ export function ddlAt(storage: DurableObjectStorage, schema: Schema, versions: V
     storage.transactionSync(() => {
       dropAll(storage.sql);
       for (const [module, steps] of Object.entries(schema))
-        for (const step of steps.slice(0, versions[module] ?? 0)) storage.sql.exec(step.sql);
+        for (const step of steps.slice(0, versions[module] ?? 0)) storage.sql.exec(step);
       found = ddlOf(storage.sql);
       throw new RolledBack();
     });

@@ -4,26 +4,21 @@ import { type Key, keyOf, otherOf, partsOf } from "./isolate-counters.ts";
 import type { Series } from "./series.ts";
 
 export const counterMigrations: Migration[] = [
-  {
-    because: "what isolates have counted, by metric, labels and part; it outlives them",
-    sql: "CREATE TABLE counters (series TEXT PRIMARY KEY, value REAL NOT NULL) STRICT, WITHOUT ROWID",
-  },
-  {
-    because: "the last batch of each isolate, so that one that is handed in twice counts once",
-    sql: "CREATE TABLE reporters (id TEXT PRIMARY KEY, batch INTEGER NOT NULL, seen INTEGER NOT NULL) STRICT, WITHOUT ROWID",
-  },
-  { because: "forget them in order", sql: "CREATE INDEX reporters_by_seen ON reporters (seen)" },
-  {
-    because:
-      "a write costs one row a metric: its series and their values, as JSON; under the empty name the last batch of each isolate, and when it came",
-    sql: `CREATE TABLE counted_series (metric TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  // Counts of isolates by metric, labels and part; they outlive the isolates.
+  "CREATE TABLE counters (series TEXT PRIMARY KEY, value REAL NOT NULL) STRICT, WITHOUT ROWID",
+  // The last batch of each isolate, so that a repeated one counts once.
+  "CREATE TABLE reporters (id TEXT PRIMARY KEY, batch INTEGER NOT NULL, seen INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+  // Delete the oldest.
+  "CREATE INDEX reporters_by_seen ON reporters (seen)",
+  // One row for each metric: its series and values as JSON. The row with the empty name has the last batch of each
+  // isolate and its time.
+  `CREATE TABLE counted_series (metric TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
       INSERT INTO counted_series
         SELECT substr(series, 1, instr(series, char(0)) - 1) AS metric, json_group_array(json_array(series, value))
         FROM counters GROUP BY metric;
       INSERT INTO counted_series SELECT '', json_group_array(json_array(id, json_array(batch, seen))) FROM reporters;
       DROP TABLE counters;
       DROP TABLE reporters`,
-  },
 ];
 
 /** An isolate retries a batch within seconds. */

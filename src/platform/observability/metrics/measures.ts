@@ -74,14 +74,12 @@ export const destinationMeasures: Migration[] = [
     columns: ["status"],
     labels: [column("status")],
   }),
-  {
-    because: "PENDING is most associations' status for a moment only: it is counted when asked for, by rows of work",
-    sql: `DROP TRIGGER counted_sync_associations_associations_added;
+  // Most associations are PENDING for a moment only, so a scrape counts them by rows of work.
+  `DROP TRIGGER counted_sync_associations_associations_added;
       DROP TRIGGER counted_sync_associations_associations_gone;
       DROP TRIGGER counted_sync_associations_associations_was;
       DROP TRIGGER counted_sync_associations_associations_is;
       DELETE FROM counted WHERE metric = 'sallyport_sync_associations'`,
-  },
   rowsCounted("sallyport_sync_associations", {
     table: "associations",
     columns: ["status"],

@@ -8,11 +8,8 @@ import { type Series, series } from "./series.ts";
  */
 
 /** Part of the schema of an object with counters; `rowsCounted` and `completionsCounted` follow it. */
-export const countedTable: Migration = {
-  because: "what is measured of this object, known without counting",
-  sql: `CREATE TABLE counted (
-    metric TEXT NOT NULL, labels TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (metric, labels)) STRICT, WITHOUT ROWID`,
-};
+export const countedTable: Migration = `CREATE TABLE counted (
+    metric TEXT NOT NULL, labels TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (metric, labels)) STRICT, WITHOUT ROWID`;
 
 /** An SQL expression over a row with the given alias. */
 type Of = (row: string) => string;
@@ -40,17 +37,14 @@ const less = (metric: MetricName, labels: string): string =>
 export function rowsCounted(metric: MetricName, { table, columns, labels, when = () => "TRUE" }: Rows): Migration {
   const name = metric.replace("sallyport_", "counted_");
   const [was, is] = [jsonOf(labels, "OLD"), jsonOf(labels, "NEW")];
-  return {
-    because: `how many rows of ${table} there are`,
-    sql: `INSERT INTO counted SELECT '${metric}', ${jsonOf(labels, table)} AS l, count(*) FROM ${table}
+  return `INSERT INTO counted SELECT '${metric}', ${jsonOf(labels, table)} AS l, count(*) FROM ${table}
         WHERE ${when(table)} GROUP BY l ON CONFLICT (metric, labels) DO UPDATE SET n = n + excluded.n;
       CREATE TRIGGER ${name}_${table}_added AFTER INSERT ON ${table} WHEN ${when("NEW")} BEGIN ${more(metric, is)} END;
       CREATE TRIGGER ${name}_${table}_gone AFTER DELETE ON ${table} WHEN ${when("OLD")} BEGIN ${less(metric, was)} END;
       CREATE TRIGGER ${name}_${table}_was AFTER UPDATE OF ${columns.join(", ")} ON ${table}
         WHEN ${when("OLD")} AND NOT (${when("NEW")} AND ${was} IS ${is}) BEGIN ${less(metric, was)} END;
       CREATE TRIGGER ${name}_${table}_is AFTER UPDATE OF ${columns.join(", ")} ON ${table}
-        WHEN ${when("NEW")} AND NOT (${when("OLD")} AND ${was} IS ${is}) BEGIN ${more(metric, is)} END`,
-  };
+        WHEN ${when("NEW")} AND NOT (${when("OLD")} AND ${was} IS ${is}) BEGIN ${more(metric, is)} END`;
 }
 
 /** Counts transitions of a table's rows to a state where `when` holds. */
@@ -58,11 +52,8 @@ export function completionsCounted(
   metric: MetricName,
   { table, columns, labels, when = () => "TRUE" }: Rows,
 ): Migration {
-  return {
-    because: `how often rows of ${table} have ended`,
-    sql: `CREATE TRIGGER ${metric.replace("sallyport_", "counted_")}_${table} AFTER UPDATE OF ${columns.join(", ")} ON ${table}
-        WHEN ${when("NEW")} AND NOT ${when("OLD")} BEGIN ${more(metric, jsonOf(labels, "NEW"))} END`,
-  };
+  return `CREATE TRIGGER ${metric.replace("sallyport_", "counted_")}_${table} AFTER UPDATE OF ${columns.join(", ")} ON ${table}
+        WHEN ${when("NEW")} AND NOT ${when("OLD")} BEGIN ${more(metric, jsonOf(labels, "NEW"))} END`;
 }
 
 /** Increments a counter that no table determines. Call inside the object's transaction. */
