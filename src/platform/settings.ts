@@ -32,7 +32,7 @@ export const Settings = z.object({
       /^((Secret|Sync|Lease|Engine)(,(?!$)|$))*$/,
       "must be names of Secret, Sync, Lease and Engine, with commas between",
     )
-    .default("Sync,Lease,Engine"),
+    .default("Lease,Engine"),
   JURISDICTION: z.enum(["none", "eu", "us", "fedramp", "fedramp-high"]).default("none"),
   NODE_GRACE_MS: z.coerce.number().int().min(1_000).max(3_600_000).default(60_000),
   READ_REPLICAS: z.coerce.number().int().min(0).max(64).default(1),

@@ -1,8 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { OPERATIONS } from "../../scripts/cost-model.ts";
 import type { NodeSession } from "../../src/objects/node-session.ts";
+import { Settings } from "../../src/platform/settings.ts";
 import { isLong } from "../support/long.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { get, mountKv, put } from "./client.ts";
@@ -12,6 +13,7 @@ import { connect } from "./healthy-agent.ts";
 import { ask } from "./host-volumes.ts";
 import { throughReplicas } from "./replicas.ts";
 import { countSpending, type Spent } from "./row-counts.ts";
+import { enableServiceEvents } from "./streams.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
@@ -108,6 +110,22 @@ it("a synced secret costs what the table says", async () => {
     const synced = { synced_version: version, sync_status: "SYNCED" };
     await eventually(async () => expect(await association("cloud-a-sm/d", "s")).toMatchObject(synced));
   });
+});
+
+it.each([
+  ["", 0],
+  ["Secret", 6],
+])("with SERVICE_EVENTS=%s, a KV write costs %i further rows, four of them in the log", async (topics, further) => {
+  await enableServiceEvents(topics);
+  await mountKv();
+  const spend = await countSpending();
+  const writeAgain = () => spend(() => put("/v1/kv/data/x", { data: { a: "1" } }));
+  await writeAgain();
+  const spent = [await writeAgain(), await writeAgain(), await writeAgain()];
+  const written = Math.min(...spent.map(({ rows }) => rows));
+  vi.restoreAllMocks();
+  await enableServiceEvents(Settings.parse({}).SERVICE_EVENTS);
+  expect(written).toBe(OPERATIONS["KV write"].rows + further);
 });
 
 it("leases of credentials cost what the table says", async () => {
