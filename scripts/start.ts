@@ -15,8 +15,6 @@ import { readTour } from "./tour.ts";
 const HOST = "127.0.0.1";
 /** Writes a secret that is pushed to its destination; README has the rest of the tour. */
 const STEPS_SHOWN = 2;
-/** Topics of a development service, whose rows cost nothing. */
-const DEVELOPMENT_EVENTS = "Sync,Lease,Engine";
 const CONSOLE_PAGE = "build/assets/ui/index.html";
 
 const began = performance.now();
@@ -61,7 +59,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
       playground = await startPlayground(join(settings.stateDir, "providers"), baseUrl);
     }
     const { masterKey: MASTER_KEY, rootToken: DEV_ROOT_TOKEN } = state;
-    const given = { SERVICE_EVENTS: DEVELOPMENT_EVENTS, ...playground?.settings, ...workerSettings(process.env) };
+    const given = { ...playground?.settings, ...workerSettings(process.env) };
     const bindings = { ...given, MASTER_KEY, DEV_ROOT_TOKEN };
     const booted = await boot(state, { bindings, log: settings.log }, signal);
     supervisor = booted.supervisor;

@@ -27,7 +27,7 @@ import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { type Components, composedOf } from "../platform/durable/rpc-methods.ts";
-import { type ChangedKeys, type NameChanges, NOTHING } from "../platform/durable/stored-object.ts";
+import type { ChangedKeys, NameChanges } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 import { LeaseOwner } from "../read-leases/lease-owner.ts";
@@ -281,7 +281,8 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   #setUp(): void {
     if (this.#components.keys.sealedBecause() !== null) return;
-    // Before any request, so no replica knows better; a recorded change would keep it from starting on a full disk.
-    this.commit(() => this.#components.begin(settings(this.env).DEV_ROOT_TOKEN), NOTHING);
+    // Not `commit`, which sets an alarm: on a full disk, that write would keep the object from starting. Nothing of it
+    // is due, and no replica has read before.
+    this.ctx.storage.transactionSync(() => this.#components.begin(settings(this.env).DEV_ROOT_TOKEN));
   }
 }

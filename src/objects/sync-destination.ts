@@ -331,10 +331,11 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   }
 
   protected override measured(): Series[] {
+    const pending = pendingAssociations(this.sql);
     return [
       series("sallyport_sync_pending", this.#work.queued(), "queued"),
       series("sallyport_sync_pending", this.#work.waiting(), "waiting"),
-      series("sallyport_sync_associations", pendingAssociations(this.sql), "PENDING"),
+      ...(pending > 0 ? [series("sallyport_sync_associations", pending, "PENDING")] : []),
       ...countedSeries(this.sql),
     ];
   }

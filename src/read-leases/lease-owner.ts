@@ -53,9 +53,15 @@ export class LeaseOwner {
   /** The lease of an answer that is computed now. */
   grant(holder: Holder): ReadLease {
     const isFirst = this.#table.nextReview() === null;
-    const grant = this.#table.grant(holder, this.#now());
-    if (isFirst) this.#arm();
-    return grant;
+    try {
+      const grant = this.#table.grant(holder, this.#now());
+      if (isFirst) this.#arm();
+      return grant;
+    } catch (failure) {
+      // Reads go on while the disk is full, without a lease.
+      warn("lease-not-granted", { owner: this.#name, because: textOf(failure) });
+      return this.#table.noLease();
+    }
   }
 
   /** When the object's alarm must call `review` (ms since 1970); null for never. */
@@ -65,6 +71,7 @@ export class LeaseOwner {
 
   /** Deletes the rows of replicas that stay away. */
   review(): void {
+    this.#table.review(this.#now());
     this.#settle();
   }
 

@@ -97,7 +97,7 @@ export class LeaseTable {
   constructor(rows: LeaseRows, now: number) {
     this.#rows = rows;
     const { seq, holders, pending } = rows.load();
-    this.#review = this.#end(now);
+    this.#review = now + REVIEW_MS;
     for (const holder of holders) {
       this.#recorded.add(holder);
       this.#leases.set(holder, { holder, term: 0, until: this.#end(now) });
@@ -107,13 +107,18 @@ export class LeaseTable {
     this.#reserved = seq;
   }
 
-  /** Grants a lease with an answer about a key that is not changing. */
+  /** Grants a lease with an answer about a key that is not changing. @throws what a row throws; then there is no lease */
   grant(holder: Holder, now: number): Grant {
     this.settle(now);
     const lease = this.#leases.get(holder) ?? this.#begin(holder, now);
     if (lease.term === 0) lease.term = this.#next();
     if (!this.#owesAcknowledgement(holder)) this.#extend(lease, now);
     return { ms: Math.floor((lease.until - now) / CLOCK_MARGIN), term: lease.term, clock: this.#seq };
+  }
+
+  /** The grant of an answer without a lease, which serves the request that asked and is not kept. */
+  noLease(): Grant {
+    return { ms: 0, term: 0, clock: this.#seq };
   }
 
   /**
@@ -178,14 +183,13 @@ export class LeaseTable {
   /** Ends the leases that have run out, and settles the changes that waited for them. */
   settle(now: number): void {
     for (const { holder, until } of this.#leases.values()) if (until <= now) this.#leases.delete(holder);
-    if (this.#review <= now) this.#dropHolders(now);
     for (const change of this.#pending.values()) {
       for (const holder of change.waits) if (!this.#leases.has(holder)) change.waits.delete(holder);
       this.#dropSettled(change);
     }
   }
 
-  /** When `settle` next looks for rows to delete (owner's clock); null without rows. */
+  /** When to call `review` (owner's clock); null without rows. */
   nextReview(): number | null {
     return this.#recorded.size === 0 ? null : this.#review;
   }
@@ -214,15 +218,17 @@ export class LeaseTable {
   }
 
   #extend(lease: Lease, now: number): void {
+    if (!this.#recorded.has(lease.holder)) {
+      this.#rows.putHolder(lease.holder);
+      if (this.#recorded.size === 0) this.#review = now + REVIEW_MS;
+      this.#recorded.add(lease.holder);
+    }
     lease.until = this.#end(now);
-    if (this.#recorded.has(lease.holder)) return;
-    if (this.#recorded.size === 0) this.#review = now + REVIEW_MS;
-    this.#rows.putHolder(lease.holder);
-    this.#recorded.add(lease.holder);
   }
 
-  /** Deletes the rows of holders without a lease. */
-  #dropHolders(now: number): void {
+  /** Deletes the rows of holders without a lease. Apart from `settle`, so that reads write nothing on a full disk. */
+  review(now: number): void {
+    this.settle(now);
     this.#review = now + REVIEW_MS;
     for (const holder of this.#recorded) {
       if (this.#leases.has(holder)) continue;

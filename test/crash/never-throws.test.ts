@@ -2,6 +2,7 @@ import { createExecutionContext, createMessageBatch, getQueueResult, runInDurabl
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
+import { REVIEW_MS } from "../../src/read-leases/lease-table.ts";
 import worker, { EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
 import { mountKv, put } from "../workers/client.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
@@ -79,6 +80,9 @@ describe("under random failures", () => {
       for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
         expect((await setAssociation(at, "app")).status).toBe(200);
       }
+      // The leases of replicas are over, and their rows reviewed.
+      const now = Date.now.bind(Date);
+      vi.spyOn(Date, "now").mockImplementation(() => now() + 2 * REVIEW_MS);
       await eventually(async () => {
         for (const stub of objects().slice(0, 2)) {
           await runInDurableObject(stub, async (object) => {

@@ -72,9 +72,13 @@ it("one stream contains every change of the cluster by any caller under its eigh
   expect(indexes).toEqual([...indexes].sort((a, b) => a - b));
 });
 
-it("the stream is the only path to events, and the service calls no webhook", async () => {
+it("the stream and subscriptions are the only paths to events, and no webhook is called without one", async () => {
   const paths = [...clusterRoutes.routes, ...secretsRoutes.routes].map(({ path }) => path);
-  expect(paths.filter((path) => /event|stream|subscri|hook|notif|watch/i.test(path))).toEqual(["/event/stream"]);
+  expect(paths.filter((path) => /event|stream|subscri|hook|notif|watch/i.test(path))).toEqual([
+    "/event/stream",
+    "/event/subscriptions",
+    ...["", "", "", "/dead-letters", "/replay", "/pause", "/resume"].map((rest) => `/event/subscription/:name${rest}`),
+  ]);
   const calls = vi.spyOn(globalThis, "fetch");
   await policy();
   await report(job());

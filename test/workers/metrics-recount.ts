@@ -9,10 +9,13 @@ export const MEASURES = { clusterMeasures, destinationMeasures, engineMeasures }
 
 /** An object's counters, kept as its rows change, and the same figures counted from the rows. */
 export function counts({ sql }: DurableObjectStorage, measures: readonly Migration[]) {
-  const selects = measures.flatMap((text) => {
-    const [, select] = /^INSERT INTO counted (SELECT .*?) ON CONFLICT/s.exec(text) ?? [];
-    return select ? [select] : [];
-  });
+  let selects: string[] = [];
+  for (const step of measures) {
+    const [, select] = /^INSERT INTO counted (SELECT .*?) ON CONFLICT/s.exec(step) ?? [];
+    const [, ended] = /DELETE FROM counted WHERE metric = ('\w+')$/.exec(step) ?? [];
+    if (ended) selects = selects.filter((each) => !each.startsWith(`SELECT ${ended}`));
+    if (select) selects.push(select);
+  }
   const recounted = new Map<string, number>();
   for (const select of selects) {
     for (const [metric, labels, n] of sql.exec(select).raw<[string, string, number]>()) {

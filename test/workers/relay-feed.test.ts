@@ -272,7 +272,7 @@ describe("a feed that resumes after an eviction", () => {
     append(10);
     expect(await indexesTo(beyond, 65)).toEqual(upTo(65, 60));
     expect(ask.mock.calls.flatMap(([questions]) => questions)).toContainEqual({
-      ...{ accessor: "b", topics: ["*"], namespace: "*" },
+      ...{ accessor: "b", topics: ["*"], namespace: "*", service: true },
     });
   });
 });

@@ -275,14 +275,18 @@ describe("topics Lease and Engine", () => {
   it("report rotations of the root secret, and failed ones", async () => {
     const tenant = await openTenant();
     await mountEngine(tenant);
-    const stream = await openStream("?topic=Engine&index=-1");
+    const stream = await openStream("?topic=Engine&index=0");
     await skippingWaits(async () => succeeded(await put("/v1/cloud-b/rotate-root", {})));
     await tenant.fault({
       ...{ operation: "AddApplicationPassword", fault: "error", status: 403, code: "Authorization_RequestDenied" },
     });
     const refused = await put("/v1/cloud-b/rotate-root", {});
     expect(refused.status).toBeGreaterThanOrEqual(400);
-    expect(await types(stream, 2)).toEqual(["RootRotated cloud-b/", "RootRotationFailed cloud-b/"]);
+    expect(await types(stream, 3)).toEqual([
+      "ConfigWritten cloud-b/",
+      "RootRotated cloud-b/",
+      "RootRotationFailed cloud-b/",
+    ]);
   });
 });
 
