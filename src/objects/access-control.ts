@@ -254,6 +254,10 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
     await this.#restores.step();
   }
 
+  protected override onAnyAlarm(): void {
+    this.#leases.review();
+  }
+
   protected override ownDeadline(): number | null {
     const { tokenStore, oneTimeTokens, approles, deletedMounts, deletions } = this.#components;
     return earliest(
@@ -268,7 +272,6 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   protected override async onAlarm(now: number): Promise<void> {
     const { tokens, oneTimeTokens, approles, publisher, deletions, namespaces, clusterNamespaces } = this.#components;
-    this.#leases.review();
     tokens.expire(now, EXPIRED_PER_ALARM);
     oneTimeTokens.expire(now);
     approles.expire(now, EXPIRED_PER_ALARM);

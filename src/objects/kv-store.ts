@@ -305,13 +305,16 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   // ---- inside ----
 
+  protected override onAnyAlarm(): void {
+    this.#leases.review();
+  }
+
   protected override ownDeadline(): number | null {
     return earliest(this.#watchers.nextExpiry(), this.#leases.nextReview());
   }
 
   /** Expiry of a version is a change like any other for its watchers. */
   protected override async onAlarm(now: number): Promise<void> {
-    this.#leases.review();
     const { expired, enlisted } = this.commit(() => {
       const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
       return { expired, enlisted: expired.flatMap((path) => this.#delivery.enlist(path)) };

@@ -52,10 +52,10 @@ export class LeaseOwner {
 
   /** The lease of an answer that is computed now. */
   grant(holder: Holder): ReadLease {
-    const isFirst = this.#table.nextReview() === null;
+    const review = this.#table.nextReview();
     try {
       const grant = this.#table.grant(holder, this.#now());
-      if (isFirst) this.#arm();
+      if (this.#table.nextReview() !== review) this.#arm();
       return grant;
     } catch (failure) {
       // Reads go on while the disk is full, without a lease.
@@ -69,7 +69,7 @@ export class LeaseOwner {
     return this.#table.nextReview();
   }
 
-  /** Deletes the rows of replicas that stay away. */
+  /** Call at each alarm: deletes the rows of replicas that stay away. */
   review(): void {
     this.#table.review(this.#now());
     this.#settle();

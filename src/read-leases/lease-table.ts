@@ -86,8 +86,8 @@ export class LeaseTable {
   readonly #leases = new Map<Holder, Lease>();
   /** Holders with a row. */
   readonly #recorded = new Set<Holder>();
-  /** By the owner's clock; applies while there are rows. */
-  #review: number;
+  /** By the owner's clock; null while no row was written. An instance that finds rows reviews them at its first alarm. */
+  #review: number | null = null;
   readonly #pending = new Map<number, Change>();
   #seq: number;
   /** Numbers up to here are reserved on disk: a restart never gives one of them again. */
@@ -97,7 +97,6 @@ export class LeaseTable {
   constructor(rows: LeaseRows, now: number) {
     this.#rows = rows;
     const { seq, holders, pending } = rows.load();
-    this.#review = now + REVIEW_MS;
     for (const holder of holders) {
       this.#recorded.add(holder);
       this.#leases.set(holder, { holder, term: 0, until: this.#end(now) });
@@ -189,9 +188,9 @@ export class LeaseTable {
     }
   }
 
-  /** When to call `review` (owner's clock); null without rows. */
+  /** When an alarm must call `review` (owner's clock); null for no need of one. */
   nextReview(): number | null {
-    return this.#recorded.size === 0 ? null : this.#review;
+    return this.#review;
   }
 
   /** When a change may be settled without an acknowledgement (owner's clock); null when none is pending. */
@@ -220,21 +219,22 @@ export class LeaseTable {
   #extend(lease: Lease, now: number): void {
     if (!this.#recorded.has(lease.holder)) {
       this.#rows.putHolder(lease.holder);
-      if (this.#recorded.size === 0) this.#review = now + REVIEW_MS;
+      this.#review ??= now + REVIEW_MS;
       this.#recorded.add(lease.holder);
     }
     lease.until = this.#end(now);
   }
 
-  /** Deletes the rows of holders without a lease. Apart from `settle`, so that reads write nothing on a full disk. */
+  /** Deletes the rows of holders without a lease, if it is time. Apart from `settle`, so that reads delete nothing. */
   review(now: number): void {
+    if (this.#review !== null && this.#review > now) return;
     this.settle(now);
-    this.#review = now + REVIEW_MS;
     for (const holder of this.#recorded) {
       if (this.#leases.has(holder)) continue;
       this.#recorded.delete(holder);
       this.#rows.dropHolder(holder);
     }
+    this.#review = this.#recorded.size === 0 ? null : now + REVIEW_MS;
   }
 
   #next(): number {

@@ -41,6 +41,12 @@ it("has no lease while syncing is paused and checks again a minute after the req
   expect(await gate.mayRun()).toBe(false);
   expect([gate.leaseMs(sent), gate.pausedUntil()]).toEqual([0, sent + PAUSE_RECHECK_MS]);
   expect([await gate.mayRun(), asked]).toEqual([false, 3]);
-  gate.update({ running: true, permitMs: 100 }, sent);
-  expect([gate.leaseMs(sent), gate.pausedUntil()]).toEqual([100, 0]);
+  gate.update({ running: true, permitMs: 100 }, Date.now());
+  expect([gate.leaseMs(Date.now()), gate.pausedUntil()]).toEqual([100, 0]);
+});
+
+it("ignores an answer that a later question has overtaken", () => {
+  gate.update({ running: true, permitMs: 100 }, 1_000_010);
+  gate.update({ running: false, permitMs: 0 }, 1_000_000);
+  expect([gate.pausedUntil(), gate.leaseMs(1_000_010)]).toEqual([0, 100]);
 });

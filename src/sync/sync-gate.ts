@@ -17,6 +17,8 @@ export class SyncGate {
   readonly #request: () => Promise<MayRun>;
   #leasedUntil = 0;
   #pausedUntil = 0;
+  /** When the question of the newest answer was sent. */
+  #sent = 0;
 
   constructor(request: () => Promise<MayRun>) {
     this.#request = request;
@@ -31,8 +33,10 @@ export class SyncGate {
     return answer.running;
   }
 
-  /** @param sent when the request was sent; the lease counts from then */
+  /** Ignores answers that others have overtaken. @param sent when the request was sent; the lease counts from then */
   update({ running, permitMs }: MayRun, sent: number): void {
+    if (sent < this.#sent) return;
+    this.#sent = sent;
     this.#leasedUntil = running ? sent + permitMs : 0;
     this.#pausedUntil = running ? 0 : sent + PAUSE_RECHECK_MS;
   }

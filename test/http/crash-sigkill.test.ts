@@ -290,6 +290,7 @@ it("keeps every acknowledged write and repeats no effect when all its processes 
     const writers = [writeSecrets("shared", going), associate(`round/${round}`, going), writePolicies(going)];
     if (round > 1) writers.push(dissociate(`round/${round - 2}`));
     if (round % 3 === 0) writers.push(fillAndPurge(`purge-${round}`));
+    if (round === 0) await until(async () => expect(policies.promised.size).toBeGreaterThan(0), 60_000);
     await momentToDie(round);
     running = false;
     await kill();

@@ -323,15 +323,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   #catchUp(): void {
     if (this.isFrozen || !this.#hasBegun) return;
     this.#runPostponed();
-    if (this.#armed === undefined) void this.#armAfterStart();
-    else this.#arm(this.nextDue());
-  }
-
-  /** The alarm of the instance before is mostly right, and on a full disk a write would keep the object from starting. */
-  async #armAfterStart(): Promise<void> {
-    const known = await this.ctx.storage.getAlarm();
-    if (this.#armed === undefined) this.#armed = known;
-    if (!this.isFrozen) this.#arm(this.nextDue());
+    this.#arm(this.nextDue());
   }
 
   #runPostponed(): void {
