@@ -59,9 +59,13 @@ export async function workersRest(): Promise<void> {
   }
 }
 
-/** Waits until the messages of the test before have arrived, and forgets those that are lost. */
+/**
+ * Waits until the messages of the test before have arrived and their work is done, and forgets those that are lost. A
+ * Worker whose object is deleted in the middle of a call would hold the queue.
+ */
 export async function messagesArrive(): Promise<void> {
-  for (let looks = 0; looks < PATIENCE_LOOKS && underWay > 0; looks++) await wait(LOOK_MS);
+  const isBusy = () => underWay > 0 || running.size > 0;
+  for (let looks = 0; looks < PATIENCE_LOOKS && isBusy(); looks++) await wait(LOOK_MS);
   underWay = 0;
 }
 
