@@ -61,6 +61,7 @@ export class ClusterRegistry extends placed(service.ClusterRegistry) {}
 export class CredentialEngine extends placed(service.CredentialEngine) {}
 export class EventLog extends placed(service.EventLog) {}
 export class EventRelay extends placed(service.EventRelay) {}
+export class EventSubscription extends placed(service.EventSubscription) {}
 export class IdentityIssuer extends placed(service.IdentityIssuer) {}
 export class KvStore extends placed(service.KvStore) {}
 export class Metrics extends placed(service.Metrics) {}
