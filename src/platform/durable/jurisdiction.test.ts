@@ -53,6 +53,24 @@ it.each([{}, { JURISDICTION: "none" }])("makes stubs without a jurisdiction for 
   expect(asked.at(-1)).toEqual([null, "enam-0", { locationHint: "enam" }]);
 });
 
+it("creates objects at LOCATION_HINT, but read replicas near their callers", () => {
+  const { asked, env } = deployment({ LOCATION_HINT: "apac" });
+  everyKindOfStub(env);
+  const hints = asked.map(([, name, options]) => [name, (options as { locationHint: string }).locationHint]);
+  expect(hints).toEqual([
+    ["main", "apac"],
+    ["mount", "apac"],
+    ["mount", "apac"],
+    ["weur-0", "apac"],
+    ["enam-0", "enam"],
+  ]);
+});
+
+it("refuses an unknown hint by the name of the setting", () => {
+  const { env } = deployment({ LOCATION_HINT: "moon" });
+  expect(() => objectStub(env, env.ACCESS_CONTROL, "main")).toThrow("LOCATION_HINT");
+});
+
 it("refuses an unknown jurisdiction by the name of the setting", () => {
   const { env } = deployment({ JURISDICTION: "mars" });
   expect(() => objectStub(env, env.ACCESS_CONTROL, "main")).toThrow("JURISDICTION");

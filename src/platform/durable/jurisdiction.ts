@@ -3,7 +3,7 @@ import { settings } from "../settings.ts";
 /**
  * A stub of the object with this name, in the jurisdiction of the deployment. Every stub is made here: the same name in
  * another jurisdiction is another object.
- * @param place where the first call creates the object; the platform ignores it in a jurisdiction
+ * @param place where the first call creates the object, `LOCATION_HINT` if null; the platform ignores it in a jurisdiction
  */
 export function objectStub<T extends Rpc.DurableObjectBranded | undefined>(
   env: object,
@@ -11,10 +11,11 @@ export function objectStub<T extends Rpc.DurableObjectBranded | undefined>(
   name: string,
   place: DurableObjectLocationHint | null = null,
 ): DurableObjectStub<T> {
-  const { JURISDICTION: jurisdiction } = settings(env);
+  const { JURISDICTION: jurisdiction, LOCATION_HINT: home } = settings(env);
   // Not called for none: workerd throws for every jurisdiction (https://github.com/cloudflare/workerd/issues/4167).
   if (jurisdiction !== "none") return namespace.jurisdiction(jurisdiction).getByName(name);
-  return namespace.getByName(name, place ? { locationHint: place } : {});
+  const locationHint = place ?? home;
+  return namespace.getByName(name, locationHint ? { locationHint } : {});
 }
 
 /** `JURISDICTION` is not the one with which the deployment began. Its objects there are new and empty, and stay so. */
