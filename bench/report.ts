@@ -85,8 +85,10 @@ export function markdown(report: Report): string {
         // Rows say how cheap ours is against bare; the budget is about the inverse.
         const { median, low, high } = row.cpuRatio ?? { median: Number.NaN, low: Number.NaN, high: Number.NaN };
         const cost = { median: 1 / median, low: 1 / high, high: 1 / low };
-        const isMet = cost.median <= row.budget ? "met" : "missed";
-        return [row.name, micro(row.measured.cpu), micro(row.against.cpu), ratio(cost), `≤ ${row.budget}`, isMet];
+        const { budget } = row;
+        const [aim, isMet] =
+          budget === undefined ? ["", ""] : [`≤ ${budget}`, cost.median <= budget ? "met" : "missed"];
+        return [row.name, micro(row.measured.cpu), micro(row.against.cpu), ratio(cost), aim, isMet];
       }),
     ),
     "",

@@ -27,7 +27,8 @@ export interface Row {
 
 /** A request that may cost so many times the CPU of the baseline's. */
 export interface BudgetRow extends Row {
-  readonly budget: number;
+  /** Absent for a row that only explains another. */
+  readonly budget?: number;
 }
 
 /** The service with replicas against the service without. */

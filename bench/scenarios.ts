@@ -20,6 +20,9 @@ const GROWTH_CONNECTIONS = 8;
 /** The CPU that a request may cost, in times that of the bare Worker. */
 const BUDGET = { noObject: 1.2, oneObject: 1.3 } as const;
 
+/** Where the bare Worker writes an audit line, too. */
+const AUDITED = "/audited";
+
 export class Bench {
   readonly #loader: Loader;
   readonly #sides: readonly [ours: Side, bare: Side];
@@ -98,19 +101,30 @@ export class Bench {
     return rows;
   }
 
-  /** The cost of the layer around a route: a request without a call of an object, and one with a single call. */
+  /**
+   * The cost of the layer around a route: a request without a call of an object, and one with a single call. The bare
+   * Worker that writes an audit line, too, is the least that an audited service can cost.
+   */
   async layer(): Promise<BudgetRow[]> {
     const rows: BudgetRow[] = [];
     for (const [kind, name] of [
       ["noObject", "no object: OPTIONS"],
       ["oneObject", "one object: lookup-self against a row"],
     ] as const) {
-      const slice = (side: Side) => {
-        const { server, token, layer } = side;
-        const job = { port: server.port, token, ...layer[kind], keys: 0, body: "", connections: GROWTH_CONNECTIONS };
-        return this.#ask(side, job);
-      };
-      rows.push({ ...(await this.#compare(name, slice)), budget: BUDGET[kind] });
+      const slice =
+        (side: Side, prefix = "") =>
+        () => {
+          const { server, token } = side;
+          const { method, path } = side.layer[kind];
+          const target = { method, path: `${prefix}${path}` };
+          return this.#ask(side, {
+            ...{ port: server.port, token, ...target, keys: 0, body: "", connections: GROWTH_CONNECTIONS },
+          });
+        };
+      const [ours, bare] = this.#sides;
+      rows.push({ ...(await this.#rounds(name, slice(ours), slice(bare))), budget: BUDGET[kind] });
+      rows.push(await this.#rounds(`${name}, bare with an audit line`, slice(ours), slice(bare, AUDITED)));
+      rows.push(await this.#rounds(`${name}, only that audit line`, slice(bare, AUDITED), slice(bare)));
     }
     return rows;
   }
