@@ -125,7 +125,6 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
   readonly holders: TokenHolders;
   readonly oneTimeTokens: OneTimeTokens;
   readonly approles: Approles;
-  readonly wrappings: Wrappings;
   readonly rateLimits: RateLimitQuotas;
   readonly deletedMounts: DeletedMounts;
   readonly namespaces: NamespaceAdmin;
@@ -139,6 +138,8 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
   readonly #clusterAuthMethods: ClusterAuthMethods;
   readonly #bindingRules: BindingRules;
   readonly #aclIndex: AclIndex;
+  /** Parts that hold copies of rows. */
+  readonly #copies: readonly { forget(): void }[];
 
   constructor({ ctx, env, outbox, commit }: Dependencies) {
     const { sql } = ctx.storage;
@@ -251,7 +252,6 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     this.holders = holders;
     this.oneTimeTokens = oneTimeTokens;
     this.approles = approles;
-    this.wrappings = wrappings;
     this.rateLimits = rateLimits;
     this.deletedMounts = deletedMounts;
     this.namespaces = namespaces;
@@ -264,6 +264,13 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     this.#clusterAuthMethods = clusterAuthMethods;
     this.#bindingRules = bindingRules;
     this.#aclIndex = aclIndex;
+    this.#copies = [tree, mounts, authMounts, policies, wrappings];
+  }
+
+  /** Drops all copies of rows, after a rollback or when the rows were replaced. */
+  forget(): void {
+    this.authorizer.forget(null);
+    for (const copy of this.#copies) copy.forget();
   }
 
   /**

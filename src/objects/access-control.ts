@@ -162,7 +162,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   override swap(restore: string): Result<null> {
     const swapped = super.swap(restore);
-    this.#components.authorizer.forget(null);
+    this.#components.forget();
     this.#components.rateLimits.forget();
     this.#leases.changeAll();
     return swapped;
@@ -237,9 +237,8 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   }
 
   protected override onRollback(): void {
-    this.#components.authorizer.forget(null);
+    this.#components.forget();
     this.#leases.rolledBack();
-    this.#components.wrappings.forget();
   }
 
   protected override measured(): Series[] {

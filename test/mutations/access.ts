@@ -920,14 +920,14 @@ export const rules: Mutation[] = [
   {
     file: "src/access/policies/policy-store.ts",
     suites: [POLICIES_TEST],
-    find: "    this.#forget();\n    return row.one();",
+    find: "    this.forget();\n    return row.one();",
     replace: "    return row.one();",
     promise: "A changed policy applies at once",
   },
   {
     file: "src/access/policies/policy-store.ts",
     suites: [POLICIES_TEST],
-    find: 'AND name = ?", namespace, name);\n    this.#forget();',
+    find: 'AND name = ?", namespace, name);\n    this.forget();',
     replace: 'AND name = ?", namespace, name);',
     promise: "A deleted policy grants nothing from then on",
   },
@@ -1008,7 +1008,7 @@ export const namespaces: Mutation[] = [
   {
     file: "src/access/namespaces/namespaces.ts",
     suites: [NAMESPACES_TEST],
-    find: 'this.#sql.exec("DELETE FROM namespaces WHERE path = ?", path);\n    this.#paths = undefined;',
+    find: 'this.#sql.exec("DELETE FROM namespaces WHERE path = ?", path);\n    this.forget();',
     replace: 'this.#sql.exec("DELETE FROM namespaces WHERE path = ?", path);',
     promise: "A namespace is gone once it is deleted",
   },

@@ -1,7 +1,9 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Authorizer } from "../../src/access/authorize/authorize.ts";
 import { authorizeCacheSize } from "../../src/access/authorize/authorize-cached.ts";
 import { TokenStore } from "../../src/access/tokens/token-store.ts";
+import type { AccessControl } from "../../src/objects/access-control.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -130,6 +132,50 @@ it("a rolled back change leaves the stored rights", async () => {
   expect(await status(token)).toBe(200);
   await evictDurableObject(accessObject());
   expect(await status(token)).toBe(200);
+});
+
+describe("a change that was rolled back after its rows were read leaves no copy of", () => {
+  /** Fails a change after `read` has seen its rows, as a full disk does at the end of a transaction. */
+  async function failed(change: (object: AccessControl) => unknown, read: (object: AccessControl) => unknown) {
+    const failing = runInDurableObject(accessObject(), (object) => {
+      vi.spyOn(Authorizer.prototype, "forget").mockImplementationOnce(() => {
+        expect(read(object)).toBeTruthy();
+        throw new Error("in the middle");
+      });
+      return change(object);
+    });
+    await expect(failing).rejects.toThrow("in the middle");
+  }
+
+  const mount = { description: "", local: false, seal_wrap: false };
+
+  it("a mount", async () => {
+    const found = (object: AccessControl) => object.listMounts("").some((each) => each.path === "late/");
+    await failed((object) => object.enableMount("", "late", { ...mount, type: "kv" }), found);
+    expect(await runInDurableObject(accessObject(), found)).toBe(false);
+  });
+
+  it("an auth mount", async () => {
+    const found = (object: AccessControl) => object.readAuthMount("", "late").ok;
+    await failed((object) => object.enableAuthMount("", "late", { ...mount, type: "approle" }), found);
+    expect(await runInDurableObject(accessObject(), found)).toBe(false);
+  });
+
+  it("a namespace", async () => {
+    const found = (object: AccessControl) => object.readNamespace("late/").ok;
+    await failed((object) => object.putNamespace("", "late", {}), found);
+    expect(await runInDurableObject(accessObject(), found)).toBe(false);
+  });
+
+  it("the rights of a policy", async () => {
+    const { client_token: token } = await issue({ policies: ["late"], no_default_policy: true });
+    const allowed = (object: AccessControl) => {
+      const grant = object.authorize({ token, namespace: "", path: "kv/data/x" });
+      return grant.ok && grant.capabilities.includes("read");
+    };
+    await failed((object) => object.putPolicy("", "late", path("kv/data/*", "read")), allowed);
+    expect(await status(token)).toBe(403);
+  });
 });
 
 describe("the cache of an isolate for unknown callers", () => {

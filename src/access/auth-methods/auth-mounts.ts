@@ -11,16 +11,9 @@ import {
 } from "../../contracts/auth.ts";
 import { withoutUndefined } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { duration, flag, integer, stringList, stringMap } from "../../platform/http/fields.ts";
-
-/** Seconds; `system` or 0 means the system's TTL. */
-const leaseTtl = () => z.preprocess((given) => (given === "system" ? 0 : given), duration()).optional();
-
-const MAX_NAMES = 128;
-const names = () =>
-  stringList()
-    .pipe(z.array(z.string().max(256)).max(MAX_NAMES))
-    .optional();
+import { duration, flag, integer } from "../../platform/http/fields.ts";
+import { mountRequest, mountSettings, tunedFields } from "../mounts/mount-fields.ts";
+import { MountRows } from "../mounts/mount-rows.ts";
 
 const Lockout = z.object({
   lockout_threshold: integer().min(0).optional(),
@@ -30,14 +23,7 @@ const Lockout = z.object({
 });
 
 const Config = z.object({
-  default_lease_ttl: leaseTtl(),
-  max_lease_ttl: leaseTtl(),
-  force_no_cache: flag().optional(),
-  listing_visibility: z.enum(["", "hidden", "unauth"]).optional(),
-  passthrough_request_headers: names(),
-  allowed_response_headers: names(),
-  audit_non_hmac_request_keys: names(),
-  audit_non_hmac_response_keys: names(),
+  ...mountSettings,
   token_type: z
     .enum(["", "default-service", "default-batch", "service", "batch"], "invalid 'token_type' value")
     .optional(),
@@ -46,23 +32,10 @@ const Config = z.object({
 });
 
 /** Body of `POST sys/auth/:path`. */
-export const AuthMountRequest = z.object({
-  type: z.string("type: required, the auth method to enable").min(1),
-  description: z.string().max(4096).default(""),
-  config: Config.nullish(),
-  options: stringMap().nullish(),
-  local: flag().default(false),
-  seal_wrap: flag().default(false),
-  external_entropy_access: flag()
-    .refine((wanted) => !wanted, "there is no external source of entropy")
-    .optional(),
-});
+export const AuthMountRequest = mountRequest(Config, "the auth method to enable");
 
 /** Body of `POST sys/auth/:path/tune`: only the settings that change. */
-export const AuthTuneRequest = Config.extend({
-  description: z.string().max(4096).optional(),
-  options: stringMap().nullish(),
-});
+export const AuthTuneRequest = Config.extend(tunedFields);
 
 /** Defaults of upstream (https://developer.hashicorp.com/vault/docs/concepts/user-lockout). */
 export const DEFAULT_LOCKOUT: LockoutConfig = {
@@ -99,22 +72,6 @@ const isEmpty = (value: unknown): boolean => value === "" || (Array.isArray(valu
 
 export const newAuthConfig = (given: AuthSettings): AuthMountConfig => authConfigWith(NEW_CONFIG, given);
 
-interface AuthMountRow extends Record<string, SqlStorageValue> {
-  namespace: string;
-  path: string;
-  type: string;
-  accessor: string;
-  uuid: string;
-  description: string;
-  options: string;
-  config: string;
-}
-
-type StoredConfig = AuthMountConfig & { readonly local?: boolean; readonly seal_wrap?: boolean };
-
-const storedConfig = ({ config, local, seal_wrap }: AuthMount): string =>
-  JSON.stringify({ ...config, ...(local && { local }), ...(seal_wrap && { seal_wrap }) } satisfies StoredConfig);
-
 const SEGMENT = /^[A-Za-z0-9_.@-]{1,128}$/;
 
 /** The accessor of the built-in method of tokens, derived from the namespace's id, since there is one in each. */
@@ -131,16 +88,23 @@ export function authPath(text: string): Result<string> {
   return ok(`${segments.join("/")}/`);
 }
 
+const byUuid = (mounts: readonly AuthMount[]): ReadonlyMap<string, AuthMount> =>
+  new Map(mounts.map((mount) => [mount.uuid, mount]));
+
 /**
- * The table of auth mounts. It is small and held in memory, because every login resolves one and every token of a login
- * belongs to one. A write drops the copy.
+ * The table of auth mounts: every login resolves one, and every token of a login belongs to one. Writes belong in a
+ * transaction.
  */
 export class AuthMountTable {
-  readonly #sql: SqlStorage;
-  #all: ReadonlyMap<string, AuthMount> | undefined;
+  readonly #rows: MountRows<AuthMount, ReadonlyMap<string, AuthMount>>;
 
   constructor(sql: SqlStorage) {
-    this.#sql = sql;
+    this.#rows = new MountRows(sql, "auth_mounts", byUuid);
+  }
+
+  /** Drops what is cached of rows, after a rollback. */
+  forget(): void {
+    this.#rows.forget();
   }
 
   list(namespace: string): AuthMount[] {
@@ -150,7 +114,7 @@ export class AuthMountTable {
   }
 
   every(): AuthMount[] {
-    return [...this.#mounts().values()];
+    return [...this.#rows.index.values()];
   }
 
   get(namespace: string, path: string): AuthMount | null {
@@ -158,7 +122,7 @@ export class AuthMountTable {
   }
 
   byUuid(uuid: string): AuthMount | null {
-    return this.#mounts().get(uuid) ?? null;
+    return this.#rows.index.get(uuid) ?? null;
   }
 
   byAccessor(accessor: string): AuthMount | null {
@@ -179,32 +143,12 @@ export class AuthMountTable {
       accessor: `auth_${mount.type}_${randomBytes(4).toString("hex")}`,
       uuid: crypto.randomUUID(),
     };
-    this.#sql.exec(
-      `INSERT INTO auth_mounts (namespace, path, type, accessor, uuid, description, options, config, created)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      made.namespace,
-      made.path,
-      made.type,
-      made.accessor,
-      made.uuid,
-      made.description,
-      JSON.stringify(made.options),
-      storedConfig(made),
-      now,
-    );
-    this.#all = undefined;
+    this.#rows.insert(made, now);
     return made;
   }
 
   update(mount: AuthMount): void {
-    this.#sql.exec(
-      "UPDATE auth_mounts SET description = ?, options = ?, config = ? WHERE uuid = ?",
-      mount.description,
-      JSON.stringify(mount.options),
-      storedConfig(mount),
-      mount.uuid,
-    );
-    this.#all = undefined;
+    this.#rows.update(mount);
   }
 
   /** The mount at a path, above it or below it; null when the path is free. */
@@ -212,31 +156,13 @@ export class AuthMountTable {
     return this.list(namespace).find((mount) => mount.path.startsWith(path) || path.startsWith(mount.path)) ?? null;
   }
 
-  /** Moves a mount inside its namespace. Runs inside a transaction. */
+  /** Moves a mount inside its namespace. */
   move({ uuid }: AuthMount, path: string): void {
-    this.#sql.exec("UPDATE auth_mounts SET path = ? WHERE uuid = ?", path, uuid);
-    this.#all = undefined;
+    this.#rows.move(uuid, path);
   }
 
   delete(uuid: string): void {
-    this.#sql.exec("DELETE FROM auth_mounts WHERE uuid = ?", uuid);
-    this.#all = undefined;
-  }
-
-  #mounts(): ReadonlyMap<string, AuthMount> {
-    this.#all ??= new Map(
-      this.#sql
-        .exec<AuthMountRow>("SELECT * FROM auth_mounts")
-        .toArray()
-        .map((row) => {
-          const { local = false, seal_wrap = false, ...config } = JSON.parse(row.config) as StoredConfig;
-          const { namespace, path, accessor, uuid, description } = row;
-          const options = JSON.parse(row.options) as Record<string, string>;
-          const type = row.type as AuthType;
-          return [uuid, { namespace, path, type, accessor, uuid, description, options, local, seal_wrap, config }];
-        }),
-    );
-    return this.#all;
+    this.#rows.delete(uuid);
   }
 }
 

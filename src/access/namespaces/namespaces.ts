@@ -44,6 +44,11 @@ export class NamespaceTree {
     this.#sql = sql;
   }
 
+  /** Drops the copy, after a rollback. */
+  forget(): void {
+    this.#paths = undefined;
+  }
+
   has(path: string): boolean {
     return path === "" || this.#all().has(path);
   }
@@ -113,13 +118,13 @@ export class NamespaceTree {
       JSON.stringify(customMetadata),
       now,
     );
-    this.#paths = undefined;
+    this.forget();
     return namespace;
   }
 
   delete(path: string): void {
     this.#sql.exec("DELETE FROM namespaces WHERE path = ?", path);
-    this.#paths = undefined;
+    this.forget();
   }
 
   #all(): Map<string, Namespace> {

@@ -162,13 +162,13 @@ export class PolicyStore {
       attributes?.description ?? "",
       jobAcl === null ? null : JSON.stringify(jobAcl),
     );
-    this.#forget();
+    this.forget();
     return row.one();
   }
 
   delete(namespace: string, name: string): void {
     this.#sql.exec("DELETE FROM policies WHERE namespace = ? AND name = ?", namespace, name);
-    this.#forget();
+    this.forget();
   }
 
   backfillIndex(namespace: string, name: string, index: number): void {
@@ -179,6 +179,12 @@ export class PolicyStore {
       namespace,
       name,
     );
+  }
+
+  /** Drops cached rights, after a write or a rollback. */
+  forget(): void {
+    this.#sets.clear();
+    this.#grants.clear();
   }
 
   /**
@@ -212,11 +218,6 @@ export class PolicyStore {
     if (this.#sets.size >= MAX_CACHED_GRANTS) this.#sets.clear();
     this.#sets.set(key, set);
     return set;
-  }
-
-  #forget(): void {
-    this.#sets.clear();
-    this.#grants.clear();
   }
 
   #policy(namespace: string, name: string): Policy | null {
