@@ -4,15 +4,16 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type FakeNamespace, FakeVault, TOKEN } from "../doubles/vault.ts";
 import { amount } from "../support/long.ts";
-import { CliProxy, cli, type Ended, startCli } from "./cli-program.ts";
+import { cli, type Ended, startCli } from "./cli-program.ts";
 import { CREDENTIALS, SECRET_WORD, SOURCE } from "./cli-source.ts";
 import { Service } from "./events-service.ts";
+import { KillingProxy, type Write } from "./killing-proxy.ts";
 
 /* `sallyport import` as a process between a stand-in for Vault and the service. Each test has a namespace of its own. */
 
 // Pushes fail at once.
 const service = new Service({ CLOUD_A_SM_URL: "http://127.0.0.1:1" });
-const proxy = new CliProxy(service);
+const proxy = new KillingProxy(service);
 const dir = mkdtempSync(join(tmpdir(), "sallyport-cli-import-"));
 const credentials = join(dir, "credentials.json");
 let vault: FakeVault;
@@ -36,7 +37,7 @@ beforeEach(async () => {
   await vault.start();
   namespace = `t${++count}`;
   await call("PUT", "", `sys/namespaces/${namespace}`);
-  Object.assign(proxy, { fate: () => "pass", program: undefined, writes: 0 });
+  Object.assign(proxy, { fate: () => "pass", kill: async () => undefined, writes: 0 });
 });
 afterEach(() => {
   vault.stop();
@@ -52,6 +53,10 @@ async function call(method: string, below: string, path: string, body?: unknown)
   const text = await answer.text();
   return { status: answer.status, text, data: text === "" ? null : JSON.parse(text).data };
 }
+
+/** The same for every attempt of a write. */
+const nameOf = ({ method, url, headers, body }: Write): string =>
+  `${method} ${headers["x-vault-namespace"]} ${url} ${body}`;
 
 const environment = () => ({
   ...{ SALLYPORT_ADDR: proxy.url, SALLYPORT_TOKEN: "root", SALLYPORT_NAMESPACE: namespace, VAULT_TOKEN: TOKEN },
@@ -207,8 +212,8 @@ describe("import vault", () => {
     const every = amount(8, 1);
     const seen = new Map<string, number>();
     let kills = 0;
-    proxy.fate = (request) => {
-      if (request.startsWith("GET")) return "pass";
+    proxy.fate = (write) => {
+      const request = nameOf(write);
       const times = (seen.get(request) ?? 0) + 1;
       seen.set(request, times);
       if ((seen.size - 1) % every !== 0 || times > 2) return "pass";
@@ -218,7 +223,10 @@ describe("import vault", () => {
     let ended: Ended;
     do {
       const started = startCli(importArguments("--parallel", "1", "--credentials", credentials), environment());
-      proxy.program = started.child;
+      proxy.kill = () => {
+        started.child.kill("SIGKILL");
+        return started.ended;
+      };
       ended = await started.ended;
     } while (ended.code === null);
     expect(kills).toBeGreaterThan(60 / every);
@@ -246,8 +254,9 @@ describe("import vault", () => {
   it("repeats every write whose answer is lost, without a second effect", async () => {
     const seen = new Set<string>();
     // Without a program, only the connection is closed.
-    proxy.fate = (request) => {
-      if (request.startsWith("GET") || seen.has(request)) return "pass";
+    proxy.fate = (write) => {
+      const request = nameOf(write);
+      if (seen.has(request)) return "pass";
       seen.add(request);
       return "kill after";
     };

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { digits, type Fields, TABLES } from "../doubles/nomad-state.ts";
 import { amount } from "../support/long.ts";
 import { Service } from "./events-service.ts";
-import { brief, type Fate, RelayWorld } from "./relay-world.ts";
+import { brief, RelayWorld } from "./relay-world.ts";
 
 /* The relay against a stand-in for a cluster that restarts, elects leaders, collects garbage and is restored. */
 
@@ -240,7 +240,7 @@ describe("a relay of a cluster", () => {
     await vi.waitFor(() => expect(world.position().index).toBe(world.nomad.state.index), { timeout: 60_000 });
     const keys = (await world.published()).map(({ Key }) => Key);
     expect(keys).toEqual(["big", ...many.map(({ object }) => object["ID"])]);
-    expect(world.proxy.reports).toBe(3);
+    expect(world.proxy.writes).toBe(3);
   });
 
   it("leaves out an event that the service refuses, and mirrors the rest of its line", async () => {
@@ -264,10 +264,10 @@ describe("a relay of a cluster", () => {
 
   it("finishes its report and ends on SIGTERM", async () => {
     await started();
-    world.proxy.fate = async (): Promise<Fate> => {
+    world.proxy.fate = async () => {
       void world.kill("SIGTERM");
       await logged('"event":"stopping"');
-      return "pass";
+      return "pass" as const;
     };
     world.nomad.commit([registered(job("a"))]);
     await vi.waitFor(() => expect(world.isRunning).toBe(false));
@@ -307,8 +307,8 @@ it("a cluster of many jobs is mirrored whole, through restarts, elections, colle
       nomad.state.lines = [];
       await nomad.start();
     }
-    const reports = world.proxy.reports + 1 + (round % 2);
-    await vi.waitFor(() => expect(world.proxy.reports).toBeGreaterThanOrEqual(reports), {
+    const reports = world.proxy.writes + 1 + (round % 2);
+    await vi.waitFor(() => expect(world.proxy.writes).toBeGreaterThanOrEqual(reports), {
       timeout: 120_000,
       interval: 5,
     });

@@ -34,7 +34,7 @@ it("a recorded stream is mirrored once and in order while the relay is killed at
   await vi.waitFor(() => expect(world.log).toContain('"compared"'));
   const seen = new Set<string>();
   let kills = 0;
-  proxy.fate = (body) => {
+  proxy.fate = ({ body }) => {
     if (seen.has(body)) return "pass";
     seen.add(body);
     if (seen.size % EVERY !== 0) return "pass";

@@ -1,88 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FakeNomad, type NomadOptions } from "../doubles/nomad.ts";
 import { type Fields, idOf, namespaceOf, type Table } from "../doubles/nomad-state.ts";
 import { PROGRAM_ENV } from "../support/program-env.ts";
 import type { Service } from "./events-service.ts";
+import { KillingProxy } from "./killing-proxy.ts";
 import { programOf } from "./prepared-program.ts";
 
 /** The relay as a process between a stand-in for Nomad and the service. */
 
 export const NOMAD_TOKEN = "nomad-token";
-
-/** The treatment of a report: forwarded, or the relay is killed before the report or its answer arrives. */
-export type Fate = "pass" | "kill before" | "kill after";
-
-/** Forwards requests to the service. Reports can be intercepted. */
-export class ReportProxy {
-  /** Called for every report. */
-  fate: (body: string) => Fate | Promise<Fate> = () => "pass";
-  kill: () => Promise<unknown> = async () => undefined;
-  reports = 0;
-  bytes = 0;
-  #url = "";
-  readonly #service: Service;
-  readonly #server = createServer((request, response) => {
-    void this.#pass(request).then(
-      (answer) => {
-        if (answer === null) return response.destroy();
-        response.writeHead(answer.status, answer.headers);
-        response.end(answer.body);
-      },
-      () => response.destroy(),
-    );
-  });
-
-  constructor(service: Service) {
-    this.#service = service;
-  }
-
-  get url(): string {
-    return this.#url;
-  }
-
-  async start(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
-    this.#url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  stop(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
-  }
-
-  async #pass(request: IncomingMessage) {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const isReport = request.method === "PUT";
-    if (isReport) {
-      this.reports += 1;
-      this.bytes = Math.max(this.bytes, Buffer.concat(chunks).length);
-    }
-    const fate = isReport ? await this.fate(Buffer.concat(chunks).toString()) : "pass";
-    if (fate === "kill before") {
-      await this.kill();
-      return null;
-    }
-    const { host: _host, connection: _connection, ...headers } = request.headers;
-    const answer = await fetch(this.#service.base + (request.url ?? ""), {
-      method: request.method ?? "GET",
-      headers: Object.entries(headers).map(([name, value]) => [name, String(value)] as [string, string]),
-      ...(isReport && { body: Buffer.concat(chunks) }),
-    });
-    const body = await answer.text();
-    if (fate === "kill after") {
-      await this.kill();
-      return null;
-    }
-    const shown = [...answer.headers].filter(([name]) => /^(content-type|retry-after|x-)/.test(name));
-    return { status: answer.status, headers: Object.fromEntries(shown), body };
-  }
-}
 
 export interface Published {
   readonly Topic: string;
@@ -94,7 +23,7 @@ export interface Published {
 
 export class RelayWorld {
   readonly nomad: FakeNomad;
-  readonly proxy: ReportProxy;
+  readonly proxy: KillingProxy;
   readonly stateDir = mkdtempSync(join(tmpdir(), "sallyport-relay-"));
   readonly #service: Service;
   readonly #program = programOf("packages/relay/src/main.ts");
@@ -105,7 +34,7 @@ export class RelayWorld {
   constructor(service: Service, options: NomadOptions = {}) {
     this.#service = service;
     this.nomad = new FakeNomad({ token: NOMAD_TOKEN, ...options });
-    this.proxy = new ReportProxy(service);
+    this.proxy = new KillingProxy(service);
     this.proxy.kill = () => this.kill();
   }
 
