@@ -17,14 +17,14 @@ export const durable: Mutation[] = [
   },
   {
     ...OUTBOX,
-    find: "return state && state.attempts > 0 && state.due > Date.now() ? [] : rows;",
-    replace: "return rows;",
+    find: "if (!state || (state.attempts > 0 && state.due > Date.now())) return [];",
+    replace: "if (!state) return [];",
     promise: "A failed lane is tried again after its back-off only",
   },
   {
     ...OUTBOX,
-    find: "this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);",
-    replace: "",
+    find: "else this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);",
+    replace: "else this.#lanes.delete(topic, lane);",
     promise: "Rows left in a lane after a delivery keep a due time, so that the alarm finds them",
   },
   {
@@ -41,10 +41,16 @@ export const durable: Mutation[] = [
   },
   {
     ...OUTBOX,
-    find: "WHERE upto = bytes OR upto <= ? ORDER BY seq`,",
-    replace: "WHERE upto <= ? ORDER BY seq`,",
+    find: "WHERE upto = bytes OR upto <= ? ORDER BY seq`;",
+    replace: "WHERE upto <= ? ORDER BY seq`;",
     promise: "A row larger than one delivery is delivered alone",
     equivalent: "a row holds at most 2 MB, so the first row of a delivery is always below its bound",
+  },
+  {
+    ...OUTBOX,
+    find: "const bytes = text.length * MOST_BYTES_OF_CHARACTER;",
+    replace: "const bytes = 0;",
+    promise: "A delivery holds some megabytes, also of rows that were enlisted since the last restart",
   },
   {
     ...OUTBOX,

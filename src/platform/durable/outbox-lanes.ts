@@ -8,10 +8,16 @@ export interface LaneState {
   readonly due: number;
   /** When its oldest row was enlisted; 0 = not known. */
   readonly since: number;
+  /** The number of its newest row, or a greater one. */
+  readonly newest: number;
+  /** At least the bytes of its rows together. */
+  readonly bytes: number;
 }
 
+const UNKNOWN = { newest: Number.MAX_SAFE_INTEGER, bytes: Number.POSITIVE_INFINITY };
+
 /**
- * The lanes of an outbox that hold rows, with their retry state. In memory: a restart reads the lanes, one index seek
+ * The lanes of an outbox that hold rows, with their retry state. In memory: a restart reads the lanes, two index seeks
  * each, and tries each as if for the first time. A lane may be listed without rows, never the other way round.
  */
 export class OutboxLanes {
@@ -32,12 +38,20 @@ export class OutboxLanes {
     return this.#all().get(topic)?.get(lane);
   }
 
-  /** Adds a lane, unless it holds rows already. */
+  /** Adds a row to a lane. @param state that of a lane without other rows */
   add(topic: string, lane: string, state: LaneState): void {
-    if (!this.find(topic, lane)) this.set(topic, lane, state);
+    const { newest, bytes } = state;
+    const before = this.find(topic, lane);
+    this.#set(topic, lane, before ? { ...before, newest, bytes: before.bytes + bytes } : state);
   }
 
-  set(topic: string, lane: string, state: LaneState): void {
+  /** Sets when a lane with rows is tried again. */
+  retry(topic: string, lane: string, state: Omit<LaneState, "newest" | "bytes">): void {
+    const { newest, bytes } = this.find(topic, lane) ?? UNKNOWN;
+    this.#set(topic, lane, { ...state, newest, bytes });
+  }
+
+  #set(topic: string, lane: string, state: LaneState): void {
     const topics = this.#all();
     const lanes = topics.get(topic) ?? new Map<string, LaneState>();
     topics.set(topic, lanes.set(lane, state));
@@ -81,15 +95,18 @@ export class OutboxLanes {
     this.#next = null;
     for (let [topic, lane] = ["", ""]; ; ) {
       const [head] = this.#sql
-        .exec<{ topic: string; lane: string; enlisted: number }>(
-          "SELECT topic, lane, enlisted FROM outbox WHERE (topic, lane) > (?, ?) ORDER BY topic, lane, seq LIMIT 1",
+        .exec<{ topic: string; lane: string; enlisted: number; newest: number }>(
+          `SELECT topic, lane, enlisted,
+             (SELECT max(seq) FROM outbox AS own WHERE own.topic = oldest.topic AND own.lane = oldest.lane) AS newest
+           FROM outbox AS oldest WHERE (topic, lane) > (?, ?) ORDER BY topic, lane, seq LIMIT 1`,
           topic,
           lane,
         )
         .toArray();
       if (!head) return this.#topics;
       ({ topic, lane } = head);
-      this.set(topic, lane, { attempts: 0, due: head.enlisted + GRACE_MS, since: head.enlisted });
+      const { newest, enlisted: since } = head;
+      this.#set(topic, lane, { attempts: 0, due: since + GRACE_MS, since, newest, bytes: UNKNOWN.bytes });
     }
   }
 }

@@ -57,7 +57,13 @@ const DELIVERY_DEADLINE_MS = 10_000;
 const ROWS_PER_DELIVERY = 100;
 /** One RPC takes 32 MiB; this bounds the rows in memory at once. */
 const BYTES_PER_DELIVERY = 4 * 1024 * 1024;
+const OLDEST = "SELECT seq, body FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?";
+const OLDEST_WITHIN_BYTES = `SELECT seq, body FROM (
+    SELECT seq, body, octet_length(body) AS bytes, sum(octet_length(body)) OVER (ORDER BY seq) AS upto FROM (${OLDEST}))
+  WHERE upto = bytes OR upto <= ? ORDER BY seq`;
 const LANES_AT_ONCE = 6;
+/** UTF-8, for each code unit of a text. */
+const MOST_BYTES_OF_CHARACTER = 3;
 const MOST_COUNTED = 10_000;
 /** Numbers reserved at a time, so that most rows write no row for their number. */
 const NUMBERS = 1_000;
@@ -95,15 +101,13 @@ export class Outbox {
   enlist(topic: string, lane: string, body: unknown, now = Date.now()): number {
     if (!this.#topics[topic]) throw new Error(`no delivery for outbox topic ${topic}`);
     const seq = this.#nextNumber();
+    const text = JSON.stringify(typeof body === "function" ? body(seq) : body);
     this.#sql.exec(
       "INSERT INTO outbox (topic, lane, seq, body, enlisted) VALUES (?, ?, ?, ?, ?)",
-      topic,
-      lane,
-      seq,
-      JSON.stringify(typeof body === "function" ? body(seq) : body),
-      now,
+      ...[topic, lane, seq, text, now],
     );
-    this.#lanes.add(topic, lane, { attempts: 0, due: now + GRACE_MS, since: now });
+    const bytes = text.length * MOST_BYTES_OF_CHARACTER;
+    this.#lanes.add(topic, lane, { attempts: 0, due: now + GRACE_MS, since: now, newest: seq, bytes });
     return seq;
   }
 
@@ -176,8 +180,8 @@ export class Outbox {
   }
 
   async #drainLane(topic: string, lane: string): Promise<void> {
-    const newest = this.#newest(topic, lane);
-    if (newest === null) return this.#lanes.delete(topic, lane);
+    const newest = this.#lanes.find(topic, lane)?.newest;
+    if (newest === undefined) return;
     const key = `${topic}\n${lane}`;
     let flight = this.#deliveries.get(key);
     if (!flight) {
@@ -191,14 +195,8 @@ export class Outbox {
     while (!flight.over && flight.delivered < newest) await flight.step.promise;
   }
 
-  #newest(topic: string, lane: string): number | null {
-    return this.#sql
-      .exec<{ seq: number | null }>("SELECT max(seq) AS seq FROM outbox WHERE topic = ? AND lane = ?", topic, lane)
-      .one().seq;
-  }
-
   /**
-   * Delivers a lane until it is empty or fails. Unregisters in the same turn in which no row was found: rows enlisted
+   * Delivers a lane until it is empty or fails. Unregisters in the same turn in which the lane had no row: rows enlisted
    * before that turn were delivered, and a row enlisted after it starts a new delivery.
    */
   async #deliverLane(topic: string, lane: string, key: string, flight: LaneDelivery): Promise<void> {
@@ -222,19 +220,21 @@ export class Outbox {
     }
   }
 
-  /** The oldest rows of a lane; empty while it backs off. */
+  /** The oldest rows of a lane, bounded by number and size; empty while it backs off. */
   #deliverable(topic: string, lane: string): Row[] {
+    const state = this.#lanes.find(topic, lane);
+    if (!state || (state.attempts > 0 && state.due > Date.now())) return [];
+    // Sums over rows cost several times the rows themselves.
     const rows = this.#sql
       .exec<Row>(
-        `SELECT seq, body FROM (
-           SELECT seq, body, octet_length(body) AS bytes, sum(octet_length(body)) OVER (ORDER BY seq) AS upto
-           FROM (SELECT seq, body FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?))
-         WHERE upto = bytes OR upto <= ? ORDER BY seq`,
-        ...[topic, lane, ROWS_PER_DELIVERY, BYTES_PER_DELIVERY],
+        state.bytes <= BYTES_PER_DELIVERY ? OLDEST : OLDEST_WITHIN_BYTES,
+        ...[topic, lane, ROWS_PER_DELIVERY],
+        ...(state.bytes <= BYTES_PER_DELIVERY ? [] : [BYTES_PER_DELIVERY]),
       )
       .toArray();
-    const state = this.#lanes.find(topic, lane);
-    return state && state.attempts > 0 && state.due > Date.now() ? [] : rows;
+    // The lane was listed without rows.
+    if (rows.length === 0) this.#lanes.delete(topic, lane);
+    return rows;
   }
 
   /** @returns whether it succeeded */
@@ -248,7 +248,8 @@ export class Outbox {
         confirm?.();
         // Rows enlisted meanwhile have higher numbers.
         this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, last.seq);
-        this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);
+        if (this.#lanes.find(topic, lane)?.newest === last.seq) this.#lanes.delete(topic, lane);
+        else this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);
       });
       return true;
     } catch (failure) {
@@ -269,7 +270,7 @@ export class Outbox {
         lane,
       )
       .toArray();
-    if (head) this.#lanes.set(topic, lane, { attempts, due, since: head.enlisted });
+    if (head) this.#lanes.retry(topic, lane, { attempts, due, since: head.enlisted });
     else this.#lanes.delete(topic, lane);
   }
 }
