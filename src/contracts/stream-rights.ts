@@ -25,5 +25,13 @@ export interface StreamQuestion {
 
 export type StreamAnswer =
   | { readonly allowed: false }
-  /** `expires`: end of validity (ms since 1970); null = valid until an access event. */
-  | { readonly allowed: true; readonly scope: Scope; readonly expires: number | null };
+  /**
+   * `expires`: end of validity (ms since 1970); null = valid until an access event. `policies`: keys of the policies that
+   * the answer depends on, while the token and its roles stay as they are; null or absent = any.
+   */
+  | {
+      readonly allowed: true;
+      readonly scope: Scope;
+      readonly expires: number | null;
+      readonly policies?: readonly string[] | null;
+    };

@@ -78,6 +78,27 @@ it("a batch token's permission is invalidated by events of its parent token", as
   expect(permission?.stateAt(Date.now())).toBe("unsure");
 });
 
+it("a permission is invalidated by events of its policies alone, and while it is unsure of all", async () => {
+  vi.useFakeTimers();
+  const { asked, permissions } = byHand();
+  const opened = permissions.admit(QUESTION);
+  await vi.advanceTimersByTimeAsync(0);
+  // The policies are not known yet.
+  permissions.onHeaders([told("ACLPolicy", "other")]);
+  asked[0]?.resolve([{ ...YES, policies: ["own", "ns1/own"] }]);
+  const permission = await opened;
+  expect(permission?.stateAt(Date.now())).toBe("unsure");
+  await vi.advanceTimersByTimeAsync(0);
+  asked[1]?.resolve([{ ...YES, policies: ["own", "ns1/own"] }]);
+  await vi.advanceTimersByTimeAsync(0);
+  permissions.onHeaders([told("ACLPolicy", "other"), told("ACLPolicy", "ns1/other")]);
+  expect([permission?.stateAt(Date.now()), permission?.changes]).toEqual(["open", 0]);
+  permissions.onHeaders([told("ACLPolicy", "ns1/own")]);
+  expect([permission?.stateAt(Date.now()), permission?.changes]).toEqual(["unsure", 1]);
+  permissions.onHeaders([told("ACLPolicy", "other")]);
+  expect(permission?.changes).toBe(2);
+});
+
 it("every permission is invalidated by the end of an auth method, and by no other event about one", async () => {
   vi.useFakeTimers();
   const { asked, permissions } = byHand();

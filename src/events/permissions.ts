@@ -39,6 +39,8 @@ export class Permission {
   askAt = 0;
   /** Number of changes not covered by an answer; above 0, the last answer is not used. */
   changes = 0;
+  /** Keys of the policies that the last answer depends on; null = any. */
+  #policies: readonly string[] | null = null;
   #expires = Number.POSITIVE_INFINITY;
   #failures = 0;
 
@@ -60,6 +62,11 @@ export class Permission {
     return this.changes > 0 ? "unsure" : "open";
   }
 
+  /** Whether a change of a policy may change the answer. While changes are not covered, the token may have others. */
+  dependsOn(policy: string): boolean {
+    return this.changes > 0 || this.#policies === null || this.#policies.includes(policy);
+  }
+
   invalidate(): void {
     this.changes += 1;
     this.askAt = 0;
@@ -73,6 +80,7 @@ export class Permission {
     if (answer.allowed) {
       this.scope = answer.scope;
       this.#expires = answer.expires ?? Number.POSITIVE_INFINITY;
+      this.#policies = answer.policies ?? null;
     }
     const settled = answer.allowed ? Math.max(this.#expires, now + MIN_PAUSE_MS) : Number.POSITIVE_INFINITY;
     this.askAt = this.changes > 0 ? 0 : settled;
@@ -90,6 +98,7 @@ export class Permission {
     this.changes = newer.changes;
     this.askAt = newer.askAt;
     this.#expires = newer.#expires;
+    this.#policies = newer.#policies;
   }
 }
 
@@ -142,13 +151,15 @@ export class Permissions {
     if (permission.readers === 0) this.#held.delete(keyOf(permission.question));
   }
 
-  /** Marks permissions as unsure after changes of tokens, policies or roles, and the end of an auth method. */
+  /** Marks permissions as unsure after changes of their token or policies, of roles, and the end of an auth method. */
   onHeaders(headers: readonly EventHeader[]): void {
     for (const { Topic, Type, Key } of headers) {
       const isEndOfMethod = Type === "ACLAuthMethodDeleted";
       if (Topic !== "ACLToken" && Topic !== "ACLPolicy" && Topic !== "ACLRole" && !isEndOfMethod) continue;
       for (const permission of this.#all()) {
-        if (Topic !== "ACLToken" || endsWithToken(permission.question.accessor, Key)) permission.invalidate();
+        if (Topic === "ACLToken" && !endsWithToken(permission.question.accessor, Key)) continue;
+        if (Topic === "ACLPolicy" && !permission.dependsOn(Key)) continue;
+        permission.invalidate();
       }
     }
   }

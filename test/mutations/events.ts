@@ -64,9 +64,15 @@ export const events: Mutation[] = [
   },
   {
     ...RIGHTS,
-    find: 'Topic !== "ACLToken" || endsWithToken(permission.question.accessor, Key)',
-    replace: 'Topic !== "ACLToken" || permission.question.accessor !== Key',
+    find: 'if (Topic === "ACLToken" && !endsWithToken(permission.question.accessor, Key)) continue;',
+    replace: 'if (Topic === "ACLToken" && permission.question.accessor === Key) continue;',
     promise: "A change of a token is asked about for its own streams",
+  },
+  {
+    ...RIGHTS,
+    find: "return this.changes > 0 || this.#policies === null || this.#policies.includes(policy);",
+    replace: "return this.#policies === null || this.#policies.includes(policy);",
+    promise: "While a change of a token is not covered, changes of all policies are asked about",
   },
   {
     ...RIGHTS,

@@ -2,8 +2,10 @@ import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import { isServiceTopic, type PathRight } from "../../contracts/service-topics.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../../contracts/stream-rights.ts";
 import { isJudgedByEvent, mayReadTopic } from "../../contracts/topic-rights.ts";
+import { policyKey } from "../cluster-acl/cluster-acl.ts";
 import type { ClusterNamespaces } from "../namespaces/cluster-namespaces.ts";
 import type { Grants } from "../policies/policy-store.ts";
+import { policiesOf as ownPolicies, type TokenRow } from "../tokens/token.ts";
 import type { TokenHolders } from "../tokens/token-holders.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
 
@@ -43,6 +45,16 @@ function pathsOf({ root, paths }: Grants): PathRight[] | null {
   return rules.map(({ path, capabilities }) => ({ path, capabilities }));
 }
 
+/** A longer list costs more than the questions that it saves. */
+const MOST_POLICIES = 50;
+
+/** Keys of a token's policies; null for many, and with an entity, whose policies change without an event. */
+function policiesOf(row: TokenRow, holders: TokenHolders): string[] | null {
+  if (row.entity_id !== "") return null;
+  const names = [...ownPolicies(row), ...holders.rolesOf(row).policies];
+  return names.length > MOST_POLICIES ? null : names.map((name) => policyKey({ namespace: row.namespace, name }));
+}
+
 /** How long rights through an entity are valid unchecked, ms: no event reports a change of entities and groups. */
 const ENTITY_MS = 30_000;
 
@@ -65,9 +77,12 @@ export function streamAnswers(
     const since = clusterNamespaces.since(question.namespace);
     const scope = grants && streamScope(grants.cluster, question, existing, since);
     if (!scope) return { allowed: false };
-    if (!question.service) return { allowed: true, scope, expires: row.expires };
+    const policies = policiesOf(row, holders);
+    if (!question.service) return { allowed: true, scope, expires: row.expires, policies };
     const expires = row.entity_id === "" ? row.expires : Math.min(row.expires ?? Infinity, now + ENTITY_MS);
     const active = holders.isEntityActive(row);
-    return active ? { allowed: true, scope: { ...scope, paths: pathsOf(grants) }, expires } : { allowed: false };
+    return active
+      ? { allowed: true, scope: { ...scope, paths: pathsOf(grants) }, expires, policies }
+      : { allowed: false };
   });
 }

@@ -117,7 +117,8 @@ export const tokenUpserted = (row: TokenRow, roles?: readonly AclRoleLink[]): Ne
 export const tokenDeleted = (row: TokenRow): NewEvent =>
   clusterEvent("ACLToken", "ACLTokenDeleted", row.accessor, row.namespace, aclToken(row));
 
-const policyKey = (row: PolicyRow): string => row.namespace + row.name;
+/** The key of a policy's events. */
+export const policyKey = (row: Pick<PolicyRow, "namespace" | "name">): string => row.namespace + row.name;
 /**
  * View of a policy in events. Below the root namespace it omits the text, because readers of the stream have no rights
  * there.
