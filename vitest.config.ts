@@ -3,6 +3,7 @@ import { availableParallelism, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./scripts/longest-first.ts";
 import { keepTemporaryFilesInMemory } from "./scripts/memory-disk.ts";
 
 keepTemporaryFilesInMemory();
@@ -36,6 +37,7 @@ export default defineConfig({
   test: {
     teardownTimeout: 60_000,
     maxWorkers: FILES_AT_ONCE,
+    sequence: { sequencer: LongestFirst },
     // After the last test of a runtime an object may still call the Worker, whose modules are no longer served then.
     onUnhandledError: ({ name, message }) =>
       !(name === "EnvironmentTeardownError" && message.includes("Closing rpc while")),

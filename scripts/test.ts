@@ -34,7 +34,7 @@ const VITEST = ["node_modules/vitest/vitest.mjs", "run"];
 const DOUBLES = "test/doubles/";
 /** Files of one run at once; each has a runtime or services, of up to half a GiB. */
 const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
-const FILES_AT_ONCE = Math.max(3, Math.min(3 * availableParallelism() + 1, Math.floor(memory / 2 ** 30) - 1, 13));
+const FILES_AT_ONCE = Math.max(3, Math.min(3 * availableParallelism() + 2, Math.floor(memory / 2 ** 30) - 1, 14));
 /** Projects with a run of their own. */
 const OWN_RUN = ["workers", "console"];
 
@@ -58,12 +58,14 @@ async function whole(): Promise<Outcome> {
     console.log("The tests of the doubles are skipped: nothing that they test has changed since they passed.");
   // Three runs, since vitest begins with the projects whose files need a process each, and ends with the console.
   const atOnce = Math.max(1, Math.floor((FILES_AT_ONCE - 1) / 2));
+  // The suites of this project wait most, for alarms and back-offs, and took longest.
+  const workersAtOnce = Math.max(1, FILES_AT_ONCE - 1 - atOnce);
   const others = projects().filter((name) => !OWN_RUN.includes(name) && !(skipped && name === "doubles"));
   const outcomes = await Promise.all([
     check("Types", "check"),
     check("Lint", "lint"),
     suites([
-      ["--project=workers", `--maxWorkers=${atOnce}`],
+      ["--project=workers", `--maxWorkers=${workersAtOnce}`],
       [...others.map((name) => `--project=${name}`), `--maxWorkers=${atOnce}`],
       ["--project=console", "--maxWorkers=1"],
     ]),
