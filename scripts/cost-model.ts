@@ -3,6 +3,8 @@
  * operation is in `OPERATIONS`, which test/workers/rows.test.ts measures, so the bill follows the code.
  */
 
+import { Settings } from "../src/platform/settings.ts";
+
 /** Usage of one operation. A test measures everything but `requests`. */
 export interface Operation {
   /** Rows written: of tables, indexes and keys. Exact. */
@@ -82,13 +84,17 @@ export interface Deployment {
   readonly places: number;
   /** Share of the requests whose lines are stored: `head_sampling_rate`. */
   readonly sampling: number;
-  /** Whether a bucket for the audit log is bound, with secrets closed. */
+  /** Whether a bucket, or a queue, for the audit log is bound. */
   readonly bucket: boolean;
+  readonly queue: boolean;
+  /** Whether no request waits for its line: `AUDIT_ON_FAILURE=open`. Else all do, as in an area that is closed. */
+  readonly open: boolean;
 }
 
 export const DEFAULTS: Deployment = {
   ...{ reads: 1, writes: 60, logins: 60, nodes: 0, streams: 0, synced: 0, changes: 30, destinations: 10, mounts: 3 },
-  ...{ volumes: 0, leases: 0, places: 3, sampling: 0.1, bucket: false },
+  ...{ volumes: 0, leases: 0, places: 3, sampling: 0.1 },
+  ...{ bucket: false, queue: false, open: false },
 };
 
 /** Estimates that no test measures. */
@@ -107,8 +113,12 @@ export const ASSUMED = {
   logDays: 7,
 } as const;
 
+/** Lines of the audit log by operation without a request, and calls of its collector by request in a closed area. */
+export const AUDITED = { linesPerRequest: 2, callsPerRequest: 1 } as const;
+
 const MONTH_SECONDS = 30 * 86_400;
 const HOURS = MONTH_SECONDS / 3_600;
+const { AUDIT_BATCH_MS: BATCH_MS } = Settings.parse({});
 const OBJECT_GB = 0.128;
 const SINGLE_OBJECTS = 6;
 const BYTES_PER_GB = 1e9;
@@ -146,6 +156,28 @@ function monthly(of: Deployment): Record<OperationName, number> {
   };
 }
 
+/** Usage of the audit log in a month, with a sink and so many requests a second. */
+function auditOf(of: Deployment, requests: number) {
+  if (!of.bucket && !of.queue) return { calls: 0, collectors: 0, lines: 0, writes: 0 };
+  const isolates = of.places * ASSUMED.isolates;
+  const [inPlace, inIsolate] = [requests / of.places, requests / isolates];
+  // The batch of an isolate closes a second after its first line; a collector's after four.
+  const [handedOver, gathered] = [1 / (1 + 1 / inIsolate), 1 / (4 + 1 / inPlace)];
+  // In a closed area lines of answers go along with the next request, or alone where there is none for a second.
+  const calls = of.open
+    ? isolates * handedOver
+    : AUDITED.callsPerRequest * requests + isolates * inIsolate * Math.exp(-inIsolate);
+  // Writes of awaited lines begin one spacing apart, or with the next request where that is later.
+  const spacing = BATCH_MS / 1_000;
+  const awaited = 1 / (spacing + Math.exp(-inPlace * spacing) / inPlace) + inPlace * Math.exp(-5 * inPlace);
+  return {
+    calls: calls * MONTH_SECONDS,
+    collectors: of.places * Math.min(1, inPlace),
+    lines: AUDITED.linesPerRequest * requests * MONTH_SECONDS,
+    writes: of.places * (of.open ? gathered : awaited) * MONTH_SECONDS,
+  };
+}
+
 /** The bill of a month of 30 days. */
 export function bill(of: Deployment): { lines: BillLine[]; total: number } {
   const times = Object.entries(monthly(of)) as [OperationName, number][];
@@ -161,10 +193,12 @@ export function bill(of: Deployment): { lines: BillLine[]; total: number } {
   // A lease of two seconds is extended in its second half, by one question to its owner.
   const extensions = replicas * owners * Math.min(1, of.reads) * MONTH_SECONDS;
 
+  const audit = auditOf(of, sum(parts((one) => one.requests)) / MONTH_SECONDS);
   const requests = parts((one) => one.requests, { scrapes, "snapshot schedule": MONTH_SECONDS / 300 });
   const calls = parts((one) => one.calls + one.alarms, {
     "leases of replicas": extensions,
     "counts of isolates": handIns,
+    "lines of the audit log": audit.calls,
     scrapes: scrapes * (SINGLE_OBJECTS + of.mounts + of.destinations + of.places),
     "resync of destinations": of.destinations * HOURS * 2,
   });
@@ -179,15 +213,14 @@ export function bill(of: Deployment): { lines: BillLine[]; total: number } {
     ["event log, kept awake by relays", awake(of.streams > 0 ? 1 : 0)],
     ["relays, kept awake by streams", awake(relays)],
     ["metrics, until counts are written", awake(1)],
+    ["collectors of the audit log", awake(audit.collectors)],
     ["calls", ((sum(calls) * ASSUMED.callMs) / 1_000) * OBJECT_GB],
   ] as const;
   const lines = parts((one) => one.lines);
   const stored = (sum(lines) * of.sampling * ASSUMED.lineBytes) / BYTES_PER_GB;
-  const queue = [["wake-ups, written, read, deleted", of.synced * of.changes * 3]] as const;
-  // One write for the line of each request, which others of its isolate share for 5 ms only; and one each second.
-  const writes = [
-    ["lines of requests", of.bucket ? of.reads * MONTH_SECONDS + sum(parts((one) => one.requests)) / 2 : 0],
-    ["lines of answers", of.bucket ? Math.min(of.reads, of.places * ASSUMED.isolates) * MONTH_SECONDS : 0],
+  const queue = [
+    ["wake-ups, written, read, deleted", of.synced * of.changes * 3],
+    ["lines of the audit log", of.queue ? audit.lines * 3 : 0],
   ] as const;
   const line = (item: string, unit: string, meter: Meter, list: readonly (readonly [string, number])[]): BillLine => {
     const amount = sum(list);
@@ -204,7 +237,7 @@ export function bill(of: Deployment): { lines: BillLine[]; total: number } {
     line("log, ingested", "GB", PRICES.logGb, [["lines", stored]]),
     line("log, stored", "GB-month", PRICES.logGbMonths, [["lines", (stored * ASSUMED.logDays) / 30]]),
     line("queue", "operations", PRICES.queueOperations, queue),
-    line("audit bucket", "writes", PRICES.bucketWrites, writes),
+    line("audit bucket", "writes", PRICES.bucketWrites, [["batches", of.bucket ? audit.writes : 0]]),
   ].filter(({ amount }) => amount > 0);
   return { lines: found, total: found.reduce((all, { dollars }) => all + dollars, 0) };
 }

@@ -6,13 +6,11 @@
 import { parseArgs } from "node:util";
 import { ASSUMED, bill, DEFAULTS, type Deployment, PRICES, SOURCES } from "./cost-model.ts";
 
-const numbers = Object.keys(DEFAULTS).filter((name) => name !== "bucket");
-const { values } = parseArgs({
-  options: {
-    ...Object.fromEntries(numbers.map((name) => [name, { type: "string" }] as const)),
-    bucket: { type: "boolean" },
-  },
+const named = Object.entries(DEFAULTS).map(([name, value]) => {
+  const type = typeof value === "boolean" ? "boolean" : "string";
+  return [name, { type }] as const;
 });
+const { values } = parseArgs({ options: Object.fromEntries(named) });
 
 const given = Object.fromEntries(
   Object.entries(values).map(([name, value]) => {

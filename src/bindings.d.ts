@@ -4,6 +4,7 @@ declare namespace Cloudflare {
   }
   interface Env {
     ACCESS_CONTROL: DurableObjectNamespace<import("./worker.ts").AccessControl>;
+    AUDIT_COLLECTOR: DurableObjectNamespace<import("./worker.ts").AuditCollector>;
     KV_STORE: DurableObjectNamespace<import("./worker.ts").KvStore>;
     SYNC_DESTINATION: DurableObjectNamespace<import("./worker.ts").SyncDestination>;
     SYNC_CONTROL: DurableObjectNamespace<import("./worker.ts").SyncControl>;

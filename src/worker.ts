@@ -12,6 +12,7 @@ import { handle } from "./routes/server/handle.ts";
 import { performWork } from "./sync/perform.ts";
 
 export { AccessControl } from "./objects/access-control.ts";
+export { AuditCollector } from "./objects/audit-collector.ts";
 export { ClusterRegistry } from "./objects/cluster-registry.ts";
 export { CredentialEngine } from "./objects/credential-engine.ts";
 export { EventLog } from "./objects/event-log.ts";

@@ -20,6 +20,7 @@ export const Settings = z.object({
   AGENT_PING_MS: z.coerce.number().int().min(1_000).max(60_000).default(10_000),
   AUDIT_LOG: z.enum(["on", "off"]).default("on"),
   AUDIT_ADDRESS: z.enum(["hash", "plain", "none"]).default("hash"),
+  AUDIT_BATCH_MS: z.coerce.number().int().min(10).max(2_000).default(200),
   AUDIT_ON_FAILURE: OnFailure.prefault("secrets=closed,cluster=open"),
   EVENT_BUFFER_LINES: z.coerce.number().int().min(1).default(100_000),
   EVENT_BUFFER_BYTES: z.coerce.number().int().min(1024).default(67_108_864),

@@ -1,6 +1,7 @@
 import { vi } from "vitest";
 import {
   AccessControl,
+  AuditCollector,
   ClusterRegistry,
   EventLog,
   EventSubscription,
@@ -18,6 +19,7 @@ export type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[
 
 const classes = {
   AccessControl,
+  AuditCollector,
   ClusterRegistry,
   EventLog,
   EventSubscription,

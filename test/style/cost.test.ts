@@ -32,30 +32,58 @@ describe("the bill", () => {
     );
   });
 
-  it("counts every stored line, and the writes of a bucket", () => {
+  it("counts every stored line", () => {
     expect(dollarsOf({ ...MEDIUM, sampling: 1 }, "log, ingested")).toBeGreaterThan(80);
     expect(dollarsOf(MEDIUM, "log, ingested")).toBe(0);
-    expect(dollarsOf({ ...MEDIUM, bucket: true }, "audit bucket")).toBeGreaterThan(2_000);
+  });
+
+  it("with a whole audit log in a bucket is below 200 dollars open, and below 400 closed", () => {
+    expect(bill({ ...MEDIUM, bucket: true, open: true }).total).toBeLessThan(200);
+    expect(bill({ ...MEDIUM, bucket: true }).total).toBeLessThan(400);
+  });
+
+  it("counts at most one write of a region each AUDIT_BATCH_MS", () => {
+    const writes = (reads: number) =>
+      bill({ ...DEFAULTS, reads, bucket: true }).lines.find(({ item }) => item === "audit bucket")?.amount ?? 0;
+    const most = (DEFAULTS.places * 30 * 86_400) / 0.2;
+    expect(writes(100_000)).toBeLessThanOrEqual(most);
+    expect(writes(100_000)).toBeGreaterThan(0.99 * most);
+    expect(writes(10)).toBeLessThan(0.8 * most);
   });
 });
+
+/** Rows of the page for an audit log. */
+const AUDIT_LOGS = {
+  "sampled, without a sink": {},
+  "`--bucket --open`": { bucket: true, open: true },
+  "`--bucket`": { bucket: true },
+  "`--queue --open`": { queue: true, open: true },
+} as const;
 
 describe("docs/operate/cost.md", () => {
   const rows = [...page.matchAll(/^\| (.+) \|$/gm)].map(([, row = ""]) => row.split(" | "));
   const sizes = rows.flatMap(([size = "", options = ""]) =>
-    /^(Small|Medium|Large)$/.test(size) && options.includes("--") ? [bill(deployment(options))] : [],
+    /^(Small|Medium|Large)$/.test(size) && options.includes("--") ? [deployment(options)] : [],
   );
+  const bills = sizes.map(bill);
 
   it("has the bills of its three sizes", () => {
     expect(sizes).toHaveLength(3);
-    const shown = rows.filter((row) => row.length === 4 && row.slice(1).every((cell) => /^\d+$/.test(cell)));
-    const items = sizes[2]?.lines.map(({ item }) => item) ?? [];
+    const numbers = rows.filter((row) => row.length === 4 && row.slice(1).every((cell) => /^\d+$/.test(cell)));
+    const shown = numbers.filter(([item = ""]) => !Object.hasOwn(AUDIT_LOGS, item));
+    const items = bills[2]?.lines.map(({ item }) => item) ?? [];
     expect(shown.map(([item]) => item)).toEqual([...items, "total"]);
     for (const [item, ...dollars] of shown) {
-      const found = sizes.map(({ lines, total }) =>
+      const found = bills.map(({ lines, total }) =>
         item === "total" ? total : (lines.find((line) => line.item === item)?.dollars ?? 0),
       );
       expect(dollars, item).toEqual(found.map((each) => String(Math.round(each))));
     }
+  });
+
+  it.each(Object.entries(AUDIT_LOGS))("has the bills of an audit log: %s", (name, audit) => {
+    const [, ...dollars] = rows.find(([item]) => item === name) ?? [];
+    expect(dollars).toEqual(sizes.map((size) => String(Math.round(bill({ ...size, ...audit }).total))));
   });
 
   it("has the table of operations", () => {

@@ -247,7 +247,7 @@ describe("a sink that fails", () => {
     const { ask } = failing();
     await ask("/v1/nodes");
     expect(printed.filter((text) => text.includes("audit-lost")).map((text) => JSON.parse(text))).toEqual([
-      { level: "warn", event: "audit-lost", lines: 1, because: "bucket" },
+      { level: "warn", event: "audit-lost", lines: 1, because: "failed" },
     ]);
     expect(answers()).toHaveLength(1);
   });

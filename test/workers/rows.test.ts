@@ -1,13 +1,16 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, expect, it, vi } from "vitest";
-import { OPERATIONS } from "../../scripts/cost-model.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { AUDITED as AUDITED_USAGE, OPERATIONS } from "../../scripts/cost-model.ts";
 import type { NodeSession } from "../../src/objects/node-session.ts";
 import { Settings } from "../../src/platform/settings.ts";
+import { AuditCollector } from "../../src/worker.ts";
 import { isLong } from "../support/long.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
+import { AUDITED, bindBucket, bucket } from "./audited.ts";
 import { get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
+import { deployment } from "./deployment.ts";
 import { creds, dynamicRole, mountEngine, openTenant, revoke, succeeded, writeRole } from "./engine-helpers.ts";
 import { connect } from "./healthy-agent.ts";
 import { ask } from "./host-volumes.ts";
@@ -126,6 +129,32 @@ it.each([
   vi.restoreAllMocks();
   await enableServiceEvents(Settings.parse({}).SERVICE_EVENTS);
   expect(written).toBe(OPERATIONS["KV write"].rows + further);
+});
+
+describe("with a bucket for the audit log, in a closed area", () => {
+  const spacing = 100;
+  bindBucket({ AUDIT_BATCH_MS: String(spacing) });
+
+  it.each([
+    ["one after the other", 1],
+    ["four at a time", 4],
+  ])("reads %s cost the calls that the bill assumes, and writes a spacing apart", async (_name, atOnce) => {
+    const ask = deployment(AUDITED);
+    const calls = vi.spyOn(AuditCollector.prototype, "write");
+    const writes = vi.spyOn(Object.getPrototypeOf(bucket) as R2Bucket, "put");
+    const READS = 8;
+    const begun = performance.now();
+    for (let read = 0; read < READS; read += atOnce)
+      await Promise.all(Array.from({ length: atOnce }, () => ask("/v1/sys/mounts", { leaves: true })));
+    const mostWrites = 2 + (performance.now() - begun) / spacing;
+    const awaited = calls.mock.calls.filter(([, isAwaited]) => isAwaited).length;
+    expect(awaited).toBeLessThanOrEqual(READS * AUDITED_USAGE.callsPerRequest);
+    expect(awaited).toBeGreaterThanOrEqual(READS / atOnce);
+    expect(writes.mock.calls.length).toBeLessThanOrEqual(mostWrites);
+    // The last answers' lines come after a second.
+    const lines = () => calls.mock.calls.reduce((sum, [batch]) => sum + batch.length, 0);
+    await eventually(() => expect(lines()).toBe(READS * AUDITED_USAGE.linesPerRequest));
+  });
 });
 
 it("leases of credentials cost what the table says", async () => {

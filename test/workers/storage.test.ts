@@ -40,6 +40,7 @@ it("documents every table of every object, and no table that does not exist", as
     ["EventLog", env.EVENT_LOG.getByName("log")],
     ["Metrics", env.METRICS.getByName("main")],
     ["EventRelay", env.EVENT_RELAY.getByName("anywhere-0")],
+    ["AuditCollector", env.AUDIT_COLLECTOR.getByName("anywhere")],
     ["ReadReplica", env.READ_REPLICA.getByName("anywhere-0")],
   ];
   for (const [name, stub] of objects) expect([name, tablesOn(name)]).toEqual([name, await tablesIn(stub)]);

@@ -130,7 +130,7 @@ async function answer(
   if (route.access === "none") {
     await admitUnauthenticated(exchange, base.env);
     if (place.counted && authMount) await countLogin(base, authMount, place.path);
-    await auditRequest(exchange, base.env, base.exec);
+    await auditRequest(base);
     const call = { ...base, dialect, params, grant: null, authMount, identify: () => ask(base, target, true) };
     const { body, unknown } = await readBody(route, call, area, null);
     try {
@@ -150,7 +150,7 @@ async function answer(
     recheck: () => recheck(base, call, target, route),
   };
   checkRight(route, call);
-  await auditRequest(exchange, base.env, base.exec);
+  await auditRequest(base);
   try {
     const { body, unknown } = await readBody(route, call, area, call.grant.constraints);
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
@@ -176,7 +176,7 @@ async function countLogin({ env, exchange }: Base, mount: AuthMount, path: strin
 async function help(base: Base, { grant, table, root, path }: Place, target: Target): Promise<Response> {
   if (grant === null) await admitUnauthenticated(base.exchange, base.env);
   else if (grant.capabilities.includes("deny")) throw denied();
-  await auditRequest(base.exchange, base.env, base.exec);
+  await auditRequest(base);
   const found = await helpOn(base, table, root, path);
   if (!found) throw unmatched("secrets", target.path, []);
   return found;

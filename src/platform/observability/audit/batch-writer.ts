@@ -1,8 +1,12 @@
+import { within } from "../../../lib/timeout.ts";
+import { objectStub } from "../../durable/jurisdiction.ts";
+import { remote } from "../../durable/rpc.ts";
+import { type ClientLocation, nearestPlace } from "../../place.ts";
 import { settings } from "../../settings.ts";
 import { textOf, warn } from "../log.ts";
 import { measureLost } from "../metrics/audit.ts";
 import { rememberLine } from "./recent-lines.ts";
-import { type Sink, sinksOf } from "./sinks.ts";
+import { sinksOf } from "./sinks.ts";
 
 /** Batching delay of lines without a waiting request. */
 const BACKGROUND_DELAY_MS = 1_000;
@@ -10,9 +14,11 @@ const BACKGROUND_DELAY_MS = 1_000;
 const FOREGROUND_DELAY_MS = 5;
 /** Maximum wait of a request for its line; after that, the write counts as failed. */
 const DEADLINE_MS = 5_000;
-/** Delays between retries of a failing sink: work behind an answer has 30 s in all. */
-const RETRY_DELAYS_MS = [500, 2_000, 5_000];
-/** Maximum of buffered characters for unavailable sinks. Further lines are rejected. */
+/** Delays between retries of a failed call, such as one at a restart of the object, which every deployment causes. */
+const RETRY_DELAYS_MS = [0, 500];
+/** After this time lines count as lost: work behind an answer has 30 s in all. */
+const HAND_OVER_MS = 25_000;
+/** Maximum of buffered characters. Further lines are rejected. */
 const MAX_BUFFERED_CHARS = 8 * 1024 * 1024;
 
 interface Batch {
@@ -23,6 +29,8 @@ interface Batch {
   readonly written: PromiseWithResolvers<boolean>;
   /** Closing time, in ms since 1970. */
   readonly closesAt: number;
+  /** Whether a request waits for one of the lines. */
+  isAwaited: boolean;
 }
 
 /** A batch still open this long after its closing time has lost its writer. */
@@ -32,31 +40,33 @@ const DEAD_AFTER_MS = 60_000;
 
 type KeepAlive = (work: Promise<unknown>) => void;
 
+/** Writes lines to all sinks. @returns whether every sink has them */
+export type Deliver = (lines: readonly string[], isAwaited: boolean) => Promise<boolean>;
+
 /**
- * Writes lines to the sinks in batches. The request with the first line of a batch writes the batch for all others
+ * Hands the lines of an isolate over in batches. The request with the first line of a batch writes the batch for all others
  * until it closes. A request may end without notice; its remaining lines join the next batch.
  *
  *   open ──closing time──> writing ──every sink has it──> gone
- *     └──writer lost──> its lines join the next batch     └──retries used up──> counted as lost
+ *     └──writer lost──> its lines join the next batch     └──rejected──> counted as lost
  */
 export class BatchWriter {
-  readonly #sinks: readonly Sink[];
+  /** Null when no sink is bound; then no write can fail. */
+  readonly #deliver: Deliver | null;
   readonly #batches = new Set<Batch>();
   #open: Batch | null = null;
 
-  constructor(sinks: readonly Sink[]) {
-    this.#sinks = sinks;
+  constructor(deliver: Deliver | null) {
+    this.#deliver = deliver;
   }
 
-  /** Whether a sink is bound; without one, no write can fail. */
   get hasSinks(): boolean {
-    return this.#sinks.length > 0;
+    return this.#deliver !== null;
   }
 
   /** Writes a line soon. A lost line is counted in the log. */
   writeLater(line: string, keepAlive: KeepAlive): void {
-    if (this.hasSinks && !this.#append(line, BACKGROUND_DELAY_MS, keepAlive))
-      reportLost(1, "full", "too many lines wait");
+    if (this.hasSinks && !this.#append(line, false, keepAlive)) reportLost(1, "full");
   }
 
   /** Writes a line now. @returns whether every sink has it */
@@ -64,7 +74,7 @@ export class BatchWriter {
     if (!this.hasSinks) return true;
     const late = scheduler.wait(DEADLINE_MS).then(() => false);
     for (;;) {
-      const batch = this.#append(line, FOREGROUND_DELAY_MS, keepAlive);
+      const batch = this.#append(line, true, keepAlive);
       if (!batch) return false;
       try {
         return await Promise.race([batch.written.promise, late]);
@@ -75,19 +85,24 @@ export class BatchWriter {
     }
   }
 
-  #append(line: string, withinMs: number, keepAlive: KeepAlive): Batch | null {
+  #append(line: string, isAwaited: boolean, keepAlive: KeepAlive): Batch | null {
     const now = Date.now();
+    const withinMs = isAwaited ? FOREGROUND_DELAY_MS : BACKGROUND_DELAY_MS;
     const open = this.#open;
     if (!this.#hasRoom(line.length, now)) return null;
     if (open && open.closesAt <= now + withinMs && now < open.closesAt + STALE_AFTER_MS) {
       open.lines.push(line);
       open.size += line.length;
+      open.isAwaited ||= isAwaited;
       return open;
     }
     // Takes over lines with a later closing time, or without a writer.
     const lines = [...(open?.lines.splice(0) ?? []), line];
     if (open) this.#batches.delete(open);
-    const batch: Batch = { lines, size: sizeOf(lines), written: Promise.withResolvers(), closesAt: now + withinMs };
+    const batch: Batch = {
+      ...{ lines, size: sizeOf(lines), closesAt: now + withinMs },
+      ...{ written: Promise.withResolvers(), isAwaited },
+    };
     this.#open = batch;
     this.#batches.add(batch);
     keepAlive(this.#flush(batch, withinMs));
@@ -114,39 +129,49 @@ export class BatchWriter {
     await scheduler.wait(afterMs);
     if (this.#open === batch) this.#open = null;
     const lines = batch.lines.splice(0);
-    let left = lines.length === 0 ? [] : this.#sinks;
-    for (const pause of [0, ...RETRY_DELAYS_MS]) {
-      if (pause > 0) await scheduler.wait(pause);
-      left = await writeTo(left, lines);
-      batch.written.resolve(left.length === 0);
-      if (left.length === 0) break;
-    }
+    const isWritten =
+      lines.length === 0 || (await within(HAND_OVER_MS, this.#handOver(lines, batch.isAwaited)).catch(() => false));
+    batch.written.resolve(isWritten);
     this.#batches.delete(batch);
-    if (left.length > 0) reportLost(lines.length, "failed", left.map(({ name }) => name).join());
+    if (!isWritten) reportLost(lines.length, "failed");
+  }
+
+  /** A call may fail after its lines were written: a retry then repeats them. */
+  async #handOver(lines: readonly string[], isAwaited: boolean): Promise<boolean> {
+    for (const delay of [...RETRY_DELAYS_MS, null]) {
+      try {
+        return (await this.#deliver?.(lines, isAwaited)) ?? true;
+      } catch (failure) {
+        warn("audit-collector-failed", { lines: lines.length, because: textOf(failure) });
+        if (delay !== null) await scheduler.wait(delay);
+      }
+    }
+    return false;
   }
 }
 
 const sizeOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + line.length, 0);
 
-/** @returns the sinks that may not have the lines */
-async function writeTo(sinks: readonly Sink[], lines: readonly string[]): Promise<Sink[]> {
-  const failed = await Promise.all(
-    sinks.map(async (sink) => {
-      try {
-        await sink.write(lines);
-        return [];
-      } catch (failure) {
-        warn("audit-sink-failed", { sink: sink.name, lines: lines.length, because: textOf(failure) });
-        return [sink];
-      }
-    }),
-  );
-  return failed.flat();
+function reportLost(lines: number, because: "failed" | "full"): void {
+  warn("audit-lost", { lines, because });
+  measureLost(lines, because);
 }
 
-function reportLost(lines: number, reason: "failed" | "full", because: string): void {
-  warn("audit-lost", { lines, because });
-  measureLost(lines, reason);
+/** Of the last client: an isolate serves clients near each other. */
+let location: ClientLocation = {};
+
+/** Sets the place whose collector writes the lines of this isolate. */
+export function locate(of: unknown): void {
+  location = of ?? {};
+}
+
+/** The object `AuditCollector` of the place; its first call places the object for its lifetime. */
+function collector(env: Env): Deliver {
+  return (lines, isAwaited) => {
+    const place = nearestPlace(location);
+    const stub = objectStub(env, env.AUDIT_COLLECTOR, place ?? "anywhere", place);
+    return remote<{ write: Deliver }>(stub).write(lines, isAwaited);
+  };
 }
 
 const batchWriters = new WeakMap<object, BatchWriter>();
@@ -161,11 +186,11 @@ export function record(env: Env, line: string, keepAlive: KeepAlive, isMinor = f
   batchWriterOf(env).writeLater(line, keepAlive);
 }
 
-/** The isolate's writer for the sinks bound in `env`. */
+/** The isolate's writer for the deployment of `env`. */
 export function batchWriterOf(env: Env): BatchWriter {
   let found = batchWriters.get(env);
   if (!found) {
-    found = new BatchWriter(sinksOf(env));
+    found = new BatchWriter(sinksOf(env).length > 0 ? collector(env) : null);
     batchWriters.set(env, found);
   }
   return found;

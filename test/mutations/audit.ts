@@ -1,0 +1,38 @@
+import type { Mutation } from "./mutation.ts";
+
+const COLLECTOR = ["test/workers/audit-collector.test.ts"];
+const file = "src/platform/observability/audit/collector.ts";
+
+export const audit: Mutation[] = [
+  {
+    ...{ file, suites: COLLECTOR },
+    find: "batch.written.resolve(isWritten);",
+    replace: "batch.written.resolve(isWritten || true);",
+    promise: "A line is acknowledged only when every sink has it",
+  },
+  {
+    ...{ file, suites: COLLECTOR },
+    find: "left = await attempt(left, batch);",
+    replace: "left = await attempt(left, newBatch(batch.lines));",
+    promise: "A repeated write to a bucket replaces the object of the first attempt",
+  },
+  {
+    ...{ file, suites: COLLECTOR },
+    find: "Math.min(this.#wroteAt, now) + this.#spacingMs()",
+    replace: "Math.min(this.#wroteAt, now)",
+    promise: "Writes of awaited lines begin AUDIT_BATCH_MS apart",
+  },
+  {
+    ...{ file, suites: COLLECTOR },
+    find: "if (this.#held + size > MAX_HELD_CHARS) return false;",
+    replace: "",
+    promise: "A region holds a bounded amount of lines",
+  },
+  {
+    file: "src/platform/observability/audit/batch-writer.ts",
+    suites: COLLECTOR,
+    find: "const RETRY_DELAYS_MS = [0, 500];",
+    replace: "const RETRY_DELAYS_MS: number[] = [];",
+    promise: "A restart of the collector refuses no request",
+  },
+];
