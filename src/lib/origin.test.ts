@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { originOf } from "./origin.ts";
+import { isSecureUrl, originOf } from "./origin.ts";
 
 it.each([
   ["https://vault.example", "https://vault.example"],
@@ -28,4 +28,17 @@ it.each([
   " https://vault.example",
 ])("%j is not an origin", (text) => {
   expect(originOf(text)).toBeNull();
+});
+
+it.each([
+  ["https://intake.example/api/v2/logs?x=1", true],
+  ["https://intake.example:8088", true],
+  ["http://127.0.0.1:8088/services/collector/event", true],
+  ["http://intake.example/lines", false],
+  ["https://user:password@intake.example/lines", false],
+  ["https://user@intake.example/lines", false],
+  ["ftp://127.0.0.1/lines", false],
+  ["intake.example", false],
+])("%s may receive secrets: %s", (url, isSecure) => {
+  expect(isSecureUrl(url)).toBe(isSecure);
 });

@@ -11,3 +11,9 @@ export function originOf(text: string): string | null {
 }
 
 export const ORIGIN_RULE = "must be https://host or https://host:port, without a path (http only for a loopback host)";
+
+/** Whether a URL may receive secrets and contains none: https, or http to a loopback host. */
+export function isSecureUrl(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && url.username + url.password === "" && originOf(url.origin) !== null;
+}

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { parseCron } from "../lib/cron.ts";
-import { ORIGIN_RULE, originOf } from "../lib/origin.ts";
+import { isSecureUrl, ORIGIN_RULE, originOf } from "../lib/origin.ts";
 
 /** `closed` or `open` for all, or by area: `secrets` is the secrets API, `cluster` the cluster API. */
 const OnFailure = z
@@ -21,6 +21,12 @@ export const Settings = z.object({
   AUDIT_LOG: z.enum(["on", "off"]).default("on"),
   AUDIT_ADDRESS: z.enum(["hash", "plain", "none"]).default("hash"),
   AUDIT_BATCH_MS: z.coerce.number().int().min(10).max(2_000).default(200),
+  AUDIT_HTTP_URL: z
+    .string()
+    .refine((text) => text === "" || isSecureUrl(text), "must be an https URL without credentials")
+    .optional(),
+  AUDIT_HTTP_FORMAT: z.enum(["generic", "datadog", "splunk"]).default("generic"),
+  AUDIT_HTTP_TOKEN: z.string().optional(),
   AUDIT_ON_FAILURE: OnFailure.prefault("secrets=closed,cluster=open"),
   EVENT_BUFFER_LINES: z.coerce.number().int().min(1).default(100_000),
   EVENT_BUFFER_BYTES: z.coerce.number().int().min(1024).default(67_108_864),

@@ -91,7 +91,7 @@ export const auditRoutes = [
       ...{ verb, path: "/sys/audit/:output", access: "sudo", refuses: true },
       handle: async () => {
         throw badRequest(
-          "audit: the outputs are those of the deployment; change AUDIT_LOG, or bind AUDIT_QUEUE or AUDIT_BUCKET (docs/operate/audit.md)",
+          "audit: the outputs are those of the deployment; change AUDIT_LOG or AUDIT_HTTP_URL, or bind AUDIT_QUEUE or AUDIT_BUCKET (docs/operate/audit.md)",
         );
       },
     }),

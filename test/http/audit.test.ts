@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { unstable_startWorker } from "wrangler";
 import { withBucket } from "../../scripts/bucket.ts";
 import { QUIET_WRANGLER } from "../../scripts/runtime.ts";
+import { LogIntake } from "../doubles/log-intake.ts";
 
 /*
  * Each request runs in a context of its own. A batch with its line may be written by another request, whose caller may
@@ -26,22 +27,42 @@ function configuration(): string {
   return path;
 }
 
+const intake = new LogIntake("generic", "canary-token");
 const secret = (value: string) => ({ type: "secret_text", value }) as const;
 
 beforeAll(async () => {
   Object.assign(process.env, QUIET_WRANGLER);
+  await intake.start();
   worker = await unstable_startWorker({
     config: configuration(),
     bindings: {
       MASTER_KEY: secret(Buffer.from("audit-tests-use-this-master-key!").toString("base64")),
       DEV_ROOT_TOKEN: secret("root"),
+      AUDIT_HTTP_URL: secret(intake.url),
+      AUDIT_HTTP_TOKEN: secret("canary-token"),
     },
     dev: { server: { hostname: "127.0.0.1", port: 0 }, inspector: false, persist: dir, watch: false, logLevel: "none" },
   });
   base = (await worker.url).origin;
 }, 60_000);
 
-afterAll(() => rmSync(dir, { recursive: true, force: true }));
+afterAll(async () => {
+  await intake.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const mounts = () => fetch(`${base}/v1/sys/mounts`, { headers: { "X-Orch-Token": "root" } });
+
+it("a service over HTTP that refuses lines for a moment delays requests, and one that is down refuses them", async () => {
+  intake.faults.push({ status: 503 }, { status: 429 });
+  expect((await mounts()).status).toBe(200);
+  expect(intake.faults).toEqual([]);
+  await intake.close();
+  const refused = await mounts();
+  expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining("audit log cannot be written")]);
+  await intake.start(Number(new URL(intake.url).port));
+  expect((await mounts()).status).toBe(200);
+}, 60_000);
 
 /** @returns the id of the request, null when it got no answer */
 async function ask(signal = AbortSignal.timeout(20_000)): Promise<string | null> {
@@ -89,4 +110,8 @@ it("every answered request has a line in the bucket, under concurrency and with 
   expect(wanted.filter((id) => !requests.has(id))).toEqual([]);
   expect(wanted.filter((id) => !answers.has(id))).toEqual([]);
   expect(texts.length).toBeLessThan(lines.length / 3);
+  // Every sink has every line.
+  expect(intake.refusals).toEqual([]);
+  const sent = new Set(intake.lines.map((line) => `${line["kind"]} ${line["requestId"]}`));
+  for (const id of wanted) expect([id, sent.has(`request ${id}`), sent.has(`answer ${id}`)]).toEqual([id, true, true]);
 }, 60_000);

@@ -287,6 +287,23 @@ describe("a sink that fails", () => {
     expect(messages).toHaveLength(1);
   });
 
+  it("and is a service over HTTP appears by status only, without URL, token or answer", async () => {
+    const answers = [new Error("https://canary.example/?key=canary-token"), new Response("canary", { status: 418 })];
+    vi.spyOn(globalThis, "fetch").mockImplementation(async () => {
+      const answer = answers.shift() ?? new Response("canary", { status: 503 });
+      if (answer instanceof Error) throw answer;
+      return answer;
+    });
+    const bound = { AUDIT_HTTP_URL: "https://canary.example/lines", AUDIT_HTTP_TOKEN: "canary-token" };
+    const ask = deployment(bound);
+    expect((await ask("/v1/sys/mounts")).status).toBe(503);
+    const failed = printed.filter((text) => text.includes("audit-sink-failed")).map((text) => JSON.parse(text).because);
+    expect(failed).toEqual(expect.arrayContaining(["no answer", "status 418", "status 503"]));
+    const listed = (await deployment({ ...bound, AUDIT_ON_FAILURE: "open" })("/v1/sys/audit")).text;
+    expect(Object.keys(JSON.parse(listed).data)).toEqual(["log/", "http/"]);
+    expect([...printed, listed].filter((text) => text.includes("canary"))).toEqual([]);
+  });
+
   it("does not affect the health check of load balancers", async () => {
     const { ask } = failing();
     expect((await ask("/v1/sys/health", { token: null })).status).toBe(200);

@@ -94,7 +94,7 @@ function audit(sum: Sum): Finding[] {
   return [
     problem(
       `${lost} lines did not reach a sink`,
-      "the Worker's log has audit-lost with the cause: docs/operate/audit.md",
+      "the Worker's log has audit-sink-failed with the cause: docs/operate/audit.md",
     ),
   ];
 }

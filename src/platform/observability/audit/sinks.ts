@@ -1,4 +1,6 @@
 import { uuidV7 } from "../../../lib/uuid-v7.ts";
+import { settings } from "../../settings.ts";
+import { BYTES_A_REQUEST, type HttpTarget, LINES_A_REQUEST, sendLines } from "./http-sink.ts";
 
 /** Lines that are written together. */
 export interface Batch {
@@ -15,16 +17,23 @@ export function newBatch(lines: readonly string[], now = Date.now()): Batch {
 
 /** A destination of audit lines beside the Worker's own log, bound by the deployment. */
 export interface Sink {
-  readonly name: "queue" | "bucket";
+  readonly name: "queue" | "bucket" | "http";
   /** Stores all lines. A rejection may follow a partial write; the retry then repeats lines. */
   readonly write: (batch: Batch) => Promise<unknown>;
 }
 
-export function sinksOf({ AUDIT_QUEUE: queue, AUDIT_BUCKET: bucket }: Env): Sink[] {
+export function sinksOf(env: Env): Sink[] {
+  const { AUDIT_QUEUE: queue, AUDIT_BUCKET: bucket } = env;
+  const { AUDIT_HTTP_URL: url, AUDIT_HTTP_FORMAT: format, AUDIT_HTTP_TOKEN: token } = settings(env);
   const sinks: Sink[] = [];
   if (queue) sinks.push({ name: "queue", write: ({ lines }) => send(queue, lines) });
   if (bucket) sinks.push({ name: "bucket", write: (batch) => put(bucket, batch) });
+  if (url) sinks.push({ name: "http", write: ({ lines }) => post({ url, format, token }, lines) });
   return sinks;
+}
+
+async function post(target: HttpTarget, lines: readonly string[]): Promise<void> {
+  for (const part of partsOf(lines, LINES_A_REQUEST, BYTES_A_REQUEST)) await sendLines(target, part);
 }
 
 /** Limits of one queue call: 100 messages and 256 KB, including the platform's framing. */
