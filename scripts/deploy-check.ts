@@ -1,6 +1,6 @@
 /**
- * `npm run deploy:check`: reports size, parts and start-up time of a deployment without deploying, and whether
- * wrangler.toml still names a missing database. Needs neither account nor network.
+ * `npm run deploy:check`: reports size, parts and start-up time of a deployment without deploying, whether
+ * wrangler.toml still names a missing database, and whether it keeps the whole audit log. Needs neither account nor network.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -100,6 +100,28 @@ export const obstacles = (databases: readonly { binding: string; database_id?: s
       ({ binding }) => `wrangler.toml: the database ${binding} needs the id that \`wrangler d1 create\` has printed.`,
     );
 
+/** The part of wrangler.toml that decides which lines of the audit log stay. */
+export interface AuditConfig {
+  readonly r2_buckets: readonly { readonly binding: string }[];
+  readonly queues: { readonly producers?: readonly { readonly binding: string }[] | undefined };
+  readonly vars: Readonly<Record<string, unknown>>;
+  readonly observability?:
+    | { readonly logs?: { readonly head_sampling_rate?: number | undefined } | undefined }
+    | undefined;
+}
+
+/** Says that the audit log is stored in part, in words for the operator; null when all of it is. */
+export function partialAuditLog({ r2_buckets, queues, vars, observability }: AuditConfig): string | null {
+  const bound = [...r2_buckets, ...(queues.producers ?? [])].map(({ binding }) => binding);
+  const hasSink = bound.includes("AUDIT_BUCKET") || bound.includes("AUDIT_QUEUE") || Boolean(vars["AUDIT_HTTP_URL"]);
+  const rate = observability?.logs?.head_sampling_rate ?? 1;
+  if (hasSink || rate >= 1) return null;
+  return (
+    `WARNING: THE AUDIT LOG IS A SAMPLE. It has no sink, and the platform stores the lines of ${rate * 100} % of the ` +
+    "requests. Bind AUDIT_BUCKET in wrangler.toml (docs/operate/audit.md#sinks), or set head_sampling_rate to 1."
+  );
+}
+
 /** The part of esbuild's report that is read here. */
 interface Report {
   readonly outputs: Readonly<Record<string, { readonly inputs: Readonly<Record<string, { bytesInOutput: number }>> }>>;
@@ -134,9 +156,11 @@ async function main(): Promise<void> {
     // Not an obstacle: a busy machine alone makes it slow.
     const late = ms > STARTUP_MS ? ": over its budget, or the machine is slow or busy" : "";
     console.log(`Its top level took ${ms.toFixed(0)} ms here, of ${STARTUP_MS}${late}.`);
-    const problems = obstacles(unstable_readConfig({ config: "wrangler.toml" }).d1_databases);
+    const config = unstable_readConfig({ config: "wrangler.toml" });
+    const problems = obstacles(config.d1_databases);
     if (built.gzipKib > BUDGET_KIB) problems.push(`The Worker is over its budget of ${BUDGET_KIB} KiB.`);
-    for (const problem of problems) console.error(problem);
+    const notice = partialAuditLog(config);
+    for (const said of [...problems, ...(notice ? [notice] : [])]) console.error(said);
     process.exitCode = problems.length > 0 ? 1 : 0;
   } finally {
     rmSync(dir, { recursive: true, force: true });

@@ -56,6 +56,8 @@ const Search = z.object({
 
 const cursorText = ({ key, lines }: Cursor): string => (lines === null ? key : `${key}#${lines}`);
 
+const NO_RECORD = "no bucket is bound: these are the last lines of one isolate, and no record (docs/operate/audit.md)";
+
 /** Requires `sudo`: lines name the paths and accessors of all callers. */
 async function search(call: AuthorisedCall): Promise<Response> {
   const { query } = call;
@@ -69,7 +71,8 @@ async function search(call: AuthorisedCall): Promise<Response> {
   const parsed = Search.safeParse(asked);
   if (!parsed.success) throw invalid(parsed.error);
   const { next, ...found } = await searchLines(call.env.AUDIT_BUCKET, parsed.data);
-  return envelope(call, { data: { ...found, next: next === null ? "" : cursorText(next) } });
+  const data = { ...found, next: next === null ? "" : cursorText(next) };
+  return envelope(call, { data, warnings: found.source === "isolate" ? [NO_RECORD] : [] });
 }
 
 export const auditRoutes = [

@@ -12,6 +12,7 @@ import {
   described,
   fastestStartup,
   obstacles,
+  partialAuditLog,
   STARTUP_MS,
 } from "../../scripts/deploy-check.ts";
 import { WORKER_SETTINGS } from "../../scripts/settings.ts";
@@ -61,6 +62,30 @@ describe("the deployed bundle", () => {
     ]);
     expect(obstacles([{ binding: "LISTINGS", database_id: "6b1f0d0e-6a8c-4d4f-9a57-1a2b3c4d5e6f" }])).toEqual([]);
     expect(obstacles([{ binding: "LISTINGS" }])).toHaveLength(1);
+  });
+});
+
+describe("a check before a deployment", () => {
+  it("warns that the audit log is a sample, until it has a sink or all lines are stored", () => {
+    expect(partialAuditLog(config)).toMatch(/^WARNING: THE AUDIT LOG IS A SAMPLE\..* 10 % of the requests\./);
+    const bucket = [...config.r2_buckets, { binding: "AUDIT_BUCKET" }];
+    const producers = [{ binding: "AUDIT_QUEUE" }];
+    expect(partialAuditLog({ ...config, r2_buckets: bucket })).toBeNull();
+    expect(partialAuditLog({ ...config, queues: { producers } })).toBeNull();
+    expect(partialAuditLog({ ...config, vars: { AUDIT_HTTP_URL: "https://intake.example" } })).toBeNull();
+    expect(partialAuditLog({ ...config, observability: { logs: { head_sampling_rate: 1 } } })).toBeNull();
+    expect(partialAuditLog({ ...config, observability: {} })).toBeNull();
+  });
+
+  it("finds a bucket in the lines that wrangler.toml has as a comment", () => {
+    const [, lines = ""] =
+      /\n((?:# .*\n)*# binding = "AUDIT_BUCKET"\n(?:# .*\n)*)/.exec(readFileSync("wrangler.toml", "utf8")) ?? [];
+    expect(
+      lines
+        .split("\n")
+        .map((line) => line.replace(/^# /, ""))
+        .slice(-4, -1),
+    ).toEqual(["[[r2_buckets]]", 'binding = "AUDIT_BUCKET"', 'bucket_name = "sallyport-audit"']);
   });
 });
 

@@ -94,6 +94,14 @@ describe("docs/operate/cost.md", () => {
   });
 });
 
+it("docs/operate/audit.md has the bills of the medium size", () => {
+  const told = [...readFileSync("docs/operate/audit.md", "utf8").matchAll(/^\| .* \| (\d+)(?: dollars)? \|$/gm)];
+  const audits = [{}, { bucket: true, open: true }, { sampling: 1 }, { bucket: true }];
+  expect(told.map(([, dollars]) => Number(dollars))).toEqual(
+    audits.map((audit) => Math.round(bill({ ...MEDIUM, ...audit }).total)),
+  );
+});
+
 it("wrangler.toml stores the lines of the share of requests that the bill assumes, and none of the platform's own", () => {
   const config = readFileSync("wrangler.toml", "utf8");
   expect(Number(/^head_sampling_rate = (\S+)$/m.exec(config)?.[1])).toBe(DEFAULTS.sampling);

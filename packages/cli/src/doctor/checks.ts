@@ -46,7 +46,10 @@ const audit: Check = (api) =>
       return [problem("no audit log is written", "set AUDIT_LOG=on or bind a sink: docs/operate/audit.md")];
     if (sinks.join() === "log")
       return [
-        warning("only the Worker's own log has audit lines", "bind a sink that keeps them: docs/operate/audit.md"),
+        warning(
+          "the audit log has no sink: the platform may store a sample of it",
+          "bind AUDIT_BUCKET: docs/operate/audit.md#sinks",
+        ),
       ];
     return [ok(`written to ${sinks.join(", ")}`)];
   });
