@@ -73,7 +73,6 @@ export async function connectAgent(port: number, { node, service, name, key }: I
     const { frame } = parsed;
     if (frame.t === "welcome") resolve(frame);
     else if (frame.t === "req") {
-      link.socket.send(JSON.stringify({ t: "ack", op: frame.op, state: "accepted" }));
       const result = frame.method === "dhv.create" ? { path: `/volumes/${frame.op}`, bytes: 0 } : {};
       link.socket.send(JSON.stringify({ t: "res", op: frame.op, ok: true, result, ms: 0 }));
     }

@@ -7,6 +7,7 @@ import {
   MAX_FRAME_BYTES,
   MAX_IN_FLIGHT,
   MAX_VOLUMES,
+  NO_ACCEPTED,
   type NodeReport,
   VOLUME_CHANGES,
   type Vols,
@@ -85,7 +86,7 @@ export class Connections {
     const pingMs = this.#pingMs();
     const deadMs = AGENT_DEAD_PINGS * pingMs;
     const cfg = { pingMs, deadMs, fingerprintMs: FINGERPRINT_MS, maxInflight: MAX_IN_FLIGHT };
-    const known = { resume, forget, unknownVolumes: unknown, features: [VOLUME_CHANGES] };
+    const known = { resume, forget, unknownVolumes: unknown, features: [VOLUME_CHANGES, NO_ACCEPTED] };
     send(socket, { t: "welcome", proto, session: link.id, serverTime: now, cfg, ...known });
     return true;
   }

@@ -25,8 +25,8 @@ export const agent: Mutation[] = [
   },
   {
     ...OPERATIONS,
-    find: "const accepted = kept.then(() => this.#send",
-    replace: "const accepted = Promise.resolve().then(() => this.#send",
+    find: "const accepted = kept.then(() => {",
+    replace: "const accepted = Promise.resolve().then(() => {",
     promise: "An operation is acknowledged once it is on the disk",
   },
   {

@@ -25,7 +25,7 @@ describe("hello", () => {
       resume: [],
       forget: [],
       unknownVolumes: [],
-      features: ["volume-changes"],
+      features: ["volume-changes", "no-accepted"],
     });
     expect(welcome.serverTime).toBeGreaterThanOrEqual(before);
   });

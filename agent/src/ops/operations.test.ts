@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { AgentFrame, Req, Res } from "@sallyport/agent-protocol";
+import { type AgentFrame, NO_ACCEPTED, type Req, type Res } from "@sallyport/agent-protocol";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { Handlers, Outcome } from "./handler.ts";
 import { Journal } from "./journal.ts";
@@ -85,6 +85,17 @@ it("acknowledges an operation when it is on disk and before it begins", async ()
   expect(onEnded).toHaveBeenCalledOnce();
   operations.done(A);
   expect(journal.get(A)).toBeUndefined();
+});
+
+it("acknowledges no accepted operation to a service that needs no acknowledgement", async () => {
+  const { operations, frames, begun, nowBegun, results } = await operationsOn();
+  operations.welcome({ cfg, resume: [], forget: [], features: [NO_ACCEPTED] });
+  operations.receive(create(A));
+  await nowBegun(1);
+  expect(readFileSync(join(directory, "journal"), "utf8")).toContain(A);
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  expect(frames.map(({ t }) => t)).toEqual(["res"]);
 });
 
 it("sends a result when it is on disk, also for an abandoned operation", async () => {

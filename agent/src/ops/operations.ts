@@ -7,6 +7,7 @@ import {
   MAX_IN_FLIGHT,
   METHODS,
   type Method,
+  NO_ACCEPTED,
   type ParamsOf,
   type Req,
   type Welcome,
@@ -32,7 +33,7 @@ export interface OperationsOptions {
 
 /** An operation in memory: queued or running. */
 interface Live {
-  /** Resolves when it is in the journal and acknowledged. */
+  /** Resolves when it is in the journal, and acknowledged if the service needs that. */
   readonly accepted: Promise<void>;
   started: boolean;
   cancelled: boolean;
@@ -59,6 +60,8 @@ export class Operations {
   readonly #queue = new KeyedQueue();
   readonly #running = new Set<Promise<void>>();
   #most = MAX_IN_FLIGHT;
+  /** Whether the service is told of accepted operations before their result. */
+  #tellsAccepted = true;
   /** Results since the start. */
   readonly results = { ok: 0, failed: 0, unknown: 0 };
   #stopping = false;
@@ -75,8 +78,9 @@ export class Operations {
   }
 
   /** Starts a session: interrupted operations run again, and requested results are sent. */
-  welcome({ cfg, resume, forget }: Pick<Welcome, "cfg" | "resume" | "forget">): void {
+  welcome({ cfg, resume, forget, features }: Pick<Welcome, "cfg" | "resume" | "forget" | "features">): void {
     this.#most = cfg.maxInflight;
+    this.#tellsAccepted = !features?.includes(NO_ACCEPTED);
     for (const op of forget) this.#forget(op);
     for (const entry of this.#journal.entries())
       if (!entry.ended && !this.#live.has(entry.op)) this.#finishInterrupted(entry);
@@ -159,7 +163,9 @@ export class Operations {
     const secret = secrets !== undefined || written !== params;
     const operation = { op, method, key, gen, deadlineMs, params, secret };
     const kept = reads(method) ? Promise.resolve() : this.#journal.accept({ ...operation, params: written });
-    const accepted = kept.then(() => this.#send({ t: "ack", op, state: "accepted" }));
+    const accepted = kept.then(() => {
+      if (this.#tellsAccepted) this.#send({ t: "ack", op, state: "accepted" });
+    });
     accepted.catch((failure) => {
       error("journal_failed", { op, message: textOf(failure) });
       this.#reject(op, refusal("internal", "the node cannot write its journal"));

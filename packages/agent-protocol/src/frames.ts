@@ -65,6 +65,8 @@ export type Vols = z.infer<typeof vols>;
 
 /** Feature name of services that accept `vols` and `held`. */
 export const VOLUME_CHANGES = "volume-changes";
+/** Feature name of services that need no `ack` of accepted operations: each costs them an event, and a `res` follows. */
+export const NO_ACCEPTED = "no-accepted";
 
 export const welcome = z.object({
   t: z.literal("welcome"),
