@@ -85,6 +85,8 @@ export class Console {
 
   /** Fails on everything that must not happen, accessibility violations included. */
   async expectClean(): Promise<void> {
+    // Not in every page: many are left without this check.
+    if (!(await this.page.evaluate("'axe' in globalThis"))) await this.page.evaluate(AXE);
     const found = await this.page.evaluate(async () => {
       const page = globalThis as unknown as {
         axe: {
@@ -199,7 +201,6 @@ export class Suite {
     await context.grantPermissions(["clipboard-read", "clipboard-write"]);
     if (process.env["CONSOLE_URL"]) await serveFromDisk(context, this.bench.url);
     await context.addInitScript(WATCH);
-    await context.addInitScript(AXE);
     const page = await context.newPage();
     page.setDefaultTimeout(30_000);
     const opened = new Console(this.bench, context, page, refusals);

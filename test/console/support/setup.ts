@@ -1,7 +1,7 @@
 /** One service and one browser for the whole suite of the console. */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, join, resolve } from "node:path";
 import { chromium } from "playwright-core";
 import type { TestProject } from "vitest/node";
 import { freePort, LocalService } from "../../smoke/local-service.ts";
@@ -43,7 +43,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     project.provide("bench", null);
     return async () => {};
   }
-  const browser = await chromium.launchServer({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  const browser = await chromium.launchServer({
+    executablePath: resolve("test/console/support/chromium.sh"),
+    env: { ...process.env, CHROMIUM_PROGRAM: executablePath },
+    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+  });
   // A service that runs already, for work on the screens.
   const { CONSOLE_URL, CONSOLE_TOKEN, CONSOLE_PROVIDERS = "" } = process.env;
   if (CONSOLE_URL && CONSOLE_TOKEN) {
