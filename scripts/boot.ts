@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { BUILT, isBuilt } from "./built-worker.ts";
 import { freeBytes } from "./disk.ts";
 import { filesVersion, localFiles } from "./files.ts";
 import type { LocalState } from "./local-state.ts";
@@ -27,14 +28,15 @@ export async function boot(
   const files = localFiles(state.filesDir);
   const isFilled = filesVersion(files) === state.files;
   await endLeftover(state.runtimeDir);
-  state.emptyRuntimeDir();
+  const isReady = isFilled && isBuilt(state.runtimeDir);
+  state.emptyRuntimeDir(isReady ? BUILT : []);
   refuseFullDisk(state.dir);
   const { dataDir, runtimeDir: builtDir } = state;
   const supervisor = new Supervisor({ ...given, dataDir, builtDir });
   try {
     const version = migrationsVersion();
     await Promise.all([
-      buildWorker({ dir: builtDir, dataDir, ...(isFilled ? {} : { files }) }, signal),
+      !isReady && buildWorker({ dir: builtDir, dataDir, ...(isFilled ? {} : { files }) }, signal),
       state.migrations !== version && migrate(dataDir, signal).then(() => state.noteMigrations(version)),
     ]);
     const url = await supervisor.begin(signal);

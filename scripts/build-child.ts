@@ -1,6 +1,7 @@
 /**
- * Bundles the Worker for one `npm start`, and fills its bucket. The runtime starts from this output, so that a later
- * restart runs the same code after changes of the checkout. A separate process, because wrangler is large and not needed later.
+ * Bundles the Worker for `npm start`, and fills its bucket. The runtime starts from this output, so that it runs the same
+ * code when it is restarted after changes of the checkout. A separate process, because wrangler is large and not needed
+ * later.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -8,6 +9,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { unstable_getMiniflareWorkerOptions, unstable_readConfig } from "wrangler";
 import { fillBucket } from "./bucket.ts";
+import { recordBuild } from "./built-worker.ts";
 import type { FromBuild, ToBuild } from "./runtime.ts";
 
 /** The bundler included in wrangler. */
@@ -18,11 +20,12 @@ process.once("disconnect", () => process.exit());
 
 async function build({ dir, dataDir, files, config: path = "wrangler.toml" }: ToBuild): Promise<void> {
   try {
+    const begun = Date.now();
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     // Not the secrets, which wrangler would look for in the environment: bindings arrive when the runtime starts.
     const { secrets: _, ...config } = unstable_readConfig({ config: path });
     const { workerOptions, main } = unstable_getMiniflareWorkerOptions(config);
-    await esbuild.build({
+    const { metafile } = await esbuild.build({
       entryPoints: [main ?? ""],
       outfile: join(dir, "worker.js"),
       bundle: true,
@@ -33,12 +36,14 @@ async function build({ dir, dataDir, files, config: path = "wrangler.toml" }: To
       external: ["cloudflare:*", "node:*"],
       keepNames: true,
       sourcemap: "linked",
+      metafile: true,
       logLevel: "silent",
     });
     writeFileSync(
       join(dir, "worker.json"),
       JSON.stringify({ ...workerOptions, name: config.name, rootPath: resolve(".") }),
     );
+    if (path === "wrangler.toml") recordBuild(dir, Object.keys(metafile.inputs), begun);
     if (files) await fillBucket(dataDir, files);
     tell({ built: true });
   } catch (failure) {

@@ -140,9 +140,11 @@ export class LocalState {
     return this.#path("runtime");
   }
 
-  emptyRuntimeDir(): void {
-    this.#remove(this.runtimeDir);
-    mkdirSync(this.runtimeDir, { mode: 0o700 });
+  /** Removes what an earlier run has left, but for the files `kept`. */
+  emptyRuntimeDir(kept: readonly string[]): void {
+    mkdirSync(this.runtimeDir, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(this.runtimeDir))
+      if (!kept.includes(name)) this.#remove(join(this.runtimeDir, name));
   }
 
   get masterKey(): string {
