@@ -1,4 +1,6 @@
 /** Bundles the command line into one file. */
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { build } from "esbuild";
 
 await build({
@@ -12,3 +14,10 @@ await build({
   target: "node20",
   logLevel: "info",
 });
+
+// npm links a command when it installs the package, and only if the file is there; the bundle is built later.
+try {
+  symlinkSync("../sallyport/dist/sallyport.mjs", join(import.meta.dirname, "../../node_modules/.bin/sallyport"));
+} catch (failure) {
+  if ((failure as NodeJS.ErrnoException).code !== "EEXIST") throw failure;
+}

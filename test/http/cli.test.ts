@@ -72,6 +72,11 @@ describe("the bundle", () => {
     }
   });
 
+  it("is the command that npx finds in a checkout", () => {
+    const { status, stdout } = spawnSync("node_modules/.bin/sallyport", ["--version"], { env: PROGRAM_ENV });
+    expect([status, String(stdout)]).toEqual([0, `${RELEASE}\n`]);
+  });
+
   it("has options that its pages name", () => {
     const pages = ["cli", "move-from-vault"].map((page) => readFileSync(`docs/guides/${page}.md`, "utf8")).join("");
     const usages = ["import vault", "import dump", "doctor", "agent join"].map(
