@@ -239,7 +239,13 @@ describe("doctor", () => {
     expect(of("token")).toMatchObject([{ status: "warning", message: expect.stringContaining("expires in 1 h") }]);
     expect(auth.client_token).not.toBe("");
     const unknown = await findingsOf(env("hvs.unknown"));
-    expect(unknown.of("token")).toMatchObject([{ status: "unknown", message: expect.stringContaining("expired") }]);
+    expect(unknown.code).toBe(1);
+    expect(unknown.of("token")).toMatchObject([{ status: "problem", message: expect.stringContaining("expired") }]);
+    const bare = { policies: ["nothing"], no_default_policy: true };
+    const without = (await service.must("POST", "/v1/auth/token/create", bare)).body.auth;
+    expect((await findingsOf(env(without.client_token))).of("token")).toMatchObject([
+      { status: "unknown", message: "the token lacks read on auth/token/lookup-self" },
+    ]);
   });
 
   it("names the cause when nothing, something else, or an unknown certificate answers", async () => {

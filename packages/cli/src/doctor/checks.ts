@@ -26,9 +26,17 @@ const version: Check = (api) =>
   });
 
 const token: Check = (api) =>
-  guarded("token", "a valid token: it is unknown or expired", async () => {
-    const { ok, warning } = findings("token");
-    const { policies, expire_time, num_uses } = (await api.fields("auth/token/lookup-self")) ?? {};
+  guarded("token", "read on auth/token/lookup-self", async () => {
+    const { ok, warning, problem } = findings("token");
+    let fields: Fields;
+    try {
+      fields = (await api.fields("auth/token/lookup-self")) ?? {};
+    } catch (failure) {
+      if (!(failure instanceof ApiError && failure.status === 403 && failure.reason.includes("invalid token")))
+        throw failure;
+      return [problem("it is unknown or expired", "log in again, or see SALLYPORT_TOKEN and SALLYPORT_TOKEN_FILE")];
+    }
+    const { policies, expire_time, num_uses } = fields;
     const named = `policies ${(policies ?? []).join(", ") || "none"}`;
     const leftMs = typeof expire_time === "string" ? Date.parse(expire_time) - Date.now() : Number.POSITIVE_INFINITY;
     if (num_uses > 0)
