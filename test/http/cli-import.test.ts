@@ -177,6 +177,8 @@ describe("import vault", () => {
     expect(again.counts["secret"]).toEqual({ unchanged: 14 });
     expect([proxy.writes, again.versions]).toEqual([0, 0]);
     expect(again.counts["association"]).toEqual({ unchanged: 2, incomplete: 1 });
+    const plan = printed(await run("--dry-run", "--only", "sync", "--credentials", credentials));
+    expect(plan.counts["association"]).toEqual({ unchanged: 2, incomplete: 1 });
   });
 
   it("appends later versions of the source, and keeps what the service has otherwise", async () => {

@@ -127,7 +127,7 @@ async function importAssociations(
   paths: ReadonlyMap<string, string>,
 ): Promise<void> {
   const wanted = await associationsOf(source, at, paths);
-  const here = target && !report.isPlan ? await associationsOf(target, at, paths) : new Map();
+  const here = target ? await associationsOf(target, at, paths) : new Map();
   await forEachLimit(wanted, parallel, async ([name, { mount, secret_name }]) => {
     const shown = [source.namespace, at, name].filter((part) => part !== "").join("/");
     if (mounts !== null && mount !== undefined && !mounts.has(`${mount}/`)) return;
