@@ -6,21 +6,34 @@
 import { parseArgs } from "node:util";
 import { ASSUMED, bill, DEFAULTS, type Deployment, PRICES, SOURCES } from "./cost-model.ts";
 
-const named = Object.entries(DEFAULTS).map(([name, value]) => {
-  const type = typeof value === "boolean" ? "boolean" : "string";
-  return [name, { type }] as const;
-});
-const { values } = parseArgs({ options: Object.fromEntries(named) });
-
-const given = Object.fromEntries(
-  Object.entries(values).map(([name, value]) => {
-    if (typeof value === "boolean") return [name, value];
-    const number = Number(value);
-    if (!(number >= 0) || value === "") throw new Error(`--${name}: must be a number, 0 or more`);
-    return [name, number];
+const options = Object.fromEntries(
+  Object.entries(DEFAULTS).map(([name, value]) => {
+    const type = typeof value === "boolean" ? "boolean" : "string";
+    return [name, { type }] as const;
   }),
 );
-const deployment: Deployment = { ...DEFAULTS, ...given };
+
+/** @throws TypeError for an unknown option or an invalid value */
+function deploymentOf(args: readonly string[]): Deployment {
+  const { values } = parseArgs({ args: [...args], options });
+  const given = Object.entries(values).map(([name, value]) => {
+    if (typeof value === "boolean") return [name, value];
+    const number = Number(value);
+    if (!(number >= 0) || value === "") throw new TypeError(`--${name}: must be a number, 0 or more`);
+    return [name, number];
+  });
+  return { ...DEFAULTS, ...Object.fromEntries(given) };
+}
+
+let deployment: Deployment;
+try {
+  deployment = deploymentOf(process.argv.slice(2));
+} catch (failure) {
+  if (!(failure instanceof TypeError)) throw failure;
+  const shown = Object.entries(options).map(([name, { type }]) => `--${name}${type === "string" ? " N" : ""}`);
+  console.error(`${failure.message}\n\nOptions: ${shown.join(" ")} (docs/operate/cost.md)`);
+  process.exit(2);
+}
 
 const amountOf = (amount: number): string =>
   amount >= 1e6

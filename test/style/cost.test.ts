@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { bill, DEFAULTS, type Deployment, OPERATIONS } from "../../scripts/cost-model.ts";
@@ -106,4 +107,13 @@ it("wrangler.toml stores the lines of the share of requests that the bill assume
   const config = readFileSync("wrangler.toml", "utf8");
   expect(Number(/^head_sampling_rate = (\S+)$/m.exec(config)?.[1])).toBe(DEFAULTS.sampling);
   expect(config).toMatch(/^invocation_logs = false$/m);
+});
+
+it.each([
+  [["--unknown", "1"], "Unknown option '--unknown'"],
+  [["--reads", "many"], "--reads: must be a number, 0 or more"],
+])("the command refuses %j with the list of its options", (args, message) => {
+  const { status, stderr } = spawnSync(process.execPath, ["scripts/cost.ts", ...args], { encoding: "utf8" });
+  expect([status, stderr]).toEqual([2, expect.stringContaining(message)]);
+  for (const name of Object.keys(DEFAULTS)) expect(stderr).toContain(`--${name}`);
 });
