@@ -113,7 +113,7 @@ function stopWhenAsked(): void {
 
 function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: string[], volumes: string): string {
   const kept = settings.playground
-    ? "a playground begins anew at each start"
+    ? "a playground starts empty each time"
     : `the next start finds the data in ${settings.stateDir} again`;
   const steps = readTour()
     .slice(0, STEPS_SHOWN)
