@@ -167,9 +167,8 @@ function auditOf(of: Deployment, requests: number) {
   const calls = of.open
     ? isolates * handedOver
     : AUDITED.callsPerRequest * requests + isolates * inIsolate * Math.exp(-inIsolate);
-  // Writes of awaited lines begin one spacing apart, or with the next request where that is later.
-  const spacing = BATCH_MS / 1_000;
-  const awaited = 1 / (spacing + Math.exp(-inPlace * spacing) / inPlace) + inPlace * Math.exp(-5 * inPlace);
+  // An awaited line is written at once, or a spacing after the last write where there are more lines than that.
+  const awaited = Math.min(inPlace, 1_000 / BATCH_MS) + inPlace * Math.exp(-5 * inPlace);
   return {
     calls: calls * MONTH_SECONDS,
     collectors: of.places * Math.min(1, inPlace),

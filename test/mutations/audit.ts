@@ -18,9 +18,15 @@ export const audit: Mutation[] = [
   },
   {
     ...{ file, suites: COLLECTOR },
-    find: "Math.min(this.#wroteAt, now) + this.#spacingMs()",
-    replace: "Math.min(this.#wroteAt, now)",
+    find: "(BURST - 1) * spacing) + spacing;",
+    replace: "(BURST - 1) * spacing);",
     promise: "Writes of awaited lines begin AUDIT_BATCH_MS apart",
+  },
+  {
+    ...{ file, suites: COLLECTOR },
+    find: "const BURST = 10;",
+    replace: "const BURST = 1;",
+    promise: "After a pause, ten requests one after the other wait for their own write only",
   },
   {
     ...{ file, suites: COLLECTOR },

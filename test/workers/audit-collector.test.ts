@@ -35,6 +35,8 @@ class Kept implements Sink {
   }
 }
 
+const BURST = 10;
+
 const broken = (): Promise<never> => Promise.reject(new Error("broken"));
 const over = (sinks: readonly Sink[], spacingMs = 0) =>
   new Collector(
@@ -73,17 +75,31 @@ describe("a collector", () => {
     }
     expect(await Promise.all(told)).not.toContain(false);
     expect(sink.lines).toHaveLength(60);
-    expect(sink.writes).toBeLessThanOrEqual(2 + (performance.now() - begun) / spacing);
+    expect(sink.writes).toBeLessThanOrEqual(BURST + 1 + (performance.now() - begun) / spacing);
     expect(sink.writes).toBeGreaterThan(1);
+  });
+
+  it("writes lines that follow each other at once after a pause, up to ten times", async () => {
+    const sink = new Kept();
+    const collector = over([sink], 60_000);
+    for (let line = 0; line < BURST; line++) expect(await collector.write([`line ${line}`], true)).toBe(true);
+    expect(sink.writes).toBe(BURST);
+    const next = collector.write(["next"], true);
+    await scheduler.wait(100);
+    expect(sink.writes).toBe(BURST);
+    // A full batch does not wait, and takes the line along.
+    expect(await collector.write(Array.from({ length: 1_000 }, String), true)).toBe(true);
+    expect(await next).toBe(true);
   });
 
   it("writes a batch of 1,000 lines at once", async () => {
     const sink = new Kept();
-    const collector = over([sink], 60_000);
-    await collector.write(["first"], true);
+    const collector = over([sink]);
+    const later = collector.write(["later"], false);
     const lines = Array.from({ length: 1_000 }, (_, line) => String(line));
-    expect(await collector.write(lines, true)).toBe(true);
-    expect(sink.writes).toBe(2);
+    expect(await collector.write(lines, false)).toBe(true);
+    expect(await later).toBe(true);
+    expect(sink.writes).toBe(1);
   });
 
   it("repeats a failed write under the same id, only at the sink that failed", async () => {

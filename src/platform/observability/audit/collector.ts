@@ -2,10 +2,12 @@ import { within } from "../../../lib/timeout.ts";
 import { textOf, warn } from "../log.ts";
 import { type Batch, newBatch, type Sink } from "./sinks.ts";
 
-/** Batching delay of the first awaited line after a pause. */
+/** Batching delay of awaited lines at least. */
 const FIRST_DELAY_MS = 10;
 /** Batching delay of lines that no request waits for. */
 const BACKGROUND_DELAY_MS = 4_000;
+/** Writes of awaited lines that may follow each other at once, after a pause. */
+const BURST = 10;
 /** A batch of this size is written at once. */
 const MAX_LINES = 1_000;
 const MAX_CHARS = 1024 * 1024;
@@ -42,12 +44,13 @@ const newOpenBatch = (): OpenBatch => ({
  */
 export class Collector {
   readonly #sinks: () => readonly Sink[];
-  /** Time between two writes of awaited lines, in ms. */
+  /** Mean time between writes of awaited lines at least, in ms. */
   readonly #spacingMs: () => number;
   #open: OpenBatch | null = null;
   #writes = 0;
   #held = 0;
-  #wroteAt = 0;
+  /** Time of the next write if all were a spacing apart; up to a burst in the past. */
+  #nextAt = 0;
 
   constructor(sinks: () => readonly Sink[], spacingMs: () => number) {
     this.#sinks = sinks;
@@ -60,9 +63,9 @@ export class Collector {
     if (this.#held + size > MAX_HELD_CHARS) return false;
     this.#held += size;
     const now = Date.now();
-    const closesAt = isAwaited
-      ? Math.max(now + FIRST_DELAY_MS, Math.min(this.#wroteAt, now) + this.#spacingMs())
-      : now + BACKGROUND_DELAY_MS;
+    const closesAt =
+      now +
+      (isAwaited ? Math.max(FIRST_DELAY_MS, Math.min(this.#nextAt - now, this.#spacingMs())) : BACKGROUND_DELAY_MS);
     this.#open ??= newOpenBatch();
     const batch = this.#open;
     for (const line of lines) batch.lines.push(line);
@@ -85,7 +88,8 @@ export class Collector {
     if (!batch?.isDue || this.#writes >= MAX_WRITES) return;
     this.#open = null;
     this.#writes += 1;
-    this.#wroteAt = Date.now();
+    const spacing = this.#spacingMs();
+    this.#nextAt = Math.max(this.#nextAt, Date.now() - (BURST - 1) * spacing) + spacing;
     void this.#writeAll(newBatch(batch.lines)).then((isWritten) => {
       this.#writes -= 1;
       this.#held -= batch.size;
