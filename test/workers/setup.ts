@@ -11,6 +11,7 @@ import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
 import { holdLog } from "./held-log.ts";
 import { keepLoadedWorker, setTimersDirectly } from "./loaded-worker.ts";
+import { prepareSchemas } from "./prepared-schemas.ts";
 import { messagesArrive, noteRunningWorkers } from "./running-workers.ts";
 
 // The runtime is shared with the files before this one.
@@ -33,6 +34,7 @@ await keepLoadedWorker();
 setTimersDirectly();
 noteWhatIsMade();
 noteRunningWorkers();
+prepareSchemas();
 holdLog();
 
 beforeEach(async () => {
