@@ -54,7 +54,7 @@ export function serveEnvironment(env: Environment): Record<string, string> {
 
 function fileSettings(path: string): Record<string, string> {
   const found = parseEnv(readText("CONFIG", path)) as Record<string, string>;
-  if (SECRETS.some((name) => found[name]) && (statSync(path).mode & OTHERS) !== 0) {
+  if ([...SECRETS, "OTLP_HEADERS"].some((name) => found[name]) && (statSync(path).mode & OTHERS) !== 0) {
     throw new Refusal(`${path} holds secrets and is open to every user: run \`chmod o= ${path}\`.`);
   }
   return found;

@@ -1,11 +1,14 @@
 import { env as deployment, waitUntil } from "cloudflare:workers";
 import { storeDueSnapshot } from "./backup/scheduled-snapshots.ts";
+import { metrics } from "./contracts/stubs.ts";
 import { performJobs } from "./credentials/job-worker.ts";
 import { performDeliveries } from "./events/subscriptions/deliver.ts";
 import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
 import { record } from "./platform/observability/audit/batch-writer.ts";
 import { textOf, warn } from "./platform/observability/log.ts";
+import { flushCounts } from "./platform/observability/metrics/flush.ts";
+import { exportMetrics } from "./platform/observability/otlp/metrics.ts";
 import { consoleAnswer } from "./routes/console.ts";
 import { installAnswer } from "./routes/install.ts";
 import { handle } from "./routes/server/handle.ts";
@@ -49,9 +52,10 @@ export default {
     await Promise.race([answered, scheduler.wait(HOLD_MS)]);
   },
 
-  /** The cron trigger of wrangler.toml; `SNAPSHOT_CRON` says when a snapshot is due. */
+  /** The cron trigger of wrangler.toml; `SNAPSHOT_CRON` says when a snapshot is due. Metrics are exported without traffic, too. */
   async scheduled(_controller, env) {
-    await storeDueSnapshot(env);
+    const exported = exportMetrics(env, () => flushCounts().then(() => metrics(env).read()));
+    await Promise.all([storeDueSnapshot(env), exported]);
   },
 } satisfies ExportedHandler<Env, WakeUpMessage>;
 

@@ -5,6 +5,7 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
 import type { Key } from "../platform/observability/metrics/isolate-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
+import { exportMetrics } from "../platform/observability/otlp/metrics.ts";
 
 /** Scrapes within this time share one result, so that scraping cannot load the service. */
 const CACHE_TTL_MS = 1_000;
@@ -30,7 +31,10 @@ export class Metrics extends StoredObject implements MetricsApi {
   /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[]): void {
     this.#counters.add(reporter, batch, increments, Date.now());
-    this.#timer ??= setTimeout(() => this.#write(), WRITE_AFTER_MS);
+    this.#timer ??= setTimeout(() => {
+      this.#write();
+      void exportMetrics(this.env, () => this.read());
+    }, WRITE_AFTER_MS);
   }
 
   /** Writes all counts. Never throws: after a failure they stay in memory, and the next batch has them written. */

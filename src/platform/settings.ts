@@ -11,6 +11,12 @@ const OnFailure = z
     return { secrets, cluster };
   });
 
+/** Headers as `name=value,name=value`, values percent-encoded, as in `OTEL_EXPORTER_OTLP_HEADERS`. */
+const Headers = z
+  .string()
+  .regex(/^([\w-]+=[^,]*(,(?!$)|$))*$/, "must be name=value, with commas between")
+  .transform((text) => Object.fromEntries(new URLSearchParams(text.replaceAll("+", "%2B").replaceAll(",", "&"))));
+
 /** Settings of the deployment (docs/reference/settings.md): Worker variables and secrets, parsed once per isolate. */
 export const Settings = z.object({
   ACL_TOKEN_SECRETS: z.enum(["on", "off"]).default("on"),
@@ -65,6 +71,14 @@ export const Settings = z.object({
   CLOUD_C_STS_URL: z.string().optional(),
   CLOUD_C_IAM_URL: z.string().optional(),
   DNS_URL: z.string().optional(),
+  OTLP_HEADERS: Headers.optional(),
+  OTLP_URL: z
+    .string()
+    .regex(
+      /^(https:\/\/\S+|http:\/\/(localhost|127\.0\.0\.1)([:/]\S*)?)?$/,
+      "must be a URL with https, or of this machine",
+    )
+    .optional(),
   PUBLIC_URL: z
     .string()
     .refine((text) => text === "" || originOf(text) !== null, ORIGIN_RULE)

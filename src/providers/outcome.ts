@@ -1,5 +1,6 @@
 import type { Failure } from "../contracts/failure.ts";
 import { isLoopback } from "../lib/hosts.ts";
+import { beginCall } from "../platform/observability/otlp/trace-context.ts";
 
 /** Providers answer with small documents; a larger body comes from another server. */
 const maxBodyBytes = 1024 * 1024;
@@ -75,11 +76,15 @@ export async function callProvider(
 
   const abort = new AbortController();
   const timer = setTimeout(() => abort.abort(), limits.deadlineMs);
+  const { method = "GET", headers } = request instanceof Request ? request : request[1];
+  const span = beginCall(method, url.host, headers);
+  let outcome: number | string = "failed";
   try {
-    const options = { redirect: "manual", signal: abort.signal } as const;
+    const options = { redirect: "manual", signal: abort.signal, ...(span && { headers: span.headers }) } as const;
     const response = await (request instanceof Request
       ? fetch(new Request(request, options))
       : fetch(request[0], { ...request[1], ...options }));
+    outcome = response.status;
     if (response.status >= 300 && response.status < 400) {
       await response.body?.cancel();
       const message = `${url.host} answered with a redirect (${response.status}), which is not followed.`;
@@ -93,12 +98,14 @@ export async function callProvider(
     return { ok: true, response, text };
   } catch {
     // The runtime's error text may quote the request, so it is not passed on.
-    const outcome = abort.signal.aborted
+    const reason = abort.signal.aborted
       ? failure("unknown", "deadline_exceeded", `${url.host} did not answer within ${limits.deadlineMs} ms.`)
       : failure("unknown", "network_error", `The connection to ${url.host} failed before an answer was complete.`);
-    return { ok: false, outcome };
+    outcome = reason.code;
+    return { ok: false, outcome: reason };
   } finally {
     clearTimeout(timer);
+    span?.end(outcome);
   }
 }
 

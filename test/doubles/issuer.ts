@@ -15,7 +15,7 @@ interface Document {
  */
 export async function startIssuer(): Promise<{ url: string; close: () => Promise<void> }> {
   const documents = new Map<string, Document>();
-  const requests = new Map<string, { count: number; body: string; authorization: string }>();
+  const requests = new Map<string, { count: number; body: string; authorization: string; trace: string }>();
 
   const providers = new Map<string, OidcProvider>();
   const clusters = new Map<string, TokenReviews>();
@@ -48,8 +48,9 @@ export async function startIssuer(): Promise<{ url: string; close: () => Promise
     if (counted !== path) {
       return { status: 200, headers, body: JSON.stringify(requests.get(counted) ?? { count: 0 }) };
     }
-    const { authorization = "" } = request.headers;
-    requests.set(path, { count: (requests.get(path)?.count ?? 0) + 1, body, authorization });
+    const { authorization = "", traceparent, tracestate } = request.headers;
+    const trace = [traceparent, tracestate].join(" ").trim();
+    requests.set(path, { count: (requests.get(path)?.count ?? 0) + 1, body, authorization, trace });
     const [reviewed, ...rest] = path.split("/apis/authentication.k8s.io/v1/tokenreviews");
     const reviews = rest.length > 0 && request.method === "POST" ? clusters.get(reviewed ?? "") : undefined;
     if (reviews) {

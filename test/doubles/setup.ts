@@ -5,6 +5,7 @@ import { startCloudB } from "./cloud-b-kv.ts";
 import { startCloudC } from "./cloud-c-sm.ts";
 import { startDeployProject } from "./deploy-project-api.ts";
 import { startIssuer } from "./issuer.ts";
+import { startOtlpReceiver } from "./otlp-receiver.ts";
 import { startRepoHost } from "./repo-host-server.ts";
 import { startWebhookReceiver } from "./webhook-receiver.ts";
 
@@ -21,6 +22,8 @@ export type DoubleUrls = {
   deployProject: string;
   issuer: string;
   webhooks: string;
+  /** A collector of OpenTelemetry. */
+  otlp: string;
 };
 
 declare module "vitest" {
@@ -33,7 +36,7 @@ declare module "vitest" {
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
-  const [cloudA, cloudB, cloudC, repoHost, deployProject, issuer, webhooks] = await Promise.all([
+  const [cloudA, cloudB, cloudC, repoHost, deployProject, issuer, webhooks, otlp] = await Promise.all([
     startCloudA({ regions: ["eu-west-1"] }),
     startCloudB({ otherTenants: azure.otherTenants }),
     startCloudC(),
@@ -41,6 +44,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startDeployProject(),
     startIssuer(),
     startWebhookReceiver(),
+    startOtlpReceiver(),
   ]);
   project.provide("cloudA", { url: cloudA.url, ...defaultKey });
   project.provide("doubles", {
@@ -53,10 +57,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     deployProject: deployProject.url,
     issuer: issuer.url,
     webhooks: webhooks.url,
+    otlp: otlp.url,
   });
   return async () => {
     await Promise.all(
-      [cloudA, azure, cloudB, cloudC, repoHost, deployProject, issuer, webhooks].map((double) => double.close()),
+      [cloudA, azure, cloudB, cloudC, repoHost, deployProject, issuer, webhooks, otlp].map((double) => double.close()),
     );
   };
 }

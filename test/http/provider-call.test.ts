@@ -1,6 +1,7 @@
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
+import { sampledTrace, withTrace } from "../../src/platform/observability/otlp/trace-context.ts";
 import { callProvider, retryAfterMs } from "../../src/providers/outcome.ts";
 
 let server: Server | undefined;
@@ -105,4 +106,38 @@ describe("Retry-After", () => {
   });
 
   it("may be absent", () => expect(retryAfterMs(new Response(null))).toBeNull());
+});
+
+describe("a call within a sampled trace", () => {
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+  it("has the trace context beside its own headers, and one span each, also for a Request and a failure", async () => {
+    const seen: IncomingHttpHeaders[] = [];
+    const listening = createServer(({ headers }, response) => {
+      seen.push(headers);
+      response.writeHead(503).end();
+    });
+    server = listening;
+    await new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a-secret-name`;
+    const spans: object[] = [];
+    const trace = sampledTrace(new Headers({ traceparent, tracestate: "a=1" }), (span) => spans.push(span));
+    if (!trace) throw new Error("no trace");
+    const init = { method: "PUT", headers: { authorization: "signed" }, body: "value" };
+    await withTrace(trace, async () => {
+      await call(url, 2000, init);
+      await callProvider(new Request(url, init), { deadlineMs: 2000 });
+      await call("http://127.0.0.1:1", 2000, init);
+    });
+    const ids = spans.map((span) => (span as { spanId: string }).spanId);
+    expect(seen.map(({ authorization, traceparent, tracestate }) => [authorization, traceparent, tracestate])).toEqual(
+      ids.slice(0, 2).map((id) => ["signed", `00-0af7651916cd43dd8448eb211c80319c-${id}-01`, "a=1"]),
+    );
+    expect(spans).toEqual(
+      spans.map(() => expect.objectContaining({ parentSpanId: trace.span, kind: 3, status: { code: 2 } })),
+    );
+    expect(spans).toHaveLength(3);
+    expect(JSON.stringify(spans[2])).toContain('{"key":"error.type","value":{"stringValue":"network_error"}}');
+    expect(JSON.stringify(spans)).not.toMatch(/a-secret-name|signed/);
+  });
 });

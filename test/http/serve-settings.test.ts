@@ -129,6 +129,9 @@ describe("the file of the settings", () => {
 
   it("is refused when others may read secrets in it", () => {
     const open = { CONFIG: file("open.env", "MASTER_KEY=k\n", 0o644) };
+    expect(() => serveEnvironment({ CONFIG: file("otlp.env", "OTLP_HEADERS=a=b\n", 0o644) })).toThrow(
+      "is open to every user",
+    );
     expect(() => serveEnvironment(open)).toThrow("is open to every user");
     expect(serveEnvironment({ CONFIG: file("group.env", "MASTER_KEY=k\n", 0o640) })).toMatchObject({ MASTER_KEY: "k" });
     expect(serveEnvironment({ CONFIG: file("plain.env", "PORT=1\n", 0o644) })).toMatchObject({ PORT: "1" });

@@ -50,3 +50,15 @@ it("refuses a schedule, which nothing triggers in the local runtime", () => {
 it("refuses an invalid setting of the Worker by name before anything starts", () => {
   expect(() => workerSettings({ EVENT_HEARTBEAT_MS: "x" })).toThrow(/^EVENT_HEARTBEAT_MS is not usable: /);
 });
+
+it("refuses a collector without https, by the rule and not by the value", () => {
+  expect(() => workerSettings({ OTLP_URL: "http://otlp.example" })).toThrow(
+    new Refusal("OTLP_URL is not usable: must be a URL with https, or of this machine."),
+  );
+  expect(() => workerSettings({ OTLP_URL: "http://localhost.example" })).toThrow(/^OTLP_URL is not usable/);
+  expect(() => workerSettings({ OTLP_HEADERS: "a secret" })).toThrow(
+    new Refusal("OTLP_HEADERS is not usable: must be name=value, with commas between."),
+  );
+  const good = { OTLP_URL: "http://127.0.0.1:4318/otlp", OTLP_HEADERS: "a=b+c%20d=,x-y=z" };
+  expect(workerSettings(good)).toEqual(good);
+});

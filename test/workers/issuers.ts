@@ -15,8 +15,8 @@ export interface Issuer {
   rotate(kid: string): Promise<void>;
   /** Puts a document below the issuer's URL. */
   put(path: string, document: { status?: number; headers?: Record<string, string>; body: string }): Promise<void>;
-  /** Requests for a document, with the last one's body. */
-  requests(path: string): Promise<{ count: number; body: string; authorization: string }>;
+  /** Requests for a document, with the last one's body and trace context. */
+  requests(path: string): Promise<{ count: number; body: string; authorization: string; trace: string }>;
 }
 
 const base = (): string => (env as unknown as { TEST_DOUBLES: { issuer: string } }).TEST_DOUBLES.issuer;

@@ -30,6 +30,7 @@ import { rateHeaders } from "../../platform/limits/rate-headers.ts";
 import { auditAnswer, auditRequest } from "../../platform/observability/audit/requests.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { measureAnswer } from "../../platform/observability/metrics/requests.ts";
+import { traceAnswer, traced } from "../../platform/observability/otlp/spans.ts";
 import { helpOn } from "../help.ts";
 import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../table.ts";
 import { readBody } from "./body.ts";
@@ -51,6 +52,7 @@ const LISTENERS: readonly (readonly [
   ["auditAnswer", auditAnswer],
   ["countRefusal", countRefusal],
   ["measureAnswer", measureAnswer],
+  ["traceAnswer", traceAnswer],
 ];
 
 /** Handles one request. Never throws. @param url of the request, parsed */
@@ -60,7 +62,7 @@ export function handle(
   exec: ExecutionContext,
   url = new URL(request.url),
 ): Promise<Response> {
-  const answering = respond(request, url, env, exec);
+  const answering = traced(request.headers, env, () => respond(request, url, env, exec));
   // Otherwise a disconnecting caller would abort the request halfway, without audit line or metrics.
   exec.waitUntil(answering);
   return answering;

@@ -1,0 +1,45 @@
+import { waitUntil } from "cloudflare:workers";
+import type { Answered } from "../../http/exchange.ts";
+import { exportNow, isExporting } from "./export.ts";
+import { resource, scope } from "./shapes.ts";
+import { currentTrace, recordSpan, SERVER, sampledTrace, withTrace } from "./trace-context.ts";
+
+/** Spans of sampled requests and of the calls that they cause, exported in batches. */
+
+const BATCH_MS = 1_000;
+/** A batch still open after this time has lost its request; the next span exports it. */
+const STALE_AFTER_MS = 5_000;
+
+let spans: object[] = [];
+let openedAt = 0;
+
+/** Runs the handling of a request within its trace, if its caller has sampled it. */
+export function traced<T>(headers: Headers, env: Env, work: () => T): T {
+  const trace = isExporting(env) ? sampledTrace(headers, (span) => add(env, span)) : null;
+  return trace ? withTrace(trace, work) : work();
+}
+
+/** Records the span of an answered request: its route, never its path. */
+export function traceAnswer({ method, route, status, time, requestId }: Answered): void {
+  const trace = currentTrace();
+  if (!trace) return;
+  const attributes = {
+    ...{ "http.request.method": method, "http.route": route?.replace(/.* /, "") ?? "none" },
+    ...{ "http.response.status_code": status, "sallyport.request_id": requestId },
+  };
+  recordSpan(trace, SERVER, trace.span, route ?? method, time, attributes, status >= 500);
+}
+
+function add(env: Env, span: object): void {
+  spans.push(span);
+  const now = Date.now();
+  if (spans.length > 1 && now - openedAt < STALE_AFTER_MS) return;
+  openedAt = now;
+  waitUntil(
+    scheduler.wait(BATCH_MS).then(() => {
+      const batch = spans;
+      spans = [];
+      return exportNow(env, "traces", () => ({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: batch }] }] }));
+    }),
+  );
+}

@@ -1,0 +1,147 @@
+import { createExecutionContext, createScheduledController, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import worker from "../../src/worker.ts";
+import type { Received } from "../doubles/otlp-receiver.ts";
+import { get, put } from "./client.ts";
+import { type Issuer, newIssuer } from "./issuers.ts";
+
+/** OpenTelemetry: docs/guides/integrations/opentelemetry.md. The collector refuses bodies of another shape than OTLP's. */
+
+const exporting = { ...env, OTLP_URL: env.TEST_DOUBLES.otlp, OTLP_HEADERS: "x-team=ops,authorization=Bearer%20secret" };
+const PARENT = "00f067aa0ba902b7";
+const JWKS = "/keys";
+
+let issuer: Issuer;
+let trace: string;
+
+beforeEach(async () => {
+  trace = crypto.randomUUID().replaceAll("-", "");
+  issuer = await newIssuer("otlp");
+  await put("/v1/sys/auth/jwt", { type: "jwt" });
+});
+
+/** Configures the issuer, for which the service fetches its documents. */
+async function configure(headers: Record<string, string>, settings: object = exporting): Promise<number> {
+  const url = "https://x/v1/auth/jwt/config?secret=in-the-query";
+  const request = new Request<unknown, IncomingRequestCfProperties>(url, {
+    ...{ method: "PUT", headers: { ...headers, "X-Vault-Token": "root" } },
+    body: JSON.stringify({ oidc_discovery_url: issuer.url }),
+  });
+  const context = createExecutionContext();
+  const answer = await worker.fetch(request, settings as Env, context);
+  await answer.text();
+  await waitOnExecutionContext(context);
+  return answer.status;
+}
+
+async function received(path: string): Promise<(Received & { problem: string | null })[]> {
+  const all = (await (await fetch(`${env.TEST_DOUBLES.otlp}/_double/received`)).json()) as (Received & {
+    problem: string | null;
+  })[];
+  expect(all.map(({ problem }) => problem).filter((problem) => problem !== null)).toEqual([]);
+  return all.filter((each) => each.path === path);
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the collector has checked the shape
+const spansOf = async (traceId: string): Promise<any[]> =>
+  (await received("/v1/traces"))
+    .flatMap(({ body }) => body.resourceSpans[0].scopeSpans[0].spans)
+    .filter((span) => span.traceId === traceId);
+
+// biome-ignore lint/suspicious/noExplicitAny: as above
+const attributes = (span: any): Record<string, string> =>
+  Object.fromEntries(
+    // biome-ignore lint/suspicious/noExplicitAny: as above
+    span.attributes.map(({ key, value }: any) => [key, value.stringValue ?? Number(value.intValue)]),
+  );
+
+describe("a request with a sampled traceparent", () => {
+  it("becomes a span of the caller's trace, and the provider's call a span below it, whose id the provider gets", async () => {
+    const headers = { traceparent: `00-${trace}-${PARENT}-01`, tracestate: "vendor=a" };
+    expect(await configure(headers)).toBe(204);
+    await expect.poll(async () => (await spansOf(trace)).length).toBeGreaterThanOrEqual(2);
+    const spans = await spansOf(trace);
+    const server = spans.find(({ kind }) => kind === 2);
+    expect(server).toMatchObject({
+      name: "POST /v1/auth/{jwt}/config",
+      parentSpanId: PARENT,
+      status: {},
+    });
+    expect(attributes(server)).toEqual({
+      ...{ "http.request.method": "PUT", "http.route": "/v1/auth/{jwt}/config", "http.response.status_code": 204 },
+      "sallyport.request_id": expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    const calls = spans.filter(({ kind }) => kind === 3);
+    expect(calls.map(({ parentSpanId }) => parentSpanId)).toEqual(calls.map(() => server.spanId));
+    const host = new URL(issuer.url).host;
+    expect(attributes(calls.at(-1))).toEqual({
+      ...{ "http.request.method": "GET", "server.address": host, "http.response.status_code": 200 },
+    });
+    const { trace: sent } = await issuer.requests(JWKS);
+    expect(calls.map(({ spanId }) => `00-${trace}-${spanId}-01 vendor=a`)).toContain(sent);
+    const [first] = (await received("/v1/traces")).filter(({ body }) => JSON.stringify(body).includes(trace));
+    expect(first?.headers).toMatchObject({ "x-team": "ops", authorization: "Bearer secret" });
+    // Neither paths with names, nor queries, bodies or tokens.
+    expect(JSON.stringify(spans)).not.toMatch(/in-the-query|root|openid-configuration/);
+  });
+
+  it("is exported again after an answer that allows it", async () => {
+    await fetch(`${env.TEST_DOUBLES.otlp}/_double/answers`, { method: "POST", body: "[503]" });
+    await configure({ traceparent: `00-${trace}-${PARENT}-01` });
+    await expect.poll(async () => (await spansOf(trace)).length).toBeGreaterThanOrEqual(2);
+  });
+});
+
+describe("no trace is exported, and none is passed on", () => {
+  it("without a traceparent, with a malformed one, or when the caller has not sampled it", async () => {
+    const refused = {
+      absent: {},
+      "not sampled": { traceparent: `00-${trace}-${PARENT}-00` },
+      "an id of zeros": { traceparent: `00-${"0".repeat(32)}-${PARENT}-01` },
+      "a further part in version 00": { traceparent: `00-${trace}-${PARENT}-01-more` },
+      "version ff": { traceparent: `ff-${trace}-${PARENT}-01` },
+    };
+    for (const [about, headers] of Object.entries(refused)) {
+      issuer = await newIssuer("otlp");
+      expect(await configure(headers as Record<string, string>)).toBe(204);
+      const { count, trace: sent } = await issuer.requests(JWKS);
+      expect([count, sent], about).toEqual([1, ""]);
+    }
+    // A later span is exported after all earlier ones.
+    const last = crypto.randomUUID().replaceAll("-", "");
+    await configure({ traceparent: `01-${last}-${PARENT}-03-more` });
+    await expect.poll(async () => (await spansOf(last)).length).toBeGreaterThan(0);
+    expect(await spansOf(trace)).toEqual([]);
+  });
+
+  it("without the setting", async () => {
+    expect(await configure({ traceparent: `00-${trace}-${PARENT}-01` }, env)).toBe(204);
+    expect((await issuer.requests(JWKS)).trace).toBe("");
+  });
+});
+
+it("metrics are exported at the trigger, with the names and labels of the scrape", async () => {
+  await get("/v1/sys/health");
+  const before = (await received("/v1/metrics")).length;
+  const context = createExecutionContext();
+  await worker.scheduled(createScheduledController(), exporting as unknown as Env);
+  await waitOnExecutionContext(context);
+  const [sent] = (await received("/v1/metrics")).slice(before);
+  const { resource, scopeMetrics } = sent?.body.resourceMetrics[0] ?? {};
+  expect(attributes(resource)).toMatchObject({ "service.name": "sallyport" });
+  // biome-ignore lint/suspicious/noExplicitAny: the collector has checked the shape
+  const metric = (name: string): any => scopeMetrics[0].metrics.find((each: { name: string }) => each.name === name);
+  expect(metric("sallyport_sealed").gauge.dataPoints[0].asDouble).toBe(0);
+  const requests = metric("sallyport_http_requests_total").sum.dataPoints.map(attributes);
+  expect(requests).toContainEqual({ route: "/v1/sys/health", method: "GET", status: "200" });
+  expect(metric("sallyport_http_request_duration_seconds").histogram.dataPoints.length).toBeGreaterThan(0);
+  await worker.scheduled(createScheduledController(), env as unknown as Env);
+  expect((await received("/v1/metrics")).length).toBe(before + 1);
+});
+
+// The last test: spans of one isolate are exported together.
+it("a request is answered when the collector is not", async () => {
+  const nowhere = { ...exporting, OTLP_URL: "http://127.0.0.1:1" };
+  expect(await configure({ traceparent: `00-${trace}-${PARENT}-01` }, nowhere)).toBe(204);
+});
