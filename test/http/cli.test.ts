@@ -65,7 +65,7 @@ describe("the bundle", () => {
     expect(VERSION).toBe(RELEASE);
     const [, help] = run("--help");
     const commands = [...help.matchAll(/^ {2}([a-z]+(?: [a-z]+)?) {2,}/gm)].map(([, words = ""]) => words);
-    expect(commands).toHaveLength(8);
+    expect(commands).toHaveLength(9);
     for (const command of commands) {
       const [status, usage] = run(...command.split(" "), "--help");
       expect([status, usage], command).toEqual([0, expect.stringContaining(`Usage: sallyport ${command}`)]);
@@ -315,7 +315,9 @@ describe("snapshot", () => {
 
 it("agent join creates a token for the node, and prints a line that a shell reads as it is meant", async () => {
   const args = ["agent", "join", "--pool", "edge", "--name", "it's", "--ttl", "10m", "--json"];
-  const { token, accessor, line } = JSON.parse((await cli(args, env())).out);
+  const { token, accessor, line, install } = JSON.parse((await cli(args, env())).out);
+  // This service is built without the agent's package.
+  expect(install).toBe(null);
   const { body } = await service.must("GET", "/v1/agent/tokens");
   expect(body).toContainEqual(expect.objectContaining({ AccessorID: accessor, NodePool: "edge", Name: "it's" }));
   // A shell that shows the arguments instead of running `sudo`.
@@ -338,4 +340,38 @@ it("agent join creates a token for the node, and prints a line that a shell read
   ]);
   const refused = await cli(["agent", "join"], env("unknown"));
   expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("403 Permission denied")]);
+});
+
+it("agent join prints a line that installs the agent, where the deployment serves its package", async () => {
+  const answer = { Token: "t'1", AccessorID: "a", ExpirationTime: "later" };
+  const deployment = createServer((request, response) => {
+    response.setHeader("Content-Type", "application/json");
+    response.end(request.method === "HEAD" ? "" : JSON.stringify(answer));
+  }).listen(0, "127.0.0.1");
+  await once(deployment, "listening");
+  const address = `http://127.0.0.1:${(deployment.address() as AddressInfo).port}`;
+  const { out, code } = await cli(["agent", "join", "--name", "n"], { SALLYPORT_ADDR: address, SALLYPORT_TOKEN: "t" });
+  deployment.close();
+  const [install = "", line = ""] = out.trim().split("\n");
+  expect([code, line]).toEqual([0, expect.stringContaining("systemctl enable --now sallyport-agent")]);
+  // A shell that shows the script's address and environment instead of running them.
+  const script = `curl() { echo "$*"; }; sudo() { echo "$*"; case "$*" in *stdin*) cat; echo;; env*) cat;; esac; }; ${install}`;
+  const shown = String(execFileSync("bash", ["-c", script], { input: "" }))
+    .trim()
+    .split("\n");
+  expect(shown).toEqual([
+    "install -d /etc/sallyport-agent",
+    "install -m 644 /dev/stdin /etc/sallyport-agent/agent.json",
+    JSON.stringify({ service: address, name: "n", joinTokenFile: "/etc/sallyport-agent/join-token" }),
+    `env SALLYPORT_ADDR=${address} SALLYPORT_JOIN_TOKEN=t'1 sh`,
+    `-fsS ${address}/install/agent`,
+  ]);
+});
+
+it("cost prints the bill of npm run cost, and refuses a value that is no number", async () => {
+  const { code, out } = await cli(["cost", "--reads", "100", "--nodes", "1000"], {});
+  expect([code, out]).toEqual([0, expect.stringMatching(/^total .* [\d.]+$/m)]);
+  expect(out).toContain("reads 100");
+  const refused = await cli(["cost", "--reads", "many"], {});
+  expect([refused.code, refused.err]).toEqual([2, expect.stringContaining("--reads: must be a number")]);
 });

@@ -5,13 +5,26 @@ import { serviceOf } from "./environment.ts";
 /** A word of a shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
+const CHECK_MS = 10_000;
+
+/** Whether the deployment serves the agent's package: one that is built from a checkout may not. */
+async function servesAgent(address: URL): Promise<boolean> {
+  const url = new URL("/install/agent", address);
+  const init = { method: "HEAD", signal: AbortSignal.timeout(CHECK_MS) };
+  return fetch(url, init).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+}
+
 export const agentJoin: Command = {
   words: ["agent", "join"],
   summary: "create a join token, and print the line that starts a node's agent",
   usage: `Usage: sallyport agent join [options]
 
 Creates a join token for one node, and prints a line for that machine: it writes the configuration and
-the token, and starts the installed agent. The token needs \`node { policy = "write" }\`.
+the token, and starts the installed agent. If the deployment serves the agent's package, it prints a
+line that installs the agent as well. The token needs \`node { policy = "write" }\`.
 
   --pool NAME     the node pool (default "default")
   --name NAME     the only name that may join with the token (default: any)
@@ -28,7 +41,7 @@ Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
       json: { type: "boolean" },
     });
     const server = serviceOf(io.env);
-    const service = values.service ?? server.address.href.replace(/\/$/, "");
+    const service = values.service?.replace(/\/$/, "") ?? server.address.href.replace(/\/$/, "");
     if (!URL.canParse(service)) throw new InvalidUsage("--service: must be a URL");
     const pool = values.pool ?? "default";
     const wanted = {
@@ -43,17 +56,29 @@ Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
       ...{ service, ...(values.name && { name: values.name }), ...(pool !== "default" && { pool }) },
       joinTokenFile: "/etc/sallyport-agent/join-token",
     };
-    const line = [
+    const configured = [
       "sudo install -d /etc/sallyport-agent",
       `printf '%s' ${quoted(JSON.stringify(config))} | sudo install -m 644 /dev/stdin /etc/sallyport-agent/agent.json`,
+    ];
+    const line = [
+      ...configured,
       `printf '%s' ${quoted(Token)} | sudo install -m 600 -o sallyport-agent /dev/stdin /etc/sallyport-agent/join-token`,
       "sudo systemctl enable --now sallyport-agent",
     ].join(" && ");
+    // The script keeps a configuration that is there.
+    const environment = `SALLYPORT_ADDR=${quoted(service)} SALLYPORT_JOIN_TOKEN=${quoted(Token)}`;
+    const script = `curl -fsS ${quoted(`${service}/install/agent`)} | sudo env ${environment} sh`;
+    const install = (await servesAgent(server.address)) ? [...configured, script].join(" && ") : null;
     if (values.json) {
-      io.out(JSON.stringify({ token: Token, accessor: AccessorID, expires: ExpirationTime, line }, null, 2));
+      io.out(JSON.stringify({ token: Token, accessor: AccessorID, expires: ExpirationTime, line, install }, null, 2));
       return 0;
     }
-    io.note(`Valid until ${ExpirationTime}, for one node. Run this on the node, where the agent is installed:`);
+    io.note(`Valid until ${ExpirationTime}, for one node.`);
+    if (install !== null) {
+      io.note("Run this on the node to install the agent, and to start it:");
+      io.out(install);
+    }
+    io.note("Run this on the node, where the agent is installed:");
     io.out(line);
     return 0;
   },

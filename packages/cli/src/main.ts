@@ -2,6 +2,7 @@
 import { agentJoin } from "./agent-join.ts";
 import { ApiError } from "./api.ts";
 import { type Command, Failure, InvalidUsage, type Io, textOf } from "./command.ts";
+import { cost } from "./cost.ts";
 import { doctor } from "./doctor/command.ts";
 import { importDump } from "./import/dump-command.ts";
 import { importVault } from "./import/vault-command.ts";
@@ -12,7 +13,7 @@ import { VERSION } from "./version.ts";
 /** The program `sallyport`: finds the command, and turns failures into exit codes. */
 
 const COMMANDS: readonly Command[] = [
-  ...[importVault, importDump, doctor, snapshotSave, snapshotRestore, snapshotList, agentJoin, relay],
+  ...[importVault, importDump, doctor, snapshotSave, snapshotRestore, snapshotList, agentJoin, relay, cost],
 ];
 
 const USAGE = `Usage: sallyport COMMAND [options]
