@@ -212,7 +212,8 @@ export interface SyncDestinationApi extends StoredObjectApi {
   setup(): Result<Setup>;
   /** An external name for a connection check: an existing object, else a made-up one. */
   sampleName(): string | null;
-  turn(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal>;
+  /** @param holder the caller's run, of up to 36 characters; absent in older Workers */
+  turn(results: readonly SyncResult[], slots: number, only?: string, holder?: string): Promise<PollAnswer | Refusal>;
   plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null>;
   /** Answers the name claim of another destination with the same target. */
   contest(asker: Asker, names: readonly string[]): Contest;

@@ -207,7 +207,7 @@ export class JobStore {
   }
 
   lease(now: number, only?: string): WorkLease | null {
-    return this.#work.lease(1, now, only)[0] ?? null;
+    return this.#work.lease(1, now, { only })[0] ?? null;
   }
 
   #job(row: Row): Job {

@@ -285,13 +285,18 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /**
    * Completes tasks and leases ready ones.
-   * @param slots the most tasks to lease; @param only the id of one association
+   * @param slots the most tasks to lease; @param only the id of one association; @param holder the caller's run
    */
-  async turn(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal> {
+  async turn(
+    results: readonly SyncResult[],
+    slots: number,
+    only?: string,
+    holder?: string,
+  ): Promise<PollAnswer | Refusal> {
     this.#wakeUp.resume();
     await this.#poll.complete(results);
     await this.#advancePurge();
-    return this.#poll.lease(slots, only);
+    return this.#poll.lease(slots, { only, holder });
   }
 
   plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {

@@ -2,8 +2,17 @@ import type { SyncResult } from "../contracts/sync-tasks.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Breaker } from "./breaker.ts";
 import type { Found } from "./destination-record.ts";
+import type { Pace } from "./destinations/destination-type.ts";
 import { Pacing } from "./pacing.ts";
 import { isCall } from "./retry-policy.ts";
+
+/** The Worker that leases tasks. */
+export interface Caller {
+  /** The id of one association, whose task is the breaker's trial. */
+  readonly only?: string | undefined;
+  /** The Worker's run. */
+  readonly holder?: string | undefined;
+}
 
 /**
  * The limits of one destination on leases: concurrency, pace and breaker. Owned by `SyncDestination`, read before each
@@ -19,21 +28,31 @@ export class LeaseLimits {
     this.#breaker = breaker;
   }
 
-  /** How many tasks may be leased now. @param only the id of one association, whose task is the breaker's trial */
-  free({ type: { pace } }: Found, now: number, only?: string): number {
-    const limit = this.#breaker.limit(pace.atOnce, now);
+  /** How many tasks may be leased now. */
+  free({ type: { pace } }: Found, now: number, { only, holder }: Caller): number {
+    const limit = this.#limit(pace, now, holder);
     const slots = (only === undefined ? limit : Math.max(1, limit)) - this.#work.leased(now);
     return Math.min(slots, this.#pacing.room(pace, now));
   }
 
   /** When a task may be ready (ms since 1970), or null. */
-  due({ type: { pace } }: Found, now: number): number | null {
+  due({ type: { pace } }: Found, now: number, { holder }: Caller = {}): number | null {
     const ready = this.#work.nextReady();
     if (ready === null) return null;
     const at = Math.max(ready, this.#breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
     // With all slots taken, a completion frees one and polls again; the end of a lease covers a Worker that died.
-    const taken = this.#work.leased(now) >= this.#breaker.limit(pace.atOnce, Math.max(now, at));
+    const taken = this.#work.leased(now) >= this.#limit(pace, Math.max(now, at), holder);
     return taken ? Math.max(at, this.#work.firstLeaseEnd() ?? 0) : at;
+  }
+
+  /**
+   * The most leases. A Worker that holds all of them may hold as many again in reserve: it makes no more calls at a
+   * time than the limit, and no other Worker leases anything meanwhile. So the limit bounds the calls of all Workers.
+   */
+  #limit({ atOnce }: Pace, now: number, holder: string | undefined): number {
+    const limit = this.#breaker.limit(atOnce, now);
+    const hasReserve = holder !== undefined && !this.isTrial() && this.#work.isOnlyHolder(holder, now);
+    return hasReserve ? 2 * limit : limit;
   }
 
   /** Whether a lease is a trial of an open breaker. */

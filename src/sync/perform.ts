@@ -1,4 +1,4 @@
-import { kvStore, syncControl, syncDestination } from "../contracts/stubs.ts";
+import { syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
 import type { ObjectResult, PollAnswer, Setup, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
 import { mapLimit } from "../lib/map-limit.ts";
@@ -11,6 +11,7 @@ import { settings } from "../platform/settings.ts";
 import { GateLease } from "./gate-lease.ts";
 import { identityAccess } from "./identity.ts";
 import { isCall } from "./retry-policy.ts";
+import { SecretReads } from "./secret-reads.ts";
 import { type AppAccess, performTask, type SecretRead, TASK_MS, type TaskDependencies } from "./task.ts";
 
 /**
@@ -28,6 +29,8 @@ const REPEAT_AFTER_MS = [200, 1_000, 3_000];
 
 /** The wait for further tasks that complete at the same time, before their results are reported together. */
 const COALESCE_MS = 1;
+/** The wait for the reads of other destinations, to which a secret that was written goes at the same time. */
+const GATHER_MS = 1;
 
 interface Options {
   /** How long new tasks are leased, in ms; leased tasks are finished. */
@@ -38,6 +41,8 @@ interface Options {
   readonly connections?: Connections;
   /** A gate lease shared by the destinations of one invocation. */
   readonly gateLease?: GateLease;
+  /** The reads shared by the destinations of one invocation. */
+  readonly reads?: SecretReads;
 }
 
 /** The connections of one invocation, in equal parts to the destinations that it works for at the moment. */
@@ -63,39 +68,46 @@ class Connections {
  * leaves its connections to the others. The alarms of destinations not begun in time send their own wake-ups.
  */
 export async function performAll(env: Env, destinations: readonly string[], budgetMs: number): Promise<void> {
-  const shared = { connections: new Connections(), gateLease: gateLeaseFor(env) };
+  const reads = new SecretReads(env, destinations.length > 1 ? GATHER_MS : 0);
+  const shared = { connections: new Connections(), gateLease: gateLeaseFor(env), reads };
   const end = Date.now() + budgetMs;
   const perform = (destination: string) => performWork(env, destination, { budgetMs: end - Date.now(), ...shared });
   await mapLimit(destinations, MOST_AT_ONCE, perform, () => Date.now() < end);
 }
 
-/** A poll in flight. A concurrent caller makes this run poll again instead of starting its own. */
-interface PendingPoll {
-  readonly since: number;
-  again: boolean;
-}
-
-/** A poll that takes longer counts as lost with its request. */
-const POLL_LOST_MS = 5_000;
-
-/** The polls in flight of this isolate, by destination. */
-const polls = new Map<string, PendingPoll>();
+/** The latest run of this isolate for each destination. Other callers join it instead of starting their own. */
+const runs = new Map<string, Run>();
 
 /**
  * Performs the work of one destination: polls for tasks, performs them and reports the results, until no task is ready
  * or the budget is spent. Several Workers may run for one destination; leases keep their tasks apart.
  */
 export async function performWork(env: Env, destination: string, options: Options): Promise<void> {
-  const other = options.only === undefined ? polls.get(destination) : undefined;
-  if (other && Date.now() - other.since < POLL_LOST_MS) {
-    other.again = true;
-    return;
+  const { connections = new Connections(), only } = options;
+  if (only === undefined && runs.get(destination)?.join(options.connections !== undefined)) return;
+  const run = new Run(env, destination, { ...options, connections });
+  if (only === undefined) runs.set(destination, run);
+  try {
+    await connections.use(() => run.run());
+  } finally {
+    if (runs.get(destination) === run) runs.delete(destination);
   }
-  const { connections = new Connections() } = options;
-  await connections.use(() => new Run(env, destination, { ...options, connections }).run());
 }
 
 type Leased = readonly [setup: Setup, task: SyncTask, read: { readonly secret: SecretRead; readonly end: number }];
+
+/** A run without progress for this long accepts no callers: its invocation may have ended. */
+const SILENT_MS = 2_000;
+/** With less of the budget left, a run accepts no callers. */
+const LEAST_BUDGET_MS = 200;
+/** The wait for further callers that join a run with tasks in flight. */
+const JOINED_MS = 3;
+/** The longest interval at which a run with a free place looks for callers that have joined. */
+const MAX_TICK_MS = 48;
+/** The longest wait of a result for others, before they are reported together. */
+const REPORT_MS = 50;
+/** Tasks that take longer are not leased in reserve: a lease lasts for the call, and not for a wait before it. */
+const QUICK_MS = 1_000;
 
 /**
  * One Worker's work for one destination. Tasks ahead are leased and read, and wait for a place:
@@ -106,9 +118,11 @@ class Run {
   readonly #env: Env;
   readonly #destination: string;
   readonly #options: Options & { readonly connections: Connections };
-  readonly #object: Remote<SyncDestinationApi>;
+  #object: Remote<SyncDestinationApi>;
   readonly #dependencies: TaskDependencies;
   readonly #gateLease: GateLease;
+  readonly #reads: SecretReads;
+  readonly #id = crypto.randomUUID();
   readonly #ahead: Leased[] = [];
   /** The end of new leases, ms since 1970. */
   #end: number;
@@ -116,6 +130,16 @@ class Run {
   #running = 0;
   /** The destination's own limit of tasks at a time; unknown before the first poll with tasks. */
   #atOnce: number | null = null;
+  /** When the oldest result is reported at the latest, ms since 1970. */
+  #reportBy = 0;
+  /** The duration of the latest task, ms. */
+  #taskMs = QUICK_MS;
+  /** The last progress, ms since 1970. */
+  #heardAt = Date.now();
+  /** Whether a caller has joined since the last poll was sent. */
+  #joined = false;
+  /** Whether it waits for a rate limit, without tasks. */
+  #isWaiting = false;
   #due = Promise.withResolvers<void>();
 
   constructor(env: Env, destination: string, options: Options & { readonly connections: Connections }) {
@@ -125,6 +149,7 @@ class Run {
     this.#end = Date.now() + options.budgetMs;
     this.#object = syncDestination(env, destination);
     this.#gateLease = options.gateLease ?? gateLeaseFor(env);
+    this.#reads = options.reads ?? new SecretReads(env, 0);
     const permit = this.#gateLease.holds;
     this.#dependencies = {
       ...{ object: this.#object, settings: settings(env), permit },
@@ -133,32 +158,59 @@ class Run {
   }
 
   async run(): Promise<void> {
-    const { only } = this.#options;
-    for (;;) {
-      const sent = Date.now();
-      const mine: PendingPoll = { since: sent, again: false };
-      const answer = await this.#poll(sent, mine);
-      this.#gateLease.extend(answer, sent);
-      if (answer.setup) this.#take(answer.setup, answer.tasks, sent);
-      const isIdle = this.#running === 0 && this.#results.length === 0;
-      if (isIdle) {
-        // Waits for a rate limit that ends within the budget; later work is left to the alarm.
-        const wait = mine.again ? 0 : answer.retryInMs;
-        if (only !== undefined || !answer.running || wait === null || Date.now() + wait >= this.#end) return;
-        await scheduler.wait(Math.max(wait, 1));
-      } else if (!(mine.again && this.#free() > 0)) await this.#nextTurn();
+    try {
+      await this.#turns();
+    } finally {
+      // No caller joins from here on.
+      this.#end = 0;
     }
   }
 
+  async #turns(): Promise<void> {
+    const { only } = this.#options;
+    for (;;) {
+      const sent = Date.now();
+      this.#joined = false;
+      const answer = await this.#poll(sent);
+      this.#gateLease.extend(answer, sent);
+      if (answer.setup) this.#take(answer.setup, answer.tasks, sent);
+      if (this.#running > 0 || this.#results.length > 0) {
+        await this.#nextTurn();
+        continue;
+      }
+      // Waits for a rate limit that ends within the budget; later work is left to the alarm.
+      const wait = this.#joined ? 0 : answer.retryInMs;
+      if (only !== undefined || !answer.running || wait === null || Date.now() + wait >= this.#end) return;
+      this.#isWaiting = true;
+      await scheduler.wait(Math.max(wait, 1));
+      this.#isWaiting = false;
+    }
+  }
+
+  /**
+   * Has this run poll again for another caller, which need not run itself.
+   * @param shared whether the caller has few connections; another caller joins a run with all places only
+   * @returns false when the run is about to end, or a run of the caller's own would perform more tasks at a time
+   */
+  join(shared: boolean): boolean {
+    const now = Date.now();
+    if (this.#isWaiting || now > this.#end - LEAST_BUDGET_MS || now > this.#heardAt + SILENT_MS) return false;
+    const hasAll = this.#places() >= (this.#atOnce ?? MOST_AT_ONCE);
+    if (!hasAll && !(shared && this.#running < this.#places())) return false;
+    // The run reads this itself: an invocation must not continue another one.
+    this.#joined = true;
+    return true;
+  }
+
   /** Reports results, and leases tasks for the free places. */
-  async #poll(sent: number, mine: PendingPoll): Promise<PollAnswer> {
+  async #poll(sent: number): Promise<PollAnswer> {
     const { only } = this.#options;
     const free = sent < this.#end ? this.#free() : 0;
     const reported = this.#results;
     this.#results = [];
-    if (free > 0 && only === undefined) polls.set(this.#destination, mine);
+    this.#heardAt = sent;
     try {
-      return await poll(this.#object, reported, free, only);
+      return await this.#turn(reported, free, only);
     } catch (failure) {
       if (this.#running === 0 && this.#results.length === 0) throw failure;
       // No new task is leased; leased tasks are still reported, together with these results.
@@ -166,7 +218,28 @@ class Run {
       this.#results.unshift(...reported);
       return EMPTY;
     } finally {
-      if (polls.get(this.#destination) === mine) polls.delete(this.#destination);
+      this.#heardAt = Date.now();
+    }
+  }
+
+  /**
+   * Polls the object. A poll with results is repeated, since the object accepts a result for as long as its lease
+   * holds; so is a poll that others have joined, since their work depends on it.
+   */
+  async #turn(results: readonly SyncResult[], slots: number, only: string | undefined): Promise<PollAnswer> {
+    for (let failures = 0; ; failures++) {
+      try {
+        const answer = await this.#object.turn(results, slots, only, this.#id);
+        // A refusal means that the service is sealed: no task was leased, and the alarm sends another wake-up.
+        return "ok" in answer ? EMPTY : answer;
+      } catch (failure) {
+        const wait = results.length > 0 || this.#joined ? REPEAT_AFTER_MS[failures] : undefined;
+        if (wait === undefined) throw failure;
+        warn("turn-repeated", { results: results.length, because: textOf(failure) });
+        await scheduler.wait(wait);
+        // A stub stays broken after a restart of its object.
+        this.#object = syncDestination(this.#env, this.#destination);
+      }
     }
   }
 
@@ -179,16 +252,20 @@ class Run {
   /** How many more tasks may be leased. */
   #free(): number {
     if (this.#options.only !== undefined) return this.#atOnce === null ? 1 : 0;
-    // Tasks ahead count against the destination's limit, too: it bounds the leases of all Workers together.
     const places = this.#places();
-    const most = Math.min(places + Math.ceil(places / 2), this.#atOnce ?? places);
+    // The object leases more than the destination's limit only to a Worker that holds all leases.
+    const most = this.#isQuick() ? 2 * places : Math.min(places + Math.ceil(places / 2), this.#atOnce ?? places);
     return Math.max(0, most - this.#running - this.#ahead.length);
+  }
+
+  #isQuick(): boolean {
+    return this.#taskMs < QUICK_MS;
   }
 
   /** Accepts leased tasks. @param sent when the poll was sent: the leases are not older */
   #take(setup: Setup, tasks: readonly SyncTask[], sent: number): void {
-    const read = readSecrets(this.#env, tasks);
-    for (const task of tasks) this.#ahead.push([setup, task, { secret: read(task), end: sent + TASK_MS }]);
+    const end = sent + TASK_MS;
+    for (const task of tasks) this.#ahead.push([setup, task, { secret: this.#reads.read(task), end }]);
     this.#atOnce = setup.atOnce;
     this.#begin();
   }
@@ -204,53 +281,37 @@ class Run {
   }
 
   async #perform(...[setup, task, given]: Leased): Promise<void> {
+    const began = Date.now();
     const result = await performTask(this.#dependencies, setup, task, given);
     auditTask(this.#destination, task, result);
     countTask(this.#destination, result);
+    this.#heardAt = Date.now();
+    this.#taskMs = this.#heardAt - began;
+    if (this.#results.length === 0) this.#reportBy = this.#heardAt + REPORT_MS;
     this.#results.push(result);
     this.#running--;
     this.#begin();
     if (this.#isTurn()) this.#due.resolve();
+    else if (this.#results.length === 1) void scheduler.wait(REPORT_MS).then(() => this.#due.resolve());
   }
 
-  /** Whether to poll: nothing is ahead, or the results fill half of the places. */
+  /** Whether to poll: results are due, or a caller has joined and a place is free. */
   #isTurn(): boolean {
     const { length } = this.#results;
-    return length > 0 && (this.#ahead.length === 0 || length >= Math.ceil(this.#places() / 2));
+    if (this.#joined && this.#free() > 0) return true;
+    if (length === 0) return false;
+    return this.#ahead.length === 0 || length >= this.#places() || Date.now() >= this.#reportBy;
   }
 
   async #nextTurn(): Promise<void> {
-    this.#due = Promise.withResolvers();
-    if (!this.#isTurn()) await this.#due.promise;
-    if (this.#running > 0) await scheduler.wait(COALESCE_MS);
-  }
-}
-
-/**
- * Reads the secrets of leased tasks, one call for each mount. A read begins after the leases, so a later version is
- * another generation.
- */
-function readSecrets(env: Env, tasks: readonly SyncTask[]): (task: SyncTask) => SecretRead {
-  const byMount = Map.groupBy(
-    tasks.filter(({ wish }) => wish === "present"),
-    ({ mountUuid }) => mountUuid,
-  );
-  const reads = new Map<SyncTask, SecretRead>();
-  for (const [mountUuid, some] of byMount) {
-    const store = kvStore(env, mountUuid);
-    const [first] = some;
-    const all =
-      some.length === 1 && first
-        ? store.newest(first.secretName).then((one) => [one])
-        : store.newestOf(some.map(({ secretName }) => secretName));
-    for (const [at, task] of some.entries()) {
-      const read = all.then((answers) => answers[at] ?? null);
-      // Each task reports the failure itself, perhaps later.
-      read.catch(() => undefined);
-      reads.set(task, read);
+    for (let tick = JOINED_MS; !this.#isTurn(); tick = Math.min(2 * tick, MAX_TICK_MS)) {
+      this.#due = Promise.withResolvers();
+      const { promise } = this.#due;
+      // Looks for callers that have joined, while a place is free for their tasks.
+      await (this.#free() > 0 ? Promise.race([promise, scheduler.wait(tick)]) : promise);
     }
+    if (this.#running > 0) await scheduler.wait(this.#joined ? JOINED_MS : COALESCE_MS);
   }
-  return (task) => reads.get(task) ?? Promise.resolve(null);
 }
 
 /** Records a task that called the provider in the audit log: numbers of objects, never their names. */
@@ -288,27 +349,6 @@ function countTask(destination: string, { trouble, copies, unfinished }: SyncRes
 
 /** A poll answer without tasks. */
 const EMPTY: PollAnswer = { running: false, permitMs: 0, setup: null, tasks: [], retryInMs: null };
-
-/** Polls the object. A poll with results is repeated, since the object accepts a result for as long as its lease holds. */
-async function poll(
-  object: Remote<SyncDestinationApi>,
-  results: readonly SyncResult[],
-  slots: number,
-  only: string | undefined,
-): Promise<PollAnswer> {
-  for (let failures = 0; ; failures++) {
-    try {
-      const answer = await object.turn(results, slots, only);
-      // A refusal means that the service is sealed: no task was leased, and the alarm sends another wake-up.
-      return "ok" in answer ? EMPTY : answer;
-    } catch (failure) {
-      const wait = results.length > 0 ? REPEAT_AFTER_MS[failures] : undefined;
-      if (wait === undefined) throw failure;
-      warn("turn-repeated", { results: results.length, because: textOf(failure) });
-      await scheduler.wait(wait);
-    }
-  }
-}
 
 /** The gate lease for one invocation. */
 export const gateLeaseFor = (env: Env): GateLease => new GateLease((forMs) => syncControl(env).mayRun(forMs));

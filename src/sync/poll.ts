@@ -4,6 +4,7 @@ import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { announceAssociation } from "./announcements.ts";
 import { secretOf } from "./associations.ts";
+import type { Caller } from "./lease-limits.ts";
 import type { QueueQuota } from "./queue-quota.ts";
 import type { SyncGate } from "./sync-gate.ts";
 import type { TaskCompletion } from "./task-completion.ts";
@@ -49,25 +50,25 @@ export class Poll {
     if (this.#quota.shouldRequest()) this.#object.waitUntil(this.#quota.tryRequest());
   }
 
-  /** Leases ready tasks. @param slots the most tasks to lease; @param only the id of one association */
-  async lease(slots: number, only?: string): Promise<PollAnswer | Refusal> {
+  /** Leases ready tasks. @param slots the most tasks to lease */
+  async lease(slots: number, caller: Caller): Promise<PollAnswer | Refusal> {
     if (slots <= 0 || !(await this.#quota.hasQueued())) return IDLE;
     if (!(await this.#gate.mayRun())) return { ...IDLE, running: false };
-    return refuseIfSealed(() => this.#lease(slots, only));
+    return refuseIfSealed(() => this.#lease(slots, caller));
   }
 
-  #lease(slots: number, only: string | undefined): PollAnswer {
+  #lease(slots: number, caller: Caller): PollAnswer {
     const now = Date.now();
-    const due = this.#leasing.due(now);
+    const due = this.#leasing.due(now, caller);
     // Most polls of a burst find no ready task; they need no transaction.
-    if (only === undefined && (due === null || due > now)) {
+    if (caller.only === undefined && (due === null || due > now)) {
       return { ...IDLE, retryInMs: due === null ? null : due - now };
     }
     // Unsealed first, so that a sealed service leases no task.
     const setup = this.#leasing.setup();
     if (setup === null) return IDLE;
-    const tasks = this.#object.commit(() => this.#leasing.lease(slots, now, only));
-    const next = this.#leasing.due(now);
+    const tasks = this.#object.commit(() => this.#leasing.lease(slots, now, caller));
+    const next = this.#leasing.due(now, caller);
     return {
       running: true,
       permitMs: this.#gate.leaseMs(now),

@@ -4,7 +4,7 @@ import type { WorkLease } from "../platform/durable/lease.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Associations } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
-import type { LeaseLimits } from "./lease-limits.ts";
+import type { Caller, LeaseLimits } from "./lease-limits.ts";
 import { objectTask, type RemoteObjects } from "./remote-objects.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 
@@ -35,9 +35,9 @@ export class TaskLeasing {
   }
 
   /** When a task may be ready (ms since 1970), or null. */
-  due(now: number): number | null {
+  due(now: number, caller?: Caller): number | null {
     const found = this.#record.find();
-    return found && this.#limits.due(found, now);
+    return found && this.#limits.due(found, now, caller);
   }
 
   /** The settings that tasks need, or null without a destination. @throws Sealed */
@@ -46,15 +46,15 @@ export class TaskLeasing {
     return found && this.#record.setup(found);
   }
 
-  /** Leases up to `slots` ready tasks. @param only the id of one association. @throws Sealed */
-  lease(slots: number, now: number, only?: string): SyncTask[] {
+  /** Leases up to `slots` ready tasks. @throws Sealed */
+  lease(slots: number, now: number, caller: Caller): SyncTask[] {
     const found = this.#record.find();
     if (!found) return [];
     const place = this.#record.place(found);
     const tagKeys = Object.keys(this.#record.tags(found.row));
-    const free = Math.min(slots, this.#limits.free(found, now, only));
+    const free = Math.min(slots, this.#limits.free(found, now, caller));
     return this.#work
-      .lease(free, now, only, this.#limits.isTrial())
+      .lease(free, now, { ...caller, trial: this.#limits.isTrial() })
       .flatMap((claim) => this.#task(claim, found, tagKeys, place, now));
   }
 

@@ -97,8 +97,8 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END`",
-    replace: "ready_at = excluded.ready_at`",
+    find: "ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END\n",
+    replace: "ready_at = excluded.ready_at\n",
     promise: "A row that is leased is not leased again when its desired state changes",
   },
   {
@@ -193,7 +193,7 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "this.#write([this.#firstReady, this.#leaseEnds], `UPDATE work SET ${assignments}`, ...values);",
+    find: "this.#write([this.#firstReady, this.#leases], `UPDATE work SET ${assignments}`, ...values);",
     replace: "this.#write([this.#firstReady], `UPDATE work SET ${assignments}`, ...values);",
     promise: "The count of leases is true after each change of one",
   },

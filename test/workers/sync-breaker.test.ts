@@ -1,4 +1,4 @@
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
@@ -11,7 +11,7 @@ import { clock } from "./clock.ts";
 import { byItself, PassingTime } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
-import { counts, destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";
+import { counts, destination, numbered, pause, resume, watchCalls, writeMany } from "./sync-limits.ts";
 
 clock.moves = true;
 
@@ -204,31 +204,62 @@ describe("a provider that throttles", () => {
 });
 
 describe("a destination with few concurrent calls", () => {
-  it("never leases more of them, for any number of Workers and sets", async () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  it("receives no more of them at a time, for any number of Workers and sets", async () => {
     await cloudA.fault({ fault: "delay", ms: 150, count: 60 });
     await pause();
     const secrets = await writeMany(mount, numbered("s", 30));
     await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
     await write("mine", { v: 1 });
     await resume();
-    let most = 0;
-    const look = async () => {
-      const leased = await runInDurableObject(
-        destination(AT),
-        (_object: SyncDestination, { storage }) =>
-          storage.sql.exec<{ n: number }>("SELECT count(*) AS n FROM work WHERE lease IS NOT NULL").one().n,
-      );
-      most = Math.max(most, leased);
-    };
+    const calls = watchCalls();
     const rings = Array.from({ length: 8 }, () => performWork(env, AT, { budgetMs: 5_000 }));
     const sets = Array.from({ length: 8 }, () => setAssociation(AT, "mine"));
-    await eventually(async () => {
-      await look();
-      expect(await counts(AT)).toEqual({ SYNCED: 31 });
-    });
+    await eventually(async () => expect(await counts(AT)).toEqual({ SYNCED: 31 }));
     await Promise.all([...rings, ...sets]);
-    expect(most).toBeGreaterThan(1);
-    expect(most).toBeLessThanOrEqual(6);
+    vi.restoreAllMocks();
+    expect(calls.most).toBeGreaterThan(1);
+    expect(calls.most).toBeLessThanOrEqual(6);
+  }, 120_000);
+
+  it("has tasks in reserve at its only Worker, and not at a second one", async () => {
+    await pause();
+    const secrets = await writeMany(mount, numbered("s", 20));
+    await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
+    vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    await resume();
+    const lease = async (slots: number, holder: string) => {
+      const answer = (await destination(AT).turn([], slots, undefined, holder)) as unknown as PollAnswer;
+      return answer.tasks.length;
+    };
+    expect(await lease(4, "one")).toBe(4);
+    expect(await lease(20, "two")).toBe(2);
+    expect(await lease(20, "one")).toBe(0);
+    await runInDurableObject(destination(AT), (_object: SyncDestination, { storage }) =>
+      storage.sql.exec("UPDATE work SET lease = NULL, ready_at = 0 WHERE lease LIKE 'two %'"),
+    );
+    await evictDurableObject(destination(AT));
+    expect(await lease(20, "one")).toBe(8);
+    expect(await lease(20, "two")).toBe(0);
+  }, 120_000);
+
+  it("has its work done although the first poll fails, which another caller has joined", async () => {
+    await pause();
+    const secrets = await writeMany(mount, numbered("s", 3));
+    await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
+    vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    await resume();
+    const turns = vi.spyOn(Destination.prototype, "turn").mockImplementationOnce(async () => {
+      await scheduler.wait(500);
+      throw new Error("lost");
+    });
+    const first = performWork(env, AT, { budgetMs: 20_000 });
+    await vi.waitUntil(() => turns.mock.calls.length > 0, { timeout: 10_000 });
+    await performWork(env, AT, { budgetMs: 20_000 });
+    expect(turns).toHaveBeenCalledOnce();
+    await first;
+    expect(await counts(AT)).toEqual({ SYNCED: 3 });
   }, 120_000);
 
   it("has the secrets of tasks leased together read in one call, and the results reported together", async () => {

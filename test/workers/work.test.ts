@@ -27,7 +27,7 @@ describe("a lease", () => {
       const claim = only(work.lease(10, 1_000));
       expect(claim).toMatchObject({ id: "a", generation: 1, leaseUntil: 1_000 + LEASE_MS });
       expect(work.lease(10, 1_000 + LEASE_MS - 1)).toEqual([]);
-      expect(work.lease(10, 1_000 + LEASE_MS - 1, "a")).toEqual([]);
+      expect(work.lease(10, 1_000 + LEASE_MS - 1, { only: "a" })).toEqual([]);
       expect(work.nextReady()).toBe(claim.leaseUntil);
       const second = only(work.lease(10, claim.leaseUntil));
       expect(second.lease).not.toBe(claim.lease);
@@ -145,7 +145,7 @@ describe("a result", () => {
       work.complete(a as WorkLease, { kind: "retry", afterMs: 30_000, all: true }, 1);
       work.setDesired("c", 2);
       expect(work.lease(10, 30_000)).toEqual([]);
-      expect(work.lease(10, 30_000, "c")).toEqual([]);
+      expect(work.lease(10, 30_000, { only: "c" })).toEqual([]);
       expect(work.nextReady()).toBe(30_001);
       expect(work.lease(10, 30_001)).toHaveLength(3);
     }));
@@ -174,7 +174,9 @@ it.each([12, 13, 14, 15, 16, 17, 18])(
           work.setDesired(id, now);
           wished.set(id, (wished.get(id) ?? 0) + 1);
         } else if (roll < 0.6) {
-          for (const claim of work.lease(1 + Math.floor(random() * 3), now, random() < 0.3 ? pick(ids) : undefined)) {
+          for (const claim of work.lease(1 + Math.floor(random() * 3), now, {
+            only: random() < 0.3 ? pick(ids) : undefined,
+          })) {
             const live = out.filter((other) => other.claim.id === claim.id && other.claim.leaseUntil > now);
             expect(live, "claims of one id overlap").toEqual([]);
             out.push({ claim, covers: wished.get(claim.id) ?? 0 });

@@ -60,6 +60,12 @@ interface Row extends Record<string, SqlStorageValue> {
   failed: number;
 }
 
+interface LeaseOptions {
+  readonly only?: string | undefined;
+  readonly holder?: string | undefined;
+  readonly trial?: boolean;
+}
+
 /** A row as seen by callers. `readyAt`: when it can be leased; for a leased row, when its lease ends. */
 export interface WorkView {
   readonly attempts: number;
@@ -81,8 +87,8 @@ export class WorkQueue {
   readonly #counts: Memo<{ queued: number; waiting: number }>;
   /** The earliest `ready_at` of rows without a lease: of those whose last attempt did not fail, and of the others. */
   readonly #firstReady: Memo<readonly (number | null)[]>;
-  /** When the current leases end, the last first. */
-  readonly #leaseEnds: Memo<readonly number[]>;
+  /** The leases, the last to end first. */
+  readonly #leases: Memo<readonly { readonly lease: string; readonly at: number }[]>;
   readonly #pausedUntil: Memo<number>;
   readonly #failedLast: boolean;
   /** When a failed row was last preferred. Kept in memory; a restart costs one early attempt. */
@@ -98,25 +104,21 @@ export class WorkQueue {
         .one();
       return { queued, waiting: n - queued };
     });
-    this.#firstReady = new Memo(() =>
-      [0, 1].map(
-        (failed) =>
-          sql
-            .exec<{ at: number | null }>(
-              "SELECT min(ready_at) AS at FROM work WHERE lease IS NULL AND queued = 1 AND failed = ?",
-              failed,
-            )
-            .one().at,
-      ),
-    );
-    this.#leaseEnds = new Memo(() =>
+    const first = (failed: 0 | 1) =>
+      `(SELECT min(ready_at) FROM work WHERE lease IS NULL AND queued = 1 AND failed = ${failed})`;
+    this.#firstReady = new Memo(() => {
+      const { one, other } = sql
+        .exec<{ one: number | null; other: number | null }>(`SELECT ${first(0)} AS one, ${first(1)} AS other`)
+        .one();
+      return [one, other];
+    });
+    this.#leases = new Memo(() =>
       sql
-        .exec<{ at: number }>(
-          "SELECT ready_at AS at FROM work WHERE lease IS NOT NULL ORDER BY ready_at DESC LIMIT ?",
+        .exec<{ lease: string; at: number }>(
+          "SELECT lease, ready_at AS at FROM work WHERE lease IS NOT NULL ORDER BY ready_at DESC LIMIT ?",
           MAX_LEASED,
         )
-        .toArray()
-        .map(({ at }) => at),
+        .toArray(),
     );
     this.#pausedUntil = new Memo(
       () => sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0,
@@ -125,7 +127,7 @@ export class WorkQueue {
 
   /** Invalidates the memoized values, for example after a rollback. */
   forgetMemos(): void {
-    for (const kept of [this.#counts, this.#firstReady, this.#leaseEnds, this.#pausedUntil]) kept.forget();
+    for (const kept of [this.#counts, this.#firstReady, this.#leases, this.#pausedUntil]) kept.forget();
   }
 
   /**
@@ -135,24 +137,30 @@ export class WorkQueue {
    * @param failed whether the last attempt failed; ignored for an existing row
    */
   setDesired(id: string, now: number, queued = true, failed = false): void {
-    if (!this.#find(id)) this.#count(queued ? "queued" : "waiting", 1);
-    this.#write(
+    const counts = this.#counts.get();
+    const [row] = this.#write(
       [this.#firstReady],
       `INSERT INTO work (id, generation, ready_at, queued, failed) VALUES (?, 1, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0, failed = max(failed, excluded.failed),
-         ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END`,
+         ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END
+       RETURNING generation`,
       id,
       now,
       queued ? 1 : 0,
       failed && this.#failedLast ? 1 : 0,
     );
+    const isNew = row?.["generation"] === 1;
+    if (isNew) counts[queued ? "queued" : "waiting"] += 1;
   }
 
   forget(id: string): void {
     const row = this.#find(id);
-    if (!row) return;
-    this.#count(row.queued === 1 ? "queued" : "waiting", -1);
-    this.#write([this.#firstReady, this.#leaseEnds], "DELETE FROM work WHERE id = ?", id);
+    if (row) this.#forget(row);
+  }
+
+  #forget({ id, queued }: Row): void {
+    this.#count(queued === 1 ? "queued" : "waiting", -1);
+    this.#write([this.#firstReady, this.#leases], "DELETE FROM work WHERE id = ?", id);
   }
 
   /** Queues up to `room` waiting rows, longest waiting first. @returns how many */
@@ -172,16 +180,18 @@ export class WorkQueue {
   /**
    * Leases up to `limit` ready rows, longest ready first; with `failedLast`, rows with a failed last attempt after the
    * others.
+   * @param only the id of one row
+   * @param holder the caller, for `isOnlyHolder`
    * @param trial prefers rows whose last attempt did not fail, for any waiting time
    */
-  lease(limit: number, now: number, only?: string, trial = false): WorkLease[] {
+  lease(limit: number, now: number, { only, holder, trial = false }: LeaseOptions = {}): WorkLease[] {
     if (limit <= 0 || this.pausedUntil() > now) return [];
     const ready =
       only !== undefined
         ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND queued = 1 AND ready_at <= ?", only, now).toArray()
         : this.#inOrder(limit, now, trial);
     return ready.map((row) => {
-      const lease = crypto.randomUUID();
+      const lease = `${holder ? `${holder} ` : ""}${crypto.randomUUID()}`;
       const leaseUntil = now + LEASE_MS;
       this.#move("lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
       return { id: row.id, generation: row.generation, lease, leaseUntil };
@@ -249,7 +259,7 @@ export class WorkQueue {
       this.#release(lease.id, row.attempts + 1, again);
       return "retrying";
     }
-    this.forget(lease.id);
+    this.#forget(row);
     return ending.kind === "done" ? "done" : "parked";
   }
 
@@ -281,12 +291,17 @@ export class WorkQueue {
 
   /** Number of current leases. */
   leased(now: number): number {
-    return this.#leaseEnds.get().filter((at) => at > now).length;
+    return this.#leases.get().filter(({ at }) => at > now).length;
+  }
+
+  /** Whether no other caller than `holder` has a lease. */
+  isOnlyHolder(holder: string, now: number): boolean {
+    return this.#leases.get().every(({ lease, at }) => at <= now || lease.startsWith(`${holder} `));
   }
 
   /** When the first current lease ends (ms since 1970), or null. */
   firstLeaseEnd(): number | null {
-    return this.#leaseEnds.get().at(-1) ?? null;
+    return this.#leases.get().at(-1)?.at ?? null;
   }
 
   pausedUntil(): number {
@@ -325,12 +340,13 @@ export class WorkQueue {
 
   /** Changes the lease and the ready time of rows. */
   #move(assignments: string, ...values: SqlStorageValue[]): void {
-    this.#write([this.#firstReady, this.#leaseEnds], `UPDATE work SET ${assignments}`, ...values);
+    this.#write([this.#firstReady, this.#leases], `UPDATE work SET ${assignments}`, ...values);
   }
 
   /** @param changes memoized values invalidated by the statement */
-  #write(changes: readonly Memo<unknown>[], statement: string, ...values: SqlStorageValue[]): void {
-    this.#sql.exec(statement, ...values);
+  #write(changes: readonly Memo<unknown>[], statement: string, ...values: SqlStorageValue[]) {
+    const rows = this.#sql.exec(statement, ...values).toArray();
     for (const kept of changes) kept.forget();
+    return rows;
   }
 }
