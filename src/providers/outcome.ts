@@ -145,14 +145,20 @@ function refuseUrl(url: URL | null): Failure | null {
   return failure("client", "insecure_url", `${url.host} must be called with https; http is for loopback hosts only.`);
 }
 
+/** Whether the body is within the limit by its header, which counts the bytes before a decoding. */
+const hasSmallBody = ({ headers }: Response): boolean =>
+  Number(headers.get("content-length") ?? Number.NaN) <= maxBodyBytes && !headers.has("content-encoding");
+
 /** The body as text, or null when it exceeds the limit. Rejects when the connection breaks or `signal` fires. */
 async function readBounded(response: Response, signal: AbortSignal): Promise<string | null> {
   if (response.body === null) return "";
-  const reader = response.body.getReader();
   // Some runtimes do not abort a streaming body, so each read races the deadline.
   const expired = Promise.withResolvers<never>();
   expired.promise.catch(() => {});
   signal.addEventListener("abort", () => expired.reject(new Error("deadline")), { once: true });
+  // A body of a known size is read by the runtime in one step.
+  if (hasSmallBody(response)) return Promise.race([response.text(), expired.promise]);
+  const reader = response.body.getReader();
   const decoder = new TextDecoder();
   let text = "";
   let size = 0;
