@@ -55,7 +55,10 @@ it.runIf(externalSecrets.missing === null)(
       const text = readFileSync(file, "utf8");
       // The tests of the others run in the same service.
       writeFileSync(file, text.replace("      path: secret\n", `      path: secret\n      namespace: ${place.name}\n`));
-      const writes = 'path "secret/*" { capabilities = ["create", "read", "update"] }';
+      const rules = ["data", "metadata"].map(
+        (part) => `path "secret/${part}/app/tls" { capabilities = ["create", "read", "update"] }`,
+      );
+      const writes = ['path "secret/data/app/*" { capabilities = ["read"] }', ...rules].join(" ");
       await place.call("PUT", "sys/policies/acl/prod-app", place.token, { policy: writes });
       const { code, output, stdout } = await run(externalSecrets.path, [dir, place.address, account], {}, dir);
       expect(code, output).toBe(0);

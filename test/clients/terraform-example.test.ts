@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -9,6 +9,8 @@ import { CHANGES, hasTerraform, missing, terraform } from "./terraform-program.t
 /** The module of examples/terraform: its values for a trial, and a second team with a destination and an engine of clouds. */
 
 const EXAMPLE = "examples/terraform";
+/** Resources of providers that cannot be built here. */
+const CURRENT = "examples/terraform-current";
 if (missing !== null) console.warn(`The Terraform module is not applied: ${missing}.`);
 
 const dirs: string[] = [];
@@ -43,9 +45,22 @@ async function read(address: string, token: string, path: string): Promise<{ sta
   return { status: answer.status, body: await answer.text() };
 }
 
-it.runIf(hasTerraform)("its files are well-formed", () => {
-  const { status, stdout, stderr } = spawnSync("terraform", ["fmt", "-check", "-diff", EXAMPLE], { encoding: "utf8" });
+it.runIf(hasTerraform).each([EXAMPLE, CURRENT])("%s is well-formed", (folder) => {
+  const { status, stdout, stderr } = spawnSync("terraform", ["fmt", "-check", "-diff", folder], { encoding: "utf8" });
   expect(status, stdout + stderr).toBe(0);
+});
+
+it(`the requests for each resource of ${CURRENT} are replayed by other tests`, () => {
+  const replayed = ["terraform", "terraform-cluster"].map((name) =>
+    readFileSync(`test/workers/${name}.test.ts`, "utf8"),
+  );
+  const used = [...readFileSync(`${CURRENT}/main.tf`, "utf8").matchAll(/^resource "(\w+)"/gm)].map(
+    ([, type = ""]) => type,
+  );
+  expect(used).toHaveLength(8);
+  // Destinations are in a table by the provider's word for their type.
+  const words = used.map((type) => (type === "vault_secrets_sync_aws_destination" ? '"aws-sm"' : type));
+  expect(words.filter((word) => !replayed.join("").includes(word))).toEqual([]);
 });
 
 it.runIf(missing === null)(
