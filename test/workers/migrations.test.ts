@@ -12,6 +12,7 @@ import {
 import { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { get, put } from "./client.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
+import { migrateInSteps } from "./prepared-schemas.ts";
 
 /** Data of an older version opens in this one; data of a newer one is not changed. */
 
@@ -49,12 +50,16 @@ const master = (sql: SqlStorage) =>
 /** Tables with sealed rows, which a fixture cannot create. */
 const SEALED = new Set(["data_keys", "sealed", "facts", "migrations"]);
 
+function dropAll(sql: SqlStorage): void {
+  for (const type of ["trigger", "table"])
+    for (const { name } of master(sql).filter((each) => each.type === type)) sql.exec(`DROP ${type} "${name}"`);
+}
+
 /** Puts an object's tables back to a version, each with one row of plain values. */
 function backTo(storage: DurableObjectStorage, schema: Schema, module: string, steps: number): void {
   const { sql } = storage;
   storage.transactionSync(() => {
-    for (const type of ["trigger", "table"])
-      for (const { name } of master(sql).filter((each) => each.type === type)) sql.exec(`DROP ${type} "${name}"`);
+    dropAll(sql);
     sql.exec("CREATE TABLE migrations (module TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT");
     for (const [name, list] of Object.entries(schema)) {
       const applied = name === module ? steps : list.length;
@@ -84,6 +89,19 @@ const counts = (sql: SqlStorage) =>
       .filter(({ type, name }) => type === "table" && !SEALED.has(name))
       .map(({ name }) => [name, sql.exec<{ n: number }>(`SELECT count(*) AS n FROM "${name}"`).one().n]),
   );
+
+describe("the tables that these suites create in one step", () => {
+  it.each(Object.keys(NAMESPACES) as Kind[])("are those of the steps, with as many rows: %s", async (kind) => {
+    await runInDurableObject(scratch(kind), ({ schema }, { storage }) => {
+      const tables = [migrateAll, migrateInSteps].map((create) => {
+        dropAll(storage.sql);
+        create(storage, schema);
+        return [master(storage.sql), counts(storage.sql), versionsOf(storage.sql)];
+      });
+      expect(tables[0]).toEqual(tables[1]);
+    });
+  });
+});
 
 describe("objects of an older version", () => {
   it.each(Object.keys(NAMESPACES) as Kind[])(

@@ -28,6 +28,12 @@ export function prepareSchemas(): void {
   Object.defineProperty(migrations, "migrateAll", { configurable: true, enumerable: true, get: () => value });
 }
 
+/** Creates tables step by step, as outside of these suites. */
+export const migrateInSteps: typeof migrations.migrateAll = (storage, schema) => {
+  const known: MigrateAll = migrations.migrateAll;
+  return (known.direct ?? known)(storage, schema);
+};
+
 /** The lists of steps are constants, so that they need no comparison. */
 function keyOf(schema: migrations.Schema): string {
   return Object.entries(schema)
