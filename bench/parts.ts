@@ -1,4 +1,5 @@
 /** The parts of the bench: their servers and their reports. */
+import { join } from "node:path";
 import { BackupBench, type BackupScale } from "./backup.ts";
 import { backupMarkdown, backupPlots } from "./backup-report.ts";
 import { Deployments, startBareDump } from "./backup-sides.ts";
@@ -19,6 +20,8 @@ import { keyValuePlots, markdown, type RunInfo } from "./report.ts";
 import { loaderBusy } from "./rounds.ts";
 import { Bench, type Scale } from "./scenarios.ts";
 import { startBare, startOurs } from "./sides.ts";
+import { SoakBench, type SoakScale } from "./soak.ts";
+import { soakMarkdown, soakPlots } from "./soak-report.ts";
 import { SyncBench, type SyncScale } from "./sync.ts";
 import { syncMarkdown, syncPlots } from "./sync-report.ts";
 import { Double, startLoop, startService } from "./sync-sides.ts";
@@ -70,6 +73,10 @@ const EDGE: Scaled<EdgeScale> = {
   full: { rounds: 3, requests: 40, secrets: 20, countedMs: 10_000 },
   quick: { rounds: 2, requests: 10, secrets: 10, countedMs: 4_000 },
 };
+const SOAK: Scaled<SoakScale> = {
+  full: { minutes: 3, each: 500, stateBytes: 1e9 },
+  quick: { minutes: 0.5, each: 100, stateBytes: 1e8 },
+};
 const DEEP = 100_000;
 
 interface Scaled<S> {
@@ -82,6 +89,8 @@ export interface Stage {
   readonly dir: string;
   readonly quick: boolean;
   readonly deep: boolean;
+  /** Duration of the soak; null for that of the scale. */
+  readonly minutes: number | null;
   note(text: string): void;
   /** Stopped when the part ends, for any end. */
   stops<T extends { stop(): void }>(one: T): T;
@@ -207,6 +216,17 @@ export const PARTS = {
     const bare = (name: string) => stage.serves(startBareDump(stage.dir, name));
     const backup = await new BackupBench({ dir: stage.dir, loader, deploy, bare }, scale, stage.note).run();
     return outcome(stage, { scale, loaderBusy: loaderBusy.most, backup }, backupMarkdown, backupPlots);
+  },
+
+  async soak(stage) {
+    const standard = scaled(stage, SOAK);
+    const scale = { ...standard, minutes: stage.minutes ?? standard.minutes };
+    const loader = stage.stops(new Loader());
+    const load = stage.stops(new Load());
+    const service = await stage.serves(startCluster(stage.dir, "soak", process.env["BENCH_INSPECTOR"]));
+    const dir = join(stage.dir, "volumes-soak");
+    const soak = await new SoakBench({ loader, load, service, dir }, scale, stage.note).run();
+    return outcome(stage, { scale, soak }, soakMarkdown, soakPlots);
   },
 } satisfies Record<string, (stage: Stage) => Promise<Outcome>>;
 

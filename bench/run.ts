@@ -16,12 +16,18 @@ const { values: options, positionals } = parseArgs({
     quick: { type: "boolean", default: false },
     deep: { type: "boolean", default: false },
     write: { type: "boolean", default: false },
+    minutes: { type: "string" },
     json: { type: "string" },
   },
 });
 const unknown = positionals.find((part) => !PART_NAMES.some((known) => known === part));
 if (unknown !== undefined) {
   console.error(`bench: there is no part ${JSON.stringify(unknown)}; the parts are ${PART_NAMES.join(", ")}`);
+  process.exit(2);
+}
+const minutes = options.minutes === undefined ? null : Number(options.minutes);
+if (minutes !== null && !(minutes > 0)) {
+  console.error("bench: --minutes must be a number above 0");
   process.exit(2);
 }
 const all = positionals.length === 0;
@@ -46,8 +52,10 @@ const reports: Partial<Record<PartName, unknown>> = {};
 try {
   for (const part of parts) {
     // A deployment is filled, saved and restored completely, which takes time.
-    const isLong = options.deep || part === "backup";
-    const limit = setTimeout(tooLong, isLong ? DEEP_LIMIT_MS : LIMIT_MS);
+    // The soak writes as much as a backup, after its minutes.
+    const isLong = options.deep || part === "backup" || part === "soak";
+    const soakMs = part === "soak" ? (minutes ?? 0) * 60_000 : 0;
+    const limit = setTimeout(tooLong, soakMs + (isLong ? DEEP_LIMIT_MS : LIMIT_MS));
     loaderBusy.most = 0;
     const { report, markdown, plots } = await PARTS[part](stage());
     clearTimeout(limit);
@@ -74,6 +82,7 @@ function stage(): Stage {
     dir,
     quick: options.quick,
     deep: options.deep,
+    minutes,
     stops,
     serves: async (side) => {
       const served = await side;

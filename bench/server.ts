@@ -56,13 +56,18 @@ export class Server {
       inspector !== undefined,
     );
     writeFileSync(join(dir, "config.capnp"), capnp(plan, readdirSync(code), data));
+    return Server.resume(plan.name, dir, inspector);
+  }
+
+  /** Serves a directory of `start` again, with its bundle and its data. */
+  static async resume(name: string, dir: string, inspector?: string): Promise<Server> {
     const args = ["serve", "--experimental", "--control-fd=3", join(dir, "config.capnp")];
     if (inspector) args.push(`--inspector-addr=${inspector}`);
     const child = spawn(workerd, args, { stdio: ["ignore", "ignore", "inherit", "pipe"] });
-    const failed = once(child, "exit").then(() => Promise.reject(new Error(`${plan.name}: workerd ended early`)));
+    const failed = once(child, "exit").then(() => Promise.reject(new Error(`${name}: workerd ended early`)));
     const port = await Promise.race([listeningPort(child.stdio[3] as Readable), failed]);
     failed.catch(() => undefined);
-    return new Server(plan.name, port, child);
+    return new Server(name, port, child);
   }
 
   /** CPU seconds used so far, or null if the system does not report it. */
@@ -90,6 +95,13 @@ export class Server {
   stop(): void {
     this.#process.removeAllListeners("exit");
     this.#process.kill("SIGKILL");
+  }
+
+  /** Stops the server; resolves when its process has ended, so that another one can have its data. */
+  async stopped(): Promise<void> {
+    const ended = once(this.#process, "close");
+    this.stop();
+    await ended;
   }
 }
 
