@@ -134,12 +134,10 @@ class Run {
   #reportBy = 0;
   /** The duration of the latest task, ms. */
   #taskMs = QUICK_MS;
-  /** The last progress, ms since 1970. */
+  /** The last progress, ms since 1970; 0 while no caller may join. */
   #heardAt = Date.now();
   /** Whether a caller has joined since the last poll was sent. */
   #joined = false;
-  /** Whether it waits for a rate limit, without tasks. */
-  #isWaiting = false;
   #due = Promise.withResolvers<void>();
 
   constructor(env: Env, destination: string, options: Options & { readonly connections: Connections }) {
@@ -158,15 +156,6 @@ class Run {
   }
 
   async run(): Promise<void> {
-    try {
-      await this.#turns();
-    } finally {
-      // No caller joins from here on.
-      this.#end = 0;
-    }
-  }
-
-  async #turns(): Promise<void> {
     const { only } = this.#options;
     for (;;) {
       const sent = Date.now();
@@ -180,10 +169,10 @@ class Run {
       }
       // Waits for a rate limit that ends within the budget; later work is left to the alarm.
       const wait = this.#joined ? 0 : answer.retryInMs;
+      // No caller joins meanwhile, or from here on.
+      this.#heardAt = 0;
       if (only !== undefined || !answer.running || wait === null || Date.now() + wait >= this.#end) return;
-      this.#isWaiting = true;
       await scheduler.wait(Math.max(wait, 1));
-      this.#isWaiting = false;
     }
   }
 
@@ -194,7 +183,7 @@ class Run {
    */
   join(shared: boolean): boolean {
     const now = Date.now();
-    if (this.#isWaiting || now > this.#end - LEAST_BUDGET_MS || now > this.#heardAt + SILENT_MS) return false;
+    if (now > this.#end - LEAST_BUDGET_MS || now > this.#heardAt + SILENT_MS) return false;
     const hasAll = this.#places() >= (this.#atOnce ?? MOST_AT_ONCE);
     if (!hasAll && !(shared && this.#running < this.#places())) return false;
     // The run reads this itself: an invocation must not continue another one.
@@ -252,14 +241,9 @@ class Run {
   /** How many more tasks may be leased. */
   #free(): number {
     if (this.#options.only !== undefined) return this.#atOnce === null ? 1 : 0;
-    const places = this.#places();
     // The object leases more than the destination's limit only to a Worker that holds all leases.
-    const most = this.#isQuick() ? 2 * places : Math.min(places + Math.ceil(places / 2), this.#atOnce ?? places);
+    const most = this.#places() * (this.#taskMs < QUICK_MS ? 2 : 1);
     return Math.max(0, most - this.#running - this.#ahead.length);
-  }
-
-  #isQuick(): boolean {
-    return this.#taskMs < QUICK_MS;
   }
 
   /** Accepts leased tasks. @param sent when the poll was sent: the leases are not older */

@@ -149,8 +149,8 @@ export class WorkQueue {
       queued ? 1 : 0,
       failed && this.#failedLast ? 1 : 0,
     );
-    const isNew = row?.["generation"] === 1;
-    if (isNew) counts[queued ? "queued" : "waiting"] += 1;
+    // The first generation is a new row.
+    if (row?.["generation"] === 1) counts[queued ? "queued" : "waiting"] += 1;
   }
 
   forget(id: string): void {
@@ -191,7 +191,7 @@ export class WorkQueue {
         ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND queued = 1 AND ready_at <= ?", only, now).toArray()
         : this.#inOrder(limit, now, trial);
     return ready.map((row) => {
-      const lease = `${holder ? `${holder} ` : ""}${crypto.randomUUID()}`;
+      const lease = `${holder ?? ""} ${crypto.randomUUID()}`;
       const leaseUntil = now + LEASE_MS;
       this.#move("lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
       return { id: row.id, generation: row.generation, lease, leaseUntil };
