@@ -34,8 +34,8 @@ const KV: Scaled<Scale> = {
   quick: { rounds: 3, sliceMs: 300, keys: { small: 1_000, middle: 3_000, large: 10_000 }, fillMs: 10_000 },
 };
 const SYNC: Scaled<SyncScale> = {
-  full: { rounds: 7, secrets: 100, singles: 50, pauses: 5, pending: [1_000, 10_000, 30_000] },
-  quick: { rounds: 3, secrets: 50, singles: 20, pauses: 3, pending: [1_000, 4_000] },
+  full: { rounds: 7, secrets: 100, singles: 50, pauses: 5, pending: [1_000, 10_000, 30_000], slowSecrets: 1_000 },
+  quick: { rounds: 3, secrets: 50, singles: 20, pauses: 3, pending: [1_000, 4_000], slowSecrets: 100 },
 };
 const ENGINE: Scaled<EngineScale> = {
   full: {

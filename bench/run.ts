@@ -7,7 +7,7 @@ import { writeSection } from "./page.ts";
 import { PART_NAMES, PARTS, type PartName, type Stage } from "./parts.ts";
 import { loaderBusy } from "./rounds.ts";
 
-const LIMIT_MS = 300_000;
+const LIMIT_MS = 600_000;
 const DEEP_LIMIT_MS = 900_000;
 
 const { values: options, positionals } = parseArgs({

@@ -2,7 +2,7 @@
 import type { Plot } from "./plot.ts";
 import { count, heading, level, micro, percent, type RunInfo, ratio, table } from "./report.ts";
 import type { Figure } from "./statistics.ts";
-import type { SyncResults, SyncScale } from "./sync.ts";
+import { type Rates, SLOW_MS, type SyncResults, type SyncScale } from "./sync.ts";
 import { DESTINATIONS } from "./sync-sides.ts";
 
 export interface SyncReport extends RunInfo {
@@ -10,12 +10,12 @@ export interface SyncReport extends RunInfo {
   readonly sync: SyncResults;
 }
 
-const AIM = { ratio: 0.5, latencyMs: 150 } as const;
+const AIM = { ratio: 0.5, slowRatio: 0.9, latencyMs: 150, spread: 1.3 } as const;
 
 export function syncMarkdown(report: SyncReport): string {
   const { scale, sync } = report;
-  const { ours, bare, latency, pause } = sync;
-  const met = (is: boolean) => (is ? "met" : "missed");
+  const { latency, pause } = sync;
+  const slow = `${scale.slowSecrets} secrets, answers after ${SLOW_MS} ms`;
   return [
     heading(report, [
       `${scale.rounds} rounds of ${scale.secrets} secrets to ${DESTINATIONS} destinations`,
@@ -25,18 +25,28 @@ export function syncMarkdown(report: SyncReport): string {
     ...table(
       ["", "ours /s", "bare /s", "ours CPU µs", "bare CPU µs", "ratio (spread)", "CPU ratio", "aim", ""],
       [
-        [
-          `pushes to ${DESTINATIONS} destinations`,
-          count(ours.perSecond.median),
-          count(bare.perSecond.median),
-          micro(ours.cpu),
-          micro(bare.cpu),
-          ratio(sync.ratio),
-          sync.cpuRatio ? sync.cpuRatio.median.toFixed(2) : "",
-          `≥ ${AIM.ratio}`,
-          met(sync.ratio.median >= AIM.ratio),
-        ],
+        rates(`pushes to ${DESTINATIONS} destinations`, sync, AIM.ratio),
+        rates(`${slow}, while they are written`, sync.slow.written, AIM.slowRatio),
+        rates(`${slow}, a backlog`, sync.slow.backlog, AIM.slowRatio),
       ],
+    ),
+    "",
+    ...table(
+      ["", "pushes /s", "CPU µs", "CPU, times a tenth", "aim", ""],
+      sync.spreads.map((spread, index) => {
+        const tenth = index % 2 === 1 ? sync.spreads[index - 1] : undefined;
+        const times = (spread.rate.cpu?.median ?? Number.NaN) / (tenth?.rate.cpu?.median ?? Number.NaN);
+        const against = Number.isFinite(times)
+          ? [times.toFixed(2), `≤ ${AIM.spread}`, met(times <= AIM.spread)]
+          : ["", "", ""];
+        const { secrets, destinations, rate } = spread;
+        return [
+          `secrets: ${secrets}, destinations: ${destinations}`,
+          count(rate.perSecond.median),
+          micro(rate.cpu),
+          ...against,
+        ];
+      }),
     ),
     "",
     ...table(
@@ -88,6 +98,13 @@ export const syncPlots = ({ sync }: SyncReport): Plot[] => {
     },
   ];
 };
+
+const met = (is: boolean): string => (is ? "met" : "missed");
+
+const rates = (name: string, { ours, bare, ratio: times, cpuRatio }: Rates, aim: number): string[] => [
+  ...[name, count(ours.perSecond.median), count(bare.perSecond.median), micro(ours.cpu), micro(bare.cpu)],
+  ...[ratio(times), cpuRatio ? cpuRatio.median.toFixed(2) : "", `≥ ${aim}`, met(times.median >= aim)],
+];
 
 const ms = ({ median, low, high }: Figure): string => `${median.toFixed(1)} (${low.toFixed(1)}–${high.toFixed(1)})`;
 const mebi = (bytes: number): string => count(bytes / 2 ** 20);

@@ -68,9 +68,9 @@ export interface Service {
   readonly ask: Ask;
   readonly pause: (disabled: boolean) => Promise<void>;
   /** Makes destinations under a prefix. @returns their names */
-  readonly destinations: (prefix: string) => Promise<string[]>;
+  readonly destinations: (prefix: string, count?: number) => Promise<string[]>;
   /** Associates the secrets from one number to another with the destinations, past the API's rights. */
-  readonly associate: (destinations: readonly string[], from: number, to: number) => Promise<void>;
+  readonly associate: (destinations: readonly string[], from: number, to: number, prefix: string) => Promise<void>;
 }
 
 /** The path that secrets are written to; a key's name follows. */
@@ -115,8 +115,8 @@ export async function startService(dir: string, double: Double): Promise<Service
     pause: async (disabled) => {
       await ask("PATCH", "/v1/sys/sync/config", { disabled });
     },
-    destinations: async (prefix) => {
-      const names = Array.from({ length: DESTINATIONS }, (_, number) => `${prefix}-${number}`);
+    destinations: async (prefix, count = DESTINATIONS) => {
+      const names = Array.from({ length: count }, (_, number) => `${prefix}-${number}`);
       for (const name of names) {
         await ask("PUT", `/v1/sys/sync/destinations/cloud-a-sm/${name}`, {
           access_key_id: accessKey(made++),
@@ -126,8 +126,8 @@ export async function startService(dir: string, double: Double): Promise<Service
       }
       return names;
     },
-    associate: async (destinations, from, to) => {
-      await ask("POST", "/bench/associate", { destinations, mount, from, to });
+    associate: async (destinations, from, to, prefix) => {
+      await ask("POST", "/bench/associate", { destinations, mount, prefix, from, to });
     },
   };
 }

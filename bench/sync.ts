@@ -18,6 +18,8 @@ export interface SyncScale {
   readonly pauses: number;
   /** Pending operations of all destinations when syncing resumes. */
   readonly pending: readonly number[];
+  /** Secrets of a round with a provider that takes its time. */
+  readonly slowSecrets: number;
 }
 
 /** Pushes a second, and microseconds of the server's CPU for each. */
@@ -36,11 +38,25 @@ export interface Drain {
   readonly memory: { readonly before: number; readonly most: number } | null;
 }
 
-export interface SyncResults {
+/** The service and the bare loop in alternating rounds. */
+export interface Rates {
   readonly ours: Rate;
   readonly bare: Rate;
   readonly ratio: Figure;
   readonly cpuRatio: Figure | null;
+}
+
+/** Pushes of some secrets to some destinations, one secret or destination against many. */
+export interface Spread {
+  readonly secrets: number;
+  readonly destinations: number;
+  readonly rate: Rate;
+}
+
+export interface SyncResults extends Rates {
+  /** With answers after `SLOW_MS`. */
+  readonly slow: { readonly written: Rates; readonly backlog: Rates };
+  readonly spreads: readonly Spread[];
   /** From the answer to a write until its value arrives, ms. */
   readonly latency: { readonly p50: Figure; readonly p99: Figure };
   /** Of the request that pauses, ms from when it was sent. */
@@ -56,6 +72,18 @@ interface Slice {
   readonly cpu: number;
 }
 
+/** The answer of a provider that is near. */
+export const SLOW_MS = 20;
+const SLOW_ROUNDS = 3;
+/** Secrets and destinations: each pair of rows is a tenth and the whole. */
+const SPREADS = [
+  [1, 10],
+  [1, 100],
+  [10, 1],
+  [100, 1],
+] as const;
+/** Pushes of a slice. */
+const SPREAD_PUSHES = 400;
 const WRITERS = 8;
 const LATENCY_ROUNDS = 3;
 const PAUSE_AFTER_MS = 150;
@@ -96,28 +124,30 @@ export class SyncBench {
     await this.#write(mark, secrets);
     await this.#associate(await this.#service.destinations("rate"), 0, secrets);
     await this.#double.complete(mark, secrets * DESTINATIONS);
-    const rates = await this.#rates();
+    this.#note("pushes a second");
+    const rates = await this.#rates(() => this.#ours(), secrets);
     return {
       ...rates,
       latency: await this.#latency(),
       pause: await this.#pauses(),
       drains: await this.#drains(),
+      slow: await this.#slow(),
+      spreads: await this.#spreads(),
       doubleBusy: this.#busy,
     };
   }
 
   // ---- pushes a second ----
 
-  async #rates(): Promise<Pick<SyncResults, "ours" | "bare" | "ratio" | "cpuRatio">> {
-    this.#note("pushes a second");
-    await this.#ours();
-    await this.#bare();
+  async #rates(measure: () => Promise<Slice>, secrets: number, rounds = this.#scale.rounds): Promise<Rates> {
+    await measure();
+    await this.#bare(secrets);
     const pairs: [ours: Slice, bare: Slice][] = [];
-    for (let round = 0; round < this.#scale.rounds; round++) {
-      if (round % 2 === 0) pairs.push([await this.#ours(), await this.#bare()]);
+    for (let round = 0; round < rounds; round++) {
+      if (round % 2 === 0) pairs.push([await measure(), await this.#bare(secrets)]);
       else {
-        const second = await this.#bare();
-        pairs.push([await this.#ours(), second]);
+        const second = await this.#bare(secrets);
+        pairs.push([await measure(), second]);
       }
     }
     const cpuRatios = pairs.map(([ours, bare]) => bare.cpu / ours.cpu).filter(Number.isFinite);
@@ -130,16 +160,14 @@ export class SyncBench {
   }
 
   /** From the first write until the stand-in has everything. */
-  #ours(): Promise<Slice> {
-    const { secrets } = this.#scale;
-    const pushes = secrets * DESTINATIONS;
+  #ours(secrets = this.#scale.secrets, prefix = "", destinations = DESTINATIONS): Promise<Slice> {
+    const pushes = secrets * destinations;
     return this.#slice(this.#service, pushes, async (mark) => {
-      await Promise.all([this.#write(mark, secrets), this.#double.complete(mark, pushes)]);
+      await Promise.all([this.#write(mark, secrets, prefix), this.#double.complete(mark, pushes)]);
     });
   }
 
-  #bare(): Promise<Slice> {
-    const { secrets } = this.#scale;
+  #bare(secrets: number): Promise<Slice> {
     return this.#slice(this.#loop, secrets * DESTINATIONS, (mark) => this.#loop.push(mark, secrets));
   }
 
@@ -147,8 +175,8 @@ export class SyncBench {
     { server }: Pick<Service, "server">,
     pushes: number,
     run: (mark: string) => Promise<void>,
+    mark = this.#mark(),
   ): Promise<Slice> {
-    const mark = this.#mark();
     const double = await this.#double.seen(mark);
     const before = server.cpu();
     const began = clock();
@@ -256,17 +284,80 @@ export class SyncBench {
     };
   }
 
+  // ---- slow answers ----
+
+  /** The bare loop makes as many calls at a time for a destination as the service may. */
+  async #slow(): Promise<SyncResults["slow"]> {
+    const { slowSecrets: secrets } = this.#scale;
+    this.#note(`pushes of ${secrets} secrets with answers after ${SLOW_MS} ms`);
+    const destinations = await this.#service.destinations("slow");
+    await this.#settle("slow/", destinations, secrets);
+    await this.#double.pace(SLOW_MS);
+    const rounds = Math.min(SLOW_ROUNDS, this.#scale.rounds);
+    const written = await this.#rates(() => this.#ours(secrets, "slow/"), secrets, rounds);
+    const backlog = await this.#rates(() => this.#backlog(secrets, "slow/"), secrets, rounds);
+    await this.#double.pace(0);
+    return { written, backlog };
+  }
+
+  /** From the end of a pause, during which everything was written, until the stand-in has it. */
+  async #backlog(secrets: number, prefix: string): Promise<Slice> {
+    const mark = this.#mark();
+    const pushes = secrets * DESTINATIONS;
+    await this.#service.pause(true);
+    await this.#write(mark, secrets, prefix);
+    await sleep(QUIET_MS);
+    const run = async () => {
+      await this.#service.pause(false);
+      await this.#double.complete(mark, pushes);
+    };
+    return this.#slice(this.#service, pushes, run, mark);
+  }
+
+  // ---- one to many, and many to one ----
+
+  async #spreads(): Promise<Spread[]> {
+    const spreads: Spread[] = [];
+    for (const [secrets, destinations] of SPREADS) {
+      this.#note(`pushes of ${secrets} secrets to ${destinations} destinations`);
+      const prefix = `spread-${secrets}-${destinations}/`;
+      const names = await this.#service.destinations(`spread-${secrets}-${destinations}`, destinations);
+      await this.#settle(prefix, names, secrets);
+      const slices: Slice[] = [];
+      // CPU is counted in hundredths of a second: a slice is several rounds.
+      const rounds = Math.ceil(SPREAD_PUSHES / (secrets * destinations));
+      for (let slice = 0; slice < this.#scale.rounds; slice++) {
+        const parts: Slice[] = [];
+        for (let round = 0; round < rounds; round++) parts.push(await this.#ours(secrets, prefix, destinations));
+        slices.push({
+          perSecond: mean(parts.map(({ perSecond }) => perSecond)),
+          cpu: mean(parts.map(({ cpu }) => cpu)),
+        });
+      }
+      spreads.push({ secrets, destinations, rate: rate(slices) });
+    }
+    return spreads;
+  }
+
   // ---- parts ----
+
+  /** Writes and associates secrets, and waits for their first pushes. */
+  async #settle(prefix: string, destinations: readonly string[], secrets: number): Promise<void> {
+    const mark = this.#mark();
+    await this.#write(mark, secrets, prefix);
+    await this.#associate(destinations, 0, secrets, prefix);
+    await this.#double.complete(mark, secrets * destinations.length);
+  }
 
   #mark(): string {
     return `round-${this.#marks++}`;
   }
 
   /** A new version of the first secrets. */
-  async #write(mark: string, secrets: number): Promise<void> {
+  async #write(mark: string, secrets: number, prefix = ""): Promise<void> {
     const { server, token } = this.#service;
     const body = JSON.stringify({ data: secretOf(mark) });
-    const job = { port: server.port, token, method: "PUT", path: SECRETS, body } as const;
+    const job = { port: server.port, token, method: "PUT", path: SECRETS + prefix, body } as const;
     await this.#loader.requests({
       ...job,
       keys: secrets,
@@ -276,12 +367,14 @@ export class SyncBench {
     });
   }
 
-  async #associate(destinations: readonly string[], from: number, to: number): Promise<void> {
+  async #associate(destinations: readonly string[], from: number, to: number, prefix = ""): Promise<void> {
     for (let at = from; at < to; at += ASSOCIATED_AT_ONCE) {
-      await this.#service.associate(destinations, at, Math.min(to, at + ASSOCIATED_AT_ONCE));
+      await this.#service.associate(destinations, at, Math.min(to, at + ASSOCIATED_AT_ONCE), prefix);
     }
   }
 }
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 function rate(slices: readonly Slice[]): Rate {
   const cpu = slices.map((slice) => slice.cpu).filter(Number.isFinite);

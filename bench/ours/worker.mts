@@ -31,6 +31,8 @@ Object.assign(cloudASm.pace, { burst: 1e9, perMinute: 1e9 });
 interface Associate {
   readonly destinations: readonly string[];
   readonly mount: { readonly uuid: string; readonly accessor: string };
+  /** Of the secrets' names. */
+  readonly prefix: string;
   readonly from: number;
   readonly to: number;
 }
@@ -90,12 +92,12 @@ async function appendMore(env: Env, event: NewEvent, count: number, rare: number
   return (await eventLog(env).append("bench-more", lines)).at(-1) ?? 0;
 }
 
-async function associate(env: Env, destination: string, { mount, from, to }: Associate): Promise<void> {
+async function associate(env: Env, destination: string, { mount, prefix, from, to }: Associate): Promise<void> {
   const object = syncDestination(env, `cloud-a-sm/${destination}`);
   let next = from;
   const lane = async () => {
     while (next < to) {
-      const secretName = `app/k${String(next++).padStart(6, "0")}`;
+      const secretName = `${prefix}app/k${String(next++).padStart(6, "0")}`;
       const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: "kv/", secretName };
       const set = await object.set(secret);
       if (!set.ok) throw new Error(set.message);
