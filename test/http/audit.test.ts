@@ -21,6 +21,7 @@ function configuration(): string {
   const sink = '[[r2_buckets]]\nbinding = "AUDIT_BUCKET"\nbucket_name = "sallyport-files"\n';
   const config = readFileSync("wrangler.toml", "utf8")
     .replace('main = "src', `main = "${resolve("src")}`)
+    .replaceAll('= "./src/', `= "${resolve("src")}/`)
     .replace('directory = "build/assets"', `directory = "${resolve("build/assets")}"`);
   const path = join(dir, "wrangler.toml");
   writeFileSync(path, `${config}\n${sink}`);
