@@ -57,6 +57,7 @@ const placed = <T extends Class>(Original: T): T =>
   } as unknown as T;
 
 export class AccessControl extends placed(service.AccessControl) {}
+export class AuditCollector extends placed(service.AuditCollector) {}
 export class ClusterRegistry extends placed(service.ClusterRegistry) {}
 export class CredentialEngine extends placed(service.CredentialEngine) {}
 export class EventLog extends placed(service.EventLog) {}
