@@ -219,7 +219,7 @@ export class EngineBench {
       const large = await this.#filled(size);
       const things: [name: string, job: (mount: EngineMount, keys: number) => Job][] = [
         ["lookup", ({ name }, keys) => this.#lookup(`/v1/sys/leases/lookup/${name}/creds/held/`, keys)],
-        ["list of a role's leases, a page", ({ name }) => this.#list(`${name}/creds/held/app`)],
+        ["list of a role's leases", ({ name }) => this.#list(`${name}/creds/held/app`)],
         ["credentials", (mount) => this.#issue(this.#service.side(mount))],
       ];
       for (const [name, job] of things) {

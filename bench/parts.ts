@@ -70,7 +70,7 @@ const BACKUP: Scaled<BackupScale> = {
   quick: { rounds: 3, sliceMs: 300, sizes: [1_000, 10_000] },
 };
 const EDGE: Scaled<EdgeScale> = {
-  full: { rounds: 3, requests: 40, secrets: 20, countedMs: 10_000 },
+  full: { rounds: 3, requests: 20, secrets: 10, countedMs: 10_000 },
   quick: { rounds: 2, requests: 10, secrets: 10, countedMs: 4_000 },
 };
 const SOAK: Scaled<SoakScale> = {

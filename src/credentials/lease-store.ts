@@ -161,21 +161,23 @@ export class LeaseStore {
   /** Up to `limit` names directly below a folder, sorted, after `behind`. Names of folders end with a slash. */
   names(folder: string, behind: string, limit: number): string[] {
     const names: string[] = [];
-    for (let after = behind === "" ? folder : beyond(folder + behind); names.length < limit; ) {
-      const [row] = this.#sql
+    for (let after = behind === "" ? folder : beyond(folder + behind); ; ) {
+      const rows = this.#sql
         .exec<{ id: string }>(
-          "SELECT id FROM leases WHERE id > ? AND id < ? ORDER BY id LIMIT 1",
-          after,
-          upperBound(folder),
+          "SELECT id FROM leases WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
+          ...[after, upperBound(folder), Math.min(limit - names.length, MOST_NAMES_READ)],
         )
         .toArray();
-      if (!row) return names;
-      const slash = row.id.indexOf("/", folder.length);
-      const end = slash < 0 ? row.id : row.id.slice(0, slash + 1);
-      names.push(end.slice(folder.length));
-      after = beyond(end);
+      if (rows.length === 0) return names;
+      for (const { id } of rows) {
+        const slash = id.indexOf("/", folder.length);
+        const end = slash < 0 ? id : id.slice(0, slash + 1);
+        names.push(end.slice(folder.length));
+        after = beyond(end);
+        // The rest of a folder is skipped.
+        if (slash >= 0) break;
+      }
     }
-    return names;
   }
 
   /** Up to `limit` leases whose revocation failed and is retried later. */
@@ -208,6 +210,9 @@ export const leaseView = (lease: LeaseRow, now: number): LeaseView => ({
 });
 
 export const secondsLeft = (expires: number, now: number): number => Math.round((expires - now) / 1000);
+
+/** Names read at a time: one at a time, a statement each took most of a long list. */
+const MOST_NAMES_READ = 200;
 
 /** The smallest key after a lease, or after everything in a folder. */
 const beyond = (name: string): string => (name.endsWith("/") ? upperBound(name) : name);

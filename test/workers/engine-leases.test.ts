@@ -1,3 +1,4 @@
+import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Everything } from "../doubles/cloud-b-azure-types.ts";
 import { itRows } from "../support/rows.ts";
@@ -33,6 +34,9 @@ beforeEach(async () => {
 
 const renew = (lease_id: string, increment?: string | number) => put("/v1/sys/leases/renew", { lease_id, increment });
 const nothingIsLeft = async () => expect(await tenant.everything()).toEqual(fresh);
+/** Columns of a lease beside its id and what is unique. */
+const REST =
+  "role, token, holding, issued, expires, key_ends, renewed, renewable, state, failure, NULL AS repeat, sealed, hand_over_by";
 const existing = () => ({ application_object_id: tenant.existing_application.object_id });
 const passwords = async () =>
   (await tenant.everything()).applications.find(({ id }) => id === tenant.existing_application.object_id)?.passwords ??
@@ -198,6 +202,26 @@ describe("a revocation", () => {
     expect((await revoke(lease)).status).toBe(204);
     await nothingIsLeft();
     expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+
+  it("LIST returns every name of a long folder once, and folders among names", async () => {
+    await writeRole("app", existing());
+    const id = (await creds("app")).body.lease_id.replace("cloud-b/", "");
+    const numbers = Array.from({ length: 1_203 }, (_, n) => String(n).padStart(4, "0"));
+    // Folders before, among and after names, each with more than is read at a time.
+    const folders = ["0000x", "0450x", "1300"].map((name) => `${name}/`);
+    const below = folders.flatMap((name) => numbers.slice(0, 250).map((number) => name + number));
+    await runInDurableObject(engineObject(uuid), (_object, { storage: { sql } }) => {
+      for (const name of [...numbers, ...below]) {
+        sql.exec(
+          `INSERT INTO leases SELECT ? AS id, ${REST} FROM leases WHERE id = ?`,
+          ...[id.replace(/[^/]+$/, name), id],
+        );
+      }
+      sql.exec("DELETE FROM leases WHERE id = ?", id);
+    });
+    const found = (await list("/v1/sys/leases/lookup/cloud-b/creds/app")).body.data.keys;
+    expect(found).toEqual([...numbers, ...folders].sort());
   });
 
   it("of a prefix revokes all leases below it, and LIST returns the remaining names", async () => {
