@@ -221,7 +221,10 @@ describe("a revocation", () => {
       sql.exec("DELETE FROM leases WHERE id = ?", id);
     });
     const found = (await list("/v1/sys/leases/lookup/cloud-b/creds/app")).body.data.keys;
-    expect(found).toEqual([...numbers, ...folders].sort());
+    const wanted = [...numbers, ...folders].sort();
+    expect(found).toEqual(wanted);
+    // The object's pages have no name twice, either.
+    expect(await engineObject(uuid).leaseNames("creds/app/", "")).toEqual(wanted.slice(0, 1_000));
   });
 
   it("of a prefix revokes all leases below it, and LIST returns the remaining names", async () => {

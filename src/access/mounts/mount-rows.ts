@@ -1,18 +1,8 @@
+import type { Mount } from "../../contracts/mount.ts";
 import { Memo } from "../../platform/durable/memo.ts";
 
-/** The fields of a mount in a row, of an engine or of an auth method. */
-interface StoredMount {
-  readonly namespace: string;
-  readonly path: string;
-  readonly type: string;
-  readonly accessor: string;
-  readonly uuid: string;
-  readonly description: string;
-  readonly options: Readonly<Record<string, string>>;
-  readonly local: boolean;
-  readonly seal_wrap: boolean;
-  readonly config: object;
-}
+/** A mount of an engine or of an auth method. */
+type StoredMount = Omit<Mount, "type" | "config"> & { readonly type: string; readonly config: object };
 
 interface Row extends Record<string, SqlStorageValue> {
   namespace: string;
@@ -30,27 +20,27 @@ const configOf = ({ config, local, seal_wrap }: StoredMount): string =>
   JSON.stringify({ ...config, ...(local && { local }), ...(seal_wrap && { seal_wrap }) });
 
 /** The mount of a row. Types and settings are checked when a mount is written. */
-function mountOf<Mount extends StoredMount>(row: Row): Mount {
+function mountOf<M extends StoredMount>(row: Row): M {
   const { local = false, seal_wrap = false, ...config } = JSON.parse(row.config);
   const { namespace, path, type, accessor, uuid, description } = row;
   const options: Record<string, string> = JSON.parse(row.options);
   const mount: StoredMount = {
     ...{ namespace, path, type, accessor, uuid, description, options, local, seal_wrap, config },
   };
-  return mount as Mount;
+  return mount as M;
 }
 
 /**
  * Rows of `mounts` or `auth_mounts`, which have the same columns. The table is small, and every request resolves a mount,
  * so an index of it is held in memory; a write drops the index. Writes belong in a transaction.
  */
-export class MountRows<Mount extends StoredMount, Index> {
+export class MountRows<M extends StoredMount, Index> {
   readonly #sql: SqlStorage;
   readonly #table: "mounts" | "auth_mounts";
   readonly #index: Memo<Index>;
 
   /** @param indexOf the rows as they are looked up */
-  constructor(sql: SqlStorage, table: "mounts" | "auth_mounts", indexOf: (mounts: readonly Mount[]) => Index) {
+  constructor(sql: SqlStorage, table: "mounts" | "auth_mounts", indexOf: (mounts: readonly M[]) => Index) {
     this.#sql = sql;
     this.#table = table;
     this.#index = new Memo(() =>
@@ -58,7 +48,7 @@ export class MountRows<Mount extends StoredMount, Index> {
         sql
           .exec<Row>(`SELECT * FROM ${table}`)
           .toArray()
-          .map(mountOf<Mount>),
+          .map(mountOf<M>),
       ),
     );
   }
@@ -72,7 +62,7 @@ export class MountRows<Mount extends StoredMount, Index> {
     this.#index.forget();
   }
 
-  insert(mount: Mount, now: number): void {
+  insert(mount: M, now: number): void {
     this.#sql.exec(
       `INSERT INTO ${this.#table} (namespace, path, type, accessor, uuid, description, options, config, created)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -90,7 +80,7 @@ export class MountRows<Mount extends StoredMount, Index> {
   }
 
   /** Writes the description, the options and the settings of a mount. */
-  update(mount: Mount): void {
+  update(mount: M): void {
     this.#sql.exec(
       `UPDATE ${this.#table} SET description = ?, options = ?, config = ? WHERE uuid = ?`,
       mount.description,
