@@ -212,9 +212,10 @@ export interface SyncDestinationApi extends StoredObjectApi {
   setup(): Result<Setup>;
   /** An external name for a connection check: an existing object, else a made-up one. */
   sampleName(): string | null;
-  /** @param holder the caller's run, of up to 36 characters; absent in older Workers */
-  turn(results: readonly SyncResult[], slots: number, only?: string, holder?: string): Promise<PollAnswer | Refusal>;
-  plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null>;
+  /** Completes tasks and leases ready ones. @param holder the caller's run, of up to 36 characters */
+  poll(results: readonly SyncResult[], slots: number, only?: string, holder?: string): Promise<PollAnswer | Refusal>;
+  /** Plans the objects of a leased task for the secret's keys; null when the lease is stale. */
+  plan(lease: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null>;
   /** Answers the name claim of another destination with the same target. */
   contest(asker: Asker, names: readonly string[]): Contest;
   /**

@@ -21,7 +21,7 @@ export interface SecretRef {
 
 /** The result of a task. */
 export interface SyncResult {
-  readonly claim: WorkLease;
+  readonly lease: WorkLease;
   /** A failure of the whole task, apart from its objects. */
   readonly trouble?: Trouble;
   /** The version at the provider now; null for none. */
@@ -96,8 +96,8 @@ export interface PollAnswer {
 
 /** A task: the desired state of one association, leased to a Worker. */
 export interface SyncTask {
-  readonly claim: WorkLease;
-  readonly wish: "present" | "absent";
+  readonly lease: WorkLease;
+  readonly desired: "present" | "absent";
   readonly mountUuid: string;
   readonly secretName: string;
   readonly granularity: Granularity;

@@ -1,4 +1,11 @@
 import { destinationKeyOf } from "../contracts/destination.ts";
+import {
+  answerForFormerWorker,
+  type FormerSlots,
+  type FormerSyncDestinationApi,
+  type FormerSyncResult,
+  resultOfFormerWorker,
+} from "../contracts/renamed-methods.ts";
 import { ServiceEvents } from "../contracts/service-events.ts";
 import { syncControl } from "../contracts/stubs.ts";
 import type {
@@ -62,7 +69,7 @@ const PAGE = 1_000;
  * Owns one destination: its connection details, its associations, and its pending work. Components in `src/sync`
  * decide; this class is their RPC surface.
  */
-export class SyncDestination extends StoredObject implements SyncDestinationApi {
+export class SyncDestination extends StoredObject implements SyncDestinationApi, FormerSyncDestinationApi {
   readonly #keys: DataKeys;
   readonly #events: ServiceEvents;
   readonly #record: DestinationRecord;
@@ -287,7 +294,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
    * Completes tasks and leases ready ones.
    * @param slots the most tasks to lease; @param only the id of one association; @param holder the caller's run
    */
-  async turn(
+  async poll(
     results: readonly SyncResult[],
     slots: number,
     only?: string,
@@ -299,8 +306,16 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     return this.#poll.lease(slots, { only, holder });
   }
 
-  plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
-    return this.#planning.plan(claim, keys);
+  async turn(
+    results: readonly FormerSyncResult[],
+    ...slots: FormerSlots
+  ): ReturnType<FormerSyncDestinationApi["turn"]> {
+    const answer = await this.poll(results.map(resultOfFormerWorker), ...slots);
+    return "ok" in answer ? answer : answerForFormerWorker(answer);
+  }
+
+  plan(lease: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
+    return this.#planning.plan(lease, keys);
   }
 
   /** A destination with a common target asks for names. */

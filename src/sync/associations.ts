@@ -68,8 +68,8 @@ export class Associations {
   }
 
   /** The association of a valid lease of its task, or null. */
-  ofLease(claim: WorkLease, now: number): AssociationRow | null {
-    return this.#work.holds(claim, now) ? this.find(claim.id) : null;
+  ofLease(lease: WorkLease, now: number): AssociationRow | null {
+    return this.#work.holds(lease, now) ? this.find(lease.id) : null;
   }
 
   /** Whether a task of the association is queued or leased. */
@@ -196,7 +196,7 @@ export class Associations {
     const ending = completionOf(result);
     const limited =
       ending.kind === "retry" && maxAttempts !== undefined ? { ...ending, attempts: maxAttempts } : ending;
-    const settled = this.#work.complete(result.claim, limited, now);
+    const settled = this.#work.complete(result.lease, limited, now);
     if (settled === "stale") return "stale";
     // The state at the provider is recorded even when the desired state has changed since the lease.
     for (const copy of result.copies) this.#remoteObjects.record(row.id, copy, result, now);

@@ -6,7 +6,7 @@ import { destinationMigrations } from "./schema.ts";
 
 type Copy = Pick<ObjectResult, "state"> & { trouble?: Trouble };
 const ended = (id: string, ...copies: Copy[]): SyncResult => ({
-  claim: { id, generation: 1, lease: "l", leaseUntil: 0 },
+  lease: { id, generation: 1, lease: "l", leaseUntil: 0 },
   version: 1,
   tagKeys: [],
   unfinished: false,

@@ -70,14 +70,14 @@ export class Breaker {
   }
 
   /** Records the result of a task. */
-  record({ claim, trouble, copies }: SyncResult, now: number): void {
+  record({ lease, trouble, copies }: SyncResult, now: number): void {
     const troubles = [trouble, ...copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
     const broken = troubles.some(affectsDestination);
     // One object that was pushed shows that the destination is reachable.
     if (copies.some((copy) => !copy.trouble && isCall(copy))) this.#succeed();
-    if (broken) this.#fail(claim.id, now);
+    if (broken) this.#fail(lease.id, now);
     else if (this.#row.get() && troubles.every(({ outcome }) => outcome === "client")) {
-      this.#sql.exec("DELETE FROM failing WHERE association = ?", claim.id);
+      this.#sql.exec("DELETE FROM failing WHERE association = ?", lease.id);
     }
   }
 

@@ -164,7 +164,7 @@ class Run {
       this.#gateLease.extend(answer, sent);
       if (answer.setup) this.#take(answer.setup, answer.tasks, sent);
       if (this.#running > 0 || this.#results.length > 0) {
-        await this.#nextTurn();
+        await this.#untilPollIsDue();
         continue;
       }
       // Waits for a rate limit that ends within the budget; later work is left to the alarm.
@@ -199,7 +199,7 @@ class Run {
     this.#results = [];
     this.#heardAt = sent;
     try {
-      return await this.#turn(reported, free, only);
+      return await this.#send(reported, free, only);
     } catch (failure) {
       if (this.#running === 0 && this.#results.length === 0) throw failure;
       // No new task is leased; leased tasks are still reported, together with these results.
@@ -215,10 +215,10 @@ class Run {
    * Polls the object. A poll with results is repeated, since the object accepts a result for as long as its lease
    * holds; so is a poll that others have joined, since their work depends on it.
    */
-  async #turn(results: readonly SyncResult[], slots: number, only: string | undefined): Promise<PollAnswer> {
+  async #send(results: readonly SyncResult[], slots: number, only: string | undefined): Promise<PollAnswer> {
     for (let failures = 0; ; failures++) {
       try {
-        const answer = await this.#object.turn(results, slots, only, this.#id);
+        const answer = await this.#object.poll(results, slots, only, this.#id);
         // A refusal means that the service is sealed: no task was leased, and the alarm sends another wake-up.
         return "ok" in answer ? EMPTY : answer;
       } catch (failure) {
@@ -275,20 +275,20 @@ class Run {
     this.#results.push(result);
     this.#running--;
     this.#begin();
-    if (this.#isTurn()) this.#due.resolve();
+    if (this.#isPollDue()) this.#due.resolve();
     else if (this.#results.length === 1) void scheduler.wait(REPORT_MS).then(() => this.#due.resolve());
   }
 
   /** Whether to poll: results are due, or a caller has joined and a place is free. */
-  #isTurn(): boolean {
+  #isPollDue(): boolean {
     const { length } = this.#results;
     if (this.#joined && this.#free() > 0) return true;
     if (length === 0) return false;
     return this.#ahead.length === 0 || length >= this.#places() || Date.now() >= this.#reportBy;
   }
 
-  async #nextTurn(): Promise<void> {
-    for (let tick = JOINED_MS; !this.#isTurn(); tick = Math.min(2 * tick, MAX_TICK_MS)) {
+  async #untilPollIsDue(): Promise<void> {
+    for (let tick = JOINED_MS; !this.#isPollDue(); tick = Math.min(2 * tick, MAX_TICK_MS)) {
       this.#due = Promise.withResolvers();
       const { promise } = this.#due;
       // Looks for callers that have joined, while a place is free for their tasks.
@@ -301,7 +301,7 @@ class Run {
 /** Records a task that called the provider in the audit log: numbers of objects, never their names. */
 function auditTask(
   destination: string,
-  { claim, wish, mountUuid, secretName }: SyncTask,
+  { lease, desired, mountUuid, secretName }: SyncTask,
   { copies }: SyncResult,
 ): void {
   if (!copies.some(isCall)) return;
@@ -314,8 +314,8 @@ function auditTask(
   };
   recordAction("secret-synced", {
     destination,
-    association: claim.id,
-    wish,
+    association: lease.id,
+    wish: desired,
     mount: mountUuid,
     secret: secretName,
     ...counts,

@@ -26,8 +26,8 @@ export class SecretReads {
     this.#gatherMs = gatherMs;
   }
 
-  read({ wish, mountUuid, secretName }: SyncTask): SecretRead {
-    if (wish !== "present") return Promise.resolve(null);
+  read({ desired, mountUuid, secretName }: SyncTask): SecretRead {
+    if (desired !== "present") return Promise.resolve(null);
     const { names, answers } = this.#batches.get(mountUuid) ?? this.#gather(mountUuid);
     const at = names.get(secretName) ?? names.size;
     names.set(secretName, at);

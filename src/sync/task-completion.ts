@@ -36,7 +36,7 @@ export class TaskCompletion {
     const found = this.#record.find();
     const attempts = this.#purge.runs() ? PURGE_ATTEMPTS : undefined;
     return results.flatMap((result) => {
-      const row = this.#associations.find(result.claim.id);
+      const row = this.#associations.find(result.lease.id);
       if (!row || !found) return [];
       const done = found.type.kind === "stored" ? this.#stored(result, found, now) : result;
       const settled = this.#associations.complete(row, done, now, attempts);
@@ -49,7 +49,7 @@ export class TaskCompletion {
 
   /** The result for a destination of kind `stored`, where the change is made now; none under a stale lease. */
   #stored(result: SyncResult, { row }: Found, now: number): SyncResult {
-    if (!this.#associations.ofLease(result.claim, now)) return { ...result, copies: [] };
+    if (!this.#associations.ofLease(result.lease, now)) return { ...result, copies: [] };
     if (row.update_policy !== "if-not-exists") return result;
     const copies = result.copies.map(
       (copy): ObjectResult =>

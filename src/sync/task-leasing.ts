@@ -55,31 +55,31 @@ export class TaskLeasing {
     const free = Math.min(slots, this.#limits.free(found, now, caller));
     return this.#work
       .lease(free, now, { ...caller, trial: this.#limits.isTrial() })
-      .flatMap((claim) => this.#task(claim, found, tagKeys, place, now));
+      .flatMap((lease) => this.#task(lease, found, tagKeys, place, now));
   }
 
-  #task(claim: WorkLease, found: Found, tagKeys: readonly string[], place: string, now: number): SyncTask[] {
-    const row = this.#associations.find(claim.id);
+  #task(lease: WorkLease, found: Found, tagKeys: readonly string[], place: string, now: number): SyncTask[] {
+    const row = this.#associations.find(lease.id);
     if (!row) {
-      this.#work.forget(claim.id);
+      this.#work.forget(lease.id);
       return [];
     }
     const rows = this.#remoteObjects.of(row.id);
     this.#remoteObjects.leased(rows, tagKeys, now, place);
     this.#limits.leased(found, now);
-    return [taskOf(claim, row, this.#associations.namingOf(row).granularity, rows, place)];
+    return [taskOf(lease, row, this.#associations.namingOf(row).granularity, rows, place)];
   }
 }
 
 const taskOf = (
-  claim: WorkLease,
+  lease: WorkLease,
   row: AssociationRow,
   granularity: SyncTask["granularity"],
   rows: readonly RemoteObjectRow[],
   place: string,
 ): SyncTask => ({
-  claim,
-  wish: row.wish,
+  lease,
+  desired: row.wish,
   mountUuid: row.mount_uuid,
   secretName: row.secret_name,
   granularity,

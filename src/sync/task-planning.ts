@@ -36,12 +36,12 @@ export class TaskPlanning {
   }
 
   /** @param keys the secret's top-level keys; null: nothing is pushed @returns null when the lease is void */
-  async plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
+  async plan(lease: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
     const before = this.#record.find();
     if (!before) return null;
-    return this.#neighbours.claimNames(this.#unclaimed(before, claim, keys), (taken) => {
+    return this.#neighbours.claimNames(this.#unclaimed(before, lease, keys), (taken) => {
       const found = this.#record.find();
-      return found && this.#object.commit(() => this.#store(found, claim, keys, taken));
+      return found && this.#object.commit(() => this.#store(found, lease, keys, taken));
     });
   }
 
@@ -53,9 +53,9 @@ export class TaskPlanning {
   }
 
   /** @param taken the names that other destinations own */
-  #store(found: Found, claim: WorkLease, keys: readonly string[] | null, taken: TakenNames): ObjectTask[] | null {
+  #store(found: Found, lease: WorkLease, keys: readonly string[] | null, taken: TakenNames): ObjectTask[] | null {
     const now = Date.now();
-    const row = this.#associations.ofLease(claim, now);
+    const row = this.#associations.ofLease(lease, now);
     if (!row) return null;
     const remoteObjects = this.#remoteObjects;
     const place = this.#record.place(found);

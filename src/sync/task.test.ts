@@ -3,8 +3,8 @@ import type { Setup, SyncTask, UpdatePolicy } from "../contracts/sync-tasks.ts";
 import { performTask, TASK_MS } from "./task.ts";
 
 const task: SyncTask = {
-  claim: { id: "a", generation: 1, lease: "lease", leaseUntil: Number.MAX_SAFE_INTEGER },
-  ...{ wish: "absent", mountUuid: "m", secretName: "s", granularity: "secret-path", idempotencyToken: "t" },
+  lease: { id: "a", generation: 1, lease: "lease", leaseUntil: Number.MAX_SAFE_INTEGER },
+  ...{ desired: "absent", mountUuid: "m", secretName: "s", granularity: "secret-path", idempotencyToken: "t" },
   copies: [
     {
       ...{ subKey: "", name: "NAME", obsolete: false, ours: "certainly", outside: 1, knownToExist: true },

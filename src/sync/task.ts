@@ -55,7 +55,7 @@ export async function performTask(
   { secret, end }: { readonly secret: SecretRead; readonly end: number },
 ): Promise<SyncResult> {
   const tags = tagsDigest(setup.tags);
-  const base = { claim: task.claim, tagKeys: Object.keys(setup.tags), tagsDigest: tags, unfinished: false };
+  const base = { lease: task.lease, tagKeys: Object.keys(setup.tags), tagsDigest: tags, unfinished: false };
   const failed = (trouble: Trouble, copies: readonly ObjectTask[] = []): SyncResult => ({
     ...base,
     trouble,
@@ -82,7 +82,7 @@ export async function performTask(
     for (const copy of copies) if (!isDesired(copy, source)) await run.remove(copy, source === null);
     return { ...base, version: source?.version ?? null, copies: run.results, unfinished: run.unfinished };
   } catch (thrown) {
-    warn("sync-task-failed", { destination: setup.type, association: task.claim.id, because: textOf(thrown) });
+    warn("sync-task-failed", { destination: setup.type, association: task.lease.id, because: textOf(thrown) });
     return failed(internal("internal", "the service failed; it tries again"));
   }
 }
@@ -114,7 +114,7 @@ async function objectsFor(
   values: readonly Value[] | null,
 ): Promise<readonly ObjectTask[] | null> {
   if (!isToBePlanned(task.copies, values)) return task.copies;
-  const planned = await dependencies.object.plan(task.claim, values?.map(({ key }) => key) ?? null);
+  const planned = await dependencies.object.plan(task.lease, values?.map(({ key }) => key) ?? null);
   if (planned === null) return null;
   // The state recorded at the lease is still valid.
   const before = new Map(task.copies.map((copy) => [`${copy.subKey}\n${copy.name}`, copy]));

@@ -36,7 +36,7 @@ beforeEach(async () => {
 });
 
 describe("setting an association with a crash", () => {
-  it.each(part(everywhere([...both("SyncDestination", "set", "turn"), ...both("KvStore", "watch", "newest")])))(
+  it.each(part(everywhere([...both("SyncDestination", "set", "poll"), ...both("KvStore", "watch", "newest")])))(
     "at %s, in %s.%s (%s)",
     async (destination, ...where) => {
       const happened = cut(where);
@@ -66,7 +66,7 @@ describe("setting an association with a crash", () => {
 
 describe("writing a secret with a crash", () => {
   it.each(
-    part(everywhere([...both("KvStore", "put", "flush", "newest"), ...both("SyncDestination", "changed", "turn")])),
+    part(everywhere([...both("KvStore", "put", "flush", "newest"), ...both("SyncDestination", "changed", "poll")])),
   )("synced to %s, in %s.%s (%s)", async (destination, ...where) => {
     await setAssociation(destination, "app");
     const happened = cut(where);
@@ -90,7 +90,7 @@ describe("writing a secret with a crash", () => {
 });
 
 describe("removing an association with a crash", () => {
-  it.each(part(everywhere([...both("SyncDestination", "remove", "turn"), ...both("KvStore", "unwatch")])))(
+  it.each(part(everywhere([...both("SyncDestination", "remove", "poll"), ...both("KvStore", "unwatch")])))(
     "at %s, in %s.%s (%s)",
     async (destination, ...where) => {
       await setAssociation(destination, "app");
@@ -148,7 +148,7 @@ it("has every effect once when every delivery is repeated", async () => {
     ["KvStore", "unwatch"],
     ["KvStore", "destroy"],
     ["SyncDestination", "changed"],
-    ["SyncDestination", "turn"],
+    ["SyncDestination", "poll"],
     ["SyncControl", "share"],
     ["EventLog", "append"],
     ["AccessControl", "holdsKeys"],
@@ -159,8 +159,8 @@ it("has every effect once when every delivery is repeated", async () => {
       this: ThisParameterType<Method>,
       ...parameters
     ) {
-      // A turn hands out tasks, too; only its results are handed in twice.
-      await original.apply(this, method === "turn" ? [parameters[0], 0] : parameters);
+      // A poll hands out tasks, too; only its results are handed in twice.
+      await original.apply(this, method === "poll" ? [parameters[0], 0] : parameters);
       return original.apply(this, parameters);
     });
   });

@@ -39,7 +39,7 @@ const bindings = (): [Breakable, string][] => [
   [KvStore.prototype as unknown as Breakable, "unwatch"],
   [KvStore.prototype as unknown as Breakable, "newest"],
   [SyncDestination.prototype as unknown as Breakable, "changed"],
-  [SyncDestination.prototype as unknown as Breakable, "turn"],
+  [SyncDestination.prototype as unknown as Breakable, "poll"],
 ];
 
 describe("under random failures", () => {
@@ -115,10 +115,10 @@ describe("the queue consumer", () => {
 
   it("drops messages without a valid destination and processes the rest of the batch", async () => {
     vi.spyOn(KvStore.prototype, "watch").mockRejectedValueOnce(new Error("later"));
-    const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
+    const poll = vi.spyOn(SyncDestination.prototype, "poll").mockResolvedValue(IDLE);
     await setAssociation("in-mem/m", "app");
     expect((await association("in-mem/m", "app"))?.sync_status).toBe("PENDING");
-    turn.mockRestore();
+    poll.mockRestore();
     const result = await ring([
       null,
       7,
@@ -134,11 +134,11 @@ describe("the queue consumer", () => {
   });
 
   it("retries a message whose object fails without delaying the others", async () => {
-    const turn = SyncDestination.prototype.turn;
-    vi.spyOn(SyncDestination.prototype, "turn").mockImplementation(async function (this: SyncDestination, ...given) {
+    const poll = SyncDestination.prototype.poll;
+    vi.spyOn(SyncDestination.prototype, "poll").mockImplementation(async function (this: SyncDestination, ...given) {
       const { ctx } = this as unknown as { ctx: DurableObjectState };
       if (ctx.id.name === "in-mem/m") throw new Error("object is down");
-      return turn.apply(this, given);
+      return poll.apply(this, given);
     });
     const result = await ring([{ destination: "in-mem/m" }, { destination: "cloud-a-sm/d" }]);
     expect(result.retryMessages).toEqual([{ msgId: "m0" }]);
@@ -146,16 +146,16 @@ describe("the queue consumer", () => {
   });
 
   it("only counts dead letters, because the pending rows are kept in the object", async () => {
-    const turn = vi.spyOn(SyncDestination.prototype, "turn");
+    const poll = vi.spyOn(SyncDestination.prototype, "poll");
     const result = await ring([{ destination: "in-mem/m" }, null], "sync-work-dead");
     expect(result.explicitAcks).toEqual(["m0", "m1"]);
-    expect(turn).not.toHaveBeenCalled();
+    expect(poll).not.toHaveBeenCalled();
   });
 
   it("does not delay later messages behind a slow destination, and completes its task there", async () => {
-    const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
+    const poll = vi.spyOn(SyncDestination.prototype, "poll").mockResolvedValue(IDLE);
     await setAssociation("cloud-a-sm/d", "app");
-    turn.mockRestore();
+    poll.mockRestore();
     await cloudA.fault({ fault: "delay", ms: 4_000, operation: "CreateSecret" });
     const { batch, context, handled } = consume([{ destination: "cloud-a-sm/d" }]);
     await handled;
@@ -171,24 +171,24 @@ describe("the queue consumer", () => {
   it("polls rarely while another Worker holds all leases of the destination", async () => {
     const host = await openRepoHost();
     await makeDestination("repo-host", "r", host.body);
-    const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
+    const poll = vi.spyOn(SyncDestination.prototype, "poll").mockResolvedValue(IDLE);
     await write("other", { v: 1 });
     for (const secret of ["app", "other"]) await setAssociation("repo-host/r", secret);
-    turn.mockRestore();
-    const turns = vi.spyOn(SyncDestination.prototype, "turn");
+    poll.mockRestore();
+    const polls = vi.spyOn(SyncDestination.prototype, "poll");
     await host.fault({ fault: "delay", ms: 2_500, operation: host.writes });
     const [first, second] = [consume([{ destination: "repo-host/r" }]), consume([{ destination: "repo-host/r" }])];
     await Promise.all([first.handled, second.handled]);
     expect((await host.requests()).at(-1)).toMatchObject({ operation: host.writes, status: null });
     await getQueueResult(first.batch, first.context);
     expect(Object.keys(await host.values())).toHaveLength(2);
-    expect(turns.mock.calls.length).toBeLessThan(12);
+    expect(polls.mock.calls.length).toBeLessThan(12);
   });
 
   it("pushes once when every message is delivered several times concurrently", async () => {
-    const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
+    const poll = vi.spyOn(SyncDestination.prototype, "poll").mockResolvedValue(IDLE);
     await setAssociation("cloud-a-sm/d", "app");
-    turn.mockRestore();
+    poll.mockRestore();
     await Promise.all(
       Array.from({ length: 6 }, () => ring([{ destination: "cloud-a-sm/d" }, { destination: "cloud-a-sm/d" }])),
     );

@@ -57,7 +57,7 @@ beforeEach(async () => {
 /** Every method that a push calls, in the order in which it does. */
 const PUSH: Cut[] = [
   ...both("SyncControl", "share", "mayRun"),
-  ...both("SyncDestination", "turn", "plan"),
+  ...both("SyncDestination", "poll", "plan"),
   ...both("KvStore", "newest"),
 ];
 
@@ -77,7 +77,7 @@ describe("a secret with changed keys", () => {
     },
   );
 
-  it.each(part(both("SyncDestination", "set", "turn", "remove")))(
+  it.each(part(both("SyncDestination", "set", "poll", "remove")))(
     "removed after a crash in %s.%s (%s) leaves no objects",
     async (...where) => {
       const happened = cut(where);
@@ -98,15 +98,15 @@ describe("a push to a provider that keeps versions", () => {
   /** The Worker of the next push crashes before it reports the result. */
   function loseResult(): () => boolean {
     let lease = "";
-    const turn = prototypeOf("SyncDestination")["turn"] as Method;
-    vi.spyOn(prototypeOf("SyncDestination"), "turn").mockImplementation(function (
+    const poll = prototypeOf("SyncDestination")["poll"] as Method;
+    vi.spyOn(prototypeOf("SyncDestination"), "poll").mockImplementation(function (
       this: ThisParameterType<Method>,
       ...parameters
     ) {
       const [result] = parameters[0] as SyncResult[];
-      lease ||= result?.claim.lease ?? "";
-      if (result && result.claim.lease === lease) throw new Error("the Worker died");
-      return turn.apply(this, parameters);
+      lease ||= result?.lease.lease ?? "";
+      if (result && result.lease.lease === lease) throw new Error("the Worker died");
+      return poll.apply(this, parameters);
     });
     return () => lease !== "";
   }
@@ -221,7 +221,7 @@ describe("a pause", () => {
     },
   );
 
-  it.each(part([...both("SyncControl", "setConfig", "mayRun", "share"), ...both("SyncDestination", "turn")]))(
+  it.each(part([...both("SyncControl", "setConfig", "mayRun", "share"), ...both("SyncDestination", "poll")]))(
     "with a crash at its end in %s.%s (%s) resumes all pending work",
     async (...where) => {
       await setAssociation(SPREAD, "app");
@@ -238,7 +238,7 @@ describe("a pause", () => {
 
 describe("a purge", () => {
   it.each([
-    ...both("SyncDestination", "delete", "turn"),
+    ...both("SyncDestination", "delete", "poll"),
     ...both("SyncControl", "share", "mayRun"),
     ...both("KvStore", "unwatch"),
   ])("with a crash in %s.%s (%s) removes destination and objects, and frees the name", async (...where) => {
@@ -261,7 +261,7 @@ describe("a purge", () => {
 });
 
 describe("a write of new credentials", () => {
-  it.each(part([...both("SyncDestination", "configure", "turn"), ...both("KvStore", "newestVersions")]))(
+  it.each(part([...both("SyncDestination", "configure", "poll"), ...both("KvStore", "newestVersions")]))(
     "with a crash in %s.%s (%s) repairs the refused associations",
     async (...where) => {
       await makeDestination("cloud-a-sm", "d", cloudABody({ secret_access_key: "not-the-key" }));
@@ -363,7 +363,7 @@ it("has every effect once when every delivery is repeated", async () => {
     ["SyncDestination", "configure"],
     ["SyncDestination", "set"],
     ["SyncDestination", "changed"],
-    ["SyncDestination", "turn"],
+    ["SyncDestination", "poll"],
     ["SyncDestination", "plan"],
     ["SyncDestination", "remove"],
     ["SyncControl", "share"],
@@ -379,8 +379,8 @@ it("has every effect once when every delivery is repeated", async () => {
       this: ThisParameterType<Method>,
       ...parameters
     ) {
-      // A turn hands out tasks, too; only its results are handed in twice.
-      await single.apply(this, method === "turn" ? [parameters[0], 0] : parameters);
+      // A poll hands out tasks, too; only its results are handed in twice.
+      await single.apply(this, method === "poll" ? [parameters[0], 0] : parameters);
       return single.apply(this, parameters);
     });
   });

@@ -136,7 +136,7 @@ it.each([1, 2, 3, 4, 5, 6])(
       async () => {
         cut(
           pick([
-            ...both("SyncDestination", "turn", "plan", "changed"),
+            ...both("SyncDestination", "poll", "plan", "changed"),
             ...both("SyncControl", "share", "mayRun"),
             ...both("KvStore", "newest", "watch"),
           ]),

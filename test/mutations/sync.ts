@@ -194,7 +194,7 @@ export const sync: Mutation[] = [
     file: "src/platform/durable/work-queue.ts",
     suites: ["test/workers/work.test.ts"],
     find: 'if (ending.kind === "retry" && ending.all) this.pause(',
-    replace: 'if (ending.kind === "retry" && ending.all && row.generation === claim.generation) this.pause(',
+    replace: 'if (ending.kind === "retry" && ending.all && row.generation === lease.generation) this.pause(',
     promise: "A provider's Retry-After is kept although the secret has changed meanwhile",
   },
   {

@@ -1,6 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { FormerSyncDestinationApi } from "../../src/contracts/renamed-methods.ts";
 import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
 import { KvStore } from "../../src/objects/kv-store.ts";
 import { SyncDestination as Destination } from "../../src/objects/sync-destination.ts";
@@ -60,8 +61,8 @@ describe("a provider that is down", () => {
     expect(await calls()).toBeLessThan(first + 20);
     expect((await counts(AT))["PENDING"]).toBeGreaterThan(MANY - 40);
     const pause = Date.parse(circuit_breaker.next_attempt_at) - Date.now();
-    const turn = (await destination(AT).turn([], 6)) as unknown as Pick<PollAnswer, "retryInMs">;
-    expect(turn.retryInMs ?? Number.POSITIVE_INFINITY).toBeGreaterThan(pause - 1_000);
+    const answer = (await destination(AT).poll([], 6)) as unknown as Pick<PollAnswer, "retryInMs">;
+    expect(answer.retryInMs ?? Number.POSITIVE_INFINITY).toBeGreaterThan(pause - 1_000);
   }, 120_000);
 
   it("is shown with the number of failures and the next attempt", async () => {
@@ -230,7 +231,7 @@ describe("a destination with few concurrent calls", () => {
     vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
     await resume();
     const lease = async (slots: number, holder: string) => {
-      const answer = (await destination(AT).turn([], slots, undefined, holder)) as unknown as PollAnswer;
+      const answer = (await destination(AT).poll([], slots, undefined, holder)) as unknown as PollAnswer;
       return answer.tasks.length;
     };
     expect(await lease(4, "one")).toBe(4);
@@ -244,20 +245,35 @@ describe("a destination with few concurrent calls", () => {
     expect(await lease(20, "two")).toBe(0);
   }, 120_000);
 
+  it("has its work done by a Worker of the version before, which knows methods and fields by their former names", async () => {
+    await pause();
+    for (const secret of await writeMany(mount, ["s"])) await destination(AT).set(secret);
+    vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    await resume();
+    const object = destination(AT) as unknown as FormerSyncDestinationApi;
+    const leased = await object.turn([], 1);
+    const tasks = "ok" in leased ? [] : leased.tasks;
+    expect(tasks).toMatchObject([{ wish: "present", secretName: "s" }]);
+    const results = tasks.map(({ claim }) => ({ claim, version: null, tagKeys: [], copies: [], unfinished: true }));
+    await object.turn(results, 0);
+    await performWork(env, AT, { budgetMs: 20_000 });
+    expect(await counts(AT)).toEqual({ SYNCED: 1 });
+  }, 120_000);
+
   it("has its work done although the first poll fails, which another caller has joined", async () => {
     await pause();
     const secrets = await writeMany(mount, numbered("s", 3));
     await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
     vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
     await resume();
-    const turns = vi.spyOn(Destination.prototype, "turn").mockImplementationOnce(async () => {
+    const polls = vi.spyOn(Destination.prototype, "poll").mockImplementationOnce(async () => {
       await scheduler.wait(500);
       throw new Error("lost");
     });
     const first = performWork(env, AT, { budgetMs: 20_000 });
-    await vi.waitUntil(() => turns.mock.calls.length > 0, { timeout: 10_000 });
+    await vi.waitUntil(() => polls.mock.calls.length > 0, { timeout: 10_000 });
     await performWork(env, AT, { budgetMs: 20_000 });
-    expect(turns).toHaveBeenCalledOnce();
+    expect(polls).toHaveBeenCalledOnce();
     await first;
     expect(await counts(AT)).toEqual({ SYNCED: 3 });
   }, 120_000);
@@ -268,14 +284,14 @@ describe("a destination with few concurrent calls", () => {
     const secrets = await writeMany(mount, numbered("s", 12));
     await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
     const reads = vi.spyOn(KvStore.prototype, "newestOf");
-    const turns = vi.spyOn(Destination.prototype, "turn");
+    const polls = vi.spyOn(Destination.prototype, "poll");
     await resume();
     await Promise.all([
       performWork(env, AT, { budgetMs: 5_000 }),
       eventually(async () => expect(await counts(AT)).toEqual({ SYNCED: 12 })),
     ]);
     expect(reads.mock.calls.some(([paths]) => paths.length > 1)).toBe(true);
-    expect(turns.mock.calls.some(([results]) => results.length > 1)).toBe(true);
+    expect(polls.mock.calls.some(([results]) => results.length > 1)).toBe(true);
     vi.restoreAllMocks();
   }, 120_000);
 });

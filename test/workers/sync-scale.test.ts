@@ -139,10 +139,10 @@ describe.each(SIZES)("with %i pending associations", (count) => {
     const page = await costOf((object) => object.associations(null));
     expect(page.page).toBeLessThanOrEqual(1_000);
     await resume();
-    const turn = await costOf(async (object) =>
-      expect(await object.turn([], 6)).toMatchObject({ tasks: { length: 6 } }),
+    const polled = await costOf(async (object) =>
+      expect(await object.poll([], 6)).toMatchObject({ tasks: { length: 6 } }),
     );
-    expect(turn.rows).toBeLessThanOrEqual(400);
+    expect(polled.rows).toBeLessThanOrEqual(400);
     const scan = await costOf(async (object) => {
       await object.configure({ namespace: "", type: "in-mem", name }, {});
       await object.alarm();
