@@ -14,7 +14,7 @@ const IDLE: PollAnswer = { running: true, permitMs: 0, setup: null, tasks: [], r
 
 /**
  * The destination's side of a poll: completes the tasks that a Worker reports and leases it new ones. Owned by
- * `SyncDestination`, called by its RPC method `turn`. A poll without ready tasks costs no transaction.
+ * `SyncDestination`, called by its RPC method `poll`. A poll without ready tasks costs no transaction.
  */
 export class Poll {
   readonly #object: ObjectContext;

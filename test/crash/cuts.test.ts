@@ -159,7 +159,7 @@ it("has every effect once when every delivery is repeated", async () => {
       this: ThisParameterType<Method>,
       ...parameters
     ) {
-      // A poll hands out tasks, too; only its results are handed in twice.
+      // A poll leases tasks, too; only its results are reported twice.
       await original.apply(this, method === "poll" ? [parameters[0], 0] : parameters);
       return original.apply(this, parameters);
     });
