@@ -53,17 +53,24 @@ export class Subscribers {
   /** Wakes all subscriptions, in rounds. Never rejects. */
   async notify(newest: number): Promise<void> {
     this.#newest = newest;
-    if (this.#runs || this.names().length === 0) return;
+    if (this.#runs) return;
     this.#runs = true;
-    for (let notified = 0; notified < this.#newest; ) {
-      notified = this.#newest;
-      const wake = (name: string) =>
-        within(DEADLINE_MS, this.#wake(name, notified)).catch((failure: unknown) =>
-          warn("subscription-not-woken", { subscription: name, because: textOf(failure) }),
-        );
-      await mapLimit(this.names(), AT_ONCE, wake);
-      await scheduler.wait(INTERVAL_MS);
+    try {
+      for (let notified = 0; notified < this.#newest && this.names().length > 0; ) {
+        notified = this.#newest;
+        await mapLimit(this.names(), AT_ONCE, (name) => this.#wakeOne(name, notified));
+        await scheduler.wait(INTERVAL_MS);
+      }
+    } catch (failure) {
+      warn("subscription-not-woken", { because: textOf(failure) });
+    } finally {
+      this.#runs = false;
     }
-    this.#runs = false;
+  }
+
+  #wakeOne(name: string, newest: number): Promise<void> {
+    return within(DEADLINE_MS, this.#wake(name, newest)).catch((failure: unknown) =>
+      warn("subscription-not-woken", { subscription: name, because: textOf(failure) }),
+    );
   }
 }
