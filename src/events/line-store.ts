@@ -143,7 +143,9 @@ export class LineStore {
 
   /** The lines after a cursor, as seen by readers. */
   after(cursor: number, traces: readonly string[] | null): Slice {
-    return traces === null ? this.#page(cursor) : this.#candidates(cursor, traces);
+    if (traces === null) return this.#page(cursor);
+    const upTo = Math.min(cursor + SCAN_LINES, this.#newest);
+    return { lines: this.#candidates(cursor, upTo, traces), upTo };
   }
 
   /** Evicts lines beyond the bounds: first lines over a share, then the oldest. The newest stays for live readers. */
@@ -274,21 +276,6 @@ export class LineStore {
     return { lines: this.#between(from, upTo), upTo };
   }
 
-  /** Candidate lines, found by headers without reading the events of others. */
-  #candidates(cursor: number, traces: readonly string[]): Slice {
-    const upTo = Math.min(cursor + SCAN_LINES, this.#newest);
-    const wanted = this.#sql
-      .exec<{ idx: number; bytes: number }>(
-        `SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx > ? AND idx <= ?
-         AND (facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}) ORDER BY idx`,
-        cursor,
-        upTo,
-        ...traces,
-      )
-      .toArray();
-    return { lines: this.#these(wanted), upTo };
-  }
-
   /*
    * Readers seldom use all lines of a page, so lines are read lazily; but in chunks and to the end, since an unfinished
    * cursor would lock the table until it is garbage-collected.
@@ -321,23 +308,45 @@ export class LineStore {
     return next.one().idx ?? this.#newest + 1;
   }
 
+  /** Like `#between`: candidate lines, found by headers without reading the events of others. */
+  *#candidates(from: number, upTo: number, traces: readonly string[]): Generator<Line> {
+    const traced = `facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}`;
+    for (let at = from; at < upTo; ) {
+      const wanted = this.#sql
+        .exec<{ idx: number; bytes: number }>(
+          `SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx > ? AND idx <= ? AND (${traced})
+           ORDER BY idx LIMIT ?`,
+          ...[at, upTo, ...traces, READ_LINES],
+        )
+        .toArray();
+      yield* this.#these(wanted);
+      at = wanted.length < READ_LINES ? upTo : (wanted.at(-1)?.idx ?? upTo);
+    }
+  }
+
   *#these(wanted: readonly { readonly idx: number; readonly bytes: number }[]): Generator<Line> {
     for (let at = 0; at < wanted.length; ) {
       const some: number[] = [];
-      for (let bytes = 0; some.length < READ_LINES && bytes < READ_BYTES; at++) {
+      for (let bytes = 0; bytes < READ_BYTES; at++) {
         const line = wanted[at];
         if (!line) break;
         some.push(line.idx);
         bytes += line.bytes;
       }
-      const rows = this.#sql
-        .exec<LineRow>(
-          "SELECT idx, facts, events FROM lines WHERE idx IN (SELECT value FROM json_each(?)) ORDER BY idx",
-          JSON.stringify(some),
-        )
-        .toArray();
-      yield* rows.map(lineIn);
+      yield* this.#rows(some).map(lineIn);
     }
+  }
+
+  /** Most filters of a topic match runs of lines, which need no list. */
+  #rows(indexes: readonly number[]): LineRow[] {
+    const [first = 0, last = 0] = [indexes[0], indexes.at(-1)];
+    const [where, ...values] =
+      last - first < indexes.length
+        ? ["idx BETWEEN ? AND ?", first, last]
+        : ["idx IN (SELECT value FROM json_each(?))", JSON.stringify(indexes)];
+    return this.#sql
+      .exec<LineRow>(`SELECT idx, facts, events FROM lines WHERE ${where} ORDER BY idx`, ...values)
+      .toArray();
   }
 
   /** The first of the newest lines that together have at most this many bytes. */

@@ -63,6 +63,25 @@ it("resuming at any index, restarting and appending cost the same for any buffer
   });
 });
 
+it("a reader of a topic reads each line of the backlog a few times at most", async () => {
+  await inStorage((storage) => {
+    const { make, rows } = counting(storage.sql);
+    const store = make();
+    store.append("a", entries(1, LINES));
+    rows();
+    let cursor = 0;
+    while (cursor < LINES) {
+      let read = 0;
+      // A stream takes a chunk of so many lines at a time.
+      for (const { index } of store.after(cursor, ['"Job"']).lines) {
+        expect(index).toBe(++cursor);
+        if (++read === 100) break;
+      }
+    }
+    expect(rows()).toBeLessThan(4 * LINES);
+  });
+});
+
 it("a filtered page reads a bounded number of lines and returns only possible matches", async () => {
   await inStorage((storage) => {
     const { make, rows } = counting(storage.sql);
