@@ -49,6 +49,21 @@ describe("the ring buffer", () => {
   });
 });
 
+describe("a ring that has wrapped many times", () => {
+  it("returns the newest lines, in order, for every cursor", () => {
+    const ring = new Ring(10);
+    for (let newest = 1; newest <= 100; newest++) {
+      ring.push(line(newest, "a"));
+      expect(ring.oldest).toBe(Math.max(1, newest - 9));
+      for (let cursor = newest - 12; cursor <= newest; cursor++) {
+        const expected = Array.from({ length: newest - cursor }, (_, at) => cursor + 1 + at);
+        const isHeld = cursor + 1 >= (ring.oldest ?? 0);
+        expect(indexes(ring.after(cursor)), `${cursor} of ${newest}`).toEqual(isHeld ? expected : null);
+      }
+    }
+  });
+});
+
 describe("a line", () => {
   const all = matcher({ topics: { "*": ["*"] }, namespaces: null, rules: null });
   const only = (key: string) => matcher({ topics: { "*": [key] }, namespaces: null, rules: null });

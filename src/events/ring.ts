@@ -1,14 +1,20 @@
 import type { Line } from "./line.ts";
 
+/** Part of the ring that lines which have left may still take in memory. */
+const LEFT_PART = 1 / 16;
+
 /**
  * The newest lines, in memory: single writer, multiple readers, bounded by lines and size. Older lines are read from
  * storage.
  */
 export class Ring {
   readonly #lines: Line[] = [];
+  /** Position of the oldest line; those before it have left. Moving all lines for each that leaves would cost more. */
+  #first = 0;
   readonly #maxLines: number;
   readonly #maxSize: number;
   #size = 0;
+  #leftSize = 0;
 
   /** @param maxSize in characters of the lines' text */
   constructor(maxLines = 1_000, maxSize = 4 * 1024 * 1024) {
@@ -18,25 +24,36 @@ export class Ring {
 
   /** The oldest index in the ring; null when empty. */
   get oldest(): number | null {
-    return this.#lines[0]?.index ?? null;
+    return this.#lines[this.#first]?.index ?? null;
   }
 
   /** Lines arrive in order. The newest always stays, regardless of its size. */
   push(line: Line): void {
     this.#lines.push(line);
     this.#size += line.text.length;
-    while (this.#lines.length > 1 && (this.#lines.length > this.#maxLines || this.#size > this.#maxSize)) {
-      this.#size -= this.#lines.shift()?.text.length ?? 0;
+    while (this.#count > 1 && (this.#count > this.#maxLines || this.#size > this.#maxSize)) {
+      const size = this.#lines[this.#first]?.text.length ?? 0;
+      this.#size -= size;
+      this.#leftSize += size;
+      this.#first += 1;
     }
+    if (this.#first <= this.#maxLines * LEFT_PART && this.#leftSize <= this.#maxSize * LEFT_PART) return;
+    this.#lines.splice(0, this.#first);
+    this.#first = 0;
+    this.#leftSize = 0;
+  }
+
+  get #count(): number {
+    return this.#lines.length - this.#first;
   }
 
   /**
    * Every line after `cursor`, or null when some are no longer in the ring. The log may have evicted lines in between.
    */
   after(cursor: number): readonly Line[] | null {
-    const [first] = this.#lines;
-    if (first === undefined || first.index > cursor + 1) return null;
-    let [low, high] = [0, this.#lines.length];
+    const { oldest } = this;
+    if (oldest === null || oldest > cursor + 1) return null;
+    let [low, high] = [this.#first, this.#lines.length];
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
       if ((this.#lines[middle]?.index ?? 0) > cursor) high = middle;

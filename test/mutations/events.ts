@@ -130,14 +130,14 @@ export const events: Mutation[] = [
   },
   {
     ...RING,
-    find: "first.index > cursor + 1) return null;",
-    replace: "first.index > cursor + 2) return null;",
+    find: "oldest > cursor + 1) return null;",
+    replace: "oldest > cursor + 2) return null;",
     promise: "The ring answers only when it has every line after the cursor",
   },
   {
     ...RING,
-    find: "this.#size -= this.#lines.shift()?.text.length ?? 0;",
-    replace: "this.#lines.shift();",
+    find: "this.#size -= size;",
+    replace: "",
     promise: "What leaves the ring is not counted any more",
   },
   {
