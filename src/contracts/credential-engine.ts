@@ -64,6 +64,11 @@ export interface Started {
   readonly turn: PollResult | null;
 }
 
+/** `metadata`: of the role; a deployment before this one leaves it out. */
+export interface IssueStarted extends Started {
+  readonly metadata?: Readonly<Record<string, string>> | null;
+}
+
 /** The job that a request waits for. */
 export interface JobRef {
   readonly job: string;
@@ -180,13 +185,14 @@ export interface CredentialEngineApi extends StoredObjectApi {
   writeRole(name: string, body: RoleFields, dialect: Dialect): Result<Started>;
   deleteRole(name: string): Result<Started | null>;
   /** Starts issuing credentials, or returns the job or lease of an earlier identical request. */
-  issue(ask: IssueRequest): Promise<Result<Started>>;
+  issue(ask: IssueRequest): Promise<Result<IssueStarted>>;
   /**
    * One poll of a Worker: accepts step results and returns the next task.
    * @param wanted the job that a request waits for; null: any ready job
    * @param hasLeft the caller disconnected: its credentials are not completed
+   * @param goesOn after the end of a job, the next ready one is leased in the same call
    */
-  turn(wanted: JobRef | null, report: Report | null, hasLeft?: boolean): PollResult | Refusal;
+  turn(wanted: JobRef | null, report: Report | null, hasLeft?: boolean, goesOn?: boolean): PollResult | Refusal;
   /** Resolves once the lock of a job may be free, or after a timeout. */
   waitInLine(job: string): Promise<void>;
   /** Records that a response with the credentials is about to be sent. @returns false when it must not be sent */

@@ -200,9 +200,10 @@ export interface TokensApi {
   mayAlso(check: RightsCheck): Result<null>;
   /**
    * Registers a mount that is about to issue a lease to a token; the mount is notified of the token's end. Idempotent.
-   * @returns a refusal when the token has ended
+   * @returns whether this covers later leases of the token, too: not for one with a limited number of uses. A refusal
+   *   when the token has ended. A deployment before this one returns null
    */
-  holdsLeases(accessor: string, mount: string): Result<null>;
+  holdsLeases(accessor: string, mount: string): Result<boolean | null>;
 }
 
 /** The methods of `AccessControl` about roles of tokens of the secrets API. */

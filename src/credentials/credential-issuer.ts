@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { IssueRequest, Started } from "../contracts/credential-engine.ts";
+import type { IssueRequest, IssueStarted } from "../contracts/credential-engine.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { CloudAccounts } from "./cloud-accounts.ts";
@@ -39,11 +39,12 @@ export class CredentialIssuer {
   }
 
   /** Starts new credentials, or finds the job or lease of an earlier request with the same key. */
-  begin(ask: IssueRequest, now: number): Result<Started> {
+  begin(ask: IssueRequest, now: number): Result<IssueStarted> {
     const { config, roles, leases, jobs } = this.#stores;
     const repeat = ask.key === null ? null : digest([ask.key, ask.role, ask.token]);
     const known = repeat === null ? null : (leases.ofRepeat(repeat)?.id ?? jobs.ofRepeat(repeat));
-    if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, turn: null });
+    const metadata = roles.find(ask.role)?.metadata ?? null;
+    if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, turn: null, metadata });
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     const engine = this.#accounts.account();
@@ -58,7 +59,8 @@ export class CredentialIssuer {
     const issue = issueOf(role, passwordLife(role, ask.mount) * 1000);
     const id = `creds/${ask.role}/${randomText(24)}`;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock: lockOf(issue), deadline: now + REQUEST_MS };
-    return ok(this.#commit(() => this.#runner.start(job, now)));
+    const started = this.#commit(() => (job.lock ? this.#runner.start(job, now) : this.#runner.startNew(job, now)));
+    return ok({ ...started, metadata });
   }
 
   /** Deletes a job before its first call; nothing has been created for it. */

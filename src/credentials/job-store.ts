@@ -43,6 +43,8 @@ export interface Job {
   /** Failed rounds, and the message of the last one. */
   readonly failures: number;
   readonly failure: string | null;
+  /** Of a job without a row: `keep` inserts it. */
+  readonly created?: number;
 }
 
 export type NewJob = Pick<Job, "id" | "work"> & { readonly lock?: string | null; readonly deadline?: number };
@@ -74,32 +76,46 @@ export class JobStore {
   }
 
   /** Starts a job, or replaces the job of this id. */
-  put({ id, work, lock, deadline }: NewJob, now: number, readyAt = now): void {
-    const terms = work.kind === "issue" ? work.terms : null;
-    this.#drop(id);
-    this.#sql.exec(
-      "INSERT INTO jobs (id, kind, sealed, token, repeat, lock, deadline, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-      id,
-      work.kind,
-      this.#seal(id, work),
-      terms?.token ?? null,
-      terms?.repeat ?? null,
-      lock ?? null,
-      deadline ?? null,
-      now,
-    );
-    this.#remember({
-      ...{ id, work, lock: lock ?? null, deadline: deadline ?? null },
-      ...{ seq: 0, tries: 0, failures: 0, failure: null },
-    });
+  put(job: NewJob, now: number, readyAt = now): void {
+    this.#drop(job.id);
     // A lease on the replaced job is void for this one.
-    this.#work.forget(id);
-    this.#work.setDesired(id, readyAt);
+    this.#work.forget(job.id);
+    this.add(job, now, readyAt);
+  }
+
+  /** Starts a job with a new id. */
+  add(job: NewJob, now: number, readyAt = now): void {
+    this.#insert(this.draft(job, now));
+    this.#work.setDesired(job.id, readyAt);
+  }
+
+  /** A job without a row: the transaction must end with `keep` or without the job. */
+  draft({ id, work, lock = null, deadline }: NewJob, created: number): Job {
+    const counts = { seq: 0, tries: 0, failures: 0, failure: null };
+    return { id, work, lock, deadline: deadline ?? null, created, ...counts };
+  }
+
+  #insert({ created, ...job }: Job): Job {
+    const terms = job.work.kind === "issue" ? job.work.terms : null;
+    this.#sql.exec(
+      `INSERT INTO jobs (id, kind, sealed, token, repeat, lock, deadline, seq, tries, failure, created)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[job.id, job.work.kind, this.#seal(job.id, job.work), terms?.token ?? null, terms?.repeat ?? null],
+      ...[job.lock, job.deadline, job.seq, job.tries, job.failure, created],
+    );
+    this.#remember(job);
+    return job;
+  }
+
+  /** Whether the job equals its row. */
+  isKept(job: Job): boolean {
+    return this.#recent.get(job.id) === job;
   }
 
   /** Stores a change of the job. @returns the job as stored */
   keep(job: Job, changes: Partial<Pick<Job, "work" | "tries" | "failure">>): Job {
     const next = { ...job, ...changes, seq: job.seq + 1 };
+    if (job.created !== undefined) return this.#insert(next);
     this.#sql.exec(
       "UPDATE jobs SET sealed = ?, seq = ?, tries = ?, failure = ? WHERE id = ?",
       this.#seal(job.id, next.work),
@@ -142,7 +158,7 @@ export class JobStore {
     const recent = this.#recent.get(id);
     if (recent) return recent;
     const [row] = this.#sql.exec<Row>("SELECT * FROM jobs WHERE id = ?", id).toArray();
-    return row ? this.#job(row) : null;
+    return row ? this.#remember(this.#job(row)) : null;
   }
 
   /** Like `find`, but null for an unreadable row. */
@@ -161,6 +177,8 @@ export class JobStore {
   }
 
   kindOf(id: string): Work["kind"] | null {
+    const recent = this.#recent.get(id);
+    if (recent) return recent.work.kind;
     const [row] = this.#sql.exec<{ kind: string }>("SELECT kind FROM jobs WHERE id = ?", id).toArray();
     return (row?.kind as Work["kind"] | undefined) ?? null;
   }
@@ -249,11 +267,12 @@ export class JobStore {
     for (const { id } of rows) yield id;
   }
 
-  #remember(job: Job): void {
+  #remember(job: Job): Job {
     this.#recent.delete(job.id);
     this.#recent.set(job.id, job);
     const [oldest] = this.#recent.keys();
     if (this.#recent.size > MAX_CACHED && oldest !== undefined) this.#recent.delete(oldest);
+    return job;
   }
 
   #seal(id: string, work: Work): Uint8Array {

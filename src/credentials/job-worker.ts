@@ -95,7 +95,8 @@ async function performPolls(
   end: number,
   caller: AbortSignal | null = null,
 ): Promise<JobEnd | null> {
-  const pollWith = (report: Report | null) => poll(object, wanted, report, caller?.aborted ?? false);
+  const pollWith = (report: Report | null) =>
+    poll(object, wanted, report, caller?.aborted ?? false, !wanted && Date.now() < end);
   for (let turn: PollResult | Refusal = first ?? (await pollWith(null)); ; ) {
     // Sealed: a request receives the refusal; otherwise the next alarm retries.
     if ("ok" in turn) return wanted && turn;
@@ -162,17 +163,19 @@ async function poll(
   wanted: JobRef | null,
   report: Report | null,
   hasLeft: boolean,
+  goesOn: boolean,
 ): Promise<PollResult | Refusal> {
+  const turn = () => object().turn(wanted, report, hasLeft, goesOn);
   try {
-    return await object().turn(wanted, report, hasLeft);
+    return await turn();
   } catch (failure) {
     if (!report) throw failure;
     // The results describe resources at the provider, so the Worker waits until the snapshot lets the object store
     // them.
-    if (isFrozen(failure)) return retryWhileFrozen(() => object().turn(wanted, report, hasLeft));
+    if (isFrozen(failure)) return retryWhileFrozen(turn);
     warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
     await scheduler.wait(REPEAT_AFTER_MS);
-    return object().turn(wanted, report, hasLeft);
+    return turn();
   }
 }
 

@@ -6,6 +6,7 @@ import { timeOf } from "./engine-events.ts";
 import type { EngineStores } from "./engine-stores.ts";
 import { revocationOf } from "./issue.ts";
 import type { Work } from "./job.ts";
+import type { NewJob } from "./job-store.ts";
 import { resourcesIn, secondsLeft } from "./lease-store.ts";
 import { renewed } from "./lease-ttl.ts";
 import type { SagaRunner } from "./saga-runner.ts";
@@ -65,8 +66,8 @@ export class LeaseLifecycle {
     if (!lease) return null;
     const now = Date.now();
     return this.#commit(() => {
-      this.end(lease, now);
-      return this.#runner.begin({ job: id, kind: "removal" }, now);
+      const job = this.#endOf(lease, now);
+      return job ? this.#runner.startNew(job, now) : this.#runner.begin({ job: id, kind: "removal" }, now);
     });
   }
 
@@ -117,15 +118,22 @@ export class LeaseLifecycle {
 
   /** Moves a lease to `ending`, and starts or retries its removal job. Runs inside a transaction. */
   end(lease: LeaseRow, now: number): void {
+    const job = this.#endOf(lease, now);
+    if (job) this.#stores.jobs.add(job, now);
+  }
+
+  /** @returns the removal job to start; null when there was one, which is retried */
+  #endOf(lease: LeaseRow, now: number): NewJob | null {
     const { scope, leases, jobs } = this.#stores;
-    leases.end(lease.id);
-    if (jobs.kindOf(lease.id) !== null) {
-      jobs.retry(lease.id, now);
-      return;
+    const { id, token } = lease;
+    leases.end(id);
+    if (jobs.kindOf(id) !== null) {
+      jobs.retry(id, now);
+      return null;
     }
     const removal = revocationOf(resourcesIn(lease), lease.issued);
     const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true };
-    jobs.put({ id: lease.id, work }, now);
-    recordAction("lease-ends", { engine: scope, lease: lease.id, token: lease.token });
+    recordAction("lease-ends", { engine: scope, lease: id, token });
+    return { id, work };
   }
 }

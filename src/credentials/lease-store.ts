@@ -30,29 +30,32 @@ export interface NewLease {
 export class LeaseStore {
   readonly #sql: SqlStorage;
   readonly #nextExpiry: Memo<number | null>;
-  readonly #nextHandOver: Memo<number | null>;
+  /** Deadlines of the responses that were not sent yet, by lease: few at a time. */
+  readonly #handOvers: Memo<Map<string, number>>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
     this.#nextExpiry = new Memo(
       () => sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM leases WHERE state = 'live'").one().at,
     );
-    this.#nextHandOver = new Memo(
-      () =>
-        sql
-          .exec<{ at: number | null }>("SELECT min(hand_over_by) AS at FROM leases WHERE hand_over_by IS NOT NULL")
-          .one().at,
-    );
+    this.#handOvers = new Memo(() => {
+      const rows = sql.exec<{ id: string; at: number }>(
+        "SELECT id, hand_over_by AS at FROM leases WHERE hand_over_by IS NOT NULL",
+      );
+      return new Map([...rows].map(({ id, at }) => [id, at]));
+    });
   }
 
   /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
     this.#nextExpiry.forget();
-    this.#nextHandOver.forget();
+    this.#handOvers.forget();
   }
 
   insert(lease: NewLease): void {
-    this.#write(
+    const { id, expires, handOverBy } = lease;
+    const handOvers = this.#handOvers.get();
+    this.#sql.exec(
       `INSERT INTO leases
        (id, role, token, holding, issued, expires, key_ends, renewable, state, hand_over_by, repeat, sealed)
        VALUES (?, ?, ?, ?, ?, ?, ?, 1, 'live', ?, ?, ?)`,
@@ -67,6 +70,8 @@ export class LeaseStore {
       lease.repeat,
       lease.sealed,
     );
+    this.#nextExpiry.change((at) => Math.min(at ?? expires, expires));
+    if (handOverBy !== null) handOvers.set(id, handOverBy);
   }
 
   find(id: string): LeaseRow | null {
@@ -89,16 +94,20 @@ export class LeaseStore {
 
   /** Marks the lease as ending; its stored credentials are dropped and cannot be returned again. */
   end(id: string): void {
-    this.#write(
-      `UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, hand_over_by = NULL, repeat = NULL, sealed = NULL
-       WHERE id = ?`,
-      id,
-    );
+    const [row] = this.#sql
+      .exec<{ expires: number }>(
+        `UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, hand_over_by = NULL, repeat = NULL, sealed = NULL
+         WHERE id = ? RETURNING expires`,
+        id,
+      )
+      .toArray();
+    this.#gone(id, row?.expires);
   }
 
   /** Records that the response is about to be sent; the lease now lives for its TTL. */
   handOver(id: string): void {
-    this.#write("UPDATE leases SET hand_over_by = NULL WHERE id = ?", id);
+    this.#sql.exec("UPDATE leases SET hand_over_by = NULL WHERE id = ?", id);
+    this.#gone(id, null);
   }
 
   /** Brings the hand-over deadline forward; no effect after hand-over. */
@@ -114,7 +123,9 @@ export class LeaseStore {
   }
 
   nextHandOver(): number | null {
-    return this.#nextHandOver.get();
+    let next: number | null = null;
+    for (const at of this.#handOvers.get().values()) if (next === null || at < next) next = at;
+    return next;
   }
 
   failed(id: string, failure: string, state: LeaseState): void {
@@ -122,7 +133,13 @@ export class LeaseStore {
   }
 
   delete(id: string): void {
-    this.#write("DELETE FROM leases WHERE id = ?", id);
+    const [row] = this.#sql
+      .exec<{ expires: number | null }>(
+        "DELETE FROM leases WHERE id = ? RETURNING iif(state = 'live', expires, NULL) AS expires",
+        id,
+      )
+      .toArray();
+    this.#gone(id, row?.expires);
   }
 
   /** Expires the leases of a token now; without a token, all leases. */
@@ -189,6 +206,15 @@ export class LeaseStore {
     return this.#sql
       .exec<{ n: number }>("SELECT count(*) AS n FROM leases WHERE ? IS NULL OR state = ?", state, state)
       .one().n;
+  }
+
+  /** A lease without a deadline of its response. @param expires of a lease that is not live any more */
+  #gone(id: string, expires: number | null | undefined): void {
+    this.#handOvers.change((handOvers) => {
+      handOvers.delete(id);
+      return handOvers;
+    });
+    if (expires != null) this.#nextExpiry.change((at) => (at !== null && at < expires ? at : undefined));
   }
 
   #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {

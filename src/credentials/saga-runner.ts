@@ -17,6 +17,8 @@ export const REQUEST_MS = 85_000;
 const MAX_WAIT_MS = 3_000;
 /** A retry delay above this counts as a refusal: the job fails, or a removal continues in another round. */
 const MAX_RETRY_DELAY_MS = 40_000;
+/** More than a task and the wait before it take. */
+const RENEWED_BELOW_MS = 40_000;
 const RECHECK_MS = 250;
 const UNREADABLE_MS = 3_600_000;
 
@@ -27,8 +29,8 @@ const UNREADABLE_MS = 3_600_000;
  *                                           ├──► wait    back-off, or another job holds the lock
  *                                           └──► end     outcomes.finish, outcomes.fail
  *
- * The state is stored before a step leaves and after each result. Steps without results leave together. Each poll with
- * a report costs one update of the job and one renewal of its lease. Methods run inside the object's transaction.
+ * The state is stored before a step leaves and after each result. Steps without results leave together. A poll with a
+ * report costs one update of the job, and seldom a renewal of its lease. Methods run inside the object's transaction.
  */
 export class SagaRunner {
   readonly #stores: EngineStores;
@@ -47,6 +49,13 @@ export class SagaRunner {
     return this.begin({ job: job.id, kind: job.work.kind }, now);
   }
 
+  /** Like `start`, for a job with a new id and without a lock: its first state is stored once. */
+  startNew(job: NewJob, now: number): Started {
+    const lease = this.#stores.work.addLeased(job.id, now);
+    const wanted = { job: job.id, kind: job.work.kind };
+    return { wanted, turn: this.#advance(this.#stores.jobs.draft(job, now), lease, now) };
+  }
+
   /**
    * Leases the job at once, so that the wake-up, which stays due for other jobs, does not hand it to another Worker.
    */
@@ -58,8 +67,14 @@ export class SagaRunner {
   /**
    * @param wanted the job of the caller; null: any job that is ready
    * @param hasLeft the caller of the request has hung up
+   * @param goesOn the Worker of a job that has ended takes the next one
    */
-  poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft = false): PollResult {
+  poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft = false, goesOn = false): PollResult {
+    const result = this.#poll(wanted, report, now, hasLeft);
+    return goesOn && result.kind === "end" ? this.#poll(null, null, now, false) : result;
+  }
+
+  #poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft: boolean): PollResult {
     const { jobs, work } = this.#stores;
     const lease = report?.claim ?? jobs.lease(now, wanted?.job);
     if (!lease) return this.#elsewhere(wanted, now);
@@ -75,7 +90,7 @@ export class SagaRunner {
     // No caller waits for these credentials: their secret could not be delivered.
     if (!report && !wanted && job.work.kind === "issue") {
       this.#outcomes.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
-      return this.poll(null, null, now);
+      return this.#poll(null, null, now, false);
     }
     return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now);
   }
@@ -135,7 +150,7 @@ export class SagaRunner {
     if (ms > MAX_RETRY_DELAY_MS || (job.deadline !== null && now + ms >= job.deadline)) {
       return this.#fail(next, lease, step, failure, now);
     }
-    return { kind: "wait", ms, claim: this.#stores.work.renew(lease, now) };
+    return { kind: "wait", ms, claim: this.#renew(job, lease, now) };
   }
 
   /**
@@ -152,17 +167,22 @@ export class SagaRunner {
     }
     if ("wait" in next) {
       jobs.keep(job, {});
-      if (next.wait <= MAX_WAIT_MS) return { kind: "wait", ms: next.wait, claim: work.renew(lease, now) };
+      if (next.wait <= MAX_WAIT_MS) return { kind: "wait", ms: next.wait, claim: this.#renew(job, lease, now) };
       work.complete(lease, { kind: "retry", afterMs: next.wait }, now);
       return { kind: "end", end: continuesAt(work.find(job.id)?.readyAt ?? now + next.wait) };
     }
-    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: work.renew(lease, now), inLine: true };
+    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: this.#renew(job, lease, now), inLine: true };
     const account = this.#accountOf(job.work);
     if (!account.ok) return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, account, null, now) };
     const { steps, state } = batchOf(jobSaga, job.work, next, now);
-    const { seq } = jobs.keep(job, { work: state });
+    const { seq } = state === job.work && jobs.isKept(job) ? job : jobs.keep(job, { work: state });
     const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
-    return { kind: "steps", claim: work.renew(lease, now), steps, seq, account: account.value, deadlineMs };
+    return { kind: "steps", claim: this.#renew(job, lease, now), steps, seq, account: account.value, deadlineMs };
+  }
+
+  /** The lease for the next task. A job with a lock shows by it that its Worker still polls. */
+  #renew({ lock }: Job, lease: WorkLease, now: number): WorkLease {
+    return this.#stores.work.renew(lease, now, lock === null ? RENEWED_BELOW_MS : undefined);
   }
 
   #fail(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number): PollResult {

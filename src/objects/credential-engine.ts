@@ -3,6 +3,7 @@ import type { CloudAccount } from "../contracts/cloud-directory.ts";
 import type {
   CredentialEngineApi,
   IssueRequest,
+  IssueStarted,
   JobRef,
   LeaseView,
   MountTtls,
@@ -29,6 +30,7 @@ import { RootAccount } from "../credentials/root-account.ts";
 import { SagaRunner } from "../credentials/saga-runner.ts";
 import { engineMigrations } from "../credentials/schema.ts";
 import { earliest } from "../lib/earliest.ts";
+import { Lru } from "../lib/lru.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
@@ -40,6 +42,7 @@ import { countedSeries } from "../platform/observability/metrics/object-counters
 import type { Series } from "../platform/observability/metrics/series.ts";
 
 const PAGE = 1_000;
+const MOST_REGISTERED = 1_000;
 
 /**
  * Owns one cloud-b mount: configuration, roles, leases, and jobs that create or remove cloud resources. Named by the
@@ -59,6 +62,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   readonly #leaseLifecycle: LeaseLifecycle;
   readonly #mountTeardown: MountTeardown;
   readonly #wakeUp: WakeUp;
+  /** Tokens whose end is reported to this mount, so that only the first of their leases costs a call. */
+  readonly #registered = new Lru<string, true>(MOST_REGISTERED);
 
   protected override get kind() {
     return "credential-engine" as const;
@@ -153,12 +158,12 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   // ---- credentials ----
 
   /** Starts issuing credentials, or returns the job of an identical earlier request. */
-  async issue(ask: IssueRequest): Promise<Result<Started>> {
+  async issue(ask: IssueRequest): Promise<Result<IssueStarted>> {
     const started = refuseIfSealed(() => this.#issuer.begin(ask, Date.now()));
     if (!started.ok) return started;
     const { wanted, turn } = started.value;
     const lease = turn && "claim" in turn ? turn.claim : null;
-    if (!lease) return started;
+    if (!lease || this.#registered.get(ask.token)) return started;
     // Registered after the row: a token that ends later finds the row; an ended token is refused.
     const held = await accessControl(this.env)
       .holdsLeases(ask.token, this.#self)
@@ -166,20 +171,25 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
         this.#issuer.cancel(wanted.job);
         throw failure;
       });
+    if (!held.ok) {
+      this.#issuer.cancel(wanted.job);
+      return held;
+    }
     // The job may have been abandoned meanwhile; then nothing is created.
-    if (held.ok) return this.#stores.work.holds(lease, Date.now()) ? started : ok({ wanted, turn: null });
-    this.#issuer.cancel(wanted.job);
-    return held;
+    if (!this.#stores.work.holds(lease, Date.now())) return ok({ ...started.value, turn: null });
+    if (held.value) this.#registered.set(ask.token, true);
+    return started;
   }
 
   /**
    * One poll of a Worker: accepts the result of a step and leases the next one.
    * @param wanted the job of a waiting request; null: any ready job
    * @param hasLeft whether the caller disconnected, so its credentials are not completed
+   * @param goesOn whether the Worker takes the next job after the end of one
    */
-  turn(wanted: JobRef | null, report: Report | null, hasLeft = false): PollResult | Refusal {
+  turn(wanted: JobRef | null, report: Report | null, hasLeft = false, goesOn = false): PollResult | Refusal {
     if (!wanted) this.#wakeUp.resume();
-    return refuseIfSealed(() => this.commit(() => this.#runner.poll(wanted, report, Date.now(), hasLeft)));
+    return refuseIfSealed(() => this.commit(() => this.#runner.poll(wanted, report, Date.now(), hasLeft, goesOn)));
   }
 
   /** Resolves when a job may have the lock it waits for, or after a timeout. */
@@ -245,6 +255,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   /** Revokes the leases of ended tokens. Idempotent. */
   tokensEnded(accessors: readonly string[]): void {
     const now = Date.now();
+    for (const accessor of accessors) this.#registered.delete(accessor);
     this.commit(() => {
       for (const accessor of accessors) {
         this.#stores.leases.expire(accessor, now);

@@ -84,6 +84,12 @@ function requestMetadata(call: AuthorisedCall): Readonly<Record<string, string>>
   throw badRequest(`metadata: ${parsed.error.issues[0]?.message ?? "must be key=value"}`);
 }
 
+/** The metadata of a role, for an engine of the deployment before this one. */
+async function metadataOf(call: AuthorisedCall): Promise<Readonly<Record<string, string>> | undefined> {
+  const role = await engine(call).role(roleName(call));
+  return role.ok ? (role.value["metadata"] as Record<string, string> | undefined) : undefined;
+}
+
 async function credentials(call: AuthorisedCall): Promise<Response> {
   // An answer without a body would create credentials that are never delivered.
   if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
@@ -102,15 +108,15 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
   // With a key, the caller will repeat the request.
   const caller = key === null ? call.request.signal : null;
   const ask = { role: roleName(call), token: holder, key, mount: ttls, verified };
-  const [started, role] = await Promise.all([engine(call).issue(ask), engine(call).role(ask.role)]);
-  const end = await ended(call, unwrap(started), REQUEST_MS, caller);
+  const started = unwrap(await engine(call).issue(ask));
+  const end = await ended(call, started, REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
   const probed = verified
     ? await probe(call.env, unwrap(await engine(call).account()), issued, REQUEST_MS - (Date.now() - began), caller)
     : [];
   // Those of the role are the operator's.
-  const metadata = { ...asked, ...(role.ok && (role.value["metadata"] as Record<string, string> | undefined)) };
+  const metadata = { ...asked, ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call)))) };
   if (caller) await handOver(call, issued.leaseId);
   return envelope(call, {
     data: {

@@ -121,20 +121,20 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "row !== null && row.lease === lease.lease && row.ready_at > now && row.generation === lease.generation",
-    replace: "row !== null && row.lease === lease.lease && row.ready_at > now",
+    find: "held?.lease === lease.lease && held.at > now && held.generation === lease.generation",
+    replace: "held?.lease === lease.lease && held.at > now",
     promise: "A lease holds only while its desired state is the newest",
   },
   {
     ...WORK,
-    find: "row !== null && row.lease === lease.lease && row.ready_at > now && row.generation === lease.generation",
-    replace: "row !== null && row.lease === lease.lease && row.generation === lease.generation",
+    find: "held?.lease === lease.lease && held.at > now && held.generation === lease.generation",
+    replace: "held?.lease === lease.lease && held.generation === lease.generation",
     promise: "A lease that has expired does not hold",
   },
   {
     ...WORK,
-    find: '"ready_at = ? WHERE id = ? AND lease = ?"',
-    replace: '"ready_at = ? WHERE id = ? AND ? IS NOT NULL"',
+    find: "if (held?.lease !== lease.lease || held.at - now",
+    replace: "if (held === undefined || held.at - now",
     promise: "A stale lease cannot be prolonged",
   },
   {
@@ -193,8 +193,8 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "this.#write([this.#firstReady, this.#leases], `UPDATE work SET ${assignments}`, ...values);",
-    replace: "this.#write([this.#firstReady], `UPDATE work SET ${assignments}`, ...values);",
+    find: "      ...[attempts, readyAt, id],\n    );\n    leases.delete(id);",
+    replace: "      ...[attempts, readyAt, id],\n    );",
     promise: "The count of leases is true after each change of one",
   },
   {

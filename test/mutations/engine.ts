@@ -534,7 +534,7 @@ export const jobs: Mutation[] = [
   {
     file: "src/credentials/job-store.ts",
     suites: ["src/credentials/saga-runner.test.ts"],
-    find: "// A lease on the replaced job is void for this one.\n    this.#work.forget(id);",
+    find: "// A lease on the replaced job is void for this one.\n    this.#work.forget(job.id);",
     replace: "",
     promise: "A claim on a job that was replaced is void",
   },
@@ -783,7 +783,7 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/lease-lifecycle.ts",
     suites: ["src/credentials/job-outcome.test.ts"],
-    find: "      jobs.retry(lease.id, now);\n",
+    find: "      jobs.retry(id, now);\n",
     replace: "",
     promise: "A person who revokes again is not kept waiting for the next round",
   },
@@ -1001,9 +1001,16 @@ export const leases: Mutation[] = [
   {
     file: "src/objects/credential-engine.ts",
     suites: ["test/workers/engine-leases.test.ts"],
-    find: "if (held.ok) return this",
-    replace: "return this",
+    find: "if (!held.ok) {",
+    replace: "if (false) {",
     promise: "A token that has ended gets no credentials",
+  },
+  {
+    file: "src/objects/credential-engine.ts",
+    suites: ["test/workers/engine-cost.test.ts"],
+    find: "for (const accessor of accessors) this.#registered.delete(accessor);",
+    replace: "",
+    promise: "A token is registered again after its end was reported",
   },
   {
     file: "src/objects/credential-engine.ts",
@@ -1036,15 +1043,14 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/job-worker.ts",
     suites: ["src/credentials/job-worker.test.ts"],
-    find: "hasLeft: boolean,\n): Promise<PollResult | Refusal> {\n  try {\n    return await object().turn(wanted, report, hasLeft);",
-    replace:
-      "hasLeft: boolean,\n): Promise<PollResult | Refusal> {\n  try {\n    return await object().turn(wanted, report);",
+    find: "const turn = () => object().turn(wanted, report, hasLeft, goesOn);",
+    replace: "const turn = () => object().turn(wanted, report, false, goesOn);",
     promise: "The object hears that the caller has left",
   },
   {
     file: "src/credentials/job-worker.ts",
     suites: ["test/workers/engine-crash.test.ts"],
-    find: "return object().turn(wanted, report, hasLeft);\n  }",
+    find: "await scheduler.wait(REPEAT_AFTER_MS);\n    return turn();\n  }",
     replace: 'return { kind: "idle" };\n  }',
     promise: "A result that was lost to a restart is handed in once more",
   },

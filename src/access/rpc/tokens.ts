@@ -72,7 +72,7 @@ export class TokenMethods implements TokensApi {
     return this.#rights.mayAlso(check);
   }
 
-  holdsLeases(accessor: string, mount: string): Result<null> {
+  holdsLeases(accessor: string, mount: string): Result<boolean> {
     return this.#leaseHolders.hold(accessor, mount, Date.now());
   }
 }

@@ -23,9 +23,9 @@ export class LeaseHolders {
 
   /**
    * Registers a mount for the end of the token, before the mount issues a lease to it. Idempotent.
-   * @returns a refusal if the token has already ended
+   * @returns whether the token has no limit of uses; a refusal if it has already ended
    */
-  hold(accessor: string, mount: string, now: number): Result<null> {
+  hold(accessor: string, mount: string, now: number): Result<boolean> {
     const token = this.#deps.tokens.byAccessor(accessor, now, true);
     if (!token) return refuse("denied", "permission denied: invalid token");
     // The request was the token's last use: a lease would end at once with the token.
@@ -35,7 +35,7 @@ export class LeaseHolders {
       () => this.#deps.sql.exec("INSERT OR IGNORE INTO lease_holders (token, mount) VALUES (?, ?)", accessor, mount),
       NOTHING,
     );
-    return ok(null);
+    return ok(token.uses === 0);
   }
 
   /** Notifies the mounts of an ended token, inside the transaction that ends it. */

@@ -14,6 +14,12 @@ export class Memo<T> {
     return this.#memo.value;
   }
 
+  /** Replaces a value in memory after a write of known effect; undefined forgets it. */
+  change(next: (value: T) => T | undefined): void {
+    const value = this.#memo ? next(this.#memo.value) : undefined;
+    this.#memo = value === undefined ? null : { value };
+  }
+
   forget(): void {
     this.#memo = null;
   }

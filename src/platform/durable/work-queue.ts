@@ -45,8 +45,6 @@ export const workMigrations: Migration[] = [
 
 /** Lifetime of a lease; every provider call must end well before. */
 export const LEASE_MS = 60_000;
-/** Upper bound of counted leases; callers never lease more at a time. */
-const MAX_LEASED = 1_000;
 /** A failed row is preferred once it has waited this long, and at most once in this time. */
 const FAILED_EVERY_MS = 30_000;
 
@@ -58,6 +56,13 @@ interface Row extends Record<string, SqlStorageValue> {
   lease: string | null;
   queued: number;
   failed: number;
+}
+
+/** The lease of a row in memory. `generation` is that of the row. */
+interface Held {
+  readonly lease: string;
+  readonly at: number;
+  readonly generation: number;
 }
 
 interface LeaseOptions {
@@ -75,8 +80,8 @@ export interface WorkView {
 
 /**
  * Owns the work rows of one object and decides their order (`#inOrder`): one row per resource, for any number of
- * changes. Methods that write are called inside the object's transaction, next to the rows of the resource. Counts and
- * deadlines are memoized: an idle queue costs no reads. A resource costs two rows, its lease two, its end one.
+ * changes. Methods that write are called inside the object's transaction, next to the rows of the resource. Counts,
+ * deadlines and leases are memoized: an idle queue costs no reads. A resource costs two rows, its lease two, its end one.
  *
  *   setDesired ──> waiting ──promote──> queued ──lease──> leased ──complete(done | park)──> gone
  *                                         └─────retry, again, lease end────┘
@@ -87,8 +92,8 @@ export class WorkQueue {
   readonly #counts: Memo<{ queued: number; waiting: number }>;
   /** The earliest `ready_at` of rows without a lease: of those whose last attempt did not fail, and of the others. */
   readonly #firstReady: Memo<readonly (number | null)[]>;
-  /** The leases, the last to end first. */
-  readonly #leases: Memo<readonly { readonly lease: string; readonly at: number }[]>;
+  /** The leases by row. Changed by each write; forgotten by a rollback only. */
+  readonly #leases: Memo<Map<string, Held>>;
   readonly #pausedUntil: Memo<number>;
   readonly #failedLast: boolean;
   /** When a failed row was last preferred. Kept in memory; a restart costs one early attempt. */
@@ -112,14 +117,12 @@ export class WorkQueue {
         .one();
       return [one, other];
     });
-    this.#leases = new Memo(() =>
-      sql
-        .exec<{ lease: string; at: number }>(
-          "SELECT lease, ready_at AS at FROM work WHERE lease IS NOT NULL ORDER BY ready_at DESC LIMIT ?",
-          MAX_LEASED,
-        )
-        .toArray(),
-    );
+    this.#leases = new Memo(() => {
+      const rows = sql.exec<Held & { id: string } & Record<string, SqlStorageValue>>(
+        "SELECT id, lease, ready_at AS at, generation FROM work WHERE lease IS NOT NULL",
+      );
+      return new Map([...rows].map(({ id, ...held }) => [id, held]));
+    });
     this.#pausedUntil = new Memo(
       () => sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0,
     );
@@ -138,8 +141,10 @@ export class WorkQueue {
    */
   setDesired(id: string, now: number, queued = true, failed = false): void {
     const counts = this.#counts.get();
+    const held = this.#leases.get().get(id);
+    const at = failed && this.#failedLast ? 1 : 0;
     const [row] = this.#write(
-      [this.#firstReady],
+      [],
       `INSERT INTO work (id, generation, ready_at, queued, failed) VALUES (?, 1, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0, failed = max(failed, excluded.failed),
          ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END
@@ -147,20 +152,37 @@ export class WorkQueue {
       id,
       now,
       queued ? 1 : 0,
-      failed && this.#failedLast ? 1 : 0,
+      at,
     );
+    const generation = row?.["generation"] as number;
+    if (held) this.#leases.get().set(id, { ...held, generation });
     // The first generation is a new row.
-    if (row?.["generation"] === 1) counts[queued ? "queued" : "waiting"] += 1;
+    else if (generation > 1) this.#firstReady.forget();
+    else {
+      counts[queued ? "queued" : "waiting"] += 1;
+      if (queued) this.#firstReady.change((first) => first.with(at, Math.min(first[at] ?? now, now)));
+    }
+  }
+
+  /** Adds a row that the caller leases at once, in one statement. @param id of no other row */
+  addLeased(id: string, now: number): WorkLease {
+    const held = { lease: ` ${crypto.randomUUID()}`, at: now + LEASE_MS, generation: 1 };
+    this.#count("queued", 1);
+    const leases = this.#leases.get();
+    this.#sql.exec("INSERT INTO work (id, generation, ready_at, lease) VALUES (?, 1, ?, ?)", id, held.at, held.lease);
+    leases.set(id, held);
+    return { id, generation: 1, lease: held.lease, leaseUntil: held.at };
   }
 
   forget(id: string): void {
-    const row = this.#find(id);
-    if (row) this.#forget(row);
-  }
-
-  #forget({ id, queued }: Row): void {
-    this.#count(queued === 1 ? "queued" : "waiting", -1);
-    this.#write([this.#firstReady, this.#leases], "DELETE FROM work WHERE id = ?", id);
+    const leases = this.#leases.get();
+    const counts = this.#counts.get();
+    const [row] = this.#write(
+      leases.delete(id) ? [] : [this.#firstReady],
+      "DELETE FROM work WHERE id = ? RETURNING queued",
+      id,
+    );
+    if (row) counts[row["queued"] === 1 ? "queued" : "waiting"] -= 1;
   }
 
   /** Queues up to `room` waiting rows, longest waiting first. @returns how many */
@@ -193,7 +215,13 @@ export class WorkQueue {
     return ready.map((row) => {
       const lease = `${holder ?? ""} ${crypto.randomUUID()}`;
       const leaseUntil = now + LEASE_MS;
-      this.#move("lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
+      const leases = this.#leases.get();
+      this.#write(
+        [this.#firstReady],
+        "UPDATE work SET lease = ?, ready_at = ? WHERE id = ?",
+        ...[lease, leaseUntil, row.id],
+      );
+      leases.set(row.id, { lease, at: leaseUntil, generation: row.generation });
       return { id: row.id, generation: row.generation, lease, leaseUntil };
     });
   }
@@ -227,14 +255,21 @@ export class WorkQueue {
 
   /** Whether a lease can still be completed and its generation is the newest. */
   holds(lease: WorkLease, now: number): boolean {
-    const row = this.#find(lease.id);
-    return row !== null && row.lease === lease.lease && row.ready_at > now && row.generation === lease.generation;
+    const held = this.#leases.get().get(lease.id);
+    return held?.lease === lease.lease && held.at > now && held.generation === lease.generation;
   }
 
-  /** Extends a lease from now: work done in steps renews it between steps. */
-  renew(lease: WorkLease, now: number): WorkLease {
+  /**
+   * Extends a lease from now: work done in steps renews it between steps.
+   * @param leastMs a lease with as much time left stays as it is
+   */
+  renew(lease: WorkLease, now: number, leastMs = LEASE_MS): WorkLease {
+    const leases = this.#leases.get();
+    const held = leases.get(lease.id);
+    if (held?.lease !== lease.lease || held.at - now >= leastMs) return { ...lease, leaseUntil: held?.at ?? now };
     const leaseUntil = now + LEASE_MS;
-    this.#move("ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, lease.id, lease.lease);
+    this.#sql.exec("UPDATE work SET ready_at = ? WHERE id = ?", leaseUntil, lease.id);
+    leases.set(lease.id, { ...held, at: leaseUntil });
     return { ...lease, leaseUntil };
   }
 
@@ -259,7 +294,7 @@ export class WorkQueue {
       this.#release(lease.id, row.attempts + 1, again);
       return "retrying";
     }
-    this.#forget(row);
+    this.forget(row.id);
     return ending.kind === "done" ? "done" : "parked";
   }
 
@@ -291,17 +326,24 @@ export class WorkQueue {
 
   /** Number of current leases. */
   leased(now: number): number {
-    return this.#leases.get().filter(({ at }) => at > now).length;
+    let leased = 0;
+    for (const { at } of this.#leases.get().values()) if (at > now) leased += 1;
+    return leased;
   }
 
   /** Whether no other caller than `holder` has a lease. */
   isOnlyHolder(holder: string, now: number): boolean {
-    return this.#leases.get().every(({ lease, at }) => at <= now || lease.startsWith(`${holder} `));
+    for (const { lease, at } of this.#leases.get().values()) {
+      if (at > now && !lease.startsWith(`${holder} `)) return false;
+    }
+    return true;
   }
 
   /** When the first current lease ends (ms since 1970), or null. */
   firstLeaseEnd(): number | null {
-    return this.#leases.get().at(-1)?.at ?? null;
+    let first: number | null = null;
+    for (const { at } of this.#leases.get().values()) if (first === null || at < first) first = at;
+    return first;
   }
 
   pausedUntil(): number {
@@ -331,16 +373,17 @@ export class WorkQueue {
   }
 
   #release(id: string, attempts: number, readyAt: number): void {
-    this.#move("lease = NULL, attempts = ?, ready_at = ? WHERE id = ?", attempts, readyAt, id);
+    const leases = this.#leases.get();
+    this.#write(
+      [this.#firstReady],
+      "UPDATE work SET lease = NULL, attempts = ?, ready_at = ? WHERE id = ?",
+      ...[attempts, readyAt, id],
+    );
+    leases.delete(id);
   }
 
   #count(kind: "queued" | "waiting", by: number): void {
     this.#counts.get()[kind] += by;
-  }
-
-  /** Changes the lease and the ready time of rows. */
-  #move(assignments: string, ...values: SqlStorageValue[]): void {
-    this.#write([this.#firstReady, this.#leases], `UPDATE work SET ${assignments}`, ...values);
   }
 
   /** @param changes memoized values invalidated by the statement */
