@@ -14,6 +14,8 @@ export interface CsiRequest {
   readonly mount: MountOptions | null;
   readonly topologyRequest: TopologyRequest | null;
   readonly parameters: Texts;
+  /** Absent in volumes of version 0.1. */
+  readonly mutableParameters?: Texts;
   readonly context: Texts;
   readonly capacityMin: number;
   readonly capacityMax: number;
@@ -311,6 +313,7 @@ export interface CsiVolumesApi {
   };
   validateCsiVolume(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep>;
   growCsiVolume(request: CsiRequest, digest: string): Result<CsiStep>;
+  modifyCsiVolume(request: CsiRequest, digest: string): Result<CsiStep>;
   /** @param namespaceId the id of the volume's namespace; refused once it has ended */
   createCsiVolume(namespaceId: string, request: CsiRequest, digest: string): Result<CsiStep>;
   /** @param namespaceIds the ids of the volumes' namespaces; refused once one has ended */

@@ -104,6 +104,7 @@ async function register(call: AuthorisedCall, asked: readonly Asked[]): Promise<
   }
   const owed: Refusal[] = [];
   for (const { request } of asked) owed.push(...(await grow(call, request)));
+  for (const { request } of asked) await modify(call, request);
   const { index } = unwrap(
     await registry.commitCsiVolumes(
       asked.map(({ namespaceId }) => namespaceId),
@@ -125,6 +126,14 @@ async function grow(call: AuthorisedCall, request: CsiRequest): Promise<Refusal[
   const done = await pollOutcome(until, (waitMs, last) => registry.csiExpanded(request, waitMs, last));
   if (done?.ok) return [];
   return [done ?? refuse("timeout", `volume ${request.id} has grown, but not yet its file system everywhere`)];
+}
+
+/** Sets the mutable parameters of a request; omitted ones keep their values. */
+async function modify(call: AuthorisedCall, request: CsiRequest): Promise<void> {
+  if (Object.keys(request.mutableParameters ?? {}).length === 0) return;
+  const digest = digestOf(call, "modify", withoutSecrets(request));
+  const begin = () => clusterRegistry(call.env).modifyCsiVolume(request, digest);
+  await runCsiOperation(call.env, begin, CSI_METHODS["csi.controller.modify"].deadlineMs);
 }
 
 /** One by one: completed entries stay when others fail. */
@@ -154,6 +163,7 @@ async function createOne(call: AuthorisedCall, request: CsiRequest, namespaceId:
   const made = await runCsiOperation(call.env, begin, CSI_METHODS["csi.controller.create"].deadlineMs);
   if (made) return made.index;
   const [owed] = await grow(call, request);
+  await modify(call, request);
   const { index } = unwrap(await registry.commitCsiVolumes([namespaceId], [request]));
   if (owed) throw refusalError(owed);
   return index;

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { CONTROLLER_RPC } from "@sallyport/csi-wire";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Answer, allocation, allocationId, definition, job, World } from "./csi-chain-world.ts";
@@ -49,6 +49,21 @@ describe("a volume of a plugin", () => {
     expect(driver.directories("volumes")).toEqual([]);
     expect(refusal(await world.read("life-1"))).toEqual([404, "volume not found"]);
     expect((await world.ask("DELETE", "/v1/volume/csi/life-1/delete")).status).toBe(404);
+  });
+
+  it("has mutable parameters, which its plugin applies and checks", async () => {
+    const { driver } = await world.csiNode("mutable");
+    const volume = { ID: "mutable-1", Name: "mutable", PluginID: "mutable" };
+    const permissions = (id: string) => (statSync(driver.data(id)).mode & 0o777).toString(8);
+    const made = await world.made({ ...volume, MutableParameters: { mode: "0750" } });
+    expect([made.MutableParameters, permissions(made.ExternalID)]).toEqual([{ mode: "0750" }, "750"]);
+    const changed = await world.made({ ...volume, MutableParameters: { mode: "0700" } });
+    expect([changed.MutableParameters, permissions(made.ExternalID)]).toEqual([{ mode: "0700" }, "700"]);
+    const refused = await world.make({ ...volume, MutableParameters: { iops: "7" } });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("iops is not supported")]);
+    expect((await world.read("mutable-1")).body.MutableParameters).toEqual({ mode: "0700" });
+    expect(driver.allCalls().filter((call) => call === "ControllerModifyVolume")).toHaveLength(2);
+    await world.ask("DELETE", "/v1/volume/csi/mutable-1/delete");
   });
 
   it("is validated on the named node when it is registered, and stays at the provider when deregistered", async () => {
@@ -381,6 +396,14 @@ describe("a plugin", () => {
       "/v1/volume/csi/able-1/create",
       { ...able, Name: "", RequestedCapacityMin: 2 ** 32 },
       "expand is not implemented by this controller plugin",
+    ],
+    [
+      "MODIFY_VOLUME",
+      rpc.modifyVolume,
+      "PUT",
+      "/v1/volume/csi/able-1/create",
+      { ...able, Name: "", MutableParameters: { mode: "0700" } },
+      "plugin does not support mutable parameters (MODIFY_VOLUME)",
     ],
   ])("without the capability (%s, %i) is not called: %s %s", async (_lacks, number, method, path, body, says) => {
     const { driver, id } = await world.csiNode("able", { faults: { withoutControllerRpcs: [number] } });

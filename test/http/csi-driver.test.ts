@@ -38,7 +38,7 @@ it("returns its identity, readiness and capabilities", async () => {
     [undefined, 1],
   ]);
   const controller = await client.call("ControllerGetCapabilities");
-  expect(controller.capabilities.map(({ rpc }) => rpc?.type)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13]);
+  expect(controller.capabilities.map(({ rpc }) => rpc?.type)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14]);
   const node = await client.call("NodeGetCapabilities");
   expect(node.capabilities.map(({ rpc }) => rpc?.type)).toEqual([1, 2, 3, 4, 5]);
   expect(await client.call("NodeGetInfo")).toEqual({

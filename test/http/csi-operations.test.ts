@@ -390,6 +390,7 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
     SupportsListSnapshots: true,
     SupportsListVolumes: true,
     SupportsListVolumesAttachedNodes: true,
+    SupportsModify: true,
     SupportsReadOnlyAttach: true,
   };
   const NodeInfo = {

@@ -26,5 +26,5 @@ it.runIf(isThere)("csi-dir passes csi-sanity", { timeout: 300_000 }, async () =>
   });
   expect(status, stdout).toBe(0);
   const [, passed = "0"] = /(\d+) Passed \| 0 Failed/.exec(stdout) ?? [];
-  expect(Number(passed), stdout).toBeGreaterThanOrEqual(70);
+  expect(Number(passed), stdout).toBeGreaterThanOrEqual(80);
 });

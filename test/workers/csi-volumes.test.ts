@@ -1,6 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { ok } from "../../src/lib/result.ts";
+import { CsiVolumes } from "../../src/volumes/csi/csi-volumes.ts";
 import { itRows } from "../support/rows.ts";
 import { eventsOf, holderOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";
@@ -79,6 +81,7 @@ describe("creating a CSI volume", () => {
           ...{ CreateIndex, CreateTime, ModifyIndex: CreateIndex, ModifyTime: CreateTime, ID: "v1", Name: "vol-one" },
           ...{ MountOptions: { FSType: "ext4", MountFlags: ["[REDACTED]"] }, Namespace: "default", NodesExpected: 1 },
           ...{ NodesHealthy: 1, Parameters: { tier: "gold" }, PluginID: PLUGIN, Provider: "disk.example" },
+          MutableParameters: {},
           ...{ ProviderVersion: "1.0", ReadAllocs: {}, ResourceExhausted: null, Schedulable: true, Secrets: null },
           RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
           ...{ RequestedCapacityMax: 2000, RequestedCapacityMin: 1000, SnapshotID: "", WriteAllocs: {} },
@@ -340,6 +343,74 @@ describe("registering a CSI volume", () => {
       507,
       "unable to update volume: unable to expand volume: full",
     ]);
+    expect((await get("/v1/volume/csi/v1")).body).toEqual(made);
+  });
+});
+
+describe("mutable parameters of a CSI volume", () => {
+  const iops = (value: string) => ({ MutableParameters: { iops: value } });
+  const modified = () =>
+    csi.sent
+      .filter(({ operation }) => operation.method === "csi.controller.modify")
+      .map(({ operation: { params } }) => [params["externalId"], params["mutableParameters"]]);
+
+  it("are set at creation, and changed by later requests, which keep omitted ones", async () => {
+    await addCsiNode(1, { SupportsModify: true });
+    const made = await make({ MutableParameters: { iops: "100", tier: "a" } });
+    expect(made["MutableParameters"]).toEqual({ iops: "100", tier: "a" });
+    expect(csi.sent[0]?.operation.params["mutableParameters"]).toEqual({ iops: "100", tier: "a" });
+    const changed = await make(iops("200"));
+    expect(changed["MutableParameters"]).toEqual({ iops: "200", tier: "a" });
+    expect((await register(iops("300"))).body.Volumes[0].MutableParameters).toEqual({ iops: "300", tier: "a" });
+    await register();
+    await register(iops("300"));
+    expect(modified()).toEqual([
+      ["ext-vol-one", { iops: "200", tier: "a" }],
+      ["ext-vol-one", { iops: "300", tier: "a" }],
+    ]);
+    const shown = (await eventsOf("CSIVolume")).map(({ Payload }) => Payload["Volume"].MutableParameters.iops);
+    expect([...new Set(shown)]).toEqual(["100", "200", "300"]);
+    const filter = encodeURIComponent('MutableParameters.iops == "300"');
+    expect((await get(`/v1/volumes?type=csi&filter=${filter}`)).body).toHaveLength(1);
+  });
+
+  it("are set for a volume that is registered", async () => {
+    await addCsiNode(1, { SupportsModify: true });
+    const made = await register({ ...iops("1"), ExternalID: "far", Secrets: { key: "s3cr3t" } });
+    expect(made.body.Volumes[0]).toMatchObject({ ...iops("1"), ExternalID: "far" });
+    expect([csi.asked, modified()]).toEqual([["validate", "modify"], [["far", { iops: "1" }]]]);
+    expect(csi.sent[1]?.operation.secrets).toEqual({ key: "s3cr3t" });
+  });
+
+  it("are refused without the plugin's capability, and nothing is called", async () => {
+    const lacking = [501, "plugin does not support mutable parameters (MODIFY_VOLUME)"];
+    expect(refusal(await create(iops("1")))).toEqual(lacking);
+    await make();
+    expect(refusal(await create(iops("1")))).toEqual(lacking);
+    expect(csi.asked).toEqual(["create"]);
+  });
+
+  it("are unchanged when the plugin refuses the new ones", async () => {
+    await addCsiNode(1, { SupportsModify: true });
+    const made = await make(iops("1"));
+    csi.behave = ({ method }) =>
+      method.endsWith("modify") ? { state: "failed", error: { kind: "invalid", message: "too many" } } : "work";
+    expect(refusal(await register(iops("2")))).toEqual([
+      400,
+      "unable to update volume: unable to modify volume: too many",
+    ]);
+    expect((await get("/v1/volume/csi/v1")).body).toEqual(made);
+  });
+
+  it("are not stored when another request has changed them meanwhile", async () => {
+    await addCsiNode(1, { SupportsModify: true });
+    const made = await make(iops("1"));
+    const superseded = vi.spyOn(CsiVolumes.prototype, "modify").mockReturnValue(ok({ kind: "ready" }));
+    expect(refusal(await register(iops("2")))).toEqual([
+      409,
+      "volume v1: its mutable parameters were changed meanwhile",
+    ]);
+    superseded.mockRestore();
     expect((await get("/v1/volume/csi/v1")).body).toEqual(made);
   });
 });

@@ -32,7 +32,7 @@ export type Works<M extends CsiOperation> = {
 /** The controller operations as plugin calls. They throw `CallFailure` and `Unusable`. */
 export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${string}`>> = {
   "csi.controller.create": async (params, { client, secrets, until }) => {
-    const { name, capacityMin, capacityMax, capabilities, mount, parameters } = params;
+    const { name, capacityMin, capacityMax, capabilities, mount, parameters, mutableParameters } = params;
     await checkModes(params, { client, until });
     const request = {
       name,
@@ -42,6 +42,7 @@ export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${stri
       secrets,
       volumeContentSource: sourceOf(params),
       accessibilityRequirements: topologyOf(params.topology),
+      mutableParameters: mutableParameters ?? {},
     };
     const { volume } = await client.call("CreateVolume", request, until);
     return {
@@ -105,6 +106,11 @@ export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${stri
     };
     const { capacityBytes, nodeExpansionRequired } = await client.call("ControllerExpandVolume", request, until);
     return { capacityBytes: countOf(capacityBytes), nodeExpansionRequired };
+  },
+
+  "csi.controller.modify": async ({ externalId, mutableParameters }, { client, secrets, until }) => {
+    await client.call("ControllerModifyVolume", { volumeId: externalId, secrets, mutableParameters }, until);
+    return {};
   },
 
   "csi.controller.list": async ({ pluginId, maxEntries, startingToken }, { client, until }) => {

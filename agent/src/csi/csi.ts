@@ -13,7 +13,8 @@ import { inspectVolumes, type VolumeLook } from "./volume-health.ts";
 /** At most one of these runs per plugin: CSI leaves serialization to the caller. */
 const DESTRUCTIVE: readonly CsiOperation[] = [
   ...(["csi.controller.publish", "csi.controller.unpublish", "csi.controller.delete"] as const),
-  ...(["csi.controller.expand", "csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
+  ...(["csi.controller.expand", "csi.controller.modify"] as const),
+  ...(["csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
 ];
 
 type Reported = Pick<NodeReport, "CSIControllerPlugins" | "CSINodePlugins">;

@@ -115,6 +115,7 @@ export function controllerInfo(answer: Response<"ControllerGetCapabilities"> | n
     SupportsListSnapshots: has(CONTROLLER_RPC.listSnapshots),
     SupportsListVolumes: has(CONTROLLER_RPC.listVolumes),
     SupportsListVolumesAttachedNodes: has(CONTROLLER_RPC.listVolumesPublishedNodes),
+    SupportsModify: has(CONTROLLER_RPC.modifyVolume),
     SupportsReadOnlyAttach: has(CONTROLLER_RPC.publishReadonly),
   };
 }

@@ -11,7 +11,7 @@ interface Retries {
 
 const CHANGES: readonly Rpc[] = [
   ...(["CreateVolume", "DeleteVolume", "ControllerPublishVolume", "ControllerUnpublishVolume"] as const),
-  ...(["ControllerExpandVolume", "CreateSnapshot", "DeleteSnapshot"] as const),
+  ...(["ControllerExpandVolume", "ControllerModifyVolume", "CreateSnapshot", "DeleteSnapshot"] as const),
   ...([
     "NodeStageVolume",
     "NodeUnstageVolume",

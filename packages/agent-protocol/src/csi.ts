@@ -52,6 +52,8 @@ export const CSI_METHODS = {
       ...plugin,
       ...capacity,
       ...{ name: text(256, 1), capabilities, mount, parameters: texts, snapshotId: text(1024), cloneId: text(1024) },
+      /** For plugins with MODIFY_VOLUME. */
+      mutableParameters: texts.optional(),
       topology: z.object({ required: topologies, preferred: topologies }).nullable(),
     }),
     result: z.object({ externalId, capacityBytes: amount, context: texts, topologies }),
@@ -75,6 +77,12 @@ export const CSI_METHODS = {
   "csi.controller.expand": {
     params: z.object({ ...plugin, ...capacity, externalId, capability: capability.nullable(), mount }),
     result: z.object({ capacityBytes: amount, nodeExpansionRequired: z.boolean() }),
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  "csi.controller.modify": {
+    params: z.object({ ...plugin, externalId, mutableParameters: texts }),
+    result: nothing,
     deadlineMs: CONTROLLER_MS,
     reads: false,
   },

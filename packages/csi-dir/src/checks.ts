@@ -86,3 +86,11 @@ export function checkContext(
 ): void {
   if (Object.keys(given).length > 0 && !sameMap(given, known)) throw invalid(`${field} is not this volume's`);
 }
+
+/** The only mutable parameter is `mode`, the permissions of the volume's directory. */
+export function mutable(given: Readonly<Record<string, string>>): void {
+  for (const [key, value] of Object.entries(given)) {
+    if (key !== "mode") throw invalid(`mutable_parameters: ${key.slice(0, 64)} is not supported`);
+    if (!/^0?[0-7]{3}$/.test(value)) throw invalid("mutable_parameters: mode is not three octal digits, such as 0750");
+  }
+}

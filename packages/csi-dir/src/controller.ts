@@ -20,6 +20,7 @@ const OFFERED = [
   CONTROLLER_RPC.expandVolume,
   CONTROLLER_RPC.listVolumesPublishedNodes,
   CONTROLLER_RPC.singleNodeMultiWriter,
+  CONTROLLER_RPC.modifyVolume,
 ] as const;
 
 export const controllerCalls = (driver: Driver): Calls<"Controller"> => ({
@@ -87,5 +88,10 @@ export const controllerCalls = (driver: Driver): Calls<"Controller"> => ({
   ControllerExpandVolume: async (request) => {
     const { bytes, published } = await volumes.expandVolume(driver, request);
     return { capacityBytes: bytes, nodeExpansionRequired: Object.keys(published).length > 0 };
+  },
+
+  ControllerModifyVolume: async (request) => {
+    await volumes.modifyVolume(driver, request);
+    return {};
   },
 });

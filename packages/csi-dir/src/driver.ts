@@ -16,6 +16,7 @@ const volume = z.object({
   /** Reserved, not enforced: a directory has no size limit. */
   bytes,
   parameters: z.record(z.string(), z.string()),
+  mutableParameters: z.record(z.string(), z.string()).default({}),
   /** The source of its initial content. */
   source: z.object({ kind: z.enum(["snapshot", "volume"]), id: z.string() }).nullable(),
   /** By node. */

@@ -1,4 +1,4 @@
-import { cp } from "node:fs/promises";
+import { chmod, cp } from "node:fs/promises";
 import type { Draft, Message, Request } from "@sallyport/csi-wire";
 import * as checks from "./checks.ts";
 import type { Driver, Settings, VolumeRecord } from "./driver.ts";
@@ -40,6 +40,7 @@ export async function createVolume(driver: Driver, request: Request<"CreateVolum
   const name = checks.nameOf("name", request.name);
   checks.allSupported(request.volumeCapabilities);
   const range = checks.rangeOf(request.capacityRange);
+  checks.mutable(request.mutableParameters);
   const source = sourceOf(request.volumeContentSource);
   const locked = source && (source.kind === "volume" ? lockOfVolume(source.id) : lockOfSnapshot(source.id));
   return locks.with([`volume name ${name}`, ...(locked ? [locked] : [])], async () => {
@@ -47,6 +48,7 @@ export async function createVolume(driver: Driver, request: Request<"CreateVolum
     if (known) {
       if (!isSame(known, range, request.parameters, source))
         throw exists(`volume ${name} exists with another size, content or parameters`);
+      await setMode(driver, known);
       return known;
     }
     checkTopology(request.accessibilityRequirements, settings.topology);
@@ -54,11 +56,13 @@ export async function createVolume(driver: Driver, request: Request<"CreateVolum
     const bytes = checks.sizeOf(range, content?.bytes ?? 0n);
     await checkRoom(driver, bytes);
     const id = await volumes.idFor(name);
-    const { parameters } = request;
-    const volume = { id, name, bytes: String(bytes), parameters: { ...parameters }, source, published: {} };
+    const { parameters, mutableParameters } = request;
+    const maps = { parameters: { ...parameters }, mutableParameters: { ...mutableParameters } };
+    const volume = { id, name, bytes: String(bytes), ...maps, source, published: {} };
     await volumes.add(volume, async (data) => {
       if (content) await cp(content.path, data, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
     });
+    await setMode(driver, volume);
     return volume;
   });
 }
@@ -96,6 +100,25 @@ export async function expandVolume(driver: Driver, request: Request<"ControllerE
     await volumes.replace(larger);
     return larger;
   });
+}
+
+/** Sets the given mutable parameters; the others keep their values. */
+export async function modifyVolume(driver: Driver, request: Request<"ControllerModifyVolume">): Promise<void> {
+  const { locks, volumes } = driver;
+  const id = checks.required("volume_id", request.volumeId);
+  checks.mutable(request.mutableParameters);
+  await locks.with([lockOfVolume(id)], async () => {
+    const volume = await existingVolume(driver, id);
+    const mutableParameters = { ...volume.mutableParameters, ...request.mutableParameters };
+    const modified = { ...volume, mutableParameters };
+    await volumes.replace(modified);
+    await setMode(driver, modified);
+  });
+}
+
+/** Applies the parameter `mode`: the permissions of the volume's directory. */
+async function setMode({ volumes }: Driver, { id, mutableParameters: { mode } }: VolumeRecord): Promise<void> {
+  if (mode !== undefined) await chmod(volumes.data(id), Number.parseInt(mode, 8));
 }
 
 export async function validateVolume(

@@ -46,6 +46,7 @@ export const MESSAGES = {
     secrets: [5, "map"],
     volumeContentSource: [6, "VolumeContentSource"],
     accessibilityRequirements: [7, "TopologyRequirement"],
+    mutableParameters: [8, "map"],
   },
   CreateVolumeResponse: { volume: [1, "Volume"] },
   DeleteVolumeRequest: { volumeId: [1, "string"], secrets: [2, "map"] },
@@ -114,6 +115,8 @@ export const MESSAGES = {
     volumeCapability: [4, "VolumeCapability"],
   },
   ControllerExpandVolumeResponse: { capacityBytes: [1, "int64"], nodeExpansionRequired: [2, "bool"] },
+  ControllerModifyVolumeRequest: { volumeId: [1, "string"], secrets: [2, "map"], mutableParameters: [3, "map"] },
+  ControllerModifyVolumeResponse: {},
 
   NodeStageVolumeRequest: {
     volumeId: [1, "string"],

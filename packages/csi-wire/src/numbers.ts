@@ -23,6 +23,7 @@ export const CONTROLLER_RPC = {
   volumeCondition: 11,
   getVolume: 12,
   singleNodeMultiWriter: 13,
+  modifyVolume: 14,
 } as const;
 
 export const NODE_RPC = {

@@ -17,6 +17,7 @@ export const SERVICES = {
     "DeleteSnapshot",
     "ListSnapshots",
     "ControllerExpandVolume",
+    "ControllerModifyVolume",
   ],
   Node: [
     "NodeStageVolume",

@@ -42,6 +42,7 @@ const CsiVolume = z
     Allocations: z.array(AllocationStub),
     ...{ Capacity: bytes, CloneID: z.string(), Context: texts },
     MountOptions: z.object({ FSType: z.string(), MountFlags: z.array(z.literal("[REDACTED]")).nullable() }).nullable(),
+    MutableParameters: texts.describe("As last set here; others are the plugin's."),
     ...{ Parameters: texts, ProviderVersion: z.string(), ReadAllocs: users, RequestedCapabilities: Capabilities },
     ...{ RequestedCapacityMax: bytes, RequestedCapacityMin: bytes },
     RequestedTopologies: z.object({ Required: Topologies.nullable(), Preferred: Topologies.nullable() }).nullable(),

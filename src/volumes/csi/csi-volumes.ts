@@ -18,9 +18,9 @@ import { controllersFor, targetOf } from "./controllers.ts";
 import { CSI_OPERATION, type CsiOperations } from "./csi-operations.ts";
 import type { CsiDispatcher, Effects } from "./dispatcher.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
-import { failedAt, NEEDS } from "./methods.ts";
+import { failedAt, NEEDS, needOf } from "./methods.ts";
 import { providerOf, volumeFrom } from "./new-volume.ts";
-import { mountParam, topologyParam, validateParams } from "./params.ts";
+import { createParams, expandParams, validateParams } from "./params.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import { type CsiVolumeStore, csiVolumeBackfill, csiVolumeEvent, DEREGISTERED, REGISTERED } from "./volume-store.ts";
@@ -49,10 +49,8 @@ interface Dependencies {
 
 /** The definition of a created volume, stored with its create operation. */
 type Created = Omit<CsiRequest, "secrets">;
-interface Grown {
-  readonly capacityMin: number;
-  readonly capacityMax: number;
-}
+/** Fields of a volume that an expansion or modification changes. */
+type Changed = Partial<CsiVolume>;
 
 const isDeletion = ({ method, state }: CsiOperation): boolean =>
   method === "csi.controller.delete" && state !== "failed";
@@ -99,25 +97,39 @@ export class CsiVolumes implements Effects {
 
   /** Expands an existing volume to the requested capacity. */
   grow(request: CsiRequest, digest: string): Result<CsiStep> {
+    return this.#update(request, digest, (known, secrets) => {
+      if (!known?.grows) return ok(READY);
+      const { volume } = known;
+      const { capacityMin, capacityMax } = volume;
+      const change = { capacityMin, capacityMax };
+      return this.#begin("csi.controller.expand", volume, expandParams(volume), change, secrets, digest);
+    });
+  }
+
+  /** Sets mutable parameters at the plugin, also of a volume that is about to be registered. */
+  modify(request: CsiRequest, digest: string): Result<CsiStep> {
+    return this.#update(request, digest, (known, secrets) => {
+      if (known && !known.modifies) return ok(READY);
+      const volume = known?.volume ?? request;
+      const { pluginId, mutableParameters = {} } = volume;
+      const params = { pluginId, externalId: remoteId(volume), mutableParameters };
+      return this.#begin("csi.controller.modify", volume, params, { mutableParameters }, secrets, digest);
+    });
+  }
+
+  /** @param begin begins the operation of a request about an existing volume, or null, if there is none */
+  #update(
+    request: CsiRequest,
+    digest: string,
+    begin: (known: Merged | null, secrets: Texts) => Result<CsiStep>,
+  ): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
       const checked = this.#checked(request);
       if (!checked.ok) return checked;
       const predecessor = this.#predecessor(request, digest);
       if (predecessor) return ok(predecessor);
       const { known } = checked.value;
-      if (!known?.grows) return ok(READY);
-      const { volume } = known;
-      const { capacityMin, capacityMax } = volume;
-      const [capability] = volume.capabilities;
-      const params = {
-        ...{ pluginId: volume.pluginId, externalId: remoteId(volume), capacityMin, capacityMax },
-        capability: capability
-          ? { accessMode: capability.AccessMode, attachmentMode: capability.AttachmentMode }
-          : null,
-        mount: mountParam(volume.mount),
-      };
-      const secrets = request.secrets ?? this.#dependencies.secrets.of(volume);
-      return this.#begin("csi.controller.expand", volume, params, { capacityMin, capacityMax }, secrets, digest);
+      return begin(known, request.secrets ?? (known ? this.#dependencies.secrets.of(request) : {}));
     });
   }
 
@@ -131,16 +143,8 @@ export class CsiVolumes implements Effects {
       if (checked.value.known) return ok(READY);
       if (request.name === "") return refuse("invalid", "validation: missing volume name");
       const { secrets, ...wanted } = request;
-      const params = {
-        ...{ pluginId: request.pluginId, name: request.name, parameters: request.parameters },
-        capabilities: validateParams(request).capabilities,
-        mount: mountParam(request.mount),
-        ...{ capacityMin: request.capacityMin, capacityMax: request.capacityMax },
-        ...{ snapshotId: request.snapshotId, cloneId: request.cloneId },
-        topology: topologyParam(request.topologyRequest),
-      };
       const change: Created = { ...wanted, mount: withoutFlags(request.mount) };
-      return this.#begin("csi.controller.create", request, params, change, secrets ?? {}, digest);
+      return this.#begin("csi.controller.create", request, createParams(request), change, secrets ?? {}, digest);
     });
   }
 
@@ -156,6 +160,8 @@ export class CsiVolumes implements Effects {
             if (running) return refuse("conflict", `operation ${running.id} on volume ${request.id} has not ended yet`);
             const checked = this.#checked(request);
             if (!checked.ok) return checked;
+            if (checked.value.known?.modifies)
+              return refuse("conflict", `volume ${request.id}: its mutable parameters were changed meanwhile`);
             volumes.push(volumeFrom(request, checked.value.plugin, checked.value.known, Date.now()));
           }
           for (const [at, volume] of volumes.entries()) {
@@ -269,16 +275,19 @@ export class CsiVolumes implements Effects {
       if (volume) this.#remove(volume, backfills);
     } else if (operation.method === "csi.controller.expand" && volume) {
       const { capacityBytes, nodeExpansionRequired } = result as CsiResultOf<"csi.controller.expand">;
-      const grown: CsiVolume = {
-        ...volume,
-        ...(operation.change as Grown),
-        ...{ capacityBytes, modifyTime: Date.now() },
-        nodeExpansionOwed: (nodeExpansionRequired && claims.oweExpansion(volume)) || volume.nodeExpansionOwed,
-      };
-      store.write(grown);
-      publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeBackfill(grown), ...backfills]);
+      const nodeExpansionOwed = (nodeExpansionRequired && claims.oweExpansion(volume)) || volume.nodeExpansionOwed;
+      this.#changed({ ...volume, ...(operation.change as Changed), capacityBytes, nodeExpansionOwed }, backfills);
+    } else if (operation.method === "csi.controller.modify" && volume) {
+      this.#changed({ ...volume, ...(operation.change as Changed) }, backfills);
     }
     return null;
+  }
+
+  #changed(change: CsiVolume, backfills: readonly IndexBackfill[]): void {
+    const { publisher, store } = this.#dependencies;
+    const volume = { ...change, modifyTime: Date.now() };
+    store.write(volume);
+    publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], [csiVolumeBackfill(volume), ...backfills]);
   }
 
   /** Why a volume is not deleted at its provider; null when no claim holds it, directly or under another name. */
@@ -324,13 +333,13 @@ export class CsiVolumes implements Effects {
     method: CsiMethod,
     { namespace, id, pluginId }: Name & { readonly pluginId: string },
     params: Readonly<Record<string, unknown>>,
-    change: Created | Grown | null,
+    change: Created | Changed | null,
     secrets: Texts,
     digest: string,
   ): Result<CsiStep> {
     const { plugins, dispatcher } = this.#dependencies;
     const target = targetOf(params, this.#dependencies.store.find({ namespace, id })?.topologies);
-    const able = controllersFor(plugins, pluginId, NEEDS[method], target);
+    const able = controllersFor(plugins, pluginId, needOf(method, params), target);
     if (!able.ok) return able;
     const begun = dispatcher.begin(
       {

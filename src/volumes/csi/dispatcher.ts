@@ -15,7 +15,7 @@ import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { refusalOf } from "../host/volume-operations.ts";
 import { controllersFor, targetOf } from "./controllers.ts";
 import type { CsiOperations, NewCsiOperation } from "./csi-operations.ts";
-import { failedAt, isForClaim, NEEDS } from "./methods.ts";
+import { failedAt, isForClaim, needOf } from "./methods.ts";
 import { csiInfo } from "./plugin-views.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
@@ -210,7 +210,8 @@ export class CsiDispatcher implements Timed, NodeFollower {
     const { plugins, operations } = this.#dependencies;
     if (isBound(operation)) return false;
     const target = targetOf(operation.params, this.#effectsOf(operation)?.topologiesOf(operation));
-    const able = controllersFor(plugins, operation.pluginId, NEEDS[operation.method], target);
+    const need = needOf(operation.method, operation.params);
+    const able = controllersFor(plugins, operation.pluginId, need, target);
     const next = able.ok ? able.value.find((nodeId) => !operation.tried.includes(nodeId)) : undefined;
     if (next === undefined) return false;
     operations.move(operation, next);

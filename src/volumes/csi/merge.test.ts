@@ -30,7 +30,8 @@ const refused = (said: string) => ({
 
 describe("merged", () => {
   it("keeps omitted fields", () => {
-    expect(change({})).toEqual({ ok: true, value: { volume, grows: false } });
+    const kept = { ...volume, mutableParameters: {} };
+    expect(change({})).toEqual({ ok: true, value: { volume: kept, grows: false, modifies: false } });
   });
 
   it.each<[string, Partial<CsiRequest>]>([

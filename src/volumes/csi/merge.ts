@@ -9,6 +9,8 @@ export interface Merged {
   readonly volume: CsiVolume;
   /** The plugin has to expand the volume first. */
   readonly grows: boolean;
+  /** The plugin has to change mutable parameters first. */
+  readonly modifies: boolean;
 }
 
 const refused = (reason: string): Refusal => refuse("invalid", `unable to update volume: ${reason}`);
@@ -46,6 +48,8 @@ export function merged(
   const size = sizeOf(volume, request);
   if (!size.ok) return size;
   const { min, max } = size.value;
+  const { mutableParameters: known = {} } = volume;
+  const mutableParameters = { ...known, ...request.mutableParameters };
   return ok({
     volume: {
       ...volume,
@@ -53,9 +57,10 @@ export function merged(
       mount,
       topologyRequest: asked ?? volume.topologyRequest,
       context: isEmpty(request.context) ? volume.context : request.context,
-      ...{ capacityMin: min, capacityMax: max },
+      ...{ capacityMin: min, capacityMax: max, mutableParameters },
     },
     grows: min > volume.capacityBytes && min !== volume.capacityMin,
+    modifies: !isDeepStrictEqual(mutableParameters, known),
   });
 }
 

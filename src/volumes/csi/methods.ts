@@ -7,7 +7,7 @@ import type { Need } from "./controllers.ts";
  * calls.
  */
 export const SERIAL: ReadonlySet<CsiMethod> = new Set([
-  ...(["csi.controller.delete", "csi.controller.expand"] as const),
+  ...(["csi.controller.delete", "csi.controller.expand", "csi.controller.modify"] as const),
   ...(["csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
   ...(["csi.controller.publish", "csi.controller.unpublish"] as const),
 ]);
@@ -21,12 +21,18 @@ export const isForClaim = (method: CsiMethod): method is CsiClaimMethod => CLAIM
 
 const ATTACH: Need = { flag: "SupportsAttachDetach", lacking: "plugin does not support attaching volumes" };
 
+const MODIFY: Need = {
+  flag: "SupportsModify",
+  lacking: "plugin does not support mutable parameters (MODIFY_VOLUME)",
+};
+
 /** The controller capability that a method requires. */
 export const NEEDS: Readonly<Record<CsiMethod, Need | null>> = {
   "csi.controller.create": { flag: "SupportsCreateDelete", lacking: "plugin does not support creating volumes" },
   "csi.controller.delete": { flag: "SupportsCreateDelete", lacking: "plugin does not support deleting volumes" },
   "csi.controller.validate": null,
   "csi.controller.expand": { flag: "SupportsExpand", lacking: "expand is not implemented by this controller plugin" },
+  "csi.controller.modify": MODIFY,
   "csi.controller.list": {
     flag: "SupportsListVolumes",
     lacking: "unimplemented for this plugin: it does not list volumes (LIST_VOLUMES)",
@@ -50,12 +56,17 @@ export const NEEDS: Readonly<Record<CsiMethod, Need | null>> = {
   "csi.node.expand": null,
 };
 
+/** As `NEEDS`; CSI permits mutable parameters in a creation only with their own capability. */
+export const needOf = (method: CsiMethod, params: Readonly<Record<string, unknown>>): Need | null =>
+  "mutableParameters" in params ? MODIFY : NEEDS[method];
+
 /** Prefixes of error messages for failed methods. */
 const FAILED: Readonly<Record<CsiMethod, string>> = {
   "csi.controller.create": "controller create volume: ",
   "csi.controller.delete": "controller delete volume: ",
   "csi.controller.validate": "controller validate volume: ",
   "csi.controller.expand": "unable to update volume: unable to expand volume: ",
+  "csi.controller.modify": "unable to update volume: unable to modify volume: ",
   "csi.controller.list": "controller list volumes: ",
   "csi.controller.snapshotCreate": "could not create snapshot: ",
   "csi.controller.snapshotDelete": "could not delete ",

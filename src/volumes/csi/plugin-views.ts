@@ -6,7 +6,7 @@ import { isPlainObject } from "../../lib/json.ts";
 const CONTROLLER_FLAGS = [
   ...["SupportsAttachDetach", "SupportsClone", "SupportsCondition", "SupportsCreateDelete"],
   ...["SupportsCreateDeleteSnapshot", "SupportsExpand", "SupportsGet", "SupportsGetCapacity", "SupportsListSnapshots"],
-  ...["SupportsListVolumes", "SupportsListVolumesAttachedNodes", "SupportsReadOnlyAttach"],
+  ...["SupportsListVolumes", "SupportsListVolumesAttachedNodes", "SupportsModify", "SupportsReadOnlyAttach"],
 ] as const;
 const NODE_FLAGS = ["RequiresNodeStageVolume", "SupportsCondition", "SupportsExpand", "SupportsStats"] as const;
 
@@ -17,7 +17,8 @@ export type ControllerFlag =
   | "SupportsCreateDeleteSnapshot"
   | "SupportsExpand"
   | "SupportsListSnapshots"
-  | "SupportsListVolumes";
+  | "SupportsListVolumes"
+  | "SupportsModify";
 
 type Given = Readonly<Record<string, unknown>>;
 const textIn = (given: Given, name: string): string => {

@@ -49,6 +49,7 @@ const fields = {
   MountOptions: Mount,
   Secrets: secrets,
   Parameters: texts(),
+  MutableParameters: texts(),
   Context: texts(),
   RequestedTopologies: Topologies,
   RequestedCapacityMin: bytes(),
@@ -127,7 +128,8 @@ export function requestOf(volume: CsiFields, namespace: string): Result<CsiReque
     topologyRequest: asked
       ? { Required: shownTopologies(asked.Required), Preferred: shownTopologies(asked.Preferred) }
       : null,
-    ...{ parameters: volume.Parameters ?? {}, context: volume.Context ?? {} },
+    ...{ parameters: volume.Parameters ?? {}, mutableParameters: volume.MutableParameters ?? {} },
+    context: volume.Context ?? {},
     ...{ capacityMin: volume.RequestedCapacityMin ?? 0, capacityMax: volume.RequestedCapacityMax ?? 0 },
     ...{ cloneId: volume.CloneID ?? "", snapshotId: volume.SnapshotID ?? "", secrets: volume.Secrets ?? null },
   });

@@ -40,6 +40,10 @@ export class CsiVolumeMethods implements CsiVolumesApi {
     return this.#volumes.grow(...given);
   }
 
+  modifyCsiVolume(...given: Parameters<CsiVolumes["modify"]>): ReturnType<CsiVolumes["modify"]> {
+    return this.#volumes.modify(...given);
+  }
+
   createCsiVolume(namespaceId: string, ...given: Parameters<CsiVolumes["create"]>): ReturnType<CsiVolumes["create"]> {
     const admitted = this.#ended.admit([namespaceId]);
     return admitted.ok ? this.#volumes.create(...given) : admitted;
