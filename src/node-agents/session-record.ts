@@ -41,6 +41,9 @@ interface VolumeRow extends Record<string, SqlStorageValue> {
 type ReportedNode = Omit<NodeReport, "HostVolumes">;
 
 const IS_THERE = "body IS NOT NULL";
+/** The part that the registry does not have; older rows of volumes that are gone are deleted. */
+const UNTOLD = "seq > ifnull((SELECT told FROM report), 0)";
+const UNTOLD_GONE = `SELECT count(*) FROM report_volumes WHERE ${UNTOLD} AND body IS NULL`;
 
 const nodeOf = ({ body }: ReportRow): ReportedNode => (JSON.parse(body) as { node: ReportedNode }).node;
 
@@ -110,20 +113,19 @@ export class SessionRecord {
     if (HostVolumes) this.#keepVolumes(Object.values(HostVolumes), new Set());
   }
 
-  /** Whether a change would exceed the volume limit of a node. */
+  /** Whether a change would exceed the volume limit of a node. Reads an index and the volumes of the change. */
   wouldExceed({ usable, unavailable, gone }: VolumesChange): boolean {
-    const there = `FROM report_volumes WHERE ${IS_THERE}`;
-    const { n } = this.#sql.exec<{ n: number }>(`SELECT count(*) AS n ${there}`).one();
+    const { n } = this.#sql
+      .exec<{ n: number }>(`SELECT (SELECT count(*) FROM report_volumes) - (${UNTOLD_GONE}) AS n`)
+      .one();
     if (n + usable.length <= MAX_VOLUMES) return false;
-    const isThere = new Set(
-      this.#sql
-        .exec<VolumeRow>(`SELECT id ${there}`)
-        .toArray()
-        .map(({ id }) => id),
-    );
-    for (const id of [...gone, ...unavailable.map((volume) => volume.id)]) isThere.delete(id);
-    for (const { ID } of usable) isThere.add(ID);
-    return isThere.size > MAX_VOLUMES;
+    const isThere = (id: string) =>
+      this.#sql.exec(`SELECT 1 FROM report_volumes WHERE id = ? AND ${IS_THERE}`, id).toArray().length > 0;
+    const leaving = new Set([...gone, ...unavailable.map((volume) => volume.id)]);
+    const arriving = new Set(usable.map(({ ID }) => ID));
+    const left = [...leaving].filter(isThere).length;
+    const arrived = [...arriving].filter((id) => leaving.has(id) || !isThere(id)).length;
+    return n - left + arrived > MAX_VOLUMES;
   }
 
   /** Stores changed volumes. */
@@ -186,8 +188,8 @@ export class SessionRecord {
 
   /** Marks changes up to `seq` as delivered to the registry. */
   acknowledge(seq: number): void {
+    this.#sql.exec(`DELETE FROM report_volumes WHERE ${UNTOLD} AND seq <= ? AND body IS NULL`, seq);
     this.#sql.exec("UPDATE report SET told = max(told, ?)", seq);
-    this.#sql.exec("DELETE FROM report_volumes WHERE seq <= ? AND body IS NULL", seq);
   }
 
   #write(statement: string, ...values: SqlStorageValue[]): void {

@@ -213,8 +213,8 @@ export const csi: Mutation[] = [
   },
   {
     ...SESSION,
-    find: "return isThere.size > MAX_VOLUMES;",
-    replace: "return isThere.size > MAX_VOLUMES + 1;",
+    find: "return n - left + arrived > MAX_VOLUMES;",
+    replace: "return n - left + arrived > MAX_VOLUMES + 1;",
     promise: "A node has no more volumes than its bound",
   },
   {

@@ -1,3 +1,4 @@
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { CLOSE, type ReportedHostVolume, type Vols } from "@sallyport/agent-protocol";
 import { describe, expect, it, vi } from "vitest";
@@ -5,6 +6,7 @@ import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
+import { registryObject } from "./nodes-helpers.ts";
 import { type AgentSocket, done, eventually, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 
 /** A volume that only the agent knows. */
@@ -18,6 +20,26 @@ const ghost = (number: number, more: Partial<ReportedHostVolume> = {}): Reported
 const ghosts = (count: number) => Array.from({ length: count }, (_, at) => ghost(at));
 const mapOf = (volumes: readonly ReportedHostVolume[]) => Object.fromEntries(volumes.map((one) => [one.Name, one]));
 const reportOf = (volumes: readonly ReportedHostVolume[]) => nodeReport({ HostVolumes: mapOf(volumes) });
+
+/** Counts the rows that an object reads from now on. */
+const rowsRead = (stub: unknown): Promise<() => number> =>
+  runInDurableObject(stub as DurableObjectStub, (object) => {
+    const { sql } = object as unknown as { sql: SqlStorage };
+    const exec = sql.exec.bind(sql) as SqlStorage["exec"];
+    const cursors: { readonly rowsRead: number }[] = [];
+    Object.defineProperty(sql, "exec", {
+      configurable: true,
+      value: (...given: Parameters<SqlStorage["exec"]>) => {
+        const cursor = exec(...given);
+        cursors.push(cursor);
+        return cursor;
+      },
+    });
+    return () => {
+      Reflect.deleteProperty(sql, "exec");
+      return cursors.reduce((sum, cursor) => sum + cursor.rowsRead, 0);
+    };
+  });
 
 let seq = 0;
 const vols = (change: Partial<Vols>): Vols => ({
@@ -190,6 +212,22 @@ describe("a node with 2 000 volumes", () => {
     const [few, many] = [await bytesOfLines(1), await bytesOfLines(1_999)];
     for (const [at, bytes] of many.entries()) expect(Math.abs(bytes - (few[at] ?? 0))).toBeLessThan(16);
     expect(Math.max(...many)).toBeLessThan(2_000);
+  });
+
+  it("costs the registry as many rows to read as a node with one, and its session one index of the volumes", async () => {
+    const rows = async (existing: number) => {
+      const [agent, socket] = await nodeWith(ghosts(existing));
+      // The registry answers the report of the connection behind its welcome.
+      await eventually(async () => expect(await agent.rows("SELECT seq FROM outbox")).toEqual([]));
+      const spent = [await rowsRead(registryObject()), await rowsRead(agent.stub)] as const;
+      socket.send(vols({ gone: [ghost(0).ID], usable: [ghost(9_000)] }));
+      const told = "SELECT 1 FROM report_volumes AS v, report WHERE v.seq <= report.told AND v.id = ?";
+      await eventually(async () => expect(await agent.rows(told, ghost(9_000).ID)).toHaveLength(1));
+      return spent.map((read) => read());
+    };
+    const [few, many] = [await rows(1), await rows(1_999)];
+    expect(many[0]).toBeLessThan((few[0] ?? 0) + 20);
+    expect(many[1]).toBeLessThan((few[1] ?? 0) + 2_000 + 20);
   });
 
   it("costs its session and the registry one row per changed volume", async () => {

@@ -5,6 +5,7 @@ import {
   type Node,
   type NodeEvent,
   type NodeEventType,
+  type NodeStatus,
   type NodeVolumesChange,
 } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
@@ -19,6 +20,7 @@ export type Origin = "agent" | "report";
 export interface NodePlace {
   readonly id: string;
   readonly row: number;
+  readonly status: NodeStatus;
   /** The number of the last processed message of its session. */
   readonly heard: number;
 }
@@ -53,6 +55,7 @@ interface Row extends Record<string, SqlStorageValue> {
   row: number;
   id: string;
   origin: string;
+  status: string;
   heard: number;
   draining: number;
   down_at: number | null;
@@ -96,15 +99,13 @@ export class NodeStore implements IndexedRows {
     const row = this.#row(id);
     if (!row) return null;
     return {
-      id: row.id,
-      row: row.row,
+      ...placeOf(row),
       origin: row.origin as Origin,
       node: {
         ...(parseLossless(row.body) as Omit<Node, "Events" | "HostVolumes">),
         HostVolumes: row.volumes === null ? null : (parseLossless(row.volumes) as Node["HostVolumes"]),
         Events: JSON.parse(row.events) as NodeEvent[],
       },
-      heard: row.heard,
       downAt: row.down_at,
       drivesDrain: row.draining === 1,
       drainDue: row.drain_due,
@@ -114,9 +115,18 @@ export class NodeStore implements IndexedRows {
     };
   }
 
+  /** Costs one row, independent of the node's volumes. */
   place(id: string): NodePlace | null {
-    const [row] = this.#sql.exec<Row>("SELECT row, id, heard FROM nodes WHERE id = ?", id).toArray();
-    return row ? { id: row.id, row: row.row, heard: row.heard } : null;
+    const [row] = this.#sql.exec<Row>("SELECT row, id, status, heard FROM nodes WHERE id = ?", id).toArray();
+    return row ? placeOf(row) : null;
+  }
+
+  /** The index of a node's last change: 0 until one is assigned, null without the node. */
+  indexOf(id: string): number | null {
+    const [row] = this.#sql
+      .exec<{ idx: number }>("SELECT ifnull(ifnull(modify_index, create_index), 0) AS idx FROM nodes WHERE id = ?", id)
+      .toArray();
+    return row?.idx ?? null;
   }
 
   read(id: string): NodeText | null {
@@ -260,6 +270,8 @@ export class NodeStore implements IndexedRows {
     return this.#sql.exec<Row>(`SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id = ?`, id).toArray()[0];
   }
 }
+
+const placeOf = ({ id, row, status, heard }: Row): NodePlace => ({ id, row, status: status as NodeStatus, heard });
 
 /** Sorts after every id. */
 const LAST = "g";

@@ -17,6 +17,9 @@ export function changedVolumes(before: Node["HostVolumes"], { put, gone }: NodeV
 export const VOLUMES_TEXT = `CASE json_type(nodes.body, '$.HostVolumes') WHEN 'null' THEN NULL ELSE
   (SELECT json_group_object(name, json(body)) FROM node_volumes WHERE node_id = nodes.id) END AS volumes`;
 
+/** By default SQLite walks the primary key, and with it every volume of the node. */
+const BY_ID = "node_volumes INDEXED BY node_volumes_by_id WHERE node_id = ? AND id = ?";
+
 /**
  * Owns table `node_volumes`: the host volumes nodes report, one row each. A change costs the changed volumes,
  * independent of the node's total. Written by `NodeStore` in the caller's transaction; read by `NodeView`.
@@ -49,8 +52,7 @@ export class NodeVolumes {
 
   change(nodeId: string, { put, gone }: NodeVolumesChange): void {
     // Deletions precede inserts, so that volumes can swap names.
-    for (const id of [...gone, ...put.map(({ ID }) => ID)])
-      this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ? AND id = ?", nodeId, id);
+    for (const id of [...gone, ...put.map(({ ID }) => ID)]) this.#sql.exec(`DELETE FROM ${BY_ID}`, nodeId, id);
     for (const volume of put) this.#put(nodeId, volume.Name, volume.ID, JSON.stringify(volume));
   }
 
@@ -65,9 +67,7 @@ export class NodeVolumes {
   }
 
   #body(nodeId: string, id: string): string | undefined {
-    return this.#sql
-      .exec<Row>("SELECT name, id, body FROM node_volumes WHERE node_id = ? AND id = ?", nodeId, id)
-      .toArray()[0]?.body;
+    return this.#sql.exec<Row>(`SELECT name, id, body FROM ${BY_ID}`, nodeId, id).toArray()[0]?.body;
   }
 
   #put(nodeId: string, name: string, id: string, body: string): void {

@@ -109,12 +109,15 @@ export class Nodes implements Timed {
     });
   }
 
-  /** Marks the node ready. */
+  /** Marks the node ready. Costs one row when it is, since every change of its volumes says so again. */
   async connected(id: string, heard?: number): Promise<Result<Written>> {
+    const place = this.#store.place(id);
+    if (!place) return missing();
+    if (isOld(place, heard)) return this.#unchanged(place);
+    // The previous number is of the same change, so that no older message can follow.
+    if (place.status === "ready") return this.#unchanged(place, heard === place.heard + 1 ? undefined : heard);
     const known = this.#store.find(id);
     if (!known) return missing();
-    if (isOld(known, heard)) return this.#unchanged(known);
-    if (known.node.Status === "ready") return this.#unchanged(known, heard);
     const message = known.node.Status === "initializing" ? "Node is ready" : "Node reregistered by heartbeat";
     return this.#change((line) => this.#setStatus(line, known, "ready", message, { ...(heard && { heard }) }));
   }
@@ -252,14 +255,15 @@ export class Nodes implements Timed {
   }
 
   /** Earlier changes may have been assigned their index meanwhile. */
-  async #unchanged({ id, row }: Omit<NodePlace, "heard">, heard?: number): Promise<Result<Written>> {
+  async #unchanged({ id, row }: Pick<NodePlace, "id" | "row">, heard?: number): Promise<Result<Written>> {
     if (heard !== undefined) this.#publisher.commit(() => this.#store.recordHeard(row, heard));
     await this.#publisher.published();
-    return ok({ index: this.#store.read(id)?.modifyIndex ?? null });
+    return ok({ index: this.#store.indexOf(id) });
   }
 }
 
-const isOld = (known: NodePlace, heard: number | undefined): boolean => heard !== undefined && heard <= known.heard;
+const isOld = (known: Pick<NodePlace, "heard">, heard: number | undefined): boolean =>
+  heard !== undefined && heard <= known.heard;
 
 export const nodeEvent = (
   at: number,
