@@ -1,5 +1,5 @@
 import type { KeyObject } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import {
   type Fp,
@@ -72,6 +72,8 @@ export class Agent {
   readonly #monitor: Monitor;
   #session: Session | undefined;
   #restoring = false;
+  /** The report of the operations that end in this turn of the event loop. */
+  #ended: Promise<void> | undefined;
   /** Offset of the service's clock from the local clock. */
   #skewMs = 0;
   #connections = 0;
@@ -83,7 +85,7 @@ export class Agent {
       journal: options.journal,
       handlers: handlersOf(options.hostVolumes, options.csi, () => this.#reporter.look()),
       send: (frame) => this.#session?.connection.send(frame),
-      onEnded: async () => this.#tell(await this.#reporter.lookAtVolumes()),
+      onEnded: () => this.#tellEnded(),
     });
     options.csi.onChange = () => this.#tellVolumes();
     options.live.onChange = (now, before) => this.#reconfigure(now, before);
@@ -262,6 +264,16 @@ export class Agent {
     } finally {
       this.#restoring = false;
     }
+  }
+
+  /** Resolves when a volume change of an operation is sent. Operations that end together share a report. */
+  #tellEnded(): Promise<void> {
+    this.#ended ??= (async () => {
+      await nextTurn();
+      this.#ended = undefined;
+      this.#tell(await this.#reporter.lookAtVolumes());
+    })();
+    return this.#ended;
   }
 
   #tellVolumes(): void {

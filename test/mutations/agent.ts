@@ -139,7 +139,7 @@ export const agent: Mutation[] = [
   },
   {
     ...CHANGES,
-    find: "    ...held.map((id) => [id, {}] as const),\n",
+    find: "  for (const id of report.held ?? []) volumes.set(id, {});\n",
     replace: "",
     promise: "A volume that is gone before it was described is told as gone",
   },

@@ -38,6 +38,8 @@ export class HostVolumes {
   readonly #mkdir: HostVolumePlugin;
   readonly #queue = new KeyedQueue();
   readonly #volumes = new Map<string, Volume>();
+  /** Volumes as they are shown, so that one that has not changed is the same object. */
+  readonly #shown = new WeakMap<Volume, HostVolume>();
   /** Reasons of unreadable records, by id. */
   readonly #unreadable = new Map<string, string>();
   /** Reserved names: of existing volumes and of running creations. */
@@ -147,15 +149,22 @@ export class HostVolumes {
   /** The volumes of this node by id. */
   async volumes(): Promise<HostVolume[]> {
     await this.#load();
-    const known = [...this.#volumes.values()].map(({ record, problem }): HostVolume => {
-      const { id, name, namespace, pluginId } = record.request;
-      const { path, bytes } = record.state === "creating" ? { path: "", bytes: 0 } : record;
-      return { id, name, namespace, pluginId, path, bytes, problem };
-    });
+    const known = [...this.#volumes.values()].map((volume) => this.#show(volume));
     const unreadable = [...this.#unreadable].map(
       ([id, problem]): HostVolume => ({ id, name: id, namespace: "", pluginId: "", path: "", bytes: 0, problem }),
     );
     return [...known, ...unreadable].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  #show(volume: Volume): HostVolume {
+    const known = this.#shown.get(volume);
+    if (known) return known;
+    const { record, problem } = volume;
+    const { id, name, namespace, pluginId } = record.request;
+    const { path, bytes } = record.state === "creating" ? { path: "", bytes: 0 } : record;
+    const shown = { id, name, namespace, pluginId, path, bytes, problem };
+    this.#shown.set(volume, shown);
+    return shown;
   }
 
   /** Runs an operation after all earlier ones of the volume. */

@@ -18,40 +18,50 @@ export interface Changes {
 }
 
 export function changesOf(sent: SentReport, now: Report): Changes {
-  const { HostVolumes: _, ...node } = fieldsChanged(sent, now);
+  const { HostVolumes: _, ...fields } = now.node;
+  const node = fieldsChanged(sent, fields);
   return { node: Object.keys(node).length === 0 ? undefined : node, volumes: volumesChanged(sent, now) };
 }
 
 /** As `changesOf`, for services without volume changes: maps of volumes are sent whole. */
 export function wholeMapsOf(sent: SentReport, now: Report): ReportChange | undefined {
-  const node = fieldsChanged(sent, now);
+  const node = fieldsChanged(sent, now.node);
   const sameVolumes = isDeepStrictEqual(now.unavailableVolumes, sent.unavailableVolumes);
   if (Object.keys(node).length === 0 && sameVolumes) return undefined;
   return { node, ...(sameVolumes ? {} : { unavailableVolumes: now.unavailableVolumes }) };
 }
 
-const fieldsChanged = (sent: SentReport, now: Report): ReportChange["node"] =>
+const fieldsChanged = (sent: SentReport, now: ReportChange["node"]): ReportChange["node"] =>
   Object.fromEntries(
-    Object.entries(now.node).filter(
-      ([field, value]) => !isDeepStrictEqual(value, sent.node[field as keyof Report["node"]]),
-    ),
+    Object.entries(now).filter(([field, value]) => !isDeepStrictEqual(value, sent.node[field as keyof Report["node"]])),
   );
 
 function volumesChanged(sent: SentReport, now: Report): VolumesChange | undefined {
   const [was, is] = [volumesById(sent), volumesById(now)];
-  const differs = (id: string, volume: object) => !isDeepStrictEqual(was.get(id), volume);
+  const differs = (id: string, volume: object) => {
+    const before = was.get(id);
+    // Most volumes are those of the previous report.
+    return before !== volume && !isDeepStrictEqual(before, volume);
+  };
   const usable = Object.values(now.node.HostVolumes).filter((volume) => differs(volume.ID, volume));
   const unavailable = now.unavailableVolumes.filter((volume) => differs(volume.id, volume));
   const gone = [...was.keys()].filter((id) => !is.has(id));
   return usable.length + unavailable.length + gone.length === 0 ? undefined : { usable, unavailable, gone };
 }
 
-const volumesById = ({ node, unavailableVolumes, held = [] }: SentReport) =>
-  new Map<string, object>([
-    ...held.map((id) => [id, {}] as const),
-    ...Object.values(node.HostVolumes).map((volume) => [volume.ID, volume] as const),
-    ...unavailableVolumes.map((volume) => [volume.id, volume] as const),
-  ]);
+/** Of each report that is compared: the next comparison is with the same one. */
+const byId = new WeakMap<SentReport, ReadonlyMap<string, object>>();
+
+function volumesById(report: SentReport): ReadonlyMap<string, object> {
+  const known = byId.get(report);
+  if (known) return known;
+  const volumes = new Map<string, object>();
+  for (const id of report.held ?? []) volumes.set(id, {});
+  for (const volume of Object.values(report.node.HostVolumes)) volumes.set(volume.ID, volume);
+  for (const volume of report.unavailableVolumes) volumes.set(volume.id, volume);
+  byId.set(report, volumes);
+  return volumes;
+}
 
 /** Splits a change into parts that fit a frame. Released names come first, so that other volumes can take them. */
 export function inFrames({ usable, unavailable, gone }: VolumesChange): VolumesChange[] {

@@ -1,7 +1,7 @@
-import { MAX_VOLUMES, type Report } from "@sallyport/agent-protocol";
+import { MAX_VOLUMES, type NodeReport, type Report } from "@sallyport/agent-protocol";
 import type { Config } from "../config.ts";
 import type { Csi } from "../csi/index.ts";
-import type { HostVolumes } from "../dhv/index.ts";
+import type { HostVolume, HostVolumes } from "../dhv/index.ts";
 import { warn } from "../log.ts";
 import { VERSION } from "../version.ts";
 import { machineFacts } from "./machine.ts";
@@ -22,6 +22,8 @@ export class Reporter {
   /** Serializes inspections, so that an older report never replaces a newer one. */
   #looking: Promise<unknown> = Promise.resolve();
   #report: Report | undefined;
+  /** Reported volumes, so that one that has not changed is the same object in the next report. */
+  readonly #reported = new WeakMap<HostVolume, NodeReport["HostVolumes"][string]>();
 
   constructor(
     config: Config,
@@ -116,6 +118,13 @@ export class Reporter {
     return this.#volumes({ node, unavailableVolumes: [] });
   }
 
+  #reportOf(volume: HostVolume): NodeReport["HostVolumes"][string] {
+    const { id, name, path } = volume;
+    const reported = this.#reported.get(volume) ?? { ID: id, Name: name, Path: path, ReadOnly: false };
+    this.#reported.set(volume, reported);
+    return reported;
+  }
+
   async #volumes({ node }: Report): Promise<Report> {
     const volumes = (await this.#hostVolumes.volumes()).slice(0, MAX_VOLUMES);
     return {
@@ -123,9 +132,7 @@ export class Reporter {
         ...node,
         ...this.#csi.reported,
         HostVolumes: Object.fromEntries(
-          volumes
-            .filter(({ problem }) => problem === undefined)
-            .map(({ id, name, path }) => [name, { ID: id, Name: name, Path: path, ReadOnly: false }]),
+          volumes.filter(({ problem }) => problem === undefined).map((volume) => [volume.name, this.#reportOf(volume)]),
         ),
       },
       unavailableVolumes: volumes.flatMap(({ id, name, problem }) =>
