@@ -75,7 +75,13 @@ export async function callProvider(
   }
 
   const abort = new AbortController();
-  const timer = setTimeout(() => abort.abort(), limits.deadlineMs);
+  // Some runtimes do not abort a streaming body, so each read races the deadline.
+  const expired = Promise.withResolvers<never>();
+  expired.promise.catch(() => {});
+  const timer = setTimeout(() => {
+    abort.abort();
+    expired.reject(new Error("deadline"));
+  }, limits.deadlineMs);
   const { method = "GET", headers } = request instanceof Request ? request : request[1];
   const span = beginCall(method, url.host, headers);
   let outcome: number | string = "failed";
@@ -90,7 +96,7 @@ export async function callProvider(
       const message = `${url.host} answered with a redirect (${response.status}), which is not followed.`;
       return { ok: false, outcome: failure("client", "redirect_refused", message) };
     }
-    const text = await readBounded(response, abort.signal);
+    const text = await readBounded(response, expired.promise);
     if (text === null) {
       const message = `${url.host} answered with more than ${maxBodyBytes} bytes.`;
       return { ok: false, outcome: failure("unknown", "answer_too_large", message) };
@@ -149,22 +155,18 @@ function refuseUrl(url: URL | null): Failure | null {
 const hasSmallBody = ({ headers }: Response): boolean =>
   Number(headers.get("content-length") ?? Number.NaN) <= maxBodyBytes && !headers.has("content-encoding");
 
-/** The body as text, or null when it exceeds the limit. Rejects when the connection breaks or `signal` fires. */
-async function readBounded(response: Response, signal: AbortSignal): Promise<string | null> {
+/** The body as text, or null when it exceeds the limit. Rejects when the connection breaks or with `expired`. */
+async function readBounded(response: Response, expired: Promise<never>): Promise<string | null> {
   if (response.body === null) return "";
-  // Some runtimes do not abort a streaming body, so each read races the deadline.
-  const expired = Promise.withResolvers<never>();
-  expired.promise.catch(() => {});
-  signal.addEventListener("abort", () => expired.reject(new Error("deadline")), { once: true });
   // A body of a known size is read by the runtime in one step.
-  if (hasSmallBody(response)) return Promise.race([response.text(), expired.promise]);
+  if (hasSmallBody(response)) return Promise.race([response.text(), expired]);
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
   let text = "";
   let size = 0;
   try {
     for (;;) {
-      const { done, value } = await Promise.race([reader.read(), expired.promise]);
+      const { done, value } = await Promise.race([reader.read(), expired]);
       if (done) return text + decoder.decode();
       size += value.byteLength;
       if (size > maxBodyBytes) return null;

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { Failure } from "../contracts/failure.ts";
 
 /** A short-lived credential, such as an access token or a session. */
@@ -8,8 +7,9 @@ export interface Issued {
 }
 
 /**
- * A cache of short-lived credentials, per isolate. The key is a digest of all inputs of the request, the secret
- * included, so a caller without the secret never receives the token. Evicts the oldest entry beyond `max`.
+ * A cache of short-lived credentials, per isolate. The key is the text of all inputs of the request, the secret included,
+ * so a caller without the secret never receives the token: a digest of it costs more than the rest of a call's headers.
+ * Evicts the oldest entry beyond `max`.
  */
 export class TokenCache<T extends Issued> {
   readonly #held = new Map<string, T>();
@@ -27,7 +27,7 @@ export class TokenCache<T extends Issued> {
     key: unknown,
     issue: () => Promise<{ ok: true; token: T } | F>,
   ): Promise<{ ok: true; token: T } | F> {
-    const id = digest(key);
+    const id = JSON.stringify(key);
     const held = this.#held.get(id);
     if (held && held.expiresAt - this.#marginMs > Date.now()) return { ok: true, token: held };
     const issued = await issue();
@@ -43,8 +43,6 @@ export class TokenCache<T extends Issued> {
 
   /** Drops a token that the provider refused before its expiry. */
   forget(key: unknown): void {
-    this.#held.delete(digest(key));
+    this.#held.delete(JSON.stringify(key));
   }
 }
-
-const digest = (key: unknown): string => createHash("sha256").update(JSON.stringify(key)).digest("hex");

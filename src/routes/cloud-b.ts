@@ -79,7 +79,9 @@ function repeatKey(call: AuthorisedCall): string | null {
 
 /** The metadata that a request for credentials gives, as `?metadata=key=value`, repeatedly. @throws RequestError 400 */
 function requestMetadata(call: AuthorisedCall): Readonly<Record<string, string>> {
-  const parsed = metadataMap().safeParse(call.query.getAll("metadata"));
+  const given = call.query.getAll("metadata");
+  if (given.length === 0) return {};
+  const parsed = metadataMap().safeParse(given);
   if (parsed.success) return parsed.data;
   throw badRequest(`metadata: ${parsed.error.issues[0]?.message ?? "must be key=value"}`);
 }
