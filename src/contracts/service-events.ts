@@ -25,19 +25,25 @@ export interface ServiceEmitter {
   emit(event: ServiceEvent): void;
 }
 
+/** Least interval between two deliveries. The first event leaves at once; those after it share calls and commits. */
+const DELIVERED_EVERY_MS = 25;
 /** Topic and lane in the outbox: one lane, so that events keep their order. */
 const TOPIC = "event";
 const LANE = "log";
 
 /**
  * Publishes the events of one mount or destination: `emit` inside a transaction, `deliver` as the outbox topic `event`.
- * Costs one outbox row an event, and one call of the event log for all that wait.
+ * Costs one outbox row an event, and one call of the event log for all that wait. The commit of an event does not wait
+ * for its delivery.
  */
 export class ServiceEvents implements ServiceEmitter {
   readonly #env: Env;
   readonly #source: string;
   readonly #outbox: () => Outbox;
   readonly #place: () => Promise<Located | null>;
+  /** When the last delivery began. */
+  #deliveredAt = 0;
+  #isScheduled = false;
 
   /** @param place where the object is now; null after its deletion, when its events are dropped */
   constructor(env: Env, source: string, outbox: () => Outbox, place: () => Promise<Located | null>) {
@@ -55,8 +61,18 @@ export class ServiceEvents implements ServiceEmitter {
   emit(event: ServiceEvent): void {
     if (!settings(this.#env).SERVICE_EVENTS.includes(event.topic)) return;
     this.#outbox().enlist(TOPIC, LANE, event);
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
     // After the transaction; without waiting, because the rows are durable and the alarm delivers them too.
-    queueMicrotask(() => void this.#outbox().drain(TOPIC, LANE));
+    const waitMs = Math.min(this.#deliveredAt + DELIVERED_EVERY_MS - Date.now(), DELIVERED_EVERY_MS);
+    if (waitMs <= 0) queueMicrotask(() => this.#drain());
+    else setTimeout(() => this.#drain(), waitMs);
+  }
+
+  #drain(): void {
+    this.#isScheduled = false;
+    this.#deliveredAt = Date.now();
+    void this.#outbox().drain(TOPIC, LANE);
   }
 
   /** Appends pending events in order, one line each. */
