@@ -2,11 +2,13 @@
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import { parseEnv } from "node:util";
+import { S3_SETTINGS, type S3Settings, s3Settings } from "./backup-s3-settings.ts";
 import { Forwarding } from "./forwarding.ts";
 import { type Environment, port, Refusal } from "./settings.ts";
 
 export interface BackupSettings {
-  readonly dir: string;
+  /** A directory, or a bucket. */
+  readonly to: string | S3Settings;
   readonly everyMs: number;
   /** How many snapshots stay. */
   readonly keep: number;
@@ -30,11 +32,12 @@ export const SERVE_SETTINGS: readonly string[] = [
   ...["CONFIG", "STATE_DIR", "HOST", "PORT", "TLS_CERT", "TLS_KEY", "TRUSTED_PROXIES", "STOP_TIMEOUT"],
   ...["MASTER_KEY_FILE", "BOOTSTRAP_SECRET_FILE"],
   ...["BACKUP_DIR", "BACKUP_TOKEN", "BACKUP_TOKEN_FILE", "BACKUP_EVERY", "BACKUP_KEEP"],
+  ...S3_SETTINGS,
 ];
 
 /** Mode bits: any permission of others. */
 const OTHERS = 0o007;
-const SECRETS = ["MASTER_KEY", "BOOTSTRAP_SECRET", "BACKUP_TOKEN"] as const;
+const SECRETS = ["MASTER_KEY", "BOOTSTRAP_SECRET", "BACKUP_TOKEN", "BACKUP_S3_SECRET_ACCESS_KEY"] as const;
 const DEVELOPMENT = ["DEV_ROOT_TOKEN", "PLAYGROUND", "SEED", "AGENT", "LOG"] as const;
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -108,12 +111,14 @@ function tlsFiles(env: Environment): ServeSettings["tls"] {
 }
 
 function backupSettings(env: Environment): BackupSettings | undefined {
-  const [dir, token] = [env["BACKUP_DIR"], env["BACKUP_TOKEN"]];
-  if (!dir && !token) return undefined;
-  if (!dir || !token) throw new Refusal("BACKUP_DIR and BACKUP_TOKEN are needed together.");
+  const [dir, token, s3] = [env["BACKUP_DIR"], env["BACKUP_TOKEN"], s3Settings(env)];
+  if (dir && s3) throw new Refusal("BACKUP_DIR and BACKUP_S3_BUCKET are both set: remove one.");
+  const to = dir || s3;
+  if (!to && !token) return undefined;
+  if (!to || !token) throw new Refusal("BACKUP_TOKEN and one of BACKUP_DIR and BACKUP_S3_BUCKET are needed together.");
   const keep = Number(env["BACKUP_KEEP"] || "7");
   if (!Number.isInteger(keep) || keep < 1) throw new Refusal("BACKUP_KEEP must be a number of at least 1.");
-  return { dir, token, keep, everyMs: duration("BACKUP_EVERY", env["BACKUP_EVERY"] || "24h") };
+  return { to, token, keep, everyMs: duration("BACKUP_EVERY", env["BACKUP_EVERY"] || "24h") };
 }
 
 function duration(name: string, text: string): number {

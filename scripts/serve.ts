@@ -1,13 +1,15 @@
 /** `npm run serve`: runs the service in production on one machine until it is stopped (docs/operate/self-hosted.md). */
 import { setTimeout as sleep } from "node:timers/promises";
 import { RELEASE } from "../src/platform/version.ts";
+import { DirectoryStore } from "./backup-directory.ts";
+import { S3Store } from "./backup-s3.ts";
 import { Backups } from "./backups.ts";
 import { boot, portRefusal, tryPort } from "./boot.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 import { logEvent, printJsonLines } from "./json-lines.ts";
 import { LocalState } from "./local-state.ts";
 import { watchStarter } from "./processes.ts";
-import { type ServeSettings, serveEnvironment, serveSettings } from "./serve-settings.ts";
+import { type BackupSettings, type ServeSettings, serveEnvironment, serveSettings } from "./serve-settings.ts";
 import { Refusal, workerSettings } from "./settings.ts";
 import type { Supervisor } from "./supervisor.ts";
 
@@ -63,7 +65,7 @@ async function run(settings: ServeSettings, state: LocalState, bindings: Record<
     });
     signal.throwIfAborted();
     logEvent("info", "ready", { release: RELEASE, host, port, tls: tls !== undefined, state: settings.stateDir });
-    if (settings.backup) backups = new Backups(settings.backup, () => url).run(signal);
+    if (settings.backup) backups = backupsOf(settings.backup, () => url).run(signal);
     await kept;
   } finally {
     // Requests under way end while the service still runs.
@@ -71,6 +73,20 @@ async function run(settings: ServeSettings, state: LocalState, bindings: Record<
     await backups;
     await supervisor?.stop();
   }
+}
+
+function backupsOf(settings: BackupSettings, url: () => string | undefined): Backups {
+  const { to } = settings;
+  const store = typeof to === "string" ? new DirectoryStore(to) : new S3Store(to, () => clusterId(url()));
+  return new Backups(settings, store, url);
+}
+
+async function clusterId(url: string | undefined): Promise<string> {
+  if (!url) throw new Error("the service is down");
+  const answer = await fetch(`${url}/v1/sys/health?uninitcode=200&sealedcode=200&standbyok=true`);
+  const { cluster_id: id } = (await answer.json()) as { cluster_id?: string };
+  if (!id) throw new Error(`the service does not say its cluster id: ${answer.status}`);
+  return id;
 }
 
 async function freePort({ host, port }: ServeSettings): Promise<void> {

@@ -18,6 +18,10 @@ function file(name: string, text: string, mode = 0o600): string {
 }
 
 const NEEDED = { MASTER_KEY: "k", STATE_DIR: "/var/lib/sallyport" };
+const S3 = {
+  ...{ BACKUP_TOKEN: "t", BACKUP_S3_BUCKET: "backups" },
+  ...{ BACKUP_S3_ACCESS_KEY_ID: "id", BACKUP_S3_SECRET_ACCESS_KEY: "secret" },
+};
 const tls = () => ({ TLS_CERT: file("cert.pem", FIRST.cert), TLS_KEY: file("key.pem", FIRST.key) });
 
 describe("the settings of npm run serve", () => {
@@ -45,7 +49,18 @@ describe("the settings of npm run serve", () => {
       [{ TLS_CERT: "/x" }, "TLS_CERT and TLS_KEY are needed together"],
       [{ TLS_CERT: join(dir, "none"), TLS_KEY: join(dir, "none") }, /TLS_CERT .* cannot be read/],
       [{ TRUSTED_PROXIES: "10.0.0.0/8, proxy" }, 'TRUSTED_PROXIES: "proxy" is not an address'],
-      [{ BACKUP_DIR: "/b" }, "BACKUP_DIR and BACKUP_TOKEN are needed together"],
+      [{ BACKUP_DIR: "/b" }, "BACKUP_TOKEN and one of BACKUP_DIR and BACKUP_S3_BUCKET are needed"],
+      [{ BACKUP_TOKEN: "t" }, "BACKUP_TOKEN and one of BACKUP_DIR and BACKUP_S3_BUCKET are needed"],
+      [{ ...S3, BACKUP_DIR: "/b" }, "BACKUP_DIR and BACKUP_S3_BUCKET are both set"],
+      [{ ...S3, BACKUP_S3_BUCKET: "" }, "BACKUP_S3_BUCKET must be a bucket's name"],
+      [{ ...S3, BACKUP_S3_BUCKET: "a/b" }, "BACKUP_S3_BUCKET must be a bucket's name"],
+      [{ ...S3, BACKUP_S3_REGION: "a b" }, "BACKUP_S3_REGION must be a region"],
+      [{ ...S3, BACKUP_S3_PREFIX: "/a" }, "BACKUP_S3_PREFIX must be folders"],
+      [{ ...S3, BACKUP_S3_PREFIX: "a/../b" }, "BACKUP_S3_PREFIX must be folders"],
+      [{ ...S3, BACKUP_S3_ACCESS_KEY_ID: "" }, "BACKUP_S3_ACCESS_KEY_ID and BACKUP_S3_SECRET_ACCESS_KEY are needed"],
+      [{ ...S3, BACKUP_S3_ENDPOINT: "http://s3.example.com" }, "BACKUP_S3_ENDPOINT must be https"],
+      [{ ...S3, BACKUP_S3_ENDPOINT: "https://s3.example.com/x" }, "BACKUP_S3_ENDPOINT must be https"],
+      [{ ...S3, BACKUP_S3_ENDPOINT: "https://a:b@s3.example.com" }, "BACKUP_S3_ENDPOINT must be https"],
       [{ BACKUP_DIR: "/b", BACKUP_TOKEN: "t", BACKUP_KEEP: "0" }, "BACKUP_KEEP must be a number"],
       [{ BACKUP_DIR: "/b", BACKUP_TOKEN: "t", BACKUP_EVERY: "1" }, "BACKUP_EVERY must be a duration"],
       [{ STOP_TIMEOUT: "0s" }, "STOP_TIMEOUT must be a duration"],
@@ -66,7 +81,11 @@ describe("the settings of npm run serve", () => {
 
   it("of a backup have a day and a week as defaults", () => {
     expect(serveSettings({ ...NEEDED, BACKUP_DIR: "/b", BACKUP_TOKEN: "t" }).backup).toEqual({
-      ...{ dir: "/b", token: "t", keep: 7, everyMs: 86_400_000 },
+      ...{ to: "/b", token: "t", keep: 7, everyMs: 86_400_000 },
+    });
+    expect(serveSettings({ ...NEEDED, ...S3, BACKUP_S3_PREFIX: "a/b" }).backup?.to).toEqual({
+      ...{ endpoint: "https://s3.us-east-1.amazonaws.com", region: "us-east-1", bucket: "backups", prefix: "a/b/" },
+      ...{ accessKeyId: "id", secretAccessKey: "secret" },
     });
   });
 });
@@ -77,7 +96,7 @@ describe("docs/operate/self-hosted.md", () => {
 
   it("lists exactly the settings that are read, with their defaults", () => {
     const named = [...section.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, names = ""]) =>
-      [...names.matchAll(/`([A-Z_]+)`/g)].map(([, name]) => name),
+      [...names.matchAll(/`([A-Z0-9_]+)`/g)].map(([, name]) => name),
     );
     expect(named.sort()).toEqual([...SERVE_SETTINGS, "MASTER_KEY", "BOOTSTRAP_SECRET"].sort());
     const backup = serveSettings({ ...NEEDED, BACKUP_DIR: "/b", BACKUP_TOKEN: "t" }).backup;
@@ -89,7 +108,7 @@ describe("docs/operate/self-hosted.md", () => {
     const unit = readFileSync("deploy/sallyport.service", "utf8");
     const container = readFileSync("deploy/Containerfile", "utf8");
     const set = [
-      ...[...page.matchAll(/^([A-Z_]+)=/gm)],
+      ...[...page.matchAll(/^([A-Z0-9_]+)=/gm)],
       ...[...unit.matchAll(/^Environment=([A-Z_]+)=/gm)],
       ...[...container.matchAll(/(?:^ENV| )([A-Z_]+)=/gm)],
     ].map(([, name]) => name);

@@ -6,6 +6,7 @@ import { basename, join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../crash/random.ts";
+import { S3Double } from "../doubles/s3.ts";
 import { amount } from "../support/long.ts";
 import { FIRST, SECOND } from "./certificates.ts";
 import { freePort, Served } from "./served.ts";
@@ -174,6 +175,28 @@ describe("npm run serve", { timeout: 300_000 }, () => {
     expect([restored.status, restored.text.slice(0, 200)]).toEqual([200, expect.any(String)]);
     expect((await second.json("GET", "/v1/kv/data/app", token)).data.data.password).toBe("in-the-backup");
     expect((await second.call("GET", "/v1/kv/data/app", temporary)).status).toBe(403);
+    second.signal("SIGTERM");
+    expect(await second.exit).toBe(0);
+
+    const s3 = await S3Double.start();
+    const backup = {
+      ...s3.settings,
+      BACKUP_S3_PREFIX: "here",
+      BACKUP_TOKEN: token,
+      BACKUP_EVERY: "1s",
+      BACKUP_KEEP: "1",
+    };
+    const third = await start({ STATE_DIR: join(dir, "restored"), ...backup });
+    await expect.poll(() => third.events("backup_taken").length).toBeGreaterThan(1);
+    third.signal("SIGTERM");
+    expect(await third.exit).toBe(0);
+    const [last] = third.events("backup_taken").slice(-1);
+    const objects = [...s3.objects.keys()].map((key) => `s3://backups/${key}`);
+    expect(objects).toContain(last?.["file"]);
+    expect(objects[0]).toMatch(/^s3:\/\/backups\/here\/[0-9a-f-]{36}\/sallyport-\d{8}T\d{6}Z\.snapshot$/);
+    expect(s3.objects.values().next().value?.subarray(0, 20).toString()).toContain("sallyport-snapshot 1");
+    expect(third.output).not.toContain(s3.key.secretAccessKey);
+    s3.stop();
   });
 
   it("logs a backup that is refused, keeps none of it, and shows a new certificate after SIGHUP", async () => {

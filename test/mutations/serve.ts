@@ -23,9 +23,23 @@ export const served: Mutation[] = [
   {
     file: "scripts/backups.ts",
     suites: SERVE,
-    find: "slice(0, -this.#settings.keep)",
-    replace: "slice(this.#settings.keep)",
+    find: "slice(0, -keep)",
+    replace: "slice(keep)",
     promise: "The newest backups stay",
+  },
+  {
+    file: "scripts/backup-s3.ts",
+    suites: ["test/http/backup-s3.test.ts"],
+    find: "if (upload !== undefined) await this.#abort(key,",
+    replace: "if (upload === null) await this.#abort(key,",
+    promise: "A backup that breaks off leaves no parts in the bucket",
+  },
+  {
+    file: "scripts/s3-client.ts",
+    suites: ["test/http/backup-s3.test.ts"],
+    find: "if (answer.ok && !/<Error>/.test(text))",
+    replace: "if (answer.ok)",
+    promise: "A completion that fails in its body is repeated",
   },
   {
     file: "scripts/forwarding.ts",
