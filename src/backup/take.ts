@@ -1,4 +1,5 @@
 import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
+import { accessControl } from "../contracts/stubs.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import { type Refusal, type Result, refuse } from "../lib/result.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
@@ -25,10 +26,11 @@ interface Frozen {
 /** A snapshot of all objects, streamed as fast as it is read. @throws Sealed */
 export async function takeSnapshot(env: Env): Promise<{ ok: true; value: ReadableStream<Uint8Array> } | Refusal> {
   const snapshot = crypto.randomUUID();
-  const sealer = new Sealer(snapshot, new Date(), env.MASTER_KEY);
+  const began = new Date();
+  const sealer = new Sealer(snapshot, began, env.MASTER_KEY);
   const cut = await freezeAll(env, snapshot);
   if (!cut.ok) return cut;
-  const pieces = sealed(env, snapshot, sealer, cut.value);
+  const pieces = sealed(env, snapshot, sealer, { cut: cut.value, began: began.getTime() });
   return {
     ok: true,
     value: new ReadableStream<Uint8Array>(
@@ -112,7 +114,7 @@ async function* sealed(
   env: Env,
   snapshot: string,
   sealer: Sealer,
-  cut: readonly Frozen[],
+  { cut, began }: { readonly cut: readonly Frozen[]; readonly began: number },
 ): AsyncGenerator<Uint8Array, undefined, undefined> {
   // `AccessControl` last: a restore is decided there, after all others.
   const left = [...cut].sort((a, b) => rank(a.object) - rank(b.object));
@@ -134,6 +136,9 @@ async function* sealed(
       await storedObject(env, object).endCut(snapshot);
     }
     yield sealer.end();
+    await accessControl(env)
+      .snapshotRead(began)
+      .catch((failure: unknown) => warn("snapshot-not-noted", { because: textOf(failure) }));
   } catch (failure) {
     warn("snapshot-failed", { snapshot, because: textOf(failure) });
     throw failure;

@@ -93,6 +93,8 @@ export interface ServiceStatus {
   readonly sealedBecause: string | null;
   readonly clusterId: string;
   readonly bootstrapped: boolean;
+  /** When the last snapshot that was read to its end was begun, in ms since 1970; null = never. */
+  readonly lastSnapshot: number | null;
   /** Objects whose storage is empty although it held data before. */
   readonly lost: ObjectName[];
 }
@@ -173,4 +175,6 @@ export interface AccessControlApi
   cors(): CorsSettings | null;
   /** @param settings null removes them */
   setCors(settings: CorsSettings | null): void;
+  /** Records that a snapshot was read to its end. @param began ms since 1970 */
+  snapshotRead(began: number): void;
 }

@@ -18,7 +18,7 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 import { isWhole, type Series, series, withLabel } from "../platform/observability/metrics/series.ts";
 import { RELEASE } from "../platform/version.ts";
-import { snapshotState } from "./snapshots.ts";
+import { lastSnapshotSeries, snapshotState } from "./snapshots.ts";
 
 /**
  * Collects health stats of all objects. Each object has its own deadline; objects without an answer are omitted and
@@ -89,6 +89,7 @@ export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[
     series("sallyport_build_info", 1, RELEASE),
     ...round.series,
     ...((await snapshotState(env))?.series ?? []),
+    ...(await lastSnapshotSeries(env)),
     ...round.sums(),
     series("sallyport_scrape_duration_seconds", Math.max(0, Date.now() - began) / 1000),
   ];

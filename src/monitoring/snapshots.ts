@@ -49,6 +49,13 @@ export async function snapshotState(env: Env): Promise<SnapshotState | null> {
   };
 }
 
+/** Seconds since a snapshot was last read to its end, by a caller or for the bucket; none if none was, or without an answer. */
+export async function lastSnapshotSeries(env: Env): Promise<Series[]> {
+  const status = await within(DEADLINE_MS, accessControl(env).status()).catch(() => null);
+  if (!status?.lastSnapshot) return [];
+  return [series("sallyport_snapshot_read_age_seconds", Math.max(0, Date.now() - status.lastSnapshot) / 1000)];
+}
+
 /** The deployment's snapshots, up to a minute old; null when the bucket does not answer. */
 async function listed(env: Env, bucket: R2Bucket | undefined): Promise<StoredSnapshot[] | null> {
   if (last && Math.abs(Date.now() - last.at) < CACHE_TTL_MS) return last.stored;

@@ -136,6 +136,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
       sealedBecause: this.#components.keys.sealedBecause(),
       clusterId: this.#components.deploymentState.get("cluster_id") ?? "",
       bootstrapped: this.#components.bootstrap.done,
+      lastSnapshot: this.#components.serviceSettings.lastSnapshot(),
     };
   }
 
@@ -154,6 +155,10 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   }
 
   // ---- snapshots and restores ----
+
+  snapshotRead(began: number): void {
+    this.#components.serviceSettings.setLastSnapshot(began);
+  }
 
   /** Objects of mounts, including deleted ones, and other objects that hold data keys. */
   override known(after: string): KnownPage {

@@ -292,6 +292,9 @@ describe("snapshot", () => {
     const restored = await cli(["snapshot", "restore", file, "--sha256", sha256], env("root", empty));
     expect(restored, restored.err).toMatchObject({ code: 0, out: expect.stringContaining("restored") });
     expect((await empty.must("GET", "/v1/sys/policies/acl/kept")).status).toBe(200);
+    expect((await findingsOf(env())).of("snapshots")).toMatchObject([
+      { status: "ok", message: expect.stringContaining("the last snapshot was taken 0.0 days ago") },
+    ]);
     const list = await cli(["snapshot", "list"], env());
     expect([list.code, list.err]).toEqual([1, expect.stringContaining("no bucket is bound as SNAPSHOT_BUCKET")]);
     const denied = await cli(["snapshot", "restore", file], env("unknown", empty));

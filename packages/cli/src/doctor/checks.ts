@@ -2,7 +2,7 @@ import { mapLimit } from "../../../relay/src/wait.ts";
 import { type Api, ApiError, encoded, type Fields } from "../api.ts";
 import { VERSION } from "../version.ts";
 import { type Finding, few, findings, guarded } from "./finding.ts";
-import { metricFindings, readMetrics } from "./metrics.ts";
+import { lastSnapshot, type Metrics, metricFindings, readMetrics } from "./metrics.ts";
 
 /** Checks by reads of the public API. Each says which right it lacks. */
 
@@ -63,16 +63,14 @@ const audit: Check = (api) =>
   });
 
 const snapshots: Check = (api) =>
-  guarded("snapshots", "list and sudo on sys/snapshot", async () => {
+  guarded("snapshots", `list and sudo on sys/snapshot, and without a bucket ${METRICS_RIGHT}`, async () => {
     const { ok, warning, problem } = findings("snapshots");
     let fields: Fields;
     try {
       fields = (await api.fields("sys/snapshot", { list: "true" })) ?? {};
     } catch (failure) {
       if (!(failure instanceof ApiError && failure.status === 400)) throw failure;
-      return [
-        warning("no bucket is bound for snapshots", "bind SNAPSHOT_BUCKET, or schedule `sallyport snapshot save`"),
-      ];
+      return lastSnapshot(await metricsOf(api));
     }
     const times = Object.values((fields["key_info"] ?? {}) as Record<string, Fields>).map(({ taken }) =>
       Date.parse(taken),
@@ -96,13 +94,16 @@ const agents: Check = (api) =>
     return [problem(`${away.length} of ${rows.length} are away: ${few(names)}`, action)];
   });
 
-const metrics: Check = (api) =>
-  guarded("metrics", 'agent { policy = "read" }, or read on sys/metrics', async () => {
-    const query = { format: "prometheus" };
-    const cluster = await api.call("GET", "metrics", { query, accept: [403] });
-    const { text } = cluster.status === 403 ? await api.call("GET", "sys/metrics", { query }) : cluster;
-    return metricFindings(readMetrics(text));
-  });
+async function metricsOf(api: Api): Promise<Metrics> {
+  const query = { format: "prometheus" };
+  const cluster = await api.call("GET", "metrics", { query, accept: [403] });
+  const { text } = cluster.status === 403 ? await api.call("GET", "sys/metrics", { query }) : cluster;
+  return readMetrics(text);
+}
+
+const METRICS_RIGHT = 'agent { policy = "read" }, or read on sys/metrics';
+
+const metrics: Check = (api) => guarded("metrics", METRICS_RIGHT, async () => metricFindings(await metricsOf(api)));
 
 /** The namespace with those below it, as far as the token may list them. */
 async function namespacesOf(root: Api): Promise<Api[]> {

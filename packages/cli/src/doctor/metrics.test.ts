@@ -1,19 +1,21 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { isMetric } from "../../../../src/platform/observability/metrics/catalogue.ts";
-import { metricFindings, readMetrics } from "./metrics.ts";
+import { lastSnapshot, metricFindings, readMetrics } from "./metrics.ts";
 
 const findingsOf = (...lines: string[]) =>
   metricFindings(readMetrics(lines.join("\n")))
     .filter(({ status }) => status !== "ok")
     .map(({ check, status, message }) => `${status} ${check}: ${message}`);
 
+const AGE = "sallyport_snapshot_read_age_seconds";
+
 describe("metricFindings", () => {
   it("reads metrics that the service has", () => {
     const source = readFileSync(new URL("metrics.ts", import.meta.url), "utf8");
     const names = [...source.matchAll(/\b(?:all|sum)\(\s*"([a-z_]+)"/g)].map(([, name]) => `sallyport_${name}`);
     expect(names.length).toBeGreaterThan(10);
-    expect(names.filter((name) => !isMetric(name))).toEqual([]);
+    expect([...names, AGE].filter((name) => !isMetric(name))).toEqual([]);
   });
 
   it("finds nothing in an idle service", () => {
@@ -49,5 +51,15 @@ describe("metricFindings", () => {
     ],
   ])("finds %j", (lines, finding) => {
     expect(findingsOf(...lines.map((line) => `sallyport_${line}`))).toEqual([finding]);
+  });
+});
+
+describe("lastSnapshot", () => {
+  it.each([
+    [`${AGE} 3600`, "ok", "no bucket is bound; the last snapshot was taken 0.0 days ago"],
+    [`${AGE} 259200`, "warning", "no bucket is bound; the last snapshot was taken 3.0 days ago"],
+    ["", "warning", "none was ever taken, and no bucket is bound"],
+  ])("judges %j", (line, status, message) => {
+    expect(lastSnapshot(readMetrics(line))).toMatchObject([{ status, message }]);
   });
 });

@@ -137,3 +137,16 @@ function leases(all: All): Finding[] {
     problem(`irrevocable: ${few(names)}`, "GET sys/leases?type=irrevocable has the errors; then revoke with force"),
   ];
 }
+
+const DAY_S = 86_400;
+
+/** Of a service without a bucket: whether something else, such as `BACKUP_DIR`, takes snapshots. */
+export function lastSnapshot(metrics: Metrics): Finding[] {
+  const { ok, warning } = findings("snapshots");
+  const action =
+    "set BACKUP_DIR or BACKUP_S3_BUCKET (self-hosted), bind SNAPSHOT_BUCKET, or schedule `sallyport snapshot save`";
+  const [age] = metrics.get("sallyport_snapshot_read_age_seconds") ?? [];
+  if (!age) return [warning("none was ever taken, and no bucket is bound", action)];
+  const text = `no bucket is bound; the last snapshot was taken ${(age.value / DAY_S).toFixed(1)} days ago`;
+  return age.value > 2 * DAY_S ? [warning(text, action)] : [ok(text)];
+}

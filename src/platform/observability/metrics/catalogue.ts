@@ -32,6 +32,9 @@ export const METRICS = {
   sallyport_snapshots_stored: gauge("Snapshots of this deployment in the bucket."),
   sallyport_snapshot_age_seconds: gauge("Age of the newest snapshot in the bucket."),
   sallyport_snapshot_size_bytes: gauge("Size of that snapshot."),
+  sallyport_snapshot_read_age_seconds: gauge(
+    "Time since a snapshot was last read whole, by a caller or for the bucket.",
+  ),
   sallyport_snapshot_late: gauge("1 while a scheduled snapshot is due for more than an hour."),
 
   sallyport_sync_paused: gauge("1 while syncing is paused."),
