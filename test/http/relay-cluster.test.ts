@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { digits, type Fields, TABLES } from "../doubles/nomad-state.ts";
 import { amount } from "../support/long.ts";
 import { Service } from "./events-service.ts";
@@ -6,20 +6,41 @@ import { brief, RelayWorld } from "./relay-world.ts";
 
 /* The relay against a stand-in for a cluster that restarts, elects leaders, collects garbage and is restored. */
 
-let service: Service;
+/** Shared by the tests, each of which removes what its relay has reported. */
+let service: Service | undefined;
 let world: RelayWorld;
+let used = { since: 0, source: "nomad/0" };
+let tests = 0;
 
 beforeEach(async () => {
-  service = new Service({});
-  await service.create();
-  world = new RelayWorld(service);
+  if (!service) {
+    const created = new Service({});
+    await created.create();
+    service = created;
+    used = { ...used, since: 0 };
+  }
+  used = { ...used, source: `nomad/${++tests}` };
+  world = new RelayWorld(service, {}, used);
   await world.open();
 }, 120_000);
 afterEach(async ({ task }) => {
   if (task.result?.state === "fail") console.error(world.log);
   await world.close();
-  await service.destroy();
+  const newest = task.result?.state === "fail" ? undefined : await world.clear();
+  if (newest === undefined) await stopService();
+  else used = { ...used, since: newest };
 });
+afterAll(() => stopService());
+
+async function stopService(): Promise<void> {
+  await service?.destroy();
+  service = undefined;
+}
+
+function shared(): Service {
+  if (!service) throw new Error("no service");
+  return service;
+}
 
 const job = (ID: string, more: Fields = {}): Fields => ({
   ...{ ID, Name: ID, Namespace: "default", Type: "service", Status: "running", Priority: 50, Version: 0 },
@@ -77,7 +98,7 @@ describe("a relay of a cluster", () => {
     world.nomad.commit([allocated(allocation(7, "web"))]);
     await equal();
     const read = async (path: string) =>
-      (await fetch(`${service.base}/v1/${path}`, { headers: { "X-Orch-Token": "root" } })).text();
+      (await fetch(`${shared().base}/v1/${path}`, { headers: { "X-Orch-Token": "root" } })).text();
     const text = await read("job/web");
     expect(text).toContain('"SubmitTime":1795327689311953341');
     expect(JSON.parse(text)).toMatchObject({ Meta: { a: "1" }, Unknown: { deep: [1.5] } });
@@ -111,7 +132,7 @@ describe("a relay of a cluster", () => {
     const before = await published();
     await world.close();
     const { state } = world.nomad;
-    world = new RelayWorld(service);
+    world = new RelayWorld(shared(), {}, used);
     for (const [topic, rows] of state.tables) world.nomad.state.tables.set(topic, rows);
     for (const [topic, index] of state.indexes) world.nomad.state.indexes.set(topic, index);
     world.nomad.state.index = state.index;
@@ -187,7 +208,7 @@ describe("a relay of a cluster", () => {
 
   it("leaves nodes, pools and namespaces of others alone", async () => {
     const own = { Node: { ...node, ID: id(99), Name: "other" } };
-    await service.must("PUT", "/v1/cluster/objects", [
+    await shared().must("PUT", "/v1/cluster/objects", [
       { Topic: "Node", Type: "NodeRegistration", Payload: own },
       { Topic: "NodePool", Type: "NodePoolUpserted", Payload: { NodePool: { Name: "other" } } },
       { Topic: "Job", Type: "JobRegistered", Namespace: "theirs", Payload: { Job: { ID: "other" } } },
@@ -201,7 +222,7 @@ describe("a relay of a cluster", () => {
 
   it("mirrors one namespace with tokens that have no rights in others", async () => {
     await world.close();
-    world = new RelayWorld(service, { namespace: "dev" });
+    world = new RelayWorld(shared(), { namespace: "dev" }, used);
     await world.open();
     world.nomad.addNamespace("dev");
     const both = (ID: string) => [registered(job(ID)), registered(job(ID, { Namespace: "dev" }))];
@@ -252,12 +273,14 @@ describe("a relay of a cluster", () => {
     await vi.waitFor(async () => expect(await world.mirrored("Job")).toHaveLength(3));
   });
 
-  it("waits for a service that is away, and holds back the cluster's lines meanwhile", async () => {
+  it("waits for a service that is away, and holds back the cluster's lines meanwhile", {
+    timeout: 200_000,
+  }, async () => {
     await started();
-    await service.kill();
+    await shared().kill();
     for (let at = 0; at < 20; at++) world.nomad.commit([registered(job(`j${at}`))]);
     await logged("report unanswered");
-    await service.start();
+    await shared().start();
     await equal();
     expect(await published()).toEqual(Array.from({ length: 20 }, (_, at) => `Job JobRegistered j${at} default`));
   });

@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { removalEvent } from "../../packages/relay/src/topics.ts";
 import { FakeNomad, type NomadOptions } from "../doubles/nomad.ts";
-import { type Fields, idOf, namespaceOf, type Table } from "../doubles/nomad-state.ts";
+import { type Fields, idOf, namespaceOf, TABLES, type Table } from "../doubles/nomad-state.ts";
 import { PROGRAM_ENV } from "../support/program-env.ts";
 import type { Service } from "./events-service.ts";
 import { KillingProxy } from "./killing-proxy.ts";
@@ -12,6 +13,8 @@ import { programOf } from "./prepared-program.ts";
 /** The relay as a process between a stand-in for Nomad and the service. */
 
 export const NOMAD_TOKEN = "nomad-token";
+/** A new service costs less than more of them. */
+const MOST_REMOVALS = 500;
 
 export interface Published {
   readonly Topic: string;
@@ -19,6 +22,14 @@ export interface Published {
   readonly Key: string;
   readonly Namespace: string;
   readonly Index: number;
+}
+
+/** For a service that had events of another world. */
+export interface Used {
+  /** Later events of the service's stream are those of this world. */
+  readonly since: number;
+  /** Of the relay: the service skips the indexes of a source that it has seen. */
+  readonly source: string;
 }
 
 export class RelayWorld {
@@ -29,10 +40,12 @@ export class RelayWorld {
   readonly #program = programOf("packages/relay/src/main.ts");
   #relay: ChildProcess | undefined;
   #exited: Promise<number | null> = Promise.resolve(null);
+  readonly #used: Used | undefined;
   log = "";
 
-  constructor(service: Service, options: NomadOptions = {}) {
+  constructor(service: Service, options: NomadOptions = {}, used?: Used) {
     this.#service = service;
+    this.#used = used;
     this.nomad = new FakeNomad({ token: NOMAD_TOKEN, ...options });
     this.proxy = new KillingProxy(service);
     this.proxy.kill = () => this.kill();
@@ -65,7 +78,9 @@ export class RelayWorld {
 
   start(...args: string[]): void {
     const metrics = args.includes("--metrics") ? [] : ["--metrics", "off"];
-    const relay = spawn(process.execPath, [this.#program, "nomad", "--state-dir", this.stateDir, ...metrics, ...args], {
+    const source = this.#used ? ["--source", this.#used.source] : [];
+    const all = ["nomad", "--state-dir", this.stateDir, ...source, ...metrics, ...args];
+    const relay = spawn(process.execPath, [this.#program, ...all], {
       stdio: ["ignore", "ignore", "pipe"],
       env: {
         ...PROGRAM_ENV,
@@ -104,26 +119,35 @@ export class RelayWorld {
     const events: Published[] = [];
     let rest = "";
     let heartbeats = 0;
+    let newestIndex = 0;
     for await (const bytes of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
       const lines = (rest + bytes).split("\n");
       rest = lines.pop() ?? "";
       for (const line of lines) {
         const { Events = [] } = JSON.parse(line) as { Events?: Published[] };
-        events.push(...Events);
+        newestIndex = Events.at(-1)?.Index ?? newestIndex;
+        events.push(...Events.filter(({ Index }) => Index > (this.#used?.since ?? 0)));
         if (Events.length === 0) heartbeats += 1;
       }
       // The first heartbeat opens the stream, the backlog follows.
-      if (heartbeats > 0 && rest === "" && (await this.#isWhole(events.at(-1)?.Index ?? 0))) break;
+      if (heartbeats > 0 && rest === "" && newestIndex >= (await newestOf(this.#service))) break;
     }
     return events;
   }
 
-  async #isWhole(index: number): Promise<boolean> {
-    const topics = ["jobs", "allocations", "evaluations", "deployments", "services", "nodes", "node/pools"];
-    const answers = await Promise.all(
-      topics.map((path) => this.#service.must("GET", `/v1/${path}?namespace=*&per_page=1`)),
-    );
-    return answers.every((answer) => answer.index <= index);
+  /** Removes every object from the service. @returns its newest index; undefined when there are too many objects */
+  async clear(): Promise<number | undefined> {
+    const removals: string[] = [];
+    for (const topic of TABLES) {
+      for (const name of await this.mirrored(topic)) {
+        const [namespace = "", id = ""] = name.split(" ");
+        removals.push(removalEvent({ topic, namespace, id }));
+      }
+    }
+    if (removals.length > MOST_REMOVALS) return undefined;
+    const events = removals.map((event) => JSON.parse(event) as object);
+    if (events.length > 0) await this.#service.must("PUT", "/v1/cluster/objects", events);
+    return newestOf(this.#service);
   }
 
   /** Ids of a topic's objects, mirrored and in the cluster. */
@@ -141,6 +165,13 @@ export class RelayWorld {
   existing(topic: Table): string[] {
     return namesOf(topic, this.nomad.state.list(topic));
   }
+}
+
+/** The newest index of the mirrored topics. */
+async function newestOf(service: Service): Promise<number> {
+  const topics = ["jobs", "allocations", "evaluations", "deployments", "services", "nodes", "node/pools"];
+  const answers = await Promise.all(topics.map((path) => service.must("GET", `/v1/${path}?namespace=*&per_page=1`)));
+  return Math.max(...answers.map(({ index }) => index));
 }
 
 const PATHS: Readonly<Record<Table, string>> = {
