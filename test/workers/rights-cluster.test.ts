@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { clusterRoutes } from "../../src/routes/table.ts";
-import { issue } from "./access.ts";
 import { placed, stickyJob } from "./claims-helpers.ts";
 import { get, put } from "./client.ts";
 import { controllers, create, nodePlugins, PLUGIN, ScriptedCsi } from "./csi-world.ts";
@@ -18,8 +17,10 @@ import {
   everythingBut,
   Findings,
   forgetTokens,
+  madeOnce,
   presented,
   type Row,
+  rootFor,
   rowsOf,
   strangers,
   tokenOf,
@@ -90,9 +91,12 @@ async function judge(row: Row, found: Findings, refused: Record<string, Record<s
   if (row.right === "anybody") return found.alike(row, { ...refused, "a powerless token": powerless });
   for (const [who, headers] of Object.entries(refused)) await found.denied(row, who, headers);
   const managers = {
-    "a root token": presented.bearer((await issue({ policies: ["root"] })).client_token),
+    "a root token": presented.bearer(await rootFor(row)),
     "a management token": presented.nomad(
-      (await put("/v1/acl/token", { Name: "m", Type: "management" })).body.SecretID,
+      await madeOnce(
+        "management",
+        async () => (await put("/v1/acl/token", { Name: "m", Type: "management" })).body.SecretID,
+      ),
     ),
   };
   for (const [who, headers] of Object.entries(managers)) await found.allowed(row, who, headers);

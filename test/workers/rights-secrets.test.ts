@@ -13,6 +13,7 @@ import {
   onlyOn,
   presented,
   type Row,
+  rootFor,
   rowsOf,
   strangers,
   tokenOf,
@@ -88,39 +89,49 @@ function waysOf(right: string): { ways: string[][]; lacking: string[][] } {
   return { ways: [needed], lacking: needed.map((capability) => [capability]) };
 }
 
-async function judge(row: Row, found: Findings, refused: Record<string, Record<string, string>>): Promise<void> {
+type Check = () => Promise<void>;
+
+/** Creates the tokens for a row. @returns the requests with them */
+async function checksOf(
+  row: Row,
+  found: Findings,
+  refused: Record<string, Record<string, string>>,
+): Promise<readonly Check[]> {
   if (row.right === "anybody") {
-    return found.alike(row, {
-      ...refused,
-      "a powerless token": presented.neutral(await tokenOf(onlyOn("/none", ["read"]))),
-    });
+    const powerless = presented.neutral(await tokenOf(onlyOn("/none", ["read"])));
+    return [() => found.alike(row, { ...refused, "a powerless token": powerless })];
   }
   if (row.right === "any token") {
-    for (const [who, headers] of Object.entries(refused)) {
+    return Object.entries(refused).map(([who, headers]) => {
       const isValid = who === POWERLESS || who === OF_CLUSTER;
-      await (isValid ? found.allowed(row, who, headers) : found.denied(row, who, headers));
-    }
-    return;
+      return () => (isValid ? found.allowed(row, who, headers) : found.denied(row, who, headers));
+    });
   }
+  const checks: Check[] = [];
   for (const [who, headers] of Object.entries(refused)) {
     if (who === ELSEWHERE && FOLLOWS_TOKEN.test(row.path)) continue;
-    await found.denied(row, who, headers);
+    checks.push(() => found.denied(row, who, headers));
   }
   const { ways, lacking } = waysOf(row.right);
   for (const capabilities of lacking) {
     const rules = row.right === "in the mount" ? onlyOn("/elsewhere/x", ["read"]) : allBut(capabilities);
-    await found.denied(row, `all but ${capabilities}`, presented.neutral(await tokenOf(rules)));
+    const headers = presented.neutral(await tokenOf(rules));
+    checks.push(() => found.denied(row, `all but ${capabilities}`, headers));
   }
   const ruled = row.ruled ?? row.path;
-  const exactly = `${allBut([])}${onlyOn(ruled, ["deny"])}`;
-  if (row.right !== "in the mount")
-    await found.denied(row, "all, but denied here", presented.vault((await holderOf(exactly)).client_token));
+  if (row.right !== "in the mount") {
+    const exactly = `${allBut([])}${onlyOn(ruled, ["deny"])}`;
+    const headers = presented.vault((await holderOf(exactly)).client_token);
+    checks.push(() => found.denied(row, "all, but denied here", headers));
+  }
   for (const capabilities of ways) {
     const rules = row.right === "in the mount" ? onlyOn("/kv/data/x", ["read"]) : onlyOn(ruled, capabilities);
     const how = presented[capabilities.includes("create") ? "bearer" : "vault"];
-    await found.allowed(row, `only ${capabilities}`, how((await holderOf(rules)).client_token));
+    const headers = how((await holderOf(rules)).client_token);
+    checks.push(() => found.allowed(row, `only ${capabilities}`, headers));
   }
-  await found.allowed(row, "a root token", presented.neutral((await issue({ policies: ["root"] })).client_token));
+  const root = presented.neutral(await rootFor(row));
+  return [...checks, () => found.allowed(row, "a root token", root)];
 }
 
 async function judgeAll(rows: readonly Row[]): Promise<void> {
@@ -133,7 +144,10 @@ async function judgeAll(rows: readonly Row[]): Promise<void> {
     ),
   };
   const found = new Findings();
-  for (const row of rows) await judge(row, found, refused);
+  // Each new token or policy takes the answers back that replicas keep, so that all are created first.
+  const checks: Check[] = [];
+  for (const row of rows) checks.push(...(await checksOf(row, found, refused)));
+  for (const check of checks) await check();
   found.expectNone();
 }
 

@@ -140,13 +140,23 @@ const tokens = new Map<string, string>();
 /** Drops the tokens of the previous test. */
 export const forgetTokens = (): void => tokens.clear();
 
-/** A token with exactly these rules, created once. */
-export async function tokenOf(rules: string): Promise<string> {
-  const known = tokens.get(rules);
+/** A token with this description, created once for a test. */
+export async function madeOnce(described: string, make: () => Promise<string>): Promise<string> {
+  const known = tokens.get(described);
   if (known !== undefined) return known;
-  const made = (await holderOf(rules)).client_token;
-  tokens.set(rules, made);
+  const made = await make();
+  tokens.set(described, made);
   return made;
+}
+
+/** A token with exactly these rules, created once. */
+export const tokenOf = (rules: string): Promise<string> =>
+  madeOnce(rules, async () => (await holderOf(rules)).client_token);
+
+/** A root token: a separate one for a route that revokes its caller. */
+export async function rootFor({ path }: Row): Promise<string> {
+  const make = async () => (await issue({ policies: ["root"] })).client_token as string;
+  return path.includes("self") ? make() : madeOnce("root", make);
 }
 
 const CAPABILITIES = ["create", "read", "update", "delete", "list", "patch", "sudo"];
