@@ -9,14 +9,30 @@ interface RunnerObjects {
   get(name: string): { fetch(url: string, init?: { cf?: unknown }): Promise<Response> };
 }
 type RunAction = (request: { cf: unknown }) => Promise<Response | undefined>;
+/** The class of the plugin that holds a Durable Object of the tested Worker: `ensure` creates the object. */
+type Wrapper = Record<symbol, (this: object) => Promise<unknown>>;
 
 /** Calls between two looks at the timers. */
 const CALLS = 16;
-/** From `isImport` to the plugin's `importModule`. */
-const FRAMES = 6;
 const WORKER = /\/src\/worker\.ts$/;
+const ENSURE = "kEnsureInstance";
+const OPTIONS = "cloudflarePoolOptions";
 const bindings = env as { __VITEST_POOL_WORKERS_RUNNER_OBJECT?: RunnerObjects };
 const objects = bindings.__VITEST_POOL_WORKERS_RUNNER_OBJECT;
+const vitest = globalThis as {
+  __vitest_mocker__?: { moduleRunner?: ModuleRunner };
+  __vitest_worker__?: { providedContext: Record<string, unknown> };
+};
+
+/** The Worker's module, once it is loaded in this file. */
+let loaded: unknown;
+let calls = 0;
+
+/** Calls within the runtime go before its timers: a test that calls without a pause would wait for ever. */
+async function letTimersRun(): Promise<void> {
+  calls += 1;
+  if (calls % CALLS === 0) await scheduler.wait(0);
+}
 
 /**
  * Keeps the Worker's module once it is loaded. The Workers plugin of Vitest imports it for every request and every call
@@ -25,31 +41,88 @@ const objects = bindings.__VITEST_POOL_WORKERS_RUNNER_OBJECT;
  * https://github.com/cloudflare/workers-sdk/tree/main/packages/vitest-pool-workers (2026-11: `importModule`)
  */
 export async function keepLoadedWorker(): Promise<void> {
-  const runner = (globalThis as { __vitest_mocker__?: { moduleRunner?: ModuleRunner } }).__vitest_mocker__
-    ?.moduleRunner;
+  const runner = vitest.__vitest_mocker__?.moduleRunner;
   // @ts-expect-error: a module of the plugin's own
   const { maybeHandleRunRequest } = (await import("cloudflare:test-internal")) as { maybeHandleRunRequest?: RunAction };
   if (!runner || !objects || !maybeHandleRunRequest) return;
 
+  loaded = undefined;
   const load = Object.getPrototypeOf(runner).import as ModuleRunner["import"];
-  let loaded: unknown;
-  let calls = 0;
   runner.import = async (id) => {
     if (!WORKER.test(id)) return load.call(runner, id);
     loaded ??= await load.call(runner, id);
     return loaded;
   };
+  const isImport = noteImports();
   bindings.__VITEST_POOL_WORKERS_RUNNER_OBJECT = {
-    get: (name) => ({
-      async fetch(url, init) {
-        // Calls within the runtime go before its timers: a test that calls without a pause would wait for ever.
-        calls += 1;
-        if (calls % CALLS === 0) await scheduler.wait(0);
-        // A loaded module needs no I/O of the object that runs the tests, so the import may end here.
-        const answer = loaded !== undefined && isImport() && (await maybeHandleRunRequest({ cf: init?.cf }));
-        return answer || objects.get(name).fetch(url, init);
-      },
-    }),
+    get: (name) => {
+      const isLoaded = isImport() && loaded !== undefined;
+      return {
+        async fetch(url, init) {
+          await letTimersRun();
+          // A loaded module needs no I/O of the object that runs the tests, so the import may end here.
+          const answer = isLoaded && (await maybeHandleRunRequest({ cf: init?.cf }));
+          return answer || objects.get(name).fetch(url, init);
+        },
+      };
+    },
+  };
+  keepCreatedObjects();
+}
+
+/**
+ * Returns whether the plugin's `importModule` is the caller: other actions must run in the object that runs the tests.
+ * The plugin reads the options, which name the module, directly before each import.
+ */
+function noteImports(): () => boolean {
+  let isAsked = false;
+  const state = vitest.__vitest_worker__;
+  const options = state?.providedContext[OPTIONS];
+  if (state && options !== undefined) {
+    const get = () => {
+      isAsked = true;
+      void Promise.resolve().then(() => {
+        isAsked = false;
+      });
+      return options;
+    };
+    Object.defineProperty(state.providedContext, OPTIONS, { configurable: true, enumerable: true, get });
+  }
+  return () => isAsked;
+}
+
+const seen = new WeakSet<object>();
+
+/**
+ * Keeps each object once it is created: before each call of an object the plugin imports the module, which took a
+ * seventh of the processor time of these suites. The plugin's classes are seen when it reads a property of an object.
+ */
+function keepCreatedObjects(): void {
+  const known = Reflect.get as typeof Reflect.get & { readonly isSeeing?: true };
+  if (known.isSeeing) return;
+  const see = (target: object, ...given: [key: PropertyKey, receiver?: unknown]): unknown => {
+    if (!seen.has(target)) {
+      seen.add(target);
+      const ensure = Object.getOwnPropertySymbols(target).find(({ description }) => description === ENSURE);
+      if (ensure) keepEnsured(target as Wrapper, ensure);
+    }
+    return known(target, ...given);
+  };
+  Reflect.get = Object.assign(see as typeof Reflect.get, { isSeeing: true as const });
+}
+
+function keepEnsured(wrapper: Wrapper, ensure: symbol): void {
+  const create = wrapper[ensure] as Wrapper[symbol];
+  const created = new WeakMap<object, { worker: unknown; object: unknown }>();
+  wrapper[ensure] = async function () {
+    const known = created.get(this);
+    if (known && known.worker === loaded) {
+      await letTimersRun();
+      return known.object;
+    }
+    const object = await create.call(this);
+    created.set(this, { worker: loaded, object });
+    return object;
   };
 }
 
@@ -63,14 +136,4 @@ export function setTimersDirectly(): void {
   if (known.isDirect || !runtimes) return;
   const set = (...given: Parameters<typeof setTimeout>) => (given[1] ? runtimes : known).apply(globalThis, given);
   globalThis.setTimeout = Object.assign(set as typeof setTimeout, { isDirect: true as const });
-}
-
-/** Whether the plugin's `importModule` is among the callers: other actions must run in the object. */
-function isImport(): boolean {
-  const { prepareStackTrace, stackTraceLimit } = Error;
-  Error.stackTraceLimit = FRAMES;
-  Error.prepareStackTrace = (_error, frames) => frames.some((frame) => frame.getFunctionName() === "importModule");
-  const found = new Error().stack as unknown as boolean;
-  Object.assign(Error, { prepareStackTrace, stackTraceLimit });
-  return found;
 }
