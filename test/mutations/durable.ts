@@ -237,7 +237,7 @@ export const durable: Mutation[] = [
   {
     ...MIGRATIONS,
     find: "if (applied > 0 && !schema[module]) throw new NewerSchema(module, applied, 0);",
-    replace: "",
+    replace: ";",
     promise: "Tables of a module that this version does not know are not touched",
   },
   {
