@@ -30,7 +30,12 @@ export interface EventsResults {
 }
 
 const BURST = 100;
-const AIM = { delivery: 0.9, append: 0.5, replay: 0.5 } as const;
+/** With few readers a line costs its durable row, with many only its delivery. */
+const aimOf = (streams: number, lines: number): number => {
+  if (streams >= 1_000) return 0.95;
+  return streams === 1 && lines > 1 ? 0.5 : 0.9;
+};
+const AIM = { append: 0.5, appendAtOnce: 1, replay: 0.5 } as const;
 const APPENDERS = 32;
 const BATCH = 100;
 /** Lines written at once while the backlog is made. */
@@ -78,7 +83,7 @@ export class EventsBench {
   #delivery(streams: number, lines: number): Promise<Row> {
     const how = lines === 1 ? "one line at a time" : `bursts of ${lines}`;
     const name = `${streams} ${streams === 1 ? "stream" : "streams"}, ${how}`;
-    return this.#compare(name, AIM.delivery, async (side) => {
+    return this.#compare(name, aimOf(streams, lines), async (side) => {
       const job = { group: side.name, port: side.server.port, ...side.publish, lines, ms: this.#scale.sliceMs };
       const before = side.server.cpu();
       const { lines: count, ...rest }: Delivered = await this.#loader.publish(job);
@@ -104,7 +109,7 @@ export class EventsBench {
         });
         return sliceOf({ ...rest, count: requests * lines }, before, side.server.cpu());
       };
-      rows.push(await this.#compare(name, AIM.append, slice));
+      rows.push(await this.#compare(name, connections === APPENDERS ? AIM.appendAtOnce : AIM.append, slice));
     }
     return rows;
   }
