@@ -14,6 +14,7 @@ import { engineMarkdown, enginePlots } from "./engine-report.ts";
 import { CloudDouble, startBareCloud, startEngines } from "./engine-sides.ts";
 import { EventsBench, type EventsScale } from "./events.ts";
 import { eventsMarkdown, eventsPlots } from "./events-report.ts";
+import { fullNode } from "./full-node.ts";
 import { Loader } from "./loader.ts";
 import type { Plot } from "./plot.ts";
 import { keyValuePlots, markdown, type RunInfo } from "./report.ts";
@@ -54,11 +55,11 @@ const EVENTS: Scaled<EventsScale> = {
 const VOLUMES: Scaled<VolumesScale> = {
   full: {
     ...{ rounds: 5, sliceMs: 300, agents: 1_000, heldMs: 60_000, sizes: [1_000, 10_000, 100_000] },
-    ...{ queries: 5_000, waitedMs: 30_000 },
+    ...{ queries: 5_000, waitedMs: 30_000, full: { volumes: 2_000, clients: 32, seconds: 20 } },
   },
   quick: {
     ...{ rounds: 3, sliceMs: 300, agents: 200, heldMs: 12_000, sizes: [1_000, 10_000] },
-    ...{ queries: 1_000, waitedMs: 2_000 },
+    ...{ queries: 1_000, waitedMs: 2_000, full: { volumes: 500, clients: 32, seconds: 5 } },
   },
 };
 const CSI: Scaled<CsiScale> = {
@@ -196,7 +197,10 @@ export const PARTS = {
     const bare = await stage.serves(startBareSockets(stage.dir));
     const sides = { load, ours, bare, filled: filled(stage, "") };
     const volumes = await new VolumesBench(sides, scale, stage.note).run();
-    return outcome(stage, { scale, loaderBusy: loaderBusy.most, volumes }, volumesMarkdown, volumesPlots);
+    stage.note(`a node with ${scale.full.volumes} volumes`);
+    const service = await stage.serves(startCluster(stage.dir, "full"));
+    const full = await fullNode(service, join(stage.dir, "full-node"), scale.full, stage.stops);
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, volumes, full }, volumesMarkdown, volumesPlots);
   },
 
   async csi(stage) {

@@ -29,10 +29,10 @@ const QUIET = {
 /** The runtime that the tests and `npm start` use, too; the package has no types. */
 const workerd = (createRequire(import.meta.url)("workerd") as { default: string }).default;
 
-const TICKS_PER_SECOND = 100;
+export const TICKS_PER_SECOND = 100;
 
 /** The checkout whose Workers are measured: another one, to compare two versions in turns. */
-const ROOT = () => resolve(process.env["BENCH_ROOT"] ?? ".");
+export const ROOT = (): string => resolve(process.env["BENCH_ROOT"] ?? ".");
 
 export class Server {
   readonly name: string;

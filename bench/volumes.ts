@@ -3,6 +3,7 @@
  * change.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { FullNodeScale } from "./full-node.ts";
 import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import type { Server } from "./server.ts";
 import type { Timed } from "./volumes-load.ts";
@@ -27,6 +28,7 @@ export interface VolumesScale {
   /** Number of blocking queries for one change, and the time before it. */
   readonly queries: number;
   readonly waitedMs: number;
+  readonly full: FullNodeScale;
 }
 
 /** Agents of one side, from their first connection to the end of a quiet time. */
@@ -69,7 +71,7 @@ export interface VolumesResults {
   readonly waits: readonly Waits[];
 }
 
-export const AIM = { growth: 1.3 } as const;
+export const AIM = { growth: 1.3, perSecond: 200, cpuMs: 4 } as const;
 
 const PAGE = 100;
 /** Volumes in the list that the waiting queries read. */
