@@ -183,6 +183,8 @@ export interface SyncDestinationApi extends StoredObjectApi {
   set(secret: SecretRef, keys?: readonly string[]): Promise<Result<AssociationsPage>>;
   remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<AssociationsPage>>;
   changed(mountUuid: string, secretNames: readonly string[]): Promise<void>;
+  /** Has the waiting pushes of a secret continue a trace. */
+  setTrace(mountUuid: string, secretName: string, trace: string): void;
   /** A mount with associated secrets has moved to another path. */
   mountMoved(mountUuid: string): void;
   /** The accessor of an association by the mount's path, for mounts that are gone. */

@@ -103,6 +103,8 @@ export interface SyncTask {
   readonly granularity: Granularity;
   readonly copies: readonly ObjectTask[];
   readonly idempotencyToken: string;
+  /** The trace of the request that wrote the secret, if it was sampled: see `traceText`. */
+  readonly trace?: string | null;
 }
 
 export type Granularity = "secret-path" | "secret-key";

@@ -27,7 +27,7 @@ import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
-import { StoredObject } from "../platform/durable/stored-object.ts";
+import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
 import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
 import { destinationMeasures, pendingAssociations } from "../platform/observability/metrics/measures.ts";
@@ -284,6 +284,10 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
   }
 
   /** An external name: of an existing object, else of a sample secret. */
+  setTrace(mountUuid: string, secretName: string, trace: string): void {
+    this.commit(() => this.#associations.setTrace(mountUuid, secretName, trace), NOTHING);
+  }
+
   sampleName(): string | null {
     return this.#previews.sampleName();
   }

@@ -1,11 +1,13 @@
 import type { MetadataSettings, MetadataView, ReadVersion, Written } from "../contracts/kv-store.ts";
-import { accessControl } from "../contracts/stubs.ts";
+import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";
 import { subkeys, timestamp } from "../kv/version.ts";
 import { goDuration } from "../lib/go-duration.ts";
+import { mapLimit } from "../lib/map-limit.ts";
 import type { Result } from "../lib/result.ts";
 import { readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import { traceText } from "../platform/observability/otlp/trace-context.ts";
 import { performAll } from "../sync/perform.ts";
 import { answer, count, invalidPath, list, path, readSecret, rights, store, warned } from "./kv-shared.ts";
 import { formFields } from "./server/body.ts";
@@ -28,10 +30,18 @@ function push(call: AuthorisedCall, watchers: readonly string[]): void {
   if (watchers.length === 0) return;
   const run = async () => {
     await store(call).flush();
+    const trace = traceText();
+    if (trace) await passTrace(call, watchers, trace);
     await performAll(call.env, watchers, PUSH_MS);
   };
   // After a failure the wake-up or the alarm retries it.
   call.exec.waitUntil(run().catch(() => undefined));
+}
+
+/** Has pushes that a queue performs later continue the trace of this request. */
+async function passTrace(call: AuthorisedCall, watchers: readonly string[], trace: string): Promise<void> {
+  const uuid = call.grant.mount?.uuid ?? "";
+  await mapLimit(watchers, 6, (each) => syncDestination(call.env, each).setTrace(uuid, path(call), trace));
 }
 
 const written = (call: AuthorisedCall, result: Result<Written>): Response => {

@@ -179,12 +179,20 @@ export class Associations {
   ): void {
     this.#sql.exec(
       `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
-         updated = ? WHERE id = ?`,
+         trace = NULL, updated = ? WHERE id = ?`,
       desired,
       now,
       id,
     );
     this.#work.setDesired(id, now, queued, failed);
+  }
+
+  /** Records the trace that the waiting pushes of a secret continue, until its next change. */
+  setTrace(mountUuid: string, secretName: string, trace: string): void {
+    this.#sql.exec(
+      "UPDATE associations SET trace = ? WHERE mount_uuid = ? AND secret_name = ? AND status = 'PENDING'",
+      ...[trace, mountUuid, secretName],
+    );
   }
 
   /**

@@ -1,12 +1,13 @@
 import { syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
-import type { ObjectResult, PollAnswer, Setup, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
+import type { ObjectResult, PollAnswer, Setup, SyncResult, SyncTask, Trouble } from "../contracts/sync-tasks.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { flushCountsSoon } from "../platform/observability/metrics/flush.ts";
 import { count } from "../platform/observability/metrics/isolate-counters.ts";
+import { tracedWork } from "../platform/observability/otlp/spans.ts";
 import { settings } from "../platform/settings.ts";
 import { GateLease } from "./gate-lease.ts";
 import { identityAccess } from "./identity.ts";
@@ -266,7 +267,14 @@ class Run {
 
   async #perform(...[setup, task, given]: Leased): Promise<void> {
     const began = Date.now();
-    const result = await performTask(this.#dependencies, setup, task, given);
+    const push = () => performTask(this.#dependencies, setup, task, given);
+    const result = await tracedWork(
+      this.#env,
+      task.trace,
+      "secret-sync",
+      push,
+      (each) => failureOf(each) !== undefined,
+    );
     auditTask(this.#destination, task, result);
     countTask(this.#destination, result);
     this.#heardAt = Date.now();
@@ -322,9 +330,13 @@ function auditTask(
   });
 }
 
+const failureOf = ({ trouble, copies }: SyncResult): Trouble | undefined =>
+  trouble ?? copies.find((copy) => copy.trouble)?.trouble;
+
 /** Counts a completed task and its objects, by outcome. */
-function countTask(destination: string, { trouble, copies, unfinished }: SyncResult): void {
-  const failed = trouble ?? copies.find((copy) => copy.trouble)?.trouble;
+function countTask(destination: string, result: SyncResult): void {
+  const { copies, unfinished } = result;
+  const failed = failureOf(result);
   const outcome = failed ? (failed.code === "paused" ? "paused" : failed.outcome) : unfinished ? "unfinished" : "ok";
   count("sallyport_sync_tasks_total", destination, outcome);
   for (const { state } of copies) count("sallyport_sync_objects_total", destination, state);

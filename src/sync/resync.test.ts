@@ -22,6 +22,7 @@ const association = (id: string, status: AssociationRow["status"], synced: numbe
   },
   ...{ seed: "", status, error_code: null, error_message: null, synced_version: synced, updated: 0, asked: 0 },
   naming: 0,
+  trace: null,
 });
 
 /** Resyncs associations with secrets of version 1. @returns the ids set again, and whether each goes behind the others */

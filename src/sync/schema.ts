@@ -108,6 +108,8 @@ export const destinationMigrations: Migration[] = [
   // configured one.
   `ALTER TABLE destination ADD COLUMN networking TEXT NOT NULL DEFAULT '{}';
       ALTER TABLE destination ADD COLUMN origin TEXT NOT NULL DEFAULT ''`,
+  // The trace that the pushes of the last change continue; NULL for a change without a sampled trace.
+  "ALTER TABLE associations ADD COLUMN trace TEXT",
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -149,6 +151,8 @@ export interface AssociationRow extends Record<string, SqlStorageValue> {
   updated: number;
   asked: number;
   naming: number;
+  /** See `traceText`. */
+  trace: string | null;
 }
 
 export interface RemoteObjectRow extends Record<string, SqlStorageValue> {

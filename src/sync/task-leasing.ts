@@ -85,4 +85,5 @@ const taskOf = (
   granularity,
   copies: rows.map((row) => objectTask(row, place)),
   idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
+  ...(row.trace !== null && { trace: row.trace }),
 });

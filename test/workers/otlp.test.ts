@@ -3,8 +3,10 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import worker from "../../src/worker.ts";
 import type { Received } from "../doubles/otlp-receiver.ts";
-import { get, put } from "./client.ts";
+import { get, patch, put } from "./client.ts";
 import { type Issuer, newIssuer } from "./issuers.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
 /** OpenTelemetry: docs/guides/integrations/opentelemetry.md. The collector refuses bodies of another shape than OTLP's. */
 
@@ -138,6 +140,55 @@ it("metrics are exported at the trigger, with the names and labels of the scrape
   expect(metric("sallyport_http_request_duration_seconds").histogram.dataPoints.length).toBeGreaterThan(0);
   await worker.scheduled(createScheduledController(), env as unknown as Env);
   expect((await received("/v1/metrics")).length).toBe(before + 1);
+});
+
+it("a push by the queue continues the trace of the request that wrote the secret", async () => {
+  const consume = worker.queue;
+  worker.queue = (batch, _env, exec) => consume(batch, exporting as unknown as Env, exec);
+  try {
+    await put("/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
+    await cloudA.begin();
+    await makeDestination("cloud-a-sm", "traced");
+    await write("app", { password: "first-canary" });
+    await setAssociation("cloud-a-sm/traced", "app");
+    await patch("/v1/sys/sync/config", { disabled: true });
+    const writeWith = async (headers: Record<string, string>, password: string) => {
+      const context = createExecutionContext();
+      const request = new Request<unknown, IncomingRequestCfProperties>("https://x/v1/kv/data/app", {
+        ...{ method: "PUT", headers: { ...headers, "X-Vault-Token": "root" } },
+        body: JSON.stringify({ data: { password } }),
+      });
+      await (await worker.fetch(request, exporting as unknown as Env, context)).text();
+      await waitOnExecutionContext(context);
+    };
+    await writeWith({ traceparent: `00-${trace}-${PARENT}-01`, tracestate: "vendor=b" }, "second-canary");
+    expect((await spansOf(trace)).filter(({ kind }) => kind === 5)).toEqual([]);
+
+    await patch("/v1/sys/sync/config", { disabled: false });
+    await expect
+      .poll(async () => (await spansOf(trace)).filter(({ kind }) => kind === 5).length, { timeout: 60_000 })
+      .toBeGreaterThan(0);
+    const spans = await spansOf(trace);
+    const server = spans.find(({ kind }) => kind === 2);
+    const push = spans.find(({ kind }) => kind === 5);
+    expect(push).toMatchObject({ name: "secret-sync", parentSpanId: server.spanId, attributes: [], status: {} });
+    const calls = spans.filter(({ kind }) => kind === 3);
+    expect(calls.length).toBeGreaterThan(0);
+    expect(calls.map(({ parentSpanId }) => parentSpanId)).toEqual(calls.map(() => push.spanId));
+    expect(JSON.stringify(spans)).not.toMatch(/canary|traced|\bapp\b/);
+
+    // A later change without a sampled trace does not continue this one.
+    const before = (await spansOf(trace)).length;
+    await writeWith({}, "third-canary");
+    await eventually(async () => expect((await association("cloud-a-sm/traced", "app"))?.["synced_version"]).toBe(3));
+    // A later span is exported after all earlier ones.
+    const last = crypto.randomUUID().replaceAll("-", "");
+    await configure({ traceparent: `00-${last}-${PARENT}-01` });
+    await expect.poll(async () => (await spansOf(last)).length).toBeGreaterThan(0);
+    expect(await spansOf(trace)).toHaveLength(before);
+  } finally {
+    worker.queue = consume;
+  }
 });
 
 // The last test: spans of one isolate are exported together.

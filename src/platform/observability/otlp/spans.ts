@@ -2,7 +2,15 @@ import { waitUntil } from "cloudflare:workers";
 import type { Answered } from "../../http/exchange.ts";
 import { exportNow, isExporting } from "./export.ts";
 import { resource, scope } from "./shapes.ts";
-import { currentTrace, recordSpan, SERVER, sampledTrace, withTrace } from "./trace-context.ts";
+import {
+  CONSUMER,
+  continuedTrace,
+  currentTrace,
+  recordSpan,
+  SERVER,
+  sampledTrace,
+  withTrace,
+} from "./trace-context.ts";
 
 /** Spans of sampled requests and of the calls that they cause, exported in batches. */
 
@@ -17,6 +25,26 @@ let openedAt = 0;
 export function traced<T>(headers: Headers, env: Env, work: () => T): T {
   const trace = isExporting(env) ? sampledTrace(headers, (span) => add(env, span)) : null;
   return trace ? withTrace(trace, work) : work();
+}
+
+/**
+ * Performs work that continues the trace of an earlier request, as a span of it.
+ * @param context its `traceText`; null or undefined for work without a sampled request
+ * @param isFailed whether a result is a failure
+ */
+export async function tracedWork<T>(
+  env: Env,
+  context: string | null | undefined,
+  name: string,
+  work: () => Promise<T>,
+  isFailed: (result: T) => boolean,
+): Promise<T> {
+  const trace = context && isExporting(env) ? continuedTrace(context, (span) => add(env, span)) : null;
+  if (!trace) return work();
+  const start = Date.now();
+  const result = await withTrace(trace, work);
+  recordSpan(trace, CONSUMER, trace.span, name, start, {}, isFailed(result));
+  return result;
 }
 
 /** Records the span of an answered request: its route, never its path. */

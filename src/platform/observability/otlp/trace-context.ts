@@ -26,6 +26,8 @@ export const withTrace = <T>(trace: Trace, work: () => T): T => traces.run(trace
 /** The trace of the request that this code works for; undefined when it is not sampled. */
 export const currentTrace = (): Trace | undefined => traces.getStore();
 
+/** Participants may drop longer states (https://www.w3.org/TR/trace-context/#tracestate-limits). */
+const MAX_STATE = 512;
 const TRACEPARENT = /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})([\da-f]{16})-[\da-f][13579bdf](-.*)?$/;
 
 /** The trace that a caller has sampled; null without one. */
@@ -36,11 +38,25 @@ export function sampledTrace(headers: Pick<HeaderReader, "get">, record: Trace["
   return { id, parent, span: newSpan(), state: headers.get("tracestate"), record };
 }
 
+/** The current trace as a text for work that continues it later; null when the request is not sampled. */
+export function traceText(): string | null {
+  const trace = currentTrace();
+  return trace ? [`00-${trace.id}-${trace.span}-01`, trace.state?.slice(0, MAX_STATE)].join("\n").trim() : null;
+}
+
+/** The trace of a `traceText`, with a span of its own. */
+export function continuedTrace(text: string, record: Trace["record"]): Trace | null {
+  const [traceparent, tracestate = null] = text.split("\n");
+  return sampledTrace({ get: (name) => (name === "traceparent" ? (traceparent ?? null) : tracestate) }, record);
+}
+
 /** The last two groups of a random UUID: 62 random bits. */
 const newSpan = (): string => crypto.randomUUID().slice(19).replace("-", "");
 
 export const SERVER = 2;
 export const CLIENT = 3;
+/** Work from a queue. */
+export const CONSUMER = 5;
 
 /**
  * Records a completed span of the trace.
@@ -48,7 +64,7 @@ export const CLIENT = 3;
  */
 export function recordSpan(
   trace: Trace,
-  kind: typeof SERVER | typeof CLIENT,
+  kind: typeof SERVER | typeof CLIENT | typeof CONSUMER,
   spanId: string,
   name: string,
   start: number,
@@ -56,7 +72,7 @@ export function recordSpan(
   failed: boolean,
 ): void {
   trace.record({
-    ...{ traceId: trace.id, spanId, parentSpanId: kind === SERVER ? trace.parent : trace.span, name, kind },
+    ...{ traceId: trace.id, spanId, parentSpanId: kind === CLIENT ? trace.span : trace.parent, name, kind },
     ...{ startTimeUnixNano: nanosOf(start), endTimeUnixNano: nanosOf(Date.now()) },
     ...{ attributes: attributesOf(attributes), status: failed ? { code: 2 } : {} },
   });
