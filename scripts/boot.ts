@@ -6,7 +6,7 @@ import { BUILT, isBuilt } from "./built-worker.ts";
 import { freeBytes } from "./disk.ts";
 import { filesVersion, localFiles } from "./files.ts";
 import type { LocalState } from "./local-state.ts";
-import { buildWorker, endLeftover, migrate, migrationsVersion, type Runtime, type ToRuntime } from "./runtime.ts";
+import { buildWorker, endLeftover, migrationsVersion, type Runtime, type ToRuntime } from "./runtime.ts";
 import { Refusal } from "./settings.ts";
 import { Supervisor } from "./supervisor.ts";
 
@@ -28,17 +28,19 @@ export async function boot(
   const files = localFiles(state.filesDir);
   const isFilled = filesVersion(files) === state.files;
   await endLeftover(state.runtimeDir);
-  const isReady = isFilled && isBuilt(state.runtimeDir);
+  const version = migrationsVersion();
+  const isMigrated = state.migrations === version;
+  const isReady = isFilled && isMigrated && isBuilt(state.runtimeDir);
   state.emptyRuntimeDir(isReady ? BUILT : []);
   refuseFullDisk(state.dir);
   const { dataDir, runtimeDir: builtDir } = state;
   const supervisor = new Supervisor({ ...given, dataDir, builtDir });
   try {
-    const version = migrationsVersion();
-    await Promise.all([
-      !isReady && buildWorker({ dir: builtDir, dataDir, ...(isFilled ? {} : { files }) }, signal),
-      state.migrations !== version && migrate(dataDir, signal).then(() => state.noteMigrations(version)),
-    ]);
+    if (!isReady) {
+      const work = { ...(isFilled ? {} : { files }), ...(isMigrated ? {} : { migrations: true }) };
+      await buildWorker({ dir: builtDir, dataDir, ...work }, signal);
+      state.noteMigrations(version);
+    }
     const url = await supervisor.begin(signal);
     state.noteFiles(filesVersion(files));
     await healthy(url, supervisor.runtime, signal);

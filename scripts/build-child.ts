@@ -1,7 +1,7 @@
 /**
- * Bundles the Worker for `npm start`, and fills its bucket. The runtime starts from this output, so that it runs the same
- * code when it is restarted after changes of the checkout. A separate process, because wrangler is large and not needed
- * later.
+ * Bundles the Worker for `npm start`, migrates its database and fills its bucket. The runtime starts from this output, so
+ * that it runs the same code when it is restarted after changes of the checkout. A separate process, because wrangler is
+ * large and not needed later.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { unstable_getMiniflareWorkerOptions, unstable_readConfig } from "wrangler";
 import { fillBucket } from "./bucket.ts";
 import { recordBuild } from "./built-worker.ts";
+import { migrate } from "./migrate.ts";
 import type { FromBuild, ToBuild } from "./runtime.ts";
 
 /** The bundler included in wrangler. */
@@ -18,7 +19,7 @@ const esbuild = createRequire(fileURLToPath(import.meta.resolve("wrangler")))("e
 process.once("message", (message: ToBuild) => void build(message));
 process.once("disconnect", () => process.exit());
 
-async function build({ dir, dataDir, files, config: path = "wrangler.toml" }: ToBuild): Promise<void> {
+async function build({ dir, dataDir, files, migrations, config: path = "wrangler.toml" }: ToBuild): Promise<void> {
   try {
     const begun = Date.now();
     mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -44,6 +45,7 @@ async function build({ dir, dataDir, files, config: path = "wrangler.toml" }: To
       JSON.stringify({ ...workerOptions, name: config.name, rootPath: resolve(".") }),
     );
     if (path === "wrangler.toml") recordBuild(dir, Object.keys(metafile.inputs), begun);
+    if (migrations) await migrate(dataDir, workerOptions.d1Databases);
     if (files) await fillBucket(dataDir, files);
     tell({ built: true });
   } catch (failure) {

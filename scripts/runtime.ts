@@ -1,5 +1,5 @@
 /** The Worker's runtime in `npm start` and `npm run serve`: build, start, health check and stop. */
-import { type ChildProcess, fork, spawn } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -20,6 +20,8 @@ export interface ToBuild {
   config?: string;
   /** Content for the bucket FILES; absent when it is up to date. */
   files?: LocalFile[];
+  /** Migrate the database; absent when it has the current tables. */
+  migrations?: boolean;
 }
 
 export type FromBuild = { built: true } | { failure: string };
@@ -55,7 +57,7 @@ export const QUIET_WRANGLER = {
   X_LOCAL_OBSERVABILITY: "false",
 };
 
-/** Bundles the Worker into `dir`. Call only while no process serves the data in `dataDir`. */
+/** Bundles the Worker into `dir`, and prepares its data. Call only while no process serves the data in `dataDir`. */
 export async function buildWorker(message: ToBuild, signal: AbortSignal): Promise<void> {
   const child = fork(fileURLToPath(import.meta.resolve("./build-child.ts")), [], {
     // Its output is for people, and stdout may be a log.
@@ -205,20 +207,4 @@ export function migrationsVersion(): string {
   for (const name of readdirSync("migrations").sort())
     hash.update(`${name}\0${readFileSync(join("migrations", name))}\0`);
   return hash.digest("hex").slice(0, 16);
-}
-
-/** wrangler does not migrate a local database automatically. */
-export async function migrate(dataDir: string, signal: AbortSignal): Promise<void> {
-  const wrangler = fileURLToPath(import.meta.resolve("wrangler"));
-  const args = ["d1", "migrations", "apply", "LISTINGS", "--local", "--persist-to", dataDir];
-  const child = spawn(process.execPath, ["--no-warnings", wrangler, ...args], {
-    // Closed, so that it does not wait for input.
-    stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, ...QUIET_WRANGLER, WRANGLER_LOG: "log" },
-    signal,
-  });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (output += bytes));
-  const [code] = await once(child, "close");
-  if (code !== 0) throw new Refusal(`The database in ${dataDir} could not be migrated:\n${output.trim()}`);
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { GatewayProcess } from "../../scripts/gateway-process.ts";
 import type { Rhythm } from "../../scripts/heartbeat.ts";
-import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
+import { buildWorker, Runtime } from "../../scripts/runtime.ts";
 import { freePort } from "../smoke/local-service.ts";
 
 /** Processes that die alone: the front of the runtime, its back, and the gateway. */
@@ -44,8 +44,7 @@ export class Service {
 
   async create(): Promise<void> {
     const { dataDir } = this;
-    const signal = AbortSignal.timeout(120_000);
-    await Promise.all([buildWorker({ dir: this.#builtDir, dataDir }, signal), migrate(dataDir, signal)]);
+    await buildWorker({ dir: this.#builtDir, dataDir, migrations: true }, AbortSignal.timeout(120_000));
     this.#gatewayPort = await freePort();
     this.#gateway = new GatewayProcess("127.0.0.1", this.#gatewayPort, RHYTHM);
     await this.#gateway.listen();

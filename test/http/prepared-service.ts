@@ -1,13 +1,13 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { buildWorker, migrate } from "../../scripts/runtime.ts";
+import { buildWorker } from "../../scripts/runtime.ts";
 
 /** Set by vitest.config.ts, a folder of one run. */
 const run = process.env["PREPARED"];
 
 /**
  * Puts a bundled Worker into `builtDir` and a migrated database into `dataDir`. The first caller of a run creates
- * them, which costs four seconds of CPU time; later callers get copies.
+ * them, which costs seconds of CPU time; later callers get copies.
  */
 export async function prepareService(builtDir: string, dataDir: string): Promise<void> {
   if (!run) return prepare(builtDir, dataDir);
@@ -28,6 +28,5 @@ export async function prepareService(builtDir: string, dataDir: string): Promise
 }
 
 async function prepare(builtDir: string, dataDir: string): Promise<void> {
-  const signal = AbortSignal.timeout(120_000);
-  await Promise.all([buildWorker({ dir: builtDir, dataDir }, signal), migrate(dataDir, signal)]);
+  await buildWorker({ dir: builtDir, dataDir, migrations: true }, AbortSignal.timeout(120_000));
 }
