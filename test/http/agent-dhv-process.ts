@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FromAgent, Operation, ToAgent } from "./agent-dhv-agent.ts";
 import { DIRECTORY_PLUGIN, type TestNode } from "./agent-dhv-node.ts";
+import { programOf } from "./prepared-program.ts";
 
 /** The directory plugin with a delay, during which tests crash the agent; `AgentProcess` ends it afterwards. */
 export const SLOW_PLUGIN = DIRECTORY_PLUGIN.replace(
@@ -61,7 +62,7 @@ export class AgentProcess {
 
   #started(): ChildProcess {
     if (this.#child !== undefined) return this.#child;
-    this.#child = fork(new URL("./agent-dhv-agent.ts", import.meta.url), [], {
+    this.#child = fork(programOf("test/http/agent-dhv-agent.ts"), [], {
       execArgv: [],
       serialization: "advanced",
     });
