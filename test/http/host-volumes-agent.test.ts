@@ -1,26 +1,19 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { createTestHarness } from "wrangler";
 import { nodeDirectory, startAgent, writePlugin } from "./agent-service.ts";
+import { Service } from "./events-service.ts";
 
 /* Host volumes as users have them: the service as it is, and nodes with the agent as it is. */
 
-const harness = createTestHarness({
-  workers: [
-    {
-      configPath: "./wrangler.toml",
-      secrets: { MASTER_KEY: Buffer.alloc(32, 1).toString("base64"), DEV_ROOT_TOKEN: "root" },
-    },
-  ],
-});
+const service = new Service({});
 let base = "";
 
 beforeAll(async () => {
-  base = (await harness.listen()).url.origin;
-  await harness.getWorker().applyD1Migrations("LISTINGS");
-}, 60_000);
+  await service.create();
+  base = service.base;
+}, 120_000);
 
-afterAll(() => harness.close());
+afterAll(() => service.destroy());
 
 async function call(method: string, path: string, body?: object) {
   const init = { method, headers: { "X-Orch-Token": "root" }, ...(body && { body: JSON.stringify(body) }) };
