@@ -4,7 +4,7 @@
  * It exits with its parent, for any end of the parent, and kills its whole group.
  */
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { createRequire, flushCompileCache } from "node:module";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -76,6 +76,8 @@ async function start({ bindings, dataDir, builtDir, log, json = false }: ToRunti
       }),
     );
     tell({ url: (await worker.ready).origin });
+    // The process is killed at its end, before the cache would be written; without a cache this does nothing.
+    flushCompileCache();
   } catch (failure) {
     const cause = failure instanceof Error && failure.cause instanceof Error ? failure.cause : failure;
     tell({ failure: cause instanceof Error ? cause.message : String(cause) });

@@ -21,7 +21,11 @@ export function programOf(entry: string): string {
   buildSync({
     ...{ entryPoints: [entry], outfile: made, bundle: true, platform: "node", format: "esm", target: "node24" },
     // As in the builds of agent and driver: CommonJS packages load Node's modules through `require`.
-    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+    banner: {
+      js: 'import { createRequire, flushCompileCache } from "node:module"; const require = createRequire(import.meta.url);',
+    },
+    // Most programs are killed, and a compile cache is otherwise written at the end of a process.
+    footer: { js: "flushCompileCache();" },
     external: ["bufferutil", "utf-8-validate"],
     logLevel: "error",
   });

@@ -37,10 +37,10 @@ export class Served {
 
   constructor(port: number, settings: Record<string, string>) {
     this.port = port;
-    const { PATH = "", TMPDIR = "/tmp" } = process.env;
+    const { PATH = "", TMPDIR = "/tmp", NODE_COMPILE_CACHE = "" } = process.env;
     this.#child = spawn(process.execPath, ["scripts/serve.ts"], {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { PATH, TMPDIR, PORT: String(port), SERVED_MARK: this.#mark, ...settings },
+      env: { PATH, TMPDIR, NODE_COMPILE_CACHE, PORT: String(port), SERVED_MARK: this.#mark, ...settings },
     });
     this.#child.stdout?.on("data", (bytes) => (this.output += bytes));
     this.#child.stderr?.on("data", (bytes) => (this.errors += bytes));
