@@ -26,6 +26,9 @@ beforeEach(async () => {
   mount = await mountKv();
 });
 
+/** Between two requests of a continuous writer. */
+const BREAK_MS = 25;
+
 const nameOf = (secret: string) => `vault/${mount.accessor}/${secret}`;
 const REMOTE = ["cloud-a-sm/d1", "cloud-a-sm/d2", "cloud-a-sm/d3"];
 const prefixed = (name: string) => cloudABody({ secret_name_template: `${name}/{{ .SecretPath }}` });
@@ -41,11 +44,12 @@ describe("after the response to a pause", () => {
     const calls = watchCalls();
     let stop = false;
     let version = 0;
-    /** A continuous writer; requests are answered normally, paused or not. */
+    /** A continuous writer; requests are answered normally, paused or not. A break keeps it from taking a processor. */
     const storm = async (act: () => Promise<Answer>) => {
       while (!stop) {
         const { status, text } = await act();
         expect(status, text).toBe(200);
+        await scheduler.wait(BREAK_MS);
       }
     };
     const pick = <T>(from: readonly T[]): T => from[Math.floor(Math.random() * from.length)] as T;
