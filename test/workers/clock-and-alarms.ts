@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { vi } from "vitest";
+import { ShiftedClock } from "./clock.ts";
 import { checkInRounds, workersRest } from "./running-workers.ts";
 
 /** The objects that a test's alarms are run of, besides those that there is one of. */
@@ -13,19 +13,16 @@ export interface Alarmed {
 
 /** How far the clock has been moved; files that use this set `clock.moves`. */
 export class PassingTime {
-  #offset = 0;
   readonly #alarmed: Alarmed;
-  readonly #clock;
+  readonly #clock = new ShiftedClock();
 
   constructor(alarmed: Alarmed) {
     this.#alarmed = alarmed;
-    const real = Date.now.bind(Date);
-    this.#clock = vi.spyOn(Date, "now").mockImplementation(() => real() + this.#offset);
   }
 
   /** Lets time pass, and the alarms that come due in it run. */
   async pass(ms: number): Promise<void> {
-    this.#offset += ms;
+    this.#clock.advance(ms);
     const { mounts, destinations } = this.#alarmed;
     for (const object of [
       env.ACCESS_CONTROL.getByName("main"),
@@ -42,11 +39,11 @@ export class PassingTime {
 
   /** How far the clock has been moved, in ms; the time that a test takes is not part of it. */
   get passed(): number {
-    return this.#offset;
+    return this.#clock.ahead;
   }
 
   end(): void {
-    this.#clock.mockRestore();
+    this.#clock.end();
   }
 }
 
@@ -59,17 +56,15 @@ export async function alarmsUntil(
   check: () => Promise<void>,
   { rounds = 30, quiet = 0, step = 10_000 } = {},
 ): Promise<void> {
-  let passed = 0;
-  const real = Date.now.bind(Date);
-  const now = vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
+  const clock = new ShiftedClock();
   try {
     await checkInRounds(rounds, check, async (round) => {
-      passed += round > quiet ? step : 0;
+      if (round > quiet) clock.advance(step);
       // One that a test kills meanwhile has its alarm again.
       await runDurableObjectAlarm(object()).catch(() => false);
     });
   } finally {
-    now.mockRestore();
+    clock.end();
   }
 }
 

@@ -11,6 +11,7 @@ import type {
   LoggedRequest,
 } from "../doubles/cloud-b-azure-types.ts";
 import { type Answer, del, get, put } from "./client.ts";
+import { ShiftedClock } from "./clock.ts";
 import { checkInRounds } from "./running-workers.ts";
 
 const json = async (url: string, init?: RequestInit) => {
@@ -95,21 +96,18 @@ export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config"
 
 /** Runs while waits of a second or more only advance the clock. */
 export async function skippingWaits<T>(run: () => Promise<T>): Promise<T> {
-  let offset = 0;
-  const now = Date.now.bind(Date);
+  const clock = new ShiftedClock();
   const wait = scheduler.wait.bind(scheduler);
-  const spies = [
-    vi.spyOn(Date, "now").mockImplementation(() => now() + offset),
-    vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
-      if (ms < 1_000) return wait(ms, options);
-      offset += ms;
-      return wait(0, options);
-    }),
-  ];
+  const waits = vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
+    if (ms < 1_000) return wait(ms, options);
+    clock.advance(ms);
+    return wait(0, options);
+  });
   try {
     return await run();
   } finally {
-    for (const spy of spies) spy.mockRestore();
+    waits.mockRestore();
+    clock.end();
   }
 }
 
@@ -124,18 +122,16 @@ export async function byItself(
   step = 15_000,
   ahead = 0,
 ): Promise<void> {
-  let offset = ahead;
-  const real = Date.now.bind(Date);
-  const clock = vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
+  const clock = new ShiftedClock(ahead);
   try {
     await checkInRounds(60, check, async (round) => {
-      if (round > 2) offset += step;
+      if (round > 2) clock.advance(step);
       await runDurableObjectAlarm(env.ACCESS_CONTROL.getByName("main"));
       await runDurableObjectAlarm(engineObject(uuid));
       // A Worker whose caller has hung up is none that a queue message started.
       await scheduler.wait(40);
     });
   } finally {
-    clock.mockRestore();
+    clock.end();
   }
 }

@@ -1,8 +1,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { type Answer, del, get, put } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import { run } from "./host-volumes.ts";
 import { type AgentSocket, done, eventually, ScriptedAgent } from "./scripted-agent.ts";
 
@@ -13,14 +13,12 @@ clock.moves = true;
  */
 
 const DAY_MS = 24 * 3_600_000;
-const real = Date.now.bind(Date);
-let passed = 0;
+let time: ShiftedClock;
 let agent: ScriptedAgent;
 let socket: AgentSocket;
 
 beforeEach(async () => {
-  passed = 0;
-  vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
+  time = new ShiftedClock();
   [agent, socket] = await ScriptedAgent.connected();
   await eventually(async () => expect((await get(`/v1/node/${agent.node}`)).body.Status).toBe("ready"));
 });
@@ -61,7 +59,7 @@ async function made(): Promise<string> {
 
 /** Every request gives up; no alarm rings. */
 const everyoneGivesUp = () => {
-  passed += 100_000;
+  time.advance(100_000);
 };
 
 describe("a request whose outcome is unknown to the node", () => {
@@ -93,11 +91,11 @@ describe("a request whose outcome is unknown to the node", () => {
     const { op } = await isUnknown(1);
     socket.close();
     await eventually(async () => expect((await get(`/v1/node/${agent.node}`)).body.Status).toBe("disconnected"));
-    passed += 35_000;
+    time.advance(35_000);
     const again = create();
     await scheduler.wait(300);
     expect(await running()).toEqual([{ id: op }]);
-    passed = 0;
+    time.advance(-time.ahead);
     socket = await agent.connect();
     await socket.welcome();
     await socket.seen("req");
@@ -127,7 +125,7 @@ describe("a request whose outcome is unknown to the node", () => {
 describe("an outcome that is unknown for 30 days", () => {
   /** Time passes until the session gives up, and its word has reached the registry. */
   async function isGivenUp() {
-    passed += 31 * DAY_MS;
+    time.advance(31 * DAY_MS);
     await runDurableObjectAlarm(agent.stub);
     await eventually(async () => expect(await running()).toEqual([]));
   }

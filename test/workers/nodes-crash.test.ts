@@ -3,25 +3,23 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { attempt, both, type Cut, cut, prototypeOf } from "../crash/crash-point.ts";
 import { part } from "../support/long.ts";
 import { get, put, send } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import { allLines, allocations, fingerprint, ID, id, read, ready, registry, registryObject } from "./nodes-helpers.ts";
 import { checkInRounds } from "./running-workers.ts";
 import { closeAll } from "./streams.ts";
 
 clock.moves = true;
 
-let offset = 0;
+let time: ShiftedClock;
 beforeEach(() => {
-  offset = 0;
-  const real = Date.now.bind(Date);
-  vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
+  time = new ShiftedClock();
 });
 afterEach(closeAll);
 
 /** Advances the clock and runs the registry's alarms until `check` holds, without any request. */
 const byItself = (check: () => Promise<void>): Promise<void> =>
   checkInRounds(20, check, async (round) => {
-    offset += round > 2 ? 3_000 : 0;
+    if (round > 2) time.advance(3_000);
     await runDurableObjectAlarm(registryObject()).catch(() => false);
   });
 
@@ -205,6 +203,6 @@ it("a node becomes down on time although the registry crashes during the wait", 
   const happened = cut(["ClusterRegistry", "readNode", "before"]);
   await attempt(get(`/v1/node/${ID}`));
   expect(happened()).toBe(true);
-  offset += 61_000;
+  time.advance(61_000);
   await byItself(async () => expect((await read()).Status).toBe("down"));
 });

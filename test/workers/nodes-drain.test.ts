@@ -1,7 +1,7 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { get, put } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import {
   allLines,
   allocations,
@@ -20,17 +20,15 @@ clock.moves = true;
 
 const SECOND = 1_000_000_000;
 
-let offset = 0;
+let time: ShiftedClock;
 beforeEach(async () => {
-  offset = 0;
-  const real = Date.now.bind(Date);
-  vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
+  time = new ShiftedClock();
   await ready();
 });
 afterEach(closeAll);
 
 async function pass(ms: number): Promise<void> {
-  offset += ms;
+  time.advance(ms);
   await runDurableObjectAlarm(registryObject());
 }
 
@@ -207,7 +205,7 @@ describe("a drain", () => {
     await allocations({ a1: "running" });
     await drain({ Deadline: 0 }, { Meta: { why: "first" } });
     const before = await read();
-    offset += 10_000;
+    time.advance(10_000);
     await drain({ Deadline: 60 * SECOND });
     const node = await read();
     expect(node).toMatchObject({

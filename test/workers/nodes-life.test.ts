@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Settings, settings } from "../../src/platform/settings.ts";
 import { itRows } from "../support/rows.ts";
 import { get, put } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import {
   allLines,
   fingerprint,
@@ -22,17 +22,15 @@ const { NODE_GRACE_MS: DOWN_AFTER_MS } = Settings.parse({});
 
 clock.moves = true;
 
-let offset = 0;
+let time: ShiftedClock;
 beforeEach(() => {
-  offset = 0;
-  const real = Date.now.bind(Date);
-  vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
+  time = new ShiftedClock();
 });
 afterEach(closeAll);
 
 /** Lets time pass, and the registry's alarm ring. */
 async function pass(ms: number): Promise<void> {
-  offset += ms;
+  time.advance(ms);
   await runDurableObjectAlarm(registryObject());
 }
 
@@ -74,7 +72,7 @@ describe("the life of a node", () => {
     for (const step of inState[from] ?? []) await acts[step]();
     const before = await read();
     expect(before.Status).toBe(from);
-    offset += 5_000;
+    time.advance(5_000);
     await acts[act]();
     const after = await read();
     expect(after.Status).toBe(to);
@@ -107,7 +105,7 @@ describe("the life of a node", () => {
   it("restarts its grace period when it comes back and leaves again", async () => {
     await ready();
     await registry().nodeLost(ID);
-    offset += DOWN_AFTER_MS - 1_000;
+    time.advance(DOWN_AFTER_MS - 1_000);
     await registry().nodeConnected(ID);
     await registry().nodeLost(ID);
     await pass(2_000);

@@ -4,24 +4,12 @@ import { describe, expect, it, vi } from "vitest";
 import type { OutboxRow } from "../../src/platform/durable/outbox.ts";
 import { type Inside, waiting, withOutbox } from "../crash/object-internals.ts";
 import { randomFrom } from "../crash/random.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 
 clock.moves = true;
 
 const pass = () => Promise.resolve();
 const bodies = (rows: readonly OutboxRow[]): unknown[] => rows.map((row) => JSON.parse(row.body));
-
-/** Time that only the test moves; what was passed to timers still runs on the real clock. */
-function movedClock() {
-  let offset = 0;
-  const real = Date.now.bind(Date);
-  vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
-  return {
-    advance(ms: number) {
-      offset += ms;
-    },
-  };
-}
 
 /** A receiver whose answers the test controls. */
 function gate() {
@@ -169,7 +157,7 @@ describe("a lane", () => {
         seen.push(...bodies(rows));
         if (seen.length === 1) await first.deliver();
       };
-      const time = movedClock();
+      const time = new ShiftedClock();
       await withOutbox(`latest-${fails}`, { t }, async (object, state) => {
         object.commit(() => object.outbox.enlistLatest("t", "a", "old"));
         const drained = object.outbox.drain();
@@ -332,7 +320,7 @@ describe("a failed delivery", () => {
 
   it("is retried with growing delays, without delaying callers", async () => {
     const deliver = vi.fn(failing);
-    const time = movedClock();
+    const time = new ShiftedClock();
     await withOutbox("backoff", { t: deliver }, async (object, state) => {
       object.commit(() => object.outbox.enlist("t", "a", 1));
       const waits: number[] = [];
@@ -383,7 +371,7 @@ describe("a failed delivery", () => {
     const t = async () => () => {
       if (broken) throw new Error("no");
     };
-    const time = movedClock();
+    const time = new ShiftedClock();
     await withOutbox("confirm", { t }, async (object, state) => {
       object.commit(() => object.outbox.enlist("t", "a", 1));
       await object.outbox.drain();
@@ -421,7 +409,7 @@ describe("the alarm", () => {
     await withOutbox("left", { t }, (object) => void object.commit(() => object.outbox.enlist("t", "a", 1)));
     await evictDurableObject(env.EVENT_LOG.getByName("left"));
     await withOutbox("left", { t }, async (object, state) => {
-      const time = movedClock();
+      const time = new ShiftedClock();
       time.advance(3_000);
       await object.alarm();
       expect(waiting(state)).toEqual([]);
@@ -510,7 +498,7 @@ it.each([1, 2, 3, 4, 5, 6])("survives random failures and power cuts (seed %i)",
     if (random() < 0.5) await scheduler.wait(random() * 3);
     if (random() < 0.15) cut();
   };
-  const time = movedClock();
+  const time = new ShiftedClock();
   for (let round = 0; round < 40; round++) {
     await withOutbox(name, { t }, async (object, inner) => {
       state = inner;

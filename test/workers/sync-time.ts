@@ -1,20 +1,17 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { vi } from "vitest";
+import { ShiftedClock } from "./clock.ts";
 import { checkInRounds } from "./running-workers.ts";
 
-/** How far the clock of all objects and Workers is ahead, in ms. */
-let ahead = 0;
+let clock: ShiftedClock | undefined;
 
 /** Moves the clock of all objects and Workers for one test; files that use it set `clock.moves`. */
 export const time = {
   begin(): void {
-    ahead = 0;
-    const real = Date.now.bind(Date);
-    vi.spyOn(Date, "now").mockImplementation(() => real() + ahead);
+    clock = new ShiftedClock();
   },
   pass(ms: number): void {
-    ahead += ms;
+    clock?.advance(ms);
   },
 };
 
