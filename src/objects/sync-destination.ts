@@ -283,11 +283,11 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     });
   }
 
-  /** An external name: of an existing object, else of a sample secret. */
   setTrace(mountUuid: string, secretName: string, trace: string): void {
     this.commit(() => this.#associations.setTrace(mountUuid, secretName, trace), NOTHING);
   }
 
+  /** An external name: of an existing object, else of a sample secret. */
   sampleName(): string | null {
     return this.#previews.sampleName();
   }

@@ -31,7 +31,8 @@ function push(call: AuthorisedCall, watchers: readonly string[]): void {
   const run = async () => {
     await store(call).flush();
     const trace = traceText();
-    if (trace) await passTrace(call, watchers, trace);
+    // Without the trace, pushes of the queue have no span.
+    if (trace) await passTrace(call, watchers, trace).catch(() => undefined);
     await performAll(call.env, watchers, PUSH_MS);
   };
   // After a failure the wake-up or the alarm retries it.
