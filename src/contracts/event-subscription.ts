@@ -17,6 +17,8 @@ export interface SubscriptionWrite extends SubscriptionDefinition {
   readonly url: string | null;
   /** Null keeps the secret. */
   readonly secret: string | null;
+  /** How long the secret that is replaced signs, too; 0 ends an overlap. Null = not at all, or as before. */
+  readonly secretOverlapMs: number | null;
   /** The first index to deliver; null = the next line, or for an existing subscription no change. */
   readonly startIndex: number | null;
 }
@@ -24,6 +26,8 @@ export interface SubscriptionWrite extends SubscriptionDefinition {
 /** A subscription as reads show it; never its secret. */
 export interface SubscriptionView extends SubscriptionDefinition {
   readonly url: string | null;
+  /** Until when the previous secret signs, too, ms since 1970; null without one. */
+  readonly previousSecretUntil: number | null;
   /** The index up to which lines are delivered, dead or filtered out. */
   readonly deliveredIndex: number;
   /** Why deliveries are paused; null while they run. */
@@ -60,6 +64,8 @@ export interface Delivery {
 export interface Target {
   readonly url: string | null;
   readonly secret: string | null;
+  /** The secret before the last change, and until when it signs, too, ms since 1970. */
+  readonly previous?: { readonly secret: string; readonly until: number } | null;
 }
 
 /** The outcome of a delivery. */

@@ -88,9 +88,11 @@ export class EventSubscription extends StoredObject implements EventSubscription
   read(): Result<SubscriptionView> {
     return this.#existing((row) => {
       const batch = this.#record.batch();
+      const { url, previous } = this.#target(row);
       return {
         ...definitionOf(row),
-        url: this.#target(row).url,
+        url,
+        previousSecretUntil: previous && previous.until > Date.now() ? previous.until : null,
         deliveredIndex: row.cursor,
         paused: row.paused,
         attempts: batch?.attempts ?? 0,
@@ -246,13 +248,18 @@ export class EventSubscription extends StoredObject implements EventSubscription
     return found.ok ? ok({ id: id.value, since: found.value.CreateIndex ?? 0 }) : found;
   }
 
-  /** The target as it is stored, with the secret so far if none is given. */
-  #sealed({ url, secret: given }: SubscriptionWrite): Result<Uint8Array> {
+  /** The target as it is stored, with the secret so far if none is given. A repeated change keeps its overlap. */
+  #sealed({ url, secret: given, secretOverlapMs }: SubscriptionWrite): Result<Uint8Array> {
     return refuseIfSealed(() => {
       const row = this.#record.row();
-      const secret = url === null ? null : (given ?? (row && this.#target(row).secret));
+      const known = row && url !== null ? this.#target(row) : null;
+      const secret = url === null ? null : (given ?? known?.secret ?? null);
       if (url !== null && secret === null) return refuse("invalid", "Target.Secret: is required");
-      return ok(this.#keys.seal(JSON.stringify({ url, secret }), TARGET_CONTEXT));
+      const overlaps = known?.secret && known.secret !== secret && secretOverlapMs;
+      const until = Date.now() + (secretOverlapMs ?? 0);
+      const kept = known?.secret === secret && secretOverlapMs !== 0 ? known?.previous : null;
+      const previous = overlaps ? { secret: known.secret, until } : kept;
+      return ok(this.#keys.seal(JSON.stringify({ url, secret, ...(previous && { previous }) }), TARGET_CONTEXT));
     });
   }
 

@@ -20,6 +20,8 @@ const SECRET = /^whsec_(?=.{32,88}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[
 const MAX_TOPICS = 50;
 const MAX_KEYS = 500;
 const MAX_ATTEMPTS = 1_000;
+/** 30 days. */
+const MAX_OVERLAP_S = 2_592_000;
 const READS_AT_ONCE = 6;
 
 const index = z.int().min(0);
@@ -37,6 +39,8 @@ const Body = caseless(
         Type: z.enum(["webhook", "queue"], "must be webhook or queue"),
         URL: z.string().max(2_048).nullish(),
         Secret: z.string().regex(SECRET, "must be whsec_ and the base64 text of 24 to 64 bytes").nullish(),
+        SecretOverlapSeconds: z.int().min(0).max(MAX_OVERLAP_S).nullish(),
+        ...echoed("PreviousSecretUntil"),
       }),
     ),
     StartIndex: index.nullish(),
@@ -54,16 +58,18 @@ const nameOf = (call: AuthorisedCall): string => {
 const subscriptionOf = (call: AuthorisedCall) => eventSubscription(call.env, nameOf(call));
 
 async function put(call: AuthorisedCall, body: z.output<typeof Body>): Promise<Response> {
-  const { Type: type, URL: url = null, Secret: secret = null } = body.Target;
+  const { Type: type, URL: url = null, Secret: secret = null, SecretOverlapSeconds: overlap = null } = body.Target;
   if (type === "queue" && (url !== null || secret !== null)) {
     throw badRequest("Target: a queue has neither URL nor Secret");
   }
+  if (overlap !== null && secret === null) throw badRequest("Target.SecretOverlapSeconds: needs a Secret");
   const refused = type === "webhook" ? refusedUrl(url ?? "") : null;
   if (refused !== null) throw badRequest(`Target.URL: ${refused}`);
   unwrap(
     await subscriptionOf(call).write({
       ...{ topics: body.Topics, namespace: body.Namespace, type, url, secret },
       ...{ startIndex: body.StartIndex ?? null, maxAttempts: body.MaxAttempts },
+      secretOverlapMs: overlap === null ? null : overlap * 1_000,
     }),
   );
   return clusterEmpty();
@@ -73,7 +79,11 @@ const timeOf = (ms: number | null): string | null => (ms === null ? null : new D
 
 const shown = (name: string, view: SubscriptionView) => ({
   ...{ Name: name, Topics: view.topics, Namespace: view.namespace },
-  Target: { Type: view.type, ...(view.url !== null && { URL: view.url }) },
+  Target: {
+    Type: view.type,
+    ...(view.url !== null && { URL: view.url }),
+    ...(view.previousSecretUntil !== null && { PreviousSecretUntil: timeOf(view.previousSecretUntil) }),
+  },
   ...{ MaxAttempts: view.maxAttempts, DeliveredIndex: view.deliveredIndex, Paused: view.paused },
   ...{ Attempts: view.attempts, LastError: view.lastError, RetryAt: timeOf(view.retryAt) },
   DeadLetters: view.deadLetters,

@@ -18,6 +18,15 @@ const retryNow = () =>
     await object.alarm();
   });
 
+const OTHER_SECRET = `whsec_${Buffer.from("another key of 24 bytes!").toString("base64")}`;
+
+/** Runs a change whose overlap is over at once. */
+async function withoutOverlap(change: () => Promise<void>): Promise<void> {
+  const now = vi.spyOn(Date, "now").mockReturnValue(Date.now() - 7_200_000);
+  await change();
+  now.mockRestore();
+}
+
 const attempts = (hook: Awaited<ReturnType<typeof newHook>>) => async () => (await hook.received()).length;
 
 describe("a subscription", () => {
@@ -83,6 +92,51 @@ describe("a subscription", () => {
     expect([changed.status, changed.text]).toEqual([200, ""]);
     await appendKeys("b", "c");
     await expect.poll(hook.keys).toEqual(["a", "c"]);
+  });
+
+  it("signs with the previous secret, too, for the overlap of a change, so that receivers of either accept", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    await appendKeys("a");
+    await expect.poll(hook.keys).toEqual(["a"]);
+    const Target = { Type: "webhook", URL: hook.url, Secret: OTHER_SECRET, SecretOverlapSeconds: 3_600 };
+    await subscribe("s", hook.url, { Target });
+    const until = (await subscription("s")).Target.PreviousSecretUntil;
+    expect(Date.parse(until)).toBeGreaterThan(Date.now());
+    // A repeated request does not end the overlap, and neither does a read that is sent back.
+    await subscribe("s", hook.url, { Target });
+    await subscribe("s", hook.url, await subscription("s"));
+    expect((await subscription("s")).Target.PreviousSecretUntil).toBe(until);
+    await appendKeys("b");
+    await expect.poll(hook.keys).toEqual(["a", "b"]);
+    await hook.set([], OTHER_SECRET);
+    await appendKeys("c");
+    await expect.poll(hook.keys).toEqual(["a", "b", "c"]);
+    const ended = { ...Target, SecretOverlapSeconds: 0 };
+    await subscribe("s", hook.url, { Target: ended });
+    expect((await subscription("s")).Target).toEqual({ Type: "webhook", URL: hook.url });
+    // After the overlap only the new secret signs.
+    await withoutOverlap(() => subscribe("s", hook.url, { Target: { ...Target, Secret: SECRET } }));
+    await hook.set([], OTHER_SECRET);
+    await appendKeys("d");
+    await expect.poll(attempts(hook)).toBe(4);
+    expect((await hook.received()).at(-1)).toMatchObject({ status: 401, fault: expect.stringContaining("signature") });
+    await hook.set([], SECRET);
+    await retryNow();
+    await expect.poll(async () => (await hook.received()).at(-1)?.status).toBe(204);
+    expect((await subscription("s")).Target).toEqual({ Type: "webhook", URL: hook.url });
+  });
+
+  it("replaces a secret at once without an overlap", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    await subscribe("s", hook.url, { Target: { Type: "webhook", URL: hook.url, Secret: OTHER_SECRET } });
+    await appendKeys("a");
+    await expect.poll(attempts(hook)).toBe(1);
+    expect((await hook.received())[0]).toMatchObject({ status: 401 });
+    await hook.set([], OTHER_SECRET);
+    await retryNow();
+    await expect.poll(async () => keysIn((await hook.received()).slice(1))).toEqual(["a"]);
   });
 
   it("delivers many lines in bounded calls", async () => {
@@ -257,6 +311,13 @@ describe("commands", () => {
       target({ Secret: `whsec_${btoa("short")}` }),
       400,
       "Target.Secret: must be whsec_ and the base64 text of 24 to 64 bytes",
+    ],
+    [
+      "an overlap without a secret",
+      "s",
+      target({ Secret: null, SecretOverlapSeconds: 9 }),
+      400,
+      "Target.SecretOverlapSeconds: needs a Secret",
     ],
     ["a queue with a URL", "s", target({ Type: "queue" }), 400, "Target: a queue has neither URL nor Secret"],
     ["a queue that is not bound", "s", { Target: { Type: "queue" } }, 400, "Target.Type: EVENT_QUEUE is not bound"],

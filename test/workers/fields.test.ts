@@ -362,6 +362,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /event\/subscription\/:name$/,
+    "SecretOverlapSeconds",
+    "event-subscriptions › signs with the previous secret, too, for the overlap of a change, so that receivers of either accept",
+  ],
+  [
+    /event\/subscription\/:name$/,
     "StartIndex",
     "event-subscriptions › begins at StartIndex, and moves there when it is given again",
   ],

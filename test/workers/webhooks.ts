@@ -23,10 +23,10 @@ export interface Received extends ReceivedDelivery {
 /** A hook of the receiver's, with the answers to its next requests. */
 export async function newHook(...answers: HookAnswer[]) {
   const name = `hook-${++made}-${crypto.randomUUID()}`;
-  const set = async (next: readonly HookAnswer[]) => {
+  const set = async (next: readonly HookAnswer[], secret = SECRET) => {
     await fetch(`${base()}/_double/${name}`, {
       method: "PUT",
-      body: JSON.stringify({ secret: SECRET, answers: next }),
+      body: JSON.stringify({ secret, answers: next }),
     });
   };
   const received = async (): Promise<Received[]> => {

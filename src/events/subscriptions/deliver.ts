@@ -68,13 +68,17 @@ async function toQueue({ EVENT_QUEUE: queue }: Env, { body }: Delivery): Promise
  */
 async function toWebhook(url: string, { id, body, target }: Delivery): Promise<Outcome> {
   const timestamp = Math.floor(Date.now() / 1000);
-  const key = Buffer.from((target.secret ?? "").replace("whsec_", ""), "base64");
-  const signature = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64");
+  const { secret, previous } = target;
+  const secrets = [secret ?? "", ...(previous && previous.until > Date.now() ? [previous.secret] : [])];
+  const signatures = secrets.map((each) => {
+    const key = Buffer.from(each.replace("whsec_", ""), "base64");
+    return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64")}`;
+  });
   const headers = {
     "Content-Type": "application/json",
     "webhook-id": id,
     "webhook-timestamp": String(timestamp),
-    "webhook-signature": `v1,${signature}`,
+    "webhook-signature": signatures.join(" "),
   };
   const call = await callProvider([url, { method: "POST", headers, body }], { deadlineMs: DEADLINE_MS });
   if (!call.ok) return failed(call.outcome.message);

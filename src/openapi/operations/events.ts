@@ -33,7 +33,11 @@ const Subscription = z
     Name: z.string(),
     Topics: z.record(z.string(), z.array(z.string())).describe("Keys by topic; `*` means any."),
     Namespace: z.string(),
-    Target: z.object({ Type: z.enum(["webhook", "queue"]), URL: z.string().optional() }),
+    Target: z.object({
+      Type: z.enum(["webhook", "queue"]),
+      URL: z.string().optional(),
+      PreviousSecretUntil: z.string().optional(),
+    }),
     MaxAttempts: z.int(),
     DeliveredIndex: index.describe("Lines up to this index are delivered, dead or filtered out."),
     Paused: z.string().nullable().describe("Why deliveries are paused."),
