@@ -30,6 +30,9 @@ const PATIENT = { poll: { timeout: 30_000 } };
 /** The same for `vi.waitFor`. */
 const PATIENCE = "./test/support/patience.ts";
 
+/** Adapters of providers against their doubles: each file loads the same code, and none starts a process. */
+const PROVIDERS = "test/http/{cloud-*,deploy-project-*,repo-host-*,provider-*}.test.ts";
+
 /** `npm run test:long` sets it: all rows and rounds, see test/support/long.ts. */
 const LONG_TESTS = String(process.env["LONG_TESTS"] === "1");
 
@@ -123,7 +126,20 @@ export default defineConfig({
         test: {
           name: "http",
           include: ["test/http/**/*.test.ts"],
+          exclude: [PROVIDERS],
           setupFiles: [PATIENCE],
+          expect: PATIENT,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        define: { LONG_TESTS },
+        test: {
+          name: "providers",
+          include: [PROVIDERS],
+          setupFiles: [PATIENCE],
+          isolate: false,
           expect: PATIENT,
           testTimeout: 60_000,
           hookTimeout: 60_000,
