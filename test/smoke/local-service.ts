@@ -166,12 +166,16 @@ export function remove(dir: string): void {
   rmSync(dir, { recursive: true, force: true });
 }
 
-/** Without what `npm test` and vitest have added, so that nothing works only because of them. */
+/**
+ * Without what `npm test` and vitest have added, so that nothing works only because of them. The cache of compiled code
+ * changes no result.
+ */
 function cleanEnvironment(): Record<string, string | undefined> {
-  const { HOME, LANG, PATH = "" } = process.env;
+  const { HOME, LANG, NODE_COMPILE_CACHE, PATH = "" } = process.env;
   return {
     HOME,
     LANG,
+    NODE_COMPILE_CACHE,
     PATH: PATH.split(delimiter)
       .filter((entry) => !entry.includes("node_modules"))
       .join(delimiter),
