@@ -13,6 +13,14 @@ describe("a password hash", () => {
     expect(await hashPassword("a")).not.toBe(await hashPassword("a"));
   });
 
+  it("is verified with the cost that it names", async () => {
+    const hash = await hashPassword("a", { N: 2, r: 8, p: 1 });
+    expect(hash).toMatch(/^scrypt\$2\$8\$1\$/);
+    expect(await isPassword("a", hash)).toBe(true);
+    expect(await isPassword("a", hash.replace("$2$", "$4$"))).toBe(false);
+    expect(await hashPassword("a")).toMatch(/^scrypt\$16384\$8\$1\$/);
+  });
+
   it("does not contain the password", async () => {
     expect(await hashPassword("hunter2-canary")).not.toContain("canary");
   });

@@ -6,6 +6,7 @@ import { clearCorsCache } from "../../src/access/system/cors-cached.ts";
 import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
+import { hashPasswordsCheaply } from "./cheap-passwords.ts";
 import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
@@ -35,6 +36,7 @@ setTimersDirectly();
 noteWhatIsMade();
 noteRunningWorkers();
 prepareSchemas();
+hashPasswordsCheaply();
 holdLog();
 
 beforeEach(async () => {
