@@ -52,6 +52,9 @@ const SPANS = 6;
 const LANES = 6;
 const SAMPLE_MS = 1_000;
 const SETTLE_MS = 3_000;
+const SETTLED_MS = 60_000;
+/** A change of memory that counts as none. */
+const STEADY = 0.001;
 const KEYS = 500;
 const POLICIES = 20;
 const SECRET_BYTES = 100_000;
@@ -123,11 +126,22 @@ export class SoakBench {
   async #grown(what: string, add: () => Promise<unknown>): Promise<Each> {
     const { each: count } = this.#scale;
     this.#note(`${count} more: ${what}`);
-    await sleep(SETTLE_MS);
-    const before = this.#service.server.memory() ?? Number.NaN;
+    const before = await this.#settled();
     await add();
-    await sleep(SETTLE_MS);
-    return { what, count, bytes: ((this.#service.server.memory() ?? Number.NaN) - before) / count };
+    return { what, count, bytes: ((await this.#settled()) - before) / count };
+  }
+
+  /** The memory once it stays: what the step before has released would count as less of this one. */
+  async #settled(): Promise<number> {
+    const memory = () => this.#service.server.memory() ?? Number.NaN;
+    let before = memory();
+    for (const until = performance.now() + SETTLED_MS; performance.now() < until; ) {
+      await sleep(SETTLE_MS);
+      const now = memory();
+      if (!(Math.abs(now - before) > STEADY * before)) break;
+      before = now;
+    }
+    return memory();
   }
 
   // ---- mixed load ----
