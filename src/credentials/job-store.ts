@@ -224,8 +224,9 @@ export class JobStore {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM jobs WHERE kind = ?", kind).one().n;
   }
 
+  /** A request's own job is leased during a pause, too. */
   lease(now: number, only?: string): WorkLease | null {
-    return this.#work.lease(1, now, { only })[0] ?? null;
+    return this.#work.lease(1, now, { only, evenPaused: only !== undefined })[0] ?? null;
   }
 
   #job(row: Row): Job {

@@ -23,7 +23,7 @@ import { assertionFor } from "./assertion.ts";
 import { groupsOf, performStep } from "./saga.ts";
 
 /** Jobs that one Worker performs concurrently for one engine after a wake-up. */
-const CONCURRENCY = 4;
+const CONCURRENCY = 6;
 /** Calls under way at once for a request. A Worker after a wake-up has several jobs instead. */
 const CALLS_OF_A_REQUEST = 4;
 const REPEAT_AFTER_MS = 200;

@@ -11,7 +11,7 @@ import { resourcesIn, secondsLeft } from "./lease-store.ts";
 import { renewed } from "./lease-ttl.ts";
 import type { SagaRunner } from "./saga-runner.ts";
 
-const BATCH = 100;
+const BATCH = 250;
 
 /**
  * Renews, revokes and expires the leases of one mount. Owns no state: each revocation is a removal job under the

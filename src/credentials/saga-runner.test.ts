@@ -48,6 +48,39 @@ describe("a report of steps", () => {
   });
 });
 
+describe("a throttled removal", () => {
+  /** Two unfinished credentials, abandoned: their removals are ready at `now`. */
+  const twoRemovals = () => {
+    const engine = memoryEngine();
+    const jobs = [0, 1].map(() => {
+      const { wanted, turn } = engine.issue("dynamic", 0);
+      engine.runner.poll(wanted, reportOf(turn, application), 0);
+      return wanted.job;
+    });
+    engine.issuer.abandonForToken("token", 0);
+    const [first, second] = [0, 1].map(() => engine.runner.poll(null, null, 30_000));
+    return { engine, jobs, first: first ?? null, second: second ?? null };
+  };
+
+  it("pauses all removals until the provider accepts calls again, and counts no attempt", () => {
+    const { engine, first, second } = twoRemovals();
+    const end = engine.runner.poll(null, reportOf(first, refusedWith("throttled", 90_000)), 30_000, false, true);
+    expect(end, "the Worker gets no other job").toEqual({ kind: "idle" });
+    expect(engine.runner.poll(null, reportOf(second, answered([])), 30_001)).toMatchObject({ kind: "steps" });
+    expect([engine.runner.poll(null, null, 119_999), engine.work.nextReady()]).toEqual([{ kind: "idle" }, 120_000]);
+    const again = stepsOf(engine.runner.poll(null, null, 120_000));
+    expect(again.claim.id).toBe(stepsOf(first).claim.id);
+    expect(engine.jobs.find(again.claim.id)).toMatchObject({ tries: 0, failures: 0 });
+  });
+
+  it("does not pause the jobs of requests", () => {
+    const { engine, first } = twoRemovals();
+    engine.runner.poll(null, reportOf(first, refusedWith("throttled", 90_000)), 30_000);
+    expect(engine.issue("dynamic", 30_001).turn).toMatchObject({ kind: "steps" });
+    expect(engine.issue("static", 30_001).turn).toMatchObject({ kind: "steps" });
+  });
+});
+
 describe("credentials without a caller", () => {
   it("are rolled back once their lease ends", () => {
     const engine = memoryEngine();

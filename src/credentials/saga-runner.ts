@@ -19,6 +19,7 @@ const MAX_WAIT_MS = 3_000;
 const MAX_RETRY_DELAY_MS = 40_000;
 /** More than a task and the wait before it take. */
 const RENEWED_BELOW_MS = 40_000;
+const RETRY = { base: 1_000, cap: 7_000 };
 const RECHECK_MS = 250;
 const UNREADABLE_MS = 3_600_000;
 
@@ -86,7 +87,7 @@ export class SagaRunner {
     const job = this.#find(lease, now);
     if (!job) return this.#elsewhere(wanted, now);
     const unwanted = hasLeft && job.work.kind === "issue" && job.work.terms.repeat === null;
-    if (report?.done?.seq === job.seq) return this.#apply(job, lease, report.done, now, unwanted);
+    if (report?.done?.seq === job.seq) return this.#apply(job, lease, report.done, now, unwanted, wanted === null);
     // No caller waits for these credentials: their secret could not be delivered.
     if (!report && !wanted && job.work.kind === "issue") {
       this.#outcomes.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
@@ -116,11 +117,12 @@ export class SagaRunner {
     { results }: NonNullable<Report["done"]>,
     now: number,
     unwanted: boolean,
+    isAlone: boolean,
   ): PollResult {
     let job = before;
     let last: unknown;
     for (const { step, result } of results) {
-      if (!result.ok) return this.#onError(job, lease, step, result.failure, now);
+      if (!result.ok) return this.#onError(job, lease, step, result.failure, now, isAlone);
       job = { ...job, work: jobSaga.onSuccess(job.work, step, result.value, now), tries: 0 };
       last = result.value;
     }
@@ -136,8 +138,17 @@ export class SagaRunner {
     return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, null, now) };
   }
 
-  #onError(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number): PollResult {
-    const { jobs } = this.#stores;
+  /** @param isAlone no request waits for the job */
+  #onError(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number, isAlone: boolean): PollResult {
+    const { jobs, work: list } = this.#stores;
+    if (isAlone && failure.code === "throttled" && job.work.kind === "removal") {
+      // All removals wait, so that calls which would be refused do not use up the provider's rate.
+      const until = now + Math.max(failure.retryAfterMs ?? 0, backoff(0, RETRY));
+      jobs.keep(job, { failure: failure.message });
+      list.pause(until);
+      list.complete(lease, { kind: "again" }, now);
+      return { kind: "end", end: continuesAt(until) };
+    }
     const decision = jobSaga.onError(job.work, step, failure, now, job.tries);
     if (decision.kind === "failed") return this.#fail(job, lease, step, failure, now);
     const work = decision.state ?? job.work;
@@ -145,7 +156,7 @@ export class SagaRunner {
       return this.#advance({ ...job, work, tries: 0, failure: failure.message }, lease, now);
     }
     const { afterMs } = decision;
-    const ms = afterMs === 0 ? 0 : Math.max(afterMs ?? 0, backoff(job.tries, { base: 1_000, cap: 7_000 }));
+    const ms = afterMs === 0 ? 0 : Math.max(afterMs ?? 0, backoff(job.tries, RETRY));
     const next = jobs.keep(job, { work, tries: job.tries + 1, failure: failure.message });
     if (ms > MAX_RETRY_DELAY_MS || (job.deadline !== null && now + ms >= job.deadline)) {
       return this.#fail(next, lease, step, failure, now);

@@ -115,7 +115,7 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "if (limit <= 0 || this.pausedUntil() > now) return [];",
+    find: "if (limit <= 0 || (!evenPaused && this.pausedUntil() > now)) return [];",
     replace: "if (limit <= 0) return [];",
     promise: "Nothing is leased during a pause",
   },

@@ -491,6 +491,13 @@ export const jobs: Mutation[] = [
   },
   {
     file: "src/credentials/saga-runner.ts",
+    suites: ["src/credentials/saga-runner.test.ts"],
+    find: "list.pause(until);",
+    replace: "",
+    promise: "Calls that the provider would refuse do not use up its rate",
+  },
+  {
+    file: "src/credentials/saga-runner.ts",
     suites: ["src/credentials/job-outcome.test.ts"],
     find: "jobs.keep(job, {});\n",
     replace: "",

@@ -93,6 +93,6 @@ it("revokes ended leases with one call of the object for each", async () => {
   expect(await rows(uuid, "leases")).toEqual([]);
   const reports = polls.mock.calls.filter(([, report]) => report !== null);
   const others = polls.mock.calls.length - reports.length;
-  // The first poll of each of the Worker's four loops; each report gets the next job or none.
-  expect(others).toBe(4);
+  // The first poll of each of the Worker's six loops; each report gets the next job or none.
+  expect(others).toBe(6);
 });

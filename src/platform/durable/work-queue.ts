@@ -69,6 +69,7 @@ interface LeaseOptions {
   readonly only?: string | undefined;
   readonly holder?: string | undefined;
   readonly trial?: boolean;
+  readonly evenPaused?: boolean;
 }
 
 /** A row as seen by callers. `readyAt`: when it can be leased; for a leased row, when its lease ends. */
@@ -205,9 +206,14 @@ export class WorkQueue {
    * @param only the id of one row
    * @param holder the caller, for `isOnlyHolder`
    * @param trial prefers rows whose last attempt did not fail, for any waiting time
+   * @param evenPaused leases also before the end of a pause
    */
-  lease(limit: number, now: number, { only, holder, trial = false }: LeaseOptions = {}): WorkLease[] {
-    if (limit <= 0 || this.pausedUntil() > now) return [];
+  lease(
+    limit: number,
+    now: number,
+    { only, holder, trial = false, evenPaused = false }: LeaseOptions = {},
+  ): WorkLease[] {
+    if (limit <= 0 || (!evenPaused && this.pausedUntil() > now)) return [];
     const ready =
       only !== undefined
         ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND queued = 1 AND ready_at <= ?", only, now).toArray()
