@@ -7,8 +7,11 @@ import { createServer, type Socket } from "node:net";
 import { clock } from "./sync-clock.ts";
 
 export type Ask =
-  /** Delay of each answer from now on, ms; resets the statistics. */
-  | { readonly kind: "begin"; readonly delayMs: number }
+  /**
+   * Delay of each answer from now on, ms; resets the statistics.
+   * `perSecond`: removals that are accepted, counted in windows; others are refused with 429 until the window's end
+   */
+  | { readonly kind: "begin"; readonly delayMs: number; readonly perSecond?: number }
   /** Answered when this many distinct resources were removed since `begin`. */
   | { readonly kind: "removed"; readonly count: number }
   | { readonly kind: "seen" };
@@ -28,17 +31,37 @@ export interface Seen {
 const HEAD_END = "\r\n\r\n";
 const LENGTH = /\r\ncontent-length: *(\d+)/i;
 const END = /"endDateTime":"([^"]+)"/;
-const HTTP = { ok: "200 OK", created: "201 Created", empty: "204 No Content" } as const;
+const HTTP = {
+  ok: "200 OK",
+  created: "201 Created",
+  empty: "204 No Content",
+  throttled: "429 Too Many Requests",
+} as const;
+
+/** Length of the windows in which removals are counted. */
+const WINDOW_MS = 5_000;
 
 let delayMs = 0;
+let perWindow = Number.POSITIVE_INFINITY;
+let window = { ends: 0, left: 0 };
 let removed = new Set<string>();
 let seen = { repeated: 0, calls: 0, first: 0, last: 0 };
 let wanted = Number.POSITIVE_INFINITY;
 let reached: (() => void) | undefined;
 
+/** Milliseconds until the next removal is accepted; 0 for now. */
+function throttled(): number {
+  const now = clock();
+  if (now >= window.ends) window = { ends: now + WINDOW_MS, left: perWindow };
+  window.left -= 1;
+  return window.left >= 0 ? 0 : window.ends - now;
+}
+
 /** @returns the response to a call */
 function take(method: string, path: string, body: string): [status: string, body: string] {
   if (method === "DELETE") {
+    const waitMs = throttled();
+    if (waitMs > 0) return [HTTP.throttled, `{"retryAfter":${Math.ceil(waitMs / 1000)}}`];
     if (removed.has(path)) seen.repeated++;
     removed.add(path);
     if (removed.size >= wanted) reached?.();
@@ -78,7 +101,8 @@ function serve(socket: Socket): void {
       pending = pending.subarray(to);
       const length =
         status === HTTP.empty ? "" : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
-      answered(() => socket.write(`HTTP/1.1 ${status}\r\n${length}\r\n${body}`));
+      const retry = status === HTTP.throttled ? `Retry-After: ${/\d+/.exec(body)?.[0]}\r\n` : "";
+      answered(() => socket.write(`HTTP/1.1 ${status}\r\n${retry}${length}\r\n${body}`));
     }
   });
 }
@@ -94,6 +118,8 @@ function answered(send: () => void): void {
 async function answer(ask: Ask): Promise<Seen> {
   if (ask.kind === "begin") {
     delayMs = ask.delayMs;
+    perWindow = ((ask.perSecond ?? Number.POSITIVE_INFINITY) * WINDOW_MS) / 1000;
+    window = { ends: 0, left: 0 };
     removed = new Set();
     seen = { repeated: 0, calls: 0, first: 0, last: 0 };
   }

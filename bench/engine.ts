@@ -21,6 +21,8 @@ export interface EngineScale {
   readonly ending: number;
   /** Time over which their ends are spread, ms. */
   readonly spreadsMs: readonly number[];
+  /** Leases that end at one moment, at a stand-in that accepts so many removals a second. */
+  readonly throttled: { readonly leases: number; readonly perSecond: number };
   /** Leases of the mounts that are held against one with the first number. */
   readonly sizes: readonly [number, ...number[]];
 }
@@ -40,11 +42,18 @@ export interface Ended {
   readonly cpu: number | null;
   /** Bytes, before and at most. */
   readonly memory: { readonly before: number; readonly most: number } | null;
+  /** `wholeMs` in times of what the rate of the stand-in allows; null without a limit. */
+  readonly times: number | null;
+}
+
+/** Ours against bare. */
+export interface CostRow extends Row {
+  /** Of the time that a request takes, of CPU microseconds. */
+  readonly aims: { readonly time: number | null; readonly cpu: number };
 }
 
 export interface EngineResults {
-  /** Ours against bare. */
-  readonly costs: readonly Row[];
+  readonly costs: readonly CostRow[];
   readonly ended: readonly Ended[];
   /** A mount with many leases against one with few. */
   readonly growth: readonly GrowthRow[];
@@ -56,8 +65,12 @@ type Job = Pick<Requests, "method" | "path" | "body" | "keys"> & Partial<Pick<Re
 
 /** Delay of the stand-in's answers; the real cloud is rarely faster than the second value. */
 const DELAYS_MS = [0, 50] as const;
-const AT_ONCE = [1, 8] as const;
+const AT_ONCE = [1, 8, 16] as const;
+/** Of the time with answers at once, for one request at a time, and with delayed answers. */
 const AIM = 1.3;
+const DELAYED_AIM = 1.05;
+const CPU_AIMS = { credentials: 4_000, revocation: 3_000 } as const;
+export const THROTTLED_AIM = 1.2;
 const WARM_UP_MS = 1_000;
 const HOUR_MS = 3_600_000;
 /** Number of leases to revoke in one slice, more than it can revoke. */
@@ -93,43 +106,44 @@ export class EngineBench {
   async run(): Promise<EngineResults> {
     const costs = await this.#costs();
     const ended: Ended[] = [];
-    for (const spreadMs of this.#scale.spreadsMs) ended.push(await this.#ends(spreadMs));
+    const { ending, spreadsMs, throttled } = this.#scale;
+    for (const spreadMs of spreadsMs) ended.push(await this.#ends(ending, spreadMs));
+    ended.push(await this.#ends(throttled.leases, 0, throttled.perSecond));
     return { costs, ended, growth: await this.#growth(), doubleBusy: this.#busy };
   }
 
   // ---- against the bare calls ----
 
-  async #costs(): Promise<Row[]> {
+  async #costs(): Promise<CostRow[]> {
     const mount = await this.#service.mount("costs");
     const ours = this.#service.side(mount);
     for (const side of [ours, this.#bare]) {
       await this.#slice(side.server, this.#issue(side), side.token, 8, WARM_UP_MS);
     }
-    const rows: Row[] = [];
+    const rows: CostRow[] = [];
     for (const delayMs of DELAYS_MS) {
       await this.#double.ask({ kind: "begin", delayMs });
       const ms = delayMs === 0 ? this.#scale.sliceMs : this.#scale.slowSliceMs;
       for (const connections of AT_ONCE) {
         const how = `${connections} at a time, ${delayMs === 0 ? "answers at once" : `answers after ${delayMs} ms`}`;
-        const aim = connections === 1 ? AIM : undefined;
-        rows.push(
-          await this.#compare(
-            `credentials, ${how}`,
-            async (side) => this.#slice(side.server, this.#issue(side), side.token, connections, ms),
-            ours,
-            aim,
-          ),
+        const ofOne = connections === 1 ? AIM : null;
+        const time = delayMs === 0 ? ofOne : DELAYED_AIM;
+        const issued = await this.#compare(
+          `credentials, ${how}`,
+          async (side) => this.#slice(side.server, this.#issue(side), side.token, connections, ms),
+          ours,
+        );
+        const revoked = await this.#compare(
+          `revocation, ${how}`,
+          async (side) => {
+            const job = await this.#revoke(side, mount);
+            return this.#slice(side.server, job, side.token, connections, ms);
+          },
+          ours,
         );
         rows.push(
-          await this.#compare(
-            `revocation, ${how}`,
-            async (side) => {
-              const job = await this.#revoke(side, mount);
-              return this.#slice(side.server, job, side.token, connections, ms);
-            },
-            ours,
-            aim,
-          ),
+          { ...issued, aims: { time, cpu: CPU_AIMS.credentials } },
+          { ...revoked, aims: { time, cpu: CPU_AIMS.revocation } },
         );
       }
     }
@@ -137,14 +151,13 @@ export class EngineBench {
     return rows;
   }
 
-  #compare(name: string, slice: (side: EngineSide) => Promise<Slice>, ours: EngineSide, aim?: number): Promise<Row> {
+  #compare(name: string, slice: (side: EngineSide) => Promise<Slice>, ours: EngineSide): Promise<Row> {
     this.#note(name);
     return inTurns(
       name,
       this.#scale.rounds,
       () => slice(ours),
       () => slice(this.#bare),
-      aim,
     );
   }
 
@@ -174,12 +187,11 @@ export class EngineBench {
   // ---- leases that end ----
 
   /** Leases that expire within a given time, without any request. */
-  async #ends(spreadMs: number): Promise<Ended> {
+  async #ends(ending: number, spreadMs: number, perSecond?: number): Promise<Ended> {
     const { server } = this.#service;
-    const { ending } = this.#scale;
     this.#note(`${ending} leases that end within ${spreadMs} ms`);
-    const mount = await this.#service.mount(`ends-${spreadMs}`);
-    await this.#double.ask({ kind: "begin", delayMs: 0 });
+    const mount = await this.#service.mount(`ends-${spreadMs}-${perSecond ?? "all"}`);
+    await this.#double.ask({ kind: "begin", delayMs: 0, ...(perSecond !== undefined && { perSecond }) });
     const before = server.memory();
     const cpu = server.cpu();
     let most = before ?? 0;
@@ -195,6 +207,8 @@ export class EngineBench {
     // The last answers are on their way to the object.
     for (const end = clock() + LEAD_MS; left > 0 && clock() < end; ) left = await mount.leases();
     clearInterval(watch);
+    await this.#double.ask({ kind: "begin", delayMs: 0 });
+    const allowedMs = perSecond === undefined ? null : (ending * CALLS_A_REMOVAL * 1000) / perSecond;
     return {
       leases: ending,
       spreadMs,
@@ -205,6 +219,7 @@ export class EngineBench {
       repeated: seen.repeated,
       cpu: cpu === null || after === null ? null : ((after - cpu) / ending) * 1e6,
       memory: before === null ? null : { before, most },
+      times: allowedMs === null ? null : (seen.last - firstOnClock) / allowedMs,
     };
   }
 

@@ -40,12 +40,12 @@ const SYNC: Scaled<SyncScale> = {
 };
 const ENGINE: Scaled<EngineScale> = {
   full: {
-    ...{ rounds: 5, sliceMs: 600, slowSliceMs: 800, sizes: [100, 1_000, 10_000] },
-    ...{ ending: 10_000, spreadsMs: [60_000, 0] },
+    ...{ rounds: 5, sliceMs: 600, slowSliceMs: 2_000, sizes: [100, 1_000, 10_000] },
+    ...{ ending: 10_000, spreadsMs: [60_000, 0], throttled: { leases: 2_000, perSecond: 200 } },
   },
   quick: {
     ...{ rounds: 3, sliceMs: 300, slowSliceMs: 600, sizes: [100, 1_000, 10_000] },
-    ...{ ending: 1_000, spreadsMs: [6_000, 0] },
+    ...{ ending: 1_000, spreadsMs: [6_000, 0], throttled: { leases: 500, perSecond: 200 } },
   },
 };
 const EVENTS: Scaled<EventsScale> = {
