@@ -1,4 +1,5 @@
 import type { LeaseRow, LeaseView } from "../contracts/credential-engine.ts";
+import { earliest } from "../lib/earliest.ts";
 import { upperBound } from "../lib/text-range.ts";
 import { Memo } from "../platform/durable/memo.ts";
 import type { LeaseResources } from "./issue.ts";
@@ -94,20 +95,15 @@ export class LeaseStore {
 
   /** Marks the lease as ending; its stored credentials are dropped and cannot be returned again. */
   end(id: string): void {
-    const [row] = this.#sql
-      .exec<{ expires: number }>(
-        `UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, hand_over_by = NULL, repeat = NULL, sealed = NULL
-         WHERE id = ? RETURNING expires`,
-        id,
-      )
-      .toArray();
-    this.#gone(id, row?.expires);
+    this.#handedOver(
+      id,
+      "UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, hand_over_by = NULL, repeat = NULL, sealed = NULL",
+    );
   }
 
   /** Records that the response is about to be sent; the lease now lives for its TTL. */
   handOver(id: string): void {
-    this.#sql.exec("UPDATE leases SET hand_over_by = NULL WHERE id = ?", id);
-    this.#gone(id, null);
+    this.#handedOver(id, "UPDATE leases SET hand_over_by = NULL");
   }
 
   /** Brings the hand-over deadline forward; no effect after hand-over. */
@@ -123,9 +119,7 @@ export class LeaseStore {
   }
 
   nextHandOver(): number | null {
-    let next: number | null = null;
-    for (const at of this.#handOvers.get().values()) if (next === null || at < next) next = at;
-    return next;
+    return earliest(...this.#handOvers.get().values());
   }
 
   failed(id: string, failure: string, state: LeaseState): void {
@@ -133,13 +127,7 @@ export class LeaseStore {
   }
 
   delete(id: string): void {
-    const [row] = this.#sql
-      .exec<{ expires: number | null }>(
-        "DELETE FROM leases WHERE id = ? RETURNING iif(state = 'live', expires, NULL) AS expires",
-        id,
-      )
-      .toArray();
-    this.#gone(id, row?.expires);
+    this.#handedOver(id, "DELETE FROM leases");
   }
 
   /** Expires the leases of a token now; without a token, all leases. */
@@ -208,13 +196,14 @@ export class LeaseStore {
       .one().n;
   }
 
-  /** A lease without a deadline of its response. @param expires of a lease that is not live any more */
-  #gone(id: string, expires: number | null | undefined): void {
-    this.#handOvers.change((handOvers) => {
-      handOvers.delete(id);
-      return handOvers;
-    });
-    if (expires != null) this.#nextExpiry.change((at) => (at !== null && at < expires ? at : undefined));
+  /** Changes a lease, whose response has no deadline from now on. */
+  #handedOver(id: string, change: string): void {
+    const handOvers = this.#handOvers.get();
+    for (const { expires } of this.#sql.exec<{ expires: number }>(`${change} WHERE id = ? RETURNING expires`, id)) {
+      // Another lease ends first.
+      this.#nextExpiry.change((at) => (at !== null && at < expires ? at : undefined));
+    }
+    handOvers.delete(id);
   }
 
   #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {

@@ -187,8 +187,8 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "return times.length === 0 ? null : Math.max(Math.min(...times), this.pausedUntil());",
-    replace: "return times.length === 0 ? null : Math.min(...times);",
+    find: "return first === null ? null : Math.max(first, this.pausedUntil());",
+    replace: "return first;",
     promise: "The alarm does not ring for rows before a pause ends",
   },
   {

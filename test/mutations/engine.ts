@@ -741,8 +741,8 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/lease-store.ts",
     suites: ["src/credentials/lease-store.test.ts"],
-    find: '"UPDATE leases SET hand_over_by = NULL WHERE id = ?"',
-    replace: '"UPDATE leases SET hand_over_by = hand_over_by WHERE id = ?"',
+    find: '"UPDATE leases SET hand_over_by = NULL"',
+    replace: '"UPDATE leases SET hand_over_by = hand_over_by"',
     promise: "A lease whose answer has left lives for its time",
   },
   {

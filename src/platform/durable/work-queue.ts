@@ -1,4 +1,5 @@
 import { backoff } from "../../lib/backoff.ts";
+import { earliest } from "../../lib/earliest.ts";
 import type { CompletionResult, WorkLease, WorkOutcome } from "./lease.ts";
 import { Memo } from "./memo.ts";
 import type { Migration } from "./migrations.ts";
@@ -306,8 +307,8 @@ export class WorkQueue {
 
   /** When the next queued row can be leased (ms since 1970), or null when there is none. */
   nextReady(): number | null {
-    const times = [...this.#firstReady.get(), this.firstLeaseEnd()].filter((at) => at !== null);
-    return times.length === 0 ? null : Math.max(Math.min(...times), this.pausedUntil());
+    const first = earliest(...this.#firstReady.get(), this.firstLeaseEnd());
+    return first === null ? null : Math.max(first, this.pausedUntil());
   }
 
   find(id: string): WorkView | null {
@@ -332,24 +333,17 @@ export class WorkQueue {
 
   /** Number of current leases. */
   leased(now: number): number {
-    let leased = 0;
-    for (const { at } of this.#leases.get().values()) if (at > now) leased += 1;
-    return leased;
+    return this.#held().filter(({ at }) => at > now).length;
   }
 
   /** Whether no other caller than `holder` has a lease. */
   isOnlyHolder(holder: string, now: number): boolean {
-    for (const { lease, at } of this.#leases.get().values()) {
-      if (at > now && !lease.startsWith(`${holder} `)) return false;
-    }
-    return true;
+    return this.#held().every(({ lease, at }) => at <= now || lease.startsWith(`${holder} `));
   }
 
   /** When the first current lease ends (ms since 1970), or null. */
   firstLeaseEnd(): number | null {
-    let first: number | null = null;
-    for (const { at } of this.#leases.get().values()) if (first === null || at < first) first = at;
-    return first;
+    return earliest(...this.#held().map(({ at }) => at));
   }
 
   pausedUntil(): number {
@@ -368,6 +362,10 @@ export class WorkQueue {
   /** Ends every pause: its cause may be gone. */
   unpause(): void {
     this.#write([this.#pausedUntil], "DELETE FROM work_pause");
+  }
+
+  #held(): Held[] {
+    return [...this.#leases.get().values()];
   }
 
   #find(id: string): Row | null {
