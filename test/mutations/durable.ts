@@ -60,8 +60,8 @@ export const durable: Mutation[] = [
   },
   {
     ...OUTBOX,
-    find: "if (flight.begun <= begun) flight.fail(",
-    replace: "if (false) flight.fail(",
+    find: 'await within(DELIVERY_DEADLINE_MS, deliver(lane, rows), "delivery took too long")',
+    replace: "await deliver(lane, rows)",
     promise: "A delivery that never ends counts as failed after its deadline",
   },
   {

@@ -1,5 +1,6 @@
 import { backoff } from "../../lib/backoff.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
+import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../observability/log.ts";
 import type { OutboxState } from "../observability/metrics/health-stats.ts";
 import type { Migration } from "./migrations.ts";
@@ -51,12 +52,8 @@ export type Deliver = (lane: string, rows: OutboxRow[]) => Promise<(() => void) 
 
 /** Receivers are our own objects and D1, which recover soon; readers wait for these rows. */
 const BACKOFF_CAP_MS = 30_000;
-/**
- * A delivery that takes longer counts as failed. It may still arrive, even after a later one of its lane. Only the drain
- * of the alarm, which is due while rows wait, compares the times: a timer for each delivery costs more than its rows.
- */
+/** A delivery that takes longer counts as failed. It may still arrive, even after a later one of its lane. */
 const DELIVERY_DEADLINE_MS = 10_000;
-const DEADLINE_CHECKED_EVERY_MS = 500;
 const ROWS_PER_DELIVERY = 100;
 /** One RPC takes 32 MiB; this bounds the rows in memory at once. */
 const BYTES_PER_DELIVERY = 4 * 1024 * 1024;
@@ -170,24 +167,12 @@ export class Outbox {
 
   /**
    * Delivers pending rows: all, one topic, or one lane. Resolves when the rows pending at the call were tried, in each
-   * lane that is not backing off; never rejects. Without a topic, deliveries under way fail after their deadline.
+   * lane that is not backing off; never rejects.
    */
   async drain(topic?: string, lane?: string): Promise<void> {
     if (topic !== undefined && lane !== undefined) return this.#drainLane(topic, lane);
-    if (topic !== undefined) return this.#drainTopic(topic);
-    const checks = setInterval(() => this.#endLate(), DEADLINE_CHECKED_EVERY_MS);
-    try {
-      await Promise.all(Object.keys(this.#topics).map((name) => this.#drainTopic(name)));
-    } finally {
-      clearInterval(checks);
-    }
-  }
-
-  #endLate(): void {
-    const begun = performance.now() - DELIVERY_DEADLINE_MS;
-    for (const flight of this.#deliveries.values()) {
-      if (flight.begun <= begun) flight.fail(new Error("delivery took too long"));
-    }
+    const topics = topic === undefined ? Object.keys(this.#topics) : [topic];
+    await Promise.all(topics.map((name) => this.#drainTopic(name)));
   }
 
   async #drainTopic(topic: string): Promise<void> {
@@ -200,10 +185,7 @@ export class Outbox {
     const key = `${topic}\n${lane}`;
     let flight = this.#deliveries.get(key);
     if (!flight) {
-      const begun: LaneDelivery = {
-        ...{ delivered: 0, over: false, step: Promise.withResolvers() },
-        ...{ begun: Number.POSITIVE_INFINITY, fail: () => undefined },
-      };
+      const begun: LaneDelivery = { delivered: 0, over: false, step: Promise.withResolvers() };
       flight = begun;
       this.#deliveries.set(key, begun);
       // Starts in a microtask, so that the delivery is registered before it can finish.
@@ -222,7 +204,7 @@ export class Outbox {
       for (;;) {
         const rows = this.#deliverable(topic, lane);
         const last = rows.at(-1);
-        if (!last || !(await this.#deliver(topic, lane, rows, flight))) return;
+        if (!last || !(await this.#deliver(topic, lane, rows))) return;
         const { resolve } = flight.step;
         flight.delivered = last.seq;
         flight.step = Promise.withResolvers();
@@ -256,15 +238,12 @@ export class Outbox {
   }
 
   /** @returns whether it succeeded */
-  async #deliver(topic: string, lane: string, rows: Row[], flight: LaneDelivery): Promise<boolean> {
+  async #deliver(topic: string, lane: string, rows: Row[]): Promise<boolean> {
     const last = rows.at(-1);
     const deliver = this.#topics[topic];
     if (!last || !deliver) return false;
     try {
-      const late = Promise.withResolvers<never>();
-      flight.fail = late.reject;
-      flight.begun = performance.now();
-      const confirm = await Promise.race([deliver(lane, rows), late.promise]);
+      const confirm = await within(DELIVERY_DEADLINE_MS, deliver(lane, rows), "delivery took too long");
       this.#commit(() => {
         confirm?.();
         // Rows enlisted meanwhile have higher numbers.
@@ -302,10 +281,6 @@ interface LaneDelivery {
   over: boolean;
   /** Resolves with the delivery in progress. */
   step: PromiseWithResolvers<void>;
-  /** When the delivery in progress began, on the monotonic clock. */
-  begun: number;
-  /** Counts it as failed. */
-  fail: (because: Error) => void;
 }
 
 interface Row extends Record<string, SqlStorageValue> {
