@@ -75,7 +75,8 @@ describe("a change of volumes", () => {
       }),
     );
     await shows(agent, [ghost(1, { Name: "ghost-2" }), ghost(2, { Name: "ghost-1" }), ghost(9)]);
-    expect((await readNode(agent.node)).ModifyIndex).toBeGreaterThan(before);
+    // The index is that of the event, which the log appends after the change is stored.
+    await eventually(async () => expect((await readNode(agent.node)).ModifyIndex).toBeGreaterThan(before));
     socket.send(vols({ usable: [ghost(3)] }));
     await eventually(async () => expect(Object.keys(await shown(agent))).toHaveLength(4));
   });
