@@ -225,10 +225,10 @@ describe("when a pause is over", () => {
 
   it("all pending work is done, and a small backlog does not wait for a large one", async () => {
     const order: string[] = [];
-    const turn = SyncDestination.prototype.turn;
-    vi.spyOn(SyncDestination.prototype, "turn").mockImplementation(function (this: SyncDestination, results, ...rest) {
-      for (const { claim } of results) order.push(claim.id.includes("/s") ? "small" : "big");
-      return turn.call(this, results, ...rest);
+    const poll = SyncDestination.prototype.poll;
+    vi.spyOn(SyncDestination.prototype, "poll").mockImplementation(function (this: SyncDestination, results, ...rest) {
+      for (const { lease } of results) order.push(lease.id.includes("/s") ? "small" : "big");
+      return poll.call(this, results, ...rest);
     });
     await resume();
     await eventually(isDone);

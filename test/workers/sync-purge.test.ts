@@ -161,7 +161,7 @@ describe("a purge", () => {
 
   const steps = [
     [SyncDestination, "delete"],
-    [SyncDestination, "turn"],
+    [SyncDestination, "poll"],
     [KvStore, "unwatch"],
   ] as const;
   it.each(
