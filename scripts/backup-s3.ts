@@ -2,6 +2,7 @@
  * Backups as objects of a bucket of S3 or a compatible store, named `PREFIX CLUSTER-ID/sallyport-….snapshot`. One part of a
  * backup is held in memory. An object appears when it is whole; parts that a crash has left are removed before the next one.
  */
+import { partsOf } from "../src/lib/parts-of.ts";
 import type { S3Settings } from "./backup-s3-settings.ts";
 import { type BackupStore, isBackupName, type Stored } from "./backup-store.ts";
 import { logEvent } from "./json-lines.ts";
@@ -105,22 +106,4 @@ export class S3Store implements BackupStore {
   async #abort(key: string, upload: string, signal: AbortSignal): Promise<void> {
     await this.#client.send("DELETE", key, { query: { uploadId: upload }, signal });
   }
-}
-
-/** Pieces of exactly `size` bytes, and a shorter last one. A piece is valid until the next one is asked for. */
-async function* partsOf(content: ReadableStream<Uint8Array>, size: number): AsyncGenerator<Buffer> {
-  const part = Buffer.alloc(size);
-  let length = 0;
-  for await (const piece of content as unknown as AsyncIterable<Uint8Array>) {
-    for (let from = 0; from < piece.length; ) {
-      const some = piece.subarray(from, from + size - length);
-      part.set(some, length);
-      length += some.length;
-      from += some.length;
-      if (length < size) continue;
-      yield part;
-      length = 0;
-    }
-  }
-  if (length > 0) yield part.subarray(0, length);
 }

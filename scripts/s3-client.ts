@@ -11,7 +11,7 @@ const DEADLINE_MS = 600_000;
 
 interface Sending {
   readonly query?: Readonly<Record<string, string>>;
-  readonly body?: Buffer;
+  readonly body?: Uint8Array;
   readonly signal: AbortSignal;
 }
 
@@ -49,7 +49,7 @@ export class S3Client {
   async #once(
     method: string,
     url: string,
-    body: Buffer | undefined,
+    body: Uint8Array | undefined,
     signal: AbortSignal,
   ): Promise<S3Answer | S3Failure> {
     const hash = createHash("sha256")

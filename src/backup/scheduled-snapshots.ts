@@ -1,4 +1,5 @@
 import { accessControl } from "../contracts/stubs.ts";
+import { partsOf } from "../lib/parts-of.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
@@ -62,7 +63,7 @@ async function upload(bucket: R2Bucket, name: string, snapshot: ReadableStream<U
   let multipart: R2MultipartUpload | null = null;
   const parts: R2UploadedPart[] = [];
   try {
-    for await (const part of partsOf(snapshot)) {
+    for await (const part of partsOf(snapshot, PART_BYTES)) {
       bytes += part.length;
       if (!multipart && part.length < PART_BYTES) await bucket.put(name, part);
       else {
@@ -76,25 +77,6 @@ async function upload(bucket: R2Bucket, name: string, snapshot: ReadableStream<U
     await multipart?.abort().catch((other: unknown) => warn("upload-left", { object: name, because: textOf(other) }));
     throw failure;
   }
-}
-
-/** Pieces of exactly `PART_BYTES`, and a shorter last one. */
-async function* partsOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let part = new Uint8Array(PART_BYTES);
-  let length = 0;
-  for await (const piece of stream) {
-    for (let from = 0; from < piece.length; ) {
-      const some = piece.subarray(from, from + PART_BYTES - length);
-      part.set(some, length);
-      length += some.length;
-      from += some.length;
-      if (length < PART_BYTES) continue;
-      yield part;
-      part = new Uint8Array(PART_BYTES);
-      length = 0;
-    }
-  }
-  if (length > 0) yield part.subarray(0, length);
 }
 
 /** The new snapshot is whole, so a failure here fails nothing: the next one prunes again. */
