@@ -1,5 +1,6 @@
 import type { Refusal } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
+import type { SyncDestinationApi } from "./sync-destination.ts";
 import type { PollAnswer, SyncResult, SyncTask } from "./sync-tasks.ts";
 
 /**
@@ -9,23 +10,26 @@ import type { PollAnswer, SyncResult, SyncTask } from "./sync-tasks.ts";
 
 /** `SyncDestination.poll` as it was. */
 export interface FormerSyncDestinationApi {
-  turn(results: readonly FormerSyncResult[], ...slots: FormerSlots): Promise<FormerPollAnswer | Refusal>;
+  turn(...given: FormerPoll): Promise<FormerPollAnswer | Refusal>;
 }
 
-export type FormerSlots = [slots: number, only?: string, holder?: string];
+export type FormerPoll = [results: readonly FormerSyncResult[], slots: number, only?: string, holder?: string];
 
-export type FormerSyncResult = Omit<SyncResult, "lease"> & { readonly claim: WorkLease };
+type FormerSyncResult = Omit<SyncResult, "lease"> & { readonly claim: WorkLease };
 
-interface FormerPollAnswer extends Omit<PollAnswer, "tasks"> {
+export interface FormerPollAnswer extends Omit<PollAnswer, "tasks"> {
   readonly tasks: readonly (SyncTask & { readonly claim: WorkLease; readonly wish: SyncTask["desired"] })[];
 }
 
-export const resultOfFormerWorker = ({ claim, ...result }: FormerSyncResult): SyncResult => ({
-  ...result,
-  lease: claim,
-});
-
-export const answerForFormerWorker = (answer: PollAnswer): FormerPollAnswer => ({
-  ...answer,
-  tasks: answer.tasks.map((task) => ({ ...task, claim: task.lease, wish: task.desired })),
-});
+/** Polls with the results of a Worker that knows the former names. */
+export async function pollOfFormerWorker(
+  destination: Pick<SyncDestinationApi, "poll">,
+  [results, ...slots]: FormerPoll,
+): Promise<FormerPollAnswer | Refusal> {
+  const answer = await destination.poll(
+    results.map(({ claim, ...result }) => ({ ...result, lease: claim })),
+    ...slots,
+  );
+  if ("ok" in answer) return answer;
+  return { ...answer, tasks: answer.tasks.map((task) => ({ ...task, claim: task.lease, wish: task.desired })) };
+}

@@ -1,10 +1,9 @@
 import { destinationKeyOf } from "../contracts/destination.ts";
 import {
-  answerForFormerWorker,
-  type FormerSlots,
+  type FormerPoll,
+  type FormerPollAnswer,
   type FormerSyncDestinationApi,
-  type FormerSyncResult,
-  resultOfFormerWorker,
+  pollOfFormerWorker,
 } from "../contracts/renamed-methods.ts";
 import { ServiceEvents } from "../contracts/service-events.ts";
 import { syncControl } from "../contracts/stubs.ts";
@@ -310,12 +309,8 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     return this.#poll.lease(slots, { only, holder });
   }
 
-  async turn(
-    results: readonly FormerSyncResult[],
-    ...slots: FormerSlots
-  ): ReturnType<FormerSyncDestinationApi["turn"]> {
-    const answer = await this.poll(results.map(resultOfFormerWorker), ...slots);
-    return "ok" in answer ? answer : answerForFormerWorker(answer);
+  turn(...given: FormerPoll): Promise<FormerPollAnswer | Refusal> {
+    return pollOfFormerWorker(this, given);
   }
 
   plan(lease: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
