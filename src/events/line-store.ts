@@ -310,12 +310,11 @@ export class LineStore {
 
   /** Like `#between`: candidate lines, found by headers without reading the events of others. */
   *#candidates(from: number, upTo: number, traces: readonly string[]): Generator<Line> {
-    const traced = `facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}`;
     for (let at = from; at < upTo; ) {
       const wanted = this.#sql
         .exec<{ idx: number; bytes: number }>(
-          `SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx > ? AND idx <= ? AND (${traced})
-           ORDER BY idx LIMIT ?`,
+          `SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx > ? AND idx <= ?
+           AND (facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}) ORDER BY idx LIMIT ?`,
           ...[at, upTo, ...traces, READ_LINES],
         )
         .toArray();
