@@ -1,15 +1,15 @@
 // Checks docs/internals/coverage.md: every promise is either open or proved by tests that exist and ran.
 //
 //   node scripts/coverage.ts [report.json]     report.json: what `vitest --reporter=json` wrote; run it at the root
+//   node scripts/coverage.ts --write           fills the Proof cells from the ids above the tests
 //
 // The check is a pure function of the page, the cited test files and the report; only the end of this file reads disk.
-import { readFileSync, realpathSync, statSync } from "node:fs";
+import { globSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseAst } from "vitest/node";
 import * as z from "zod";
+import { type DeclaredTest, linesThatProve, SEPARATOR, testsIn } from "./declared-tests.ts";
 
-const SEPARATOR = " › ";
 const HEADER = ["id", "What the interface document says", "Proof"];
 const ID = /^[A-E](\.[A-Za-z0-9_-]+)+$/;
 const OPEN = "open";
@@ -171,197 +171,80 @@ function checkProof(proof: Proof, tests: readonly DeclaredTest[], report: Vitest
   return undefined;
 }
 
-// ------------------------------------------------------------------------------------------- tests declared in a file
-
-interface DeclaredTest {
-  /** Titles as written, from the outermost describe to the test. */
-  name: string;
-  /** Set when a title has places that are filled in at run time: what the finished name must look like. */
-  pattern?: RegExp;
-  flaw?: Flaw;
-}
-
-/** `fails` is here because such a test passes when its promise is broken. */
-type Flaw = "skip" | "todo" | "fails";
-
-interface Title {
-  /** As written. */
-  text: string;
-  /** Source of a regular expression. */
-  pattern: string;
-}
-
-interface Scope {
-  titles: readonly Title[];
-  flaw: Flaw | undefined;
-}
-
-/** A syntax node with the fields that the walk reads. */
-interface Node {
-  type: string;
-  start: number;
-  end: number;
-  [field: string]: unknown;
-}
-
-/** `it.each` as one test, see test/support/rows.ts: its places are filled in by "…". */
-const ROWS = "itRows";
-const TESTS = new Set(["it", "test", ROWS]);
-const GROUPS = new Set(["describe", "suite"]);
-const TABLES = new Set(["each", "for"]);
-/** Modifiers with arguments: the title is in the next call. */
-const CURRIED = new Set([...TABLES, "skipIf", "runIf"]);
-const MODIFIERS = new Set([
-  ...CURRIED,
-  ...GROUPS,
-  "concurrent",
-  "sequential",
-  "shuffle",
-  "only",
-  "skip",
-  "todo",
-  "fails",
-]);
-/** One value filled in at run time. It may not reach over a describe boundary. */
-const HOLE = `(?:(?!${SEPARATOR})[^])+`;
-
 function testsOf(sources: ReadonlyMap<string, string>, file: string): DeclaredTest[] | string {
   const source = sources.get(file);
   if (source === undefined) return `no such test file: ${file}`;
   try {
-    return collectTests(source);
+    return testsIn(source);
   } catch (error) {
     return `cannot be parsed: ${file}: ${error instanceof Error ? error.message : String(error)}`;
   }
 }
 
-function collectTests(source: string): DeclaredTest[] {
-  const found: DeclaredTest[] = [];
-  const visit = (value: unknown, scope: Scope): void => {
-    if (Array.isArray(value)) {
-      for (const item of value) visit(item, scope);
-      return;
+// ------------------------------------------------------------------------------------------------------ the Proof cells
+
+/**
+ * The page with the Proof cells that follow from the ids at the tests, in the order of the files. Problems are ids that
+ * the page does not have, and lists of ids that do not stand directly above a test.
+ */
+export function fillPage(
+  markdown: string,
+  sources: ReadonlyMap<string, string>,
+): { markdown: string; problems: string[] } {
+  const problems: string[] = [];
+  const ids = new Set(parsePage(markdown).rows.map(({ id }) => id));
+  const proofs = new Map<string, Proof[]>();
+  for (const [file, source] of [...sources].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const expected = linesThatProve(source).length;
+    const tests = expected === 0 ? [] : testsOf(sources, file);
+    if (typeof tests === "string") {
+      problems.push(tests);
+      continue;
     }
-    if (!isNode(value)) return;
-    const call = value.type === "CallExpression" ? declaration(value, source, scope) : undefined;
-    if (call === "unnamed") return;
-    if (call?.kind === "test") found.push(finished(call.scope));
-    for (const child of Object.values(value)) visit(child, call?.scope ?? scope);
-  };
-  visit(parseAst(source, { lang: "ts" }), { titles: [], flaw: undefined });
-  return found;
-}
-
-function finished({ titles, flaw }: Scope): DeclaredTest {
-  const fixed = titles.every((title) => title.pattern === escapeRegExp(title.text));
-  return {
-    name: titles.map((title) => title.text).join(SEPARATOR),
-    ...(fixed ? {} : { pattern: new RegExp(`^${titles.map((title) => title.pattern).join(SEPARATOR)}$`) }),
-    ...(flaw === undefined ? {} : { flaw }),
-  };
-}
-
-/** Reads `it(…)`, `describe.skip(…)`, `it.each(…)(…)` and so on; nothing for any other call. */
-function declaration(
-  call: Node,
-  source: string,
-  outer: Scope,
-): { kind: "test" | "group"; scope: Scope } | "unnamed" | undefined {
-  const chain = calleeChain(call["callee"]);
-  if (chain === undefined) return undefined;
-  const [root = "", ...modifiers] = chain.names;
-  const inGroup = GROUPS.has(root) || modifiers.some((name) => GROUPS.has(name));
-  if (!inGroup && !TESTS.has(root)) return undefined;
-  if (!modifiers.every((name) => MODIFIERS.has(name))) return undefined;
-  const last = modifiers.at(-1);
-  if ((root === ROWS || (last !== undefined && CURRIED.has(last))) && !chain.applied) return undefined;
-
-  const [first, ...rest] = nodes(call["arguments"]);
-  const title = titleOf(first, source, root === ROWS || modifiers.some((name) => TABLES.has(name)));
-  // A name that cannot be read here cannot be checked here either, so nothing under it can be cited.
-  if (title === undefined) return "unnamed";
-  const flaw = outer.flaw ?? flawOf(modifiers, rest, inGroup);
-  return { kind: inGroup ? "group" : "test", scope: { titles: [...outer.titles, title], flaw } };
-}
-
-/** `it.skip.each(table)` is it, skip, each; applied, because the outermost step was a call. */
-function calleeChain(value: unknown): { names: string[]; applied: boolean } | undefined {
-  if (!isNode(value)) return undefined;
-  if (value.type === "Identifier") return { names: [String(value["name"])], applied: false };
-  if (value.type === "MemberExpression" && value["computed"] === false) {
-    const object = calleeChain(value["object"]);
-    const property = value["property"];
-    if (object === undefined || !isNode(property)) return undefined;
-    return { names: [...object.names, String(property["name"])], applied: false };
-  }
-  if (value.type === "CallExpression" || value.type === "TaggedTemplateExpression") {
-    const inner = calleeChain(value[value.type === "CallExpression" ? "callee" : "tag"]);
-    return inner && { names: inner.names, applied: true };
-  }
-  return undefined;
-}
-
-function flawOf(modifiers: readonly string[], args: readonly Node[], group: boolean): Flaw | undefined {
-  const flaws: readonly Flaw[] = ["skip", "todo", "fails"];
-  const marked = flaws.find((flaw) => modifiers.includes(flaw));
-  if (marked !== undefined) return marked;
-  const options = args.find((arg) => arg.type === "ObjectExpression");
-  for (const property of nodes(options?.["properties"])) {
-    const { key, value } = property;
-    const off = isNode(value) && value.type === "Literal" && value["value"] === false;
-    const named = flaws.find((flaw) => isNode(key) && (key["name"] ?? key["value"]) === flaw);
-    if (named !== undefined && !off) return named;
-  }
-  // vitest takes a test without a body for a todo.
-  return !group && args.every((arg) => arg === options) ? "todo" : undefined;
-}
-
-function titleOf(node: Node | undefined, source: string, table: boolean): Title | undefined {
-  const literal = (text: string): Title => ({ text, pattern: table ? tablePattern(text) : escapeRegExp(text) });
-  if (node?.type === "Literal") return typeof node["value"] === "string" ? literal(node["value"]) : undefined;
-  if (node?.type === "TemplateLiteral") {
-    const title: Title = { text: "", pattern: "" };
-    const holes = nodes(node["expressions"]);
-    for (const [index, quasi] of nodes(node["quasis"]).entries()) {
-      const piece = literal((quasi["value"] as { cooked: string }).cooked);
-      const hole = holes[index];
-      title.text += piece.text + (hole ? `\${${source.slice(hole.start, hole.end)}}` : "");
-      title.pattern += piece.pattern + (hole ? HOLE : "");
+    const proving = tests.filter(({ proves }) => proves.length > 0);
+    if (proving.length !== expected) {
+      problems.push(`${file}: ${expected} lists of promises, of which ${proving.length} stand directly above a test`);
     }
-    return title;
+    for (const { name, proves, line } of proving) {
+      for (const id of proves) {
+        if (!ids.has(id)) problems.push(`${file} line ${line + 1}: no promise has the id ${JSON.stringify(id)}`);
+        const known = proofs.get(id) ?? [];
+        if (!known.some((proof) => proof.file === file && proof.name === name)) known.push({ file, name });
+        proofs.set(id, known);
+      }
+    }
   }
-  return undefined;
+  const lines = markdown.split("\n").map((text) => {
+    const cells = text.startsWith("|") ? splitCells(text) : undefined;
+    const [id, what] = cells ?? [];
+    if (cells?.length !== 3 || id === undefined || what === undefined || !ids.has(id)) return text;
+    const cell = proofs.get(id)?.map(referenceTo).join("<br>") ?? OPEN;
+    return `| ${[id, what, cell].map((each) => each.replaceAll("|", "\\|")).join(" | ")} |`;
+  });
+  return { markdown: lines.join("\n"), problems };
 }
 
-/** `%s`, `$name` and their kin become holes; `%%` is a percent sign. Loose on purpose: the report decides. */
-function tablePattern(text: string): string {
-  return text
-    .split(/(%%|%(?:\.\d+)?[a-zA-Z#$]|\$[\w$.]+)/)
-    .map((piece, index) => (index % 2 === 0 ? escapeRegExp(piece) : piece === "%%" ? "%" : HOLE))
-    .join("");
-}
-
-function escapeRegExp(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
-}
-
-function isNode(value: unknown): value is Node {
-  return typeof value === "object" && value !== null && "type" in value && typeof value.type === "string";
-}
-
-function nodes(value: unknown): Node[] {
-  return Array.isArray(value) ? value.filter(isNode) : [];
+function referenceTo({ file, name }: Proof): string {
+  const text = `${file}${SEPARATOR}${name}`;
+  return text.includes("`") ? `\`\` ${text} \`\`` : `\`${text}\``;
 }
 
 // -------------------------------------------------------------------------------------------------------------- disk
 
+const PAGE = "docs/internals/coverage.md";
+const TESTS = "{src,agent/src,packages/*/src,test}/**/*.test.ts";
+
 /** The input of `measureCoverage`, read from a working copy. An unreadable report is an error. */
 export function loadCoverage(root: string, reportPath?: string): Parameters<typeof measureCoverage> {
-  const markdown = readFileSync(resolve(root, "docs/internals/coverage.md"), "utf8");
+  const markdown = readFileSync(resolve(root, PAGE), "utf8");
   const sources = new Map<string, string>();
   for (const file of citedFiles(markdown)) {
     const path = resolve(root, file);
     if (statSync(path, { throwIfNoEntry: false })?.isFile()) sources.set(file, readFileSync(path, "utf8"));
+  }
+  for (const path of globSync(TESTS, { cwd: root })) {
+    const source = readFileSync(resolve(root, path), "utf8");
+    if (linesThatProve(source).length > 0) sources.set(path.split(sep).join("/"), source);
   }
   if (reportPath === undefined) return [markdown, sources];
   const report = VITEST_JSON.parse(JSON.parse(readFileSync(reportPath, "utf8")));
@@ -370,13 +253,31 @@ export function loadCoverage(root: string, reportPath?: string): Parameters<type
   return [markdown, sources, report];
 }
 
+/** All that is wrong with the page: its own problems, those of the ids above the tests, and cells that do not follow. */
+export function problemsOfPage(...[markdown, sources, report]: Parameters<typeof measureCoverage>): string[] {
+  const filled = fillPage(markdown, sources);
+  const stale =
+    filled.markdown === markdown ? [] : ["the Proof cells are not those of the tests: run this with --write"];
+  return [...checkCoverage(markdown, sources, report), ...filled.problems, ...stale];
+}
+
+function run(argument: string | undefined): void {
+  if (argument === "--write") {
+    const [markdown, sources] = loadCoverage(process.cwd());
+    writeFileSync(PAGE, fillPage(markdown, sources).markdown);
+  }
+  const input = loadCoverage(process.cwd(), argument === "--write" ? undefined : argument);
+  const problems = problemsOfPage(...input);
+  const { proved, open, total } = measureCoverage(...input);
+  for (const problem of problems) console.error(`${PAGE} ${problem}`);
+  console.log(`coverage: ${proved}/${open}/${total} (proved/open/total)`);
+  if (problems.length > 0) process.exitCode = 1;
+}
+
 // import.meta.main would be shorter, but where it is unknown this command would check nothing and succeed.
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   try {
-    const { problems, proved, open, total } = measureCoverage(...loadCoverage(process.cwd(), process.argv[2]));
-    for (const problem of problems) console.error(`docs/internals/coverage.md ${problem}`);
-    console.log(`coverage: ${proved}/${open}/${total} (proved/open/total)`);
-    if (problems.length > 0) process.exitCode = 1;
+    run(process.argv[2]);
   } catch (error) {
     console.error(`coverage: ${error instanceof Error ? error.message : String(error)}`);
     process.exitCode = 1;

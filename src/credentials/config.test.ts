@@ -24,6 +24,7 @@ const account = (config: EngineConfig, known = {}) => {
   return found.value;
 };
 
+// Proves: A.config.identity_token_ttl.applied, E.limits.identity_token_ttl
 it("logs in with identity tokens of the configured audience and TTL", () => {
   const config = written({ identity_token_audience: audience, identity_token_ttl: 600 });
   expect(account(config)).toMatchObject({ clientSecret: "", federation: { ...home, audience, ttlSeconds: 600 } });

@@ -34,6 +34,7 @@ it("contains the issuer, the mount and the audience", () => {
   });
 });
 
+// Proves: A.config.identity_token_ttl.applied, E.limits.identity_token_ttl
 it("lives for the requested seconds, an hour by default, and at most the publication of its key", () => {
   expect([1, 3600, 7200].map(lifeOf)).toEqual([1, 3600, 7200]);
   expect(lifeOf(0)).toBe(3600);

@@ -32,6 +32,7 @@ const remove = (changed: CloudAConnection = {}, stsUrl = double.url) =>
 const seen = () => double.requests().map(({ operation, status }) => `${operation} ${status}`);
 
 describe("assuming a role", () => {
+  // Proves: B.cloud-a-sm.external_id, B.cloud-a-sm.role_arn, B.cloud-a-sm.role_arn.session
   it("signs with the role's session, and caches it for the next call", async () => {
     expect(await remove()).toEqual({ outcome: "ok" });
     expect(await remove()).toEqual({ outcome: "ok" });
@@ -42,6 +43,7 @@ describe("assuming a role", () => {
     expect(second?.accessKeyId).toBe(first?.accessKeyId);
   });
 
+  // Proves: B.cloud-a-sm.role_arn.other-account
   it("accepts a role in another account that trusts the keys", async () => {
     const there: CloudAConnection = { ...keys, role_arn: elsewhere };
     const context = contextOf({ CLOUD_A_SM_URL: double.url, CLOUD_A_STS_URL: double.url });
@@ -55,6 +57,7 @@ describe("assuming a role", () => {
     expect(seen().slice(2)).toEqual(["AssumeRole 403"]);
   });
 
+  // Proves: B.cloud-a-sm.external_id, B.cloud-a-sm.external_id.own
   it("does not share a session between external ids or secrets", async () => {
     await remove();
     expect(await remove({ external_id: "ext-2" })).toMatchObject({ outcome: "client", code: "permission_denied" });
@@ -116,6 +119,8 @@ describe("settings of the deployment", () => {
 describe("connection details", () => {
   const parse = (body: unknown) => cloudASm.connection.safeParse(body);
 
+  // Proves: B.cloud-a-sm.access_key_id, B.cloud-a-sm.external_id, B.cloud-a-sm.region, B.cloud-a-sm.role_arn,
+  // B.cloud-a-sm.secret_access_key
   it("keep given fields, drop empty and unknown ones, and accept numbers as text", () => {
     expect(parse({ ...connection, name: "x", custom_tags: {} })).toMatchObject({ success: true, data: connection });
     expect(parse({ access_key_id: "", secret_access_key: "", role_arn: "", region: "" })).toEqual({

@@ -342,6 +342,7 @@ describe("credentials and region", () => {
     expect(double.secrets()).toEqual([]);
   });
 
+  // Proves: E.auth.2.default-chain
   it("default to the deployment's, and are missing otherwise", async () => {
     const defaults = {
       CLOUD_A_SM_URL: double.url,

@@ -78,6 +78,7 @@ describe("a cloud", () => {
     }
   });
 
+  // Proves: A.config.environment.public
   it("is the public one by default; clouds without Graph are unknown", () => {
     expect(managedCloud("")?.name).toBe("AzurePublicCloud");
     expect(managedClouds).toEqual(["AzurePublicCloud", "AzureUSGovernmentCloud", "AzureChinaCloud"]);
@@ -303,6 +304,7 @@ describe("a token", () => {
     expect(operations()).toEqual(["Token", "GetApplication", "GetApplication", "Token", "ListRoleDefinitions"]);
   });
 
+  // Proves: E.auth.1.client-credentials
   it("of one secret is not used for another secret", async () => {
     await read();
     const refused = await read(client({ clientSecret: "wr0ng" }));

@@ -65,6 +65,7 @@ describe("connection fields", () => {
     expect(cloudBKv.resolve?.(used)).toEqual(used);
   });
 
+  // Proves: B.cloud-b-kv.cloud
   it("`cloud` defaults to the public cloud", () => {
     for (const cloud of [undefined, "", "cloud"])
       expect(resolved({ cloud })).toMatchObject({ cloud: "AzurePublicCloud" });

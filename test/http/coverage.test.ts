@@ -1,20 +1,28 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import { checkCoverage, citedFiles, loadCoverage, measureCoverage, type VitestJson } from "../../scripts/coverage.ts";
+import {
+  checkCoverage,
+  citedFiles,
+  fillPage,
+  loadCoverage,
+  measureCoverage,
+  problemsOfPage,
+  type VitestJson,
+} from "../../scripts/coverage.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const FILE = "test/workers/kv.test.ts";
 
 describe("docs/internals/coverage.md", () => {
-  it("is valid, and every reference names a test that exists, is not skipped and, in the report, passed", () => {
+  it("follows from the ids above the tests, which exist, are not skipped and, in the report, passed", () => {
     const named = process.env["SALLYPORT_TEST_REPORT"];
     // The report is written at the end of a run, so a first run has none.
     const report = named !== undefined && existsSync(named) ? named : undefined;
-    expect(checkCoverage(...loadCoverage(ROOT, report))).toEqual([]);
+    expect(problemsOfPage(...loadCoverage(ROOT, report))).toEqual([]);
   });
 
   it("lists every area", () => {
@@ -217,13 +225,72 @@ describe("the coverage check", () => {
     });
   });
 
+  describe("of the ids above the tests", () => {
+    const empty = page(
+      "| A.x | Says a \\| b | open |",
+      "| A.y | Says y | `old › reference` |",
+      "| A.z | Says z | open |",
+    );
+    const source = [
+      "// A comment before it.",
+      "// Proves: A.x,",
+      "// A.y",
+      'it("keeps a | b", f);',
+      'describe("g", () => {',
+      "  // Proves: A.x",
+      "  it.each([",
+      '    ["c"],',
+      '  ])("reads `%s`", f);',
+      "});",
+    ].join("\n");
+
+    it("fills the Proof cells, in the order of files and tests, and opens rows without a test", () => {
+      const first = new Map([...sources(source), ["src/b.test.ts", "// Proves: A.x\nit('b', f);"]]);
+      const { markdown, problems } = fillPage(empty, first);
+      expect(problems).toEqual([]);
+      expect(markdown).toBe(
+        page(
+          `| A.x | Says a \\| b | \`src/b.test.ts › b\`<br>\`${FILE} › keeps a \\| b\`<br>\`\` ${FILE} › g › reads \`%s\` \`\` |`,
+          `| A.y | Says y | \`${FILE} › keeps a \\| b\` |`,
+          "| A.z | Says z | open |",
+        ),
+      );
+      expect(fillPage(markdown, first).markdown).toBe(markdown);
+      expect(problemsOfPage(markdown, first)).toEqual([]);
+    });
+
+    it("refuses a page whose cells do not follow from them", () => {
+      const cited = page(cite("a"), "| A.y | Says y | open |");
+      expect(problemsOfPage(cited, sources("// Proves: A.x\nit('a', f);"))).toEqual([]);
+      expect(problemsOfPage(cited, sources("it('a', f);"))).toEqual([
+        expect.stringMatching(/^the Proof cells are not/),
+      ]);
+      expect(problemsOfPage(cited, sources("// Proves: A.x, A.y\nit('a', f);"))).toHaveLength(1);
+    });
+
+    it.each([
+      ["unknown ids", "// Proves: A.x, A.w\nit('a', f);", `${FILE} line 2: no promise has the id "A.w"`],
+      ["ids without a comma", "// Proves: A.x A.y\nit('a', f);", `${FILE} line 2: no promise has the id "A.x A.y"`],
+      ["a comma at the end", "// Proves: A.x,\nit('a', f);", `${FILE} line 2: no promise has the id ""`],
+      ["ids above a describe", "// Proves: A.x\ndescribe('g', f);", "1 lists of promises, of which 0 stand"],
+      ["an empty line below", "// Proves: A.x\n\nit('a', f);", "1 lists of promises, of which 0 stand"],
+      [
+        "two lists for one test",
+        "// Proves: A.x\n// Proves: A.y\nit('a', f);",
+        "2 lists of promises, of which 1 stand",
+      ],
+    ])("refuses %s", (_, text, problem) => {
+      expect(fillPage(empty, sources(text)).problems).toContainEqual(expect.stringContaining(problem));
+    });
+  });
+
   describe("as a command", () => {
     const root = mkdtempSync(join(tmpdir(), "coverage-"));
     afterAll(() => rmSync(root, { recursive: true }));
     mkdirSync(join(root, "docs/internals"), { recursive: true });
     mkdirSync(join(root, "test/workers"), { recursive: true });
     writeFileSync(join(root, "docs/internals/coverage.md"), page(cite("g › a"), "| A.y | Says y | open |"));
-    writeFileSync(join(root, FILE), "describe('g', () => { it('a', f) })");
+    writeFileSync(join(root, FILE), "describe('g', () => {\n// Proves: A.x\nit('a', f) })");
 
     it("prints the count and succeeds when there is no problem", () => {
       expect(run()).toMatchObject({ status: 0, stdout: "coverage: 1/1/2 (proved/open/total)\n" });
@@ -236,6 +303,15 @@ describe("the coverage check", () => {
         stdout: "coverage: 0/1/2 (proved/open/total)\n",
         stderr: `docs/internals/coverage.md line 3, A.x: the test ended failed, not passed: ${FILE} › g › a\n`,
       });
+    });
+
+    it("fills the cells of the page with --write", () => {
+      const path = join(root, "docs/internals/coverage.md");
+      const written = readFileSync(path, "utf8");
+      writeFileSync(path, page("| A.x | Says x | open |", "| A.y | Says y | open |"));
+      expect(command()).toMatchObject({ status: 1, stderr: expect.stringContaining("run this with --write") });
+      expect(command("--write")).toMatchObject({ status: 0, stdout: "coverage: 1/1/2 (proved/open/total)\n" });
+      expect(readFileSync(path, "utf8")).toBe(written);
     });
 
     it("fails when the given report is missing or invalid", () => {

@@ -20,6 +20,7 @@ const externalIds = (answer: Answer): string[] =>
 const snapshotIds = (answer: Answer): string[] => answer.body.Snapshots.map(({ ID }: { ID: string }) => ID);
 
 describe("a volume of a plugin", () => {
+  // Proves: D.csi.create.endpoint, D.csi.delete.endpoint, D.rules.4.create
   it("is created at its provider, read, expanded, keeps its identity, and is deleted there", async () => {
     const { driver, record } = await world.csiNode("life");
     const made = await world.made({ ID: "life-1", Name: "one", PluginID: "life", RequestedCapacityMin: 1000 });
@@ -66,6 +67,7 @@ describe("a volume of a plugin", () => {
     await world.ask("DELETE", "/v1/volume/csi/mutable-1/delete");
   });
 
+  // Proves: D.csi.deregister.endpoint, D.csi.register.endpoint, D.rules.4.register, D.rules.5.register-exists
   it("is validated on the named node when it is registered, and stays at the provider when deregistered", async () => {
     const node = await world.csiNode("known");
     const { volume } = await new RawClient(node.driver.socket).call("CreateVolume", creation("there"));
@@ -88,6 +90,7 @@ describe("a volume of a plugin", () => {
     expect(node.driver.directories("volumes")).toEqual([externalId]);
   });
 
+  // Proves: D.state.delete.in-use, D.state.detach.in-use, D.state.force.running
   it("is deleted neither here nor at its provider while an allocation uses it, with or without force", async () => {
     const node = await world.csiNode("used");
     const { ExternalID } = await world.made({ ID: "used-1", Name: "used-1", PluginID: "used" });
@@ -109,6 +112,7 @@ describe("a volume of a plugin", () => {
     expect(node.driver.directories("volumes")).toEqual([ExternalID]);
   });
 
+  // Proves: D.csi.delete.secrets-header, D.snapshot.delete.secrets-header, D.snapshot.list.secrets-header
   it("passes its secrets to its plugin only: they appear in no answer, log or file", async () => {
     const [kept, given, flag] = ["CANARY-kept-5e1c", "CANARY-given-77b0", "FLAG-2a"];
     const node = await world.csiNode("secret");
@@ -156,6 +160,7 @@ describe("a volume of a plugin", () => {
 });
 
 describe("a claim on a volume", () => {
+  // Proves: D.csi.detach.endpoint
   it("is taken for a reported allocation, publishes the volume at a path, and is released when the allocation ends", async () => {
     const one = await world.csiNode("claim");
     const other = await world.csiNode("claim", { beside: one });
@@ -256,6 +261,7 @@ describe("the list of volumes", () => {
 });
 
 describe("the external list", () => {
+  // Proves: D.external.endpoint, D.external.next_token
   it("has the plugin's pages and tokens, unregistered volumes included", async () => {
     const { driver } = await world.csiNode("outside");
     const client = new RawClient(driver.socket);
@@ -288,6 +294,7 @@ describe("the external list", () => {
 });
 
 describe("a snapshot", () => {
+  // Proves: D.snapshot.create.endpoint, D.snapshot.delete.endpoint, D.snapshot.list.endpoint
   it("is created from a volume, listed in pages, restored and cloned to volumes, and deleted", async () => {
     const { driver } = await world.csiNode("snap");
     const source = await world.made({ ID: "snap-1", Name: "snap-1", PluginID: "snap", RequestedCapacityMin: 4096 });
@@ -340,6 +347,7 @@ describe("a snapshot", () => {
 describe("a plugin", () => {
   const rpc = CONTROLLER_RPC;
   const able = { ...definition, ID: "able-1", PluginID: "able" };
+  // Proves: D.rules.5.create-delete, D.rules.5.external, D.rules.5.snapshot, D.rules.5.snapshot-list
   it.each<[lacks: string, number, method: string, path: string, body: object | undefined, says: string]>([
     [
       "CREATE_DELETE_VOLUME",

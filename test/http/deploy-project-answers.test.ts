@@ -176,6 +176,7 @@ describe("errors", () => {
     expect(await at.put()).toMatchObject({ outcome, code: own });
   });
 
+  // Proves: B.deploy-project.access_token
   it("a write without permission is refused", async () => {
     at = new Fixture(double, {}, { readOnly: true });
     expect(await at.put()).toMatchObject({ outcome: "client", code: "permission_denied" });

@@ -339,6 +339,7 @@ async function round(seed: number): Promise<string> {
   }
 }
 
+// Proves: C.stream.cluster-events, E.events.1.order
 it(
   "every reader gets each of its lines once and in order, and no other line, under crashes and changes of rights",
   async () => {

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { clientOf, listen, throughHttp, throughRecorder } from "./gateway-sockets.ts";
 
 describe("LIST", () => {
+  // Proves: B.dest.list, B.dest.list-type
   it.each([
     ["LIST /v1/kv/metadata/a HTTP/1.1", "GET /v1/kv/metadata/a?list=true HTTP/1.1"],
     ["LIST /p?q=1&r=%20 HTTP/1.1", "GET /p?list=true&q=1&r=%20 HTTP/1.1"],

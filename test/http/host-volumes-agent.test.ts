@@ -61,6 +61,7 @@ const stateIs = (id: string, state: string) =>
     interval: 100,
   });
 
+// Proves: D.host.create.endpoint, D.host.delete.endpoint
 it("creates a volume as a directory on its node, marks it ready, and removes it on deletion", async () => {
   const { id, node } = await startNode("life");
   const made = await create({ NodePool: "life", Parameters: { mode: "0750" } });
@@ -78,6 +79,7 @@ it("creates a volume as a directory on its node, marks it ready, and removes it 
   expect((await call("GET", `/v1/volume/host/${ID}`)).status).toBe(404);
 });
 
+// Proves: D.host.register.endpoint
 it("registers an existing directory, and keeps it when it is deregistered", async () => {
   const { id, node } = await startNode("register");
   mkdirSync(node.at("data/mine"));

@@ -14,6 +14,7 @@ afterAll(() => cluster.destroy(), 60_000);
 const path = (id: string) => `/v1/volume/host/${id}`;
 
 describe("two nodes on one machine", () => {
+  // Proves: D.rules.6.without-id
   it("have at most one volume of a name each without an ID; with an ID the volume stays on its node", async () => {
     const nodes = [await cluster.node("two", "n1"), await cluster.node("two", "n2")];
     const made = [await cluster.create({ NodePool: "two" }), await cluster.create({ NodePool: "two" })];
@@ -85,6 +86,7 @@ describe("a request whose node or service crashes", () => {
 });
 
 describe("a volume in use", () => {
+  // Proves: E.errors.4.host-delete
   it("is not deleted, with or without force, with its node ready or lost, under crashes", async () => {
     const node = await cluster.node("used");
     const { ID } = (await cluster.create({ NodePool: "used", PluginID: "mkdir" })).body.Volume;

@@ -23,6 +23,7 @@ const expectCluster = (answer: Awaited<ReturnType<typeof get>>) => {
 };
 
 describe("tokens of the cluster API", () => {
+  // Proves: E.conv.request-json
   it("return every field, and the secret only on creation", async () => {
     const made = await create({ Name: "n", Type: "client", Policies: ["p"], Global: true });
     expectCluster(made);
@@ -98,6 +99,7 @@ describe("tokens of the cluster API", () => {
     expect(refused.text).toContain(because);
   });
 
+  // Proves: C.event.Key, C.event.Namespace.none, C.event.Topic, C.event.Type, C.payload.ACLToken
   it("change name and policies, keep secret and creation, and send an event", async () => {
     const { body: made } = await create({ Name: "n", Type: "client", Policies: ["p"] });
     const at = `/v1/acl/token/${made.AccessorID}`;

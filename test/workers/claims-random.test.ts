@@ -171,6 +171,7 @@ const asks = () =>
   );
 
 describe("claims after random jobs, allocations and volumes", () => {
+  // Proves: D.claims.sticky
   it.each([1, 2, 3, 4, 5, 6])(
     "match the rules after every step (seed %i)",
     async (seed) => {

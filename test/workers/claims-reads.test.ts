@@ -40,6 +40,7 @@ async function fourClaims(): Promise<void> {
 describe("the list of claims", () => {
   beforeEach(fourClaims);
 
+  // Proves: D.claims.list.endpoint, D.claims.list.job_id, D.claims.list.task_group, D.claims.list.volume_name
   itRows<[query: string, found: string[]]>([
     ["namespace=*", ALL],
     ["namespace=default", ["api/db", "web/db", "web/log"]],
@@ -67,6 +68,7 @@ describe("the list of claims", () => {
     expect(answer.headers.get("Content-Type")).toBe("application/json");
   });
 
+  // Proves: D.claims.list.claim_id
   itRows(["claim_id", "prefix"])("finds claims by id prefix: %s", async (name) => {
     for (const { ID, Namespace } of await claims()) {
       for (const length of [1, 7, 8, 9, 20, 36]) {
@@ -82,6 +84,7 @@ describe("the list of claims", () => {
     expect(await claims(`&${name}=zz`)).toEqual([]);
   });
 
+  // Proves: D.all.next_token, D.all.next_token.claims, D.all.per_page, D.claims.list.next_token
   itRows(["", "&reverse=true", "&claim_id=", "&job_id=web", "&task_group=g&reverse=true", "&volume_name=log"])(
     "is paged in a stable order, each claim once, for any page size (%s)",
     async (query) => {
@@ -165,6 +168,7 @@ describe("the list of claims", () => {
 });
 
 describe("without reading any claim, the service", () => {
+  // Proves: D.claims.list.namespace-required, D.claims.list.per_page-required, E.limits.per_page.required
   it.each<[query: string, says: string | RegExp]>([
     ["", "namespace: is required; * is all of them"],
     ["per_page=1", "namespace: is required; * is all of them"],
@@ -221,6 +225,7 @@ describe("access to claims", () => {
     `namespace "${name}" { capabilities = ${JSON.stringify(capabilities)} }\n`;
   const holder = async (text: string) => ({ token: (await holderOf(text)).client_token as string });
 
+  // Proves: D.claims.delete.acl, D.claims.list.acl
   it.each<[what: string, rules: string, lists: boolean, deletes: boolean]>([
     ["nothing about volumes", rules(["read-job"]), false, false],
     ["the right to CSI volumes", rules(["csi-list-volume", "csi-write-volume"]), false, false],
@@ -255,6 +260,7 @@ describe("access to claims", () => {
     expect(await claims("&job_id=api")).toHaveLength(deletes ? 0 : 1);
   });
 
+  // Proves: D.claims.list.acl
   it("is checked per claim in a list of all namespaces", async () => {
     const as = await holder(rules(["host-volume-read"]));
     expect(keys(await listClaims("", as))).toEqual(["api/db", "web/db", "web/log"]);
@@ -265,6 +271,7 @@ describe("access to claims", () => {
     expect((await listClaims("", await holder(rules(["read-job"])))).status).toBe(403);
   });
 
+  // Proves: D.claims.delete.acl
   it("to delete in one namespace grants nothing in another, nor in all", async () => {
     const as = await holder(rules(["host-volume-write"]));
     const [claim] = await claims("&job_id=app");

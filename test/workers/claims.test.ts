@@ -22,6 +22,7 @@ const onlyClaim = async () => {
 };
 
 describe("a sticky volume", () => {
+  // Proves: D.claims.list.endpoint, D.claims.sticky
   it("is claimed by the group of an allocation reported with it, in the same event line", async () => {
     const volume = await make();
     await report(stickyJob());
@@ -116,6 +117,7 @@ it("a job is accepted for any number of waiting allocations", async () => {
 describe("no claim is made", () => {
   beforeEach(() => make());
 
+  // Proves: D.claims.sticky
   it.each<[string, () => Promise<unknown>]>([
     ["of a volume that is not sticky", () => report(stickyJob(["db"], {}, { Sticky: false }), placed("a1"))],
     [
@@ -195,6 +197,7 @@ describe("a claim", () => {
     expect(await onlyClaim()).toEqual({ ...claim, AllocID: "a2", ModifyIndex: index });
   });
 
+  // Proves: D.claims.delete.empty, D.claims.delete.endpoint
   it("is not created again after its deletion by later reports of the same allocation", async () => {
     const deleted = await del(`/v1/volumes/claim/${claim.ID}`);
     expect([deleted.status, deleted.text]).toEqual([200, ""]);
@@ -207,6 +210,7 @@ describe("a claim", () => {
     expect(await holders()).toEqual([["db", "a2"]]);
   });
 
+  // Proves: D.claims.delete.blocking
   it("is deleted at once, for any index in the request", async () => {
     const deleted = await del(`/v1/volumes/claim/${claim.ID}?index=${2 ** 40}&wait=300s`);
     expect([deleted.status, await claims()]).toEqual([200, []]);
@@ -227,6 +231,7 @@ describe("a claim", () => {
     expect(await onlyClaim()).toEqual(claim);
   });
 
+  // Proves: D.claims.delete.claim_id-required
   it("must be named in a deletion", async () => {
     for (const path of ["/v1/volumes/claim/", "/v1/volumes/claim"]) expect((await del(path)).status).toBe(404);
     expect(await onlyClaim()).toEqual(claim);
@@ -281,6 +286,7 @@ describe("a claim", () => {
     expect(await onlyClaim()).toEqual(claim);
   });
 
+  // Proves: D.claims.list.blocking
   it("wakes blocking queries when it is created, moved or deleted", async () => {
     for (const change of [
       () => report(ended("a1"), placed("a2")),
@@ -295,6 +301,7 @@ describe("a claim", () => {
     }
   });
 
+  // Proves: D.claims.list.blocking
   it("does not wake blocking queries without a change", async () => {
     const index = Number((await listClaims()).headers.get("X-Orch-Index"));
     await report(placed("a1"), placed("x", { TaskGroup: "h" }));

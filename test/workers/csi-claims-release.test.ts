@@ -236,6 +236,7 @@ describe("detaching a volume from a node", () => {
     expect(await statesOf()).toEqual(["published"]);
   });
 
+  // Proves: D.csi.detach.endpoint
   it("runs at once when the release was to be retried later, and frees the claim", async () => {
     await published();
     csi.behave = () => failed("stuck");

@@ -96,6 +96,7 @@ describe("a claim", () => {
     expect((await get("/v1/volume/csi/v1")).body.WriteAllocs).toEqual({ a1: null });
   });
 
+  // Proves: D.csi.read.blocking
   it("wakes blocking queries of the volume", async () => {
     await create();
     const before = await get("/v1/volume/csi/v1");

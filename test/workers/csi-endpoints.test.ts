@@ -54,6 +54,9 @@ const WORDS = ["csi-list-volume", "csi-read-volume", "csi-write-volume", "host-v
 const enough = (right: string): string[] => (right === "csi-list-volume" ? ["csi-read-volume"] : []);
 
 describe.each(Object.entries(endpoints))("the %s", (_what, { method, path, body, right, blocks }) => {
+  // Proves: D.csi.create.acl, D.csi.delete.acl, D.csi.deregister.acl, D.csi.detach.acl, D.csi.read.acl,
+  // D.csi.register.acl, D.external.acl, D.list.acl.csi, D.snapshot.create.acl, D.snapshot.delete.acl,
+  // D.snapshot.list.acl, E.auth.4.policies-volumes, E.auth.5
   it("returns 403 unless the token has the listed right", async () => {
     const may: string[] = [];
     for (const word of WORDS.filter((each) => each !== right)) {
@@ -68,6 +71,7 @@ describe.each(Object.entries(endpoints))("the %s", (_what, { method, path, body,
     expect(answer.status, answer.text).toBe(200);
   });
 
+  // Proves: D.all.prefix, E.versioning.1.volumes
   it("exists at its path below /v1 only", async () => {
     expect((await send(method, path.replace("/v1/", "/"), body)).status).toBe(404);
     const answer = await send(method, path, body);
@@ -75,6 +79,7 @@ describe.each(Object.entries(endpoints))("the %s", (_what, { method, path, body,
   });
 
   if (blocks) {
+    // Proves: D.csi.read.blocking, D.external.blocking, D.snapshot.list.blocking
     it("blocks until a change when an index is given", async () => {
       let answered = false;
       const asked = send(method, withQuery(path, `index=${2 ** 40}&wait=1s`), body).finally(() => {
@@ -85,6 +90,8 @@ describe.each(Object.entries(endpoints))("the %s", (_what, { method, path, body,
       expect((await asked).status).toBe(200);
     });
   } else {
+    // Proves: D.csi.create.blocking, D.csi.delete.blocking, D.csi.deregister.blocking, D.csi.detach.blocking,
+    // D.csi.register.blocking, D.snapshot.create.blocking, D.snapshot.delete.blocking
     it("answers at once for any index", async () => {
       expect((await send(method, withQuery(path, `index=${2 ** 40}&wait=300s`), body)).status).toBe(200);
     });
@@ -100,17 +107,20 @@ describe("lists of plugins", () => {
     return waiting;
   };
 
+  // Proves: D.external.blocking
   it("are repeated when volumes change", async () => {
     const answer = await waits(EXTERNAL, () => create({ ID: "v2", Name: "two" }));
     expect(answer.body.Volumes.map(({ ExternalID }: { ExternalID: string }) => ExternalID)).toContain("ext-two");
   });
 
+  // Proves: D.snapshot.list.blocking
   it("are repeated when snapshots are created or deleted", async () => {
     await send("POST", "/v1/volumes/snapshot", { Snapshots: [{ SourceVolumeID: "v1", Name: "s" }] });
     const answer = await waits(SNAPSHOTS, () => del(`/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=snap-s`));
     expect(answer.body.Snapshots).toEqual([]);
   });
 
+  // Proves: D.all.next_token.snapshots, D.snapshot.list.next_token
   it("pass page tokens to and from the plugin", async () => {
     csi.behave = ({ method }) =>
       method.endsWith("snapshotList")
@@ -121,12 +131,14 @@ describe("lists of plugins", () => {
     expect(csi.sent.at(-1)?.operation.params).toEqual({ pluginId: PLUGIN, maxEntries: 2, startingToken: "from-here" });
   });
 
+  // Proves: D.snapshot.list.secrets-header
   it("pass only the header's secrets to the plugin", async () => {
     await get(SNAPSHOTS, { headers: { "X-Orch-CSI-Secrets": "a=1,b=2" } });
     expect(csi.sent.at(-1)?.operation.secrets).toEqual({ a: "1", b: "2" });
   });
 });
 
+// Proves: D.all.kinds, D.list.type.values
 it("lists one type of volume: csi or host", async () => {
   const namesOf = async (type: string) =>
     (await get(`/v1/volumes?type=${type}`)).body.map(({ Name }: { Name: string }) => Name);
@@ -141,6 +153,8 @@ describe("a volume in use", () => {
     return (await get("/v1/volume/csi/v1")).body;
   };
 
+  // Proves: D.state.delete.in-use, D.state.detach.in-use, D.state.force.running, E.errors.4.delete,
+  // E.errors.4.deregister, E.errors.4.detach, E.errors.4.force
   itRows([
     ["deregistered", "/v1/volume/csi/v1"],
     ["deregistered by force", "/v1/volume/csi/v1?force=true"],
@@ -154,6 +168,7 @@ describe("a volume in use", () => {
     expect([(await get("/v1/volume/csi/v1")).body, csi.asked.length]).toEqual([before, asked]);
   });
 
+  // Proves: D.csi.deregister.force, D.state.force.claims-dropped, D.state.force.not-detached, D.state.force.terminal
   it("by ended allocations can be deregistered by force: its claims are dropped without calls to nodes", async () => {
     await held();
     csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "stuck" } });

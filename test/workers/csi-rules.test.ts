@@ -42,6 +42,7 @@ const withSticky = () =>
     },
   ]);
 
+// Proves: D.all.fields, D.all.json
 it("responses about volumes, snapshots and claims are JSON with the documented field names", async () => {
   const definitionOfOne = definition({ RequestedCapacityMin: 1_000 });
   const made = await must(put("/v1/volume/csi/v1/create", { Volumes: [definitionOfOne] }));
@@ -81,6 +82,7 @@ it("responses about volumes, snapshots and claims are JSON with the documented f
   ]);
 });
 
+// Proves: D.all.json
 it("deletions answer without a body", async () => {
   await must(create());
   await must(create({ ID: "v2", Name: "two" }));

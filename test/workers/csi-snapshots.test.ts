@@ -16,6 +16,8 @@ const snapshot = (more: Record<string, unknown> = {}, headers = {}) =>
 const list = (query = "") => get(`/v1/volumes/snapshot?plugin_id=${PLUGIN}&per_page=10${query}`);
 
 describe("snapshots", () => {
+  // Proves: D.rules.3.merged, D.snapshot.create.endpoint, D.snapshot.delete.endpoint,
+  // D.snapshot.delete.secrets-header, D.snapshot.list.endpoint
   it("are created from a volume by its plugin, with its secrets and those of body and header", async () => {
     await create({ Secrets: { a: "1", b: "1", c: "1" } });
     const made = await snapshot({ Secrets: { b: "2", c: "2" } }, { "X-Orch-CSI-Secrets": "c=3" });
@@ -66,6 +68,7 @@ describe("snapshots", () => {
     expect(refusal(await snapshot(more))).toEqual([status, said]);
   });
 
+  // Proves: D.rules.5.snapshot, D.rules.5.snapshot-list
   it("require a plugin with the capability, and the error says so", async () => {
     await create();
     await addCsiNode(1, { SupportsCreateDeleteSnapshot: false, SupportsListSnapshots: false });
@@ -73,6 +76,9 @@ describe("snapshots", () => {
     expect(refusal(await list())).toEqual([501, "plugin does not support listing snapshots"]);
   });
 
+  // Proves: D.external.per_page-required, D.external.plugin_id, D.snapshot.delete.plugin_id-required,
+  // D.snapshot.delete.snapshot_id-required, D.snapshot.list.per_page-required, D.snapshot.list.plugin_id-required,
+  // E.limits.per_page.required
   itRows([
     ["GET", "/v1/volumes/snapshot?per_page=1", "plugin_id is required"],
     ["GET", `/v1/volumes/snapshot?plugin_id=${PLUGIN}`, "per_page: is required"],
@@ -86,6 +92,7 @@ describe("snapshots", () => {
 });
 
 describe("the external list", () => {
+  // Proves: D.all.next_token.external, D.external.endpoint, D.external.next_token
   it("has the plugin's pages, complete or up to the requested size", async () => {
     for (const name of ["a", "b", "c"]) await create({ ID: "v1", Name: name }).then(() => del("/v1/volume/csi/v1"));
     const page = await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=2`);
@@ -96,6 +103,7 @@ describe("the external list", () => {
     expect((await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=0`)).body.Volumes).toHaveLength(3);
   });
 
+  // Proves: D.rules.5.external
   it("is refused for a missing plugin or one without the capability", async () => {
     expect(refusal(await get("/v1/volumes/external?plugin_id=no&per_page=1"))).toEqual([404, 'no such plugin "no"']);
     await addCsiNode(1, { SupportsListVolumes: false });

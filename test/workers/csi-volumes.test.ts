@@ -57,6 +57,7 @@ describe("creating a CSI volume", () => {
     expect((await second()).body.Volumes[0].ExternalID).toBe(ExternalID);
   });
 
+  // Proves: D.csi.create.endpoint, D.csi.read.endpoint, D.csi.read.volume_id
   it("calls its plugin, and returns all fields of the volume", async () => {
     const made = await create({
       ...{ RequestedCapacityMin: 1000, RequestedCapacityMax: 2000, Parameters: { tier: "gold" } },
@@ -223,6 +224,7 @@ describe("creating a CSI volume", () => {
     expect([await listed(), csi.sent]).toEqual([[], []]);
   });
 
+  // Proves: D.rules.4.create
   it("again, with a higher capacity, expands it", async () => {
     await make({ RequestedCapacityMin: 1000 });
     expect(await make({ RequestedCapacityMin: 3000 })).toMatchObject({ Capacity: 3000, RequestedCapacityMin: 3000 });
@@ -254,6 +256,7 @@ describe("creating a CSI volume", () => {
     expect([await listed(), csi.sent]).toEqual([[], []]);
   });
 
+  // Proves: D.rules.5.create-delete
   it("requires a plugin with the capability, and names the missing one", async () => {
     await addCsiNode(1, { SupportsCreateDelete: false });
     expect(refusal(await create())).toEqual([501, "plugin does not support creating volumes"]);
@@ -261,6 +264,7 @@ describe("creating a CSI volume", () => {
 });
 
 describe("registering a CSI volume", () => {
+  // Proves: D.csi.register.endpoint
   it("calls its plugin to validate the volume, on the specified node", async () => {
     await addCsiNode(2);
     const made = await register({ ExternalID: "ext", NodeID: nodeId(2), Context: { a: "b" } }, {});
@@ -271,6 +275,7 @@ describe("registering a CSI volume", () => {
     ]);
   });
 
+  // Proves: D.csi.register.NodeID-required
   itRows<[string, Record<string, unknown>, number, string]>([
     ["no node", {}, 400, "NodeID: is required: the node that validates the volume"],
     ["an unknown node", { NodeID: nodeId(7) }, 404, "NodeID: node not found"],
@@ -286,6 +291,7 @@ describe("registering a CSI volume", () => {
     expect(await listed()).toEqual([]);
   });
 
+  // Proves: D.rules.5.register-exists
   it("stores all volumes of a request or none", async () => {
     csi.behave = ({ params }) =>
       params["externalId"] === "b" ? { state: "failed", error: { kind: "missing", message: "not there" } } : "work";
@@ -324,6 +330,7 @@ describe("registering a CSI volume", () => {
     ]);
   });
 
+  // Proves: D.rules.4.register
   it("expands a volume to a larger requested size, and returns the new size", async () => {
     await make({ RequestedCapacityMin: 1000 });
     const grown = await register({ RequestedCapacityMin: 1500, RequestedCapacityMax: 2000 });
@@ -490,6 +497,7 @@ describe("secrets of a CSI volume", () => {
     ]);
   });
 
+  // Proves: D.csi.delete.secrets-header, D.rules.3.merged, D.rules.3.pairs
   it("of the header extend the stored ones in a deletion", async () => {
     await make({ Secrets: { a: "1", b: "2" } });
     await del("/v1/volume/csi/v1/delete", { headers: { "X-Orch-CSI-Secrets": "one,b=3=4,c=5,c=6" } });
@@ -505,6 +513,7 @@ describe("secrets of a CSI volume", () => {
 });
 
 describe("removing a CSI volume", () => {
+  // Proves: D.csi.delete.endpoint
   it("deletes it at the provider first, and succeeds when it is absent there", async () => {
     await make();
     const gone = await del("/v1/volume/csi/v1/delete");
@@ -517,6 +526,7 @@ describe("removing a CSI volume", () => {
     expect(refusal(await del("/v1/volume/csi/v1/delete"))).toEqual([404, "volume not found: v1"]);
   });
 
+  // Proves: D.csi.deregister.endpoint, D.csi.deregister.force, D.state.deregister
   it("by deregistration keeps it at the provider", async () => {
     await make();
     expect((await del("/v1/volume/csi/v1?force=true")).status).toBe(200);
@@ -562,6 +572,7 @@ describe("removing a CSI volume", () => {
     expect(await listed()).toEqual(["v1"]);
   });
 
+  // Proves: D.csi.detach.node-required
   it("by detaching succeeds on a node without it, and requires a node", async () => {
     await make();
     expect((await del(`/v1/volume/csi/v1/detach?node=${nodeId(1)}`)).status).toBe(200);
@@ -647,6 +658,7 @@ describe("lists of CSI volumes", () => {
     expect(await listed("&node_id=ff")).toEqual([]);
   });
 
+  // Proves: D.list.acl.csi
   it("show only volumes that the token may read", async () => {
     await stock();
     const { client_token: token } = await holderOf('namespace "prod" { capabilities = ["csi-list-volume"] }');

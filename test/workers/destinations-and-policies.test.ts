@@ -34,6 +34,7 @@ const nameOf = (secret: string) => `vault/${accessor}/${secret}`;
 const statusOf = async (destination: string, secret = "app") => (await association(destination, secret))?.sync_status;
 
 describe("a destination", () => {
+  // Proves: B.cloud-a-sm.write, B.dest.name
   it("is created and updated with POST, and requires the name in its path", async () => {
     const made = await post(`${AT}/cloud-a-sm/d`, cloudABody({ name: "other" }));
     expect([made.status, made.body.data.name]).toEqual([200, "d"]);
@@ -49,6 +50,7 @@ describe("a destination", () => {
     expect((await list(`${AT}/cloud-a-sm`)).body.data.keys).toEqual(["d"]);
   });
 
+  // Proves: B.sync.destination-identity
   it("is identified by type and name", async () => {
     for (const [type, name] of [
       ["cloud-a-sm", "d"],
@@ -65,6 +67,7 @@ describe("a destination", () => {
     for (const other of ["in-mem/d", "in-mem/e"]) expect((await get(`${AT}/${other}`)).status).toBe(200);
   });
 
+  // Proves: B.dest.type-known, E.conv.type-names
   it("requires an existing type in every path with a type", async () => {
     await makeDestination("in-mem", "d");
     const secret = { mount: "kv", secret_name: "app" };
@@ -83,6 +86,7 @@ describe("a destination", () => {
     expect((await list(AT)).body.data.key_info).toEqual({ "in-mem/": ["d"] });
   });
 
+  // Proves: B.cloud-a-sm.secret_name_template, B.dest.secret_name_template.default, E.conv.empty-default
   it("has its type's default template when the template is absent or empty", async () => {
     const template = (answer: Awaited<ReturnType<typeof get>>) => answer.body.data.options.secret_name_template;
     for (const type of ["cloud-a-sm", "in-mem"]) {
@@ -97,6 +101,7 @@ describe("a destination", () => {
     }
   });
 
+  // Proves: B.cloud-a-sm.custom_tags
   it("of cloud-a-sm adds its tags to the built-in one, accepts a map of texts only, and has none by default", async () => {
     const marker = { "hashicorp:vault": "" };
     const tags = async () => (await cloudA.secrets())[0]?.tags;
@@ -113,6 +118,7 @@ describe("a destination", () => {
     }
   });
 
+  // Proves: B.cloud-a-sm.region, E.auth.2.default-chain
   it("of cloud-a-sm requires only fields that the deployment does not set, and the error names them", async () => {
     const bare = await post(`${AT}/cloud-a-sm/d`, {});
     expect([bare.status, bare.body.errors]).toEqual([400, [expect.stringContaining("region")]]);
@@ -122,6 +128,7 @@ describe("a destination", () => {
     expect(await cloudA.requests()).toEqual([]);
   });
 
+  // Proves: B.cloud-a-sm.role_arn, B.cloud-a-sm.role_arn.session
   it("of cloud-a-sm acts as its role only, and fails if the role does not trust it", async () => {
     const role = "arn:aws:iam::123456789012:role/sync";
     await makeDestination("cloud-a-sm", "d", cloudABody({ role_arn: role, external_id: crypto.randomUUID() }));
@@ -133,6 +140,7 @@ describe("a destination", () => {
     expect(await cloudA.requests()).toMatchObject([{ operation: "AssumeRole", subject: role, status: 403 }]);
   });
 
+  // Proves: B.cloud-a-sm.external_id.own
   it("of cloud-a-sm has its own external id", async () => {
     const role_arn = "arn:aws:iam::123456789012:role/sync";
     const [one, two] = [crypto.randomUUID(), crypto.randomUUID()];
@@ -146,6 +154,7 @@ describe("a destination", () => {
     }
   });
 
+  // Proves: B.dest.read.obfuscated, E.auth.2.obfuscated
   it.each([...destinationTypes.values()])("of $type masks every field whose name denotes a secret", (type) => {
     const { properties = {} } = z.toJSONSchema(type.connection, { io: "input", unrepresentable: "any" });
     const secret = Object.keys(properties).filter((field) =>
@@ -155,6 +164,7 @@ describe("a destination", () => {
     if (type.kind === "remote") expect(secret).not.toEqual([]);
   });
 
+  // Proves: B.state.delete.refused, E.errors.2
   it("with associations is not deleted with purge=false, the default", async () => {
     await makeDestination("cloud-a-sm", "d");
     await setAssociation("cloud-a-sm/d", "app");
@@ -173,6 +183,7 @@ describe("an association", () => {
     await makeDestination("in-mem", "m");
   });
 
+  // Proves: B.assoc.remove, B.assoc.set
   it("is set and removed with POST", async () => {
     const secret = { mount: "kv", secret_name: "app" };
     expect((await post(at("set"), secret)).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
@@ -182,6 +193,7 @@ describe("an association", () => {
     expect(await association("in-mem/m", "app")).toBeUndefined();
   });
 
+  // Proves: B.sync.association-identity
   it("covers one secret: neither its neighbours nor one with the same name in another mount", async () => {
     const other = await mountKv("other");
     await send("POST", "/v1/other/data/app", { data: { a: "other" } });
@@ -201,6 +213,8 @@ describe("an association", () => {
     expect(await objects("n")).toEqual({});
   });
 
+  // Proves: B.assoc.remove.mount-required, B.assoc.remove.secret_name-required, B.assoc.set.mount-required,
+  // B.assoc.set.secret_name-required
   it.each(["set", "remove"] as const)("requires mount and secret_name as texts: %s", async (what) => {
     const whole = { mount: "kv", secret_name: "app" };
     await setAssociation("in-mem/m", "app");
@@ -213,6 +227,7 @@ describe("an association", () => {
     expect(await statusOf("in-mem/m")).toBe("SYNCED");
   });
 
+  // Proves: B.state.set.again
   it("set again is the same association with the same remote object", async () => {
     await makeDestination("cloud-a-sm", "d");
     const row = () =>
@@ -230,6 +245,7 @@ describe("an association", () => {
     expect(await cloudA.secrets()).toHaveLength(1);
   });
 
+  // Proves: B.state.set.again.retries
   it("set again retries a failed push", async () => {
     await makeDestination("cloud-a-sm", "d");
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret" });
@@ -252,12 +268,14 @@ describe("the event stream", () => {
   };
   const others = NAMESPACE_CAPABILITIES.filter((capability) => capability !== "read-job" && capability !== "deny");
 
+  // Proves: E.auth.4.Allocation, E.auth.4.Deployment, E.auth.4.Evaluation, E.auth.4.Job
   it.each(["Job", "Allocation", "Deployment", "Evaluation"])("shows %s to read-job only", async (topic) => {
     expect(await open(topic, 'namespace "default" { capabilities = ["read-job"] }')).toBe(200);
     const rest = `namespace "default" { capabilities = ${JSON.stringify(others)} } node { policy = "write" } operator { policy = "write" }`;
     expect(await open(topic, rest)).toBe(403);
   });
 
+  // Proves: C.event.FilterKeys
   it("has every field of an event, with filter keys as a list of texts or null", async () => {
     const job = {
       Topic: "Job",

@@ -21,6 +21,7 @@ const AT = "/sys/sync/destinations";
 beforeEach(() => cloudA.begin());
 
 describe("a destination", () => {
+  // Proves: B.dest.read, B.dest.read.obfuscated, E.auth.2.obfuscated
   it("is returned with sensitive values masked, defaults filled in and unset fields absent", async () => {
     const made = await makeDestination("cloud-a-sm", "prod", cloudABody({ custom_tags: { team: "pay" } }));
     const data = {
@@ -129,6 +130,7 @@ describe("a destination", () => {
     expect((await get(`${AT}/cloud-a-sm/d`)).status).toBe(404);
   });
 
+  // Proves: B.dest.delete
   it("is deleted without associations, and a repeated deletion succeeds", async () => {
     await makeDestination("in-mem", "d");
     expect((await del(`${AT}/in-mem/d`)).status).toBe(204);
@@ -136,6 +138,7 @@ describe("a destination", () => {
     expect((await del(`${AT}/in-mem/d`)).status).toBe(204);
   });
 
+  // Proves: B.state.delete.refused
   it("returns 400 on deletion while it has associations", async () => {
     await mountKv();
     await write("app", { a: 1 });
@@ -229,6 +232,7 @@ describe("deleting a destination with associations", () => {
     }
   });
 
+  // Proves: B.dest.delete.purge
   itRows(["", "?purge=false", "?purge=0&force_delete=f"])("is refused without purge: %j", async (query) => {
     const refused = await del(at + query);
     expect([refused.status, refused.body.errors]).toEqual([
@@ -241,6 +245,7 @@ describe("deleting a destination with associations", () => {
     expect(await association("in-mem/m", "one")).toMatchObject({ sync_status: "SYNCED" });
   });
 
+  // Proves: B.dest.delete.purge, B.state.delete.purged
   it.each([
     ["the query", "?purge=true", undefined],
     ["the query, by itself", "?purge", undefined],
@@ -290,6 +295,7 @@ describe("deleting a destination with associations", () => {
     expect(await cloudA.secrets()).toHaveLength(left);
   });
 
+  // Proves: B.dest.delete.purge
   itRows([
     ["?purge=maybe", undefined, "purge: "],
     ["?force_delete=2", undefined, "force_delete: "],
@@ -314,6 +320,7 @@ describe("the lists of destinations", () => {
     expect((await get(AT)).status).toBe(405);
   });
 
+  // Proves: B.dest.list, B.dest.list-type
   it("return 404 while empty, and include every acknowledged write", async () => {
     expect((await list(AT)).status).toBe(404);
     for (const name of ["b", "a"]) {

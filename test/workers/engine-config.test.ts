@@ -32,6 +32,7 @@ const UNCONFIGURED = {
 };
 
 describe("the configuration", () => {
+  // Proves: A.config.delete
   it("is all zeros before the first write and after a deletion", async () => {
     expect(await config()).toEqual(UNCONFIGURED);
     succeeded(await write(tenant.config));
@@ -40,6 +41,9 @@ describe("the configuration", () => {
     expect(await config()).toEqual(UNCONFIGURED);
   });
 
+  // Proves: A.config.client_secret.omitted, A.config.environment.default, A.config.identity_token_audience.default,
+  // A.config.identity_token_ttl.default, A.config.read, A.config.root_password_ttl.default, A.config.write,
+  // A.engine.credentials-stored, A.rotate-root.private, E.auth.2.config-omits, E.limits.root_password_ttl
   it("is returned without its secret, with the documented defaults", async () => {
     const written = await write(tenant.config);
     expect([written.status, written.text]).toEqual([204, ""]);
@@ -53,6 +57,7 @@ describe("the configuration", () => {
     expect((await get("/v1/cloud-b/config")).text).not.toContain(secret);
   });
 
+  // Proves: A.config.root_password_ttl.type, A.config.single
   it("changes only the fields of a write, and reads durations as seconds", async () => {
     succeeded(await write({ ...tenant.config, environment: "azurechinacloud", root_password_ttl: "1h30m" }));
     succeeded(await write({ root_password_ttl: "182d", client_id: null }));
@@ -65,6 +70,7 @@ describe("the configuration", () => {
     expect((await config()).root_password_ttl).toBe(60);
   });
 
+  // Proves: A.config.client_secret.exclusive, A.config.identity_token_audience.exclusive, E.auth.1.exclusive
   it("accepts an audience instead of a secret, and both if one of them is empty", async () => {
     succeeded(await write(tenant.config));
     const both = await write({ identity_token_audience: "api://x" });
@@ -76,6 +82,7 @@ describe("the configuration", () => {
     expect(await config()).toMatchObject({ identity_token_audience: "api://x", identity_token_ttl: 600 });
   });
 
+  // Proves: A.config.subscription_id.required, A.config.tenant_id.required
   itRows([
     [{ environment: "AzureGermanCloud" }, /no cloud configuration matching the name/],
     [{ environment: "nowhere" }, /no cloud configuration matching the name/],
@@ -116,6 +123,8 @@ describe("the configuration", () => {
     expect(await config()).toMatchObject({ rotation_schedule: "", rotation_window: 0, rotation_period: 86_400 });
   });
 
+  // Proves: A.config.client_id.env, A.config.client_secret.env, A.config.env-override, A.config.environment.env,
+  // A.config.subscription_id.env, A.config.tenant_id.env, E.auth.1.env
   it("is overridden by the deployment's settings, which GET config omits", () => {
     const stored = { ...UNCONFIGURED, ...tenant.config, client_secret: "stored", key_id: null, key_ends: null };
     const account = accountOf(stored, {
@@ -151,6 +160,7 @@ describe("the configuration", () => {
 });
 
 describe("an engine without configuration", () => {
+  // Proves: A.config.delete
   it("returns 400 for roles and credentials", async () => {
     for (const refused of [await put("/v1/cloud-b/roles/r", dynamicRole(tenant)), await creds("r")]) {
       expect(refused.status).toBe(400);
@@ -162,6 +172,7 @@ describe("an engine without configuration", () => {
 });
 
 describe("a mount of the engine", () => {
+  // Proves: A.config.single, A.engine.mounted, E.conv.mount-path
   it("has type cloud-b by either name, at any path, several times", async () => {
     succeeded(await put("/v1/sys/mounts/deep/er", { type: "azure" }));
     expect((await get("/v1/sys/mounts/deep/er")).body.data).toMatchObject({

@@ -33,6 +33,9 @@ const begin = async (options: AzureOptions = {}) => {
 beforeEach(() => begin());
 
 describe("credentials with their own principal", () => {
+  // Proves: A.config.used, A.config.write, A.creds.read, A.engine.credentials-stored, A.engine.principal-created,
+  // A.role.cloud_groups.joined, A.role.cloud_roles.assigned, A.role.permanently_delete.applied, A.role.tags.attached,
+  // A.role.ttl.applied, E.auth.1.client-credentials
   it("have a lease and the role's rights, and leave no resource after revocation", async () => {
     await writeRole("web", dynamicRole(tenant, { ttl: "1h", tags: "b,a" }));
     const issued = await creds("web");

@@ -49,6 +49,7 @@ async function trust(path = "cloud-b", { namespace = "", id = "root" } = {}): Pr
 const logins = async () => (await tenant.requests()).filter(({ operation }) => operation === "Token");
 
 describe("a federated engine", () => {
+  // Proves: A.config.client_secret.default, E.auth.1.federation
   it("issues and revokes credentials without a client secret", async () => {
     const uuid = await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", federated()));
@@ -97,6 +98,7 @@ describe("a federated engine", () => {
     );
   });
 
+  // Proves: A.config.identity_token_audience.match
   it("returns the missing federated credential when its application does not allow the audience", async () => {
     await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", { ...federated(), identity_token_audience: "api://another" }));
@@ -118,6 +120,7 @@ describe("a federated engine", () => {
     ]);
   });
 
+  // Proves: A.config.client_secret.exclusive, A.config.identity_token_audience.exclusive, E.auth.1.exclusive
   it("switches to a secret and back to federation with one write each", async () => {
     const uuid = await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", federated()));

@@ -54,6 +54,7 @@ async function later<T>(seconds: number, run: () => Promise<T>): Promise<T> {
 }
 
 describe("the TTL of a lease", () => {
+  // Proves: A.role.ttl.applied, A.role.ttl.default
   it.each([
     [{}, 2_764_800, null],
     [{ ttl: 20, max_ttl: 30 }, 20, null],
@@ -67,6 +68,7 @@ describe("the TTL of a lease", () => {
     else expect(body.warnings).toBeNull();
   });
 
+  // Proves: A.role.max_ttl.default, A.role.ttl.default
   it("is bounded by the mount, and its password by the maximum TTL", async () => {
     succeeded(await put("/v1/sys/mounts/cloud-b/tune", { default_lease_ttl: "10m", max_lease_ttl: "1h" }));
     await writeRole("app", existing());
@@ -87,6 +89,7 @@ describe("the TTL of a lease", () => {
     });
   });
 
+  // Proves: A.role.max_ttl.applied
   it("is extended from now by a renewal, up to the maximum TTL", async () => {
     await writeRole("app", { ...existing(), ttl: 100, max_ttl: 300 });
     const { lease_id: lease } = (await creds("app")).body;

@@ -25,6 +25,7 @@ const config = async () => (await get("/v1/cloud-b/config")).body.data;
 const role = async (name: string) => (await get(`/v1/cloud-b/roles/${name}`)).body.data;
 
 describe("an existing application", () => {
+  // Proves: A.engine.existing-application, A.role.application_object_id.used
   it("is used instead of a new one, and its credentials are returned", async () => {
     const { object_id, client_id } = tenant.existing_application;
     await writeRole("app", { application_object_id: object_id });
@@ -39,6 +40,7 @@ describe("an existing application", () => {
     expect(await tenant.everything()).toEqual(fresh);
   });
 
+  // Proves: A.role.application_object_id.roles-ignored
   it("gets none of the roles in the same body", async () => {
     const application_object_id = tenant.existing_application.object_id;
     await writeRole("app", dynamicRole(tenant, { application_object_id, permanently_delete: false }));
@@ -49,6 +51,7 @@ describe("an existing application", () => {
 });
 
 describe("the configuration", () => {
+  // Proves: A.config.client_id.default
   it("has no client_id before the first write, and calls the provider with the written one", async () => {
     await mountEngine(null, "bare");
     expect((await get("/v1/bare/config")).body.data.client_id).toBe("");
@@ -58,6 +61,7 @@ describe("the configuration", () => {
     expect([...callers]).toEqual([tenant.client_id]);
   });
 
+  // Proves: A.config.identity_token_ttl.type
   it.each([
     [7_200, 7_200],
     ["7200", 7_200],
@@ -68,6 +72,7 @@ describe("the configuration", () => {
     expect((await config()).identity_token_ttl).toBe(seconds);
   });
 
+  // Proves: A.config.identity_token_audience.enterprise, A.config.identity_token_ttl.enterprise
   it("offers identity tokens and reports the enterprise edition", async () => {
     expect((await get("/v1/sys/health")).body.version).toMatch(/\+ent$/);
     const federated = {
@@ -84,6 +89,7 @@ describe("the configuration", () => {
 });
 
 describe("a role", () => {
+  // Proves: A.role.permanently_delete.default, A.role.sign_in_audience.default, A.role.tags.default
   it("has no tags, no audience and no permanent deletion by default", async () => {
     const { permanently_delete: _, ...least } = dynamicRole(tenant);
     await writeRole("least", least);
@@ -96,6 +102,7 @@ describe("a role", () => {
     expect((await tenant.everything()).deletedApplications, "it can be brought back").toHaveLength(1);
   });
 
+  // Proves: A.role.tags.default
   it("reads comma-separated tags, and sets them on its applications", async () => {
     await writeRole("tagged", dynamicRole(tenant, { tags: "team:pay, env:prod" }));
     expect((await role("tagged")).tags).toEqual(["team:pay", "env:prod"]);
@@ -105,6 +112,7 @@ describe("a role", () => {
     expect(made.map(({ tags }) => [...tags].sort())).toEqual([["env:prod", "team:pay"]]);
   });
 
+  // Proves: A.role.sign_in_audience.values
   it.each([
     ["DirectoryMyOrg", "AzureADMyOrg"],
     ["DirectoryMultipleOrgs", "AzureADMultipleOrgs"],
@@ -119,6 +127,7 @@ describe("a role", () => {
     expect(made).toMatchObject([{ signInAudience: outside }]);
   });
 
+  // Proves: A.role.sign_in_audience.values
   itRows(["Everybody", "directorymyorg", "DirectoryMyOrg "])(
     "returns 400 with the valid audiences for %j",
     async (given) => {
@@ -131,6 +140,7 @@ describe("a role", () => {
     },
   );
 
+  // Proves: A.role.max_ttl.format
   it.each([
     [86_400, 86_400],
     ["86400", 86_400],
@@ -143,6 +153,7 @@ describe("a role", () => {
     expect([(await role("timed")).max_ttl, (await role("other")).ttl]).toEqual([seconds, seconds]);
   });
 
+  // Proves: A.creds.name-required
   it("is required in a request for credentials", async () => {
     for (const path of ["/v1/cloud-b/creds", "/v1/cloud-b/creds/"]) {
       const answer = await get(path);
@@ -155,6 +166,7 @@ describe("a role", () => {
 });
 
 describe("a role with grants", () => {
+  // Proves: E.errors.5.update
   it("returns 400 for an update without grants, and keeps its grants", async () => {
     await writeRole("r", dynamicRole(tenant));
     const before = await role("r");

@@ -35,6 +35,8 @@ const upstream = { token: null, headers: { "X-Vault-Token": "root" } };
 const definition = (name: string) => tenant.role_definitions.find(({ roleName }) => roleName === name);
 
 describe("a role", () => {
+  // Proves: A.engine.roles-stored, A.role.application_object_id.default, A.role.cloud_groups.type,
+  // A.role.cloud_roles.type, A.role.persist_app.default, A.role.ttl.format, A.roles.create
   it("is resolved on write, and returned with the provider's names and ids", async () => {
     const scope = tenant.resource_group;
     const reader = definition("Reader")?.id ?? "";
@@ -72,6 +74,7 @@ describe("a role", () => {
     });
   });
 
+  // Proves: A.role.ttl.format, A.roles.update
   it("keeps fields absent from a later write, and clears a list written empty", async () => {
     await writeRole("r", dynamicRole(tenant, { ttl: 60 }));
     succeeded(await write({ max_ttl: 100 }));
@@ -98,6 +101,7 @@ describe("a role", () => {
     });
   });
 
+  // Proves: A.engine.roles-stored, A.role.named, A.roles.delete, A.roles.delete.missing, A.roles.list, E.errors.1
   it("has a case-insensitive name, is listed in order, and returns 404 for a second deletion", async () => {
     await writeRole("Beta", dynamicRole(tenant));
     await writeRole("alpha", dynamicRole(tenant));
@@ -136,6 +140,8 @@ describe("a role", () => {
   });
 
   const scope = "/subscriptions/x";
+  // Proves: A.role.cloud_groups.type, A.role.cloud_roles.type, A.role.one-of, A.role.referenced-exists,
+  // A.role.ttl.format, E.errors.5.create
   itRows<[string, Record<string, unknown>, RegExp]>([
     ["no grants", {}, /either cloud_roles or application_object_id must be provided/],
     ["groups alone", { cloud_groups: [{ group_name: "developers" }] }, /must be provided/],
@@ -185,6 +191,8 @@ describe("a role", () => {
     expect(await rows(uuid, "jobs")).toEqual([]);
   });
 
+  // Proves: A.role.cloud_groups.type, A.role.cloud_roles.type, A.role.permanently_delete.exclusive,
+  // E.errors.5.permanently_delete
   it("returns 400 for permanent deletion or the engine's own application", async () => {
     const existing = tenant.existing_application.object_id;
     const deleting = await write({ application_object_id: existing, permanently_delete: true });
@@ -223,6 +231,7 @@ describe("a role with persist_app", () => {
     return (await tenant.everything()).applications.find((one) => one.id === id);
   };
 
+  // Proves: A.role.persist_app.kept
   it("creates its application once, shows its id, and adds a password per lease", async () => {
     await writeRole("r", kept());
     const made = await application();
@@ -235,6 +244,7 @@ describe("a role with persist_app", () => {
     expect((await application())?.passwords).toHaveLength(1);
   });
 
+  // Proves: A.role.cloud_roles.assigned, A.role.tags.attached
   it("changes only the differences, and keeps common rights throughout", async () => {
     await writeRole("r", kept());
     const before = await tenant.everything();
@@ -255,6 +265,7 @@ describe("a role with persist_app", () => {
     expect(log.lastIndexOf("CreateRoleAssignment")).toBeLessThan(log.lastIndexOf("DeleteRoleAssignment"));
   });
 
+  // Proves: A.role.persist_app.kept
   it("removes the application when it is deleted, or no longer has persist_app", async () => {
     await writeRole("r", kept());
     expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);

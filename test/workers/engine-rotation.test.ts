@@ -40,6 +40,8 @@ const works = async () => {
 };
 
 describe("rotate-root", () => {
+  // Proves: A.config.root_password_ttl.applied, A.engine.root-rotation, A.rotate-root.new-secret,
+  // A.rotate-root.private, E.limits.root_password_ttl
   it("replaces the configured secret, shows its expiry, and keeps issuing", async () => {
     expect(await config()).not.toHaveProperty("root_password_expiration_date");
     const rotated = await rotate();
@@ -65,6 +67,7 @@ describe("rotate-root", () => {
     await works();
   });
 
+  // Proves: A.rotate-root.propagation
   it("waits until the new secret is replicated", async () => {
     await begin({ lags: { password: { requests: 2 } } });
     expect((await rotate()).status).toBeLessThan(300);

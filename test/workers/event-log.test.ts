@@ -133,6 +133,7 @@ describe("the buffer", () => {
 });
 
 describe("readers", () => {
+  // Proves: C.stream.open
   it("are removed when they disconnect, and leave no timer", async () => {
     const streams = await Promise.all(Array.from({ length: 20 }, () => openStream()));
     for (const stream of streams) await stream.next();

@@ -43,6 +43,9 @@ const TYPES: readonly (readonly [type: string, topic: string, make: () => Promis
 ];
 
 describe("event types", () => {
+  // Proves: C.type.AllocationCreated, C.type.AllocationUpdateDesiredStatus, C.type.AllocationUpdated,
+  // C.type.DeploymentAllocHealth, C.type.DeploymentPromotion, C.type.DeploymentStatusUpdate, C.type.EvaluationUpdated,
+  // C.type.JobBatchDeregistered, C.type.JobDeregistered, C.type.JobRegistered, C.type.PlanResult, E.events.3
   it.each(TYPES)("%s is an event of topic %s", async (type, topic, make) => {
     await make();
     const events = await eventsOf(topic);
@@ -53,6 +56,7 @@ describe("event types", () => {
   });
 });
 
+// Proves: C.stream.cluster-events, E.events.1.only, E.events.3
 it("one stream contains every change of the cluster by any caller under its eight topics", async () => {
   const stream = await openStream("?namespace=*&index=-1");
   await stream.next();
@@ -72,6 +76,7 @@ it("one stream contains every change of the cluster by any caller under its eigh
   expect(indexes).toEqual([...indexes].sort((a, b) => a - b));
 });
 
+// Proves: E.events.1.only
 it("the stream and subscriptions are the only paths to events, and no webhook is called without one", async () => {
   const paths = [...clusterRoutes.routes, ...secretsRoutes.routes].map(({ path }) => path);
   expect(paths.filter((path) => /event|stream|subscri|hook|notif|watch/i.test(path))).toEqual([
@@ -86,6 +91,7 @@ it("the stream and subscriptions are the only paths to events, and no webhook is
   expect(calls).not.toHaveBeenCalled();
 });
 
+// Proves: C.payload.Allocation.no-job
 it("an Allocation event contains no job, except the job's version and type", async () => {
   const Job = { ID: "web", Version: 3, Type: "batch", TaskGroups: [{ Name: "g" }], Meta: { s3cret: "x" } };
   await report(allocation({ Job }));

@@ -76,6 +76,7 @@ async function readFrom(from: number, keys: readonly string[] | null, newest: nu
 }
 
 describe("an index", () => {
+  // Proves: C.stream.index.too-old, E.limits.event-buffer
   it.each([
     [1, 1_000_000],
     [2, 4_000],

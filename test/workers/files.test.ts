@@ -78,6 +78,7 @@ describe("a file named after @", () => {
 describe("a file over HTTP", () => {
   const DESTINATION = "/v1/sys/sync/destinations/cloud-c-sm/d";
 
+  // Proves: B.cloud-c-sm.credentials.file
   it("gives a destination its credentials", async () => {
     const { body, values } = await openCloudC();
     await bucket.put("keys/project.json", `\uFEFF${body["credentials"]}`);

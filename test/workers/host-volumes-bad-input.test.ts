@@ -127,6 +127,7 @@ const rows: readonly Row[] = [
 ];
 
 describe("an invalid request is refused by field and rule, without a change", () => {
+  // Proves: D.host.create.Volume-required
   itRows(rows)("%j", async (given, status, says) => {
     const answer = await put("/v1/volume/host/create", given === undefined ? {} : { Volume: given });
     expect([answer.status, answer.text]).toEqual([
@@ -162,6 +163,7 @@ describe("an invalid request is refused by field and rule, without a change", ()
     expect([answer.status, answer.text]).toEqual([status, expect.stringMatching(says)]);
   });
 
+  // Proves: D.host.register.Volume-required
   it("of a registration, checked in the documented order", async () => {
     const says = async (more: Record<string, unknown>) => (await register(more)).text;
     const none = await put("/v1/volume/host/register", {});

@@ -18,6 +18,7 @@ const refusal = ({ status, text }: Answer) => [status, text];
 const nothingStored = async () => expect(await listed()).toEqual([]);
 
 describe("creating a host volume", () => {
+  // Proves: D.host.create.endpoint, D.host.read.endpoint, D.rules.6.returned
   it("calls a node's plugin, and returns the stored volume", async () => {
     const made = await ask();
     expect(made.status, made.text).toBe(200);
@@ -98,6 +99,7 @@ describe("creating a host volume", () => {
     expect(made).not.toHaveProperty("Allocations");
   });
 
+  // Proves: D.rules.6.without-id
   it("places a second volume of the same name on another node, and refuses when there is none", async () => {
     await addNode(2);
     await addNode(3, { Attributes: { "kernel.name": "linux" } });
@@ -179,6 +181,7 @@ describe("creating a host volume", () => {
     expect((await make()).NodeID).toBe(last);
   });
 
+  // Proves: D.rules.6.without-id
   it("never places two volumes of a name on one node under concurrent requests", async () => {
     for (const number of [2, 3]) await addNode(number);
     const answers = await Promise.all(Array.from({ length: 6 }, () => ask()));

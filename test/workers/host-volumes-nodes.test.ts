@@ -152,6 +152,7 @@ describe("a volume in use", () => {
     return [status, text];
   };
 
+  // Proves: E.errors.4.host-delete
   it("cannot be deleted or updated, and the error names its users", async () => {
     const { ID } = await make();
     await run(nodeId(1), ["db"]);
@@ -165,6 +166,7 @@ describe("a volume in use", () => {
     expect((await deletion(ID))[0]).toBe(200);
   });
 
+  // Proves: E.errors.4.host-delete
   it("cannot be deleted by force either, also without its node", async () => {
     const { ID } = await make();
     await run(nodeId(1), ["db"]);

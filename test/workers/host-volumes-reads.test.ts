@@ -17,6 +17,7 @@ const names = (answer: Answer): string[] => answer.body.map(({ Name }: { Name: s
 const list = (query = "", options?: Parameters<typeof get>[1]) => get(`/v1/volumes?type=host${query}`, options);
 
 describe("the list of volumes", () => {
+  // Proves: D.list.type.required
   it("requires a type", async () => {
     expect([(await get("/v1/volumes")).status, (await get("/v1/volumes")).text]).toEqual([
       400,
@@ -27,6 +28,7 @@ describe("the list of volumes", () => {
     expect([upstream.status, upstream.body]).toEqual([200, []]);
   });
 
+  // Proves: D.list.endpoint
   it("has the documented fields of each volume and the index of the table", async () => {
     expect((await list()).headers.get("X-Orch-Index")).toBe("1");
     const made = await make({ Parameters: { mode: "0700" } });
@@ -71,6 +73,7 @@ describe("the list of volumes", () => {
       await register({ Name: "by-hand" });
     });
 
+    // Proves: D.list.filter, D.list.node_id, D.list.plugin_id, D.rules.2.reduce
     itRows<[query: string, found: string[]]>([
       ["", ["alpha", "beta", "by-hand"]],
       ["&namespace=prod", ["delta", "gamma"]],
@@ -113,6 +116,7 @@ describe("the list of volumes", () => {
       expect(names(await list(`&node_id=${nodeId(1)}`, upstream))).toEqual(["alpha", "by-hand"]);
     });
 
+    // Proves: D.list.next_token
     it("is paged by namespace and id, in both directions", async () => {
       const seen: string[] = [];
       let token = "";
@@ -136,6 +140,7 @@ describe("the list of volumes", () => {
       expect((await list("&namespace=*&next_token=zzz")).body).toEqual([]);
     });
 
+    // Proves: D.list.filter
     it("refuses an invalid filter", async () => {
       for (const filter of ["NotValid", "Nope == 1", "Name =="])
         expect((await list(`&filter=${encodeURIComponent(filter)}`)).status).toBe(400);
@@ -148,6 +153,8 @@ describe("access", () => {
     `namespace "${name}" { capabilities = ${JSON.stringify(capabilities)} }\n`;
   const holder = async (rules: string) => ({ token: (await holderOf(rules)).client_token as string });
 
+  // Proves: D.host.create.acl, D.host.create.acl-override, D.host.delete.acl, D.host.read.acl, D.host.register.acl,
+  // D.list.acl.host
   it.each<[what: string, rules: string, allowed: readonly ("create" | "register" | "read" | "delete" | "override")[]]>([
     ["nothing", namespace(["read-job"]), []],
     ["reading", namespace(["host-volume-read"]), ["read"]],
@@ -185,6 +192,7 @@ describe("access", () => {
     ]);
   });
 
+  // Proves: D.list.acl.host
   it("with namespace=* returns only readable volumes", async () => {
     await put("/v1/namespace/prod", {});
     await make({ Name: "a" });
@@ -197,6 +205,7 @@ describe("access", () => {
     expect((await get(`/v1/volume/host/${secret.ID}`, as)).status).toBe(404);
   });
 
+  // Proves: D.host.register.acl-override
   it("requires the override capability also for a registration", async () => {
     const body = { Volume: volume({ NodeID: nodeId(1), HostPath: "/srv/o", PluginID: "" }), PolicyOverride: true };
     const as = async (...rights: string[]) =>
@@ -214,6 +223,7 @@ describe("access", () => {
 });
 
 describe("a blocking query", () => {
+  // Proves: D.host.read.blocking
   it("of one volume returns when it changes", async () => {
     const { ID, ModifyIndex } = await make();
     const waiting = get(`/v1/volume/host/${ID}?index=${ModifyIndex}&wait=10s`);
@@ -234,6 +244,7 @@ describe("a blocking query", () => {
     expect((await waiting).status).toBe(404);
   });
 
+  // Proves: D.list.blocking
   it("of the list returns when any volume changes", async () => {
     await make();
     const before = (await list()).headers.get("X-Orch-Index");
@@ -242,6 +253,7 @@ describe("a blocking query", () => {
     expect((await waiting).body).toHaveLength(2);
   });
 
+  // Proves: D.host.read.blocking
   it("returns the current data after the wait", async () => {
     const { ID, ModifyIndex } = await make();
     const answer = await get(`/v1/volume/host/${ID}?index=${ModifyIndex}&wait=50ms`);
@@ -264,6 +276,7 @@ describe("a read of one volume", () => {
     expect((await get(`/v1/volume/host/${ID}`)).body).not.toHaveProperty("Allocations");
   });
 
+  // Proves: D.host.read.volume_id
   it("accepts an id in any case, and returns 404 for an unknown one", async () => {
     const { ID } = await make();
     expect((await get(`/v1/volume/host/${ID.toUpperCase()}`)).body.ID).toBe(ID);
@@ -274,6 +287,7 @@ describe("a read of one volume", () => {
   });
 });
 
+// Proves: D.rules.2.reduce
 it("reads a constant number of rows per page for any number of volumes", async () => {
   const { runInDurableObject } = await import("cloudflare:test");
   await make();

@@ -18,6 +18,7 @@ const refusal = ({ status, text }: Answer) => [status, text];
 const nothingStored = async () => expect(await listed()).toEqual([]);
 
 describe("updating a host volume", () => {
+  // Proves: D.rules.6.with-id
   it("changes mutable fields and keeps the rest", async () => {
     const made = await make({
       Constraints: [{ LTarget: KERNEL, Operand: "=", RTarget: "linux" }],
@@ -68,6 +69,7 @@ describe("updating a host volume", () => {
     expect((await make({ Name: "renamed" })).NodeID).toBe(nodeId(1));
   });
 
+  // Proves: D.rules.6.with-id
   it.each<[string, object, string]>([
     ["node", { NodeID: nodeId(2) }, "node ID cannot be updated"],
     ["pool", { NodePool: "gpu" }, "node pool cannot be updated"],
@@ -113,6 +115,7 @@ describe("updating a host volume", () => {
 });
 
 describe("registering a host volume", () => {
+  // Proves: D.host.register.endpoint
   it("stores a volume as described, without calling a plugin", async () => {
     const made = await register({ CapacityBytes: 77, Constraints: [] });
     expect(made.status, made.text).toBe(200);
@@ -157,6 +160,7 @@ describe("registering a host volume", () => {
 });
 
 describe("deleting a host volume", () => {
+  // Proves: D.host.delete.endpoint
   it.each(["", "/delete"])("removes it from its node and from all lists (%s)", async (tail) => {
     const { ID, ModifyIndex } = await make();
     const deleted = await del(`/v1/volume/host/${ID}${tail}`);
@@ -219,6 +223,7 @@ describe("deleting a host volume", () => {
   });
 });
 
+// Proves: D.host.create.blocking, D.host.delete.blocking, D.host.register.blocking
 it("answers a write at once, for any given index", async () => {
   const wait = "?index=1000000&wait=60s";
   const created = await put(`/v1/volume/host/create${wait}`, { Volume: { Name: "a", PluginID: "mkdir" } });

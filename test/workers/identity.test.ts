@@ -157,6 +157,7 @@ describe("the keys", () => {
 });
 
 describe("a token", () => {
+  // Proves: A.config.identity_token_audience.claim
   it("verifies against the published keys, and names its mount", async () => {
     const { sign, ...names } = await assertionFor(env, mount);
     const jwt = await sign();

@@ -21,6 +21,7 @@ afterEach(closeAll);
 const [a1, e2, d3] = [uuid(1), uuid(2), uuid(3)];
 
 describe("an event of topic", () => {
+  // Proves: C.payload.Allocation, C.payload.Deployment, C.payload.Evaluation, C.payload.Job
   it.each([
     ["Job", job(), "web", null],
     ["Allocation", allocation({ DeploymentID: d3 }), a1, ["web", d3]],
@@ -67,6 +68,7 @@ describe("an event of topic", () => {
     ]);
   });
 
+  // Proves: C.payload.Allocation.no-job
   it("Allocation has only the version of its job", async () => {
     const Index = await report(allocation({ Job: { ID: "web", Version: 3, Type: "batch", TaskGroups: null } }));
     const [{ Payload }] = await eventsOf("Allocation");
@@ -93,6 +95,7 @@ it("accepts every event type under any topic", async () => {
 });
 
 describe("the namespace of an event", () => {
+  // Proves: C.event.Namespace
   it.each([
     ["its own", { Namespace: "a" }, {}, "?namespace=q", "a"],
     ["its object's", {}, { Namespace: "b" }, "?namespace=q", "b"],

@@ -12,6 +12,7 @@ afterEach(closeAll);
 const keys = async (topic: string) => (await eventsOf(topic)).map(({ Key }) => Key);
 
 describe("a scheduler's report", () => {
+  // Proves: C.stream.cluster-events
   it("is one event line and the object that reads return, under one index", async () => {
     const stream = await openStream("?topic=Job&index=-1");
     await stream.next();

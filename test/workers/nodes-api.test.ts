@@ -176,6 +176,7 @@ describe("a node", () => {
 });
 
 describe("eligibility", () => {
+  // Proves: C.type.NodeEligibility
   it("changes with one event line, and its index is returned", async () => {
     await register();
     const { next } = await follow();
@@ -211,6 +212,7 @@ describe("eligibility", () => {
 });
 
 describe("purging a node", () => {
+  // Proves: C.type.NodeDeregistration
   it("deletes it, and the event has its last state", async () => {
     await register();
     const before = await read();

@@ -40,6 +40,7 @@ const systemJob = (Type: string) =>
   ]);
 
 describe("a drain", () => {
+  // Proves: C.payload.NodeDrain, C.type.NodeDrain
   it("that waits for allocations shows that in its event and in reads", async () => {
     await allocations({ a1: "running" });
     const { next } = await follow("?topic=NodeDrain&index=-1");

@@ -51,6 +51,7 @@ const inState: Readonly<Record<string, readonly Act[]>> = {
 };
 
 describe("the life of a node", () => {
+  // Proves: C.type.NodeEvent
   it.each([
     ["initializing", "connect", "ready", "Node is ready"],
     ["initializing", "lose", "disconnected", "Node disconnected"],

@@ -26,12 +26,14 @@ describe("the Node object", () => {
     check(node);
   };
 
+  // Proves: C.event.Payload, C.payload.Node, C.type.NodeRegistration, E.events.2.registration
   it("is equal in events and reads, with the same indexes", async () => {
     expect(node).toEqual(told.Payload.Node);
     expect(Object.keys(told.Payload)).toEqual(["Node"]);
     expect(told).toMatchObject({ Topic: "Node", Type: "NodeRegistration", Key: ID, Namespace: "", FilterKeys: null });
   });
 
+  // Proves: C.node.strings
   it("has texts for its names", () => {
     both((each) =>
       expect(each).toMatchObject({
@@ -46,14 +48,17 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.bools
   it("has TLSEnabled and Drain as flags", () => {
     both((each) => expect(each).toMatchObject({ TLSEnabled: false, Drain: false }));
   });
 
+  // Proves: C.node.maps
   it("has Attributes and Meta as maps of texts", () => {
     both((each) => expect(each).toMatchObject({ Attributes: fingerprint().Attributes, Meta: { rack: "r1" } }));
   });
 
+  // Proves: C.node.NodeResources
   it("has NodeResources", () => {
     both((each) =>
       expect(each["NodeResources"]).toMatchObject({
@@ -67,6 +72,7 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.ReservedResources
   it("has ReservedResources", () => {
     both((each) =>
       expect(each["ReservedResources"]).toMatchObject({
@@ -78,6 +84,7 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.Resources
   it("has Resources, derived from NodeResources", () => {
     both((each) =>
       expect(each["Resources"]).toEqual({
@@ -87,6 +94,7 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.Reserved
   it("has Reserved, derived from ReservedResources", () => {
     both((each) =>
       expect(each["Reserved"]).toEqual({
@@ -96,6 +104,7 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.nullable
   it("has null for absent fields", async () => {
     both((each) =>
       expect(each).toMatchObject({
@@ -110,14 +119,17 @@ describe("the Node object", () => {
     expect((await read(id(2))).HostVolumes).toBeNull();
   });
 
+  // Proves: C.node.SchedulingEligibility
   it("is eligible at first", () => {
     both((each) => expect(each["SchedulingEligibility"]).toBe("eligible"));
   });
 
+  // Proves: C.node.Status, E.events.2.initializing
   it("is initializing at first", () => {
     both((each) => expect(each["Status"]).toBe("initializing"));
   });
 
+  // Proves: C.node.StatusUpdatedAt
   it("has StatusUpdatedAt in Unix seconds", () => {
     both((each) => {
       expect(each["StatusUpdatedAt"]).toEqual(int);
@@ -125,6 +137,7 @@ describe("the Node object", () => {
     });
   });
 
+  // Proves: C.node.Events
   it("has its events, each with the index of its line", () => {
     both((each) =>
       expect(each["Events"]).toEqual([
@@ -139,10 +152,12 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.Events.Timestamp
   it("has event times with an offset", () => {
     both((each) => expect((each["Events"] as { Timestamp: string }[])[0]?.Timestamp).toMatch(ISO_WITH_OFFSET));
   });
 
+  // Proves: C.node.Drivers
   it("has its drivers, with and without attributes", () => {
     both((each) =>
       expect(each["Drivers"]).toMatchObject({
@@ -154,6 +169,7 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.Drivers.UpdateTime
   it("has the time of a driver in ISO 8601, as the agent sent it", () => {
     both((each) =>
       expect(each["Drivers"]).toMatchObject({
@@ -163,10 +179,12 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.indexes
   it("has the index of its line as create and modify index", () => {
     both((each) => expect(each).toMatchObject({ CreateIndex: told.Index, ModifyIndex: told.Index }));
   });
 
+  // Proves: C.node.Network
   it("has networks with all of their fields", () => {
     both((each) =>
       expect((each["NodeResources"] as { Networks: unknown }).Networks).toEqual([
@@ -178,6 +196,7 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.NodeNetwork
   it("has node networks with all of their fields", () => {
     both((each) =>
       expect((each["NodeResources"] as { NodeNetworks: unknown }).NodeNetworks).toEqual([
@@ -189,6 +208,7 @@ describe("the Node object", () => {
     );
   });
 
+  // Proves: C.node.NodeNetwork.Addresses
   it("has addresses with all of their fields", () => {
     both((each) =>
       expect((each["NodeResources"] as { NodeNetworks: { Addresses: unknown }[] }).NodeNetworks[0]?.Addresses).toEqual([

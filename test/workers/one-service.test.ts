@@ -13,6 +13,7 @@ const PATHS = [
 ];
 
 describe("the service", () => {
+  // Proves: E.conv.base-url, E.conv.one-service
   it("answers both APIs, at paths relative to any base URL", async () => {
     await mountKv();
     await put("/v1/kv/data/a", { data: { a: "b" } });
@@ -27,6 +28,7 @@ describe("the service", () => {
     }
   });
 
+  // Proves: E.versioning.3
   it("reports the enterprise edition, and supports that edition's fields", async () => {
     expect((await get("/v1/sys/health")).body.enterprise).toBe(true);
     await mountEngine(null);

@@ -134,6 +134,7 @@ describe("policies", () => {
     expect((await put(policy("x"), { policy: 'path "a" {}' }, { token: writer.client_token })).status).toBe(204);
   });
 
+  // Proves: C.event.Key, C.event.Namespace.none, C.payload.ACLPolicy
   it("appear in events with the indexes of reads", async () => {
     await put("/v1/acl/policy/p", { Rules: path("a", "read"), Description: "one" });
     await put("/v1/acl/policy/p", { Rules: path("a", "list"), Description: "two" });

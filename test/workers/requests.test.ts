@@ -10,6 +10,7 @@ const fetch = (path: string, init: RequestInit = {}) => exports.default.fetch(`h
 const root = { "X-Orch-Token": "root" };
 
 describe("the conventions of the two APIs", () => {
+  // Proves: E.conv.response-json
   it("the Vault API answers in the envelope, each response with its own id", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => get("/v1/sys/mounts")));
     for (const { body, headers } of answers) {
@@ -44,6 +45,7 @@ describe("the conventions of the two APIs", () => {
     }
   });
 
+  // Proves: E.conv.header-prefix, E.conv.response-json
   it("the Nomad API answers bare JSON with its headers, in both spellings", async () => {
     const { headers, body, text } = await get("/v1/namespaces");
     expect(body).toBeInstanceOf(Array);
@@ -84,6 +86,7 @@ describe("the conventions of the two APIs", () => {
 });
 
 describe("paths", () => {
+  // Proves: E.versioning.2
   it("work with and without /v1 in the Vault API, and only with it in the Nomad API", async () => {
     await mountKv();
     await put("/kv/data/a", { data: { b: 1 } });
@@ -224,6 +227,7 @@ describe("namespaces of the Vault API", () => {
 });
 
 describe("bodies", () => {
+  // Proves: E.conv.request-json
   it("are JSON or a form in the Vault API, for any content type", async () => {
     await mountKv();
     const document = 'path "a" { capabilities = ["read"] }';

@@ -19,6 +19,7 @@ async function tokenWith(rules: string): Promise<string> {
 const keysOf = ({ Events }: { Events: readonly { Key: string }[] }) => Events.map(({ Key }) => Key);
 
 describe("the start of a stream", () => {
+  // Proves: C.stream.backlog-first, E.events.1.order
   it("is the backlog, oldest first, followed by new events", async () => {
     await appendKeys("a", "b");
     const stream = await openStream();
@@ -40,6 +41,7 @@ describe("the start of a stream", () => {
 });
 
 describe("the index parameter", () => {
+  // Proves: C.stream.index.default
   itRows([
     ["", 1],
     ["index=", 1],
@@ -70,6 +72,7 @@ describe("the index parameter", () => {
     expect(await stream.nextLine()).toMatchObject({ Index: 5, Events: [{ Key: "e" }] });
   });
 
+  // Proves: C.stream.index.too-old, E.limits.event-buffer
   it("of an evicted line begins with the oldest line, whose index is in the header", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "10" });
     for (const key of "abcdefghijklmnopqrstuvwxyz") await appendKeys(key);
@@ -90,6 +93,7 @@ describe("the index parameter", () => {
     expect((await stream.nextLine()).Index).toBe(20);
   });
 
+  // Proves: C.stream.index.default
   itRows(["x", "1.5", "1e3", "0x1", "--1", "1 2", "9".repeat(40), "%00", "NaN", "Infinity"])(
     "%s is refused before the stream begins",
     async (index) => {
@@ -106,6 +110,8 @@ describe("the topic parameter", () => {
   const drain = event({ Topic: "NodeDrain", Key: "n2", Namespace: "" });
   const deployment = event({ Topic: "Deployment", Key: "d1", FilterKeys: ["web", ""] });
 
+  // Proves: C.event.FilterKeys, C.stream.topic.any-key, C.stream.topic.default, C.stream.topic.form,
+  // C.stream.topic.key, C.stream.topic.repeated, E.auth.4.all
   it.each([
     ["", ["web", "api", "n1", "n2", "d1"]],
     ["topic=*", ["web", "api", "n1", "n2", "d1"]],
@@ -145,6 +151,7 @@ describe("the topic parameter", () => {
     expect(keysOf(await stream.nextLine())).toEqual(["日本 %&="]);
   });
 
+  // Proves: C.stream.topic.form
   it("with two colons is refused by name, with a bounded message", async () => {
     const answer = await refused(`?topic=Job&topic=a:b:c${"x".repeat(2_000)}`);
     expect(answer.status).toBe(400);
@@ -168,6 +175,8 @@ describe("the namespace parameter", () => {
     return found;
   };
 
+  // Proves: C.stream.namespace.all, C.stream.namespace.all-right, C.stream.namespace.default,
+  // C.stream.namespace.filter
   itRows([
     ["", ["in-default", "nowhere"]],
     ["?namespace=", ["in-default", "nowhere"]],
@@ -180,6 +189,7 @@ describe("the namespace parameter", () => {
     expect(await all(query)).toEqual(keys);
   });
 
+  // Proves: C.stream.namespace.all-right, E.errors.6
   it("* requires a rule for all namespaces, and a rule that denies one refuses it", async () => {
     for (const name of ["prod", "dev"]) await put(`/v1/namespace/${name}`, {});
     const query = "?namespace=*&topic=Job&index=-1";
@@ -194,6 +204,7 @@ describe("the namespace parameter", () => {
     expect((await refused(query, holed)).status).toBe(403);
   });
 
+  // Proves: C.stream.namespace.all-right, E.errors.6
   it("* is refused to tokens that may read every current namespace but not future ones", async () => {
     const each = await tokenWith('namespace "default" { policy = "read" }\nnode { policy = "read" }');
     expect((await refused("?namespace=*&topic=Job", each)).status).toBe(403);
@@ -204,6 +215,7 @@ describe("the namespace parameter", () => {
 });
 
 describe("authorization is complete before the first byte", () => {
+  // Proves: E.auth.4.ACLPolicy, E.auth.4.ACLToken, E.auth.4.Node, E.auth.4.all, E.auth.4.policies-stream
   itRows([
     ["topic=Job", 'namespace "default" { capabilities = ["read-job"] }', 200],
     ["topic=Allocation&topic=Deployment&topic=Evaluation", 'namespace "default" { capabilities = ["read-job"] }', 200],
@@ -230,6 +242,7 @@ describe("authorization is complete before the first byte", () => {
     if (status === 403) expect(await (await refused(`?${query}`, token)).text).toBe("Permission denied");
   });
 
+  // Proves: E.auth.4.policies-stream
   itRows([null, "unknown"])("refuses the token %s", async (token) => {
     const answer = await refused("", token);
     expect([answer.status, answer.text]).toEqual([403, "Permission denied"]);
@@ -245,6 +258,8 @@ describe("authorization is complete before the first byte", () => {
 });
 
 describe("framing", () => {
+  // Proves: C.envelope.Events, C.envelope.Index, C.event.Index, C.event.Key, C.event.Topic, C.event.Type,
+  // C.stream.ndjson, C.stream.several
   it("is one object and one line feed per line, for any payload", async () => {
     const stream = await openStream("?index=-1");
     await append([event({ Key: "\n\r\n\u2028", Payload: { Job: { ID: "line\nfeed", Meta: { "a\r\nb": "\n\n" } } } })]);
@@ -272,6 +287,7 @@ describe("framing", () => {
     expect((await stream.next()).Events[0]?.Payload).toEqual({ Job: { ID: "a", CreateIndex: 1, ModifyIndex: 2 } });
   });
 
+  // Proves: C.stream.endpoint, E.versioning.1.stream
   it("has headers that prevent buffering by intermediaries", async () => {
     const { response } = await openStream();
     expect(Object.fromEntries(response.headers)).toMatchObject({
@@ -284,6 +300,7 @@ describe("framing", () => {
 });
 
 describe("a heartbeat", () => {
+  // Proves: C.envelope.Events, C.envelope.Index, C.stream.heartbeat, C.stream.open
   it("is repeated with the newest passed index", async () => {
     await appendKeys("a");
     const stream = await openStream("?topic=Node");
@@ -349,6 +366,8 @@ describe("an interrupted stream", () => {
 });
 
 describe("events of access control", () => {
+  // Proves: C.type.ACLPolicyDeleted, C.type.ACLPolicyUpserted, C.type.ACLTokenDeleted, C.type.ACLTokenUpserted,
+  // E.auth.4.ACLPolicy, E.auth.4.ACLToken
   it("report written and deleted policies and tokens, without the secret", async () => {
     const stream = await openStream("?topic=ACLPolicy&topic=ACLToken&index=-1");
     await stream.next();
@@ -368,6 +387,7 @@ describe("events of access control", () => {
     expect(told[1]?.Index).toBe(token.ModifyIndex);
   });
 
+  // Proves: C.event.Index, E.events.1.order
   it("are in the order of their indexes under concurrent writes", async () => {
     const stream = await openStream("?topic=ACLPolicy");
     await Promise.all(
@@ -388,6 +408,7 @@ describe("events of access control", () => {
   });
 });
 
+// Proves: E.versioning.1.stream
 itRows(["POST", "PUT", "PATCH", "DELETE"])("%s returns 405 for the stream", async (method) => {
   const answer = await send(method, "/v1/event/stream");
   expect([answer.status, answer.text, answer.headers.get("Allow")]).toEqual([

@@ -11,6 +11,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await makeDestination(type, "d", account.body);
   });
 
+  // Proves: B.cloud-c-sm.credentials, B.repo-host.access_token, E.auth.2.repo-host-token
   it("a secret is pushed, follows its source, and is removed", async () => {
     await write("app", { user: "u1", pass: "p1" });
     const set = await setAssociation(`${type}/d`, "app");

@@ -294,6 +294,7 @@ it("setting an association is one use of a token with limited uses", async () =>
 });
 
 describe("the list of associations", () => {
+  // Proves: B.assoc.list, B.assoc.list.many
   it("contains each secret once, with mount and path, and counts both", async () => {
     expect([(await list(LISTED)).status, (await list(LISTED)).body]).toEqual([404, { errors: [] }]);
     await mountKv("my/kv");
@@ -335,6 +336,7 @@ describe("the list of associations", () => {
 });
 
 describe("the destinations of a secret", () => {
+  // Proves: B.assoc.of-secret, B.assoc.of-secret.query
   it("are returned with type, name and status in either form", async () => {
     await makeDestination("in-mem", "n");
     await write("app", { a: 1 });
@@ -363,6 +365,7 @@ describe("the destinations of a secret", () => {
     }
   });
 
+  // Proves: B.assoc.of-secret, B.assoc.of-secret.query.required
   it("are not found for a secret without any, or when a part is missing", async () => {
     await write("app", { a: 1 });
     for (const query of ["kv/app", "zz/app", "destinations?mount=kv&secret_name=app"]) {
@@ -380,6 +383,7 @@ describe("the destinations of a secret", () => {
     }
   });
 
+  // Proves: B.assoc.of-secret.query.slash
   it("are found for names and mounts with slashes, encoded or not", async () => {
     await mountKv("my/kv");
     await writeAt("my/kv", "a/b");

@@ -206,6 +206,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     return [status, body.errors?.join("\n")];
   };
 
+  // Proves: B.cloud-c-sm.project_id, B.deploy-project.team_id, B.dest.custom_tags.type, E.conv.empty-default
   it("is created from the required fields with its type's defaults", async () => {
     const made = await makeDestination(type, "d", given.least);
     const data = {
@@ -224,6 +225,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect((await get(at)).body.data).toEqual(data);
   });
 
+  // Proves: B.deploy-project.deployment_environments.values
   it("shows every field that was given, sensitive ones masked", async () => {
     await makeDestination(type, "d", { ...given.all, update_policy: "owned-only", deletion_policy: "retain" });
     const { connection_details, options } = (await get(at)).body.data;
@@ -237,6 +239,8 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     });
   });
 
+  // Proves: B.cloud-a-sm.granularity, B.cloud-b-kv.granularity, B.cloud-c-sm.granularity,
+  // B.deploy-project.granularity, B.dest.granularity.type, B.repo-host.granularity
   it("has the default template of its granularity", async () => {
     for (const [granularity, template] of [
       ["secret-key", given.keyTemplate],
@@ -260,6 +264,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     }
   });
 
+  // Proves: B.deploy-project.team_id
   it("clears an optional field with an empty value, or null in a patch", async () => {
     for (const field of given.clearable) {
       await makeDestination(type, "d", given.all);
@@ -272,6 +277,9 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     }
   });
 
+  // Proves: B.cloud-b-kv.client_id, B.cloud-b-kv.client_secret, B.cloud-b-kv.key_vault_uri, B.cloud-b-kv.tenant_id,
+  // B.cloud-c-sm.credentials, B.deploy-project.access_token, B.deploy-project.deployment_environments,
+  // B.deploy-project.project_id, B.repo-host.repository_name, B.repo-host.repository_owner
   it("returns 400 with the name of a missing required field", async () => {
     for (const field of given.required) {
       const { [field]: _, ...rest } = given.least;
@@ -316,6 +324,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect(await refusal(patch(at, { custom_tags: { a: "1" } }))).toEqual([400, text]);
   });
 
+  // Proves: B.dest.granularity.type
   it("returns 400 with the name of an invalid field", async () => {
     for (const [body, text] of misunderstood) {
       const told = await refusal(put(at, { ...given.least, ...body }));
@@ -339,6 +348,8 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect((await get(at)).body.warnings).toBeNull();
   });
 
+  // Proves: B.cloud-b-kv.secret_name_template, B.cloud-c-sm.secret_name_template,
+  // B.deploy-project.secret_name_template, B.dest.granularity.type, B.repo-host.secret_name_template
   it("restores a type's default with an empty text, or null in a patch", async () => {
     const custom = {
       granularity: given.granularity === "secret-path" ? "secret-key" : "secret-path",
@@ -414,6 +425,7 @@ describe("the credentials of cloud-c-sm", () => {
   const at = `${AT}/cloud-c-sm/d`;
   const bucket = env.FILES as R2Bucket;
 
+  // Proves: B.cloud-c-sm.credentials
   it("are accepted as an object, as text, or in a file of the namespace", async () => {
     await bucket.put("gcp.json", credentials);
     await bucket.put("team/gcp.json", credentials);
@@ -460,6 +472,7 @@ describe("the credentials of cloud-c-sm", () => {
 describe("repo-host", () => {
   const at = `${AT}/repo-host/d`;
   const place = { repository_owner: "acme", repository_name: "web" };
+  // Proves: B.repo-host.access_token, B.repo-host.installation_id
   itRows([
     [{ ...place, app_name: "bot" }, "installation_id: app_name and installation_id must be given together"],
     [{ ...place, installation_id: 7 }, "app_name: app_name and installation_id must be given together"],
@@ -506,6 +519,7 @@ describe("repo-host", () => {
 });
 
 describe("deploy-project", () => {
+  // Proves: B.deploy-project.deployment_environments.values
   itRows([[["staging"]], [[]], [["production", "staging"]], ["production,moon"]])(
     "writes to development, preview and production, and refuses %j",
     async (deployment_environments) => {

@@ -33,6 +33,7 @@ const withApp = (app: string) => ({
 });
 
 describe("a custom application", () => {
+  // Proves: B.app.app_id, B.app.private_key, B.app.read, B.app.write
   it.each([
     ["a number", 123456],
     ["a text", "123456"],
@@ -63,6 +64,7 @@ describe("a custom application", () => {
     expect((await list(AT)).body.data.keys).toEqual(["bot"]);
   });
 
+  // Proves: B.app.app_id, B.app.private_key
   itRows([
     [{ private_key: pem(first) }, "app_id: is required, a whole number of at least 1"],
     [{ app_id: 0, private_key: pem(first) }, "app_id: is required, a whole number of at least 1"],
@@ -101,6 +103,7 @@ describe("a custom application", () => {
     expect((await get(`${AT}/-bot`)).status).toBe(400);
   });
 
+  // Proves: B.app.delete, B.app.name
   it("is listed by name until it is deleted", async () => {
     for (const name of ["b", "a", "C.1"]) await make(name);
     expect((await list(AT)).body.data).toEqual({ keys: ["C.1", "a", "b"] });
@@ -156,6 +159,7 @@ describe("an application that a destination uses", () => {
     await make("other", { app_id: 2, private_key: pem(second) });
   });
 
+  // Proves: B.app.delete.referenced, E.errors.3
   it("returns 400 on deletion with all its users", async () => {
     for (const name of ["b", "a"]) await makeDestination("repo-host", name, withApp("bot"));
     expect(await remove()).toEqual(inUse("repo-host/a", "repo-host/b"));
@@ -205,6 +209,7 @@ describe("an application that a destination uses", () => {
     expect((await del(`${AT}/other`)).status).toBe(204);
   });
 
+  // Proves: B.app.name, B.repo-host.app_name
   it("must exist before a destination uses it", async () => {
     const refused = await put("/sys/sync/destinations/repo-host/a", withApp("none"));
     expect([refused.status, refused.body.errors]).toEqual([
@@ -214,6 +219,7 @@ describe("an application that a destination uses", () => {
     expect((await get("/sys/sync/destinations/repo-host/a")).status).toBe(404);
   });
 
+  // Proves: B.app.private_key, E.auth.2.repo-host-app
   it("pushes with the newest key", async () => {
     const { account, values } = await openRepoHost();
     await mountKv();

@@ -74,6 +74,7 @@ describe("with a capacity of five operations", () => {
     await configure({ disabled: true, queue_capacity: 5 });
   });
 
+  // Proves: B.config.queue_capacity.bound, B.state.disabled.bounded, B.sync.global-config
   it("five concurrent sets are accepted at two destinations together, the others return 503", async () => {
     const answers = await Promise.all(
       secrets.map(async (secret, index) => [secret, await setAssociation(AT[index % 2] as string, secret)] as const),
@@ -106,6 +107,7 @@ describe("with a capacity of five operations", () => {
     expect(await queued()).toBe(5);
   });
 
+  // Proves: B.config.disabled.queued, B.config.queue_capacity.bound, B.state.disabled.bounded
   it("changes of secrets and removals wait for capacity and are never refused", async () => {
     await configure({ disabled: false });
     for (const secret of secrets) await setAssociation("in-mem/one", secret);
@@ -213,6 +215,7 @@ describe("the capacity under any order of events", () => {
   /** More than enough, and less than lets destinations keep quota that they do not use. */
   const SCARCE = 9_999;
 
+  // Proves: B.config.queue_capacity.bound
   it.each(part([31, 32, 33]))(
     "is never exceeded, and all secrets converge (seed %i)",
     async (seed) => {

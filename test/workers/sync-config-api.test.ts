@@ -13,6 +13,7 @@ const makeNamespace = async (name: string) => {
 };
 
 describe("the global configuration", () => {
+  // Proves: B.config.disabled.default, B.config.queue_capacity.default, E.limits.queue_capacity
   it("returns the defaults before the first write, with and without /v1", async () => {
     for (const at of [AT, `/v1${AT}`, `/v1${AT}/`]) {
       const read = await get(at);
@@ -21,6 +22,7 @@ describe("the global configuration", () => {
     }
   });
 
+  // Proves: B.config.patch, B.sync.global-config
   it("changes the fields of a patch, keeps the rest, and returns the configuration", async () => {
     const paused = await patch(AT, { disabled: true });
     expect([paused.status, paused.body.data]).toEqual([200, { ...defaults, disabled: true }]);
@@ -51,6 +53,7 @@ describe("the global configuration", () => {
     expect((await get(AT)).body.data).toEqual(defaults);
   });
 
+  // Proves: B.config.disabled.default, B.config.queue_capacity.default
   it.each([
     [
       { disabled: "true", queue_capacity: "12" },
@@ -64,6 +67,7 @@ describe("the global configuration", () => {
     expect([patched.status, patched.body.data]).toEqual([200, data]);
   });
 
+  // Proves: B.config.disabled.default, B.config.queue_capacity.default
   itRows([
     [{ queue_capacity: 0 }, "queue_capacity: "],
     [{ queue_capacity: -1 }, "queue_capacity: "],
@@ -101,6 +105,7 @@ describe("the global configuration", () => {
     expect((await get(AT)).body.data).toEqual(defaults);
   });
 
+  // Proves: B.config.namespace, E.auth.3
   it("is shared by all namespaces, and served in the root and the administrative one only", async () => {
     for (const name of ["admin", "team"]) await makeNamespace(name);
     expect((await patch(AT, { queue_capacity: 3 }, inside("admin"))).status).toBe(200);

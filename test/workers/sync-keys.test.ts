@@ -72,6 +72,8 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await makeDestination(type, "k", { ...account.body, ...perKey });
   });
 
+  // Proves: B.cloud-a-sm.granularity, B.cloud-b-kv.granularity, B.cloud-c-sm.granularity,
+  // B.deploy-project.granularity, B.repo-host.granularity
   it("there is one object per key, created, changed and removed with it", async () => {
     const outside = async () => Object.values(await account.values()).sort();
     await write("app", { a: "one", b: "two" });

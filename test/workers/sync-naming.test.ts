@@ -354,6 +354,8 @@ describe.each([
   ["repo-host", "_1WEB_D_B_M_IN", 255],
   ["deploy-project", "_1Web_d_b_m_in", 256],
 ])("at %s", (type, spelled, longest) => {
+  // Proves: B.cloud-b-kv.secret_name_template, B.cloud-c-sm.secret_name_template,
+  // B.deploy-project.secret_name_template, B.repo-host.secret_name_template
   it("names are normalised by the provider's rules, and long ones end in a hash", async () => {
     const account = await (providers[type] as () => Promise<ProviderAccount>)();
     const body = { ...account.body, granularity: "secret-path", secret_name_template: "1{{ .SecretPath }}" };

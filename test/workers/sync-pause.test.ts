@@ -37,6 +37,7 @@ const makeRemote = async () => {
 };
 
 describe("after the response to a pause", () => {
+  // Proves: B.config.disabled.not-sent
   it("no call to a provider starts until the pause ends", async () => {
     await makeRemote();
     const secrets = numbered("s", 8);
@@ -155,6 +156,8 @@ describe("while syncing is paused", () => {
     await pause();
   });
 
+  // Proves: B.config.disabled.not-sent, B.config.disabled.queued, B.state.disabled.pending,
+  // B.state.enabled.leaves-pending, B.state.enabled.processed, B.sync.global-config
   it("every request is accepted as pending, and performed after the pause", async () => {
     expect((await setAssociation("in-mem/m", "new")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
     expect((await removeAssociation("in-mem/m", "gone")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
@@ -169,6 +172,7 @@ describe("while syncing is paused", () => {
     await eventually(async () => expect(await counts("in-mem/m")).toEqual({ SYNCED: 2 }));
   });
 
+  // Proves: B.state.disabled.pending
   it("a purge begins, refuses set and remove, and waits", async () => {
     expect((await del("/sys/sync/destinations/in-mem/m?purge=true")).status).toBe(204);
     const set = await setAssociation("in-mem/m", "new");
@@ -223,6 +227,7 @@ describe("when a pause is over", () => {
     expect(await counts("in-mem/big")).toEqual({ SYNCED: BIG });
   };
 
+  // Proves: B.state.enabled.leaves-pending, B.state.enabled.processed
   it("all pending work is done, and a small backlog does not wait for a large one", async () => {
     const order: string[] = [];
     const poll = SyncDestination.prototype.poll;

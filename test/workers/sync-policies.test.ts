@@ -181,6 +181,7 @@ describe.each([
   ["cloud-b-kv", "hashicorp:vault", (key: string) => key],
   ["cloud-c-sm", "hashicorp-vault", (key: string) => key.toLowerCase()],
 ])("tags at %s", (type, marker, spelled) => {
+  // Proves: B.cloud-b-kv.custom_tags, B.cloud-c-sm.custom_tags, B.dest.custom_tags.merged
   it("are the marker and the custom tags; the next push applies a change and removes old ones", async () => {
     const account = await (providers[type] as () => Promise<ProviderAccount>)();
     const at = `${type}/k`;

@@ -72,6 +72,8 @@ describe.each(TYPES)("a destination of %s", (type) => {
     account = await open(type);
   });
 
+  // Proves: B.cloud-b-kv.write, B.cloud-c-sm.write, B.deploy-project.write, B.repo-host.write,
+  // B.sync.own-write-endpoint, E.versioning.2
   it("is created and updated with POST at its type's path, and pushes to the last configuration", async () => {
     const made = await post(`${AT}/${type}/d`, account.body);
     expect([made.status, made.body.data?.type, made.body.data?.name], made.text).toEqual([200, type, "d"]);
@@ -90,6 +92,11 @@ describe.each(TYPES)("a destination of %s", (type) => {
     expect((await post(`${AT}/${type}`, account.body)).status).toBe(405);
   });
 
+  // Proves: B.cloud-a-sm.granularity, B.cloud-b-kv.granularity, B.cloud-b-kv.secret_name_template,
+  // B.cloud-c-sm.granularity, B.cloud-c-sm.secret_name_template, B.deploy-project.granularity,
+  // B.deploy-project.secret_name_template, B.dest.granularity.secret-key, B.dest.granularity.secret-path,
+  // B.dest.naming.cloud-b-kv, B.dest.naming.cloud-c-sm, B.dest.naming.deploy-project, B.dest.naming.repo-host,
+  // B.repo-host.granularity, B.repo-host.secret_name_template
   it("has its type's default granularity and names", async () => {
     const made = await makeDestination(type, "d", account.body);
     const one = '{"pass":"p1","user":"u1"}';
@@ -126,6 +133,8 @@ describe.each(TYPES)("a destination of %s", (type) => {
     expect(await account.values()).toEqual(there);
   });
 
+  // Proves: B.cloud-b-kv.custom_tags, B.cloud-c-sm.custom_tags, B.dest.custom_tags.merged, B.dest.custom_tags.type,
+  // B.dest.custom_tags.types
   it("adds custom tags to the built-in one, or returns 400 for a type without tags", async () => {
     const tagged = { ...account.body, granularity: "secret-path", secret_name_template: "APP" };
     const answer = await post(`${AT}/${type}/d`, { ...tagged, custom_tags: { team: "pay" } });
@@ -147,6 +156,8 @@ describe.each(TYPES)("a destination of %s", (type) => {
     expect(await tagsOf(account, "PLAIN")).toEqual(marker);
   });
 
+  // Proves: B.cloud-b-kv.client_id, B.cloud-b-kv.client_secret, B.cloud-b-kv.tenant_id, B.cloud-c-sm.credentials,
+  // B.deploy-project.access_token, B.repo-host.access_token, E.auth.2.per-type, E.auth.2.repo-host-token
   it("writes no object when any of its credentials is wrong", async () => {
     const wrong: Record<string, Record<string, unknown>> = {
       "cloud-a-sm": { access_key_id: "AKIANOBODY", secret_access_key: "wrong" },
@@ -167,6 +178,7 @@ describe.each(TYPES)("a destination of %s", (type) => {
   });
 });
 
+// Proves: B.sync.shared-endpoints, E.conv.type-names
 it("destinations of every type are read, listed and deleted at the same paths", async () => {
   const kept: string[] = [];
   for (const type of TYPES) {
@@ -193,6 +205,8 @@ describe("cloud-a-sm", () => {
     CLOUD_A_REGION: "eu-west-1",
   });
 
+  // Proves: B.cloud-a-sm.access_key_id, B.cloud-a-sm.region, B.cloud-a-sm.secret_access_key, E.auth.2.default-chain,
+  // E.conv.empty-default
   it("without keys and region pushes with the deployment's, without showing them", async () => {
     await withSettings(defaults(), async () => {
       for (const [name, body] of Object.entries({ omitted: {}, empty: { access_key_id: "", secret_access_key: "" } })) {
@@ -206,6 +220,7 @@ describe("cloud-a-sm", () => {
     expect(new Set(signers)).toEqual(new Set([cloudA.key().accessKeyId]));
   });
 
+  // Proves: B.cloud-a-sm.access_key_id, B.cloud-a-sm.region, B.cloud-a-sm.secret_access_key
   it("prefers its own keys and region to the deployment's", async () => {
     const others = {
       CLOUD_A_ACCESS_KEY_ID: "AKIANOBODY",
@@ -226,6 +241,7 @@ describe("cloud-a-sm", () => {
 });
 
 describe("cloud-b-kv", () => {
+  // Proves: B.cloud-b-kv.key_vault_uri
   it("writes to the vault of its address, which must exist", async () => {
     const [one, two] = [await open("cloud-b-kv"), await open("cloud-b-kv")];
     await makeDestination("cloud-b-kv", "one", one.body);
@@ -244,6 +260,7 @@ describe("cloud-c-sm", () => {
   const secretsOf = async ({ account: id }: CloudCAccount): Promise<unknown[]> =>
     (await fetch(`${env.TEST_DOUBLES.cloudC}/_double/secrets?account=${id}`)).json();
 
+  // Proves: B.cloud-c-sm.project_id
   it("writes to project_id, else to the project of its credentials", async () => {
     const own = await account();
     const elsewhere = JSON.stringify({ ...own.credentials, project_id: "somewhere-else-1" });
@@ -255,6 +272,7 @@ describe("cloud-c-sm", () => {
     expect(await secretsOf(own)).toHaveLength(1);
   });
 
+  // Proves: B.cloud-c-sm.project_id.authorized
   it("writes no secret to a project without permissions", async () => {
     const [own, foreign] = [await account(), await account()];
     const credentials = JSON.stringify(own.credentials);
@@ -268,6 +286,7 @@ describe("cloud-c-sm", () => {
 describe("repo-host", () => {
   const APPS = "/sys/sync/repo-host-apps";
 
+  // Proves: B.repo-host.repository_name, B.repo-host.repository_owner
   it("writes to the named owner's repository only", async () => {
     const { account, body } = await openRepoHost();
     await makeDestination("repo-host", "d", { ...body, repository_name: "api", granularity: "secret-path" });
@@ -278,6 +297,8 @@ describe("repo-host", () => {
     expect(await outcomes("repo-host/stranger", "app/db")).toEqual({ CLIENT_SIDE_ERROR: 2 });
   });
 
+  // Proves: B.app.app_id, B.app.name, B.app.write, B.repo-host.access_token, B.repo-host.app_name,
+  // B.repo-host.installation_id, E.auth.2.repo-host-app
   it("as an application requires its installation instead of a token", async () => {
     const { account, body, values } = await openRepoHost();
     const place = { ...body, access_token: "", granularity: "secret-path", app_name: "any-Name.1" };
@@ -294,6 +315,7 @@ describe("repo-host", () => {
     expect(Object.values(await values())).toEqual(['{"pass":"p1","user":"u1"}']);
   });
 
+  // Proves: B.app.delete
   it("deletes an application without calls to the repository host", async () => {
     const { account, body, requests } = await openRepoHost();
     const app = { app_id: account.appId, private_key: account.appKey };
@@ -311,6 +333,7 @@ describe("repo-host", () => {
 });
 
 describe("deploy-project", () => {
+  // Proves: B.deploy-project.deployment_environments, B.deploy-project.project_id, B.deploy-project.team_id
   it("writes to the named environments, project and team", async () => {
     const url = `${env.TEST_DOUBLES.deployProject}/_double`;
     const account = (await (await fetch(`${url}/accounts`, { method: "POST" })).json()) as DeployAccount;
@@ -331,6 +354,7 @@ describe("deploy-project", () => {
   });
 });
 
+// Proves: B.assoc.kv2-only
 it("returns 400 for an association with another engine than KV version 2", async () => {
   await makeDestination("in-mem", "m");
   const older = await put("/v1/sys/mounts/old", { type: "kv", options: { version: "1" } });

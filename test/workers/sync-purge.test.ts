@@ -66,6 +66,7 @@ async function expectNoTrace(at: string): Promise<void> {
 }
 
 describe("a purge", () => {
+  // Proves: B.state.delete.purge-order, B.state.delete.purged
   it("continues after the response, shows its start, refuses changes, and leaves no rows", async () => {
     await setAll(AT, numbered("s", 3));
     for (const name of numbered("s", 3)) await setAssociation(AT, name);
@@ -93,6 +94,7 @@ describe("a purge", () => {
     expect(await cloudA.secrets()).toEqual([]);
   });
 
+  // Proves: B.state.delete.purge-order
   it("that fails shows its error, accepts changes again, and may be repeated", async () => {
     for (const name of ["one", "two"]) {
       await write(name, { v: 1 });

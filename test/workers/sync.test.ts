@@ -32,6 +32,8 @@ const expectQuiet = (object: SyncDestination): void =>
   expect((object.nextDue() ?? Number.POSITIVE_INFINITY) - Date.now()).toBeGreaterThan(60_000);
 
 describe("setting an association", () => {
+  // Proves: B.assoc.accessor, B.assoc.of-destination, B.assoc.set, B.assoc.status, B.dest.naming.cloud-a-sm,
+  // B.state.set.first, B.sync.pushes, B.sync.set-triggers
   it("pushes the secret under its default name and returns only the changed association", async () => {
     await write("app/db", { b: 1.0, a: "x" });
     await write("other", { a: 1 });
@@ -60,6 +62,7 @@ describe("setting an association", () => {
     expect(secret).toMatchObject({ value: '{"a":"x","b":1}', tags: { "hashicorp:vault": "" } });
   });
 
+  // Proves: B.assoc.of-destination
   it("returns an empty list for a destination without associations", async () => {
     const none = await get("/sys/sync/destinations/in-mem/m/associations");
     expect(none.body.data).toMatchObject({ associated_secrets: {}, sync_operation_counters: {} });
@@ -79,6 +82,7 @@ describe("setting an association", () => {
     expect((await get("/sys/sync/destinations/in-mem/m/associations")).body.data.associated_secrets).toEqual({});
   });
 
+  // Proves: B.state.set.no-destination
   it("returns 404 for an absent destination", async () => {
     await write("app", { a: 1 });
     expect((await setAssociation("in-mem/none", "app")).status).toBe(404);
@@ -116,6 +120,8 @@ describe("setting an association", () => {
     await eventually(async () => expect(await objects("m")).toEqual({ [nameOf("app")]: '{"a":2}' }));
   });
 
+  // Proves: B.assoc.set.refresh, B.cloud-a-sm.secret_name_template, B.dest.secret_name_template.applied,
+  // B.state.set.again.pushes
   it("again pushes again, under the new name after a change of the template, and removes the old one", async () => {
     await write("app", { a: 1 });
     await setAssociation("cloud-a-sm/d", "app");
@@ -159,6 +165,8 @@ describe("setting an association", () => {
 });
 
 describe("removing an association", () => {
+  // Proves: B.assoc.remove, B.state.remove.absent, B.state.remove.present, B.sync.remove-triggers,
+  // E.errors.7.association-gone
   it("removes the remote object, shows it once as unsynced, and may be repeated", async () => {
     for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
       await write("app", { a: 1 });
@@ -187,6 +195,7 @@ describe("removing an association", () => {
     });
   });
 
+  // Proves: E.errors.7.secret-gone
   it("succeeds when the remote object is absent already", async () => {
     await write("app", { a: 1 });
     await setAssociation("cloud-a-sm/d", "app");
@@ -301,6 +310,7 @@ describe("a provider that", () => {
       expect(await cloudA.value(nameOf("app"))).toBe('{"a":1}');
     });
 
+  // Proves: B.assoc.of-destination, B.assoc.status.cause
   it("refuses the credentials receives no call until a change", async () => {
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret" });
     expect(await setOne()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "permission_denied" });
@@ -319,6 +329,7 @@ describe("a provider that", () => {
     await syncs();
   });
 
+  // Proves: B.assoc.status
   it("fails is retried by itself, and the response shows the next attempt", async () => {
     await cloudA.fault({ fault: "error", type: "InternalServiceError", status: 500, count: 1 });
     const entry = await setOne();
@@ -409,6 +420,7 @@ it("keeps its pending work after a restart at any time", async () => {
   expect(await objects("m")).toEqual({});
 });
 
+// Proves: E.auth.2.obfuscated
 it("leaves no secret in plain rows, in D1, in queue messages or in the log", async () => {
   const canary = "canary-7f3a9";
   const logged: string[] = [];

@@ -141,6 +141,7 @@ describe("PolicyOverride", () => {
   beforeEach(() => write(ZFS, "soft-mandatory"));
   const warning = `policy "storage", rule "size" (soft-mandatory): ${ASKS_ZFS}`;
 
+  // Proves: D.host.create.PolicyOverride, D.rules.7.override
   it("creates a volume that a soft rule denies, with a warning that names the rule", async () => {
     expect(said(await ask())).toEqual(denied(ASKS_ZFS, "soft-mandatory"));
     expect(said(await put("/v1/volume/host/create", { Volume: volume(), PolicyOverride: false }))).toEqual(
@@ -151,6 +152,7 @@ describe("PolicyOverride", () => {
     expect(await listed()).toHaveLength(1);
   });
 
+  // Proves: D.host.register.PolicyOverride, D.rules.7.override
   it("registers and updates one, too", async () => {
     const given = { PluginID: "mkdir", NodeID: nodeId(1), HostPath: "/srv/db" };
     expect(said(await register({ PluginID: "mkdir" }))).toEqual(denied(ASKS_ZFS, "soft-mandatory"));
@@ -178,6 +180,7 @@ describe("PolicyOverride", () => {
     }
   });
 
+  // Proves: D.rules.7.override
   it("does not override a hard rule beside the soft one, and the error names both", async () => {
     await policies({ hard: rule('name_pattern = "^x"', "hard-mandatory", "name") });
     expect(said(await override())).toEqual([

@@ -73,6 +73,7 @@ const DELETION = "deletion of a volume";
 const entries = Object.entries(endpoints);
 
 describe.each(entries.filter(([, { blocks }]) => blocks))("the %s", (_what, endpoint) => {
+  // Proves: D.list.blocking
   it("blocks until a change when an index is given", async () => {
     let answered = false;
     const path = withQuery(await targetOf(endpoint, true), `index=${2 ** 40}&wait=2s`);
@@ -96,6 +97,7 @@ describe.each(entries)("the %s", (what, endpoint) => {
   const { method, body, rights } = endpoint;
   const target = () => targetOf(endpoint, what !== DELETION);
 
+  // Proves: D.all.prefix, D.list.endpoint, E.versioning.1.volumes
   it("exists at its path below /v1 only", async () => {
     const at = await target();
     expect((await send(method, at.replace("/v1/", "/"), body)).status).toBe(404);
@@ -112,6 +114,7 @@ describe.each(entries)("the %s", (what, endpoint) => {
     }
   });
 
+  // Proves: E.auth.4.policies-volumes, E.auth.5
   it("returns 403 unless the token has one of the listed capabilities", async () => {
     const words = ["read-job", "host-volume-read", "host-volume-create", "host-volume-register", "host-volume-write"];
     const all = [...words, "host-volume-delete", "csi-write-volume", "policy-override"];
@@ -158,6 +161,7 @@ describe("the list of volumes", () => {
       );
     });
 
+  // Proves: D.list.per_page.default, D.rules.2.unpaginated, E.limits.per_page.default
   itRows(["", "&per_page=0", "&per_page="])(
     "is complete, without a next token, without a page size (%s)",
     async (query) => {
@@ -167,6 +171,7 @@ describe("the list of volumes", () => {
     },
   );
 
+  // Proves: D.all.next_token, D.all.next_token.header, D.all.per_page, D.list.next_token
   itRows([1, 7, 999, 1_000, 1_001, 2_499, 2_500, 2_501])(
     "is paged by per_page=%i, and the header has the next token",
     async (size) => {
@@ -192,6 +197,7 @@ describe("the list of volumes", () => {
     },
   );
 
+  // Proves: D.list.type.values
   it("has one type of volume: dynamic host volumes for type=host", async () => {
     const made = await make();
     expect((await get(VOLUMES)).body.map(({ ID }: { ID: string }) => ID)).toEqual([made.ID]);
@@ -201,6 +207,7 @@ describe("the list of volumes", () => {
     expect((await get("/v1/volumes?type=")).status).toBe(400);
   });
 
+  // Proves: D.list.node_id, D.rules.1.decoded, D.rules.1.hex, E.limits.prefix
   it("accepts node prefixes of any even number of hexadecimal digits, in any case, and no others", async () => {
     await addNode(2);
     await make({ NodeID: nodeId(2) });
@@ -233,6 +240,7 @@ describe("the list of volumes", () => {
     }
   });
 
+  // Proves: D.list.plugin_id, D.rules.1.decoded, D.rules.1.hex, E.limits.prefix
   it("accepts plugin prefixes as bytes, too, and whole names of existing plugins", async () => {
     await register({ Name: "by-hand" });
     nodes.behave = () => ({ state: "done", result: { path: "/x", bytes: 0 } });
@@ -258,6 +266,7 @@ describe("the list of volumes", () => {
 });
 
 describe("the list of claims", () => {
+  // Proves: D.all.next_token
   it("has its next token in the body, not in the header", async () => {
     for (const name of ["a", "b", "c"]) await make({ Name: name });
     await put("/v1/cluster/objects", [stickyJob(["a", "b", "c"]), placed("a1")]);
