@@ -41,8 +41,8 @@ export type FromRuntime = { url: string } | { failure: string };
 const STOP_MS = 5000;
 /** Time for a killed group to end: its files are locked until then. */
 const GONE_MS = 5000;
-/** A route that touches no object. */
-export const PROBE_PATH = "/v1/regions?supervisor";
+/** A POST to the console is refused by the Worker alone: no object, no file, no line in the audit log. */
+export const PROBE_PATH = "/ui/?supervisor";
 
 /** wrangler as a library: no network, no files elsewhere, no output. */
 export const QUIET_WRANGLER = {
@@ -190,7 +190,7 @@ async function killGroup(pid: number): Promise<void> {
 /** On a new connection: open ones may work while no new one is accepted. */
 function probe(url: string, ms: number): Promise<Response> {
   return new Promise((resolve) => {
-    const asked = request(`${url}${PROBE_PATH}`, { agent: false, timeout: ms }, (answer) => {
+    const asked = request(`${url}${PROBE_PATH}`, { method: "POST", agent: false, timeout: ms }, (answer) => {
       answer.resume();
       resolve("well");
     });

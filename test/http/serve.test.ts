@@ -106,6 +106,10 @@ describe("npm run serve", { timeout: 300_000 }, () => {
     expect(served.lines).toContainEqual(
       expect.objectContaining({ level: "audit", path: "/v1/kv/data/late", address: "203.0.113.9", status: 200 }),
     );
+    // The supervisor's own requests are in no log.
+    const paths = served.lines.flatMap(({ level, path }) => (level === "audit" ? [String(path)] : []));
+    expect(paths.filter((path) => !/^\/v1\/(acl|sys|kv|event)\//.test(path))).toEqual([]);
+    expect(served.output).not.toContain("supervisor");
     for (const secret of [MASTER_KEY, BOOTSTRAP_SECRET, token, "canary-in-a-secret"])
       expect(served.output).not.toContain(secret);
     for (const name of readdirSync(settings.STATE_DIR, { recursive: true, encoding: "utf8" }).filter((name) =>
