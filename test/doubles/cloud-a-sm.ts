@@ -191,7 +191,7 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
       incoming.socket.destroy();
       return;
     }
-    if (fault?.fault === "delay") await wait(fault.ms);
+    if (fault?.fault === "delay") await wait(fault.ms, undefined, { ref: false });
     const answer =
       fault?.fault === "error"
         ? {

@@ -179,7 +179,7 @@ async function logged(
     socket.destroy();
     return null;
   }
-  if (fault?.fault === "delay") await wait(fault.ms);
+  if (fault?.fault === "delay") await wait(fault.ms, undefined, { ref: false });
   const instead = fault?.fault === "error" || fault?.fault === "raw" ? faulty(fault, entry.service) : null;
   const performed = instead ?? (await answered(perform));
   const answer = fault?.fault === "apply-then-error" ? faulty(fault, entry.service) : performed;

@@ -275,7 +275,7 @@ async function logged(
     socket.destroy();
     return null;
   }
-  if (fault?.fault === "delay") await wait(fault.ms);
+  if (fault?.fault === "delay") await wait(fault.ms, undefined, { ref: false });
   const answer =
     fault?.fault === "error" ? faultyAnswer(fault, entry) : fault?.fault === "raw" ? rawAnswer(fault) : await perform();
   entry.status = answer.status;

@@ -219,7 +219,7 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
       incoming.socket.destroy();
       return;
     }
-    if (fault?.fault === "delay") await wait(fault.ms);
+    if (fault?.fault === "delay") await wait(fault.ms, undefined, { ref: false });
     if (fault?.fault === "meanwhile") for (const call of fault.calls) account.store.call(call);
     const answer =
       fault?.fault === "error"

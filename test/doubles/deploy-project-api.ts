@@ -159,7 +159,7 @@ export async function startDeployProject(
       incoming.socket.destroy();
       return;
     }
-    if (fault?.fault === "delay") await wait(fault.ms);
+    if (fault?.fault === "delay") await wait(fault.ms, undefined, { ref: false });
     const token = holder?.account.tokens.get(bearer);
     const limit = account.count(operation);
     const answer =

@@ -122,7 +122,7 @@ export async function startRepoHost(options: RepoHostOptions = {}): Promise<Repo
       incoming.socket.destroy();
       return;
     }
-    if (fault?.fault === "delay") await wait(fault.ms);
+    if (fault?.fault === "delay") await wait(fault.ms, undefined, { ref: false });
     const answer =
       fault?.fault === "error"
         ? errorAnswer(
