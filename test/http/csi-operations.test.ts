@@ -193,8 +193,15 @@ it("retries ABORTED and UNAVAILABLE, and creates one volume", async () => {
   expect(driver.directories("volumes")).toEqual([externalId]);
   driver.misbehave({ calls: { ControllerExpandVolume: { fail: { code: status.ABORTED, times: 999 } } } });
   const range = { capacityMin: 5 * GIB, capacityMax: 0, capability: null, mount: null };
-  const expansion = await run("csi.controller.expand", { externalId, ...range }, { limitMs: 1_000 });
+  // The deadline passes between the third request and its answer: there is no time for another attempt.
+  const limitMs = 600_000;
+  const now = Date.now.bind(Date);
+  const isLate = () => driver.calls("ControllerExpandVolume") >= 3;
+  const clock = vi.spyOn(Date, "now").mockImplementation(() => now() + (isLate() ? limitMs : 0));
+  const expansion = await run("csi.controller.expand", { externalId, ...range }, { limitMs });
+  clock.mockRestore();
   expect(expansion).toMatchObject({ ok: false, kind: "conflict", outcome: "unknown" });
+  expect(driver.calls("ControllerExpandVolume")).toBe(3);
 });
 
 it("lists are joined from pages, keep fields that a plugin adds, and refuse an invalid token", async () => {
