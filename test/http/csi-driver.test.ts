@@ -325,13 +325,11 @@ it("aborts a concurrent call for the same volume, also from another process, and
   const other = await create("other");
   const second = await startDriver({ CSI_DIR_ROOT: driver.root, CSI_DIR_NODE_ID: "node-2" });
   const elsewhere = new RawClient(second.socket);
-  driver.misbehave({ stepMs: 3_000 });
   const expand = (id: string) =>
-    client.code("ControllerExpandVolume", { volumeId: id, capacityRange: { requiredBytes: String(2 * GIB) } });
+    client.code("ControllerExpandVolume", { volumeId: id, capacityRange: { requiredBytes: String(2 * GIB) } }, 60_000);
+  driver.misbehave({ stepMs: 60_000 });
   const first = expand(volumeId);
-  await eventually("the call", () => driver.calls("ControllerExpandVolume") || undefined);
-  // Between its count and its lock.
-  await new Promise((resolve) => setTimeout(resolve, 150));
+  await eventually("a call that holds its lock", () => driver.hasStepped || undefined);
   expect(await client.code("DeleteVolume", { volumeId })).toBe("ABORTED");
   expect(await elsewhere.code("DeleteVolume", { volumeId })).toBe("ABORTED");
   driver.misbehave({});

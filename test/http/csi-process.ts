@@ -106,7 +106,7 @@ export class Driver {
 
   /** Sets the faults and resets the counts of calls. */
   misbehave(faults: Faults): void {
-    rmSync(`${this.#faults}.calls`, { force: true });
+    for (const kind of ["calls", "steps"]) rmSync(`${this.#faults}.${kind}`, { force: true });
     writeFileSync(this.#faults, JSON.stringify(faults));
   }
 
@@ -119,6 +119,11 @@ export class Driver {
   allCalls(): string[] {
     const path = `${this.#faults}.calls`;
     return existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : [];
+  }
+
+  /** Whether a call has begun a delay of `stepMs` since `misbehave`: it holds its locks. */
+  get hasStepped(): boolean {
+    return existsSync(`${this.#faults}.steps`);
   }
 
   directories(kind: "volumes" | "snapshots" | "tmp"): string[] {

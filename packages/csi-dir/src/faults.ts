@@ -6,6 +6,9 @@ import { Refusal } from "./refusal.ts";
 
 const count = z.int().nonnegative();
 
+/** Between two reads of the file during a delay. */
+const LOOK_MS = 20;
+
 /** The injected fault of one call. */
 const fault = z.strictObject({
   /** Fails with this code, the first `times` times. */
@@ -21,7 +24,7 @@ const fault = z.strictObject({
 
 const faults = z.strictObject({
   calls: z.record(z.string(), fault).default({}),
-  /** Delay between two steps of a call, which holds its locks meanwhile. */
+  /** Delay between two steps of a call, which holds its locks meanwhile; 0 ends a delay that has begun. */
   stepMs: count.default(0),
   /** The step after which the process is killed, counted from 1 since the last change of the file. */
   crashAtStep: count.default(0),
@@ -47,7 +50,8 @@ export type FaultSettings = z.infer<typeof faults>;
 
 /**
  * Fault injection for tests: a file, read at each call, defines the faults. A `.calls` file beside it gets a line per
- * call, so that tests see the calls, and limited faults are counted across restarts.
+ * call, so that tests see the calls, and limited faults are counted across restarts. A `.steps` file gets a line per
+ * delay between two steps.
  */
 export class Faults {
   readonly #path: string | undefined;
@@ -87,7 +91,10 @@ export class Faults {
     const { stepMs, crashAtStep } = this.now;
     this.#steps++;
     if (this.#steps === crashAtStep) die();
-    await sleep(stepMs);
+    if (stepMs > 0) appendFileSync(`${this.#path}.steps`, "step\n");
+    const end = Date.now() + stepMs;
+    do await sleep(Math.min(stepMs, LOOK_MS));
+    while (Date.now() < end && this.now.stepMs > 0);
   }
 
   /** The number of a call, this one included. */
