@@ -1,7 +1,10 @@
+import { once } from "node:events";
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { CLOSE, MAX_FRAME_BYTES, PING, slowDown } from "@sallyport/agent-protocol";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
+import type { WebSocket } from "ws";
 import { readConfig } from "../../agent/src/config.ts";
 import { start } from "../../agent/src/start.ts";
 import {
@@ -188,15 +191,40 @@ it("logs a wrong clock, and connects by the service's clock", async () => {
   expect(await second.exit).toBe(0);
 });
 
+/** Resolves when the agent has received all that was sent before. */
+async function received(socket: WebSocket): Promise<void> {
+  const pong = once(socket, "pong");
+  socket.ping();
+  await pong;
+}
+
 it("keeps a session alive by pings, and reconnects when the service is silent", async () => {
   const service = await fakeService();
   quickAgent(nodeDirectory(service.url).path);
   const first = await service.session();
-  await first.welcome({ cfg: { pingMs: 100, deadMs: 400 } });
-  await eventually("eight pings", () => first.texts.filter((text) => text === PING).length >= 8 || undefined);
-  expect(service.sessions).toHaveLength(1);
-  // Frozen: the socket stays open without data.
-  first.socket.pause();
+  await first.hello();
+  // The clock stands still unless moved: a busy machine must not seem silent.
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    await first.welcome({ cfg: { pingMs: 1_000, deadMs: 4_000 } });
+    for (let pings = 0; pings < 8; pings++) {
+      await received(first.socket);
+      vi.advanceTimersByTime(1_200);
+      const sent = () => first.texts.filter((text) => text === PING).length;
+      for (const until = Date.now() + 45_000; sent() <= pings && Date.now() < until; ) await setImmediate();
+      expect(sent()).toBe(pings + 1);
+      expect(service.sessions).toHaveLength(1);
+    }
+    await received(first.socket);
+    // Frozen: the socket stays open without data.
+    first.socket.pause();
+    vi.advanceTimersByTime(3_900);
+    await setImmediate();
+    expect(first.socket.readyState).toBe(first.socket.OPEN);
+    vi.advanceTimersByTime(200);
+  } finally {
+    vi.useRealTimers();
+  }
   const second = await service.session();
   await second.welcome();
 });
