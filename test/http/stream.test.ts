@@ -20,7 +20,7 @@ const harness = createTestHarness({
   ],
 });
 const ports: Record<string, number> = {};
-let gateway: ReturnType<typeof createGateway>;
+let gateway: ReturnType<typeof createGateway> | undefined;
 
 beforeAll(async () => {
   const { url } = await harness.listen();
@@ -30,10 +30,10 @@ beforeAll(async () => {
   gateway.listen(0, "127.0.0.1");
   await once(gateway, "listening");
   ports["through the gateway"] = (gateway.address() as AddressInfo).port;
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
-  gateway.close();
+  gateway?.close();
   await harness.close();
 });
 
