@@ -243,7 +243,7 @@ describe("tokens", () => {
     ];
     const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json(answers.shift()));
     const to = connection({ cloud, key_vault_uri, client_secret: "a&b" });
-    expect(await put(to, { settings: {}, send: sender({ deadlineMs: 1000 }) })).toEqual({
+    expect(await put(to, { settings: {}, send: sender({ deadlineMs: 20_000 }) })).toEqual({
       outcome: "ok",
       reference: "0123456789abcdef0123456789abcdef",
     });
@@ -373,8 +373,8 @@ describe("errors", () => {
     double.reset();
     double.fault({ fault: "drop" });
     expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
-    double.fault({ fault: "delay", ms: 150 });
-    const hurried = { ...context(), send: sender({ deadlineMs: 50 }) };
+    double.fault({ fault: "delay", ms: 1_000 });
+    const hurried = { ...context(), send: sender({ deadlineMs: 500 }) };
     expect(await put(connection(), hurried)).toMatchObject({ outcome: "unknown", code: "deadline_exceeded" });
     await vi.waitFor(() => expect(double.secrets()).toHaveLength(1));
   });
