@@ -67,6 +67,8 @@ function add(env: Env, span: object): void {
     scheduler.wait(BATCH_MS).then(() => {
       const batch = spans;
       spans = [];
+      // The timer of a stale batch has exported them.
+      if (batch.length === 0) return;
       return exportNow(env, "traces", () => ({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: batch }] }] }));
     }),
   );
