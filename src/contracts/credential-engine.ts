@@ -90,6 +90,8 @@ export type PollResult =
       readonly account: CloudAccount;
       /** For all of them together. */
       readonly deadlineMs: number;
+      /** Of the revocation of a lease: see `tracedWork`. */
+      readonly trace?: string | null | undefined;
     }
   | { readonly kind: "wait"; readonly ms: number; readonly claim: WorkLease | null; readonly inLine?: true }
   | { readonly kind: "end"; readonly end: JobEnd }
@@ -211,9 +213,9 @@ export interface CredentialEngineApi extends StoredObjectApi {
   /** The ids of a page of the leases under a prefix, sorted. */
   leasesUnder(prefix: string, after: string): string[];
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed>;
-  revoke(id: string): Result<Started | null>;
+  revoke(id: string, trace?: string | null): Result<Started | null>;
   /** Enqueues the revocation of leases. */
-  revokeSoon(ids: readonly string[]): Result<null>;
+  revokeSoon(ids: readonly string[], trace?: string | null): Result<null>;
   forget(ids: readonly string[]): void;
   /** Ends the leases of ended tokens. Idempotent. */
   tokensEnded(accessors: readonly string[]): void;

@@ -1,7 +1,10 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Cloud } from "../contracts/cloud-directory.ts";
 import { performJob, performSteps } from "./job-worker.ts";
 import { groupsOf, step } from "./saga.ts";
+
+// Exports of spans need the runtime; none is exported here.
+vi.mock("cloudflare:workers", () => ({ waitUntil: () => undefined }));
 
 it("reports at each poll whether the caller has disconnected", async () => {
   const polls: unknown[] = [];

@@ -16,6 +16,7 @@ import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { isFrozen, retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import { tracedWork } from "../platform/observability/otlp/spans.ts";
 import { settings } from "../platform/settings.ts";
 import { cloudB } from "../providers/cloud-b-azure/client.ts";
 import { sender } from "../providers/outcome.ts";
@@ -114,12 +115,17 @@ async function performPolls(
       case "steps": {
         const { claim, steps, seq, account, deadlineMs } = turn;
         const cloud = await cloudAs(env, account, deadlineMs);
-        const results = await performSteps(cloud, steps, wanted ? CALLS_OF_A_REQUEST : 1);
+        const attempt = () => performSteps(cloud, steps, wanted ? CALLS_OF_A_REQUEST : 1);
+        // The calls of a job that a request waits for are below the request's span.
+        const trace = wanted ? null : turn.trace;
+        const results = await tracedWork(env, trace, "lease-revocation", attempt, isFailed);
         turn = await pollWith({ claim, done: { seq, results } });
       }
     }
   }
 }
+
+const isFailed = (results: readonly StepOutcome[]): boolean => results.some(({ result }) => !result.ok);
 
 /**
  * Makes calls, those of a group at once, until one fails.

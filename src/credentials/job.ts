@@ -40,6 +40,8 @@ export type Work =
       readonly account: CloudAccount | null;
       /** Whether the lease with the job's id is deleted after the removal. */
       readonly lease: boolean;
+      /** Of the revocation of a lease: see `tracedWork`. */
+      readonly trace?: string | null | undefined;
     };
 export type WorkOf<K extends Work["kind"]> = Extract<Work, { kind: K }>;
 

@@ -2,6 +2,7 @@ import type { LeaseRow, MountTtls, Renewed, Started } from "../contracts/credent
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
+import { OWN_TRACE } from "../platform/observability/otlp/trace-context.ts";
 import { timeOf } from "./engine-events.ts";
 import type { EngineStores } from "./engine-stores.ts";
 import { revocationOf } from "./issue.ts";
@@ -59,25 +60,29 @@ export class LeaseLifecycle {
     return ok({ ttl: secondsLeft(expires, now), renewable, warnings });
   }
 
-  /** Starts or retries the revocation of a lease. @returns null without a lease of this id */
-  revoke(id: string): Started | null {
+  /**
+   * Starts or retries the revocation of a lease.
+   * @param trace of the request, see `tracedWork`
+   * @returns null without a lease of this id
+   */
+  revoke(id: string, trace?: string | null): Started | null {
     const { leases } = this.#stores;
     const lease = leases.find(id);
     if (!lease) return null;
     const now = Date.now();
     return this.#commit(() => {
-      const job = this.#endOf(lease, now);
+      const job = this.#endOf(lease, now, trace);
       return job ? this.#runner.startNew(job, now) : this.#runner.begin({ job: id, kind: "removal" }, now);
     });
   }
 
   /** Schedules the revocation of leases without waiting for it. */
-  revokeSoon(ids: readonly string[]): void {
+  revokeSoon(ids: readonly string[], trace?: string | null): void {
     const now = Date.now();
     this.#commit(() => {
       for (const id of ids) {
         const lease = this.#stores.leases.find(id);
-        if (lease) this.end(lease, now);
+        if (lease) this.end(lease, now, trace);
       }
     });
   }
@@ -103,11 +108,11 @@ export class LeaseLifecycle {
     const { leases, scope, events } = this.#stores;
     for (const lease of leases.expired(now, BATCH)) {
       events.lease("LeaseExpired", lease.id);
-      this.end(lease, now);
+      this.end(lease, now, OWN_TRACE);
     }
     for (const lease of leases.notHandedOver(now, BATCH)) {
       recordAction("lease-not-handed-over", { engine: scope, lease: lease.id, token: lease.token });
-      this.end(lease, now);
+      this.end(lease, now, OWN_TRACE);
     }
   }
 
@@ -117,13 +122,13 @@ export class LeaseLifecycle {
   }
 
   /** Moves a lease to `ending`, and starts or retries its removal job. Runs inside a transaction. */
-  end(lease: LeaseRow, now: number): void {
-    const job = this.#endOf(lease, now);
+  end(lease: LeaseRow, now: number, trace?: string | null): void {
+    const job = this.#endOf(lease, now, trace);
     if (job) this.#stores.jobs.add(job, now);
   }
 
   /** @returns the removal job to start; null when there was one, which is retried */
-  #endOf(lease: LeaseRow, now: number): NewJob | null {
+  #endOf(lease: LeaseRow, now: number, trace?: string | null): NewJob | null {
     const { scope, leases, jobs } = this.#stores;
     const { id, token } = lease;
     leases.end(id);
@@ -132,7 +137,7 @@ export class LeaseLifecycle {
       return null;
     }
     const removal = revocationOf(resourcesIn(lease), lease.issued);
-    const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true };
+    const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true, trace };
     recordAction("lease-ends", { engine: scope, lease: id, token });
     return { id, work };
   }

@@ -188,7 +188,16 @@ export class SagaRunner {
     const { steps, state } = batchOf(jobSaga, job.work, next, now);
     const { seq } = state === job.work && jobs.isKept(job) ? job : jobs.keep(job, { work: state });
     const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
-    return { kind: "steps", claim: this.#renew(job, lease, now), steps, seq, account: account.value, deadlineMs };
+    const trace = job.work.kind === "removal" ? job.work.trace : null;
+    return {
+      kind: "steps",
+      claim: this.#renew(job, lease, now),
+      steps,
+      seq,
+      account: account.value,
+      deadlineMs,
+      trace,
+    };
   }
 
   /** The lease for the next task. A job with a lock shows by it that its Worker still polls. */

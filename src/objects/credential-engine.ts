@@ -236,14 +236,14 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return this.#leaseLifecycle.renew(id, increment, mount);
   }
 
-  revoke(id: string): Result<Started | null> {
-    return refuseIfSealed(() => ok(this.#leaseLifecycle.revoke(id)));
+  revoke(id: string, trace?: string | null): Result<Started | null> {
+    return refuseIfSealed(() => ok(this.#leaseLifecycle.revoke(id, trace)));
   }
 
   /** Schedules the revocation of leases and returns immediately. */
-  revokeSoon(ids: readonly string[]): Result<null> {
+  revokeSoon(ids: readonly string[], trace?: string | null): Result<null> {
     return refuseIfSealed(() => {
-      this.#leaseLifecycle.revokeSoon(ids);
+      this.#leaseLifecycle.revokeSoon(ids, trace);
       return ok(null);
     });
   }

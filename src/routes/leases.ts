@@ -5,6 +5,7 @@ import { performJob, performRemoval, unfinished } from "../credentials/job-worke
 import { mapLimit } from "../lib/map-limit.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { duration, flag } from "../platform/http/fields.ts";
+import { traceText } from "../platform/observability/otlp/trace-context.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
@@ -89,11 +90,11 @@ async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): P
   if (!place) return noContent();
   const { mount, id } = place;
   if (!body.sync) {
-    unwrap(await engineOf(call, mount).revokeSoon([id]));
+    unwrap(await engineOf(call, mount).revokeSoon([id], traceText()));
     return accepted(call);
   }
   const now = Date.now();
-  const started = unwrap(await engineOf(call, mount).revoke(id));
+  const started = unwrap(await engineOf(call, mount).revoke(id, traceText()));
   if (!started) return noContent();
   const times = { end: now + REVOKE_MS, lookUntil: now + LOOK_MS };
   const end = await performRemoval(call.env, mount.uuid, started, times);
@@ -153,7 +154,7 @@ async function revokeAll(
   const revoke = async ({ mount, id, at }: Revocation): Promise<void> => {
     const wanted = { job: id, kind: "removal" } as const;
     // A second verification must not restart the revocation.
-    const started = at > 0 ? { wanted, turn: null } : unwrap(await engineOf(call, mount).revoke(id));
+    const started = at > 0 ? { wanted, turn: null } : unwrap(await engineOf(call, mount).revoke(id, traceText()));
     const over = started && (await performJob(call.env, mount.uuid, started, end - Date.now()));
     if (started && !over) progress.left++;
     else if (over && !over.ok) {
@@ -170,7 +171,7 @@ async function revokeUnder(call: AuthorisedCall, end: number, seen: (place: Plac
   for (const place of await mountsUnder(call, prefixOf(call))) {
     for await (const ids of leasesUnder(call, place)) {
       const { mount } = place;
-      unwrap(await engineOf(call, mount).revokeSoon(ids));
+      unwrap(await engineOf(call, mount).revokeSoon(ids, traceText()));
       const leases = ids.map((id) => ({ mount, id, at: 0 }));
       await revokeAll(call, leases, end, progress);
       await seen(place, ids);
@@ -195,7 +196,8 @@ async function lookAgain(call: AuthorisedCall, progress: Progress, end: number, 
 async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
   if (!sync) {
     for (const place of await mountsUnder(call, prefixOf(call))) {
-      for await (const ids of leasesUnder(call, place)) unwrap(await engineOf(call, place.mount).revokeSoon(ids));
+      for await (const ids of leasesUnder(call, place))
+        unwrap(await engineOf(call, place.mount).revokeSoon(ids, traceText()));
     }
     return accepted(call);
   }

@@ -19,7 +19,8 @@ const Scope = z.strictObject({ name: z.string().min(1), version: z.string().min(
 const Span = z.strictObject({
   traceId: z.string().regex(/^[0-9a-f]{32}$/),
   spanId: z.string().regex(/^[0-9a-f]{16}$/),
-  parentSpanId: z.string().regex(/^[0-9a-f]{16}$/),
+  /** Empty for the first span of a trace. */
+  parentSpanId: z.string().regex(/^([0-9a-f]{16})?$/),
   name: z.string().min(1),
   kind: z.number().int().min(1).max(5),
   startTimeUnixNano: Nanos,

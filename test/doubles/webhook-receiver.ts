@@ -15,6 +15,8 @@ export interface ReceivedDelivery {
   readonly status: number;
   /** Why the request breaks a rule of webhooks; null = it breaks none. */
   readonly fault: string | null;
+  /** The header `traceparent`. */
+  readonly trace: string;
 }
 
 interface Hook {
@@ -53,7 +55,8 @@ export async function startWebhookReceiver(): Promise<{ url: string; close: () =
     }
     const fault = request.method === "POST" ? faultOf(body, request.headers, hook.secret) : `${request.method}`;
     const { status = 204, headers = {} } = fault === null ? (hook.answers.shift() ?? {}) : { status: 401 };
-    hook.received.push({ id: String(request.headers["webhook-id"]), body, status, fault });
+    const { "webhook-id": id, traceparent = "" } = request.headers;
+    hook.received.push({ id: String(id), body, status, fault, trace: String(traceparent) });
     response.writeHead(status, headers).end();
   }
 

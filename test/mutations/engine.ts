@@ -797,7 +797,7 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/lease-lifecycle.ts",
     suites: ["test/workers/engine-leases.test.ts"],
-    find: 'events.lease("LeaseExpired", lease.id);\n      this.end(lease, now);',
+    find: 'events.lease("LeaseExpired", lease.id);\n      this.end(lease, now, OWN_TRACE);',
     replace: "",
     promise: "A lease ends by itself",
   },

@@ -4,9 +4,22 @@ import { beforeEach, describe, expect, it } from "vitest";
 import worker from "../../src/worker.ts";
 import type { Received } from "../doubles/otlp-receiver.ts";
 import { get, patch, put } from "./client.ts";
+import {
+  byItself,
+  creds,
+  dynamicRole,
+  mountEngine,
+  openTenant,
+  rows,
+  succeeded,
+  type Tenant,
+  writeRole,
+} from "./engine-helpers.ts";
 import { type Issuer, newIssuer } from "./issuers.ts";
+import { appendKeys } from "./streams.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { newHook, subscribe } from "./webhooks.ts";
 
 /** OpenTelemetry: docs/guides/integrations/opentelemetry.md. The collector refuses bodies of another shape than OTLP's. */
 
@@ -46,10 +59,11 @@ async function received(path: string): Promise<(Received & { problem: string | n
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the collector has checked the shape
-const spansOf = async (traceId: string): Promise<any[]> =>
-  (await received("/v1/traces"))
-    .flatMap(({ body }) => body.resourceSpans[0].scopeSpans[0].spans)
-    .filter((span) => span.traceId === traceId);
+const allSpans = async (): Promise<any[]> =>
+  (await received("/v1/traces")).flatMap(({ body }) => body.resourceSpans[0].scopeSpans[0].spans);
+
+const spansOf = async (traceId: string) => (await allSpans()).filter((span) => span.traceId === traceId);
+const spansNamed = async (name: string) => (await allSpans()).filter((span) => span.name === name);
 
 // biome-ignore lint/suspicious/noExplicitAny: as above
 const attributes = (span: any): Record<string, string> =>
@@ -142,25 +156,45 @@ it("metrics are exported at the trigger, with the names and labels of the scrape
   expect((await received("/v1/metrics")).length).toBe(before + 1);
 });
 
-it("a push by the queue continues the trace of the request that wrote the secret", async () => {
+/** Runs a test while the queue's consumer exports traces. */
+async function whileQueueExports(run: () => Promise<void>): Promise<void> {
   const consume = worker.queue;
   worker.queue = (batch, _env, exec) => consume(batch, exporting as unknown as Env, exec);
   try {
+    await run();
+  } finally {
+    worker.queue = consume;
+  }
+}
+
+async function sendTraced(path: string, body: object, headers: Record<string, string>): Promise<number> {
+  const context = createExecutionContext();
+  const request = new Request<unknown, IncomingRequestCfProperties>(`https://x/v1/${path}`, {
+    ...{ method: "PUT", headers: { ...headers, "X-Vault-Token": "root" }, body: JSON.stringify(body) },
+  });
+  const answer = await worker.fetch(request, exporting as unknown as Env, context);
+  await answer.text();
+  await waitOnExecutionContext(context);
+  return answer.status;
+}
+
+/** Waits until all spans recorded so far are exported. */
+async function allExported(): Promise<void> {
+  const last = crypto.randomUUID().replaceAll("-", "");
+  await configure({ traceparent: `00-${last}-${PARENT}-01` });
+  await expect.poll(async () => (await spansOf(last)).length).toBeGreaterThan(0);
+}
+
+it("a push by the queue continues the trace of the request that wrote the secret", () =>
+  whileQueueExports(async () => {
     await put("/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
     await cloudA.begin();
     await makeDestination("cloud-a-sm", "traced");
     await write("app", { password: "first-canary" });
     await setAssociation("cloud-a-sm/traced", "app");
     await patch("/v1/sys/sync/config", { disabled: true });
-    const writeWith = async (headers: Record<string, string>, password: string) => {
-      const context = createExecutionContext();
-      const request = new Request<unknown, IncomingRequestCfProperties>("https://x/v1/kv/data/app", {
-        ...{ method: "PUT", headers: { ...headers, "X-Vault-Token": "root" } },
-        body: JSON.stringify({ data: { password } }),
-      });
-      await (await worker.fetch(request, exporting as unknown as Env, context)).text();
-      await waitOnExecutionContext(context);
-    };
+    const writeWith = (headers: Record<string, string>, password: string) =>
+      sendTraced("kv/data/app", { data: { password } }, headers);
     await writeWith({ traceparent: `00-${trace}-${PARENT}-01`, tracestate: "vendor=b" }, "second-canary");
     expect((await spansOf(trace)).filter(({ kind }) => kind === 5)).toEqual([]);
 
@@ -181,15 +215,82 @@ it("a push by the queue continues the trace of the request that wrote the secret
     const before = (await spansOf(trace)).length;
     await writeWith({}, "third-canary");
     await eventually(async () => expect((await association("cloud-a-sm/traced", "app"))?.["synced_version"]).toBe(3));
-    // A later span is exported after all earlier ones.
-    const last = crypto.randomUUID().replaceAll("-", "");
-    await configure({ traceparent: `00-${last}-${PARENT}-01` });
-    await expect.poll(async () => (await spansOf(last)).length).toBeGreaterThan(0);
+    await allExported();
     expect(await spansOf(trace)).toHaveLength(before);
-  } finally {
-    worker.queue = consume;
+  }));
+
+describe("a revocation by the queue", () => {
+  /** Issues a lease. @returns its id, and the uuid of its mount */
+  async function issued(): Promise<{ readonly lease: string; readonly uuid: string; readonly tenant: Tenant }> {
+    const tenant = await openTenant();
+    const uuid = await mountEngine(tenant);
+    await writeRole("canary", dynamicRole(tenant));
+    return { lease: succeeded(await creds("canary")).body.lease_id, uuid, tenant };
   }
+
+  const isGone = (uuid: string) => async () => expect(await rows(uuid, "leases")).toEqual([]);
+
+  it("continues the trace of the request, with the provider's calls below it, also when it is repeated", () =>
+    whileQueueExports(async () => {
+      const { lease, uuid, tenant } = await issued();
+      await tenant.call({ change: "LockScope", scope: tenant.resource_group });
+      const headers = { traceparent: `00-${trace}-${PARENT}-01` };
+      const revocation = { lease_id: lease, sync: false };
+      expect(await sendTraced("sys/leases/revoke", revocation, headers)).toBe(202);
+      const failed = async () => (await rows(uuid, "jobs"))[0]?.["failures"];
+      await byItself(uuid, async () => expect(await failed()).toBeGreaterThan(0));
+      await tenant.call({ change: "UnlockScope", scope: tenant.resource_group });
+      await byItself(uuid, isGone(uuid));
+      await allExported();
+      const spans = await spansOf(trace);
+      const server = spans.find(({ kind }) => kind === 2);
+      const attempts = spans.filter(({ kind }) => kind === 5);
+      const shared = { name: "lease-revocation", parentSpanId: server.spanId, attributes: [] };
+      expect(attempts).toEqual(attempts.map(() => expect.objectContaining(shared)));
+      const statuses = attempts.map(({ status }) => status.code);
+      expect([statuses.includes(2), statuses.at(-1)]).toEqual([true, undefined]);
+      const calls = spans.filter(({ kind }) => kind === 3);
+      const ids = new Set(attempts.map(({ spanId }) => spanId));
+      expect(calls.length).toBeGreaterThan(attempts.length);
+      expect(calls.filter(({ parentSpanId }) => !ids.has(parentSpanId))).toEqual([]);
+      expect(JSON.stringify(spans)).not.toMatch(/canary|cloud-b\/creds/);
+    }));
+
+  it("after the expiry of a lease has a trace of its own", () =>
+    whileQueueExports(async () => {
+      const { uuid } = await issued();
+      const before = (await spansNamed("lease-revocation")).length;
+      await byItself(uuid, isGone(uuid), 15_000, 40 * 86_400_000);
+      await allExported();
+      const [attempt] = (await spansNamed("lease-revocation")).slice(before);
+      expect(attempt).toMatchObject({ parentSpanId: "", kind: 5, status: {} });
+      const calls = (await spansOf(attempt.traceId)).filter(({ kind }) => kind === 3);
+      expect(calls.length).toBeGreaterThan(0);
+      expect(calls.map(({ parentSpanId }) => parentSpanId)).toEqual(calls.map(() => attempt.spanId));
+    }));
 });
+
+it("each attempt to deliver events is a span of its own trace, which the receiver gets", () =>
+  whileQueueExports(async () => {
+    const hook = await newHook({ status: 503 });
+    await subscribe("traced", hook.url, { Topics: { Job: ["*"] } });
+    await appendKeys("a-canary");
+    await eventually(async () => expect(await hook.keys()).toEqual(["a-canary"]));
+    await allExported();
+    const [first, second] = await hook.received();
+    for (const [delivery, status] of [
+      [first, { code: 2 }],
+      [second, {}],
+    ] as const) {
+      const [, id = "", parent = ""] = /^00-(.{32})-(.{16})-01$/.exec(delivery?.trace ?? "") ?? [];
+      const spans = await spansOf(id);
+      const attempt = spans.find(({ kind }) => kind === 5);
+      expect(attempt).toMatchObject({ name: "event-delivery", parentSpanId: "", attributes: [], status });
+      const call = spans.find(({ kind }) => kind === 3);
+      expect(call).toMatchObject({ spanId: parent, parentSpanId: attempt.spanId });
+      expect(JSON.stringify(spans)).not.toMatch(/canary|hook-|traced/);
+    }
+  }));
 
 // The last test: spans of one isolate are exported together.
 it("a request is answered when the collector is not", async () => {

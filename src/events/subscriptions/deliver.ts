@@ -5,6 +5,8 @@ import { retryWhileFrozen } from "../../platform/durable/snapshot/frozen.ts";
 import { textOf } from "../../platform/observability/log.ts";
 import { flushCountsSoon } from "../../platform/observability/metrics/flush.ts";
 import { count } from "../../platform/observability/metrics/isolate-counters.ts";
+import { tracedWork } from "../../platform/observability/otlp/spans.ts";
+import { OWN_TRACE } from "../../platform/observability/otlp/trace-context.ts";
 import { callProvider, retryAfterMs } from "../../providers/outcome.ts";
 import { MAX_QUEUE_BYTES } from "./batch.ts";
 
@@ -33,7 +35,9 @@ export async function performDeliveries(
       return next();
     });
     if (!delivery) return;
-    report = { lease: delivery.lease, ...(await send(env, delivery)) };
+    const attempt = () => send(env, delivery);
+    const sent = await tracedWork(env, OWN_TRACE, "event-delivery", attempt, ({ error }) => error !== null);
+    report = { lease: delivery.lease, ...sent };
     count("sallyport_event_deliveries_total", name, report.error === null ? "ok" : "failed");
     flushCountsSoon();
   }

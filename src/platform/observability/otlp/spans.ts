@@ -28,8 +28,8 @@ export function traced<T>(headers: Headers, env: Env, work: () => T): T {
 }
 
 /**
- * Performs work that continues the trace of an earlier request, as a span of it.
- * @param context its `traceText`; null or undefined for work without a sampled request
+ * Performs work of a queue as a span: of the earlier request that caused it, or of a trace of its own.
+ * @param context the request's `traceText`, or `OWN_TRACE`; null or undefined for work without a span
  * @param isFailed whether a result is a failure
  */
 export async function tracedWork<T>(
@@ -39,7 +39,8 @@ export async function tracedWork<T>(
   work: () => Promise<T>,
   isFailed: (result: T) => boolean,
 ): Promise<T> {
-  const trace = context && isExporting(env) ? continuedTrace(context, (span) => add(env, span)) : null;
+  const isTraced = typeof context === "string" && isExporting(env);
+  const trace = isTraced ? continuedTrace(context, (span) => add(env, span)) : null;
   if (!trace) return work();
   const start = Date.now();
   const result = await withTrace(trace, work);

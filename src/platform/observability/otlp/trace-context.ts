@@ -10,7 +10,7 @@ import { attributesOf, nanosOf } from "./shapes.ts";
 /** The trace of one request. */
 export interface Trace {
   readonly id: string;
-  /** The span of the caller. */
+  /** The span of the caller; empty for a trace that begins here. */
   readonly parent: string;
   /** The span of this request. */
   readonly span: string;
@@ -44,12 +44,17 @@ export function traceText(): string | null {
   return trace ? [`00-${trace.id}-${trace.span}-01`, trace.state?.slice(0, MAX_STATE)].join("\n").trim() : null;
 }
 
+/** In place of a `traceText`: the work begins a trace, because no request causes it or the request is unknown. */
+export const OWN_TRACE = "";
+
 /** The trace of a `traceText`, with a span of its own. */
 export function continuedTrace(text: string, record: Trace["record"]): Trace | null {
+  if (text === OWN_TRACE) return { id: newTraceId(), parent: "", span: newSpan(), state: null, record };
   const [traceparent, tracestate = null] = text.split("\n");
   return sampledTrace({ get: (name) => (name === "traceparent" ? (traceparent ?? null) : tracestate) }, record);
 }
 
+const newTraceId = (): string => crypto.randomUUID().replaceAll("-", "");
 /** The last two groups of a random UUID: 62 random bits. */
 const newSpan = (): string => crypto.randomUUID().slice(19).replace("-", "");
 
