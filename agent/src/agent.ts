@@ -1,5 +1,5 @@
 import type { KeyObject } from "node:crypto";
-import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import {
   type Fp,
@@ -27,6 +27,7 @@ import type { Journal } from "./ops/journal.ts";
 import { Operations } from "./ops/operations.ts";
 import { changesOf, inFrames, type SentReport, wholeMapsOf, within } from "./report/changes.ts";
 import { Reporter } from "./report/reporter.ts";
+import { SharedReport } from "./report/shared-report.ts";
 import { Connection } from "./session/connection.ts";
 import { type ConnectionEnd, type Pauses, Reconnect } from "./session/reconnect.ts";
 import { recordUnknown } from "./unknown-volumes.ts";
@@ -72,8 +73,6 @@ export class Agent {
   readonly #monitor: Monitor;
   #session: Session | undefined;
   #restoring = false;
-  /** The report of the operations that end in this turn of the event loop. */
-  #ended: Promise<void> | undefined;
   /** Offset of the service's clock from the local clock. */
   #skewMs = 0;
   #connections = 0;
@@ -85,8 +84,12 @@ export class Agent {
       journal: options.journal,
       handlers: handlersOf(options.hostVolumes, options.csi, () => this.#reporter.look()),
       send: (frame) => this.#session?.connection.send(frame),
-      onEnded: () => this.#tellEnded(),
+      onEnded: () => report.ended(),
     });
+    const report = new SharedReport(
+      async () => this.#tell(await this.#reporter.lookAtVolumes()),
+      () => this.#operations.inFlight,
+    );
     options.csi.onChange = () => this.#tellVolumes();
     options.live.onChange = (now, before) => this.#reconfigure(now, before);
     this.#monitor = new Monitor({
@@ -264,16 +267,6 @@ export class Agent {
     } finally {
       this.#restoring = false;
     }
-  }
-
-  /** Resolves when a volume change of an operation is sent. Operations that end together share a report. */
-  #tellEnded(): Promise<void> {
-    this.#ended ??= (async () => {
-      await nextTurn();
-      this.#ended = undefined;
-      this.#tell(await this.#reporter.lookAtVolumes());
-    })();
-    return this.#ended;
   }
 
   #tellVolumes(): void {
