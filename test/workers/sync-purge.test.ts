@@ -34,6 +34,20 @@ async function setAll(at: string, names: readonly string[]): Promise<void> {
   }
 }
 
+/** Adds associations like the first one until there are `count`. Setting each takes most of the time of a test. */
+async function fillTo(at: string, count: number): Promise<void> {
+  await runInDurableObject(destination(at), (_object: SyncDestination, { storage: { sql } }) => {
+    const rows = sql.exec("SELECT * FROM associations").toArray();
+    const [row] = rows;
+    if (!row) throw new Error("there is no association to copy");
+    const columns = Object.keys(row);
+    const insert = `INSERT INTO associations (${columns}) VALUES (${columns.map(() => "?")})`;
+    for (const secret_name of numbered("copy", count - rows.length)) {
+      sql.exec(insert, ...Object.values({ ...row, id: `${row["mount_accessor"]}/${secret_name}`, secret_name }));
+    }
+  });
+}
+
 /** No row or list mentions the deleted destination. */
 async function expectNoTrace(at: string): Promise<void> {
   expect((await get(`/sys/sync/destinations/${at}`)).status).toBe(404);
@@ -147,11 +161,11 @@ describe("a purge", () => {
     async (how) => {
       await makeDestination("in-mem", "m");
       await pause();
-      await setAll("in-mem/m", numbered("s", 510));
+      await setAll("in-mem/m", numbered("s", amount(120, 510)));
       await resume();
       await del("/sys/sync/destinations/in-mem/m?purge=true");
       for (let round = 0; round < 12; round++) {
-        await scheduler.wait(60);
+        await scheduler.wait(amount(20, 60));
         const at = destination("in-mem/m");
         if (how === "evicted") await evictDurableObject(at).catch(() => undefined);
         else await runInDurableObject(at, (_object, { abort }) => abort("killed")).catch(() => undefined);
@@ -237,8 +251,13 @@ describe("a destination with the name of a deleted one", () => {
   it("returns 409 while the old one is being cleared, and is created afterwards", async () => {
     await makeDestination("in-mem", "m", { custom_tags: { old: "1" } });
     await pause();
-    await setAll("in-mem/m", numbered("s", 1_010));
+    await setAll("in-mem/m", numbered("s", 20));
+    await fillTo("in-mem/m", 1_010);
     expect((await del("/sys/sync/destinations/in-mem/m")).body.errors[0]).toContain("1000 or more associations");
+    // More than a page is left to clear.
+    await runInDurableObject(destination("in-mem/m"), (_object: SyncDestination, { storage: { sql } }) => {
+      sql.exec("DELETE FROM associations WHERE secret_name GLOB 'copy*' AND secret_name > 'copy0500'");
+    });
     const alarm = vi.spyOn(SyncDestination.prototype, "alarm").mockResolvedValue(undefined);
     expect((await del("/sys/sync/destinations/in-mem/m?force_delete=true")).status).toBe(204);
     const early = await put("/sys/sync/destinations/in-mem/m", {});
