@@ -77,7 +77,7 @@ async function found() {
 
 /** Ends an object where it stands; the next call finds it restarted. */
 async function kill(namespace: DurableObjectNamespace<StoredObject>, random: () => number): Promise<void> {
-  const ids = await objectIds(namespace);
+  const ids = objectIds(namespace);
   const id = ids[Math.floor(random() * ids.length)];
   if (!id) return;
   await runInDurableObject(namespace.get(id), (_object, state) => state.abort("killed")).catch(() => undefined);

@@ -40,7 +40,7 @@ describe("a snapshot restored into a new deployment", () => {
     const all = await allObjects();
     for (const [kind, namespace] of Object.entries(NAMESPACES)) {
       const found = all.filter((object) => object.kind === kind).map(({ name }) => String(namespace.idFromName(name)));
-      const existing = await objectIds(namespace as DurableObjectNamespace);
+      const existing = objectIds(namespace as DurableObjectNamespace);
       // The session of a node that never had an agent, and owes nothing, is empty.
       const empty = String(env.NODE_SESSION.idFromName(nodeId(1)));
       const used = existing.map(String).filter((id) => id !== empty);

@@ -1,4 +1,3 @@
-import { listDurableObjectIds } from "cloudflare:test";
 import { DurableObject } from "cloudflare:workers";
 import { StoredObject } from "../../src/platform/durable/stored-object.ts";
 
@@ -23,7 +22,24 @@ export function noteWhatIsMade(): void {
   );
 }
 
-/** The running test's objects of a kind. The runtime itself lists all that there ever were, those of other tests and files, too. */
-export async function objectIds(namespace: DurableObjectNamespace): Promise<DurableObjectId[]> {
-  return (await listDurableObjectIds(namespace)).filter((id) => made.has(String(id)));
+/** Class names of the objects of each namespace. */
+const classes = new WeakMap<DurableObjectNamespace, string>();
+
+/**
+ * The running test's objects of a kind. The plugin's own list names all objects of the runtime's tests so far, and takes
+ * a request to another process: it was a fifth of the CPU time of the suite of bad input.
+ */
+export function objectIds(namespace: DurableObjectNamespace): DurableObjectId[] {
+  const known = classes.get(namespace);
+  const found: DurableObjectId[] = [];
+  for (const [id, name] of made) {
+    if (known !== undefined && known !== name) continue;
+    try {
+      found.push(namespace.idFromString(id));
+      classes.set(namespace, name);
+    } catch {
+      // An id of another namespace.
+    }
+  }
+  return found;
 }

@@ -25,7 +25,7 @@ export const everyNamespace = (): DurableObjectNamespace<StoredObject>[] =>
 /** Runs `look` inside every object that the test has made. */
 export async function inEveryObject(look: (object: StoredObject, state: DurableObjectState) => void): Promise<void> {
   for (const namespace of everyNamespace()) {
-    for (const id of await objectIds(namespace)) await runInDurableObject(namespace.get(id), look);
+    for (const id of objectIds(namespace)) await runInDurableObject(namespace.get(id), look);
   }
 }
 

@@ -26,7 +26,7 @@ export async function dump(): Promise<Record<string, Rows>> {
     subscription: env.EVENT_SUBSCRIPTION,
   };
   for (const [kind, namespace] of Object.entries(namespaces)) {
-    for (const id of await objectIds(namespace as DurableObjectNamespace)) {
+    for (const id of objectIds(namespace as DurableObjectNamespace)) {
       const stub = (namespace as DurableObjectNamespace).get(id);
       await runInDurableObject(stub, (_object, { storage: { sql } }) => {
         for (const { name } of sql.exec<{ name: string }>(OWN_TABLES).toArray()) {

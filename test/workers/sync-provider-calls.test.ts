@@ -189,7 +189,7 @@ it("the private key of a custom application is stored sealed only", async () => 
 
 async function controlRows(): Promise<string> {
   const objects = env.SYNC_CONTROL as DurableObjectNamespace<StoredObject>;
-  const ids = await objectIds(objects);
+  const ids = objectIds(objects);
   const all = ids.map((id) => runInDurableObject(objects.get(id), (_object, state) => dump(state)));
   return (await Promise.all(all)).join("\n");
 }
