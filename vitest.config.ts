@@ -171,6 +171,8 @@ export default defineConfig({
           name: "console",
           include: ["test/console/**/*.test.ts"],
           globalSetup: ["./test/console/support/setup.ts"],
+          // Files share one browser and a page of it.
+          isolate: false,
           expect: PATIENT,
           testTimeout: 120_000,
           hookTimeout: 300_000,

@@ -41,6 +41,8 @@ describeConsole("forms", (suite) => {
     await click(opened, "Sync a secret");
     const path = dialog(opened).getByLabel(/^Path of the secret/);
     await path.fill("forms/none");
+    // The engines are read from the service, and the first one is chosen.
+    await dialog(opened).getByRole("option", { name: "secret", exact: true }).waitFor({ state: "attached" });
     await click(opened, "Preview");
     await opened.page.getByText("secret not found").waitFor();
     expect(await path.getAttribute("aria-invalid")).toBe("true");

@@ -152,7 +152,7 @@ describeConsole("the frame", (suite) => {
   });
 
   it("says that it is loading on a slow network, and shows each part when it comes", async () => {
-    const opened = await suite().open();
+    const opened = await suite().open({ isNewProfile: true });
     const { page, context } = opened;
     await page.getByText("Needs attention").waitFor();
     const network = await context.newCDPSession(page);
@@ -183,7 +183,7 @@ describeConsole("the frame", (suite) => {
   });
 
   it("is usable within a second", async () => {
-    const opened = await suite().open({ token: null });
+    const opened = await suite().open({ token: null, isNewProfile: true });
     const { page } = opened;
     await page.getByRole("button", { name: "Log in", exact: true }).waitFor();
     const ms = await page.evaluate(() => {

@@ -132,7 +132,7 @@ describeConsole("log-in", (suite) => {
   });
 
   it("locks the tab after the chosen time without input", async () => {
-    const opened = await suite().open({ token: null });
+    const opened = await suite().open({ token: null, isNewProfile: true });
     const { page } = opened;
     await page.clock.install();
     await page.goto(`${suite().bench.url}/ui/`);

@@ -1,9 +1,9 @@
 /** The console in a browser, as a person uses it, with everything counted that must not happen. */
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, onTestFailed } from "vitest";
+import { beforeAll, describe, expect, inject, onTestFailed } from "vitest";
 import type { Bench } from "./setup.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -23,9 +23,11 @@ export interface OpenOptions extends BrowserContextOptions {
   readonly token?: string | null;
   /** Below `/ui/`. */
   readonly path?: string;
-  /** Refusals that the test provokes: they match \`status VERB path\`. */
+  /** Refusals that the test provokes: they match `status VERB path`. */
   readonly refusals?: readonly RegExp[];
   readonly theme?: "light" | "dark";
+  /** For tests that change what a page cannot take back: its clock, its network. */
+  readonly isNewProfile?: boolean;
 }
 
 /** One page of the console. */
@@ -34,13 +36,16 @@ export class Console {
   readonly context: BrowserContext;
   readonly bench: Bench;
   readonly problems: string[] = [];
+  readonly #leave: () => Promise<void>;
   refusals: readonly RegExp[];
 
-  constructor(bench: Bench, context: BrowserContext, page: Page, refusals: readonly RegExp[]) {
+  /** @param leave closes the page, or returns it to its owner */
+  constructor(bench: Bench, page: Page, refusals: readonly RegExp[], leave: () => Promise<void>) {
     this.bench = bench;
-    this.context = context;
+    this.context = page.context();
     this.page = page;
     this.refusals = refusals;
+    this.#leave = leave;
     page.on("console", (message) => {
       const isRefusal = message.text().startsWith("Failed to load resource");
       if (message.type() === "error" && !isRefusal) this.problems.push(`console: ${message.text()}`);
@@ -102,7 +107,7 @@ export class Console {
         .getAnimations()
         .filter(({ effect }) => effect?.getTiming().iterations !== Number.POSITIVE_INFINITY);
       await Promise.allSettled(ends.map(({ finished }) => finished));
-      const { violations } = await page.axe.run({ resultTypes: ["violations"] });
+      const { violations } = await page.axe.run({ reporter: "no-passes" });
       const lines = violations.flatMap(({ id, nodes }) =>
         nodes.map(({ html, failureSummary }) => `axe ${id}: ${html}\n  ${failureSummary}`),
       );
@@ -144,7 +149,7 @@ export class Console {
   }
 
   async close(): Promise<void> {
-    await this.context.close();
+    await this.#leave();
   }
 }
 
@@ -161,15 +166,41 @@ async function serveFromDisk(context: BrowserContext, url: string): Promise<void
 
 const pathOf = (url: string): string => new URL(url).pathname;
 
+/** Keeps a page for the next test, without what the last one set. */
+async function release(bench: Bench, page: Page): Promise<void> {
+  for (const name of ["console", "pageerror", "request", "requestfailed", "response"]) page.removeAllListeners(name);
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.context().clearCookies();
+  // A page of the same origin without scripts: the console has ended, and cannot write to the storage again.
+  await page.goto(`${bench.url}/v1/regions`);
+  await page.evaluate("localStorage.clear(); sessionStorage.clear()");
+  if (shared.page) await page.context().close();
+  else shared.page = page;
+}
+
+/** The browser of this process, and a page of it that no test uses. Files that run in one process share both. */
+interface Shared {
+  browser?: Promise<Browser>;
+  page?: Page | undefined;
+}
+
+const { consoleBrowser: shared = {} } = globalThis as { consoleBrowser?: Shared };
+Object.assign(globalThis, { consoleBrowser: shared });
+
 /** A suite with the service and the browser; skipped where there is no browser. */
 export function describeConsole(name: string, tests: (bench: () => Suite) => void): void {
   const bench = inject("bench");
   describe.skipIf(bench === null)(name, () => {
     let suite: Suite | undefined;
     beforeAll(async () => {
-      if (bench) suite = new Suite(bench, await chromium.connect(bench.browser));
+      if (!bench) return;
+      shared.browser ??= chromium.launch({
+        executablePath: resolve("test/console/support/chromium.sh"),
+        env: { ...process.env, CHROMIUM_PROGRAM: bench.browser },
+        args: ["--no-sandbox", "--disable-dev-shm-usage"],
+      });
+      suite = new Suite(bench, await shared.browser);
     });
-    afterAll(() => suite?.close());
     tests(() => {
       if (!suite) throw new Error("the suite has not begun");
       return suite;
@@ -186,28 +217,47 @@ export class Suite {
     this.#browser = browser;
   }
 
-  /** Opens the console in a new profile and logs in. */
+  /** Opens the console with empty storage and logs in. */
   async open({
     token = this.bench.token,
     path = "",
     refusals = [],
     theme = "light",
+    viewport = { width: 1440, height: 900 },
+    isNewProfile = false,
     ...options
   }: OpenOptions = {}): Promise<Console> {
-    const context = await this.#browser.newContext({
-      ...{ viewport: { width: 1440, height: 900 }, colorScheme: theme, reducedMotion: "reduce", locale: "en-GB" },
-      ...options,
-    });
+    const isSpecial = isNewProfile || Object.keys(options).length > 0;
+    const page = isSpecial ? await this.#newPage(options) : await this.#sharedPage();
+    if (viewport) await page.setViewportSize(viewport);
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+    const opened = new Console(this.bench, page, refusals, () =>
+      isSpecial ? page.context().close() : release(this.bench, page),
+    );
+    onTestFailed(() => opened.report());
+    await opened.go(path);
+    if (token !== null) await opened.logIn(token);
+    return opened;
+  }
+
+  /**
+   * A profile with a window takes 0.6 s of processor time, more than most tests in it: a test takes over the page of the
+   * one before it. A failed test keeps its page.
+   */
+  async #sharedPage(): Promise<Page> {
+    const { page } = shared;
+    shared.page = undefined;
+    return page ?? this.#newPage({});
+  }
+
+  async #newPage(options: BrowserContextOptions): Promise<Page> {
+    const context = await this.#browser.newContext({ locale: "en-GB", ...options });
     await context.grantPermissions(["clipboard-read", "clipboard-write"]);
     if (process.env["CONSOLE_URL"]) await serveFromDisk(context, this.bench.url);
     await context.addInitScript(WATCH);
     const page = await context.newPage();
     page.setDefaultTimeout(30_000);
-    const opened = new Console(this.bench, context, page, refusals);
-    onTestFailed(() => opened.report());
-    await opened.go(path);
-    if (token !== null) await opened.logIn(token);
-    return opened;
+    return page;
   }
 
   /** A request outside the browser, to prepare a test. Resolves with the body. */
@@ -236,9 +286,5 @@ export class Suite {
       auth: { client_token: string };
     };
     return auth.client_token;
-  }
-
-  async close(): Promise<void> {
-    await this.#browser.close();
   }
 }

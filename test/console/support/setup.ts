@@ -1,8 +1,7 @@
-/** One service and one browser for the whole suite of the console. */
+/** One service for the whole suite of the console; each worker of vitest starts one browser, see console.ts. */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join, resolve } from "node:path";
-import { chromium } from "playwright-core";
+import { delimiter, join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { freePort, LocalService } from "../../smoke/local-service.ts";
 
@@ -13,7 +12,7 @@ export interface Bench {
   readonly token: string;
   /** Folder of the playground's providers. */
   readonly providers: string;
-  /** Where the browser listens. */
+  /** Path of its program. */
   readonly browser: string;
 }
 
@@ -35,19 +34,14 @@ export function findBrowser(): string | undefined {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const executablePath = findBrowser();
-  if (!executablePath) {
+  const browser = findBrowser();
+  if (!browser) {
     console.warn(
       "The tests of the console are skipped: there is no chromium (apt-get install chromium, or set CHROMIUM).",
     );
     project.provide("bench", null);
     return async () => {};
   }
-  const browser = await chromium.launchServer({
-    executablePath: resolve("test/console/support/chromium.sh"),
-    env: { ...process.env, CHROMIUM_PROGRAM: executablePath },
-    args: ["--no-sandbox", "--disable-dev-shm-usage"],
-  });
   // A service that runs already, for work on the screens.
   const { CONSOLE_URL, CONSOLE_TOKEN, CONSOLE_PROVIDERS = "" } = process.env;
   if (CONSOLE_URL && CONSOLE_TOKEN) {
@@ -55,20 +49,19 @@ export default async function setup(project: TestProject): Promise<() => Promise
       url: CONSOLE_URL,
       token: CONSOLE_TOKEN,
       providers: CONSOLE_PROVIDERS,
-      browser: browser.wsEndpoint(),
+      browser,
     });
-    return () => browser.close();
+    return async () => {};
   }
   const dir = mkdtempSync(join(tmpdir(), "sallyport-console-"));
   const service = new LocalService(process.cwd(), await freePort(), { STATE_DIR: join(dir, "state"), PLAYGROUND: "1" });
   await service.ready();
   const bench: Bench = {
     ...{ url: service.baseUrl, token: service.token, providers: join(dir, "state", "providers") },
-    browser: browser.wsEndpoint(),
+    browser,
   };
   project.provide("bench", bench);
   return async () => {
-    await browser.close();
     service.signal("SIGTERM", "npm");
     await service.exit;
     rmSync(dir, { recursive: true, force: true });
