@@ -90,8 +90,8 @@ it("CSI plugins are reported at once although a host volume plugin hangs in its 
 
 /** Points at which an agent may die, each produced by a fault of the driver. */
 const MOMENTS: [when: string, faults: (rpc: string) => Faults][] = [
-  ["before the plugin has begun", (rpc) => ({ calls: { [rpc]: { delayMs: 1_500 } } })],
-  ["while the plugin works", () => ({ stepMs: 250 })],
+  ["before the plugin has begun", (rpc) => ({ calls: { [rpc]: { delayMs: 60_000 } } })],
+  ["while the plugin works", () => ({ stepMs: 60_000 })],
   ["while the plugin never answers", (rpc) => ({ calls: { [rpc]: { hang: 1 } } })],
 ];
 
@@ -117,6 +117,8 @@ it.each(MOMENTS)(
       await eventually(`a call of ${rpc}`, () => driver.calls(rpc) > 0 || undefined);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 300));
       await agent.kill();
+      // Ends its delays; a call that hangs goes on hanging.
+      driver.misbehave({});
 
       const next = startAgent(node.path);
       const after = await service.session(30_000);

@@ -176,8 +176,8 @@ describe("the service", () => {
     const node = await world.csiNode("service");
     for (const deed of Object.keys(DEEDS) as Deed[]) {
       await prepare(deed, "service", "service");
-      // Longer than the shutdown of the service, so the request gets no answer.
-      node.driver.misbehave({ stepMs: 1_000 });
+      // Until the service has shut down, so the request gets no answer.
+      node.driver.misbehave({ stepMs: 60_000 });
       const asked = DEEDS[deed]("service", "service").catch(() => "no answer");
       await isCalled(node, deed);
       await sleep(Math.random() * 300);

@@ -24,7 +24,7 @@ const fault = z.strictObject({
 
 const faults = z.strictObject({
   calls: z.record(z.string(), fault).default({}),
-  /** Delay between two steps of a call, which holds its locks meanwhile; 0 ends a delay that has begun. */
+  /** Delay between two steps of a call, which holds its locks meanwhile. */
   stepMs: count.default(0),
   /** The step after which the process is killed, counted from 1 since the last change of the file. */
   crashAtStep: count.default(0),
@@ -49,9 +49,9 @@ const faults = z.strictObject({
 export type FaultSettings = z.infer<typeof faults>;
 
 /**
- * Fault injection for tests: a file, read at each call, defines the faults. A `.calls` file beside it gets a line per
- * call, so that tests see the calls, and limited faults are counted across restarts. A `.steps` file gets a line per
- * delay between two steps.
+ * Fault injection for tests: a file, read at each call, defines the faults; a delay ends early when the file no longer
+ * has it. A `.calls` file beside it gets a line per call, so that tests see the calls, and limited faults are counted
+ * across restarts. A `.steps` file gets a line per delay between two steps.
  */
 export class Faults {
   readonly #path: string | undefined;
@@ -76,7 +76,7 @@ export class Faults {
     const { fail, delayMs = 0, hang = 0, crash } = calls[rpc] ?? {};
     const leak = leakSecrets ? ` ${JSON.stringify(secrets ?? {})}` : "";
     if (crash === "before" && number === 1) die();
-    await sleep(delayMs);
+    await sleepWhile(delayMs, () => (this.now.calls[rpc]?.delayMs ?? 0) > 0);
     if (number <= hang) await new Promise(() => {});
     if (fail && number <= fail.times) throw new Refusal(fail.code, (fail.message ?? "told to fail") + leak);
     if (requireSecret && secrets && secrets[requireSecret.name] !== requireSecret.value)
@@ -92,9 +92,7 @@ export class Faults {
     this.#steps++;
     if (this.#steps === crashAtStep) die();
     if (stepMs > 0) appendFileSync(`${this.#path}.steps`, "step\n");
-    const end = Date.now() + stepMs;
-    do await sleep(Math.min(stepMs, LOOK_MS));
-    while (Date.now() < end && this.now.stepMs > 0);
+    await sleepWhile(stepMs, () => this.now.stepMs > 0);
   }
 
   /** The number of a call, this one included. */
@@ -105,6 +103,13 @@ export class Faults {
       .split("\n")
       .filter((line) => line === rpc).length;
   }
+}
+
+/** Sleeps for `ms`, or until the file no longer asks for it. */
+async function sleepWhile(ms: number, isAsked: () => boolean): Promise<void> {
+  const end = Date.now() + ms;
+  do await sleep(Math.min(ms, LOOK_MS));
+  while (Date.now() < end && isAsked());
 }
 
 /** SIGKILL, so that no cleanup runs. */
