@@ -20,6 +20,7 @@ import {
   unmount,
   writeRole,
 } from "./engine-helpers.ts";
+import { holdAnswer } from "./held-call.ts";
 
 clock.moves = true;
 
@@ -318,15 +319,12 @@ describe("leases of a token", () => {
     await reader();
     await writeRole("web", dynamicRole(tenant));
     const { client_token: token } = await issue({ policies: ["reader"] });
-    await tenant.fault({ operation: "CreateServicePrincipal", fault: "delay", ms: 1_500 });
+    const principal = holdAnswer(async () => (await tenant.requests()).at(-1)?.operation === "CreateServicePrincipal");
     const asked = creds("web", { token });
-    await vi.waitFor(async () =>
-      expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1),
-    );
+    await vi.waitFor(() => expect(principal.isHeld()).toBe(true));
     await accessObject().revokeToken({ own: token });
-    await vi.waitFor(async () => expect(await rows(uuid, "jobs")).toMatchObject([{ kind: "removal" }]), {
-      timeout: 5_000,
-    });
+    await vi.waitFor(async () => expect(await rows(uuid, "jobs")).toMatchObject([{ kind: "removal" }]));
+    principal.release();
     expect((await asked).status).toBe(503);
     expect(await rows(uuid, "leases")).toEqual([]);
     await byItself(uuid, nothingIsLeft);
