@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
 import { importJWK, type JWK, SignJWT } from "jose";
 
 /** Settings of an OpenID provider. */
@@ -118,7 +119,7 @@ export class OidcProvider {
 
   async #token({ body, authorization }: ProviderRequest): Promise<Answer> {
     const { settings } = this;
-    if (settings.delayMs) await new Promise((resolve) => setTimeout(resolve, settings.delayMs));
+    if (settings.delayMs) await wait(settings.delayMs, undefined, { ref: false });
     if (settings.fails) return json(settings.fails, { error: "server_error" });
     const form = new URLSearchParams(body);
     const [id, secret] = Buffer.from(authorization.replace(/^Basic /, ""), "base64")

@@ -114,14 +114,14 @@ it("a volume that cannot be restored reports the reason, can be retried, and doe
   const record = join(node.stateDir, "host-volumes", fileOf(unreadable));
   writeFileSync(record, "{");
   let now = Date.now();
-  const again = node.start({ limits: { operationMs: 1_500, killGraceMs: 100 }, now: () => now });
+  const again = node.start({ limits: { operationMs: 5_000, killGraceMs: 100 }, now: () => now });
   await again.restore();
   const during = ({ id, pluginId }: { id: string; pluginId: string }) =>
     `error restoring volume "${id}" with plugin "${pluginId}": `;
   const expected = {
     [fails.id]: `${during(fails)}exit code 1: told to`,
     [gone.id]: `${during(gone)}no such plugin: "gone"`,
-    [hangs.id]: `${during(hangs)}did not end within 1500 ms`,
+    [hangs.id]: `${during(hangs)}did not end within 5000 ms`,
     [fine.id]: undefined,
     [moved.id]: `could not verify host path for "${moved.id}": no such file or directory`,
     [unreadable.id]: expect.stringContaining("its record on this node cannot be read"),

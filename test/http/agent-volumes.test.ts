@@ -144,7 +144,7 @@ it("`volumes drop` removes a volume whose plugin hangs without calling it, and r
     capacityMax: 0,
   };
   const request = { op: op(1), key: `dhv:${OLD}`, method: "dhv.create" as const, params };
-  session.request({ ...request, deadlineMs: 300 });
+  session.request({ ...request, deadlineMs: 5_000 });
   expect(await session.result(op(1))).toMatchObject({ ok: false, error: { outcome: "unknown" } });
   await agent.kill();
   // Also without the plugin in the configuration.

@@ -287,7 +287,7 @@ it("a plugin killed during a call has an unknown outcome, and creates one volume
   const again = await vi.waitUntil(async () => {
     const volume = await create("v");
     return volume.ok && volume;
-  }, 20_000);
+  }, 60_000);
   expect(again).toMatchObject({ externalId: id });
   expect(await run("csi.controller.delete", { externalId: id ?? "" })).toEqual({ ok: true });
 });

@@ -304,10 +304,10 @@ describe("a hostile ID token", () => {
 });
 
 describe("a provider", () => {
-  it("that is down or slow fails the login with the reason", { timeout: 30_000 }, async () => {
+  it("that is down or slow fails the login with the reason", async () => {
     await provider.change({ fails: 503 });
     expect(await loginRefusal()).toEqual([400, expect.stringContaining("answered with status 503")]);
-    await provider.change({ fails: 0, delayMs: 12_000 } as object);
+    await provider.change({ fails: 0, delayMs: 120_000 } as object);
     expect(await loginRefusal()).toEqual([400, expect.stringContaining("did not answer within 10000 ms")]);
   });
 

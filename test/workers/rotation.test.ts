@@ -180,7 +180,7 @@ it("that a mount missed is shown as pending, and the alarm completes it", async 
   await deployWithMasterKey(key("second"));
   expect((await get("/v1/other/data/b?version=1")).body.data.data).toEqual({ n: 1 });
   expect((await get("/v1/other/data/b")).body.data.data).toEqual({ n: 2 });
-}, 30_000);
+});
 
 it("continues after a crash and restart of AccessControl", async () => {
   await mountKv("other");
@@ -205,7 +205,7 @@ it("continues after a crash and restart of AccessControl", async () => {
   await put("/v1/other/data/b", { data: { n: 2 } });
   expect((await get("/v1/other/data/b?version=1")).body.data.data).toEqual({ n: 1 });
   expect((await get("/v1/other/data/b")).body.data.data).toEqual({ n: 2 });
-}, 30_000);
+});
 
 it("does not delay concurrent reads and writes", async () => {
   await put("/v1/kv/data/a", { data: { n: 0 } });

@@ -271,7 +271,7 @@ describe("a destination with few concurrent calls", () => {
       throw new Error("lost");
     });
     const first = performWork(env, AT, { budgetMs: 20_000 });
-    await vi.waitUntil(() => polls.mock.calls.length > 0, { timeout: 10_000 });
+    await vi.waitUntil(() => polls.mock.calls.length > 0, { timeout: 60_000 });
     await performWork(env, AT, { budgetMs: 20_000 });
     expect(polls).toHaveBeenCalledOnce();
     await first;

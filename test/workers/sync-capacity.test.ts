@@ -183,6 +183,7 @@ describe("with a capacity of five operations", () => {
   );
 
   it("a long backlog at a slow destination leaves capacity to another one", async () => {
+    const PATIENCE_MS = 240_000;
     await cloudA.begin();
     await makeDestination("cloud-a-sm", "slow");
     await configure({ disabled: false, queue_capacity: 1_000 });
@@ -193,22 +194,22 @@ describe("with a capacity of five operations", () => {
       ["in-mem/two", many.slice(0, 4)],
     ] as const) {
       await Promise.all(some.map((secret) => destination(at).set(secret)));
-      await eventually(async () => expect(await counts(at)).toEqual({ SYNCED: some.length }));
+      await eventually(async () => expect(await counts(at)).toEqual({ SYNCED: some.length }), PATIENCE_MS);
     }
     // So slow that the backlog lasts a minute, also where a busy machine delays the other destination.
     await cloudA.fault({ fault: "delay", ms: 2_000, operation: "UpdateSecret", count: MANY });
     await configure({ disabled: true, queue_capacity: 4 });
     await writeMany(mount, names, "second");
-    await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ PENDING: MANY }));
-    await eventually(async () => expect(await counts("in-mem/two")).toEqual({ PENDING: 4 }));
+    await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ PENDING: MANY }), PATIENCE_MS);
+    await eventually(async () => expect(await counts("in-mem/two")).toEqual({ PENDING: 4 }), PATIENCE_MS);
     await resume();
-    await eventually(async () => expect(await counts("in-mem/two")).toEqual({ SYNCED: 4 }), 120_000);
+    await eventually(async () => expect(await counts("in-mem/two")).toEqual({ SYNCED: 4 }), PATIENCE_MS);
     expect((await counts("cloud-a-sm/slow"))["PENDING"]).toBeGreaterThan(0);
     await cloudA.clearFaults();
-    await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ SYNCED: MANY }), 240_000);
+    await eventually(async () => expect(await counts("cloud-a-sm/slow")).toEqual({ SYNCED: MANY }), PATIENCE_MS);
     const updates = (await cloudA.requests()).filter(({ operation }) => operation === "UpdateSecret");
     expect(updates).toHaveLength(MANY);
-  }, 600_000);
+  }, 1_200_000);
 });
 
 describe("the capacity under any order of events", () => {
