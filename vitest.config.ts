@@ -130,7 +130,8 @@ export default defineConfig({
           setupFiles: [PATIENCE],
           expect: PATIENT,
           testTimeout: 60_000,
-          hookTimeout: 60_000,
+          // Many start a runtime first.
+          hookTimeout: 300_000,
         },
       },
       {

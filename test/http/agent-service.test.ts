@@ -31,7 +31,7 @@ beforeAll(async () => {
   gateway.listen(0, "127.0.0.1");
   await once(gateway, "listening");
   bases["through the gateway"] = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
   gateway.close();

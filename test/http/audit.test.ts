@@ -45,7 +45,7 @@ beforeAll(async () => {
     dev: { server: { hostname: "127.0.0.1", port: 0 }, inspector: false, persist: dir, watch: false, logLevel: "none" },
   });
   base = (await worker.url).origin;
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
   await intake.close();

@@ -8,7 +8,7 @@ const SECRETS = 40;
 const [old, fresh] = [new Service({}), new Service({})];
 beforeAll(async () => {
   await Promise.all([old.create(), fresh.create()]);
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   await Promise.all([old.destroy(), fresh.destroy()]);
 });

@@ -26,7 +26,7 @@ beforeAll(async () => {
   writeFileSync(credentials, CREDENTIALS);
   await service.create();
   await proxy.start();
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   proxy.stop();
   rmSync(dir, { recursive: true });

@@ -38,7 +38,7 @@ beforeAll(async () => {
   execFileSync(process.execPath, ["packages/cli/build.ts"], { stdio: "pipe" });
   copyFileSync("packages/cli/dist/sallyport.mjs", program);
   await Promise.all([service.create(), empty.create()]);
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   rmSync(dir, { recursive: true });
   await Promise.all([service.destroy(), empty.destroy()]);

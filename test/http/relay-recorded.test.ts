@@ -20,7 +20,7 @@ beforeAll(async () => {
   world = new RelayWorld(service, { bufferSize: 1_000 });
   world.nomad.state.index = 0;
   await world.open();
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await world.close();
   await service.destroy();
