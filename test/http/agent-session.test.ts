@@ -207,12 +207,14 @@ it("keeps a session alive by pings, and reconnects when the service is silent", 
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
     await first.welcome({ cfg: { pingMs: 1_000, deadMs: 4_000 } });
-    for (let pings = 0; pings < 8; pings++) {
+    const sent = () => first.texts.filter((text) => text === PING).length;
+    for (let round = 0; round < 6; round++) {
       await received(first.socket);
+      const before = sent();
+      // The longest pause between two pings.
       vi.advanceTimersByTime(1_200);
-      const sent = () => first.texts.filter((text) => text === PING).length;
-      for (const until = Date.now() + 45_000; sent() <= pings && Date.now() < until; ) await setImmediate();
-      expect(sent()).toBe(pings + 1);
+      for (const until = Date.now() + 45_000; sent() === before && Date.now() < until; ) await setImmediate();
+      expect(sent()).toBeGreaterThan(before);
       expect(service.sessions).toHaveLength(1);
     }
     await received(first.socket);
