@@ -235,7 +235,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
       keys: new KeyMethods(keyRotation, tree, outbox),
       mounts: new MountMethods(views, mountAdmin, remounts, holders, outbox),
       namespaces: new NamespaceMethods(tree, namespaces, clusterNamespaces, holders),
-      policies: new PolicyMethods(new PolicyAdmin(policies, tree, publisher), policies),
+      policies: new PolicyMethods(new PolicyAdmin(policies, tree, publisher), policies, clusterNamespaces),
       quotas: new QuotaMethods(rateLimits),
       tokenRoles: new TokenRoleMethods(tokenRoles),
       tokens: new TokenMethods(tokens, issuer, rights, leaseHolders, changes),

@@ -124,6 +124,12 @@ export interface PolicyWritten {
 }
 
 /** The methods of `AccessControl` about policies. */
+/** The namespace of a new volume. */
+export interface VolumeNamespace {
+  readonly id: string;
+  readonly rules: readonly GoverningRule[];
+}
+
 export interface PoliciesApi {
   /** @param attributes absent: unchanged */
   putPolicy(
@@ -142,8 +148,10 @@ export interface PoliciesApi {
   policyNames(namespace: string): string[];
   /** Returns the policies of the root namespace as cluster routes show them, all or by name. */
   clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[];
-  /** Returns the volume rules of all policies; they apply to every caller. */
+  /** Returns the volume rules of all policies; called by Workers of version 0.1.0. */
   volumeRules(): GoverningRule[];
+  /** Returns the id of a flat namespace, and the volume rules that govern it for every caller. */
+  volumeNamespace(name: string): Result<VolumeNamespace>;
   deletePolicy(
     namespace: string,
     name: string,

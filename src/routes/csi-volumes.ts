@@ -3,6 +3,7 @@ import * as z from "zod";
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
 import { allowsNamespace, allowsPlugin, CSI_READ_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { CsiOperation, CsiRequest, Name, ReadClaim } from "../contracts/csi-volumes.ts";
+import type { GoverningRule } from "../contracts/policies.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
@@ -40,6 +41,8 @@ interface Asked {
   readonly request: CsiRequest;
   /** Identity of the volume's namespace. */
   readonly namespaceId: string;
+  /** Volume rules of that namespace. */
+  readonly rules: readonly GoverningRule[];
   /** The validating node; null = any. */
   readonly nodeId: string | null;
 }
@@ -55,10 +58,10 @@ async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): 
     const request = unwrap(requestOf(volume, namespace));
     if (body.volumes.length === 1 && params["id"] !== undefined && request.id !== params["id"])
       throw badRequest("ID: does not match the request path");
-    const known = await accessControl(call.env).clusterNamespaceId(namespace);
+    const known = await accessControl(call.env).volumeNamespace(namespace);
     if (!known.ok) throw badRequest(`volume ${request.id} is in nonexistent namespace ${namespace}`);
     const nodeId = intent === "register" ? await validatorOf(call, volume.NodeID) : null;
-    asked.push({ request, namespaceId: known.value, nodeId });
+    asked.push({ request, namespaceId: known.value.id, rules: known.value.rules, nodeId });
   }
   const names = asked.map(({ request }) => JSON.stringify([request.namespace, request.id]));
   if (new Set(names).size < names.length) throw badRequest("Volumes: one of them is given twice");
@@ -79,8 +82,7 @@ async function write(call: AuthorisedCall, given: Readonly<Record<string, unknow
   const body = bodyOf(given);
   const asked = await requestsOf(call, body, intent);
   const warnings = [...body.warnings];
-  for (const { request } of asked)
-    warnings.push(...unwrap(await judgeCsiVolume(call.env, request, body.policyOverride)));
+  for (const { request, rules } of asked) warnings.push(...unwrap(judgeCsiVolume(rules, request, body.policyOverride)));
   const index = intent === "register" ? await register(call, asked) : await create(call, asked);
   const read = asked.map(({ request: { namespace, id } }) =>
     clusterRegistry(call.env).readCsiVolume({ namespace, id }),

@@ -1,20 +1,23 @@
-import { checkVolume, governs, type VolumeProperties } from "../access/policies/volume-rules.ts";
+import { checkVolume, type VolumeProperties } from "../access/policies/volume-rules.ts";
 import type { HostVolumeRequest } from "../contracts/host-volumes.ts";
 import type { GoverningRule } from "../contracts/policies.ts";
-import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
 
 /** Result of policy rules for a new or changed volume: a refusal, or warnings. */
 export type Judgement = Result<readonly string[]>;
 
 /**
- * Evaluates policy rules before any node is called. Rules are read for each request, so a change applies to the next
- * request.
+ * Evaluates policy rules before any node is called.
+ * @param rules those of the volume's namespace, read for each request, so that a change applies to the next one
  * @param override soft rules only warn
  */
-export async function judgeHostVolume(env: Env, request: HostVolumeRequest, override: boolean): Promise<Judgement> {
-  const written: GoverningRule[] = await accessControl(env).volumeRules();
-  const rules = written.filter((rule) => governs(rule, request.namespace));
+export async function judgeHostVolume(
+  env: Env,
+  rules: readonly GoverningRule[],
+  request: HostVolumeRequest,
+  override: boolean,
+): Promise<Judgement> {
   return rules.length === 0 ? ok([]) : checkVolume(rules, await factsOf(env, request), override);
 }
 

@@ -45,12 +45,14 @@ async function write(call: AuthorisedCall, given: Readonly<Record<string, unknow
   if (!allowsNamespace(rights, namespace, RIGHTS[intent])) throw denied();
   if (body.policyOverride && !allowsNamespace(rights, namespace, "policy-override")) throw denied();
   const request = unwrap(requestOf(body.volume, namespace, intent));
-  const known = await accessControl(call.env).clusterNamespaceId(namespace);
+  const known = await accessControl(call.env).volumeNamespace(namespace);
   if (!known.ok) throw badRequest(`volume validation failed: no such namespace ${JSON.stringify(namespace)}`);
-  const warnings = [...body.warnings, ...unwrap(await judgeHostVolume(call.env, request, body.policyOverride))];
+  const { id, rules: volumeRules } = known.value;
+  const judged = unwrap(await judgeHostVolume(call.env, volumeRules, request, body.policyOverride));
+  const warnings = [...body.warnings, ...judged];
   const { volume, index } = await perform(
     call,
-    known.value,
+    id,
     request,
     intent,
     begunBy(call, body.idempotencyToken, [intent, request]),
