@@ -14,6 +14,7 @@ import {
 import {
   type Asks,
   asked,
+  callersOf,
   everythingBut,
   Findings,
   forgetTokens,
@@ -86,10 +87,15 @@ const everything = () => everythingBut("management")[0] ?? "";
 const elsewhere = (right: string): string[] =>
   right.includes("namespace:") ? waysTo(right.split("&")[0] ?? "", "theirs") : [];
 
-async function judge(row: Row, found: Findings, refused: Record<string, Record<string, string>>): Promise<void> {
+async function judge(
+  row: Row,
+  found: Findings,
+  refused: Record<string, Record<string, string>>,
+  turn: number,
+): Promise<void> {
   const powerless = presented.neutral(await tokenOf('path "none" { capabilities = ["read"] }'));
   if (row.right === "anybody") return found.alike(row, { ...refused, "a powerless token": powerless });
-  for (const [who, headers] of Object.entries(refused)) await found.denied(row, who, headers);
+  for (const [who, headers] of callersOf(refused, ["no token"], turn)) await found.denied(row, who, headers);
   const managers = {
     "a root token": presented.bearer(await rootFor(row)),
     "a management token": presented.nomad(
@@ -127,7 +133,7 @@ async function judgeRules(
 async function judgeAll(some: readonly Row[]): Promise<void> {
   const refused = await strangers();
   const found = new Findings();
-  for (const row of some) await judge(row, found, refused);
+  for (const [turn, row] of some.entries()) await judge(row, found, refused, turn);
   found.expectNone();
 }
 
