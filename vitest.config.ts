@@ -127,7 +127,9 @@ export default defineConfig({
           name: "http",
           include: ["test/http/**/*.test.ts"],
           exclude: [PROVIDERS],
-          setupFiles: [PATIENCE],
+          setupFiles: [PATIENCE, "./test/http/setup.ts"],
+          // Each file starts processes of its own; to load the same modules again takes longer than many files.
+          isolate: false,
           expect: PATIENT,
           testTimeout: 60_000,
           // Many start a runtime first.

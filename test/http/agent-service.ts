@@ -22,18 +22,12 @@ import {
   type Welcome,
 } from "@sallyport/agent-protocol";
 import { importJWK, jwtVerify } from "jose";
-import { afterEach } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
 import { PROGRAM_ENV } from "../support/program-env.ts";
+import { afterTest } from "./after-test.ts";
 import { programOf } from "./prepared-program.ts";
 
-const cleanups: Array<() => unknown> = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
-
-/** Runs at the end of the test, last registered first. */
-export const afterTest = (cleanup: () => unknown) => void cleanups.push(cleanup);
+export { afterTest };
 
 export const NODE_ID = "5f3c2a10-7a10-4cc1-8b5e-0d3f5a2b9c11";
 export const AUDIENCE = "sallyport-of-the-tests";

@@ -1,13 +1,8 @@
 import { once } from "node:events";
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from "node:http";
 import { type AddressInfo, createConnection, createServer, type Server, type Socket } from "node:net";
-import { afterEach } from "vitest";
 import { createGateway } from "../../scripts/gateway.ts";
-
-const cleanups: Array<() => unknown> = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
+import { afterTest } from "./after-test.ts";
 
 /** The text received by a socket; latin1, so that a character is a byte. */
 function transcript() {
@@ -48,7 +43,7 @@ export async function listen(server: Server): Promise<number> {
   await once(server, "listening");
   const sockets = new Set<Socket>();
   server.on("connection", (socket: Socket) => sockets.add(socket));
-  cleanups.push(async () => {
+  afterTest(async () => {
     for (const socket of sockets) socket.destroy();
     if (!server.listening) return;
     server.close();
@@ -72,7 +67,7 @@ async function gatewayOf(upstreamPort: number, options?: GatewayOptions) {
 
 async function connected(port: number) {
   const socket = createConnection({ port, host: "127.0.0.1", allowHalfOpen: true });
-  cleanups.push(() => socket.destroy());
+  afterTest(() => socket.destroy());
   const { listen: follow, ...seen } = transcript();
   const closed = new Promise<void>((resolve, reject) => socket.on("end", resolve).on("error", reject));
   closed.catch(() => {});
