@@ -105,12 +105,12 @@ echo $$ > leader
 while :; do sleep 1; done
 `,
   );
-  const made = await create({}, { operationMs: 1_500 });
+  const made = await create({}, { operationMs: 3_000 });
   expect(made).toEqual({
     ok: false,
     kind: "timeout",
     outcome: "unknown",
-    message: `error creating volume "${volume.id}" with plugin "p": did not end within 1500 ms`,
+    message: `error creating volume "${volume.id}" with plugin "p": did not end within 3000 ms`,
   });
   await isGone(pidIn("leader"));
   await isGone(pidIn("grandchild"));
@@ -118,7 +118,7 @@ while :; do sleep 1; done
 
 it("lets a plugin clean up on SIGTERM before it ends", async () => {
   node.plugin("p", `#!/bin/sh\ntrap 'echo > cleaned; exit 0' TERM\nwhile :; do sleep 0.05; done\n`);
-  expect(await create({}, { operationMs: 1_000, killGraceMs: 20_000 })).toMatchObject({ ok: false, kind: "timeout" });
+  expect(await create({}, { operationMs: 2_000, killGraceMs: 20_000 })).toMatchObject({ ok: false, kind: "timeout" });
   expect(existsSync(join(node.pluginDir, "cleaned"))).toBe(true);
 });
 

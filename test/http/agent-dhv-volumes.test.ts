@@ -88,10 +88,10 @@ it("leaves no record of a volume whose creation the plugin refused", async () =>
 it("keeps the record of a possibly created volume until it is deleted", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.flag("create.hold");
-  const volumes = node.start({ limits: { operationMs: 1_000, killGraceMs: 100 } });
+  const volumes = node.start({ limits: { operationMs: 2_000, killGraceMs: 100 } });
   const volume = request({ pluginId: "p" });
   expect(await volumes.create(volume)).toMatchObject({ ok: false, kind: "timeout", outcome: "unknown" });
-  expect(await problems(volumes)).toEqual({ [volume.id]: expect.stringContaining("did not end within 1000 ms") });
+  expect(await problems(volumes)).toEqual({ [volume.id]: expect.stringContaining("did not end within 2000 ms") });
   expect(await volumes.create(request({ name: volume.name }))).toEqual(NAME_TAKEN);
   expect(await volumes.delete(volume)).toMatchObject({ ok: false, kind: "timeout", outcome: "unknown" });
 
@@ -104,7 +104,7 @@ it("keeps the record of a possibly created volume until it is deleted", async ()
 it("a forced deletion drops a creation whose plugin hangs, and frees the name", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.flag("create.hold");
-  const volumes = node.start({ limits: { operationMs: 300, killGraceMs: 100 } });
+  const volumes = node.start({ limits: { operationMs: 1_500, killGraceMs: 100 } });
   const volume = request({ pluginId: "p" });
   expect(await volumes.create(volume)).toMatchObject({ ok: false, outcome: "unknown" });
   expect(await volumes.delete({ id: volume.id, force: true })).toEqual({ ok: true });
@@ -119,7 +119,7 @@ it("a forced deletion drops a creation whose plugin hangs, and frees the name", 
 it("a forced deletion drops a volume whose plugin hangs or is missing, but not one whose plugin refuses", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.plugin("f", FAILING_PLUGIN);
-  const volumes = node.start({ limits: { operationMs: 300, killGraceMs: 100 } });
+  const volumes = node.start({ limits: { operationMs: 1_500, killGraceMs: 100 } });
   const [hangs, refuses] = [request({ pluginId: "p" }), request({ pluginId: "f" })];
   for (const volume of [hangs, refuses]) await volumes.create(volume);
   node.flag("delete.hold");
@@ -137,7 +137,7 @@ it("retries a plugin whose creation fails, with doubling delays", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.flag("create.hold");
   let now = 1_000_000;
-  const volumes = node.start({ limits: { operationMs: 200, killGraceMs: 50 }, now: () => now });
+  const volumes = node.start({ limits: { operationMs: 1_500, killGraceMs: 50 }, now: () => now });
   await volumes.create(request({ pluginId: "p" }));
   const runsAfter = async (seconds: number) => {
     now += seconds * 1_000;
@@ -218,7 +218,7 @@ it("deleting an unknown volume succeeds and removes nothing", async () => {
 
 it("the next deletion completes an interrupted one, and the volume cannot be created in between", async () => {
   node.plugin("p", HOLDING_PLUGIN);
-  const volumes = node.start({ limits: { operationMs: 1_000, killGraceMs: 100 } });
+  const volumes = node.start({ limits: { operationMs: 2_000, killGraceMs: 100 } });
   const volume = request({ pluginId: "p" });
   await volumes.create(volume);
   node.flag("delete.hold");
