@@ -226,8 +226,8 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     return removed.ok ? this.associations([removed.value]) : removed;
   }
 
-  changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
-    return this.#changes.enqueue(mountUuid, secretNames);
+  changed(...given: Parameters<SecretChanges["enqueue"]>): Promise<void> {
+    return this.#changes.enqueue(...given);
   }
 
   mountMoved(mountUuid: string): void {
