@@ -38,6 +38,12 @@ async function setMany(): Promise<void> {
   await resume();
 }
 
+/** Loses the wake-ups of the destination, and those that end a pause: no Worker but the test's own performs work. */
+function loseWakeUps(): void {
+  for (const method of ["send", "sendBatch"] as const)
+    vi.spyOn(env.SYNC_WORK, method).mockRejectedValue(new Error("later"));
+}
+
 /** Waits for the destination's attempts within this time. */
 async function pass(minutes: number): Promise<void> {
   const time = new PassingTime(ALL);
@@ -228,7 +234,7 @@ describe("a destination with few concurrent calls", () => {
     await pause();
     const secrets = await writeMany(mount, numbered("s", 20));
     await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
-    vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    loseWakeUps();
     await resume();
     const lease = async (slots: number, holder: string) => {
       const answer = (await destination(AT).poll([], slots, undefined, holder)) as unknown as PollAnswer;
@@ -248,7 +254,7 @@ describe("a destination with few concurrent calls", () => {
   it("has its work done by a Worker of the version before, which knows methods and fields by their former names", async () => {
     await pause();
     for (const secret of await writeMany(mount, ["s"])) await destination(AT).set(secret);
-    vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    loseWakeUps();
     await resume();
     const object = destination(AT) as unknown as FormerSyncDestinationApi;
     const leased = await object.turn([], 1);
@@ -264,7 +270,7 @@ describe("a destination with few concurrent calls", () => {
     await pause();
     const secrets = await writeMany(mount, numbered("s", 3));
     await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
-    vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    loseWakeUps();
     await resume();
     const polls = vi.spyOn(Destination.prototype, "poll").mockImplementationOnce(async () => {
       await scheduler.wait(500);
