@@ -7,6 +7,7 @@ import { KvStore } from "../../src/objects/kv-store.ts";
 import { SyncDestination as Destination } from "../../src/objects/sync-destination.ts";
 import { performWork } from "../../src/sync/perform.ts";
 import type { SyncDestination } from "../../src/worker.ts";
+import { amount } from "../support/long.ts";
 import { get, mountKv } from "./client.ts";
 import { clock } from "./clock.ts";
 import { byItself, PassingTime } from "./clock-and-alarms.ts";
@@ -16,7 +17,7 @@ import { counts, destination, numbered, pause, resume, watchCalls, writeMany } f
 
 clock.moves = true;
 
-const MANY = 100;
+const MANY = amount(60, 100);
 const AT = "cloud-a-sm/d";
 const ALL = { mounts: [], destinations: [AT] };
 let mount = { accessor: "", uuid: "" };

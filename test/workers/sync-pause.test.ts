@@ -2,6 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { type SyncControl, SyncDestination } from "../../src/worker.ts";
+import { amount } from "../support/long.ts";
 import { type Answer, del, get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { byItself } from "./clock-and-alarms.ts";
@@ -210,7 +211,7 @@ describe("while syncing is paused", () => {
   });
 });
 
-const BIG = 150;
+const BIG = amount(100, 150);
 
 describe("when a pause is over", () => {
   const all = { mounts: [] as string[], destinations: ["in-mem/big", "in-mem/small"] };
