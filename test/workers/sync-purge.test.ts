@@ -211,7 +211,7 @@ describe("a purge", () => {
       expect(happened).toBe(true);
       expect(await cloudA.secrets()).toEqual([]);
     },
-    40_000,
+    120_000,
   );
 });
 
