@@ -145,6 +145,8 @@ class Run {
   /** Whether a caller has joined since the last poll was sent. */
   #joined = false;
   #due = Promise.withResolvers<void>();
+  /** Whether it waits for `due`. The platform logs a warning for a resolution that a run which has ended does not see. */
+  #isWaiting = false;
 
   constructor(env: Env, destination: string, options: Options & { readonly connections: Connections }) {
     this.#env = env;
@@ -193,7 +195,7 @@ class Run {
     const hasAll = this.#places() >= (this.#atOnce ?? MOST_AT_ONCE);
     if (!hasAll && !(shared && this.#running < this.#places())) return false;
     this.#joined = true;
-    if (RESUMES_OTHERS) this.#due.resolve();
+    if (RESUMES_OTHERS && this.#isWaiting) this.#due.resolve();
     return true;
   }
 
@@ -305,8 +307,10 @@ class Run {
       this.#due = Promise.withResolvers();
       const { promise } = this.#due;
       // Looks for callers that have joined, while a place is free for their tasks.
+      this.#isWaiting = true;
       await (this.#free() > 0 && !RESUMES_OTHERS ? Promise.race([promise, scheduler.wait(tick)]) : promise);
     }
+    this.#isWaiting = false;
     if (this.#running === 0 || (this.#joined && RESUMES_OTHERS)) return;
     await scheduler.wait(this.#joined ? JOINED_MS : COALESCE_MS);
   }
