@@ -7,7 +7,7 @@ import { del, mountKv, put } from "./client.ts";
 import { connect } from "./healthy-agent.ts";
 import { ask } from "./host-volumes.ts";
 
-/* What an operation costs does not grow with the operations before it. Counts depend on no machine. */
+/* The cost of an operation does not grow with the number of operations before it. Counts depend on no machine. */
 
 const KEYS = 5;
 const COUNTED = 10;
