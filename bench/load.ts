@@ -74,7 +74,19 @@ export interface Replayed {
   readonly own: number;
 }
 
-export type Job = Requests | Open | Close | Publish | Replay;
+/** From now on the streams of the group look for a text in their lines. */
+export interface Seek {
+  readonly kind: "seek";
+  readonly group: string;
+  readonly text: string;
+}
+/** Waits until each stream of the group has received the text. */
+export interface Found {
+  readonly kind: "found";
+  readonly group: string;
+}
+
+export type Job = Requests | Open | Close | Publish | Replay | Seek | Found;
 
 const LINE_END = Buffer.from("}\n");
 const OPEN_AT_ONCE = 50;
@@ -84,6 +96,10 @@ class Streams {
   #lines = 0;
   #wanted = Number.POSITIVE_INFINITY;
   #reached = Promise.withResolvers<void>();
+  #text = "";
+  /** Sockets that have not received the text, with the end of their bytes so far: the text may be split. */
+  #seeking = new Map<Socket, Buffer>();
+  #found = Promise.withResolvers<void>();
 
   get size(): number {
     return this.#sockets.length;
@@ -103,8 +119,33 @@ class Streams {
     return this.#reached.promise;
   }
 
+  seek(text: string): void {
+    this.#text = text;
+    this.#seeking = new Map(this.#sockets.map((socket) => [socket, Buffer.alloc(0)]));
+    this.#found = Promise.withResolvers<void>();
+  }
+
+  /** Resolves when all streams have received the text that they seek. */
+  get found(): Promise<void> {
+    return this.#found.promise;
+  }
+
   close(): void {
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #look(socket: Socket, bytes: Buffer): void {
+    const before = this.#seeking.get(socket);
+    if (!before) return;
+    if (
+      !bytes.includes(this.#text) &&
+      !Buffer.concat([before, bytes.subarray(0, this.#text.length)]).includes(this.#text)
+    ) {
+      this.#seeking.set(socket, Buffer.from(bytes.subarray(-this.#text.length)));
+      return;
+    }
+    this.#seeking.delete(socket);
+    if (this.#seeking.size === 0) this.#found.resolve();
   }
 
   async #openOne({ port, path, token }: Open): Promise<void> {
@@ -116,6 +157,7 @@ class Streams {
     let begun = false;
     let split = false;
     socket.on("data", (bytes: Buffer) => {
+      this.#look(socket, bytes);
       let count = split && bytes[0] === 0x0a ? 1 : 0;
       for (let at = bytes.indexOf(LINE_END); at >= 0; at = bytes.indexOf(LINE_END, at + 2)) count += 1;
       split = bytes.at(-1) === 0x7d;
@@ -222,7 +264,9 @@ async function run(job: Job): Promise<Measured | Delivered | Replayed | null> {
     const streams = new Streams();
     groups.set(job.group, streams);
     await streams.open(job);
-  } else {
+  } else if (job.kind === "seek") groups.get(job.group)?.seek(job.text);
+  else if (job.kind === "found") await groups.get(job.group)?.found;
+  else {
     groups.get(job.group)?.close();
     groups.delete(job.group);
   }

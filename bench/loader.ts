@@ -1,7 +1,19 @@
 /** The bench's handle of the load generator: one job at a time in another process. */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import type { Close, Delivered, Job, Measured, Open, Publish, Replay, Replayed, Requests } from "./load.ts";
+import type {
+  Close,
+  Delivered,
+  Found,
+  Job,
+  Measured,
+  Open,
+  Publish,
+  Replay,
+  Replayed,
+  Requests,
+  Seek,
+} from "./load.ts";
 
 type Result = Measured & Delivered & Replayed;
 type Reply = { result: Result } | { failure: string };
@@ -36,6 +48,14 @@ export class Loader {
 
   replay(job: Omit<Replay, "kind">): Promise<Replayed> {
     return this.#run({ ...job, kind: "replay" });
+  }
+
+  async seek(job: Omit<Seek, "kind">): Promise<void> {
+    await this.#run({ ...job, kind: "seek" });
+  }
+
+  async found(job: Omit<Found, "kind">): Promise<void> {
+    await this.#run({ ...job, kind: "found" });
   }
 
   stop(): void {

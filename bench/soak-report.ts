@@ -22,10 +22,20 @@ export function soakMarkdown(report: SoakReport): string {
     ),
     "",
     ...table(
-      ["minutes of the soak", "rounds /s", "MiB, median", "MiB, most", "times the first part", "aim", ""],
-      spans.map(({ operations, median, most }, at) => [
+      [
+        "minutes of the soak",
+        "rounds /s",
+        "streams lag, s",
+        "MiB, median",
+        "MiB, most",
+        "times the first part",
+        "aim",
+        "",
+      ],
+      spans.map(({ operations, seconds, lag, median, most }, at) => [
         `${(at * spanMinutes).toFixed(1)} to ${((at + 1) * spanMinutes).toFixed(1)}`,
-        count(operations / (spanMinutes * 60)),
+        (operations / seconds).toFixed(1),
+        lag.toFixed(1),
         ...[mib(median), mib(most), (median / (first?.median ?? Number.NaN)).toFixed(2)],
         ...(at === 0 ? ["", ""] : [`≤ ${SOAK_AIM.growth}`, met(median <= SOAK_AIM.growth * (first?.median ?? 0))]),
       ]),

@@ -27,6 +27,10 @@ export interface Each {
 /** A part of the soak. */
 export interface Span {
   readonly operations: number;
+  /** Until all streams have received the events of the operations. */
+  readonly seconds: number;
+  /** How much of that after the last operation. */
+  readonly lag: number;
   /** Bytes of the whole process: the median and the most. */
   readonly median: number;
   readonly most: number;
@@ -55,6 +59,7 @@ const SETTLE_MS = 3_000;
 const SETTLED_MS = 60_000;
 /** A change of memory that counts as none. */
 const STEADY = 0.001;
+const STREAMS = "soak";
 const KEYS = 500;
 const POLICIES = 20;
 const SECRET_BYTES = 100_000;
@@ -106,7 +111,13 @@ export class SoakBench {
       await ask("PUT", `/v1/sys/mounts/m${number}`, { type: "kv", options: { version: "2" } });
       await ask("PUT", `/v1/m${number}/data/one`, JSON.parse(SECRET));
     };
-    const stream = { group: "soak", port: server.port, token: root, path: "/v1/event/stream?index=-1", streams: count };
+    const stream = {
+      group: STREAMS,
+      port: server.port,
+      token: root,
+      path: "/v1/event/stream?index=-1",
+      streams: count,
+    };
     return [
       await this.#grown("a mount of secrets, one object", async () => {
         for (let number = 0; number < count; number++) await mount(number);
@@ -154,12 +165,23 @@ export class SoakBench {
       const before = this.#operations;
       const sizes: number[] = [];
       const sampling = setInterval(() => sizes.push(this.#service.server.memory() ?? Number.NaN), SAMPLE_MS);
-      await this.#mixed(performance.now() + ms);
+      const began = performance.now();
+      await this.#mixed(began + ms);
+      const done = performance.now();
+      await this.#delivered(`soak-part-${span}`);
+      const [seconds, lag] = [began, done].map((from) => (performance.now() - from) / 1000) as [number, number];
       clearInterval(sampling);
       const at = quantiles(sizes);
-      spans.push({ operations: this.#operations - before, median: at(0.5), most: at(1) });
+      spans.push({ operations: this.#operations - before, seconds, lag, median: at(0.5), most: at(1) });
     }
     return spans;
+  }
+
+  /** Waits until all streams have received the events so far: answers do not wait for them, so streams may lag. */
+  async #delivered(policy: string): Promise<void> {
+    await this.#loader.seek({ group: STREAMS, text: `"${policy}"` });
+    await this.#service.ask("PUT", `/v1/sys/policies/acl/${policy}`, JSON.parse(POLICY));
+    await this.#loader.found({ group: STREAMS });
   }
 
   /** Reads and writes of secrets, policies, tokens that are revoked again, and volumes that are deleted again. */
