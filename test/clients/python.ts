@@ -7,26 +7,38 @@ import { type Step, stepsOf } from "./steps.ts";
 const INSTALL_MS = 240_000;
 const FLOW_MS = 120_000;
 
+/**
+ * Makes a Python environment. The pip of the machine installs into it where it can: a copy of pip in each environment
+ * takes 5 s of processor time. @returns the command `pip` for the environment; null when there is no python3 with venv
+ */
+export function pythonEnvironment(dir: string): readonly string[] | null {
+  const python = join(dir, "bin/python");
+  const succeeds = (...args: string[]): boolean => spawnSync("python3", args, { encoding: "utf8" }).status === 0;
+  if (succeeds("-m", "venv", "--without-pip", dir) && succeeds("-m", "pip", "--python", python, "--version"))
+    return ["python3", "-m", "pip", "--python", python];
+  return succeeds("-m", "venv", "--clear", dir) ? [join(dir, "bin/pip")] : null;
+}
+
+/** Runs pip. @returns whether it has succeeded within the time */
+export function runsPip(
+  [program = "", ...first]: readonly string[],
+  args: readonly string[],
+  timeout: number,
+): boolean {
+  return spawnSync(program, [...first, ...args], { encoding: "utf8", timeout }).status === 0;
+}
+
 /** A separate Python environment with the clients of `requirements.txt`. */
 export class PythonClients {
   readonly #dir = mkdtempSync(join(tmpdir(), "sallyport-python-"));
 
   /** Installs the clients. @returns why they cannot be installed on this machine; null when they are */
   install(): string | null {
-    const made = spawnSync("python3", ["-m", "venv", this.#dir], { encoding: "utf8" });
-    if (made.error || made.status !== 0) return "there is no python3 with venv";
-    const args = [
-      "install",
-      "--quiet",
-      "--retries",
-      "0",
-      "--timeout",
-      "20",
-      "-r",
-      resolve("test/clients/requirements.txt"),
-    ];
-    const installed = spawnSync(join(this.#dir, "bin/pip"), args, { encoding: "utf8", timeout: INSTALL_MS });
-    return installed.status === 0 ? null : "pip cannot install the clients";
+    const pip = pythonEnvironment(this.#dir);
+    if (pip === null) return "there is no python3 with venv";
+    const requirements = resolve("test/clients/requirements.txt");
+    const args = ["install", "--quiet", "--retries", "0", "--timeout", "20", "-r", requirements];
+    return runsPip(pip, args, INSTALL_MS) ? null : "pip cannot install the clients";
   }
 
   /** Runs a flow against a service. @throws Error when the flow itself fails */

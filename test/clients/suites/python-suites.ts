@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import * as z from "zod";
+import { pythonEnvironment, runsPip } from "../python.ts";
 
 const INSTALL_MS = 400_000;
 const HERE = "test/clients/suites";
@@ -27,8 +28,8 @@ export class PythonSuites {
 
   /** Installs the clients, what their tests need, and the tests. @returns why that fails; null when it does not */
   install(): string | null {
-    const made = spawnSync("python3", ["-m", "venv", join(this.#dir, "venv")], { encoding: "utf8" });
-    if (made.error || made.status !== 0) return "there is no python3 with venv";
+    const pip = pythonEnvironment(join(this.#dir, "venv"));
+    if (pip === null) return "there is no python3 with venv";
     const clients = ["-r", resolve("test/clients/requirements.txt")];
     const quiet = ["--quiet", "--retries", "0", "--timeout", "20"];
     const sources = join(this.#dir, "sources");
@@ -36,10 +37,8 @@ export class PythonSuites {
     for (const args of [
       ["install", ...quiet, ...clients, "-r", resolve(HERE, "requirements.txt")],
       ["download", ...quiet, "--no-deps", "--no-binary", ":all:", "--dest", sources, ...clients],
-    ]) {
-      const options = { encoding: "utf8", timeout: INSTALL_MS } as const;
-      if (spawnSync(this.#bin("pip"), args, options).status !== 0) return `pip cannot ${args[0]} the clients`;
-    }
+    ])
+      if (!runsPip(pip, args, INSTALL_MS)) return `pip cannot ${args[0]} the clients`;
     for (const archive of readdirSync(sources)) {
       const unpacked = spawnSync(this.#bin("python"), ["-m", "tarfile", "-e", archive], { cwd: sources });
       if (unpacked.status !== 0) return `${archive} cannot be unpacked`;
