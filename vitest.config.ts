@@ -164,6 +164,7 @@ export default defineConfig({
           name: "clients",
           include: ["test/clients/**/*.test.ts"],
           globalSetup: ["./test/clients/setup.ts"],
+          isolate: false,
           expect: PATIENT,
           testTimeout: 300_000,
           hookTimeout: 300_000,
