@@ -109,7 +109,7 @@ const MAX_TICK_MS = 48;
  * Whether an invocation may resume another one by resolving a promise. The default of compatibility dates since
  * 2024-10-14 (https://developers.cloudflare.com/workers/configuration/compatibility-flags/); Vitest's pool refuses it.
  */
-const RESUMES_OTHERS = Cloudflare.compatibilityFlags["handle_cross_request_promise_resolution"] === true;
+const resumesOthers = (): boolean => Cloudflare.compatibilityFlags["handle_cross_request_promise_resolution"] === true;
 /** The longest wait of a result for others, before they are reported together. */
 const REPORT_MS = 50;
 /** Tasks that take longer are not leased in reserve: a lease lasts for the call, and not for a wait before it. */
@@ -195,7 +195,7 @@ class Run {
     const hasAll = this.#places() >= (this.#atOnce ?? MOST_AT_ONCE);
     if (!hasAll && !(shared && this.#running < this.#places())) return false;
     this.#joined = true;
-    if (RESUMES_OTHERS && this.#isWaiting) this.#due.resolve();
+    if (resumesOthers() && this.#isWaiting) this.#due.resolve();
     return true;
   }
 
@@ -308,10 +308,10 @@ class Run {
       const { promise } = this.#due;
       // Looks for callers that have joined, while a place is free for their tasks.
       this.#isWaiting = true;
-      await (this.#free() > 0 && !RESUMES_OTHERS ? Promise.race([promise, scheduler.wait(tick)]) : promise);
+      await (this.#free() > 0 && !resumesOthers() ? Promise.race([promise, scheduler.wait(tick)]) : promise);
     }
     this.#isWaiting = false;
-    if (this.#running === 0 || (this.#joined && RESUMES_OTHERS)) return;
+    if (this.#running === 0 || (this.#joined && resumesOthers())) return;
     await scheduler.wait(this.#joined ? JOINED_MS : COALESCE_MS);
   }
 }
