@@ -123,13 +123,13 @@ export interface PolicyWritten {
   readonly index: number | null;
 }
 
-/** The methods of `AccessControl` about policies. */
 /** The namespace of a new volume. */
 export interface VolumeNamespace {
   readonly id: string;
   readonly rules: readonly GoverningRule[];
 }
 
+/** The methods of `AccessControl` about policies. */
 export interface PoliciesApi {
   /** @param attributes absent: unchanged */
   putPolicy(
