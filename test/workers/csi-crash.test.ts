@@ -1,7 +1,9 @@
-import { runDurableObjectAlarm } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Operation } from "../../src/contracts/node-operation.ts";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import type { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { NodeSession } from "../../src/objects/node-session.ts";
 import { eventsOf } from "./access.ts";
 import { del, get } from "./client.ts";
@@ -170,6 +172,56 @@ describe("an operation whose node is lost", () => {
       expect(after).toEqual(then === "delete" ? ["csi.controller.delete"] : []);
     },
   );
+
+  describe("and whose volume was deleted and is created again", () => {
+    /** The first creation, which node 1 has not completed; its volume was created by node 2, and deleted. */
+    async function lateCreation(): Promise<Operation> {
+      await addCsiNode(2);
+      csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
+      const making = create();
+      await expect.poll(() => csi.holding).toBe(1);
+      await clusterRegistry(env).registerNode(nodeId(1), controllers({}, { Healthy: false }));
+      expect((await making).status).toBe(200);
+      expect((await del("/v1/volume/csi/v1/delete")).status).toBe(200);
+      return csi.sent[0]?.operation ?? expect.fail();
+    }
+    /** Sends the result once. @returns the failure, with which the node sends it again */
+    const late = (operation: Operation, result = csi.work(operation)) =>
+      runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (registry: ClusterRegistry) =>
+        registry.operationDone(nodeId(1), operation.id, result).then(() => null, String),
+      );
+
+    it.each([
+      ["another controller", 2, expect.stringContaining("has not ended yet")],
+      ["its controller", 1, null],
+    ])("does not delete the new volume when its result comes while %s creates it", async (_who, by, refusal) => {
+      const operation = await lateCreation();
+      csi.behave = () => "hold";
+      for (const each of [1, 2])
+        await clusterRegistry(env).registerNode(nodeId(each), controllers({}, { Healthy: each === by }));
+      const making = create();
+      await expect.poll(() => csi.asked).toEqual(["create", "create", "delete", "create"]);
+      expect(await late(operation)).toEqual(refusal);
+      const { node, operation: second } = csi.sent[3] ?? expect.fail();
+      await csi.tell(node, second.id, csi.work(second));
+      expect((await making).status).toBe(200);
+      expect(await late(operation)).toBeNull();
+      await settled(["v1"])();
+      expect(csi.asked).toEqual(["create", "create", "delete", "create"]);
+    });
+
+    it("keeps the new volume when it created another one at the provider", async () => {
+      const operation = await lateCreation();
+      expect((await create()).status).toBe(200);
+      csi.behave = () => "work";
+      csi.disks.set("second", { externalId: "ext-second", capacityBytes: 1 });
+      const made = csi.work(operation);
+      if (made.state !== "done") expect.fail();
+      expect(await late(operation, { ...made, result: { ...made.result, externalId: "ext-second" } })).toBeNull();
+      await expect.poll(() => [...csi.disks.keys()]).toEqual(["vol-one"]);
+      await settled(["v1"])();
+    });
+  });
 
   it("is repeated at once when its hung plugin is healthy again", async () => {
     csi.behave = () => "hold";

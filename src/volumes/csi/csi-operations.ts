@@ -75,6 +75,8 @@ const QUEUED_MS = 120_000;
 const MAX_QUEUED = 1_000;
 
 const lockOf = (namespace: string, volumeId: string): string => JSON.stringify([namespace, volumeId]);
+/** Lock of a deletion that runs beside another change of the volume, see `CsiVolumes.doneAgain`. */
+const secondLockOf = (namespace: string, volumeId: string): string => JSON.stringify([namespace, volumeId, "again"]);
 const OPEN = "state IN ('queued', 'running')";
 const STARTED = "state = 'running'";
 
@@ -111,7 +113,8 @@ export class CsiOperations implements IndexedRows {
 
   /** The running change of a volume. */
   locking(namespace: string, volumeId: string): CsiOperation | null {
-    return this.#one(`lock = ? AND ${OPEN}`, lockOf(namespace, volumeId));
+    const locks = [lockOf(namespace, volumeId), secondLockOf(namespace, volumeId)];
+    return this.#one(`lock IN (?, ?) AND ${OPEN} ORDER BY gen`, ...locks);
   }
 
   /** The open operation begun by the same request. */
@@ -142,10 +145,11 @@ export class CsiOperations implements IndexedRows {
       return refuse("unavailable", `plugin ${JSON.stringify(pluginId)} has too much to do: nothing was changed`);
     const id = uuidV7();
     const now = Date.now();
+    const second = method === "csi.controller.delete" ? secondLockOf(namespace, volumeId) : null;
     this.#sql.exec(
       `INSERT INTO csi_operations (id, plugin_id, namespace, volume_id, lock, serial, node_id, tried, method, state, request,
          params, change, sealed, created, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[id, pluginId, namespace, volumeId, given.locks ? lockOf(namespace, volumeId) : null, serial ? 1 : 0],
+      ...[id, pluginId, namespace, volumeId, given.locks ? lockOf(namespace, volumeId) : second, serial ? 1 : 0],
       ...[nodeId, JSON.stringify([nodeId]), method, waits ? "queued" : "running", request],
       ...[JSON.stringify(given.params), given.change === null ? null : JSON.stringify(given.change), given.sealed, now],
       waits ? now + QUEUED_MS : null,
@@ -282,7 +286,7 @@ const operationOf = (row: Row): CsiOperation => ({
   state: row.state === "running" && row.uncertain === 1 ? "unknown" : (row.state as OperationState),
   params: JSON.parse(row.params) as CsiOperation["params"],
   change: row.change === null ? null : JSON.parse(row.change),
-  locks: row.lock !== null,
+  locks: row.lock === lockOf(row.namespace, row.volume_id),
   sealed: row.sealed,
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
   result: row.result === null ? null : JSON.parse(row.result),

@@ -18,8 +18,8 @@ import { controllersFor, targetOf } from "./controllers.ts";
 import { CSI_OPERATION, type CsiOperations } from "./csi-operations.ts";
 import type { CsiDispatcher, Effects } from "./dispatcher.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
-import { failedAt, NEEDS, needOf } from "./methods.ts";
-import { providerOf, volumeFrom } from "./new-volume.ts";
+import { NEEDS, needOf } from "./methods.ts";
+import { providerOf, taken, volumeFrom } from "./new-volume.ts";
 import { createParams, expandParams, validateParams } from "./params.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
@@ -220,7 +220,7 @@ export class CsiVolumes implements Effects {
     if (method !== "csi.controller.delete") return null;
     const { store } = this.#dependencies;
     const volume = store.find({ namespace, id: volumeId });
-    if (volume) return this.#heldAtProvider(volume);
+    if (volume && remoteId(volume) === params["externalId"]) return this.#heldAtProvider(volume);
     const [holder] = store.withRemoteId(pluginId, String(params["externalId"]));
     return holder ? refuse("conflict", `volume in use: ${holder.id}`) : null;
   }
@@ -232,27 +232,29 @@ export class CsiVolumes implements Effects {
   }
 
   /**
-   * Deletes a volume that a second controller created after the operation's volume was deleted. A deregistered volume
-   * stays at its provider.
+   * Deletes a volume that a second controller created after the operation's volume was deleted. It stays at its provider
+   * if the volume was deregistered, or if a running creation may return it: plugins create one volume of a name.
    * @throws when no operation can begin now; the node then sends its result again
    */
   doneAgain(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void {
     const { store, operations, dispatcher, secrets } = this.#dependencies;
     const { id, method, state, gen, pluginId, namespace, volumeId } = operation;
-    const isBeingDeleted = (name: Name): boolean =>
-      operations.locking(name.namespace, name.id)?.method === "csi.controller.delete";
     const made = CSI_METHODS["csi.controller.create"].result.safeParse(result);
     if (method !== "csi.controller.create" || state !== "done" || !made.success) return;
     const { externalId } = made.data;
-    if (store.withRemoteId(pluginId, externalId).some((name) => !isBeingDeleted(name))) return;
+    const isDeleted = (name: Name) => operations.locking(name.namespace, name.id)?.method === "csi.controller.delete";
+    if (!store.withRemoteId(pluginId, externalId).every(isDeleted)) return;
     const { externalId: first } = operation.result as CsiResultOf<"csi.controller.create">;
     const later = operations.ofVolume(namespace, volumeId, Number.MAX_SAFE_INTEGER, LATER_OPERATIONS);
     const wasDeleted = later.some((each) => each.gen > gen && isDeletion(each) && each.params["externalId"] === first);
     if (externalId === first && !wasDeleted) return;
+    const lock = operations.locking(namespace, volumeId);
+    // Results of one volume come in order, so that one of the lock's own node cannot wait for the lock.
+    if (lock && !lock.tried.includes(nodeId)) throw new Error(`operation ${lock.id} of the volume has not ended yet`);
+    if (lock?.method === "csi.controller.create") return;
     const begun = dispatcher.begin(
       {
-        // A running deletion keeps its own lock.
-        ...{ pluginId, namespace, volumeId, nodeId, locks: !operations.locking(namespace, volumeId), change: null },
+        ...{ pluginId, namespace, volumeId, nodeId, locks: !lock, change: null },
         ...{ method: "csi.controller.delete", request: `made again: ${id}`, params: { pluginId, externalId } },
       },
       secrets.open(operation.sealed).secrets,
@@ -272,7 +274,7 @@ export class CsiVolumes implements Effects {
     if (operation.method === "csi.controller.create") {
       if (!volume) return this.#created(operation, result as CsiResultOf<"csi.controller.create">);
     } else if (operation.method === "csi.controller.delete") {
-      if (volume) this.#remove(volume, backfills);
+      if (volume && remoteId(volume) === operation.params["externalId"]) this.#remove(volume, backfills);
     } else if (operation.method === "csi.controller.expand" && volume) {
       const { capacityBytes, nodeExpansionRequired } = result as CsiResultOf<"csi.controller.expand">;
       const nodeExpansionOwed = (nodeExpansionRequired && claims.oweExpansion(volume)) || volume.nodeExpansionOwed;
@@ -391,10 +393,3 @@ export class CsiVolumes implements Effects {
 
 const quoted = JSON.stringify;
 const ended = ({ id }: CsiOperation): IndexBackfill => ({ table: CSI_OPERATION, row: [id] });
-
-/** Does not reveal the name of a volume in another namespace. */
-function taken({ method, pluginId, namespace }: CsiOperation, holder: Name): Refusal {
-  const whose = holder.namespace === namespace ? `volume ${quoted(holder.id)}` : "another volume";
-  const message = `plugin ${quoted(pluginId)} has a volume of this name, which is ${whose}: choose another Name`;
-  return failedAt(method, refuse("conflict", message));
-}

@@ -1,5 +1,7 @@
-import type { CsiPlugin, CsiRequest, CsiVolume } from "../../contracts/csi-volumes.ts";
+import type { CsiOperation, CsiPlugin, CsiRequest, CsiVolume, Name } from "../../contracts/csi-volumes.ts";
+import { type Refusal, refuse } from "../../lib/result.ts";
 import type { Merged } from "./merge.ts";
+import { failedAt } from "./methods.ts";
 
 /** The columns of a volume that its plugin reports. */
 export const providerOf = (plugin: CsiPlugin | null) => ({
@@ -19,4 +21,11 @@ export function volumeFrom(request: CsiRequest, plugin: CsiPlugin, known: Merged
     ...{ capacityBytes: 0, nodeExpansionOwed: false, createTime: now, modifyTime: now },
     ...{ createIndex: null, modifyIndex: null },
   };
+}
+
+/** A name that the plugin has given away. Does not reveal the name of a volume in another namespace. */
+export function taken({ method, pluginId, namespace }: CsiOperation, holder: Name): Refusal {
+  const whose = holder.namespace === namespace ? `volume ${JSON.stringify(holder.id)}` : "another volume";
+  const message = `plugin ${JSON.stringify(pluginId)} has a volume of this name, which is ${whose}: choose another Name`;
+  return failedAt(method, refuse("conflict", message));
 }
