@@ -182,8 +182,7 @@ export interface SyncDestinationApi extends StoredObjectApi {
   needsApp(name: string): boolean;
   set(secret: SecretRef, keys?: readonly string[]): Promise<Result<AssociationsPage>>;
   remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<AssociationsPage>>;
-  /** @param pollFollows whether a Worker polls for the changes next */
-  changed(mountUuid: string, secretNames: readonly string[], pollFollows?: boolean): Promise<void>;
+  changed(mountUuid: string, secretNames: readonly string[]): Promise<void>;
   /** Has the waiting pushes of a secret continue a trace. */
   setTrace(mountUuid: string, secretName: string, trace: string): void;
   /** A mount with associated secrets has moved to another path. */

@@ -2,9 +2,6 @@ import { syncDestination } from "../contracts/stubs.ts";
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import type { Watchers } from "./watchers.ts";
 
-/** How many destinations of a secret the Worker that writes it polls. */
-const POLLED_AFTER_WRITE = 8;
-
 /**
  * Notifies sync destinations of changes of the paths they watch, and of moves of the mount. Owned by `KvStore`. Costs
  * one outbox row per destination, and one RPC per delivery.
@@ -14,8 +11,6 @@ export class WatchDelivery {
   readonly #mount: string;
   readonly #watchers: Watchers;
   readonly #outbox: Outbox;
-  /** Destinations that a Worker polls after their next notice. In memory: without it they send a wake-up. */
-  readonly #polled = new Set<string>();
 
   constructor(env: Env, mount: string, watchers: Watchers, outbox: Outbox) {
     this.#env = env;
@@ -34,16 +29,6 @@ export class WatchDelivery {
     return watchers;
   }
 
-  /**
-   * Has the next notices announce the poll of the Worker that wrote.
-   * @returns the destinations that it polls; the others send a wake-up
-   */
-  expectPolls(destinations: readonly string[]): readonly string[] {
-    const polled = destinations.slice(0, POLLED_AFTER_WRITE);
-    for (const destination of polled) this.#polled.add(destination);
-    return polled;
-  }
-
   /** Enqueues the notice of a move for a destination. Runs inside a transaction. */
   enlistMoved(destination: string): void {
     this.#outbox.enlistLatest("moved", destination, null);
@@ -51,8 +36,7 @@ export class WatchDelivery {
 
   async changed(destination: string, rows: readonly OutboxRow[]): Promise<void> {
     const paths = new Set(rows.map(({ body }) => JSON.parse(body) as string));
-    const pollFollows = this.#polled.delete(destination);
-    await syncDestination(this.#env, destination).changed(this.#mount, [...paths], pollFollows);
+    await syncDestination(this.#env, destination).changed(this.#mount, [...paths]);
   }
 
   async moved(destination: string): Promise<void> {

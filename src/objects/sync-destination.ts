@@ -226,8 +226,8 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     return removed.ok ? this.associations([removed.value]) : removed;
   }
 
-  changed(...given: Parameters<SecretChanges["enqueue"]>): Promise<void> {
-    return this.#changes.enqueue(...given);
+  changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
+    return this.#changes.enqueue(mountUuid, secretNames);
   }
 
   mountMoved(mountUuid: string): void {

@@ -103,13 +103,8 @@ const SILENT_MS = 2_000;
 const LEAST_BUDGET_MS = 200;
 /** The wait for further callers that join a run with tasks in flight. */
 const JOINED_MS = 3;
-/** Where callers cannot resume a run: the longest interval at which it looks for those that have joined. */
+/** The longest interval at which a run with a free place looks for callers that have joined. */
 const MAX_TICK_MS = 48;
-/**
- * Whether an invocation may resume another one by resolving a promise. The default of compatibility dates since
- * 2024-10-14 (https://developers.cloudflare.com/workers/configuration/compatibility-flags/); Vitest's pool refuses it.
- */
-const resumesOthers = (): boolean => Cloudflare.compatibilityFlags["handle_cross_request_promise_resolution"] === true;
 /** The longest wait of a result for others, before they are reported together. */
 const REPORT_MS = 50;
 /** Tasks that take longer are not leased in reserve: a lease lasts for the call, and not for a wait before it. */
@@ -145,8 +140,6 @@ class Run {
   /** Whether a caller has joined since the last poll was sent. */
   #joined = false;
   #due = Promise.withResolvers<void>();
-  /** Whether it waits for `due`. The platform logs a warning for a resolution that a run which has ended does not see. */
-  #isWaiting = false;
 
   constructor(env: Env, destination: string, options: Options & { readonly connections: Connections }) {
     this.#env = env;
@@ -194,8 +187,8 @@ class Run {
     if (now > this.#end - LEAST_BUDGET_MS || now > this.#heardAt + SILENT_MS) return false;
     const hasAll = this.#places() >= (this.#atOnce ?? MOST_AT_ONCE);
     if (!hasAll && !(shared && this.#running < this.#places())) return false;
+    // The run reads this itself: an invocation must not continue another one.
     this.#joined = true;
-    if (resumesOthers() && this.#isWaiting) this.#due.resolve();
     return true;
   }
 
@@ -307,12 +300,9 @@ class Run {
       this.#due = Promise.withResolvers();
       const { promise } = this.#due;
       // Looks for callers that have joined, while a place is free for their tasks.
-      this.#isWaiting = true;
-      await (this.#free() > 0 && !resumesOthers() ? Promise.race([promise, scheduler.wait(tick)]) : promise);
+      await (this.#free() > 0 ? Promise.race([promise, scheduler.wait(tick)]) : promise);
     }
-    this.#isWaiting = false;
-    if (this.#running === 0 || (this.#joined && resumesOthers())) return;
-    await scheduler.wait(this.#joined ? JOINED_MS : COALESCE_MS);
+    if (this.#running > 0) await scheduler.wait(this.#joined ? JOINED_MS : COALESCE_MS);
   }
 }
 

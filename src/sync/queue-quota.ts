@@ -114,11 +114,6 @@ export class QueueQuota {
     if (this.#work.waiting() > 0) await this.tryRequest();
   }
 
-  /** Whether no row is queued, leased ones included. */
-  isEmpty(): boolean {
-    return this.#work.queued() === 0;
-  }
-
   /** Whether rows are queued; requests quota first when all rows wait. */
   async hasQueued(): Promise<boolean> {
     if (this.#work.queued() === 0) await this.requestForWaiting();

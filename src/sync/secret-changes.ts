@@ -4,9 +4,6 @@ import type { Associations } from "./associations.ts";
 import type { QueueQuota } from "./queue-quota.ts";
 import type { SyncGate } from "./sync-gate.ts";
 
-/** A Worker that writes a secret also pushes it, so the wake-up is delayed by this long. */
-const POLL_FOLLOWS_MS = 1_000;
-
 /**
  * Enqueues pushes of secrets whose mount reports a change. Owned by `SyncDestination`. Never refused: without quota the
  * rows wait. A report costs one transaction.
@@ -26,22 +23,18 @@ export class SecretChanges {
     this.#wakeUp = wakeUp;
   }
 
-  /** @param pollFollows whether a Worker polls for the changes next; if it does not, the alarm sends the wake-up */
-  async enqueue(mountUuid: string, secretNames: readonly string[], pollFollows = false): Promise<void> {
+  async enqueue(mountUuid: string, secretNames: readonly string[]): Promise<void> {
     const rows = secretNames
       .flatMap((secretName) => this.#associations.ofSecret(mountUuid, secretName))
       .filter((row) => row.wish === "present");
     if (rows.length === 0) return;
     const now = Date.now();
     const notifies = this.#gate.pausedUntil() <= now && this.#wakeUp.shouldNotify(now);
-    // Among other tasks it is not delayed: a Worker of the queue has more connections for them.
-    const delays = pollFollows && this.#quota.isEmpty();
-    if (notifies && delays) this.#wakeUp.expectLeaseWithin(POLL_FOLLOWS_MS, now);
     this.#object.commit(() => {
       for (const row of rows) this.#associations.setDesired(row, "present", now);
     });
     await this.#quota.requestForWaiting();
     // Sent after the response: the mount's delivery is complete once the rows are stored.
-    if (notifies && !delays) this.#object.waitUntil(this.#wakeUp.notify());
+    if (notifies) this.#object.waitUntil(this.#wakeUp.notify());
   }
 }

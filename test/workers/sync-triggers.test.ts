@@ -1,7 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
-import type { SyncDestination } from "../../src/worker.ts";
+import { beforeEach, describe, expect, it } from "vitest";
 import { del, get, mountKv, patch, put } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
@@ -212,55 +211,4 @@ it("syncs a secret at one destination while the other fails, and there after the
   await write("app", { v: 3 });
   await makeDestination("cloud-a-sm", "d", cloudABody());
   await bothHold('{"v":3}', 3);
-});
-
-describe("a wake-up message", () => {
-  const change = (uuid: string, pollFollows: boolean) =>
-    runInDurableObject(env.SYNC_DESTINATION.getByName(M), async (object: SyncDestination) => {
-      await object.changed(uuid, ["app"], pollFollows);
-      return object.nextDue();
-    });
-  let sent: MockInstance<typeof env.SYNC_WORK.send>;
-
-  beforeEach(async () => {
-    await write("app", { v: 1 });
-    await setBoth();
-    await bothHold('{"v":1}', 1);
-    // Time stands still, so no alarm is due.
-    vi.useFakeTimers({ toFake: ["Date"] });
-    sent = vi.spyOn(env.SYNC_WORK, "send");
-    return () => vi.useRealTimers();
-  });
-
-  it("is not sent for a write whose Worker pushes it", async () => {
-    await write("app", { v: 2 });
-    await bothHold('{"v":2}', 2);
-    expect(sent).not.toHaveBeenCalled();
-  });
-
-  it("is sent for the destinations that the Worker of the write does not poll", async () => {
-    const names = Array.from({ length: 8 }, (_, at) => `in-mem/more-${at}`);
-    for (const name of names) {
-      await makeDestination("in-mem", name.slice("in-mem/".length), {});
-      await setAssociation(name, "app");
-    }
-    sent.mockClear();
-    await write("app", { v: 2 });
-    await bothHold('{"v":2}', 2);
-    const notified = () => sent.mock.calls.map(([message]) => "destination" in message && message.destination);
-    await eventually(() => expect(notified().sort()).toEqual(names.slice(-2)));
-  });
-
-  it("is sent by the alarm a second later when no Worker polls", async () => {
-    sent.mockResolvedValue(undefined as never);
-    const { uuid } = (await get("/v1/sys/mounts/kv")).body.data;
-    expect(await change(uuid, true)).toBe(Date.now() + 1_000);
-    vi.setSystemTime(Date.now() + 999);
-    // Further changes do not postpone it.
-    expect(await change(uuid, true)).toBe(Date.now() + 1);
-    expect(sent).not.toHaveBeenCalled();
-    vi.setSystemTime(Date.now() + 1);
-    await runInDurableObject(env.SYNC_DESTINATION.getByName(M), (object: SyncDestination) => object.alarm());
-    expect(sent).toHaveBeenCalledTimes(1);
-  });
 });
