@@ -49,6 +49,8 @@ export interface Publish {
   readonly body: string;
   readonly lines: number;
   readonly ms: number;
+  /** A request of the API whose events are the lines, instead of numbered lines of a producer. */
+  readonly request?: { readonly method: "PUT"; readonly token: string };
 }
 export interface Delivered {
   readonly lines: number;
@@ -207,7 +209,7 @@ async function requests(job: Requests): Promise<Measured> {
   return { requests: took.length, seconds, p50: at(0.5), p99: at(0.99), own: ownCpu(cpu) };
 }
 
-async function publish({ group, port, path, body, lines, ms }: Publish): Promise<Delivered> {
+async function publish({ group, port, path, body, lines, ms, request }: Publish): Promise<Delivered> {
   const streams = groups.get(group);
   if (!streams) throw new Error(`no streams ${group}`);
   const connection = await Connection.open(port);
@@ -220,7 +222,11 @@ async function publish({ group, port, path, body, lines, ms }: Publish): Promise
     published.set(group, seq + lines);
     const arrived = streams.expect(lines * streams.size);
     const sent = performance.now();
-    await connection.ask(wire("POST", `${path}?count=${lines}&seq=${seq}`, "", body));
+    await connection.ask(
+      request
+        ? wire(request.method, path, request.token, body)
+        : wire("POST", `${path}?count=${lines}&seq=${seq}`, "", body),
+    );
     await arrived;
     took.push(performance.now() - sent);
     delivered += lines * streams.size;

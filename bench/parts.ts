@@ -1,5 +1,7 @@
 /** The parts of the bench: their servers and their reports. */
 import { join } from "node:path";
+import { AccessBench, type AccessScale } from "./access.ts";
+import { accessMarkdown } from "./access-report.ts";
 import { BackupBench, type BackupScale } from "./backup.ts";
 import { backupMarkdown, backupPlots } from "./backup-report.ts";
 import { Deployments, startBareDump } from "./backup-sides.ts";
@@ -33,6 +35,10 @@ import { type ClusterService, Load, startBareSockets, startCluster } from "./vol
 const KV: Scaled<Scale> = {
   full: { rounds: 5, sliceMs: 600, keys: { small: 1_000, middle: 10_000, large: 100_000 }, fillMs: 90_000 },
   quick: { rounds: 3, sliceMs: 300, keys: { small: 1_000, middle: 3_000, large: 10_000 }, fillMs: 10_000 },
+};
+const ACCESS: Scaled<AccessScale> = {
+  full: { rounds: 7, sliceMs: 1_000 },
+  quick: { rounds: 3, sliceMs: 400 },
 };
 const SYNC: Scaled<SyncScale> = {
   full: { rounds: 7, secrets: 100, singles: 50, pauses: 5, pending: [1_000, 10_000, 30_000], slowSecrets: 1_000 },
@@ -148,6 +154,14 @@ export const PARTS = {
       growth,
     };
     return outcome(stage, figures, markdown, keyValuePlots);
+  },
+
+  async access(stage) {
+    const scale = scaled(stage, ACCESS);
+    const loader = stage.stops(new Loader());
+    const sides = [await stage.serves(startOurs(stage.dir)), await stage.serves(startBare(stage.dir))] as const;
+    const access = await new AccessBench(loader, sides, scale, stage.note).run();
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, access }, accessMarkdown, () => []);
   },
 
   async edge(stage) {

@@ -23,8 +23,21 @@ export interface Side {
   readonly append: (lines: number) => { readonly path: string; readonly body: string };
   /** Writes the lines that are replayed, `atOnce` at a time; one in `oneIn` is for a filtered reader. */
   readonly backlog: (lines: number, oneIn: number, atOnce: number) => Promise<void>;
+  readonly access: AccessRequests;
   /** Where the newest `lines` lines are read from their first on. */
   readonly replay: (lines: number, filtered: boolean) => string;
+}
+
+/** Requests that change rights, and one that writes audit lines. */
+export interface AccessRequests {
+  readonly token: string;
+  readonly policy: Written & { readonly stream: string };
+  readonly created: Written;
+  readonly audit: (lines: number) => Written;
+}
+interface Written {
+  readonly path: string;
+  readonly body: string;
 }
 
 export const KEY_SETS = ["small", "middle", "large"] as const;
@@ -83,6 +96,12 @@ export async function startBare(dir: string): Promise<Side> {
         body: LINE,
       });
       if (!response.ok) throw new Error(`bare: ${response.status} ${await response.text()}`);
+    },
+    access: {
+      token: "none",
+      policy: { path: "/changed/policies", body: LINE, stream: "/stream" },
+      created: { path: "/rows/tokens/t", body: JSON.stringify({ policies: ["app"] }) },
+      audit: (lines) => ({ path: `/lines/${lines}`, body: "{}" }),
     },
     replay: () => "/replay",
   };
@@ -147,6 +166,16 @@ export async function startOurs(dir: string, replicas = 1): Promise<Side> {
         const answer = await ask("PUT", path, EVENT);
         newest = (JSON.parse(answer) as { newest: number }).newest;
       }
+    },
+    access: {
+      token: root,
+      policy: {
+        path: "/v1/acl/policy/bench",
+        body: JSON.stringify({ Name: "bench", Description: "of the bench", Rules: 'node { policy = "read" }' }),
+        stream: "/v1/event/stream?topic=ACLPolicy&index=-1",
+      },
+      created: { path: "/v1/auth/token/create", body: JSON.stringify({ policies: ["app"] }) },
+      audit: (lines) => ({ path: `/bench/audit/${lines}`, body: "{}" }),
     },
     replay: (lines, filtered) => `/v1/event/stream?topic=Job${filtered ? ":rare" : ""}&index=${newest - lines + 1}`,
   };

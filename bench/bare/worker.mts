@@ -190,17 +190,20 @@ function audited(request: Request, env: Env, exec: ExecutionContext, url: URL): 
     url.pathname = path.slice(AUDITED.length - 1);
     const response = await answer(request, env, url);
     const now = Date.now();
-    const line = {
-      ...{ level: "audit", kind: "answer", time: new Date(now).toISOString(), requestId: crypto.randomUUID() },
-      ...{ area: "secrets", method, path, route: "none", namespace: "", namespaceId: "root", mount: null },
-      ...{ accessor: "accessor", policies: ["app"], token: "hmac-sha256:", address: null, bytes: null },
-      ...{ status: response.status, durationMs: now - time },
-    };
-    console.info(JSON.stringify(line));
+    console.info(auditLine(method, path, response.status, now, now - time));
     return response;
   })();
   exec.waitUntil(answering);
   return answering;
+}
+
+function auditLine(method: string, path: string, status: number, now: number, durationMs: number): string {
+  return JSON.stringify({
+    ...{ level: "audit", kind: "answer", time: new Date(now).toISOString(), requestId: crypto.randomUUID() },
+    ...{ area: "secrets", method, path, route: "none", namespace: "", namespaceId: "root", mount: null },
+    ...{ accessor: "accessor", policies: ["app"], token: "hmac-sha256:", address: null, bytes: null },
+    ...{ status, durationMs },
+  });
 }
 
 async function answer(request: Request, env: Env, { pathname, searchParams }: URL): Promise<Response> {
@@ -215,6 +218,17 @@ async function answer(request: Request, env: Env, { pathname, searchParams }: UR
     const path = pathname.slice(kind.length + name.length + 3);
     if (request.method === "GET") return json({ data: JSON.parse((await rows.read(path)) ?? "null") });
     return json({ id: await rows.write(path, JSON.stringify(await request.json())) });
+  }
+  if (kind === "changed") {
+    const line = await request.text();
+    await env.ROWS.getByName(name).write("policy", line);
+    await env.CAST.getByName("main").publish(line, 1);
+    return json({});
+  }
+  if (kind === "lines") {
+    const { method } = request;
+    for (let line = 0; line < Number(name); line++) console.info(auditLine(method, pathname, 200, Date.now(), 1));
+    return json({});
   }
   if (kind === "append") {
     const { line } = await request.json<{ line: string }>();

@@ -4,6 +4,7 @@
  * - the listings' tables, and associating many secrets at once, as work to push;
  * - many leases at once, for look-up and revocation;
  * - many secrets and associations at once, for backups;
+ * - audit lines without the requests that they are about;
  * - the number of calls that reached the owners of grants and secrets.
  * Provider quotas are lifted: 50 writes per second per destination would dominate every figure.
  */
@@ -11,6 +12,8 @@
 import type { NewEvent } from "../../src/contracts/event.ts";
 import { eventLog, syncDestination } from "../../src/contracts/stubs.ts";
 import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
+import { beginExchange } from "../../src/platform/http/exchange.ts";
+import { auditAnswer } from "../../src/platform/observability/audit/requests.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import service from "../../src/worker.ts";
 import type { ClusterRegistry, FillCluster, FillCsi } from "./cluster.mts";
@@ -54,6 +57,8 @@ export default {
     } else if (pathname.startsWith("/bench/append-more/")) {
       const newest = await appendMore(env, body, Number(pathname.split("/")[3]), Number(searchParams.get("rare")));
       return new Response(JSON.stringify({ newest }), { headers: { "Content-Type": "application/json" } });
+    } else if (pathname.startsWith("/bench/audit/")) {
+      writeAuditLines(Number(pathname.split("/")[3]), request, env, exec);
     } else if (pathname === "/bench/owner-calls") {
       return new Response(JSON.stringify(ownerCalls), { headers: { "Content-Type": "application/json" } });
     } else if (pathname === "/bench/listings") {
@@ -80,6 +85,16 @@ export default {
     return new Response("{}", { headers: { "Content-Type": "application/json" } });
   },
 } satisfies ExportedHandler<Env, WakeUpMessage>;
+
+/** The lines of as many answered requests. */
+function writeAuditLines(lines: number, request: Request, env: Env, exec: ExecutionContext): void {
+  const url = new URL("/v1/kv/data/app", request.url);
+  const caller = { accessor: "accessor", name: "app", policies: ["app"], namespace: "", root: false };
+  for (let line = 0; line < lines; line++) {
+    const exchange = beginExchange(request, url, null, env);
+    auditAnswer({ ...exchange, caller, route: "GET /v1/{kv}/data/:path+", status: 200, durationMs: 1 }, env, exec);
+  }
+}
 
 let appended = 0;
 
