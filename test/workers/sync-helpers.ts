@@ -25,11 +25,11 @@ export async function setAssociation(destination: string, secret: string, mount 
   const set = await put(`/sys/sync/destinations/${destination}/associations/set`, { mount, secret_name: secret });
   if (performance.now() - began < ANSWERED_MS || !set.body?.data?.sync_operation_counters?.PENDING) return set;
   const keys = Object.keys(set.body.data.associated_secrets);
-  const { associated_secrets } = await eventually(async () => {
-    const { data } = (await get(`/sys/sync/destinations/${destination}/associations`)).body;
-    for (const key of keys) expect(data.associated_secrets[key].sync_status).not.toBe("PENDING");
-    return data;
-  }).catch(() => set.body.data);
+  let { associated_secrets } = set.body.data;
+  await eventually(async () => {
+    ({ associated_secrets } = (await get(`/sys/sync/destinations/${destination}/associations`)).body.data);
+    for (const key of keys) expect(associated_secrets[key].sync_status).not.toBe("PENDING");
+  }).catch(() => undefined);
   const states = keys.map((key) => [key, associated_secrets[key]] as const);
   const grouped = Map.groupBy(states, ([, { sync_status }]) => sync_status);
   const counters = Object.fromEntries([...grouped].map(([state, some]) => [state, some.length]));
