@@ -116,6 +116,16 @@ it("an operation that is queued for two minutes is refused, and never sent", asy
 });
 
 describe("an operation whose node is lost", () => {
+  /** Creates a volume by node 2, while node 1, which was sent the creation first, has not completed it. */
+  async function createdByTheSecond(): Promise<void> {
+    await addCsiNode(2);
+    csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
+    const making = create();
+    await expect.poll(() => csi.holding).toBe(1);
+    await clusterRegistry(env).registerNode(nodeId(1), controllers({}, { Healthy: false }));
+    expect((await making).status).toBe(200);
+  }
+
   it("moves to another controller when the node is removed", async () => {
     await addCsiNode(2);
     csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
@@ -141,12 +151,7 @@ describe("an operation whose node is lost", () => {
   });
 
   it("moves to another controller when its plugin hangs and is reported unhealthy", async () => {
-    await addCsiNode(2);
-    csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
-    const making = create();
-    await expect.poll(() => csi.holding).toBe(1);
-    await clusterRegistry(env).registerNode(nodeId(1), controllers({}, { Healthy: false }));
-    expect((await making).status).toBe(200);
+    await createdByTheSecond();
     expect(csi.sent.map(({ node }) => node)).toEqual([nodeId(1), nodeId(2)]);
     await csi.release();
     await settled(["v1"])();
@@ -158,12 +163,7 @@ describe("an operation whose node is lost", () => {
   ])(
     "keeps changes of users at the provider: a volume %s before the first controller completes",
     async (_how, path, then, left) => {
-      await addCsiNode(2);
-      csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
-      const making = create();
-      await expect.poll(() => csi.holding).toBe(1);
-      await clusterRegistry(env).registerNode(nodeId(1), controllers({}, { Healthy: false }));
-      expect((await making).status).toBe(200);
+      await createdByTheSecond();
       expect((await del(`/v1/volume/csi/v1${path && `/${path}`}`)).status).toBe(200);
       csi.behave = () => "work";
       await csi.release();
@@ -176,12 +176,7 @@ describe("an operation whose node is lost", () => {
   describe("and whose volume was deleted and is created again", () => {
     /** The first creation, which node 1 has not completed; its volume was created by node 2, and deleted. */
     async function lateCreation(): Promise<Operation> {
-      await addCsiNode(2);
-      csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
-      const making = create();
-      await expect.poll(() => csi.holding).toBe(1);
-      await clusterRegistry(env).registerNode(nodeId(1), controllers({}, { Healthy: false }));
-      expect((await making).status).toBe(200);
+      await createdByTheSecond();
       expect((await del("/v1/volume/csi/v1/delete")).status).toBe(200);
       return csi.sent[0]?.operation ?? expect.fail();
     }
