@@ -1,6 +1,6 @@
 /** The table of changes of rights. */
 import type { AccessRow, AccessScale } from "./access.ts";
-import { count, heading, latency, micro, percent, type RunInfo, ratio, table } from "./report.ts";
+import { count, latency, micro, type RunInfo, ratio, roundsHeading, table } from "./report.ts";
 
 export interface AccessReport extends RunInfo {
   readonly scale: AccessScale;
@@ -9,12 +9,9 @@ export interface AccessReport extends RunInfo {
 }
 
 export function accessMarkdown(report: AccessReport): string {
-  const { scale, access } = report;
+  const { access } = report;
   return [
-    heading(report, [
-      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
-      `load generator at most ${percent(report.loaderBusy)} of a core`,
-    ]),
+    roundsHeading(report),
     "",
     ...table(
       [

@@ -1,7 +1,7 @@
 /** The tables of CSI volumes. */
 import { CSI_AIM, type CsiResults, type CsiScale } from "./csi.ts";
 import type { Plot } from "./plot.ts";
-import { count, curves, heading, percent, type RunInfo, table } from "./report.ts";
+import { count, curves, type RunInfo, roundsHeading, table } from "./report.ts";
 import { costs, speeds } from "./volumes-report.ts";
 
 export interface CsiReport extends RunInfo {
@@ -13,10 +13,7 @@ export interface CsiReport extends RunInfo {
 export function csiMarkdown(report: CsiReport): string {
   const { scale, csi } = report;
   return [
-    heading(report, [
-      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
-      `load generator at most ${percent(report.loaderBusy)} of a core`,
-    ]),
+    roundsHeading(report),
     "",
     ...table(
       [

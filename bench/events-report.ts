@@ -1,7 +1,7 @@
 /** The tables of the event stream. */
 import type { EventsResults, EventsScale } from "./events.ts";
 import type { Plot } from "./plot.ts";
-import { count, heading, latency, micro, percent, type RunInfo, ratio, table } from "./report.ts";
+import { count, latency, micro, type RunInfo, ratio, roundsHeading, table } from "./report.ts";
 import type { Row } from "./rounds.ts";
 
 export interface EventsReport extends RunInfo {
@@ -11,7 +11,7 @@ export interface EventsReport extends RunInfo {
 }
 
 export function eventsMarkdown(report: EventsReport): string {
-  const { scale, events } = report;
+  const { events } = report;
   const head = (what: string, timed: boolean) => [
     what,
     ...["ours /s", "bare /s", ...(timed ? ["ours p50 / p99 ms", "bare p50 / p99 ms"] : [])],
@@ -26,10 +26,7 @@ export function eventsMarkdown(report: EventsReport): string {
       row.aim === undefined || row.ratio.median >= row.aim ? "met" : "missed",
     ]);
   return [
-    heading(report, [
-      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
-      `load generator at most ${percent(report.loaderBusy)} of a core`,
-    ]),
+    roundsHeading(report),
     "",
     ...table(head("lines delivered", true), lines(events.delivery, true)),
     "",

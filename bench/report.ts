@@ -42,13 +42,19 @@ export function heading({ date, versions, machine, seconds }: RunInfo, more: rea
   ].join("; ");
 }
 
+/** The line above tables that compare rounds of requests. */
+export const roundsHeading = (
+  report: RunInfo & { readonly scale: Pick<Report["scale"], "rounds" | "sliceMs">; readonly loaderBusy: number },
+): string =>
+  heading(report, [
+    `${report.scale.rounds} rounds of ${report.scale.sliceMs} ms`,
+    `load generator at most ${percent(report.loaderBusy)} of a core`,
+  ]);
+
 export function markdown(report: Report): string {
   const { scale } = report;
   return [
-    heading(report, [
-      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
-      `load generator at most ${percent(report.loaderBusy)} of a core`,
-    ]),
+    roundsHeading(report),
     "",
     ...table(
       [

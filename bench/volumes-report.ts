@@ -1,7 +1,7 @@
 /** The tables of nodes and volumes. */
 import { type FullNodeResults, quarters } from "./full-node.ts";
 import type { Plot } from "./plot.ts";
-import { count, curves, heading, latency, micro, percent, type RunInfo, ratio, table } from "./report.ts";
+import { count, curves, latency, micro, type RunInfo, ratio, roundsHeading, table } from "./report.ts";
 import type { Row } from "./rounds.ts";
 import { AIM, type Sessions, type VolumesResults, type VolumesScale, type Waits } from "./volumes.ts";
 
@@ -15,10 +15,7 @@ export interface VolumesReport extends RunInfo {
 export function volumesMarkdown(report: VolumesReport): string {
   const { scale, volumes } = report;
   return [
-    heading(report, [
-      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
-      `load generator at most ${percent(report.loaderBusy)} of a core`,
-    ]),
+    roundsHeading(report),
     "",
     ...table(
       [
