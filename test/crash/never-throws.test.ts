@@ -7,7 +7,14 @@ import worker, { EventLog, KvStore, SyncDestination } from "../../src/worker.ts"
 import { mountKv, put } from "../workers/client.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
 import { openRepoHost } from "../workers/sync-doubles.ts";
-import { association, eventually, makeDestination, setAssociation, write } from "../workers/sync-helpers.ts";
+import {
+  association,
+  eventually,
+  makeDestination,
+  setAssociation,
+  setWithoutWaiting,
+  write,
+} from "../workers/sync-helpers.ts";
 import { randomFrom } from "./random.ts";
 
 /** Whatever fails beneath them, `alarm()` and `queue()` come back without throwing, and what waits stays waiting. */
@@ -60,8 +67,8 @@ describe("under random failures", () => {
       });
       for (let step = 0; step < 12; step++) {
         const act = [
-          () => setAssociation("cloud-a-sm/d", "app"),
-          () => setAssociation("in-mem/m", "app"),
+          () => setWithoutWaiting("cloud-a-sm/d", "app"),
+          () => setWithoutWaiting("in-mem/m", "app"),
           () => put("/v1/kv/data/app", { data: { v: step } }),
           () => put(`/v1/sys/policies/acl/p${step}`, { policy: 'path "a" {}' }),
           () => put("/sys/sync/destinations/in-mem/m", {}),
@@ -78,7 +85,7 @@ describe("under random failures", () => {
       for (const spy of broken) spy.mockRestore();
       await write("app", { v: "last" });
       for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
-        expect((await setAssociation(at, "app")).status).toBe(200);
+        expect((await setWithoutWaiting(at, "app")).status).toBe(200);
       }
       // The leases of replicas are over, and their rows reviewed.
       const now = Date.now.bind(Date);

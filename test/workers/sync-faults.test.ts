@@ -5,7 +5,7 @@ import { clock } from "./clock.ts";
 import { byItself, PassingTime } from "./clock-and-alarms.ts";
 import { holdAnswer, isOfTest } from "./held-call.ts";
 import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
-import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { association, eventually, makeDestination, setAssociation, setWithoutWaiting, write } from "./sync-helpers.ts";
 
 /** After any fault of a provider, a secret is pushed once, and its status is correct meanwhile. */
 clock.moves = true;
@@ -127,7 +127,7 @@ describe.each(part(Object.keys(providers), 0, 2))("when %s", (type) => {
   it("is slow, the answer to `set` does not wait for it", async () => {
     catchDeadlines();
     const write = holdAnswer(async () => (await lastWrite()) !== undefined);
-    const answer = await setAssociation(at, "app");
+    const answer = await setWithoutWaiting(at, "app");
     expect(answer.body.data.sync_operation_counters).toEqual({ PENDING: 1 });
     await eventually(() => expect(write.isHeld()).toBe(true));
     expect(await seen()).toMatchObject({ sync_status: "PENDING" });

@@ -19,10 +19,14 @@ export async function makeDestination(type: string, name: string, body?: Record<
 /** The service answers a set after two seconds, whether or not the secret was pushed by then. */
 const ANSWERED_MS = 1_900;
 
+/** Sets an association, and returns the service's own answer: for pushes that a test delays. */
+export const setWithoutWaiting = (destination: string, secret: string, mount = "kv"): Promise<Answer> =>
+  put(`/sys/sync/destinations/${destination}/associations/set`, { mount, secret_name: secret });
+
 /** Sets an association. On a busy machine the push may outlast that time; then the answer has the states after it. */
 export async function setAssociation(destination: string, secret: string, mount = "kv"): Promise<Answer> {
   const began = performance.now();
-  const set = await put(`/sys/sync/destinations/${destination}/associations/set`, { mount, secret_name: secret });
+  const set = await setWithoutWaiting(destination, secret, mount);
   if (performance.now() - began < ANSWERED_MS || !set.body?.data?.sync_operation_counters?.PENDING) return set;
   const keys = Object.keys(set.body.data.associated_secrets);
   let { associated_secrets } = set.body.data;

@@ -13,6 +13,7 @@ import {
   objects,
   removeAssociation,
   setAssociation,
+  setWithoutWaiting,
   write,
 } from "./sync-helpers.ts";
 
@@ -372,8 +373,7 @@ describe("a provider that", () => {
   it("answers late does not delay the response, which shows PENDING", async () => {
     await cloudA.fault({ fault: "delay", ms: 3_500, operation: "CreateSecret" });
     await write("app", { a: 1 });
-    const request = { mount: "kv", secret_name: "app" };
-    const set = await put("/sys/sync/destinations/cloud-a-sm/d/associations/set", request);
+    const set = await setWithoutWaiting("cloud-a-sm/d", "app");
     expect(set.body.data.sync_operation_counters).toEqual({ PENDING: 1 });
     await syncs();
   });
