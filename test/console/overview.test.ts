@@ -156,6 +156,8 @@ describeConsole("overview", (suite) => {
   it("rebuilds the lists and says how many objects they have", async () => {
     const opened = await suite().open();
     const { page } = opened;
+    // Cards that appear above move the button.
+    await page.waitForLoadState("networkidle");
     await page.getByRole("button", { name: "Rebuild the lists" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Rebuild the lists" }).click();
     await page

@@ -23,7 +23,8 @@ declare module "vitest" {
   }
 }
 
-const NAMES = ["chromium", "chromium-browser", "google-chrome"];
+/** The first one has no windows, and takes a fifth less processor time. */
+const NAMES = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
 /** The browser of `CHROMIUM`, else the first one in the path. */
 export function findBrowser(): string | undefined {
@@ -37,7 +38,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const browser = findBrowser();
   if (!browser) {
     console.warn(
-      "The tests of the console are skipped: there is no chromium (apt-get install chromium, or set CHROMIUM).",
+      "The tests of the console are skipped: there is no chromium (apt-get install chromium-headless-shell, or set CHROMIUM).",
     );
     project.provide("bench", null);
     return async () => {};
