@@ -11,7 +11,7 @@ import { everyObject } from "./directory.ts";
 
 /**
  * Result of a rebuild: existing destinations, and listed rows at the end. `behind`: destinations with undelivered
- * updates, which continue in the background.
+ * updates, which continue in the background, and which a repeat does not begin again.
  */
 export interface Rebuilt {
   readonly destinations: number;
@@ -22,6 +22,8 @@ export interface Rebuilt {
 
 /** Destinations queried concurrently. */
 const AT_ONCE = 6;
+/** After this, destinations with many associations continue behind the answer. */
+const WAIT_MS = 20_000;
 
 /**
  * Reconciles the listings with the objects while both change. First destinations write their rows, ordered with their
@@ -33,9 +35,10 @@ export async function rebuildListings(env: Env): Promise<Rebuilt> {
   const db = env.LISTINGS;
   const counts = { destinations: 0, listed_destinations: 0, listed_associations: 0, behind: 0 };
   const relisted = new Set<string>();
+  const deadline = Date.now() + WAIT_MS;
   const relist = async (name: string) => {
     relisted.add(name);
-    if (!(await syncDestination(env, name).relist(null))) counts.behind++;
+    if (!(await syncDestination(env, name).relist(null, deadline))) counts.behind++;
   };
 
   let some: string[] = [];

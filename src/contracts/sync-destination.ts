@@ -222,8 +222,10 @@ export interface SyncDestinationApi extends StoredObjectApi {
   contest(asker: Asker, names: readonly string[]): Contest;
   /**
    * Enqueues a repair of the listings.
-   * @param listed associations in the listings, to be checked @returns whether every update is delivered
+   * @param listed associations in the listings, to be checked; null: all of the destination
+   * @param deadline of the wait for the updates (ms since 1970); without it, one page is awaited
+   * @returns whether every update is delivered
    */
-  relist(listed: readonly AssociationListing[] | null): Promise<boolean>;
+  relist(listed: readonly AssociationListing[] | null, deadline?: number): Promise<boolean>;
   rekey(term: number): void;
 }

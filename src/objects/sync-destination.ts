@@ -326,16 +326,16 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
 
   /**
    * Reconciles the listings with this object.
-   * @param listed associations in the listings, checked as well
+   * @param listed associations in the listings, which are checked; null: all of this object's
+   * @param deadline of the wait for the updates (ms since 1970)
    * @returns whether all updates were delivered
    */
-  async relist(listed: readonly AssociationListing[] | null): Promise<boolean> {
+  async relist(listed: readonly AssociationListing[] | null, deadline = 0): Promise<boolean> {
     this.commit(() => {
       if (listed === null) announceAll(this.outbox);
       for (const { mount, secret } of listed ?? []) this.outbox.enlist("associations", "", { mount, secret });
     });
-    for (const topic of LISTED) await this.outbox.drain(topic);
-    return !LISTED.some((topic) => this.outbox.holds(topic));
+    return this.#announcements.deliverListings(deadline);
   }
 
   rekey(term: number): void {
@@ -391,7 +391,5 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     return ready === null ? null : this.#wakeUp.due(Math.max(ready, this.#gate.pausedUntil()));
   }
 }
-
-const LISTED = ["listing", "relist", "associations"];
 const counted = (n: number): string =>
   n === 1 ? "an association" : `${n < PAGE ? n : `${PAGE} or more`} associations`;

@@ -10,6 +10,9 @@ import { type Associations, secretOf } from "./associations.ts";
 import type { DestinationRecord } from "./destination-record.ts";
 
 const RELISTED = 500;
+/** Other changes enqueue updates of the listings while they are delivered. */
+const MAX_DRAINS = 5;
+const LISTED = ["listing", "relist", "associations"];
 
 /**
  * Handlers of the outbox topics for mounts and listings: deliver the announcements that `announcements.ts` enqueues.
@@ -21,6 +24,8 @@ export class AnnouncementDelivery {
   readonly #record: DestinationRecord;
   readonly #associations: Associations;
   readonly #work: WorkQueue;
+  /** Pages that a full update of the listings has enqueued so far. */
+  #pages = 0;
 
   constructor(object: ObjectContext, record: DestinationRecord, associations: Associations, work: WorkQueue) {
     this.#object = object;
@@ -71,14 +76,31 @@ export class AnnouncementDelivery {
   async relist(rows: OutboxRow[]): Promise<() => void> {
     const { outbox } = this.#object;
     // One page at a time bounds the outbox to a page of rows.
-    await outbox.drain("associations");
+    for (let drains = 0; drains < MAX_DRAINS && outbox.holds("associations"); drains++)
+      await outbox.drain("associations");
     if (outbox.holds("associations")) throw new Error("the listings are behind");
     return () => {
+      this.#pages++;
       const after = JSON.parse(rows.at(-1)?.body ?? '""') as string;
       const page = this.#associations.page(after, RELISTED);
       for (const row of page) announceListing(outbox, secretOf(row));
       const last = page.at(-1);
       if (last && page.length === RELISTED) outbox.enlist("relist", "", last.id);
     };
+  }
+
+  /**
+   * Delivers pending updates of the listings, until none is left, one fails, or `deadline` (ms since 1970) has passed.
+   * @returns whether all were delivered
+   */
+  async deliverListings(deadline: number): Promise<boolean> {
+    const { outbox } = this.#object;
+    const isPending = () => LISTED.some((topic) => outbox.holds(topic));
+    for (let pages = -1; isPending() && pages !== this.#pages; ) {
+      pages = this.#pages;
+      for (const topic of LISTED) await outbox.drain(topic);
+      if (Date.now() >= deadline) break;
+    }
+    return !isPending();
   }
 }

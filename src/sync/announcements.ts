@@ -34,10 +34,10 @@ export function announceWatch(outbox: Outbox, { mountUuid, secretName }: SecretR
   outbox.enlistLatest("watch", watchLane(mountUuid, secretName), null);
 }
 
-/** Enqueues a full update of the listings, a page at a time. Called inside a transaction. */
+/** Enqueues a full update of the listings, a page at a time; one that runs goes on. Called inside a transaction. */
 export function announceAll(outbox: Outbox): void {
   outbox.enlistLatest("listing", "", null);
-  outbox.enlistLatest("relist", "", "");
+  if (!outbox.holds("relist")) outbox.enlist("relist", "", "");
 }
 
 /** Delivers the pending announcements about `secret` now, before the caller answers. */

@@ -120,8 +120,24 @@ describe("rebuilding the lists", () => {
           String(n).padStart(5, "0"),
         );
     });
-    expect((await rebuild()).status).toBe(200);
-    await vi.waitFor(async () => expect((await listed())[1]).toHaveLength(1_205));
+    expect((await rebuild()).body.data).toEqual({
+      ...{ destinations: 4, listed_destinations: 4, listed_associations: 1_205, behind: 0 },
+    });
+    expect((await listed())[1]).toHaveLength(1_205);
+  });
+
+  it("continues what an earlier one has begun", async () => {
+    await run("DELETE FROM associations");
+    const stub = env.SYNC_DESTINATION.getByName("in-mem/b");
+    const isComplete = await runInDurableObject(stub, (object, { storage: { sql } }) => {
+      const { id } = sql.exec<{ id: string }>("SELECT id FROM associations ORDER BY id LIMIT 1").one();
+      object["commit"](() => object["outbox"].enlist("relist", "", id));
+      return object.relist(null, Date.now() + 10_000);
+    });
+    expect(isComplete).toBe(true);
+    expect((await listed())[1]).toHaveLength(1);
+    await rebuild();
+    expect(await listed()).toEqual(before);
   });
 
   it("requires sudo", async () => {

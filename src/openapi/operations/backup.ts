@@ -5,7 +5,7 @@ const Listings = z.object({
   destinations: z.int().describe("Destinations that there are."),
   listed_destinations: z.int(),
   listed_associations: z.int(),
-  behind: z.int().describe("Destinations whose updates are still being delivered."),
+  behind: z.int().describe("Destinations that are not complete yet. They continue, and a repeat waits for them."),
 });
 
 const Restored = z.object({
