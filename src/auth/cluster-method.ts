@@ -10,7 +10,7 @@ import {
 import { goDuration } from "../lib/go-duration.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { readTemplate, variablesOf } from "../lib/template.ts";
-import { caseless, echoed, flag, LONGEST_DURATION, nanoseconds } from "../platform/http/fields.ts";
+import { caseless, echoed, flag, MAX_DURATION, nanoseconds } from "../platform/http/fields.ts";
 import { refusedUrl } from "../providers/outbound-url.ts";
 import { mappedClaims } from "./jwt/claim-mappings.ts";
 import { ALGORITHMS, type Keys, publicKeyProblem, verifyToken } from "./jwt/verify.ts";
@@ -21,7 +21,7 @@ import { isRedirectUri } from "./oidc/redirects.ts";
 const NO_CA = "must be empty: this service trusts public certificate authorities only";
 const text = (most = 1_024) => z.string().max(most).nullish();
 const texts = (most = 1_024) => z.array(z.string().max(most)).max(64).nullish();
-const leeway = () => nanoseconds({ least: -LONGEST_DURATION }).nullish();
+const leeway = () => nanoseconds({ least: -MAX_DURATION }).nullish();
 const mappings = () =>
   z
     .record(z.string().max(512), z.string().min(1).max(128))

@@ -170,7 +170,7 @@ export class LeaseStore {
       const rows = this.#sql
         .exec<{ id: string }>(
           "SELECT id FROM leases WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
-          ...[after, upperBound(folder), Math.min(limit - names.length, MOST_NAMES_READ)],
+          ...[after, upperBound(folder), Math.min(limit - names.length, NAMES_PER_READ)],
         )
         .toArray();
       if (rows.length === 0) return names;
@@ -227,7 +227,7 @@ export const leaseView = (lease: LeaseRow, now: number): LeaseView => ({
 export const secondsLeft = (expires: number, now: number): number => Math.round((expires - now) / 1000);
 
 /** Names read at a time: one at a time, a statement each took most of a long list. */
-const MOST_NAMES_READ = 200;
+const NAMES_PER_READ = 200;
 
 /** The smallest key after a lease, or after everything in a folder. */
 const beyond = (name: string): string => (name.endsWith("/") ? upperBound(name) : name);

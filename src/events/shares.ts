@@ -28,7 +28,7 @@ interface Share {
 
 /** Maximum of all non-root namespaces together: a quarter. */
 const TENANTS_SHARE = 1 / 4;
-const LEAST_TENANTS = 4;
+const MIN_TENANTS = 4;
 
 export interface Held {
   readonly bytes: number;
@@ -124,7 +124,7 @@ export class Shares {
     if (account === SERVICE_ACCOUNT) return { bytes: 1 / 4, lines: 1 / 2 };
     if (!account.startsWith(TENANT)) return { bytes: 1 / 2, lines: Number.POSITIVE_INFINITY };
     const tenants = [...this.#held.keys()].filter((name) => name.startsWith(TENANT)).length;
-    const each = TENANTS_SHARE / Math.max(LEAST_TENANTS, tenants);
+    const each = TENANTS_SHARE / Math.max(MIN_TENANTS, tenants);
     return { bytes: each, lines: each };
   }
 

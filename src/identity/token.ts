@@ -5,7 +5,7 @@ import { VERSION } from "../platform/version.ts";
 
 const DEFAULT_TTL = 3_600;
 /** Maximum TTL of a token, in seconds. A token must not outlive the publication of its key. */
-export const LONGEST_TTL = 86_400;
+export const MAX_TTL = 86_400;
 
 /** The discovery document (OpenID Connect Discovery 1.0, section 3). */
 export const discovery = (issuer: string) => ({
@@ -38,6 +38,6 @@ export const syncClaimsOf = (ask: SyncTokenRequest, now: number): Record<string,
 
 function standardClaims({ issuer, subject, audience, ttlSeconds }: SyncTokenRequest, now: number) {
   const seconds = Math.floor(now / 1000);
-  const ttl = Math.min(ttlSeconds || DEFAULT_TTL, LONGEST_TTL);
+  const ttl = Math.min(ttlSeconds || DEFAULT_TTL, MAX_TTL);
   return { iss: issuer, sub: subject, aud: [audience], iat: seconds, nbf: seconds, exp: seconds + ttl };
 }

@@ -9,7 +9,7 @@ const NANOSECONDS: Readonly<Record<string, number>> = {
   h: 3600e9,
 };
 /** A duration is 64 bits of nanoseconds, some 292 years. */
-const LONGEST_MS = 2 ** 63 / 1e6;
+const MAX_MS = 2 ** 63 / 1e6;
 
 /**
  * Parses a Go duration: `300ms`, `1.5h`, `-5m30s`, `0`. Unlike in request bodies (fields.ts), bare numbers and days are
@@ -23,7 +23,7 @@ export function parseGoDuration(text: string): number | null {
   if (parts.length === 0 || parts.map(([part]) => part).join("") !== rest) return null;
   const nanoseconds = parts.reduce((sum, [, amount, unit = ""]) => sum + Number(amount) * (NANOSECONDS[unit] ?? 0), 0);
   const ms = nanoseconds / 1e6;
-  if (ms > LONGEST_MS) return null;
+  if (ms > MAX_MS) return null;
   return sign === "-" ? -ms : ms;
 }
 

@@ -30,9 +30,9 @@ const DEADLINE_MS = 2_000;
 const AT_ONCE = 12;
 /** Maximum of mounts and destinations per scrape; each costs one call. */
 const MAX_MOUNTS = 100;
-const MOST_DESTINATIONS = 200;
+const MAX_DESTINATIONS = 200;
 /** Maximum of relays, and of event subscriptions. */
-const MOST_NAMED = 100;
+const MAX_NAMED_OBJECTS = 100;
 
 interface Asked {
   readonly kind: string;
@@ -115,7 +115,7 @@ async function mountsOf(env: Env, round: Round): Promise<Asked[]> {
 
 async function destinationsOf(env: Env, round: Round): Promise<Asked[]> {
   try {
-    const listed = await within(DEADLINE_MS, someDestinations(env.LISTINGS, MOST_DESTINATIONS));
+    const listed = await within(DEADLINE_MS, someDestinations(env.LISTINGS, MAX_DESTINATIONS));
     round.skipped("SyncDestination", listed.total - listed.some.length);
     return listed.some.map(destinationName).map((name) => ({
       ...{ kind: "SyncDestination", name, whose: name },
@@ -144,8 +144,8 @@ async function namedBy(
 ): Promise<Asked[]> {
   try {
     const all = await within(DEADLINE_MS, names);
-    round.skipped(kind, all.length - MOST_NAMED);
-    return all.slice(0, MOST_NAMED).map((name) => ({ kind, name, ...one(name) }));
+    round.skipped(kind, all.length - MAX_NAMED_OBJECTS);
+    return all.slice(0, MAX_NAMED_OBJECTS).map((name) => ({ kind, name, ...one(name) }));
   } catch (failure) {
     round.failed(kind, failure);
     return [];

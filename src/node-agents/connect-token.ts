@@ -14,12 +14,12 @@ export interface ClaimedToken {
 }
 
 /** Upper bound of a token: header, seven short claims and a signature. */
-const LONGEST_TOKEN = 2_048;
+const MAX_TOKEN_LENGTH = 2_048;
 
 export function readConnectToken(authorization: string | null): Result<ClaimedToken> {
   const text = /^Bearer\s+(\S+)\s*$/i.exec(authorization ?? "")?.[1];
   if (text === undefined) return refuse("denied", "Authorization: must be a bearer token signed by the node's key");
-  if (text.length > LONGEST_TOKEN) return refuse("denied", "Authorization: the token is too long");
+  if (text.length > MAX_TOKEN_LENGTH) return refuse("denied", "Authorization: the token is too long");
   let payload: unknown;
   try {
     payload = decodeJwt(text);

@@ -42,7 +42,7 @@ import { countedSeries } from "../platform/observability/metrics/object-counters
 import type { Series } from "../platform/observability/metrics/series.ts";
 
 const PAGE = 1_000;
-const MOST_REGISTERED = 1_000;
+const MAX_REGISTERED = 1_000;
 
 /**
  * Owns one cloud-b mount: configuration, roles, leases, and jobs that create or remove cloud resources. Named by the
@@ -63,7 +63,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   readonly #mountTeardown: MountTeardown;
   readonly #wakeUp: WakeUp;
   /** Tokens whose end is reported to this mount, so that only the first of their leases costs a call. */
-  readonly #registered = new Lru<string, true>(MOST_REGISTERED);
+  readonly #registered = new Lru<string, true>(MAX_REGISTERED);
 
   protected override get kind() {
     return "credential-engine" as const;

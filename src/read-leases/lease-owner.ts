@@ -36,7 +36,7 @@ export class LeaseOwner {
   /** Records a change. Call inside its transaction. */
   change(keys: Keys): void {
     // A list that long costs more than what a replica has to ask again.
-    const named = keys && keys.length <= MOST_KEYS ? [...new Set(keys)] : null;
+    const named = keys && keys.length <= MAX_KEYS ? [...new Set(keys)] : null;
     if (this.#table.change(named, this.#now()) !== null) queueMicrotask(() => this.#deliver());
   }
 
@@ -180,7 +180,7 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-const MOST_KEYS = 64;
+const MAX_KEYS = 64;
 const RETRY_MS = 100;
 
 /** Answers of an owner that is sealed or being restored: replicas must not go on with what they have. */

@@ -18,7 +18,7 @@ import { type AuthorisedCall, type Call, cluster, open } from "./server/route.ts
 
 /** Node agents: enrolment, connections and permissions (docs/guides/agent.md). */
 
-const LONGEST_TTL = 3_600;
+const MAX_TTL = 3_600;
 
 const NewToken = caseless(
   z.object({
@@ -29,8 +29,8 @@ const NewToken = caseless(
       .default("default"),
     Name: z.string().max(128).default(""),
     TTL: asDuration(
-      duration().refine((seconds) => seconds >= 1 && seconds <= LONGEST_TTL, "must be from 1s to 1h"),
-    ).default(LONGEST_TTL),
+      duration().refine((seconds) => seconds >= 1 && seconds <= MAX_TTL, "must be from 1s to 1h"),
+    ).default(MAX_TTL),
   }),
 );
 

@@ -20,7 +20,7 @@ const REQUEST_MS = 88_000;
 const ROTATION_MS = 25_000;
 const REMOVAL_MS = 30_000;
 const BEHIND_MS = 25_000;
-const LONGEST_KEY = 256;
+const MAX_KEY_LENGTH = 256;
 
 const mountType = (call: AuthorisedCall): string => wordMountType(call.dialect, "cloud-b");
 const uuidOf = (call: AuthorisedCall): string => call.grant.mount?.uuid ?? "";
@@ -71,8 +71,8 @@ async function handOver(call: AuthorisedCall, lease: string): Promise<void> {
 function repeatKey(call: AuthorisedCall): string | null {
   const { headers } = call.request;
   const key = headers.get("X-Orch-Idempotency-Key") || headers.get("Idempotency-Key") || null;
-  if (key !== null && key.length > LONGEST_KEY) {
-    throw badRequest(`Idempotency-Key: the header is longer than ${LONGEST_KEY} characters`);
+  if (key !== null && key.length > MAX_KEY_LENGTH) {
+    throw badRequest(`Idempotency-Key: the header is longer than ${MAX_KEY_LENGTH} characters`);
   }
   return key;
 }

@@ -16,7 +16,7 @@ import { type AuthorisedCall, cluster } from "./server/route.ts";
 const SOURCE_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
 /** Maximum body size for a single RPC, whose arguments hold 32 MiB. */
-const MOST_PER_CALL = 4 * 1024 * 1024;
+const MAX_CALL_LENGTH = 4 * 1024 * 1024;
 
 /** Source and sequence number of a report; null when the caller omits them. */
 function sourceOf(query: URLSearchParams, lineIndex: number | null, reports: readonly Report[]): SourceLine | null {
@@ -83,7 +83,7 @@ async function report(call: AuthorisedCall, text: string): Promise<Response> {
   const onlyChanges = isSet(call.query, "changes");
   if (onlyChanges && source) throw badRequest("changes: must not be given with source");
   const registry = clusterRegistry(call.env);
-  const large = text.length > MOST_PER_CALL;
+  const large = text.length > MAX_CALL_LENGTH;
   const taken = large
     ? await registry.ingestStream(source, asStream(reports), { full, onlyChanges })
     : await registry.ingest(source, reports, { full, onlyChanges });

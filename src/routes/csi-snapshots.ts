@@ -28,13 +28,13 @@ import { type AuthorisedCall, cluster } from "./server/route.ts";
 const META = { Index: 0, KnownLeader: true, LastContact: 0 };
 
 /** Fits one agent frame. */
-const MOST_ENTRIES = 500;
+const MAX_ENTRIES = 500;
 /** Polling time for an unfinished snapshot; afterwards the answer reports it as not ready. */
 const READY_MS = 120_000;
 const FIRST_POLL_MS = 250;
 const POLL_MS = 5_000;
 /** Maximum of plugin calls for an unpaged list; its token continues it. */
-const MOST_CALLS = 40;
+const MAX_CALLS = 40;
 
 const answerTo = async <M extends CsiMethod>(env: Env, method: M, asked: Result<Asked>): Promise<CsiResultOf<M>> =>
   (await answered(env, unwrap(asked).operation, CSI_METHODS[method].deadlineMs)) as CsiResultOf<M>;
@@ -58,8 +58,8 @@ async function collected<T>(
   const wanted = perPage === 0 ? Number.POSITIVE_INFINITY : perPage;
   const entries: T[] = [];
   let token = nextToken;
-  for (let calls = 0; calls < MOST_CALLS && entries.length < wanted; calls++) {
-    const next = await page(Math.min(MOST_ENTRIES, wanted - entries.length), token);
+  for (let calls = 0; calls < MAX_CALLS && entries.length < wanted; calls++) {
+    const next = await page(Math.min(MAX_ENTRIES, wanted - entries.length), token);
     entries.push(...next.entries);
     token = next.nextToken;
     if (token === "") break;
@@ -115,11 +115,11 @@ async function listSnapshots(call: AuthorisedCall, index: number): Promise<Respo
   return clusterJson(call, { ...META, NextToken: nextToken, Snapshots }, { nextToken, index });
 }
 
-const MOST_TEXTS = 128;
+const MAX_TEXTS = 128;
 const texts = (longest: number) =>
   z
     .record(z.string().min(1).max(256), z.string().max(longest))
-    .refine((map) => Object.keys(map).length <= MOST_TEXTS, `at most ${MOST_TEXTS} entries`)
+    .refine((map) => Object.keys(map).length <= MAX_TEXTS, `at most ${MAX_TEXTS} entries`)
     .nullish();
 /** Fields owned by the plugin: accepted from earlier answers, without effect. */
 const theirs = z.unknown().optional();

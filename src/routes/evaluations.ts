@@ -25,7 +25,7 @@ async function list(call: AuthorisedCall): Promise<Response> {
 }
 
 const LINKS = ["PreviousEval", "NextEval", "BlockedEval"] as const;
-const MOST_RELATED = 100;
+const MAX_RELATED = 100;
 
 const linksOf = (evaluation: Fields): string[] => LINKS.map((link) => textOf(evaluation, link)).filter(Boolean);
 
@@ -36,8 +36,8 @@ async function related(call: AuthorisedCall, evaluation: Fields): Promise<Fields
   const seen = new Set([textOf(evaluation, "ID")]);
   const found: Fields[] = [];
   let next = linksOf(evaluation);
-  while (next.length > 0 && found.length < MOST_RELATED) {
-    const ids = [...new Set(next)].filter((id) => !seen.has(id)).slice(0, MOST_RELATED - found.length);
+  while (next.length > 0 && found.length < MAX_RELATED) {
+    const ids = [...new Set(next)].filter((id) => !seen.has(id)).slice(0, MAX_RELATED - found.length);
     for (const id of ids) seen.add(id);
     const read = await Promise.all(ids.map((id) => registry.readReported("Evaluation", id, namespace, true)));
     const level = read.flatMap(({ object }) => (object ? [parseLossless(object.body) as Fields] : []));

@@ -17,7 +17,7 @@ import { type Call, open, secrets } from "./server/route.ts";
 const DISCOVERY_SECONDS = 3_600;
 /** A cached key set must be refreshed before a new key signs, and before a published key expires. */
 const KEYS_SECONDS = Math.min(ROTATION_PERIOD_MS, VERIFICATION_TTL_MS) / 1000;
-const LONGEST_VERIFICATION_MS = 10 * ROTATION_PERIOD_MS;
+const MAX_VERIFICATION_MS = 10 * ROTATION_PERIOD_MS;
 
 /** A public, cacheable document without envelope. @param seconds cache lifetime */
 const published = (document: object, seconds: number): Response =>
@@ -73,7 +73,7 @@ const ConfigBody = z.object({
 
 const RotateBody = z.object({
   verification_ttl: asDuration(
-    duration().refine((seconds) => seconds * 1000 <= LONGEST_VERIFICATION_MS, "must be at most 10 days"),
+    duration().refine((seconds) => seconds * 1000 <= MAX_VERIFICATION_MS, "must be at most 10 days"),
   ).optional(),
 });
 

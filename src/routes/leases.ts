@@ -22,7 +22,7 @@ const REVOKE_MS = 60_000;
 const LOOK_MS = 20_000;
 /** Minimum pause between two verifications. */
 const LOOK_AGAIN_MS = 100;
-const AT_ONCE = 6;
+const CONCURRENCY = 6;
 
 const LeaseBody = z.object({ lease_id: z.string().max(1024).optional() });
 const RenewBody = LeaseBody.extend({ increment: duration().default(0) });
@@ -161,7 +161,7 @@ async function revokeAll(
       progress.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${over.message}`;
     } else if (over?.ok && over.goesOnAt !== null) progress.later.push({ mount, id, at: over.goesOnAt });
   };
-  const begun = await mapLimit(leases, AT_ONCE, revoke, () => Date.now() < end);
+  const begun = await mapLimit(leases, CONCURRENCY, revoke, () => Date.now() < end);
   progress.left += leases.length - begun.length;
 }
 

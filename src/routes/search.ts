@@ -18,11 +18,11 @@ import { type AuthorisedCall, cluster } from "./server/route.ts";
 /** Search over the objects of the cluster API (https://developer.hashicorp.com/nomad/api-docs/search). */
 
 const MAX_TEXT = 512;
-const LEAST_FUZZY = 2;
+const MIN_FUZZY_LENGTH = 2;
 /** Upstream's number of results of each context; further ones are `Truncations`. */
-const MOST_RESULTS = 20;
+const MAX_RESULTS = 20;
 /** Candidates that a search reads of one context; beyond them it says that it was truncated. */
-const MOST_CANDIDATES = 2_000;
+const MAX_CANDIDATES = 2_000;
 
 /** Fields of a query that clients send in every such body. Only the URL's count. */
 const unread = echoed(
@@ -80,7 +80,7 @@ async function find(
   for await (const page of pages) {
     matches.push(...page.filter(wanted));
     read += page.length;
-    if (matches.length > MOST_RESULTS || read > MOST_CANDIDATES) return { matches, truncated: true };
+    if (matches.length > MAX_RESULTS || read > MAX_CANDIDATES) return { matches, truncated: true };
   }
   return { matches, truncated: false };
 }
@@ -93,7 +93,7 @@ async function answer<Match>(
   const index = await eventLog(call.env).newest();
   const found = await Promise.all(contexts.map(async (context) => [context, await search(context)] as const));
   const body = {
-    Matches: Object.fromEntries(found.map(([context, { matches }]) => [context, matches.slice(0, MOST_RESULTS)])),
+    Matches: Object.fromEntries(found.map(([context, { matches }]) => [context, matches.slice(0, MAX_RESULTS)])),
     Truncations: Object.fromEntries(found.map(([context, { truncated }]) => [context, truncated])),
     ...{ Index: index, LastContact: 0, KnownLeader: true, NextToken: "" },
   };
@@ -116,8 +116,8 @@ const GENERATED: ReadonlySet<Context> = new Set(["evals", "allocs", "deployment"
 const BY_ID: ReadonlySet<Context> = new Set(["evals", "deployment"] as const);
 
 async function searchFuzzy(call: AuthorisedCall, { Text, Context }: z.output<typeof FuzzyBody>): Promise<Response> {
-  if (Text.length < LEAST_FUZZY)
-    throw badRequest(`Text: fuzzy search query must be at least ${LEAST_FUZZY} characters, got ${Text.length}`);
+  if (Text.length < MIN_FUZZY_LENGTH)
+    throw badRequest(`Text: fuzzy search query must be at least ${MIN_FUZZY_LENGTH} characters, got ${Text.length}`);
   const scope = scopeOf(call);
   const text = Text.toLowerCase();
   return answer(call, contextsOf(scope, Context, FUZZY_CONTEXTS), async (context) => {

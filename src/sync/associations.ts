@@ -17,7 +17,7 @@ export const associationId = ({ mountAccessor, secretName }: Pick<SecretRef, "mo
 /** Types of events about successful work, by its status. */
 const EVENTS: { readonly [Status in SyncStatus]?: string } = { SYNCED: "SecretSynced", UNSYNCED: "SecretUnsynced" };
 
-const MOST_NAMINGS = 20;
+const MAX_NAMINGS = 20;
 
 /** The naming that an association was set with. */
 export interface SetNaming {
@@ -156,7 +156,7 @@ export class Associations {
         row.naming,
       )
       .one();
-    if (this.#namings.size >= MOST_NAMINGS) this.#namings.clear();
+    if (this.#namings.size >= MAX_NAMINGS) this.#namings.clear();
     this.#namings.set(row.naming, naming);
     return naming;
   }

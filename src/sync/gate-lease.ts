@@ -2,14 +2,14 @@ import type { MayRun } from "../contracts/sync-control.ts";
 import type { Permit } from "../providers/outcome.ts";
 
 /** Attempts to renew a lease that expired on the way or failed. */
-const MOST_ATTEMPTS = 5;
+const MAX_ATTEMPTS = 5;
 const RETRY_MS = 100;
 
 /** End of the latest lease of this isolate (ms since 1970). A lease covers the deployment, not one destination. */
 let permittedUntil = 0;
 
 /** The longest lease. A longer remaining time means that the clock was set back. */
-const LONGEST_MS = 2_000;
+const MAX_LEASE_MS = 2_000;
 
 /** Drops the lease of this isolate. For tests, which replace the deployment. */
 export const forgetGateLeases = (): void => {
@@ -18,7 +18,7 @@ export const forgetGateLeases = (): void => {
 
 function isPermitted(): boolean {
   const left = permittedUntil - Date.now();
-  return left > 0 && left <= LONGEST_MS;
+  return left > 0 && left <= MAX_LEASE_MS;
 }
 
 /**
@@ -51,7 +51,7 @@ export class GateLease {
 
   async #renew(): Promise<boolean> {
     // A lease that expired on the way is requested again for a longer time.
-    for (let attempt = 1, longer = 0; attempt <= MOST_ATTEMPTS; attempt++, longer = 100 * 2 ** attempt) {
+    for (let attempt = 1, longer = 0; attempt <= MAX_ATTEMPTS; attempt++, longer = 100 * 2 ** attempt) {
       const sent = Date.now();
       const answer = await this.#request(longer).catch(() => null);
       if (answer === null) {

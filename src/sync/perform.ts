@@ -24,7 +24,7 @@ import { type AppAccess, performTask, type SecretRead, TASK_MS, type TaskDepende
  * Tasks in parallel per invocation: the limit of simultaneous connections (Cloudflare Workers, "Limits"). A call beyond
  * it would wait inside the runtime, possibly past the end of its gate lease.
  */
-const MOST_AT_ONCE = 6;
+const MAX_CONCURRENT = 6;
 /** Delays before a poll with results is repeated. An object that restarts is available again soon. */
 const REPEAT_AFTER_MS = [200, 1_000, 3_000];
 
@@ -51,7 +51,7 @@ class Connections {
   #users = 0;
 
   share(): number {
-    return Math.max(1, Math.floor(MOST_AT_ONCE / Math.max(1, this.#users)));
+    return Math.max(1, Math.floor(MAX_CONCURRENT / Math.max(1, this.#users)));
   }
 
   async use<T>(work: () => Promise<T>): Promise<T> {
@@ -73,7 +73,7 @@ export async function performAll(env: Env, destinations: readonly string[], budg
   const shared = { connections: new Connections(), gateLease: gateLeaseFor(env), reads };
   const end = Date.now() + budgetMs;
   const perform = (destination: string) => performWork(env, destination, { budgetMs: end - Date.now(), ...shared });
-  await mapLimit(destinations, MOST_AT_ONCE, perform, () => Date.now() < end);
+  await mapLimit(destinations, MAX_CONCURRENT, perform, () => Date.now() < end);
 }
 
 /** The latest run of this isolate for each destination. Other callers join it instead of starting their own. */
@@ -100,7 +100,7 @@ type Leased = readonly [setup: Setup, task: SyncTask, read: { readonly secret: S
 /** A run without progress for this long accepts no callers: its invocation may have ended. */
 const SILENT_MS = 2_000;
 /** With less of the budget left, a run accepts no callers. */
-const LEAST_BUDGET_MS = 200;
+const MIN_BUDGET_MS = 200;
 /** The wait for further callers that join a run with tasks in flight. */
 const JOINED_MS = 3;
 /** The longest interval at which a run with a free place looks for callers that have joined. */
@@ -184,8 +184,8 @@ class Run {
    */
   join(shared: boolean): boolean {
     const now = Date.now();
-    if (now > this.#end - LEAST_BUDGET_MS || now > this.#heardAt + SILENT_MS) return false;
-    const hasAll = this.#places() >= (this.#atOnce ?? MOST_AT_ONCE);
+    if (now > this.#end - MIN_BUDGET_MS || now > this.#heardAt + SILENT_MS) return false;
+    const hasAll = this.#places() >= (this.#atOnce ?? MAX_CONCURRENT);
     if (!hasAll && !(shared && this.#running < this.#places())) return false;
     // The run reads this itself: an invocation must not continue another one.
     this.#joined = true;
@@ -236,7 +236,7 @@ class Run {
   /** Places at work now. */
   #places(): number {
     if (this.#options.only !== undefined) return 1;
-    return Math.min(this.#options.connections.share(), this.#atOnce ?? MOST_AT_ONCE);
+    return Math.min(this.#options.connections.share(), this.#atOnce ?? MAX_CONCURRENT);
   }
 
   /** How many more tasks may be leased. */

@@ -20,7 +20,7 @@ const FULL = { base: 100, cap: 5_000 };
 /** Unused quota is released after this long, or with the next request; while quota is plentiful, most is kept. */
 const RELEASE_MS = 2_500;
 /** Plentiful quota that is kept unused: more than one request is granted for a few operations. */
-const MOST_UNUSED = 2 * EXTRA_QUOTA;
+const MAX_UNUSED = 2 * EXTRA_QUOTA;
 
 /**
  * A destination's queue quota: the number of operations it may have queued, out of the capacity that `QueueCapacity`
@@ -144,7 +144,7 @@ export class QueueQuota {
     if (this.#work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
     // Plentiful quota is kept, so that the next change need not ask for it.
     const unused = granted - this.#inUse();
-    return unused === 0 || (open === PLENTIFUL && unused <= MOST_UNUSED && !ended)
+    return unused === 0 || (open === PLENTIFUL && unused <= MAX_UNUSED && !ended)
       ? null
       : this.#requestedAt + RELEASE_MS;
   }

@@ -3,7 +3,7 @@ import type { MayRun } from "../contracts/sync-control.ts";
 /** While syncing is paused no wake-up is sent. `SyncControl` announces the end; this is the fallback interval. */
 export const PAUSE_RECHECK_MS = 60_000;
 /** A lease with less than this left is renewed. */
-const LEAST_LEASE_MS = 20;
+const RENEWED_BELOW_MS = 20;
 
 /**
  * The destination's view of the global sync gate: a cached lease of `SyncControl` to start provider calls, or the
@@ -27,7 +27,7 @@ export class SyncGate {
   /** Whether calls to the provider may start now. */
   async mayRun(): Promise<boolean> {
     const sent = Date.now();
-    if (this.#leasedUntil - sent >= LEAST_LEASE_MS) return true;
+    if (this.#leasedUntil - sent >= RENEWED_BELOW_MS) return true;
     const answer = await this.#request();
     this.update(answer, sent);
     return answer.running;

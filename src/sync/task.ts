@@ -34,7 +34,7 @@ export interface TaskDependencies {
  */
 export const TASK_MS = 20_000;
 /** No object is begun with less time left. */
-const LEAST_MS = 2_000;
+const MIN_MS = 2_000;
 
 interface Value {
   readonly key: string;
@@ -256,7 +256,7 @@ class TaskRun {
 
   #mayBegin(): boolean {
     if (this.#stopped !== null) return false;
-    const enough = this.#budget() >= LEAST_MS;
+    const enough = this.#budget() >= MIN_MS;
     this.unfinished ||= !enough;
     return enough;
   }

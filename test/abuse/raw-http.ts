@@ -28,7 +28,7 @@ export interface Reply {
 }
 
 /** Of a body, enough to judge it; streams are left after their first piece. */
-const MOST_BYTES = 4 * 1024 * 1024;
+const MAX_BYTES = 4 * 1024 * 1024;
 const STREAM_MS = 500;
 
 /** Connections to one port, used again where both sides allow it. */
@@ -93,7 +93,7 @@ function exchange(socket: Socket, wire: Wire, patienceMs: number, done: (keep: b
       input = input.length === 0 ? bytes : Buffer.concat([input, bytes]);
       const end = endOf(input, wire.method);
       if (end === "complete") finish(false, !/^connection: *close/im.test(headIn(input) ?? ""));
-      else if (input.length > MOST_BYTES) finish(false, false);
+      else if (input.length > MAX_BYTES) finish(false, false);
       else if (end === "open") {
         clearTimeout(stream);
         stream = setTimeout(() => finish(false, false), STREAM_MS);

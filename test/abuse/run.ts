@@ -22,7 +22,7 @@ const COSTLY_MS = 100_000;
 /** Requests between two looks at everything. */
 const BATCH = 160;
 const AT_ONCE = 4;
-const MOST_FAULTS = 200;
+const MAX_FAULTS = 200;
 const TOKEN_LISTS: ReadonlySet<string> = new Set([
   ...["GET /v1/acl/tokens", "LIST /v1/auth/token/accessors", "GET /v1/agent/tokens"],
 ]);
@@ -78,7 +78,7 @@ async function run(): Promise<void> {
         await tryAll(open);
         open = [];
       }
-      if (faults.length > MOST_FAULTS || !service.lives) return;
+      if (faults.length > MAX_FAULTS || !service.lives) return;
     }
     process.stdout.write(`\r${sent} requests, ${faults.length} faults `);
   }

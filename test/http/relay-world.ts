@@ -14,7 +14,7 @@ import { programOf } from "./prepared-program.ts";
 
 export const NOMAD_TOKEN = "nomad-token";
 /** A new service costs less than more of them. */
-const MOST_REMOVALS = 500;
+const MAX_REMOVALS = 500;
 
 export interface Published {
   readonly Topic: string;
@@ -144,7 +144,7 @@ export class RelayWorld {
         removals.push(removalEvent({ topic, namespace, id }));
       }
     }
-    if (removals.length > MOST_REMOVALS) return undefined;
+    if (removals.length > MAX_REMOVALS) return undefined;
     const events = removals.map((event) => JSON.parse(event) as object);
     if (events.length > 0) await this.#service.must("PUT", "/v1/cluster/objects", events);
     return newestOf(this.#service);

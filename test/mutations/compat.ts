@@ -28,8 +28,8 @@ export const compat: Mutation[] = [
   },
   {
     ...FIELDS,
-    find: "Math.abs(seconds) <= LONGEST_DURATION",
-    replace: "seconds <= LONGEST_DURATION * 2",
+    find: "Math.abs(seconds) <= MAX_DURATION",
+    replace: "seconds <= MAX_DURATION * 2",
     promise: "No duration is longer than 100 years",
   },
   {
@@ -52,7 +52,7 @@ export const compat: Mutation[] = [
   },
   {
     ...UNKNOWN,
-    find: "return body.flatMap((item) => unknownFields(known, item, at)).slice(0, MOST);",
+    find: "return body.flatMap((item) => unknownFields(known, item, at)).slice(0, MAX_REPORTED);",
     replace: "return [];",
     promise: "Fields of objects in lists are told, too",
   },
@@ -76,8 +76,8 @@ export const compat: Mutation[] = [
   },
   {
     ...UNKNOWN,
-    find: "if (value === null || found.length >= MOST) continue;",
-    replace: "if (found.length >= MOST) continue;",
+    find: "if (value === null || found.length >= MAX_REPORTED) continue;",
+    replace: "if (found.length >= MAX_REPORTED) continue;",
     promise: "Null stands for a field that is left out",
   },
   {

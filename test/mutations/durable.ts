@@ -48,7 +48,7 @@ export const durable: Mutation[] = [
   },
   {
     ...OUTBOX,
-    find: "const bytes = text.length * MOST_BYTES_OF_CHARACTER;",
+    find: "const bytes = text.length * MAX_BYTES_PER_CHARACTER;",
     replace: "const bytes = 0;",
     promise: "A delivery holds some megabytes, also of rows that were enlisted since the last restart",
   },

@@ -252,7 +252,7 @@ export const events: Mutation[] = [
   },
   {
     ...SHARES,
-    find: "const each = TENANTS_SHARE / Math.max(LEAST_TENANTS, tenants);",
+    find: "const each = TENANTS_SHARE / Math.max(MIN_TENANTS, tenants);",
     replace: "const each = 1;",
     promise: "Namespaces below the root hold a quarter of the buffer together",
   },

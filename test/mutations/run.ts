@@ -11,7 +11,7 @@ import { Checkout } from "./checkout.ts";
 import type { Mutation } from "./mutation.ts";
 import { faultOfRow, mutationTables } from "./tables.ts";
 
-const LEAST_SCORE = 0.9;
+const MIN_SCORE = 0.9;
 const BASELINE_SECONDS = 900;
 const FOLDER = ".mutations";
 
@@ -107,7 +107,7 @@ function report(): void {
       file,
       JSON.stringify({ total, killed, survived, equivalent: count("equivalent"), score, judged }, null, 1),
     );
-  const passed = score >= LEAST_SCORE && wrong === 0;
+  const passed = score >= MIN_SCORE && wrong === 0;
   console.log(
     `\n${passed ? "PASSED" : "FAILED"}: ${killed} of ${killed + survived} noticed (${(100 * score).toFixed(1)} %), ${wrong} rows wrong`,
   );

@@ -144,8 +144,8 @@ export const sync: Mutation[] = [
   },
   {
     ...GATE,
-    find: "if (this.#leasedUntil - sent >= LEAST_LEASE_MS) return true;",
-    replace: "if (this.#leasedUntil >= sent - LEAST_LEASE_MS) return true;",
+    find: "if (this.#leasedUntil - sent >= RENEWED_BELOW_MS) return true;",
+    replace: "if (this.#leasedUntil >= sent - RENEWED_BELOW_MS) return true;",
     promise: "A permission that has run out is asked for anew",
   },
   {
@@ -168,8 +168,8 @@ export const sync: Mutation[] = [
   },
   {
     ...GATE_LEASE,
-    find: "return left > 0 && left <= LONGEST_MS;",
-    replace: "return left >= 0 && left <= LONGEST_MS;",
+    find: "return left > 0 && left <= MAX_LEASE_MS;",
+    replace: "return left >= 0 && left <= MAX_LEASE_MS;",
     promise: "A permission ends on the millisecond",
   },
   {
@@ -186,7 +186,7 @@ export const sync: Mutation[] = [
   },
   {
     ...GATE_LEASE,
-    find: "left <= LONGEST_MS;",
+    find: "left <= MAX_LEASE_MS;",
     replace: "true;",
     promise: "A clock that was set back prolongs no permission",
   },

@@ -5,7 +5,7 @@ interface Example {
   readonly answers: Record<string, unknown>;
 }
 
-const LONGEST = 6_000;
+const MAX_LENGTH = 6_000;
 
 /** Fields whose value is a secret, though only of a test; and what an example shows instead. */
 const SECRETS: ReadonlySet<string> = new Set([
@@ -24,7 +24,7 @@ export class Examples {
 
   keep(checker: Checker, { method, path, sent, status, type, text }: Exchange): void {
     const id = checker.operationOf(method, path)?.operationId;
-    if (id === undefined || status >= 300 || text.length > LONGEST) return;
+    if (id === undefined || status >= 300 || text.length > MAX_LENGTH) return;
     const example: Example = this.#kept.get(id) ?? { answers: {} };
     if (String(status) in example.answers) return;
     const sentValue = /^\s*[[{]/.test(sent) ? parsed(sent) : undefined;

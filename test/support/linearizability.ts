@@ -16,7 +16,7 @@ export interface Operation {
 /** `undecided`: the search took more states than its bound, which says nothing about the history. */
 export type Verdict = "linearizable" | "broken" | "undecided";
 
-const MOST_STATES = 20_000;
+const MAX_STATES = 20_000;
 
 /** @param initial the value before the first write */
 export function verdictOn(history: readonly Operation[], initial: number): Verdict {
@@ -48,14 +48,14 @@ export function verdictOn(history: readonly Operation[], initial: number): Verdi
     const { isOver, candidates } = next(done);
     if (isOver) return true;
     const state = `${done} ${value}`;
-    if (failed.has(state) || failed.size > MOST_STATES) return false;
+    if (failed.has(state) || failed.size > MAX_STATES) return false;
     const writes = candidates.filter(({ operation }) => operation.kind === "write");
     if (writes.some(({ operation, index }) => search(done | (1n << BigInt(index)), operation.value))) return true;
     failed.add(state);
     return false;
   };
   if (search(0n, initial)) return "linearizable";
-  return failed.size > MOST_STATES ? "undecided" : "broken";
+  return failed.size > MAX_STATES ? "undecided" : "broken";
 }
 
 /** Without the writes of unknown outcome whose value no read saw: they may not have happened, and take long to order. */

@@ -69,7 +69,7 @@ export async function alarmsUntil(
 }
 
 /** Providers refuse signatures of a clock that is further ahead: 5 minutes at AWS and Google, 1 at GitHub. */
-const MOST_MS = 240_000;
+const MAX_MS = 240_000;
 
 /**
  * Advances the clock for all objects, leases and back-offs included, until `check` holds, without any request.
@@ -78,7 +78,7 @@ const MOST_MS = 240_000;
 export async function byItself(
   alarmed: Alarmed,
   check: () => Promise<void>,
-  { step = 10_000, rounds = 60, most = MOST_MS } = {},
+  { step = 10_000, rounds = 60, most = MAX_MS } = {},
 ): Promise<void> {
   const time = new PassingTime(alarmed);
   try {

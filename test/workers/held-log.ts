@@ -1,7 +1,7 @@
 import { beforeEach } from "vitest";
 
 /** Lines kept of one test: a failure is explained by the last ones. */
-const MOST_LINES = 10_000;
+const MAX_LINES = 10_000;
 
 type Print = (...given: unknown[]) => void;
 
@@ -17,7 +17,7 @@ export function holdLog(): void {
     const known = console[level] as Print & { readonly direct?: Print };
     const direct: Print = known.direct ?? known.bind(console);
     const hold: Print = (...given) => {
-      if (held.length >= MOST_LINES) held = held.slice(MOST_LINES / 2);
+      if (held.length >= MAX_LINES) held = held.slice(MAX_LINES / 2);
       held.push(() => direct(...given));
     };
     console[level] = Object.assign(hold, { direct });

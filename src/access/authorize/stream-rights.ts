@@ -46,13 +46,13 @@ function pathsOf({ root, paths }: Grants): PathRight[] | null {
 }
 
 /** A longer list costs more than the questions that it saves. */
-const MOST_POLICIES = 50;
+const MAX_POLICIES = 50;
 
 /** Keys of a token's policies; null for many, and with an entity, whose policies change without an event. */
 function policiesOf(row: TokenRow, holders: TokenHolders): string[] | null {
   if (row.entity_id !== "") return null;
   const names = [...ownPolicies(row), ...holders.rolesOf(row).policies];
-  return names.length > MOST_POLICIES ? null : names.map((name) => policyKey({ namespace: row.namespace, name }));
+  return names.length > MAX_POLICIES ? null : names.map((name) => policyKey({ namespace: row.namespace, name }));
 }
 
 /** How long rights through an entity are valid unchecked, ms: no event reports a change of entities and groups. */

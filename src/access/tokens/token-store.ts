@@ -11,7 +11,7 @@ import type { TokenHashKey } from "./token-hash-key.ts";
 export const newAccessor = (family: TokenRow["family"]): string =>
   family === "cluster" ? crypto.randomUUID() : randomText(24);
 
-const MOST_HASHES = 2_000;
+const MAX_HASHES = 2_000;
 
 /** Filter of a page: a namespace with its descendants, a prefix of the accessor, global tokens. */
 interface TokenPage {
@@ -46,7 +46,7 @@ export class TokenStore {
   readonly #batch: BatchTokens;
   readonly #dependents: TokenDependent[] = [];
   /** Hashes of recent tokens, in memory only. */
-  readonly #hashes = new Lru<string, string>(MOST_HASHES);
+  readonly #hashes = new Lru<string, string>(MAX_HASHES);
 
   constructor(sql: SqlStorage, hashKey: TokenHashKey, batch: BatchTokens) {
     this.#sql = sql;

@@ -7,9 +7,9 @@ import { readPattern } from "./pattern.ts";
 import { type Bound, plain, type Selected, select, type Values } from "./select.ts";
 
 /** Maximum work of one filter over all rows: one to two seconds, reached only by nested collections and long texts. */
-const MOST_STEPS = 100_000_000;
+const MAX_STEPS = 100_000_000;
 /** Longer texts match no regular expression. */
-const LONGEST_MATCHED = 16_384;
+const MAX_MATCHED_LENGTH = 16_384;
 
 type Test = (values: Values) => boolean;
 
@@ -19,7 +19,7 @@ type Test = (values: Values) => boolean;
  * @param kind of the rows; other names are errors
  * @throws FilterError, in upstream's wording
  */
-export function compileFilter<Row>(text: string, kind: Kind, mostSteps = MOST_STEPS): (row: Row) => boolean {
+export function compileFilter<Row>(text: string, kind: Kind, mostSteps = MAX_STEPS): (row: Row) => boolean {
   const test = new Compiler(mostSteps).compile(read(text), [{ name: null, kind, slot: 0 }]);
   return (row) => test([row]);
 }
@@ -109,7 +109,7 @@ class Compiler {
       throw unreadable(`failed to compile regular expression ${quoted(text)}: ${pattern}`);
     }
     return (value) => {
-      if (typeof value !== "string" || value.length > LONGEST_MATCHED) return false;
+      if (typeof value !== "string" || value.length > MAX_MATCHED_LENGTH) return false;
       this.#spend(pattern.size * value.length);
       return pattern.found(value);
     };

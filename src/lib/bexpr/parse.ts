@@ -6,8 +6,8 @@ export class ParseError extends Error {
   override readonly name = "ParseError";
 }
 
-const LONGEST = 8_192;
-const DEEPEST = 64;
+const MAX_LENGTH = 8_192;
+const MAX_DEPTH = 64;
 
 const SPACE = /[ \t\r\n]+/y;
 const IDENTIFIER = /[A-Za-z][A-Za-z0-9_/]*/y;
@@ -48,7 +48,7 @@ class Parser {
   }
 
   parse(): Expression {
-    if (this.#text.length > LONGEST) throw new ParseError(`longer than ${LONGEST} characters`);
+    if (this.#text.length > MAX_LENGTH) throw new ParseError(`longer than ${MAX_LENGTH} characters`);
     this.#space();
     const expression = this.#or();
     this.#space();
@@ -65,7 +65,7 @@ class Parser {
 
   #or(): Expression | null {
     const terms: Expression[] = [];
-    if (++this.#depth > DEEPEST) throw this.#error(this.#at, `nested deeper than ${DEEPEST}`);
+    if (++this.#depth > MAX_DEPTH) throw this.#error(this.#at, `nested deeper than ${MAX_DEPTH}`);
     let end = this.#at;
     for (;;) {
       const term = this.#and();

@@ -10,14 +10,14 @@ export interface Pattern {
   found(text: string): boolean;
 }
 
-const LONGEST = 512;
-const MOST_STEPS = 1_000;
+const MAX_LENGTH = 512;
+const MAX_STEPS = 1_000;
 
 /** Parses a regular expression in RE2's syntax. @returns the error text when invalid */
 export function readPattern(text: string): Pattern | string {
-  if (text.length > LONGEST) return `longer than ${LONGEST} characters`;
+  if (text.length > MAX_LENGTH) return `longer than ${MAX_LENGTH} characters`;
   try {
-    const program = compile(parse(text), MOST_STEPS);
+    const program = compile(parse(text), MAX_STEPS);
     return { size: program.steps.length, found: (input) => run(program, input).found };
   } catch (failure) {
     if (!(failure instanceof PatternError)) throw failure;

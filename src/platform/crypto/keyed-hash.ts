@@ -11,12 +11,12 @@ interface AuditKey {
 }
 
 /** Callers of an isolate whose token and address are hashed once; tokens are bounded in length by `tokenOf`. */
-const MOST_RECENT = 2_000;
+const MAX_RECENT = 2_000;
 
 const derived = ({ id, bytes }: MasterKey): AuditKey => ({
   id,
   key: createSecretKey(createHmac("sha256", bytes).update("sallyport audit 1").digest()),
-  recent: new Lru(MOST_RECENT),
+  recent: new Lru(MAX_RECENT),
 });
 
 /** Keys derived from the last keyring, cached by its text: a secret may change under a running isolate. */

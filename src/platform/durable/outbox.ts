@@ -63,8 +63,8 @@ const OLDEST_WITHIN_BYTES = `SELECT seq, body FROM (
   WHERE upto = bytes OR upto <= ? ORDER BY seq`;
 const LANES_AT_ONCE = 6;
 /** UTF-8, for each code unit of a text. */
-const MOST_BYTES_OF_CHARACTER = 3;
-const MOST_COUNTED = 10_000;
+const MAX_BYTES_PER_CHARACTER = 3;
+const MAX_COUNTED = 10_000;
 /** Numbers reserved at a time, so that most rows write no row for their number. */
 const NUMBERS = 1_000;
 
@@ -106,7 +106,7 @@ export class Outbox {
       "INSERT INTO outbox (topic, lane, seq, body, enlisted) VALUES (?, ?, ?, ?, ?)",
       ...[topic, lane, seq, text, now],
     );
-    const bytes = text.length * MOST_BYTES_OF_CHARACTER;
+    const bytes = text.length * MAX_BYTES_PER_CHARACTER;
     this.#lanes.add(topic, lane, { attempts: 0, due: now + GRACE_MS, since: now, newest: seq, bytes });
     return seq;
   }
@@ -160,7 +160,7 @@ export class Outbox {
   waiting(now: number): OutboxState {
     const oldest = this.#lanes.oldest();
     const { rows } = this.#sql
-      .exec<{ rows: number }>("SELECT count(*) AS rows FROM (SELECT 1 FROM outbox LIMIT ?)", MOST_COUNTED)
+      .exec<{ rows: number }>("SELECT count(*) AS rows FROM (SELECT 1 FROM outbox LIMIT ?)", MAX_COUNTED)
       .one();
     return { rows, oldestMs: oldest !== null && oldest > 0 ? Math.max(0, now - oldest) : 0 };
   }

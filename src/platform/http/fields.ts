@@ -72,7 +72,7 @@ function wholeSeconds(parts: readonly RegExpExecArray[]): number {
 }
 
 /** The longest accepted duration, in seconds: 100 years. */
-export const LONGEST_DURATION = 100 * 365 * 86_400;
+export const MAX_DURATION = 100 * 365 * 86_400;
 
 const durationSchemas = new WeakSet<z.ZodType>();
 
@@ -96,7 +96,7 @@ export const signedDuration = () =>
       .unknown()
       .transform((value, context) => {
         const seconds = parseDuration(value);
-        if (seconds !== null && Math.abs(seconds) <= LONGEST_DURATION) return seconds;
+        if (seconds !== null && Math.abs(seconds) <= MAX_DURATION) return seconds;
         context.addIssue({
           code: "custom",
           message: 'must be seconds or a duration such as "1h30m", at most 100 years',
@@ -114,7 +114,7 @@ export const nanoseconds = ({ least = 0 } = {}) =>
   asDuration(
     z.union([z.string(), z.number()]).transform((given, context) => {
       const seconds = typeof given === "number" ? awayFromZero(given / 1e9) : parseDuration(given);
-      if (seconds !== null && seconds >= least && seconds <= LONGEST_DURATION) return seconds;
+      if (seconds !== null && seconds >= least && seconds <= MAX_DURATION) return seconds;
       const isLess = seconds !== null && seconds < least;
       const message = isLess ? "should not be negative" : 'must be nanoseconds or a duration such as "1h30m"';
       context.addIssue({ code: "custom", message });

@@ -19,7 +19,7 @@ export interface ReadQuery {
   readonly index: number;
 }
 
-const LONGEST_WAIT_MS = 300_000;
+const MAX_WAIT_MS = 300_000;
 const MAX_INT32 = 2 ** 31 - 1;
 const MAX_UINT64 = 2n ** 64n - 1n;
 const TRUTH = /^(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/;
@@ -42,7 +42,7 @@ export function readQuery(query: URLSearchParams): ReadQuery {
     nextToken: query.get("next_token") ?? "",
     filter: query.get("filter") ?? "",
     reverse: query.get("reverse") === "true",
-    waitMs: wait > 0 ? Math.min(Math.ceil(wait), LONGEST_WAIT_MS) : LONGEST_WAIT_MS,
+    waitMs: wait > 0 ? Math.min(Math.ceil(wait), MAX_WAIT_MS) : MAX_WAIT_MS,
     index: Number(index),
   };
 }

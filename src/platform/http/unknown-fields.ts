@@ -92,32 +92,32 @@ export const isInternal = (schema: z.core.$ZodType): boolean => {
 };
 
 /** Further fields are neither counted nor reported. */
-const MOST = 20;
+const MAX_REPORTED = 20;
 
 /** The fields of a body that its schema does not read. Null means an omitted field. */
 export function unknownFields(known: Known | null, body: unknown, at = ""): UnknownField[] {
   if (known === null) return [];
-  if (Array.isArray(body)) return body.flatMap((item) => unknownFields(known, item, at)).slice(0, MOST);
+  if (Array.isArray(body)) return body.flatMap((item) => unknownFields(known, item, at)).slice(0, MAX_REPORTED);
   if (!isPlainObject(body)) return [];
   const found: UnknownField[] = [];
   for (const [name, value] of Object.entries(body)) {
-    if (value === null || found.length >= MOST) continue;
+    if (value === null || found.length >= MAX_REPORTED) continue;
     const inside = known.names.get(known.caseless ? name.toLowerCase() : name);
     if (inside === undefined) found.push({ name: `${at}${shortened(name)}`, meant: nearest(name, known) });
     else found.push(...unknownFields(inside, value, `${at}${name}.`));
   }
-  return found.slice(0, MOST);
+  return found.slice(0, MAX_REPORTED);
 }
 
-const LONGEST_NAME = 100;
-const shortened = (name: string): string => name.slice(0, LONGEST_NAME).replace(/\p{Cc}/gu, " ");
+const MAX_NAME_LENGTH = 100;
+const shortened = (name: string): string => name.slice(0, MAX_NAME_LENGTH).replace(/\p{Cc}/gu, " ");
 
 /**
  * The known field of which a name may be a misspelling: another case or separator, or up to one differing letter in
  * three.
  */
 function nearest(name: string, { names, spelt = [...names.keys()] }: Known): string | null {
-  if (name.length > LONGEST_NAME) return null;
+  if (name.length > MAX_NAME_LENGTH) return null;
   const bare = (text: string) => text.toLowerCase().replaceAll(/[_-]/g, "");
   const most = Math.floor(name.length / 3);
   const near = spelt.map((known) => [known, distance(bare(name), bare(known))] as const);

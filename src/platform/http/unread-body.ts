@@ -1,6 +1,6 @@
 /** Maximum of bytes read from a refused request: several times the largest accepted body. */
-const MOST_BYTES = 32 * 1024 * 1024;
-const MOST_MS = 5_000;
+const MAX_BYTES = 32 * 1024 * 1024;
+const TIMEOUT_MS = 5_000;
 
 /**
  * Reads the rest of a refused request's body before the refusal is sent. A server that closes a connection with unread
@@ -10,9 +10,9 @@ export async function readUnreadBody({ body, headers }: Request): Promise<void> 
   // With `Expect`, the client has not sent its body yet.
   if (body === null || body.locked || headers.has("expect")) return;
   const reader = body.getReader() as ReadableStreamDefaultReader<Uint8Array>;
-  const timer = setTimeout(() => void reader.cancel().catch(() => undefined), MOST_MS);
+  const timer = setTimeout(() => void reader.cancel().catch(() => undefined), TIMEOUT_MS);
   try {
-    for (let bytes = 0; bytes <= MOST_BYTES; ) {
+    for (let bytes = 0; bytes <= MAX_BYTES; ) {
       const { done, value } = await reader.read();
       if (done) return;
       bytes += value.length;

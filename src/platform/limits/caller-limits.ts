@@ -14,7 +14,7 @@ import { networkOf } from "./address.ts";
 export const PERIOD_S = { LIMIT_TOKEN: 10, LIMIT_OPEN: 60, LIMIT_REFUSED: 60 } as const;
 type Limit = keyof typeof PERIOD_S;
 
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 
 /** Networks with too many refused callers, and the end of their block (ms since 1970). Per isolate. */
 const blockedNetworks = new Map<string, number>();
@@ -103,6 +103,6 @@ async function shutIfTooMany(network: string, env: Env): Promise<void> {
 
 /** Clearing the memory is harmless: the next requests fill it again. */
 function remember(memory: { readonly size: number; clear(): void }, add: () => unknown): void {
-  if (memory.size >= MOST_REMEMBERED) memory.clear();
+  if (memory.size >= MAX_REMEMBERED) memory.clear();
   add();
 }

@@ -15,10 +15,10 @@ export interface Reading {
 export type Changed = (since: number, waitMs: number) => Promise<number>;
 
 /** Maximum duration of one RPC: bounds the lifetime of abandoned waiters and the effect of a lost wake-up. */
-const LONGEST_CALL_MS = 30_000;
+const MAX_CALL_MS = 30_000;
 /** Initial gap between two reads; it grows while changes arrive faster, so that a busy table causes no busy loop. */
 const FIRST_GAP_MS = 20;
-const LONGEST_GAP_MS = 2_000;
+const MAX_GAP_MS = 2_000;
 /** nginx's status for a closed request; the client does not read it. */
 const CLIENT_CLOSED_REQUEST = 499;
 
@@ -53,10 +53,10 @@ export async function blocking(
     const began = Date.now();
     const reading = await read();
     if (reading.index > index || left() === 0) return reading.respond();
-    const wait = Math.min(left(), LONGEST_CALL_MS);
+    const wait = Math.min(left(), MAX_CALL_MS);
     since = Math.max(since, await unlessAborted(signal, newestOf(changed(since, wait))));
     const early = began + gap - Date.now();
-    gap = early > 0 ? Math.min(gap * 2, LONGEST_GAP_MS) : FIRST_GAP_MS;
+    gap = early > 0 ? Math.min(gap * 2, MAX_GAP_MS) : FIRST_GAP_MS;
     if (early > 0 && left() > 0) await unlessAborted(signal, sleep(Math.min(early, left())));
     if (!signal.aborted) await call.recheck();
   }

@@ -34,15 +34,15 @@ export interface Listing<Row> {
   readonly paged?: boolean;
 }
 
-const MOST_ROWS = 1_000;
+const MAX_ROWS = 1_000;
 /**
  * Maximum of table reads per page; the page ends early and its token continues it. A page is built completely before it
  * is sent, because its token is a header.
  */
-const MOST_FETCHES = 200;
+const MAX_FETCHES = 200;
 /** Maximum of further reads to find a token: a token must not name a row that is invisible to the caller. */
-const MOST_FETCHES_FOR_TOKEN = 800;
-const MOST_CHARACTERS = 8 * 1024 * 1024;
+const MAX_FETCHES_FOR_TOKEN = 800;
+const MAX_CHARACTERS = 8 * 1024 * 1024;
 
 /**
  * Answers a list (https://developer.hashicorp.com/nomad/api-docs#pagination).
@@ -58,7 +58,7 @@ export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<
   const matches = filter !== "" && listing.fields ? compileFilter<Row>(filter, listing.fields) : () => true;
   const visible = (row: Row): boolean => listing.visible?.(row) ?? true;
   const keep = (row: Row): boolean => visible(row) && matches(row);
-  const limit = perPage === 0 ? MOST_ROWS : Math.min(perPage + 1, MOST_ROWS);
+  const limit = perPage === 0 ? MAX_ROWS : Math.min(perPage + 1, MAX_ROWS);
   const first = await listing.fetch(decodeToken(nextToken), limit, reverse);
   const pages = () => following(listing, first, limit, reverse);
   const json = jsonList(wantsPretty(call), listing.wrap);
@@ -85,14 +85,14 @@ export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<
     let fetches = 0;
     for await (const { rows } of pages()) {
       for (const row of rows) {
-        if (fetches >= MOST_FETCHES && visible(row)) return end(listing.token(row));
+        if (fetches >= MAX_FETCHES && visible(row)) return end(listing.token(row));
         if (!keep(row)) continue;
-        if (taken === perPage || text.length > MOST_CHARACTERS) return end(listing.token(row));
+        if (taken === perPage || text.length > MAX_CHARACTERS) return end(listing.token(row));
         text += json.item(listing.stub(row), taken === 0);
         taken += 1;
       }
       fetches += 1;
-      if (fetches === MOST_FETCHES_FOR_TOKEN)
+      if (fetches === MAX_FETCHES_FOR_TOKEN)
         throw badRequest("too many rows that you may not see lie before the next one: ask for one namespace");
     }
     return end(null);
@@ -119,7 +119,7 @@ async function* following<Row>(
   yield first;
   let page = first;
   for (let size = limit; page.next !== null; ) {
-    size = Math.min(size * 2, MOST_ROWS);
+    size = Math.min(size * 2, MAX_ROWS);
     const from = page.next;
     page = await listing.fetch(from, size, reverse);
     if (page.next === from) throw new Error("a page of a list leads back to itself");

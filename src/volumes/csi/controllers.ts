@@ -4,7 +4,7 @@ import type { ControllerFlag } from "./plugin-views.ts";
 import type { CsiPlugins } from "./plugins.ts";
 
 /** Upper bound of controllers tried per plugin. */
-const MOST = 20;
+const MAX_CONTROLLERS = 20;
 
 /** A controller capability, and the error message when it is missing. */
 export interface Need {
@@ -53,7 +53,7 @@ export function controllersFor(
   const { places, all } = nodesIn(plugins, pluginId, topologies);
   const [only = ""] = places.size === 1 ? places : [];
   const isLocal = strict && all && only !== "" && plugins.runsController(pluginId, only);
-  const healthy = plugins.controllers(pluginId, MOST, isLocal ? only : null);
+  const healthy = plugins.controllers(pluginId, MAX_CONTROLLERS, isLocal ? only : null);
   if (healthy.length === 0)
     return refuse(
       "unavailable",

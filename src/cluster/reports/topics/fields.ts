@@ -17,16 +17,17 @@ export const name = z
 /** The key of an object. */
 export const id = name.min(1, "must not be empty");
 
-const MOST = 2n ** 63n;
+const INT64_LIMIT = 2n ** 63n;
 
 /** A signed 64-bit integer; beyond 2^53 it is kept as written. */
 export const integer = z
   .custom<unknown>((value) => {
-    if (typeof value === "number") return Number.isInteger(value) && value >= -Number(MOST) && value < Number(MOST);
+    if (typeof value === "number")
+      return Number.isInteger(value) && value >= -Number(INT64_LIMIT) && value < Number(INT64_LIMIT);
     const written = writtenNumber(value);
     if (written === null || !/^-?\d{1,20}$/.test(written)) return false;
     const whole = BigInt(written);
-    return whole >= -MOST && whole < MOST;
+    return whole >= -INT64_LIMIT && whole < INT64_LIMIT;
   }, "must be an integer of 64 bits")
   .meta({ type: "integer" });
 

@@ -13,7 +13,7 @@ const CASES = Number(process.env["REGEX_CASES"] ?? 4_000);
 const FIRST_SEED = Number(process.env["REGEX_SEED"] ?? 1);
 const TEXTS = 6;
 /** Larger programs are refused here, not there. */
-const MOST_STEPS = 1_000;
+const MAX_STEPS = 1_000;
 
 /** Characters that fold in pairs, in threes (K, k and the Kelvin sign), not at all, and that are several units long. */
 const CHARS =
@@ -117,7 +117,7 @@ function generator(seed: number) {
 
 function ours(pattern: string): Program | string {
   try {
-    return compile(parse(pattern), MOST_STEPS);
+    return compile(parse(pattern), MAX_STEPS);
   } catch (failure) {
     if (!(failure instanceof PatternError)) throw failure;
     return failure.message;

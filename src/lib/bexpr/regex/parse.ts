@@ -29,7 +29,7 @@ interface Flags {
 }
 
 /** Limit of a count, and of the product of nested counts. */
-const MOST_REPEATS = 1_000;
+const MAX_REPEATS = 1_000;
 const COUNT = /\{(0|[1-9][0-9]*)(,(0|[1-9][0-9]*)?)?\}/y;
 
 /**
@@ -74,7 +74,7 @@ class Parser {
         const part = parts.pop();
         if (!part) this.#fail("missing argument to repetition operator", this.#since(from));
         const node: Node = { is: "repeat", part, ...count };
-        if (repeats(node) > MOST_REPEATS) this.#fail("invalid repeat count", this.#since(from));
+        if (repeats(node) > MAX_REPEATS) this.#fail("invalid repeat count", this.#since(from));
         parts.push(node);
         repeated = from;
       } else {
@@ -96,7 +96,7 @@ class Parser {
     this.#at += written.length;
     const min = Number(least);
     const max = most ? Number(most) : range ? Infinity : min;
-    if (min > MOST_REPEATS || (max > MOST_REPEATS && most) || min > max) this.#fail("invalid repeat count", written);
+    if (min > MAX_REPEATS || (max > MAX_REPEATS && most) || min > max) this.#fail("invalid repeat count", written);
     return { min, max };
   }
 

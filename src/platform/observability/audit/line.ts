@@ -14,7 +14,7 @@ export type Kind = "request" | "answer" | "action";
 export type Fields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /** A token may have any number of policies; a line lists at most this many. */
-const MOST_POLICIES = 16;
+const MAX_POLICIES = 16;
 
 const lineOf = (kind: Kind, time: number, fields: object): string =>
   JSON.stringify({ level: "audit", kind, time: new Date(time).toISOString(), ...fields });
@@ -47,7 +47,7 @@ function requestFields(exchange: Readonly<Exchange>, env: Env): object {
     namespaceId,
     mount,
     accessor: caller?.accessor ?? null,
-    policies: caller?.policies.slice(0, MOST_POLICIES) ?? null,
+    policies: caller?.policies.slice(0, MAX_POLICIES) ?? null,
     token: tokenHash,
     ...addressField(exchange, env),
     bytes,

@@ -40,7 +40,7 @@ const READS_AT_ONCE = 6;
 const OBJECTS_A_LISTING = 1_000;
 const HOUR_MS = 3_600_000;
 /** Window of one listing at least: a denser one is listed in pages. */
-const LEAST_WINDOW_MS = 1_000;
+const MIN_WINDOW_MS = 1_000;
 
 export async function searchLines(bucket: R2Bucket | undefined, query: LineQuery): Promise<FoundLines> {
   const found = new Matches(query);
@@ -152,13 +152,13 @@ class NewestFirst {
     for (;;) {
       const from = Math.max(start, (idTimeOf(end) ?? start + HOUR_MS) - windowMs);
       const startAfter = from <= start ? prefix : keyAt(from);
-      const { objects, isWhole } = await this.#between(prefix, startAfter, end, windowMs <= LEAST_WINDOW_MS);
+      const { objects, isWhole } = await this.#between(prefix, startAfter, end, windowMs <= MIN_WINDOW_MS);
       if (this.#listings > MAX_LISTINGS) {
         this.stoppedAt = end;
         return;
       }
       if (!isWhole) {
-        windowMs = Math.max(LEAST_WINDOW_MS, Math.floor(windowMs / 4));
+        windowMs = Math.max(MIN_WINDOW_MS, Math.floor(windowMs / 4));
         continue;
       }
       yield objects.reverse();

@@ -24,7 +24,7 @@ export const counterMigrations: Migration[] = [
 /** An isolate retries a batch within seconds. */
 const REPORTER_TTL_MS = 3_600_000;
 /** Series of one metric; further ones are counted as "other". */
-const MOST_SERIES = 5_000;
+const MAX_SERIES = 5_000;
 
 /** The row of the isolates. */
 const REPORTERS = "";
@@ -108,7 +108,7 @@ export class Counters {
     if (!isMetric(name)) return;
     const series = this.#values.get(name) ?? new Map<Key, number>();
     this.#values.set(name, series);
-    const to = series.has(key) || series.size < MOST_SERIES ? key : otherOf(name, part);
+    const to = series.has(key) || series.size < MAX_SERIES ? key : otherOf(name, part);
     series.set(to, (series.get(to) ?? 0) + by);
     this.#unwritten.add(name);
   }

@@ -18,7 +18,7 @@ export interface OutboxState {
 }
 
 const WORST_OF_MS = 5 * 60_000;
-const LONGEST_MS = 10 * 365 * 86_400_000;
+const MAX_LAG_MS = 10 * 365 * 86_400_000;
 
 /** Delay between a deadline and the alarm that processes it. */
 export class AlarmLag {
@@ -39,4 +39,4 @@ export class AlarmLag {
 
 /** A deadline long before this service existed means "immediately" and has no delay. */
 const lateBy = (due: number | null, now: number): number =>
-  due === null || due < now - LONGEST_MS ? 0 : Math.max(0, now - due);
+  due === null || due < now - MAX_LAG_MS ? 0 : Math.max(0, now - due);

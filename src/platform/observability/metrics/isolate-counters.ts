@@ -11,7 +11,7 @@ export type Key = string;
 const SEPARATOR = "\u0000";
 
 /** Series of one metric per flush; further ones are counted as "other". */
-const MOST_SERIES = 500;
+const MAX_SERIES = 500;
 
 let counts = new Map<Key, number>();
 let series = new Map<MetricName, number>();
@@ -41,7 +41,7 @@ function add(name: MetricName, labels: readonly string[], part: string, by: numb
   }
   const known = series.get(name) ?? 0;
   const isOther = labels.every((label) => label === OTHER);
-  if (known >= MOST_SERIES && !isOther) {
+  if (known >= MAX_SERIES && !isOther) {
     add(name, new Array<string>(labels.length).fill(OTHER), part, by);
     return;
   }

@@ -88,13 +88,13 @@ export const destinationMeasures: Migration[] = [
   }),
 ];
 
-const MOST_PENDING = 10_000;
+const MAX_PENDING = 10_000;
 
 /** The number of pending associations, counted up to a bound. Each has a row of work. */
 export const pendingAssociations = (sql: SqlStorage): number =>
   sql
     .exec<{ n: number }>(
       `SELECT count(*) AS n FROM (SELECT 1 FROM work JOIN associations USING (id) WHERE status = 'PENDING' LIMIT ?)`,
-      MOST_PENDING,
+      MAX_PENDING,
     )
     .one().n;

@@ -66,7 +66,7 @@ export function countInObject(sql: SqlStorage, metric: MetricName, ...labels: st
 }
 
 /** Maximum of series of one metric per object; the smallest ones are merged. */
-const MOST_SERIES = 100;
+const MAX_SERIES = 100;
 
 /** The counts as series. */
 export const countedSeries = (sql: SqlStorage): Series[] =>
@@ -75,7 +75,7 @@ export const countedSeries = (sql: SqlStorage): Series[] =>
       `SELECT metric, iif(place <= ?, labels, NULL) AS shown, max(json_array_length(labels)) AS labels, sum(n) AS n
        FROM (SELECT *, row_number() OVER (PARTITION BY metric ORDER BY n DESC) AS place FROM counted)
        GROUP BY metric, shown`,
-      MOST_SERIES,
+      MAX_SERIES,
     )
     .toArray()
     .map(({ metric, shown, labels, n }) => {
