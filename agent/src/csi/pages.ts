@@ -5,7 +5,7 @@ import { CallFailure } from "./failure.ts";
 type Lister = "ListVolumes" | "ListSnapshots";
 
 /** Upper bound of pages; more indicate a defective plugin. */
-const MOST_PAGES = 10_000;
+const MAX_PAGES = 10_000;
 
 /** The pages of a list from a token on. */
 export async function* pagesOf<R extends Lister>(
@@ -16,7 +16,7 @@ export async function* pagesOf<R extends Lister>(
   until: number,
 ): AsyncGenerator<Response<R>> {
   let token = request.startingToken ?? "";
-  for (let page = 0; page < MOST_PAGES; page++) {
+  for (let page = 0; page < MAX_PAGES; page++) {
     const answer = await client.call(rpc, { ...request, startingToken: token }, until);
     yield answer;
     const { nextToken } = answer as Response<Lister>;

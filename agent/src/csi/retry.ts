@@ -30,7 +30,7 @@ const UNAVAILABLE_TRIES = 3;
 /** Bounded, since callers of the plugin wait meanwhile and claims retry anyway. */
 const PRECONDITION_TRIES = 5;
 const FIRST_MS = 100;
-const LONGEST_MS = 5_000;
+const MAX_MS = 5_000;
 
 /**
  * The delay before the next attempt in milliseconds; undefined without another attempt.
@@ -42,6 +42,6 @@ export function pauseAfter(code: number, times: number, { aborted, precondition 
     (code === status.ABORTED && aborted) ||
     (code === status.FAILED_PRECONDITION && precondition && times < PRECONDITION_TRIES);
   if (!again) return undefined;
-  const longest = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(times - 1, 10));
+  const longest = Math.min(MAX_MS, FIRST_MS * 2 ** Math.min(times - 1, 10));
   return longest * (0.75 + 0.5 * Math.random());
 }

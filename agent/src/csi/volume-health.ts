@@ -9,7 +9,7 @@ import type { Published, Uses } from "./uses.ts";
 
 /** Timeout of one statistics call, so that hung storage delays the other volumes little. */
 const STATS_MS = 5_000;
-const MOST_REASON = 1_024;
+const MAX_REASON_LENGTH = 1_024;
 
 export interface VolumeUsage {
   readonly externalId: string;
@@ -48,7 +48,7 @@ export async function inspectVolumes({ uses, pluginId, ...inspection }: Inspecti
     const known = inspection.last.problems.find((each) => each.ExternalID === externalId && each.AllocID === allocId);
     const Reason = seen ? seen.problem : known?.Reason;
     if (Reason !== undefined)
-      problems.push({ ExternalID: externalId, AllocID: allocId, Reason: Reason.slice(0, MOST_REASON) });
+      problems.push({ ExternalID: externalId, AllocID: allocId, Reason: Reason.slice(0, MAX_REASON_LENGTH) });
     if (seen?.usage) usage.set(externalId, seen.usage);
   }
   return { problems: problems.slice(0, MAX_CSI_PROBLEMS), usage: [...usage.values()] };

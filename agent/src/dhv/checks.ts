@@ -2,11 +2,11 @@ import { type Failure, fail } from "./outcome.ts";
 import type { VolumeRecord } from "./records.ts";
 
 const RESTORE_PAUSE_MS = 30_000;
-const LONGEST_RESTORE_PAUSE_MS = 3_600_000;
+const MAX_RESTORE_PAUSE_MS = 3_600_000;
 
 /** How long a failed restore is paused, doubled per failure. */
 export const restorePauseMs = (times: number): number =>
-  Math.min(RESTORE_PAUSE_MS * 2 ** Math.min(times - 1, 30), LONGEST_RESTORE_PAUSE_MS);
+  Math.min(RESTORE_PAUSE_MS * 2 ** Math.min(times - 1, 30), MAX_RESTORE_PAUSE_MS);
 
 /** The plugin was not run: it is absent, not allowed, or not executable. */
 export const isPluginAway = ({ kind }: Failure): boolean =>

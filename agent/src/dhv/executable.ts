@@ -34,7 +34,7 @@ export interface PluginSite {
 export const PLUGIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /** Upper bound of invalid output quoted in a message. */
-const MOST_SAID = 512;
+const MAX_QUOTED = 512;
 
 /** Writable by group or others. */
 const OTHERS_WRITE = 0o022;
@@ -191,7 +191,7 @@ function failureOf({ how, stdout, flooded }: Ended, limitMs: number, limits: Plu
 /** The error in a plugin's output, or the beginning of invalid output. */
 function saidBy(stdout: string): string {
   const answer = errorAnswer.safeParse(jsonOf(stdout));
-  const said = answer.success ? oneLine(answer.data.error) : oneLine(stdout.slice(0, MOST_SAID), MOST_SAID);
+  const said = answer.success ? oneLine(answer.data.error) : oneLine(stdout.slice(0, MAX_QUOTED), MAX_QUOTED);
   return said === "" ? "" : `: ${said}`;
 }
 

@@ -19,7 +19,7 @@ interface Volume {
 
 /** Concurrent restores per plugin. */
 const RESTORED_AT_A_TIME = 8;
-const LONGEST_REASON = 1024;
+const MAX_REASON_LENGTH = 1024;
 const NOT_RESTORED = "it has not been restored since the agent started";
 
 /**
@@ -375,7 +375,7 @@ export class HostVolumes {
   #note(id: string, problem: string | undefined): void {
     const volume = this.#volumes.get(id);
     if (volume === undefined) return;
-    this.#volumes.set(id, { ...volume, problem: problem?.slice(0, LONGEST_REASON).toWellFormed() });
+    this.#volumes.set(id, { ...volume, problem: problem?.slice(0, MAX_REASON_LENGTH).toWellFormed() });
   }
 
   /** Counts a failed run of the plugin. */

@@ -6,10 +6,10 @@ export type Failure = { readonly ok: false } & Readonly<OperationError>;
 /** The outcome of a host-volume operation: its result, or the failure and whether something may remain. */
 export type Outcome<T extends object = object> = ({ readonly ok: true } & T) | Failure;
 
-const LONGEST_MESSAGE = 4096;
+const MAX_MESSAGE_LENGTH = 4096;
 
 export function fail(kind: ErrorKind, message: string, outcome: Failure["outcome"] = "failed"): Failure {
-  return { ok: false, kind, message: message.slice(0, LONGEST_MESSAGE).toWellFormed(), outcome };
+  return { ok: false, kind, message: message.slice(0, MAX_MESSAGE_LENGTH).toWellFormed(), outcome };
 }
 
 /** Prefixes a failure's message with the operation. */

@@ -2,11 +2,11 @@ import { lstat, realpath, stat } from "node:fs/promises";
 import { isAbsolute, normalize, relative } from "node:path";
 import { fail, type Outcome, systemText } from "./outcome.ts";
 
-const LONGEST_PATH = 4096;
+const MAX_PATH_LENGTH = 4096;
 
 /** The fault of an external path: it must be absolute, bounded, and free of `..` and control characters. */
 export function pathFault(path: string): string | undefined {
-  if (path.length > LONGEST_PATH) return `is longer than ${LONGEST_PATH} characters`;
+  if (path.length > MAX_PATH_LENGTH) return `is longer than ${MAX_PATH_LENGTH} characters`;
   if (/\p{Cc}/u.test(path)) return "has control characters";
   if (!isAbsolute(path)) return "is not absolute";
   if (path.split("/").includes("..")) return 'has a ".." in it';

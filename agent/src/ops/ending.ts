@@ -4,7 +4,7 @@ import type { Ending } from "./journal.ts";
 
 /** Redacting shorter values would garble ordinary words. */
 const SHORTEST_SECRET = 4;
-const LONGEST_MESSAGE = 4096;
+const MAX_MESSAGE_LENGTH = 4096;
 
 /** The result of an operation that the agent refuses or abandons. */
 export const refusal = (kind: ErrorKind, message: string, outcome: OperationError["outcome"] = "failed"): Ending => ({
@@ -32,7 +32,7 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
     .reduce((rest, form) => rest.replaceAll(form, "[REDACTED]"), text);
   return clean
     .replace(/\p{Cc}+/gu, " ")
-    .slice(0, LONGEST_MESSAGE)
+    .slice(0, MAX_MESSAGE_LENGTH)
     .toWellFormed();
 }
 

@@ -34,7 +34,7 @@ export interface ConnectionOptions {
 const HANDSHAKE_MS = 15_000;
 /** Timeout of `welcome`; afterwards the service sets the silence limit. */
 const WELCOME_MS = 30_000;
-const MOST_RETRY_AFTER_S = 3_600;
+const MAX_RETRY_AFTER_S = 3_600;
 /** Timeout of the closing handshake. */
 const CLOSE_MS = 1_000;
 /** WebSocket close code of a normal closure. */
@@ -164,7 +164,7 @@ export class Connection {
     const serverTime = Date.parse(headers.date ?? "");
     if (!Number.isNaN(serverTime)) this.#options.onServiceTime(serverTime);
     const seconds = Number(headers["retry-after"]);
-    const wait = seconds >= 0 ? { retryAfterMs: Math.min(seconds, MOST_RETRY_AFTER_S) * 1000 } : {};
+    const wait = seconds >= 0 ? { retryAfterMs: Math.min(seconds, MAX_RETRY_AFTER_S) * 1000 } : {};
     this.#finish({ type: "refused", status: statusCode, ...wait });
     this.#socket.terminate();
   }

@@ -18,7 +18,7 @@ export interface Transport {
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----/;
 /** An answer to a join is short. */
-const MOST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 /** @throws Ending when the file of certificate authorities is unusable */
 export const transportOf = ({ service, caFile, proxy }: Pick<Config, "service" | "caFile" | "proxy">): Transport => ({
@@ -76,7 +76,7 @@ export function postJson(
       let bytes = 0;
       response.on("data", (chunk: Buffer) => {
         bytes += chunk.length;
-        if (bytes > MOST_BYTES) sent.destroy(new Error("the answer is too long"));
+        if (bytes > MAX_BYTES) sent.destroy(new Error("the answer is too long"));
         else chunks.push(chunk);
       });
       response.on("end", () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() }));

@@ -38,7 +38,7 @@ type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 /** Answers after which the same request may succeed. 412: a replica that is behind. */
 const TRANSIENT: ReadonlySet<number> = new Set([412, 429, 500, 502, 503, 504]);
 const REQUEST_MS = 120_000;
-const LONGEST_RETRY_AFTER_MS = 60_000;
+const MAX_RETRY_AFTER_MS = 60_000;
 
 /** Requests to one server of Vault's API in one namespace. Transient failures are repeated with growing delays. */
 export class Api {
@@ -81,7 +81,7 @@ export class Api {
       if (status >= 300 && status < 400)
         throw new ApiError(status, shown, `redirected to ${location}: use that address`);
       if (!TRANSIENT.has(status) || attempt >= this.#retries) throw new ApiError(status, shown, reasonOf(text));
-      await sleep(Math.max(backoffMs(attempt), Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS)));
+      await sleep(Math.max(backoffMs(attempt), Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)));
     }
   }
 

@@ -4,8 +4,8 @@ import { invalid, outOfRange } from "./refusal.ts";
 type Capability = Message<"VolumeCapability">;
 
 const GIB = 1024n ** 3n;
-export const MOST_BYTES = 16n * 1024n ** 4n;
-const MOST_TEXT_BYTES = 128;
+export const MAX_BYTES = 16n * 1024n ** 4n;
+const MAX_TEXT_BYTES = 128;
 const MODES: readonly number[] = Object.values(ACCESS_MODE);
 const ON_MANY_NODES: readonly number[] = [
   ACCESS_MODE.multiNodeReaderOnly,
@@ -22,8 +22,8 @@ export function required(field: string, value: string): string {
 }
 
 export function nameOf(field: string, value: string): string {
-  if (Buffer.byteLength(required(field, value)) > MOST_TEXT_BYTES)
-    throw invalid(`${field} has more than ${MOST_TEXT_BYTES} bytes`);
+  if (Buffer.byteLength(required(field, value)) > MAX_TEXT_BYTES)
+    throw invalid(`${field} has more than ${MAX_TEXT_BYTES} bytes`);
   return value;
 }
 
@@ -60,7 +60,7 @@ export function rangeOf(range: Message<"CapacityRange"> | null): Range {
   const most = BigInt(range?.limitBytes ?? 0);
   if (least < 0n || most < 0n) throw invalid("capacity_range is negative");
   if (most > 0n && most < least) throw outOfRange("capacity_range: limit_bytes is less than required_bytes");
-  if (least > MOST_BYTES) throw outOfRange(`capacity_range: a volume has at most ${MOST_BYTES} bytes`);
+  if (least > MAX_BYTES) throw outOfRange(`capacity_range: a volume has at most ${MAX_BYTES} bytes`);
   return { least, most };
 }
 

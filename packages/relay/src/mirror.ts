@@ -26,7 +26,7 @@ const FIRST_LINE_MS = 5_000;
 const RESTORE_MS = 2_000;
 const IDLE_MS = 60_000;
 /** An election takes seconds. */
-const LONGEST_BACKOFF_MS = 5_000;
+const MAX_BACKOFF_MS = 5_000;
 
 export interface MirrorDependencies {
   readonly cluster: Cluster;
@@ -82,7 +82,7 @@ export class Mirror {
       } finally {
         this.#deps.metrics.set("connected", 0);
       }
-      await sleep(backoffMs(attempt, LONGEST_BACKOFF_MS), this.#stop);
+      await sleep(backoffMs(attempt, MAX_BACKOFF_MS), this.#stop);
     }
   }
 

@@ -36,7 +36,7 @@ const ONE: Readonly<Partial<Record<Topic, string>>> = { Node: "node", Job: "job"
 const PER_PAGE = 1_000;
 /** Attempts of a read: a comparison of many objects outlasts an election. */
 const ATTEMPTS = 5;
-const LONGEST_BACKOFF_MS = 2_000;
+const MAX_BACKOFF_MS = 2_000;
 const NEVER = new AbortController().signal;
 /** Beyond every index: the stream begins with its newest line. */
 const LIVE = 2 ** 53 - 1;
@@ -153,7 +153,7 @@ export class Cluster {
       } catch (failure) {
         const isLasting = failure instanceof Refused && failure.status < 500 && failure.status !== 429;
         if (isLasting || attempt === ATTEMPTS || stop.aborted) throw failure;
-        await sleep(backoffMs(attempt, LONGEST_BACKOFF_MS), stop);
+        await sleep(backoffMs(attempt, MAX_BACKOFF_MS), stop);
       }
     }
   }

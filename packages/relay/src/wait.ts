@@ -1,8 +1,8 @@
 const FIRST_MS = 250;
-const LONGEST_MS = 30_000;
+const MAX_MS = 30_000;
 
 /** Exponential back-off with jitter: from half of it to the whole. */
-export const backoffMs = (attempt: number, longestMs = LONGEST_MS): number => {
+export const backoffMs = (attempt: number, longestMs = MAX_MS): number => {
   const most = Math.min(longestMs, FIRST_MS * 2 ** Math.min(attempt, 20));
   return most / 2 + (Math.random() * most) / 2;
 };

@@ -7,7 +7,7 @@ import { lastSnapshot, type Metrics, metricFindings, readMetrics } from "./metri
 /** Checks by reads of the public API. Each says which right it lacks. */
 
 const DAY_MS = 24 * 3600 * 1000;
-const MOST_NAMESPACES = 200;
+const MAX_NAMESPACES = 200;
 const AT_ONCE = 8;
 
 export type Check = (api: Api) => Promise<Finding[]>;
@@ -109,14 +109,14 @@ const metrics: Check = (api) => guarded("metrics", METRICS_RIGHT, async () => me
 async function namespacesOf(root: Api): Promise<Api[]> {
   const found = [root];
   for (const api of found) {
-    if (found.length >= MOST_NAMESPACES) break;
+    if (found.length >= MAX_NAMESPACES) break;
     const names = await api.list("sys/namespaces").catch((failure: unknown) => {
       if (failure instanceof ApiError) return [];
       throw failure;
     });
     found.push(...names.map((name) => api.below(name.replace(/\/$/, ""))));
   }
-  return found.slice(0, MOST_NAMESPACES);
+  return found.slice(0, MAX_NAMESPACES);
 }
 
 const shown = (api: Api, name: string): string => [api.namespace, name].filter((part) => part !== "").join("/");

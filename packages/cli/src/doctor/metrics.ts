@@ -24,7 +24,7 @@ export function readMetrics(text: string): Metrics {
 const OUTBOX_SECONDS = 300;
 const ALARM_SECONDS = 120;
 const QUEUE_SHARE = 0.9;
-const MOST_FAILURES = 0.02;
+const MAX_FAILURES = 0.02;
 const REQUESTS = 100;
 
 export function metricFindings(metrics: Metrics): Finding[] {
@@ -116,7 +116,7 @@ function requests(sum: Sum): Finding[] {
   const total = sum("http_requests_total");
   const limited = sum("http_requests_total", ({ labels }) => labels["status"] === "429");
   const failed = sum("http_requests_total", ({ labels }) => /^5/.test(labels["status"] ?? ""));
-  const isMany = (count: number) => total >= REQUESTS && count > total * MOST_FAILURES;
+  const isMany = (count: number) => total >= REQUESTS && count > total * MAX_FAILURES;
   const found = [
     ...(isMany(limited)
       ? [warning(`${limited} of ${total} requests were refused with 429`, "docs/reference/limits.md")]
