@@ -10,7 +10,7 @@ import { S3Client, textsIn } from "./s3-client.ts";
 
 /** S3 takes 10 000 parts of 5 MiB to 5 GiB, so a backup has at most 156 GiB. */
 const PART_BYTES = 16 * 1024 * 1024;
-const MOST_PARTS = 10_000;
+const MAX_PARTS = 10_000;
 
 export class S3Store implements BackupStore {
   readonly #client: S3Client;
@@ -67,7 +67,7 @@ export class S3Store implements BackupStore {
           await this.#client.send("PUT", key, { body, signal });
           return bytes;
         }
-        if (etags.length === MOST_PARTS) throw new Error(`a backup is larger than ${MOST_PARTS} parts`);
+        if (etags.length === MAX_PARTS) throw new Error(`a backup is larger than ${MAX_PARTS} parts`);
         upload ??= await this.#begin(key, signal);
         const query = { partNumber: String(etags.length + 1), uploadId: upload };
         const { etag } = await this.#client.send("PUT", key, { query, body, signal });

@@ -8,9 +8,9 @@ import { logEvent } from "./json-lines.ts";
 import type { BackupSettings } from "./serve-settings.ts";
 
 const FIRST_RETRY_MS = 60_000;
-const LONGEST_RETRY_MS = 3_600_000;
+const MAX_RETRY_MS = 3_600_000;
 /** The longest timer of Node is 24 days. */
-const LONGEST_SLEEP_MS = 86_400_000;
+const MAX_SLEEP_MS = 86_400_000;
 
 export class Backups {
   readonly #settings: BackupSettings;
@@ -41,13 +41,13 @@ export class Backups {
         if (signal.aborted) return;
         logEvent("error", "backup_failed", { message: failure instanceof Error ? failure.message : String(failure) });
         await this.#wait(pause, signal);
-        pause = Math.min(pause * 2, LONGEST_RETRY_MS);
+        pause = Math.min(pause * 2, MAX_RETRY_MS);
       }
     }
   }
 
   #wait(ms: number, signal: AbortSignal): Promise<void> {
-    return sleep(Math.min(ms, LONGEST_SLEEP_MS), undefined, { signal }).catch(() => {});
+    return sleep(Math.min(ms, MAX_SLEEP_MS), undefined, { signal }).catch(() => {});
   }
 
   /** Takes one now. */

@@ -35,7 +35,7 @@ export interface Care {
 
 const STOP_MS = 5_000;
 const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 30_000;
+const MAX_PAUSE_MS = 30_000;
 /** Run time after which a start counts as successful. */
 const STEADY_MS = 60_000;
 
@@ -77,7 +77,7 @@ export class LocalChild {
   async #live({ begin, forGood }: Care): Promise<void> {
     const { signal } = this.#stopping;
     const { log, pauseMs = FIRST_PAUSE_MS, rhythm } = this.#program;
-    for (let pause = pauseMs; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    for (let pause = pauseMs; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
       const began = performance.now();
       const child = this.#child;
       const exited = hasExited(child) ? Promise.resolve([child.exitCode, child.signalCode]) : once(child, "exit");

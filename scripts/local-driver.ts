@@ -8,7 +8,7 @@ import { LocalChild } from "./local-child.ts";
 export const CSI_PLUGIN = "dir";
 
 /** Maximum length of a socket path on all systems. */
-const MOST_PATH_BYTES = 103;
+const MAX_PATH_BYTES = 103;
 
 export class LocalDriver {
   readonly socket: string;
@@ -22,7 +22,7 @@ export class LocalDriver {
    */
   constructor(node: string, dir: string, root: string) {
     const socket = resolve(dir, "csi.sock");
-    this.#short = Buffer.byteLength(socket) > MOST_PATH_BYTES ? mkdtempSync(join(tmpdir(), "csi-")) : undefined;
+    this.#short = Buffer.byteLength(socket) > MAX_PATH_BYTES ? mkdtempSync(join(tmpdir(), "csi-")) : undefined;
     this.socket = this.#short ? join(this.#short, "csi.sock") : socket;
     this.#child = new LocalChild({
       what: `CSI driver of ${node}`,

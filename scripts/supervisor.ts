@@ -7,7 +7,7 @@ import type { Rhythm } from "./heartbeat.ts";
 import { Runtime, type ToRuntime } from "./runtime.ts";
 
 const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 30_000;
+const MAX_PAUSE_MS = 30_000;
 /** Run time after which a start counts as successful. */
 const STEADY_MS = 60_000;
 /** Time limit of a start. */
@@ -47,9 +47,9 @@ export class Supervisor {
       moved(null);
       console.warn(`The service is started again: ${because}.`);
       if (performance.now() - began > STEADY_MS) pause = FIRST_PAUSE_MS;
-      while (!(await this.#replaced(signal, pause))) pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+      while (!(await this.#replaced(signal, pause))) pause = Math.min(pause * 2, MAX_PAUSE_MS);
       if (!signal.aborted) moved(portOf(this.#url));
-      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+      pause = Math.min(pause * 2, MAX_PAUSE_MS);
     }
   }
 

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "./icons.tsx";
 
-const MOST = 200;
+const MAX_OPTIONS = 200;
 
 interface ComboProps {
   readonly id: string;
@@ -28,7 +28,7 @@ export function Combo({ options, value, onChange, id, ...input }: ComboProps) {
   const words = value.toLowerCase();
   const found = options
     .filter((option) => (open === "all" && !value.endsWith("/")) || option.toLowerCase().includes(words))
-    .slice(0, MOST);
+    .slice(0, MAX_OPTIONS);
   const isOpen = open !== "no" && found.length > 0 && (found.length > 1 || found[0] !== value);
   const current = Math.min(at, found.length - 1);
   useLayoutEffect(() => {

@@ -4,14 +4,16 @@ import { useResource } from "../../lib/resource.ts";
 import { type Line, syncOf, textOf } from "./lines.ts";
 
 /** Destinations that are asked for their reasons. */
-const MOST = 5;
+const MAX_DESTINATIONS = 5;
 
 const keyOf = (line: Line): string => `${textOf(line, "destination")} ${textOf(line, "association")}`;
 
 /** Reasons that still hold, by line. */
 export function useFailures(lines: readonly Line[]): (line: Line) => string {
   const failed = lines.filter((line) => syncOf(line) === "failed");
-  const destinations = [...new Set(failed.map((line) => textOf(line, "destination")))].sort().slice(0, MOST);
+  const destinations = [...new Set(failed.map((line) => textOf(line, "destination")))]
+    .sort()
+    .slice(0, MAX_DESTINATIONS);
   const { value } = useResource(
     ["failures", destinations, failed.length],
     async (signal) => {

@@ -40,7 +40,7 @@ const rowsOf = ({ kv }: Mounts): Row[] =>
     ...{ accessor: details?.accessor ?? "", href: mountHref(path) },
   }));
 
-const MOST_ITEMS = 15;
+const MAX_ITEMS = 15;
 
 /** Opens the form of a new secret in an engine. */
 const newHref = (path: string): string => href("secrets", [path], { new: "secret" });
@@ -68,7 +68,7 @@ export function MountList({ mounts }: { readonly mounts: Resource<Mounts> }) {
             <Menu
               label="New secret in an engine"
               items={kv
-                .slice(0, MOST_ITEMS)
+                .slice(0, MAX_ITEMS)
                 .map(({ path }) => ({ label: `In ${path}/`, onSelect: () => go(newHref(path)) }))}
             >
               New secret

@@ -126,7 +126,7 @@ const UNITS: Readonly<Record<string, number>> = {
   pib: 2 ** 50,
 };
 
-const LEAST_WITHOUT_UNIT = 1024 * 1024;
+const MIN_BYTES_WITHOUT_UNIT = 1024 * 1024;
 
 /** Bytes of `10 GiB`, `500MB` or `1048576`; 0 of an empty text; null of any other. */
 export function bytesOf(text: string): number | null {
@@ -136,7 +136,7 @@ export function bytesOf(text: string): number | null {
   if (digits === "" || factor === undefined) return null;
   const bytes = Math.round(Number(digits) * factor);
   // `10` means 10 GiB to people, and would make a volume of 10 bytes.
-  if (unit === "" && bytes < LEAST_WITHOUT_UNIT) return null;
+  if (unit === "" && bytes < MIN_BYTES_WITHOUT_UNIT) return null;
   return Number.isSafeInteger(bytes) ? bytes : null;
 }
 

@@ -25,7 +25,7 @@ import {
 
 const FRESH_MS = 10_000;
 /** States are read for so many rows. */
-const MOST = 500;
+const MAX_STATES = 500;
 
 /** What is known of a row: null counts are not known, undefined ones are on their way. */
 interface Row {
@@ -64,7 +64,7 @@ export function DestinationList({
   const states = useResource(
     ["states", refs.map(keyOf), isCounted],
     async (signal) => {
-      const read = await inParallel(refs.slice(0, MOST), AT_ONCE, (ref) => readState(ref, isCounted, signal));
+      const read = await inParallel(refs.slice(0, MAX_STATES), AT_ONCE, (ref) => readState(ref, isCounted, signal));
       return new Map(read.map((state, at) => [keyOf(refs[at] as DestinationRef), state]));
     },
     { everyMs: FRESH_MS, skip: metrics === undefined },
@@ -114,8 +114,8 @@ export function DestinationList({
           onChange={(q) => setQuery({ q })}
           placeholder="Name or provider"
         />
-        {refs.length > MOST && (
-          <span class="muted small">States are shown for the first {count(MOST)} destinations.</span>
+        {refs.length > MAX_STATES && (
+          <span class="muted small">States are shown for the first {count(MAX_STATES)} destinations.</span>
         )}
       </Toolbar>
       <DataTable

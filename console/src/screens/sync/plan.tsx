@@ -18,7 +18,7 @@ const OUTSIDE: Readonly<Record<NonNullable<PlannedObject["outside"]>, string>> =
   unreadable: "not readable",
 };
 
-const MOST = 200;
+const MAX_ROWS = 200;
 
 /** What a request would do at the provider, before it does it. */
 export function Plan({ planned }: { readonly planned: readonly PlannedObject[] }) {
@@ -27,7 +27,7 @@ export function Plan({ planned }: { readonly planned: readonly PlannedObject[] }
     <div class="stack">
       {planned.length === 0 && <p>Nothing would change at the provider.</p>}
       <ul class="sync-plan">
-        {planned.slice(0, MOST).map(({ association, sub_key, external_name, action, outside }) => (
+        {planned.slice(0, MAX_ROWS).map(({ association, sub_key, external_name, action, outside }) => (
           <li key={`${association} ${sub_key ?? ""} ${external_name} ${action}`}>
             <Status tone={ACTIONS[action][0]}>{ACTIONS[action][1]}</Status>
             <code>{external_name}</code>
@@ -35,7 +35,7 @@ export function Plan({ planned }: { readonly planned: readonly PlannedObject[] }
           </li>
         ))}
       </ul>
-      {planned.length > MOST && <p class="muted">{count(planned.length - MOST)} more</p>}
+      {planned.length > MAX_ROWS && <p class="muted">{count(planned.length - MAX_ROWS)} more</p>}
       {reasons.map((reason) => (
         <p key={reason} class="notice notice-warn">
           {reason}

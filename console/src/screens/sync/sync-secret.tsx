@@ -181,7 +181,7 @@ async function readVersionedMounts(signal: AbortSignal): Promise<string[]> {
     .map(([path]) => path.replace(/\/$/, ""));
 }
 
-const MOST_NAMES = 500;
+const MAX_NAMES = 500;
 
 /** Names in the folder of the path that is being typed. */
 function useSecretNames(mount: string, typed: string): readonly string[] {
@@ -190,7 +190,7 @@ function useSecretNames(mount: string, typed: string): readonly string[] {
     ["names", mount, folder],
     async (signal) => {
       const path = folder.replace(/\/$/, "");
-      const options = { mount, signal, quiet: true, accept: [404, 403], query: { limit: MOST_NAMES } } as const;
+      const options = { mount, signal, quiet: true, accept: [404, 403], query: { limit: MAX_NAMES } } as const;
       const { status, body } = path
         ? await apiFull("LIST /v1/secret/metadata/{path}", { ...options, path: { path } })
         : await apiFull("LIST /v1/secret/metadata", options);
