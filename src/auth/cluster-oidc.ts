@@ -19,7 +19,7 @@ const clientOf = ({ Config: config }: AuthMethod): OidcClient => ({
 });
 
 /** A login that has begun. `verifier` is the secret of PKCE, which every login uses. */
-export interface BegunLogin {
+interface BegunLogin {
   readonly redirectUri: string;
   readonly nonce: string;
   readonly state: string;

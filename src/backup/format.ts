@@ -3,7 +3,7 @@ import * as z from "zod";
 import { decrypt, encrypt } from "../platform/crypto/aes-gcm.ts";
 import { parseKeyring } from "../platform/crypto/keyring.ts";
 import type { Versions } from "../platform/durable/migrations.ts";
-import { isKind, type ObjectKind } from "../platform/durable/object-kinds.ts";
+import type { ObjectKind } from "../platform/durable/object-kinds.ts";
 import type { Value } from "../platform/durable/snapshot/tables.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { RELEASE } from "../platform/version.ts";
@@ -36,14 +36,14 @@ export interface RowsRecord {
 }
 
 /** The last record. `digest`: SHA-256 of all previous bytes, in hex. */
-export interface EndRecord {
+interface EndRecord {
   readonly type: "end";
   readonly objects: number;
   readonly rows: number;
   readonly digest: string;
 }
 
-export type SnapshotRecord = ObjectRecord | RowsRecord | EndRecord;
+type SnapshotRecord = ObjectRecord | RowsRecord | EndRecord;
 
 const Header = z.object({
   snapshot: z.string(),
@@ -55,7 +55,7 @@ const Header = z.object({
   master: z.string(),
   key: z.string(),
 });
-export type Header = z.infer<typeof Header>;
+type Header = z.infer<typeof Header>;
 
 /** Seals the records of one file, in order. */
 export class Sealer {
@@ -170,9 +170,6 @@ function parseHeader(bytes: Uint8Array): Header {
     throw badRequest("snapshot: its header cannot be read");
   }
 }
-
-/** Whether this version supports the object type of a record. */
-export const isKnownObject = (record: ObjectRecord): boolean => isKind(record.kind);
 
 const keyContext = (snapshot: string): string => `snapshot ${snapshot} key`;
 const frameContext = (header: Uint8Array, place: number): string =>

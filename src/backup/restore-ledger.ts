@@ -14,7 +14,7 @@ import { RESTORE_RUNS } from "../platform/durable/snapshot/snapshot-lock.ts";
  */
 type Phase = "loading" | "swapping" | "releasing";
 
-export interface RestoreState {
+interface RestoreState {
   readonly restore: string;
   readonly phase: Phase;
 }

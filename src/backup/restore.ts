@@ -9,7 +9,7 @@ import { type ObjectRecord, Opener, type RowsRecord } from "./format.ts";
 import { framesOf } from "./frames.ts";
 import { type Rebuilt, rebuildListings } from "./rebuild-listings.ts";
 
-export interface Restored {
+interface Restored {
   readonly snapshot: string;
   readonly taken: string;
   readonly objects: number;

@@ -21,7 +21,7 @@ import { takeSnapshot } from "./take.ts";
 const PART_BYTES = 5 * 1024 * 1024;
 
 /** `busy`: another snapshot is being read; the next call tries again. */
-export type SnapshotOutcome = "ok" | "failed" | "busy" | "not-due";
+type SnapshotOutcome = "ok" | "failed" | "busy" | "not-due";
 
 /**
  * Stores a snapshot in the bucket if one is due, and deletes those beyond `SNAPSHOT_KEEP`. A cron trigger calls it every

@@ -20,7 +20,7 @@ export interface Reached {
 export const leaderOf = ({ host, port }: Reached): string => `${host.includes(":") ? `[${host}]` : host}:${port}`;
 
 /** The single server as a cluster member. */
-export function member({ host, port }: Reached) {
+function member({ host, port }: Reached) {
   const Tags = {
     ...{ role: "nomad", region: REGION, dc: DATACENTER, build: ORCHESTRATOR_VERSION, port: String(port), id: NAME },
     ...{ bootstrap: "1", expect: "1", vsn: "1", raft_vsn: "3", rpc_addr: host },

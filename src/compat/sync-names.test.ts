@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
 import { TYPE_NAMES } from "./dialect.ts";
 import {
-  neutralType,
   wordAssociations,
   wordDestination,
   wordDestinationList,
@@ -15,15 +14,10 @@ import {
 describe("names of types and statuses", () => {
   it.each(TYPE_NAMES)("the type %s is named %s in the upstream dialect", (neutral, upstream) => {
     expect([wordType("neutral", neutral), wordType("upstream", neutral)]).toEqual([neutral, upstream]);
-    expect([neutralType(neutral), neutralType(upstream)]).toEqual([neutral, neutral]);
   });
 
   it("equal names in both dialects are not translated", () => {
-    expect([wordType("upstream", "in-mem"), neutralType("in-mem"), neutralType("toString")]).toEqual([
-      "in-mem",
-      "in-mem",
-      "toString",
-    ]);
+    expect([wordType("upstream", "in-mem"), wordType("upstream", "toString")]).toEqual(["in-mem", "toString"]);
     expect([wordStatus("upstream", "SYNCED"), wordStatus("upstream", "CLIENT_SIDE_ERROR")]).toEqual([
       "SYNCED",
       "CLIENT_SIDE_ERROR",

@@ -6,15 +6,11 @@ import { type Dialect, STATUS_NAMES, TYPE_NAMES } from "./dialect.ts";
  */
 
 const upstreamTypes: ReadonlyMap<string, string> = new Map(TYPE_NAMES);
-const neutralTypes: ReadonlyMap<string, string> = new Map(TYPE_NAMES.map(([neutral, upstream]) => [upstream, neutral]));
 const upstreamStatuses: ReadonlyMap<string, string> = new Map(STATUS_NAMES);
 
 /** A destination type in the caller's dialect. */
 export const wordType = (dialect: Dialect, neutral: string): string =>
   (dialect === "upstream" ? upstreamTypes.get(neutral) : undefined) ?? neutral;
-
-/** The neutral name of a destination type. */
-export const neutralType = (word: string): string => neutralTypes.get(word) ?? word;
 
 /** A sync status in the caller's dialect. */
 export const wordStatus = (dialect: Dialect, neutral: string): string =>
@@ -32,7 +28,7 @@ const mapEntries = <T, U>(
 ): Record<string, U> => Object.fromEntries(Object.entries(record).map(([key, value]) => change(key, value)));
 
 /** Any object with a destination type. */
-export const wordTyped = <T extends { readonly type: string }>(dialect: Dialect, data: T): T => ({
+const wordTyped = <T extends { readonly type: string }>(dialect: Dialect, data: T): T => ({
   ...data,
   type: wordType(dialect, data.type),
 });

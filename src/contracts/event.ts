@@ -28,11 +28,6 @@ export interface StreamEvent extends Omit<NewEvent, "Account"> {
   readonly Payload: Readonly<Record<string, unknown>>;
 }
 
-export interface Line {
-  readonly Index: number;
-  readonly Events: readonly StreamEvent[];
-}
-
 /** Assigns the index of a line to its events and to the null indexes in their payloads. */
 export function numbered(events: readonly NewEvent[], index: number): StreamEvent[] {
   return events.map((event) => ({

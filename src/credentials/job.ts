@@ -7,7 +7,7 @@ import { type Rotation, rotationSaga } from "./rotation.ts";
 import { mapDecision, type Saga } from "./saga.ts";
 
 /** A request for credentials and the limits of its lease. Stored in the job, so its fields must not be renamed. */
-export interface LeaseRequest {
+interface LeaseRequest {
   readonly role: string;
   /** Accessor of the token that owns the lease. */
   readonly token: string;

@@ -7,9 +7,9 @@ import type { LeaseResources } from "./issue.ts";
 /**
  * `ending`: revocation is in progress. `irrevocable`: revocation failed repeatedly, and an operator should intervene.
  */
-export type LeaseState = "live" | "ending" | "irrevocable";
+type LeaseState = "live" | "ending" | "irrevocable";
 
-export interface NewLease {
+interface NewLease {
   readonly id: string;
   readonly role: string;
   readonly token: string;

@@ -36,13 +36,13 @@ export const passwordLife = (role: RoleTtls, mount: MountTtls): number =>
   role.explicit_max_ttl || ceiling(role, mount) + PASSWORD_MARGIN;
 
 /** Times of a lease, ms since 1970. `keyEnds`: expiry of its password at the provider. */
-export interface LeaseTimes {
+interface LeaseTimes {
   readonly issued: number;
   readonly expires: number;
   readonly keyEnds: number;
 }
 
-export interface Renewal {
+interface Renewal {
   readonly expires: number;
   readonly renewable: boolean;
   readonly warnings: readonly string[];

@@ -21,7 +21,7 @@ import {
  *                                      ▼
  *                                  unwanted ──► removed
  */
-export type GrantState = "wanted" | "tried" | "given" | "unwanted";
+type GrantState = "wanted" | "tried" | "given" | "unwanted";
 
 /** A role on a scope. The assignment's id is chosen in advance, so that a repeated call creates nothing new. */
 export interface Grant {

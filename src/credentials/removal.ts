@@ -54,7 +54,7 @@ const TRIES = 3;
 const nothing: Removal = { items: [], stuck: [], search: null, permanently: true, madeAt: 0 };
 
 /** Resources of a lease with its own principal. */
-export interface Principal {
+interface Principal {
   readonly application: string;
   readonly principal: string;
   /** Full ids. */

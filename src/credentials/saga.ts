@@ -49,7 +49,7 @@ export function groupsOf(steps: readonly Step[]): Step[][] {
 }
 
 /** Result of a successful call. */
-export type ValueOf<K extends keyof Cloud> = Extract<Awaited<ReturnType<Cloud[K]>>, { ok: true }>["value"];
+type ValueOf<K extends keyof Cloud> = Extract<Awaited<ReturnType<Cloud[K]>>, { ok: true }>["value"];
 /** Casts a step's result to the type of its call; the only such cast. */
 export const resultOf = <K extends keyof Cloud>(_call: K, value: unknown): ValueOf<K> => value as ValueOf<K>;
 
@@ -58,7 +58,7 @@ export function performStep(cloud: Cloud, { call, args }: Step): Promise<StepRes
 }
 
 /** No step is possible for `wait` ms. */
-export interface Pause {
+interface Pause {
   readonly wait: number;
 }
 

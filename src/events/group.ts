@@ -31,7 +31,7 @@ const CHUNK_SIZE = 32 * 1024;
 /** Amount of scanned text per read for a filter with few matches, so that other readers proceed. */
 export const SCAN_SIZE = 256 * 1024;
 
-export interface Batch {
+interface Batch {
   readonly group: Group;
   readonly after: number;
   readonly cursor: number;

@@ -13,7 +13,7 @@ const PIECE_BYTES = 64 * 1024;
 type CutReason = "slow_consumer" | "permission_denied";
 
 /** Statistics since start. */
-export interface StreamStats {
+interface StreamStats {
   /** Open streams and delivered lines, without relays. */
   readonly streams: number;
   readonly lines: number;
@@ -46,7 +46,7 @@ interface Reader {
   parting: Uint8Array | undefined;
 }
 
-export interface Pace {
+interface Pace {
   /** Pause after which an idle stream gets a heartbeat. */
   readonly heartbeatMs: number;
   /** Maximum time without progress of a consumer with pending data; checked with each heartbeat. */

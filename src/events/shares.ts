@@ -36,7 +36,7 @@ export interface Held {
 }
 
 /** Result of shrinking an account. */
-export interface Shrunk {
+interface Shrunk {
   /** Bytes of removed payloads, and of evicted lines. */
   readonly bytes: number;
   readonly lines: number;

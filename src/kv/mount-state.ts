@@ -2,7 +2,7 @@ import type { KvConfig } from "../contracts/kv-store.ts";
 import { DEFAULT_CONFIG } from "./version.ts";
 
 /** How a store keeps its secrets: `unversioned` = the API of version 1, one value a path. */
-export type Engine = "unversioned" | "versioned";
+type Engine = "unversioned" | "versioned";
 
 interface State {
   readonly config: KvConfig;

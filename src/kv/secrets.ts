@@ -2,7 +2,7 @@ import type { SecretRow, VersionSummary } from "../contracts/kv-store.ts";
 import type { VersionRow } from "./version.ts";
 
 /** One version with its path's custom metadata. */
-export type FoundVersion = VersionRow & Pick<SecretRow, "custom_metadata">;
+type FoundVersion = VersionRow & Pick<SecretRow, "custom_metadata">;
 
 /**
  * The rows of one mount's secrets and versions: statements without rules, which are in `KvStore`, the owner. Methods

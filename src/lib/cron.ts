@@ -1,5 +1,5 @@
 /** A schedule: the next due time strictly after `at` (ms since 1970); null when none is within five years. */
-export interface Cron {
+interface Cron {
   after(at: number): number | null;
 }
 

@@ -19,7 +19,7 @@ export interface HclMember {
   readonly line: number;
 }
 
-export type HclResult =
+type HclResult =
   | { readonly ok: true; readonly document: HclObject }
   | { readonly ok: false; readonly message: string; readonly line: number; readonly column: number };
 

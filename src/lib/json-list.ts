@@ -1,5 +1,5 @@
 /** Incremental writer of a JSON list: the text equals `JSON.stringify` of the whole. */
-export interface JsonList {
+interface JsonList {
   readonly open: string;
   item(value: unknown, first: boolean): string;
   /** @param empty whether no item was written */

@@ -1,7 +1,7 @@
 const MAX_DEPTH = 128;
 
 /** A number outside JavaScript's precision, preserved verbatim by `JSON.stringify`. */
-export interface RawJson {
+interface RawJson {
   readonly rawJSON: string;
 }
 interface JsonWithSource {

@@ -1,5 +1,5 @@
 /** A text with variables, such as `team-${value.team}`: literal texts and names of variables in turn, text first. */
-export type Template = readonly string[];
+type Template = readonly string[];
 
 const VARIABLE = /\$\{\s*([A-Za-z_][\w.-]*)\s*\}/;
 

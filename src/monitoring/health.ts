@@ -29,14 +29,14 @@ export interface Health {
 }
 
 export const PARTS = ["access_control", "event_log", "cluster_registry", "sync_control", "listings", "outbox"] as const;
-export type Part = (typeof PARTS)[number];
+type Part = (typeof PARTS)[number];
 
 /**
  * `behind`: old outbox rows are undelivered. `lost`: its storage is empty although it held data before. `misplaced`: the
  * data is in the jurisdiction of the first start, and `JURISDICTION` names another.
  */
 export const CONDITIONS = ["ok", "unreachable", "behind", "lost", "misplaced"] as const;
-export type Condition = (typeof CONDITIONS)[number];
+type Condition = (typeof CONDITIONS)[number];
 
 /** More frequent requests share one result, so that unauthenticated health checks cannot load the service. */
 const CACHE_TTL_MS = 1_000;

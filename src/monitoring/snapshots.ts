@@ -18,7 +18,7 @@ export const clearSnapshotCache = (): void => {
 };
 
 /** Scheduled snapshots: gauges, and whether the newest one is too old. */
-export interface SnapshotState {
+interface SnapshotState {
   readonly isLate: boolean;
   readonly series: readonly Series[];
 }

@@ -44,7 +44,7 @@ export interface OperationRow extends Record<string, SqlStorageValue> {
 }
 
 /** The instructions to an agent about the operations in its journal. */
-export interface Reconciled {
+interface Reconciled {
   readonly resume: string[];
   readonly forget: string[];
 }

@@ -4,7 +4,7 @@ import type { AgentIdentity } from "../contracts/node-agents.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 
 /** The claims of a connect token, not yet verified. */
-export interface ClaimedToken {
+interface ClaimedToken {
   readonly text: string;
   readonly nodeId: string;
   readonly service: string;

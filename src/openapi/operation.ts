@@ -23,7 +23,7 @@ export interface Operation {
   readonly errors?: readonly number[];
 }
 
-export type Texts = Readonly<Record<string, string>>;
+type Texts = Readonly<Record<string, string>>;
 
 /** Operations by verb and path of their route, `GET /jobs`; paths of mounts begin with the default mount. */
 export interface Group {
@@ -39,7 +39,7 @@ export function group(tag: string, path: Texts, operations: Readonly<Record<stri
   return { tag, operations: Object.fromEntries(named) };
 }
 
-export interface Parameter {
+interface Parameter {
   readonly description: string;
   readonly schema: JsonSchema;
   readonly required?: true;

@@ -36,7 +36,7 @@ export const prefix: Parameters = { prefix: text("Only what begins with this.") 
 export const reverse: Parameters = { reverse: flag("Last rows first.") };
 
 /** Of lists read from one table. */
-export const paged: Parameters = { ...page, ...filter, ...reverse };
+const paged: Parameters = { ...page, ...filter, ...reverse };
 /** Of lists that require paging. */
 export const mustPage: Parameters = {
   per_page: required(count("Rows to a page; 0 is all of them.")),

@@ -13,7 +13,7 @@ export const index = z.int().describe("An index of the event stream.");
 export const texts = z.record(z.string(), z.string());
 export const anything = z.unknown();
 /** Not supported here, always null. */
-export const never = z.null();
+const never = z.null();
 
 export const createdAndModified = { CreateIndex: index, ModifyIndex: index };
 export const timesInNanoseconds = { CreateTime: nanoseconds, ModifyTime: nanoseconds };

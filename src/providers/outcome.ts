@@ -9,7 +9,7 @@ const maxBodyBytes = 1024 * 1024;
 export const maxRetryAfterMs = 60 * 60 * 1000;
 
 /** An answer of any status (except a redirect), with its complete body as UTF-8 text. */
-export interface Answered {
+interface Answered {
   ok: true;
   response: Response;
   text: string;
@@ -17,7 +17,7 @@ export interface Answered {
 
 export type Call = Answered | { ok: false; outcome: Failure };
 
-export interface CallLimits {
+interface CallLimits {
   /** Time limit of the whole exchange, body included, in milliseconds. Zero or less: no request is sent. */
   deadlineMs: number;
 }

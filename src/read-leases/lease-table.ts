@@ -62,7 +62,7 @@ export const LEASE_MS = 2_000;
 /** Numbers reserved at a time, so that most changes and terms write no row for their number. */
 const NUMBERS = 1_000;
 /** The owner waits this much longer: clocks of two machines run at nearly the same speed, and agree on nothing else. */
-export const CLOCK_MARGIN = 1.05;
+const CLOCK_MARGIN = 1.05;
 
 /** Time between two reviews. Until the next one a row outlives its lease: a reader that comes back soon costs none. */
 export const REVIEW_MS = 60_000;

@@ -2,7 +2,7 @@ import { type Answer, LeaseCache, type Question } from "./lease-cache.ts";
 import { type Keys, LEASE_MS } from "./lease-table.ts";
 
 /** A read of a replica. */
-export interface Read<V> {
+interface Read<V> {
   readonly owner: string;
   /** The keys under which an answer may be kept; a question is asked, and joined, under the first. */
   readonly keys: readonly [string, ...string[]];

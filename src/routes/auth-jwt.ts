@@ -115,7 +115,7 @@ async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Respo
 }
 
 /** A login of a role by claims that were verified. */
-export interface VerifiedRole {
+interface VerifiedRole {
   readonly name: string;
   readonly role: JwtRole;
   readonly seen: readonly SeenEntry[];

@@ -5,7 +5,7 @@ import { clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
 
 /** Result of policy rules for a new or changed volume: a refusal, or warnings. */
-export type Judgement = Result<readonly string[]>;
+type Judgement = Result<readonly string[]>;
 
 /**
  * Evaluates policy rules before any node is called.

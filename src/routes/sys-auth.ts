@@ -9,7 +9,7 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 /** The table of auth methods (https://developer.hashicorp.com/vault/api-docs/system/auth). */
 
 /** An auth mount as answers show it. */
-export const authRecord = (mount: AuthMount) => ({
+const authRecord = (mount: AuthMount) => ({
   type: mount.type,
   description: mount.description,
   accessor: mount.accessor,

@@ -9,7 +9,7 @@ const CAP_MS = 300_000;
 /** The longest pause while at least one association has succeeded since the failures began. */
 const PARTLY_UP_CAP_MS = 30_000;
 
-export interface BreakerView {
+interface BreakerView {
   readonly failures: number;
   /** No task is leased before this time (ms since 1970). */
   readonly openUntil: number;

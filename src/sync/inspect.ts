@@ -56,7 +56,7 @@ const inspectWith =
   (object: ToInspect): Promise<Inspection> =>
     type.inspect(object, connection, context());
 
-export interface Verification {
+interface Verification {
   readonly ok: boolean;
   readonly error_code?: string;
   /** One sentence for people. */
@@ -84,7 +84,7 @@ export async function verify(env: Env, key: DestinationKey): Promise<Result<Veri
 
 const verificationOf = ({ code, message }: Trouble): Verification => ({ ok: false, error_code: code, message });
 
-export interface Drift {
+interface Drift {
   readonly external_name: string;
   readonly state: "in_sync" | "changed" | "missing" | "unexpected" | "pending" | "present" | "unreadable";
   readonly owned?: boolean;
@@ -135,7 +135,7 @@ function driftOf(record: ObjectRecord, found: Inspection | Trouble): Drift {
 }
 
 /** A planned change, with the state found at the provider. */
-export interface InspectedObject extends PlannedObject {
+interface InspectedObject extends PlannedObject {
   readonly outside?: "absent" | "ours" | "foreign" | "present" | "unreadable";
 }
 
@@ -153,7 +153,7 @@ export async function previewSet(
   return setup.ok ? ok(await withRemoteState(env, setup.value, planned.value)) : setup;
 }
 
-export interface ConfigurationPreview {
+interface ConfigurationPreview {
   readonly planned: readonly InspectedObject[];
   readonly warnings: readonly string[];
   readonly next: string | null;

@@ -9,7 +9,7 @@ import type { Naming } from "./destinations/destination-type.ts";
  */
 
 /** The fields a template may refer to. `*BaseName` is the segment after the last slash. */
-export const templateFields = [
+const templateFields = [
   "DestinationType",
   "DestinationName",
   "NamespacePath",
@@ -22,7 +22,7 @@ export const templateFields = [
   "SecretBaseName",
   "SecretKey",
 ] as const;
-export type TemplateField = (typeof templateFields)[number];
+type TemplateField = (typeof templateFields)[number];
 
 /** A value for every field; `SecretKey` is empty with granularity secret-path. */
 export type TemplateFields = Readonly<Record<TemplateField, string>>;
@@ -35,14 +35,14 @@ type Expression =
 type Argument = Expression | { readonly kind: "number"; readonly number: number };
 
 /** A parsed name template: the concatenated texts of its parts are the name. */
-export interface Template {
+interface Template {
   readonly parts: readonly Expression[];
   /** The fields the template refers to. */
   readonly fields: ReadonlySet<TemplateField>;
 }
 
 type Refused = { ok: false; message: string };
-export type ParsedTemplate = { ok: true; template: Template } | Refused;
+type ParsedTemplate = { ok: true; template: Template } | Refused;
 
 /** Characters (Vault's limit since 1.17). */
 const maxTemplateLength = 100_000;

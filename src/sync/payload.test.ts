@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { contentHash, secretKeyValues, secretPathValue } from "./payload.ts";
+import { secretKeyValues, secretPathValue } from "./payload.ts";
 
 const pathValue = (data: string) => {
   const result = secretPathValue(data);
@@ -81,13 +81,5 @@ describe("data that cannot be pushed", () => {
     expect(pathValue(nested(511))).toBe(nested(511));
     const brackets = `{"a":"\\"${"[{".repeat(1000)}"}`;
     expect(pathValue(brackets)).toBe(brackets);
-  });
-});
-
-describe("content hash", () => {
-  it("is the SHA-256 of the UTF-8 text", () => {
-    expect(contentHash("")).toBe("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    expect(contentHash("é")).toBe("4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c");
-    expect(contentHash("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   });
 });

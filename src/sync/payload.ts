@@ -1,5 +1,3 @@
-import { createHash } from "node:crypto";
-
 /**
  * Values of external objects, made from a secret's JSON text. Pure. Read by tasks and previews. Costs one parse and one
  * serialisation of the secret.
@@ -44,11 +42,6 @@ export function secretKeyValues(data: string): { ok: true; values: { key: string
   if (!parsed.ok) return parsed;
   const values = sortedEntries(parsed.data).map(([key, value]) => ({ key, value: asText(value) }));
   return { ok: true, values };
-}
-
-/** SHA-256 of the UTF-8 text, 64 hex digits, to compare a value with the last push. Stored sealed only. */
-export function contentHash(value: string): string {
-  return createHash("sha256").update(value).digest("hex");
 }
 
 function parseData(text: string): { ok: true; data: object } | Refused {

@@ -5,7 +5,7 @@ interface Version {
 }
 
 /** `loose` accepts `v1.2` and `1.2-rc1`; `semver` accepts SemVer 2.0.0 only. */
-export type VersionKind = "loose" | "semver";
+type VersionKind = "loose" | "semver";
 
 const LOOSE =
   /^v?(\d{1,15}(?:\.\d{1,15}){0,7})(?:-([0-9A-Za-z.~-]+)|([A-Za-z][0-9A-Za-z.~-]*))?(?:\+[0-9A-Za-z.~-]+)?$/;

@@ -63,7 +63,6 @@ export async function mountEngine(
   return (await get(`/v1/sys/mounts/${path}`)).body.data.uuid;
 }
 
-export const scopeOf = ({ resource_group }: Tenant) => resource_group;
 export const groupOf = ({ groups }: Tenant, name = "developers") =>
   groups.find(({ displayName }) => displayName === name)?.id ?? "";
 

@@ -50,7 +50,7 @@ function keep(key: string, cached: Cached, now: number): void {
 const REPLICA_MS = 8_000;
 
 /** A request to authorize, with what decides how it is authorized. */
-export interface Authorization {
+interface Authorization {
   readonly ask: AuthorizeRequest;
   /** Whether the answer must see a revocation at once, also where answers are cached. */
   readonly fresh: boolean;

@@ -17,7 +17,7 @@ const ALL = "*";
  * namespaces.
  * @param since index of the creation of the requested namespace
  */
-export function streamScope(
+function streamScope(
   rights: ClusterRights,
   { topics: asked, namespace, service }: StreamQuestion,
   existing: () => readonly string[],

@@ -1,7 +1,7 @@
 import type { Result } from "../../lib/result.ts";
 
 /** `cluster`: flat namespaces of the cluster API, by name. `secrets`: the tree of the secrets API, by path. */
-export type NamespaceKind = "cluster" | "secrets";
+type NamespaceKind = "cluster" | "secrets";
 
 interface Ending extends Record<string, SqlStorageValue> {
   kind: NamespaceKind;

@@ -9,7 +9,7 @@ import type { Grants } from "../policies/policy-store.ts";
 import type { PathResolver } from "./path-resolver.ts";
 
 /** The rights of a caller on one path. */
-export interface PathDecision {
+interface PathDecision {
   /** `["root"]`, `["deny"]`, or capabilities. */
   readonly capabilities: readonly (Capability | "root")[];
   /** Constraints on the request's parameters, if the rule has any. */

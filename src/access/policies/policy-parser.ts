@@ -48,9 +48,7 @@ import {
 } from "./policy-blocks.ts";
 import { readVolumeRules } from "./volume-rules-document.ts";
 
-export type PolicyResult =
-  | { readonly ok: true; readonly policy: Policy }
-  | { readonly ok: false; readonly message: string };
+type PolicyResult = { readonly ok: true; readonly policy: Policy } | { readonly ok: false; readonly message: string };
 
 /** Parses a policy document, HCL or JSON. An empty one grants nothing. */
 export function parsePolicy(text: string): PolicyResult {

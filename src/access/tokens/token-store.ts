@@ -28,7 +28,7 @@ interface Page {
 }
 
 /** Rows that end with a token. */
-export interface TokenDependent {
+interface TokenDependent {
   /** Called for each deleted token, inside the deleting transaction. */
   ended(accessor: string): void;
 }

@@ -21,7 +21,7 @@ const roleId = () =>
   z.string().trim().min(1, "invalid role_id supplied").max(MAX_ROLE_ID, `at most ${MAX_ROLE_ID} characters`);
 
 /** The fields of a role besides `role_id`, and older names of some. */
-export const roleFields = {
+const roleFields = {
   bind_secret_id: flag().optional(),
   secret_id_bound_cidrs: networks(),
   bound_cidr_list: networks(),

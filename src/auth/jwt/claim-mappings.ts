@@ -5,7 +5,7 @@ import type { Claims } from "./verify.ts";
 type Mapping = Readonly<Record<string, string>>;
 
 /** Claims by the names that mappings give them: texts, and lists of texts. */
-export interface MappedClaims {
+interface MappedClaims {
   readonly value: Readonly<Record<string, string>>;
   readonly list: Readonly<Record<string, readonly string[]>>;
 }

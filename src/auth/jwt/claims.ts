@@ -16,7 +16,7 @@ export interface ClaimRules {
 }
 
 /** The caller that a token's claims describe. */
-export interface Caller {
+interface Caller {
   readonly name: string;
   readonly metadata: Readonly<Record<string, string>>;
   readonly groups: readonly string[];

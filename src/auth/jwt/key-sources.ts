@@ -17,7 +17,7 @@ export interface KeySource {
 }
 
 /** Keys of a source, and what its discovery document states. */
-export interface SourceKeys {
+interface SourceKeys {
   readonly issuer: string | null;
   readonly endpoints: Endpoints | null;
   readonly keyOf: JWTVerifyGetKey;

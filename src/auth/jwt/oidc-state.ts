@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { decrypt, encrypt } from "../../platform/crypto/aes-gcm.ts";
 
 /** How long a person may take to log in at the provider. */
-export const STATE_MS = 10 * 60_000;
+const STATE_MS = 10 * 60_000;
 const MAX_CHARACTERS = 8_192;
 
 /** A login that a person has begun in a browser. */

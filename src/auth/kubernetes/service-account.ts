@@ -9,7 +9,7 @@ import { apiUrl, isReviewed, type KubernetesConfig } from "./config.ts";
 import type { KubernetesRole } from "./roles.ts";
 
 /** The service account of a verified token. */
-export interface ServiceAccount {
+interface ServiceAccount {
   readonly uid: string;
   readonly name: string;
   readonly namespace: string;

@@ -29,7 +29,7 @@ const Tokens = z.object({
   access_token: z.string().max(65_536).default(""),
 });
 /** The answer to a code. Empty texts for tokens that it lacks. */
-export type Tokens = z.infer<typeof Tokens>;
+type Tokens = z.infer<typeof Tokens>;
 
 /** The provider at a discovery URL, which is its issuer. Cached with its keys. */
 export async function providerOf(url: string): Promise<Result<Provider>> {
@@ -44,7 +44,7 @@ export async function providerOf(url: string): Promise<Result<Provider>> {
 }
 
 /** A login that is about to begin. `verifier` is the secret of PKCE; only its digest is in the URL. */
-export interface Authorization {
+interface Authorization {
   readonly redirectUri: string;
   readonly scopes: readonly string[];
   readonly state: string;
@@ -73,7 +73,7 @@ export function authorizationUrl({ authorization }: Provider, { clientId }: Oidc
 }
 
 /** A code that the provider gave to the browser, and what the login began with. */
-export interface Redemption {
+interface Redemption {
   readonly code: string;
   readonly redirectUri: string;
   readonly verifier: string;
@@ -106,7 +106,7 @@ export async function redeemedCode(
 const formEncoded = (text: string): string => new URLSearchParams({ "": text }).toString().slice(1);
 
 /** Requirements of the ID token of a login. */
-export interface ExpectedIdToken extends Expected {
+interface ExpectedIdToken extends Expected {
   readonly nonce: string;
   /** Seconds since the person last logged in at the provider; 0 = any. */
   readonly maxAge: number;

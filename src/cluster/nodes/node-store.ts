@@ -14,7 +14,7 @@ import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { NodeVolumes, VOLUMES_TEXT } from "./node-volumes.ts";
 
 /** The reporter of a node: its own agent, or a scheduler. Only that reporter may change it. */
-export type Origin = "agent" | "report";
+type Origin = "agent" | "report";
 
 /** The row of a node. */
 export interface NodePlace {

@@ -22,8 +22,8 @@ import type { Reported } from "./reported.ts";
  * Its result joins the event line.
  * @throws Refused, which rolls back the request
  */
-export type ReportObserver = (before: Kept | null, after: Kept | null, line: number, report: ObjectReport) => ChangeSet;
-export type ReportObservers = Readonly<Partial<Record<ReportedTopic, readonly ReportObserver[]>>>;
+type ReportObserver = (before: Kept | null, after: Kept | null, line: number, report: ObjectReport) => ChangeSet;
+type ReportObservers = Readonly<Partial<Record<ReportedTopic, readonly ReportObserver[]>>>;
 
 /** Upper bound of an event line: rows and outbox rows hold 2 MB, here with quotes escaped. */
 const MAX_LINE_BYTES = 1_850_000;
@@ -40,7 +40,7 @@ export const nodesOf = (before: Kept | null, after: Kept | null): string[] => [
   ...new Set([before?.nodeId, after?.nodeId].filter((id) => typeof id === "string")),
 ];
 
-export interface IngestionDependencies {
+interface IngestionDependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly reported: Reported;

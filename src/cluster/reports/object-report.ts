@@ -4,7 +4,7 @@ import { TOPICS } from "./topics/index.ts";
 import { type Fields, textOf } from "./topics/topic.ts";
 
 /** A reported object as its event contains it. */
-export interface GivenObject {
+interface GivenObject {
   readonly type: string;
   readonly namespace: string;
   readonly object: Fields;

@@ -5,7 +5,7 @@
  */
 
 /** An array within a text: its elements, and the surrounding text with the array emptied. */
-export interface CutArray {
+interface CutArray {
   readonly elements: readonly string[];
   readonly shell: string;
 }

@@ -14,7 +14,7 @@ import { removalReport } from "./object-report.ts";
 import { selection, tokenOf } from "./reported-order.ts";
 
 /** The effect of a report on its object. */
-export interface Applied {
+interface Applied {
   readonly event: NewEvent;
   /** The line that creates the object while it has no index; its index belongs at the event's first split. */
   readonly origin: number | null;

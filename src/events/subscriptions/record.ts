@@ -31,7 +31,7 @@ export interface SubscriptionRow extends Record<string, SqlStorageValue> {
   lease_until: number;
 }
 
-export interface BatchRow extends Record<string, SqlStorageValue> {
+interface BatchRow extends Record<string, SqlStorageValue> {
   id: string;
   upto: number;
   body: string;
@@ -41,7 +41,7 @@ export interface BatchRow extends Record<string, SqlStorageValue> {
 }
 
 /** The effect of a report. */
-export type Settled = "delivered" | "retrying" | "paused" | "dead" | "stale";
+type Settled = "delivered" | "retrying" | "paused" | "dead" | "stale";
 
 /**
  * Rows of one subscription: its definition, the cursor, the batch being delivered and the dead letters. A batch is

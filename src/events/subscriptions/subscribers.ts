@@ -8,7 +8,7 @@ const INTERVAL_MS = 250;
 const DEADLINE_MS = 5_000;
 const AT_ONCE = 6;
 /** Each costs a call per interval in which lines are appended. */
-export const MAX_SUBSCRIPTIONS = 100;
+const MAX_SUBSCRIPTIONS = 100;
 
 /**
  * The subscriptions that the log wakes after an append. A lost wake-up is repaired by the subscription's own alarm.

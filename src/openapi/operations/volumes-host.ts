@@ -53,7 +53,7 @@ const Claim = z
   .meta({ id: "VolumeClaim" });
 
 /** Error statuses of plugin operations. */
-export const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
+const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
 
 const hex = "hexadecimal digits, an even number of them";
 

@@ -5,7 +5,7 @@ import { type ObjectName, textOfObject } from "./object-kinds.ts";
  * The storage of an object is empty although it held data before. The object refuses to start, so that its data can be
  * restored.
  */
-export class StorageLost extends Error {
+class StorageLost extends Error {
   override readonly name = "StorageLost";
 
   constructor(object: string) {
@@ -33,7 +33,7 @@ interface State {
 /**
  * Records an id for an object and returns the id on record. The ids differ if the object started with other storage.
  */
-export type Register = (object: ObjectName, id: string, fresh: boolean) => Promise<string>;
+type Register = (object: ObjectName, id: string, fresh: boolean) => Promise<string>;
 
 /**
  * The identity of an object's storage: an id created with its tables and recorded elsewhere before the object serves

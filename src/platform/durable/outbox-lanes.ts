@@ -2,7 +2,7 @@
 export const GRACE_MS = 2_000;
 
 /** Retry state of a lane with rows. */
-export interface LaneState {
+interface LaneState {
   readonly attempts: number;
   /** When to try the lane (ms since 1970). */
   readonly due: number;

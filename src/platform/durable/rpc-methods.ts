@@ -16,7 +16,7 @@ type Methods<Given extends Classes> = Intersection<
 >;
 
 /** An object whose RPC methods are those of its components. */
-export abstract class ComposedObject<Given extends Classes> extends StoredObject {
+abstract class ComposedObject<Given extends Classes> extends StoredObject {
   /** A field, not an accessor: callers reach what is on the prototype. */
   protected abstract readonly rpc: Components<Given>;
 

@@ -5,7 +5,7 @@ import { badRequest } from "./errors.ts";
  * Query parameters shared by the reads of the cluster API
  * (https://developer.hashicorp.com/nomad/api-docs#blocking-queries).
  */
-export interface ReadQuery {
+interface ReadQuery {
   /** Page size; 0 = unlimited. */
   readonly perPage: number;
   /** Start of the page; empty = first page. */

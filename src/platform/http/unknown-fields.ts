@@ -9,7 +9,7 @@ import { isCaseless } from "./fields.ts";
  */
 
 /** The fields of a schema, each with its nested fields; null where any field is accepted. */
-export interface Known {
+interface Known {
   /** Names as compared: in lower case where case is ignored. */
   readonly names: ReadonlyMap<string, Known | null>;
   readonly caseless: boolean;

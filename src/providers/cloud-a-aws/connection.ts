@@ -32,7 +32,7 @@ export interface Credentials {
 }
 
 /** The resolved region and keys of a connection, before any role; no keys when it logs in with identity tokens. */
-export interface Account {
+interface Account {
   region: string;
   keys: Credentials | null;
 }

@@ -4,7 +4,7 @@ import { clockDiffers, failure, retryAfterMs } from "../outcome.ts";
 export type CloudAService = "secretsmanager" | "sts";
 
 /** The error named by the provider: `type` without namespace and suffix, such as "ResourceNotFound". */
-export interface CloudAError {
+interface CloudAError {
   type: string;
   /** The provider's text. For decisions only: it may quote a value, so it is never stored or shown. */
   message: string;

@@ -6,7 +6,7 @@ import { type Issued, TokenCache } from "../token-cache.ts";
 import { type CloudAConnection, type CloudASettings, type Credentials, resolveAccount } from "./connection.ts";
 import { type CloudAFailure, type CloudAService, refusal, unanswered } from "./errors.ts";
 
-export type CloudAAnswer = { ok: true; body: Record<string, unknown> } | CloudAFailure;
+type CloudAAnswer = { ok: true; body: Record<string, unknown> } | CloudAFailure;
 
 export interface SecretsManager {
   /** Calls one operation, such as "CreateSecret", with its JSON parameters. Sent once; the caller retries. */

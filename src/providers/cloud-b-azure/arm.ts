@@ -79,7 +79,7 @@ export function resources(arm: Service, subscriptionId: string): Resources {
 }
 
 /** The path of a scope or an object; "" for "/", the whole tenant. Null when it is invalid or could leave its scope. */
-export function resourcePath(id: string): string | null {
+function resourcePath(id: string): string | null {
   if (id === "/") return "";
   const bare = id.replace(/^\/+|\/+$/g, "");
   const segments = bare.split("/");

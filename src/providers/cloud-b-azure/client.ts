@@ -8,7 +8,7 @@ import { clouds, type Management, type Proof, requestToken, type TokenRequest } 
 import { isUuid, type Service, service, unusable } from "./service.ts";
 
 /** Settings that replace the cloud's own addresses. */
-export interface CloudBUrls {
+interface CloudBUrls {
   CLOUD_B_LOGIN_URL?: string | undefined;
   CLOUD_B_GRAPH_URL?: string | undefined;
   CLOUD_B_ARM_URL?: string | undefined;

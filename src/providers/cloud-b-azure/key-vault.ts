@@ -21,7 +21,7 @@ export interface CloudBConnection {
 }
 
 /** The settings read here. `SYNC_ALLOWED_HOSTS`: see `refuseVaultHost`. */
-export interface CloudBSettings {
+interface CloudBSettings {
   CLOUD_B_LOGIN_URL?: string | undefined;
   SYNC_ALLOWED_HOSTS?: string | undefined;
 }
@@ -38,7 +38,7 @@ export interface VaultFailure {
   outcome: Failure;
 }
 
-export type VaultAnswer = { ok: true; body: unknown } | VaultFailure;
+type VaultAnswer = { ok: true; body: unknown } | VaultFailure;
 
 export interface KeyVault {
   /**

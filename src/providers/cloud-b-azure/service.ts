@@ -5,7 +5,7 @@ import { notSent, type Operation, refusal, unanswered, unreadable } from "./erro
 import { parseJson, sendAuthorized, type TokenRequest } from "./login.ts";
 
 /** One request to a service, with path and query below the service's address. */
-export interface ServiceRequest {
+interface ServiceRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Null when one of its ids is malformed. */
   readonly path: string | null;
@@ -31,7 +31,7 @@ export const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'
 /** Few objects share a name, but pages may be cut before the filter applies. */
 const maxPages = 50;
 
-export interface ServiceOptions {
+interface ServiceOptions {
   account: TokenRequest;
   /** The address that requests are sent to, without a trailing slash. */
   url: string;

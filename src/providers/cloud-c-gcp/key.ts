@@ -14,7 +14,7 @@ export interface ServiceAccountKey {
 }
 
 /** Google's token endpoint, for key files without one. */
-export const googleTokenUri = "https://oauth2.googleapis.com/token";
+const googleTokenUri = "https://oauth2.googleapis.com/token";
 
 const rsaBits = 2048;
 

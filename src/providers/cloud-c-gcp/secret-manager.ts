@@ -4,7 +4,7 @@ import { type Caller, tokensOf } from "./access-token.ts";
 import { type CloudCConnection, projectOf, refuseTokenUri } from "./connection.ts";
 import { type CloudCAnswer, parseObject, refusal, unanswered } from "./errors.ts";
 
-export interface SecretManager {
+interface SecretManager {
   /**
    * Sends one request, once; the caller retries.
    * @param operation the RPC's name, for messages

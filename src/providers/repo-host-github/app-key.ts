@@ -1,6 +1,6 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 
-export type AppKey = { ok: true; pem: string; fingerprint: string } | { ok: false; message: string };
+type AppKey = { ok: true; pem: string; fingerprint: string } | { ok: false; message: string };
 
 /** The least key size for RS256 (RFC 7518, 3.3). */
 const minBits = 2048;

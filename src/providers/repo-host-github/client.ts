@@ -25,12 +25,12 @@ export interface RepoHostConnection {
 }
 
 /** `SYNC_ALLOWED_HOSTS`: the hosts that `enterprise_url` may name. */
-export interface RepoHostSettings {
+interface RepoHostSettings {
   REPO_HOST_URL?: string | undefined;
   SYNC_ALLOWED_HOSTS?: string | undefined;
 }
 
-export interface RepoHostContext {
+interface RepoHostContext {
   settings: RepoHostSettings;
   send: Send;
   app?: { appId: string; privateKey: string };

@@ -13,7 +13,7 @@ export function authMountOf(call: Call): AuthMount {
 const ATTEMPTS = 5;
 
 /** An entry, and its text as stored: see `Login.seen`. */
-export interface Seen<Entry> {
+interface Seen<Entry> {
   readonly entry: Entry;
   readonly seen: SeenEntry;
 }

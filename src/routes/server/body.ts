@@ -13,11 +13,11 @@ import { settings } from "../../platform/settings.ts";
 import type { AnyRoute, Call } from "./route.ts";
 
 /** Maximum size of a request body, in bytes, unless its route overrides it. */
-export const MAX_BODY_BYTES = 1024 * 1024;
+const MAX_BODY_BYTES = 1024 * 1024;
 
 const tooLarge = (most: number) => new RequestError(413, `request body: larger than ${most} bytes`);
 
-export interface ReadBody {
+interface ReadBody {
   /** As parsed by the route's schema, or as received for a `raw` route; undefined without a schema. */
   readonly body: unknown;
   /** Fields without effect. Always empty in the cluster API, which refuses such bodies. */

@@ -113,7 +113,7 @@ function hexPrefix(given: string): string {
   return range[0];
 }
 
-export interface ReportedOne {
+interface ReportedOne {
   readonly topic: ReportedTopic;
   readonly id: string;
   /** The right required in the object's namespace. */

@@ -10,7 +10,7 @@ const maxBytes = 128;
 const permitted = /^[\p{Ll}\p{Lo}\p{N}_-]$/u;
 const firstOfKey = /^[\p{Ll}\p{Lo}]/u;
 
-export type Labels = { ok: true; labels: Record<string, string> } | { ok: false; message: string };
+type Labels = { ok: true; labels: Record<string, string> } | { ok: false; message: string };
 
 /** The label for a tag text: in lower case, with a hyphen for each character that labels do not allow. */
 export const labelText = (text: string): string =>

@@ -14,20 +14,20 @@ export const conflicts: readonly (string | null)[] = ["ABORTED", "FAILED_PRECOND
 export const intentAnnotation = "sallyport-intent";
 
 /** A version of a secret. The etag distinguishes it from the same number in a recreated secret. */
-export interface Version {
+interface Version {
   /** Decimal, from 1. */
   number: string;
   etag: string;
 }
 
 /** Versions that a push of unknown outcome may have added: numbers above `after`, created since `since` (ms since 1970). */
-export interface Owed {
+interface Owed {
   readonly after: string;
   readonly since: number;
 }
 
 /** A reference's content: the version of the last push, followed by older versions of ours not destroyed yet. */
-export interface Reference {
+interface Reference {
   readonly versions: readonly Version[];
   readonly owed: Owed | null;
 }

@@ -53,7 +53,7 @@ export interface ToInspect extends KnownObject {
 }
 
 /** An object to remove. */
-export interface ObsoleteObject extends KnownObject {
+interface ObsoleteObject extends KnownObject {
   /** Remove the object only if it is ours (by its marker; for types without one, by our record). Otherwise return ok. */
   ownedOnly: boolean;
 }

@@ -7,7 +7,7 @@ import type { Capability } from "./volume-views.ts";
  *
  * A claim request.
  */
-export interface Claimant {
+interface Claimant {
   readonly allocId: string;
   readonly nodeId: string;
   readonly mode: Mode;

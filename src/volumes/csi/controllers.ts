@@ -13,7 +13,7 @@ export interface Need {
 }
 
 /** The place and the size of a volume, as far as they determine the controller. */
-export interface Target {
+interface Target {
   /** Segments of the topologies from which the volume is accessible, or must be. */
   readonly topologies: readonly Topology["Segments"][];
   /** Whether the volume is in these topologies only; else they are preferred. */

@@ -305,4 +305,3 @@ export const shownOperation = (operation: CsiOperation) => ({
   PluginID: operation.pluginId,
   State: operation.state === "running" && operation.uncertain ? "unknown" : operation.state,
 });
-export type ShownOperation = ReturnType<typeof shownOperation>;

@@ -74,7 +74,7 @@ export const pluginStub = (plugin: CsiPlugin) => ({
 const nanoseconds = (ms: number): number => ms * 1_000_000;
 
 /** Instances by node id. */
-export type Instances = Readonly<Record<Role, Readonly<Record<string, CsiInfo>>>>;
+type Instances = Readonly<Record<Role, Readonly<Record<string, CsiInfo>>>>;
 
 /**
  * A plugin as reads and events show it. Expected counts are those that nodes declare, since plugin jobs are unknown

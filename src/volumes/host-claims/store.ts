@@ -9,7 +9,7 @@ import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking
 export const VOLUME_CLAIM = "VolumeClaim";
 
 /** The unique key of a claim. */
-export type Claimant = Pick<StoredClaim, "namespace" | "jobId" | "taskGroup" | "volumeId">;
+type Claimant = Pick<StoredClaim, "namespace" | "jobId" | "taskGroup" | "volumeId">;
 
 interface Row extends Record<string, SqlStorageValue> {
   id: string;

@@ -2,7 +2,7 @@ import type * as z from "zod";
 import { isPlainObject } from "../../lib/json.ts";
 
 /** Accepted spellings of a schema's fields, by lower-case name. */
-export interface Spelling {
+interface Spelling {
   readonly names: ReadonlyMap<string, string>;
   readonly inside: Readonly<Record<string, Spelling>>;
 }

@@ -32,7 +32,7 @@ export interface VolumeOperation {
   readonly index: number | null;
 }
 
-export interface NewOperation {
+interface NewOperation {
   readonly volumeId: string;
   readonly nodeId: string;
   readonly method: VolumeMethod;

@@ -39,7 +39,7 @@ export function hostVolumeJson(volume: StoredVolume) {
     State: volume.state,
   };
 }
-export type HostVolumeJson = ReturnType<typeof hostVolumeJson>;
+type HostVolumeJson = ReturnType<typeof hostVolumeJson>;
 
 /** An index that is not assigned yet is shown as 0. */
 export const shownHostVolume = (volume: HostVolumeJson) => ({

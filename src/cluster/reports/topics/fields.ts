@@ -4,7 +4,7 @@ import { isPlainObject } from "../../../lib/json.ts";
 /** Field schemas of reported objects. Known fields are validated, unknown fields are kept. */
 
 /** Upper bound for stored and compared keys. */
-export const MAX_NAME_BYTES = 256;
+const MAX_NAME_BYTES = 256;
 
 export const text = z.string();
 
@@ -15,7 +15,7 @@ export const name = z
   .refine((value) => value.isWellFormed() && !/\p{Cc}/u.test(value), "must not hold control characters");
 
 /** The key of an object. */
-export const id = name.min(1, "must not be empty");
+const id = name.min(1, "must not be empty");
 
 const INT64_LIMIT = 2n ** 63n;
 

@@ -10,7 +10,7 @@ const PART_ROWS = 2_000;
 const PART_BYTES = 512 * 1024;
 
 /** Rows of one table, ordered by its key. */
-export interface SnapshotRows {
+interface SnapshotRows {
   readonly table: string;
   readonly columns: readonly string[];
   readonly rows: readonly (readonly Value[])[];

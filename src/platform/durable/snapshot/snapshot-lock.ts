@@ -48,7 +48,7 @@ const HEARTBEAT_TIMEOUT_MS = 60_000;
 const RETRY_MS = 5_000;
 const KEY = "hold";
 
-export const SNAPSHOT_RUNS = "a snapshot is being taken; try again in a moment";
+const SNAPSHOT_RUNS = "a snapshot is being taken; try again in a moment";
 export const RESTORE_RUNS =
   "a restore is under way, or has not ended: POST /v1/sys/snapshot begins it again, DELETE /v1/sys/snapshot undoes it";
 

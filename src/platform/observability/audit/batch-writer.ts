@@ -41,7 +41,7 @@ const DEAD_AFTER_MS = 60_000;
 type KeepAlive = (work: Promise<unknown>) => void;
 
 /** Writes lines to all sinks. @returns whether every sink has them */
-export type Deliver = (lines: readonly string[], isAwaited: boolean) => Promise<boolean>;
+type Deliver = (lines: readonly string[], isAwaited: boolean) => Promise<boolean>;
 
 /**
  * Hands the lines of an isolate over in batches. The request with the first line of a batch writes the batch for all others

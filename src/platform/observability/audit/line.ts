@@ -9,7 +9,7 @@ import { settings } from "../../settings.ts";
  */
 
 /** `request`: before execution. `answer`: after execution. `action`: done without a request, or behind it. */
-export type Kind = "request" | "answer" | "action";
+type Kind = "request" | "answer" | "action";
 
 export type Fields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 

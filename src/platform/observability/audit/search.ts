@@ -5,7 +5,7 @@ import { recentLines } from "./recent-lines.ts";
  * call; a cursor continues where a call stopped. Without a bucket, it searches the isolate's last lines.
  */
 
-export interface LineQuery {
+interface LineQuery {
   /** Part of a line, in any case; empty for all lines. */
   readonly text: string;
   readonly kind: string;
@@ -22,7 +22,7 @@ export interface Cursor {
   readonly lines: number | null;
 }
 
-export interface FoundLines {
+interface FoundLines {
   /** `bucket`: all that it keeps. `isolate`: the last lines of the isolate that answered. */
   readonly source: "bucket" | "isolate";
   readonly lines: readonly Readonly<Record<string, unknown>>[];

@@ -3,7 +3,7 @@
  * are few and bounded, so the number of series is bounded. A test compares docs/operate/metrics.md with this list.
  */
 
-export interface Definition {
+interface Definition {
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly labels: readonly string[];

@@ -8,7 +8,7 @@ import { attributesOf, nanosOf } from "./shapes.ts";
  */
 
 /** The trace of one request. */
-export interface Trace {
+interface Trace {
   readonly id: string;
   /** The span of the caller; empty for a trace that begins here. */
   readonly parent: string;
@@ -59,7 +59,7 @@ const newTraceId = (): string => crypto.randomUUID().replaceAll("-", "");
 const newSpan = (): string => crypto.randomUUID().slice(19).replace("-", "");
 
 export const SERVER = 2;
-export const CLIENT = 3;
+const CLIENT = 3;
 /** Work from a queue. */
 export const CONSUMER = 5;
 
@@ -84,7 +84,7 @@ export function recordSpan(
 }
 
 /** A call to another service within the current trace. */
-export interface CallSpan {
+interface CallSpan {
   /** The call's headers with the trace context. */
   readonly headers: Headers;
   /** @param outcome the status, or the code of a failure */
