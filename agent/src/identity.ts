@@ -65,13 +65,13 @@ export async function loadNode(stateDir: string): Promise<Node | undefined> {
 }
 
 /** The raw 32 bytes as base64. */
-export function publicKeyOf(key: KeyObject): string {
+function publicKeyOf(key: KeyObject): string {
   const { x = "" } = createPublicKey(key).export({ format: "jwk" });
   return Buffer.from(x, "base64url").toString("base64");
 }
 
 /** `later`: the service is unavailable or busy, another attempt may succeed. */
-export type Joined = { type: "joined"; node: Node } | { type: "later"; message: string };
+type Joined = { type: "joined"; node: Node } | { type: "later"; message: string };
 
 /**
  * Exchanges a join token for a node id and stores it. Repeating it with the same key is safe.

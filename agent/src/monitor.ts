@@ -8,9 +8,9 @@ export interface Family {
   readonly help: string;
   readonly samples: readonly Sample[];
 }
-export type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
+type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
 
-export interface Monitored {
+interface Monitored {
   /** Why the agent does no work now; undefined when it does. */
   readonly problem: () => string | undefined;
   readonly families: () => readonly Family[];

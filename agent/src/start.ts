@@ -15,7 +15,7 @@ import { PAUSES, type Pauses, Reconnect } from "./session/reconnect.ts";
 import { lockState } from "./state-lock.ts";
 import { VERSION } from "./version.ts";
 
-export interface StartOptions {
+interface StartOptions {
   readonly config: Config;
   /** Reads the configuration again. */
   readonly reread?: (() => Config) | undefined;

@@ -19,7 +19,7 @@ import { readUnknown } from "./unknown-volumes.ts";
 /** Timeout for the service's list of unknown volumes. */
 const ASK_MS = 60_000;
 
-export interface ListedVolume {
+interface ListedVolume {
   readonly ID: string;
   readonly Name: string;
   readonly Namespace: string;
@@ -50,7 +50,7 @@ export async function listVolumes({ stateDir }: Pick<Config, "stateDir">): Promi
   return listed.sort((a, b) => (a.ID < b.ID ? -1 : 1));
 }
 
-export interface DropOptions {
+interface DropOptions {
   readonly config: Config;
   readonly id: string;
   readonly stop: AbortSignal;

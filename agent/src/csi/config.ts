@@ -3,7 +3,7 @@ import * as z from "zod";
 /** Letters, digits, dot, dash, underscore: ids are part of paths. */
 const PLUGIN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
-export const ROLES = ["controller", "node"] as const;
+const ROLES = ["controller", "node"] as const;
 export type Role = (typeof ROLES)[number];
 
 /** @param path schema of an absolute path */

@@ -1,8 +1,8 @@
 import type { CsiExternalVolume, CsiParamsOf, CsiSnapshot } from "@sallyport/agent-protocol";
 import { ACCESS_MODE, type Draft, type Message } from "@sallyport/csi-wire";
 
-export type Capability = CsiParamsOf<"csi.controller.create">["capabilities"][number];
-export type Mount = CsiParamsOf<"csi.controller.create">["mount"];
+type Capability = CsiParamsOf<"csi.controller.create">["capabilities"][number];
+type Mount = CsiParamsOf<"csi.controller.create">["mount"];
 
 const MODES: Readonly<Record<string, number>> = {
   "single-node-writer": ACCESS_MODE.singleNodeWriter,

@@ -24,7 +24,7 @@ export interface PluginFingerprint {
   readonly availableBytes: number | undefined;
 }
 
-export type Look =
+type Look =
   | { readonly ok: true; readonly fingerprint: PluginFingerprint }
   | {
       readonly ok: false;
@@ -86,7 +86,7 @@ async function availableBytes(
 }
 
 /** Rounded down to two digits, so that reports stay rare while volumes fill. */
-export function twoDigits(count: number): number {
+function twoDigits(count: number): number {
   const unit = 10 ** Math.max(0, String(count).length - 2);
   return Math.floor(count / unit) * unit;
 }

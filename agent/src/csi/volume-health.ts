@@ -11,7 +11,7 @@ import type { Published, Uses } from "./uses.ts";
 const STATS_MS = 5_000;
 const MAX_REASON_LENGTH = 1_024;
 
-export interface VolumeUsage {
+interface VolumeUsage {
   readonly externalId: string;
   readonly usedBytes: number;
   readonly totalBytes: number;
@@ -24,7 +24,7 @@ export interface VolumeLook {
 }
 export const NO_VOLUMES: VolumeLook = { problems: [], usage: [] };
 
-export interface Inspection {
+interface Inspection {
   readonly client: PluginClient;
   readonly pluginId: string;
   readonly info: ReportedCsiNode["NodeInfo"];

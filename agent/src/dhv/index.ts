@@ -2,6 +2,4 @@ export type { AllowedPlugin } from "./executable.ts";
 export { PLUGIN_NAME } from "./executable.ts";
 export type { HostVolume, HostVolumesOptions, PluginStatus } from "./host-volume.ts";
 export { HostVolumes } from "./host-volumes.ts";
-export type { Failure, Outcome } from "./outcome.ts";
-export { type CreatedVolume, PLUGIN_LIMITS, type PluginLimits, type Step } from "./plugin.ts";
 export { readRecords, recordsDir } from "./records.ts";

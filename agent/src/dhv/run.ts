@@ -4,7 +4,7 @@ import type { PluginLimits } from "./plugin.ts";
 /** How long output is awaited after the exit: a process outside the group may hold the pipe. */
 const DRAIN_MS = 500;
 
-export interface Execution {
+interface Execution {
   readonly file: string;
   readonly argument: string;
   readonly directory: string;

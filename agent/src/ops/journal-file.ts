@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { syncDirectory } from "../files.ts";
 import { codeOf, textOf, warn } from "../log.ts";
 
-export interface JournalFileOptions {
+interface JournalFileOptions {
   /** Applies each line in order at start. @returns whether the line is intact */
   read: (line: string) => boolean;
   /** The lines of the current state, which replace a grown file. Applying a line twice is harmless. */

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { JournalFile } from "./journal-file.ts";
 
 /** The result of an operation. */
-export const ending = z.discriminatedUnion("ok", [
+const ending = z.discriminatedUnion("ok", [
   z.object({ ok: z.literal(true), result: z.record(z.string(), z.unknown()), ms: z.int() }),
   z.object({ ok: z.literal(false), error: operationError, ms: z.int() }),
 ]);

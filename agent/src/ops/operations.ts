@@ -19,7 +19,7 @@ import type { Handlers, Outcome, Run, Secrets } from "./handler.ts";
 import type { Accepted, Ending, Entry, Journal } from "./journal.ts";
 import { mountFlagsOf, withoutMountFlags } from "./mount-flags.ts";
 
-export interface OperationsOptions {
+interface OperationsOptions {
   readonly journal: Journal;
   readonly handlers: Handlers;
   /** Drops frames while there is no session: the service asks again in the next one. */

@@ -12,7 +12,7 @@ import {
 export type SentReport = Report & { readonly held?: string[] };
 
 /** The changes of the node and of its volumes; undefined where there are none. */
-export interface Changes {
+interface Changes {
   readonly node: ReportChange["node"] | undefined;
   readonly volumes: VolumesChange | undefined;
 }

@@ -18,7 +18,7 @@ import { error, textOf, warn } from "../log.ts";
 import type { ConnectionEnd } from "./reconnect.ts";
 import { connectOptions, type Transport } from "./transport.ts";
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   /** The service's origin, http or https. */
   readonly service: string;
   readonly transport: Transport;

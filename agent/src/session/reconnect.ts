@@ -24,7 +24,7 @@ export interface Pauses {
 
 export const PAUSES: Pauses = { firstMs: 500, longestMs: 30_000, healthyMs: 60_000, spreadMs: 5_000 };
 
-export type Next = { type: "wait"; ms: number } | { type: "exit"; code: ExitCode; because: string };
+type Next = { type: "wait"; ms: number } | { type: "exit"; code: ExitCode; because: string };
 
 const exit = (code: ExitCode, because: string): Next => ({ type: "exit", code, because });
 

@@ -59,7 +59,6 @@ export const joinAnswer = z.object({
   /** The audience of this node's connect tokens. */
   Service: text(512, 1),
 });
-export type JoinAnswer = z.infer<typeof joinAnswer>;
 
 /** Maximum lifetime of a connect token and maximum clock difference, in seconds. */
 export const TOKEN_SECONDS = 60;
@@ -69,4 +68,3 @@ export const connectClaims = z
   .object({ iss: uuid, sub: uuid, aud: text(512, 1), iat: z.int(), exp: z.int(), jti: uuid })
   .refine(({ iss, sub }) => iss === sub, "has an issuer that is not its subject")
   .refine(({ iat, exp }) => exp > iat && exp - iat <= TOKEN_SECONDS, `lives for more than ${TOKEN_SECONDS} s`);
-export type ConnectClaims = z.infer<typeof connectClaims>;

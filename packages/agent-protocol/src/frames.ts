@@ -47,7 +47,6 @@ export const ack = z.object({
   /** `accepted`: on disk. `duplicate`: known. `rejected`: refused and not stored. A `res` follows each of them. */
   state: z.enum(["accepted", "duplicate", "rejected"]),
 });
-export type Ack = z.infer<typeof ack>;
 
 const outcome = { t: z.literal("res"), op, ms: amount };
 export const res = z.discriminatedUnion("ok", [

@@ -113,7 +113,6 @@ export type NodeReport = z.infer<typeof nodeReport>;
 
 /** An unusable volume of this node and the reason. */
 export const unavailableVolume = z.object({ id: uuid, name: text(256, 1), reason: text(1024) });
-export type UnavailableVolume = z.infer<typeof unavailableVolume>;
 
 export const report = z.object({ node: nodeReport, unavailableVolumes: z.array(unavailableVolume).max(MAX_VOLUMES) });
 export type Report = z.infer<typeof report>;

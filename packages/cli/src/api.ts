@@ -17,7 +17,7 @@ export class ApiError extends Error {
   }
 }
 
-export interface Reply {
+interface Reply {
   readonly status: number;
   readonly text: string;
 }

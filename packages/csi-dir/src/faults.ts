@@ -46,7 +46,7 @@ const faults = z.strictObject({
   /** Creation responses carry this many bytes of context. */
   contextBytes: count.default(0),
 });
-export type FaultSettings = z.infer<typeof faults>;
+type FaultSettings = z.infer<typeof faults>;
 
 /**
  * Fault injection for tests: a file, read at each call, defines the faults; a delay ends early when the file no longer

@@ -7,14 +7,14 @@ import { mapLimit } from "./wait.ts";
 const READS_AT_ONCE = 8;
 const OBJECTS_PER_REPORT = 500;
 
-export interface ComparisonDependencies {
+interface ComparisonDependencies {
   readonly cluster: Pick<Cluster, "list" | "read">;
   /** The mirror: reads of the service. */
   readonly mirror: Pick<Cluster, "list">;
   readonly reporter: Pick<Reporter, "changes">;
 }
 
-export interface ComparisonScope {
+interface ComparisonScope {
   readonly topics: readonly Topic[];
   /** Namespaces to compare, those that were deleted included. */
   readonly namespaces: ReadonlySet<string>;

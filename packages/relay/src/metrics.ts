@@ -19,7 +19,7 @@ const HELP = {
   held_bytes: ["gauge", "Bytes of lines that wait for the service"],
   last_report_seconds: ["gauge", "Time of the last accepted report, in seconds since 1970"],
 } as const;
-export type Metric = keyof typeof HELP;
+type Metric = keyof typeof HELP;
 
 export class Metrics {
   readonly #values = new Map<Metric, number>();

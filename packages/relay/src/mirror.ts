@@ -28,7 +28,7 @@ const IDLE_MS = 60_000;
 /** An election takes seconds. */
 const MAX_BACKOFF_MS = 5_000;
 
-export interface MirrorDependencies {
+interface MirrorDependencies {
   readonly cluster: Cluster;
   /** The reads of the service. */
   readonly mirror: Pick<Cluster, "list">;
@@ -37,7 +37,7 @@ export interface MirrorDependencies {
   readonly metrics: Metrics;
 }
 
-export interface MirrorSettings {
+interface MirrorSettings {
   readonly source: string;
   readonly topics: readonly Topic[];
   /** Null for all. */

@@ -14,7 +14,7 @@ export interface Listed {
 }
 
 /** A request that the cluster answered with an error. */
-export class Refused extends Error {
+class Refused extends Error {
   readonly status: number;
 
   constructor(path: string, { status, text }: Pick<Answer, "status" | "text">) {
@@ -164,7 +164,7 @@ export class Cluster {
   }
 }
 
-export interface ClusterOptions {
+interface ClusterOptions {
   readonly address: URL;
   readonly token: string;
   /** Empty for the server's own. */

@@ -8,7 +8,7 @@ import { warn } from "./log.ts";
  * all objects are compared.
  */
 
-export interface Position {
+interface Position {
   /** The cluster is mirrored up to this index; null before the first comparison. */
   readonly index: number | null;
   /** Whether all lines of the index are mirrored; else the last ones may be missing. */
@@ -17,7 +17,7 @@ export interface Position {
   readonly epoch: number;
 }
 
-export interface Scope {
+interface Scope {
   readonly namespaces: readonly string[];
   /** Nodes and pools, which have no namespace that tells them from others. */
   readonly global: readonly string[];

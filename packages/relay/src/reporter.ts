@@ -12,7 +12,7 @@ const MAX_PART_EVENTS = 10_000;
 export class Stopped extends Error {}
 
 /** The outcome of a line's report. */
-export interface Outcome {
+interface Outcome {
   /** The service had applied it, or a part of it, before. */
   readonly repeated: boolean;
   /** A request was repeated, so that an earlier one may have been applied. */

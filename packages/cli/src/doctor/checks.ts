@@ -10,7 +10,7 @@ const DAY_MS = 24 * 3600 * 1000;
 const MAX_NAMESPACES = 200;
 const AT_ONCE = 8;
 
-export type Check = (api: Api) => Promise<Finding[]>;
+type Check = (api: Api) => Promise<Finding[]>;
 
 const version: Check = (api) =>
   guarded("version", "read on sys/version", async () => {

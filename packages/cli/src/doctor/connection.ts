@@ -6,7 +6,7 @@ import { type Finding, findings } from "./finding.ts";
 
 /** The way to the service: address, TLS, clock, and the health that needs no token. */
 
-export interface Reached {
+interface Reached {
   readonly found: readonly Finding[];
   /** Null without an answer of the service. */
   readonly health: Fields | null;

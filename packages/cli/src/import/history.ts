@@ -2,7 +2,7 @@ import { membersOf } from "../../../relay/src/json-text.ts";
 
 /** A secret at its source. Values are texts of JSON objects, read one at a time and kept nowhere. */
 
-export type State = "live" | "deleted" | "destroyed";
+type State = "live" | "deleted" | "destroyed";
 
 /** The settings of a secret, as the API of KV version 2 writes them. */
 export interface Settings {

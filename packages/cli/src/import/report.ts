@@ -4,7 +4,7 @@ import { table } from "../command.ts";
 export type Kind = "namespace" | "mount" | "secret" | "policy" | "app" | "destination" | "association";
 
 /** Results of an import, or its plan with `--dry-run`. */
-export type Action =
+type Action =
   | "written"
   | "unchanged"
   /** The service has something else there: it is kept. */
@@ -15,7 +15,7 @@ export type Action =
   | "skipped"
   | "failed";
 
-export interface Entry {
+interface Entry {
   readonly kind: Kind | "source";
   /** Namespace and path. */
   readonly name: string;

@@ -8,7 +8,7 @@ export interface MountAtSource extends Mount {
   readonly accessor: string;
 }
 
-export interface Mounts {
+interface Mounts {
   readonly kv: readonly MountAtSource[];
   /** Paths and types. */
   readonly others: readonly (readonly [path: string, type: string])[];

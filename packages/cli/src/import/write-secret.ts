@@ -18,7 +18,7 @@ import {
  * Costs two reads here for a secret that is complete, and one write for each version otherwise.
  */
 
-export type Outcome =
+type Outcome =
   /** `blank`: versions whose value the source no longer has. They exist here as destroyed ones. */
   | { readonly kind: "written"; readonly versions: number; readonly blank: number }
   | { readonly kind: "unchanged" }
