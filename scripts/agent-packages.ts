@@ -39,7 +39,7 @@ const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
 const PART_BYTES = 23 * 1024 * 1024;
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-export interface AgentPackage {
+interface AgentPackage {
   readonly arch: Arch;
   /** `sallyport-agent-…-linux-x64.tar.gz`. */
   readonly archive: { readonly name: string; readonly content: Buffer };

@@ -16,7 +16,7 @@ export interface ToAgent {
   joinToken?: string;
 }
 
-export interface AgentDirs {
+interface AgentDirs {
   /** Configuration, logs and state of each agent. */
   agentsDir: string;
   /** Directory of each node's host volumes. */

@@ -1,7 +1,7 @@
 /** TypeScript types of the API's requests and responses, generated from the OpenAPI document for the web console. */
 
 /** The part of JSON Schema that the document uses. */
-export interface Schema {
+interface Schema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
   readonly const?: unknown;

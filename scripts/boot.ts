@@ -14,7 +14,7 @@ const HEALTH_MS = 30_000;
 const ROOM_TO_START_BYTES = 16 * 1024 * 1024;
 
 /** A running service; `url` is its own port, behind the gateway. */
-export interface Booted {
+interface Booted {
   readonly supervisor: Supervisor;
   readonly url: string;
 }

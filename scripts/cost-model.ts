@@ -6,7 +6,7 @@
 import { Settings } from "../src/platform/settings.ts";
 
 /** Usage of one operation. A test measures everything but `requests`. */
-export interface Operation {
+interface Operation {
   /** Rows written: of tables, indexes and keys. Exact. */
   readonly rows: number;
   /** Further rows while a replica holds a lease of the owner: the change and its deletion. */
@@ -36,7 +36,7 @@ export const OPERATIONS = {
   "node checked": { rows: 0, leased: 0, alarms: 1, calls: 0, lines: 0, requests: 0 },
 } as const satisfies Record<string, Operation>;
 
-export type OperationName = keyof typeof OPERATIONS;
+type OperationName = keyof typeof OPERATIONS;
 
 /** Prices in dollars, each beyond what the paid plan includes a month. Read on 2026-11-25 at the pages of `SOURCES`. */
 export const PRICES = {
@@ -123,7 +123,7 @@ const OBJECT_GB = 0.128;
 const SINGLE_OBJECTS = 6;
 const BYTES_PER_GB = 1e9;
 
-export interface BillLine {
+interface BillLine {
   readonly item: string;
   readonly amount: number;
   readonly unit: string;

@@ -4,7 +4,7 @@ import { ASSUMED, bill, DEFAULTS, type Deployment, PRICES, SOURCES } from "./cos
 /** The monthly bill of a deployment as text, for `npm run cost` and `sallyport cost` (docs/operate/cost.md). */
 
 /** The options of both commands, by the fields of a deployment. */
-export const COST_OPTIONS = Object.fromEntries(
+const COST_OPTIONS = Object.fromEntries(
   Object.entries(DEFAULTS).map(([name, value]) => {
     const type = typeof value === "boolean" ? "boolean" : "string";
     return [name, { type }] as const;

@@ -27,7 +27,7 @@ const VITEST_JSON = z.object({
 });
 export type VitestJson = z.infer<typeof VITEST_JSON>;
 
-export interface Coverage {
+interface Coverage {
   problems: string[];
   /** Rows all of whose references are sound. A row with a problem is neither proved nor open. */
   proved: number;

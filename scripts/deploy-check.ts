@@ -22,7 +22,7 @@ const STARTUP_TRIES = 5;
 /** The id in the repository's wrangler.toml, with which the service runs locally. */
 const LOCAL_DATABASE = /^0{8}-0{4}-0{4}-0{4}-0{11}1$/;
 
-export interface Part {
+interface Part {
   /** A package, or a folder of src/. */
   readonly name: string;
   readonly bytes: number;
@@ -101,7 +101,7 @@ export const obstacles = (databases: readonly { binding: string; database_id?: s
     );
 
 /** The part of wrangler.toml that decides which lines of the audit log stay. */
-export interface AuditConfig {
+interface AuditConfig {
   readonly r2_buckets: readonly { readonly binding: string }[];
   readonly queues: { readonly producers?: readonly { readonly binding: string }[] | undefined };
   readonly vars: Readonly<Record<string, unknown>>;

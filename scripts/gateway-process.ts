@@ -10,7 +10,7 @@ const PAUSE_MS = 50;
 const EXIT_MS = 3_000;
 
 /** Options of a public gateway. */
-export type PublicGateway = Pick<ToGateway, "options" | "tls">;
+type PublicGateway = Pick<ToGateway, "options" | "tls">;
 
 export class GatewayProcess {
   readonly #host: string;

@@ -15,7 +15,7 @@ export interface Rhythm {
 }
 
 /** Half a minute without an answer: a busy machine is slow, and a restart makes it slower. */
-export const RHYTHM: Rhythm = { everyMs: 1000, answerMs: 5000, misses: 6 };
+const RHYTHM: Rhythm = { everyMs: 1000, answerMs: 5000, misses: 6 };
 /** Consecutive answers "gone" that count as dead. */
 const GONE = 2;
 

@@ -207,7 +207,7 @@ export class MessageReader {
   }
 }
 
-export interface RequestLine {
+interface RequestLine {
   method: string;
   target: string;
   minor: string;

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { pinged, type Rhythm, silence } from "./heartbeat.ts";
 
-export interface Program {
+interface Program {
   /** Its name in warnings. */
   readonly what: string;
   /** Its program, which answers pings (`heartbeat.ts`) and exits with its parent. */
@@ -26,7 +26,7 @@ export interface Program {
 }
 
 /** Callbacks at the start and the end of each run. */
-export interface Care {
+interface Care {
   /** Sends its arguments. */
   begin(child: ChildProcess): Promise<void>;
   /** Reason against a restart by exit code; undefined: restart. */

@@ -50,7 +50,7 @@ interface Credentials {
 }
 
 /** `playground` deletes existing data; `production` never does, takes its key from the settings and stores none. */
-export type Purpose = "development" | "playground" | "production";
+type Purpose = "development" | "playground" | "production";
 
 export class LocalState {
   /** Without data: this start creates it. */

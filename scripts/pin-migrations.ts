@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /** Digests of steps, by the name of their list. */
-export type Pins = Readonly<Record<string, readonly string[]>>;
+type Pins = Readonly<Record<string, readonly string[]>>;
 
 const ROOT = join(import.meta.dirname, "..");
 const FILE = join(ROOT, "src/objects/migrations.pins.json");

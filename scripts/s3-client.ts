@@ -15,7 +15,7 @@ interface Sending {
   readonly signal: AbortSignal;
 }
 
-export interface S3Answer {
+interface S3Answer {
   readonly text: string;
   readonly etag: string;
 }

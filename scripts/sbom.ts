@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 
-export interface Locked {
+interface Locked {
   readonly name?: string;
   readonly version?: string;
   readonly license?: string;

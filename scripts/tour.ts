@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-export interface Step {
+interface Step {
   title: string;
   /** For a shell that has SALLYPORT_ADDR and SALLYPORT_TOKEN. */
   command: string;

@@ -13,11 +13,11 @@ import { endSession, session } from "./session.ts";
 export type { Api, Schemas } from "../../../build/api-types.ts";
 export type { WireRequest } from "../lib/wire.ts";
 
-export type Operation = keyof Api;
+type Operation = keyof Api;
 /** The names in braces of an operation's path. */
 type Names<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never;
 
-export interface Options<Op extends Operation> {
+interface Options<Op extends Operation> {
   /** Values of the names in braces. Slashes of `path` and `prefix` separate segments; all other values are one segment. */
   readonly path?: Readonly<Record<Names<Op & string>, string>>;
   readonly query?: Partial<Api[Op]["query"]>;
@@ -40,7 +40,7 @@ export interface Options<Op extends Operation> {
 }
 
 /** Everything about an answer. */
-export interface Answer<Body> {
+interface Answer<Body> {
   readonly status: number;
   readonly body: Body;
   /** Start of the next page of a list of the cluster API; null on the last page. */

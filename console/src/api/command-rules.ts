@@ -2,7 +2,7 @@
 import { quoted, type Verb, type WireRequest } from "../lib/wire.ts";
 
 /** Words before and behind the place of flags that all commands have. */
-export type Parts = readonly [verbs: readonly string[], rest: readonly string[]];
+type Parts = readonly [verbs: readonly string[], rest: readonly string[]];
 
 type Body = Readonly<Record<string, unknown>>;
 

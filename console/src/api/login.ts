@@ -4,7 +4,7 @@ import { timeOf } from "../lib/time.ts";
 import { ApiError, api, isTokenRefused, type Schemas } from "./client.ts";
 import { beginSession, type Caller, caller, endSession, session } from "./session.ts";
 
-export interface LoginPlace {
+interface LoginPlace {
   /** Namespace of the secrets API; empty for the root namespace. */
   readonly namespace: string;
   /** Keep the token in the tab's session storage. */

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { WireRequest } from "./client.ts";
 
-export interface Recorded extends WireRequest {
+interface Recorded extends WireRequest {
   readonly id: number;
   readonly status: number;
   readonly ms: number;

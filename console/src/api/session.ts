@@ -4,7 +4,7 @@
  */
 import { computed, effect, signal } from "@preact/signals";
 
-export interface Session {
+interface Session {
   readonly token: string;
   /** Namespace in which the token was issued. */
   readonly home: string;

@@ -35,7 +35,7 @@ const link = (label: string, icon: IconName, address: string, words = ""): Entry
   run: () => go(address),
 });
 
-export const fixedEntries = (): Entry[] => [
+const fixedEntries = (): Entry[] => [
   ...SCREENS.map(({ name, label, icon }) => link(label, icon, href(name), WORDS[name])),
   link("New secret", "plus", href("secrets", [], { new: "secret" }), "write"),
   link("Create destination", "plus", href("sync", ["new"]), "sync"),

@@ -5,7 +5,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
-export interface Place {
+interface Place {
   /** The screen's name; empty for the overview. */
   readonly screen: string;
   /** Decoded segments behind the screen's name. */

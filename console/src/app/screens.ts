@@ -3,7 +3,7 @@ import type { ComponentType } from "preact";
 import type { IconName } from "../components/icons.tsx";
 import Overview from "../screens/overview/index.tsx";
 
-export interface Screen {
+interface Screen {
   /** First segment of the address, and the folder in `screens/`. */
   readonly name: string;
   readonly label: string;

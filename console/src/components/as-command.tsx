@@ -17,7 +17,7 @@ export function AsCommand({ request, open = false }: { readonly request: WireReq
   );
 }
 
-export function Commands({ request }: { readonly request: WireRequest }) {
+function Commands({ request }: { readonly request: WireRequest }) {
   const commands = commandsOf(request);
   const selected = selectedOf(commands);
   return (

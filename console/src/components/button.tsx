@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { Icon, type IconName } from "./icons.tsx";
 
-export type Kind = "primary" | "normal" | "quiet" | "danger";
+type Kind = "primary" | "normal" | "quiet" | "danger";
 
 interface ButtonProps {
   readonly children: ComponentChildren;

@@ -102,7 +102,7 @@ export function TextField({
 /** The attribute alone has an effect in dialogs and on a page that is being loaded only. */
 const focusOn = (element: HTMLElement | null): void => element?.focus();
 
-export interface Choice {
+interface Choice {
   readonly value: string;
   readonly label: string;
 }

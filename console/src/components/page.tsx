@@ -1,7 +1,7 @@
 /** Structure of a screen: heading with actions, cards, property lists. */
 import type { ComponentChildren } from "preact";
 
-export interface Crumb {
+interface Crumb {
   readonly label: string;
   readonly href: string;
 }

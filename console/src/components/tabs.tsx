@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import { place, setQuery } from "../app/router.ts";
 
-export interface Tab {
+interface Tab {
   readonly name: string;
   readonly label: string;
   readonly badge?: string | number | undefined;

@@ -4,7 +4,7 @@ interface RawJson {
   readonly rawJSON: string;
 }
 
-const native = JSON as JSON & { rawJSON?: (text: string) => RawJson; isRawJSON?: (value: unknown) => boolean };
+const native = JSON as JSON & { rawJSON?: (text: string) => RawJson };
 
 type Reviver = (this: unknown, key: string, value: unknown, context?: { readonly source?: string }) => unknown;
 
@@ -15,8 +15,6 @@ export function parseExact(text: string): unknown {
   };
   return JSON.parse(text, revive as Parameters<typeof JSON.parse>[1]);
 }
-
-export const isRawNumber = (value: unknown): boolean => native.isRawJSON?.(value) === true;
 
 /** A value as a person reads it: texts as they are, everything else as JSON. */
 export const shown = (value: unknown): string =>

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Page, type Pages, type Resource, usePages, useResource } from "./resource.ts";
 
 /** Options of a request in the background. */
-export interface ReadOptions {
+interface ReadOptions {
   readonly signal: AbortSignal;
   readonly quiet: boolean;
 }

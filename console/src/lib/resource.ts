@@ -134,7 +134,7 @@ export function usePages<Row>(
   };
 }
 
-export interface Action<Args extends unknown[]> {
+interface Action<Args extends unknown[]> {
   readonly run: (...args: Args) => Promise<boolean>;
   readonly isBusy: boolean;
   readonly error: unknown;

@@ -14,7 +14,7 @@ export interface JsonSchema {
   readonly anyOf?: readonly JsonSchema[];
 }
 
-export type FieldKind = "text" | "number" | "flag" | "choice" | "texts" | "map" | "group" | "groups" | "json";
+type FieldKind = "text" | "number" | "flag" | "choice" | "texts" | "map" | "group" | "groups" | "json";
 
 /** A schema without null and without alternatives that a form does not tell apart. */
 export function plainSchema(schema: JsonSchema): JsonSchema {

@@ -40,7 +40,7 @@ export const GROUPS = kind(
   "The policies of a group hold for all entities in it.",
 );
 
-export interface Method {
+interface Method {
   readonly label: string;
   readonly kind: Kind;
   readonly config?: JsonSchema;

@@ -20,7 +20,7 @@ import { type Kind, OLD_NAMES, TEXTS } from "./kinds.ts";
 const titled = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 const manyOf = (noun: string): string => noun.replace(/y$/, "ie").concat("s");
 
-export interface Place {
+interface Place {
   readonly kind: Kind;
   /** `auth/…`; none for identities. */
   readonly mount?: string | undefined;

@@ -44,7 +44,7 @@ const OTHERS = [
 ];
 
 /** Counts and remarks of an action: `1 pushed, 0 failed`. */
-export function detailsOf(line: Line): string {
+function detailsOf(line: Line): string {
   const others = Object.entries(line).filter(([name]) => !OTHERS.includes(name));
   if (!syncOf(line)) return others.map(([name, value]) => `${name} ${String(value)}`).join(", ");
   return others

@@ -1,10 +1,10 @@
 /** The documents that the identity issuer publishes. */
 import { type Api, api } from "../../api/client.ts";
 
-export type Discovery = Api["GET /v1/identity/oidc/plugins/.well-known/openid-configuration"]["answer"];
-export type Keys = Api["GET /v1/identity/oidc/plugins/.well-known/keys"]["answer"]["keys"];
+type Discovery = Api["GET /v1/identity/oidc/plugins/.well-known/openid-configuration"]["answer"];
+type Keys = Api["GET /v1/identity/oidc/plugins/.well-known/keys"]["answer"]["keys"];
 
-export interface Published {
+interface Published {
   readonly discovery: Discovery;
   readonly keys: Keys;
 }

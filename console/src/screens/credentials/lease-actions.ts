@@ -22,7 +22,7 @@ export function confirmRevoke(lease_id: string): Promise<boolean> {
   });
 }
 
-export interface Renewal {
+interface Renewal {
   readonly seconds: number;
   readonly warnings: readonly string[];
 }

@@ -90,7 +90,7 @@ export async function readLease(lease_id: string, quiet = true): Promise<Lease> 
   return (await api("POST /v1/sys/leases/lookup", { body: { lease_id }, quiet })).data;
 }
 
-export interface LeaseState {
+interface LeaseState {
   readonly tone: Tone;
   readonly word: string;
 }

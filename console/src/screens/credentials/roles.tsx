@@ -11,7 +11,7 @@ import { IssueDialog } from "./issue.tsx";
 import { readRoleNames } from "./reads.ts";
 import { RoleForm } from "./role-form.tsx";
 
-export const roleHref = (mount: string, role: string): string => href("credentials", [mount, role]);
+const roleHref = (mount: string, role: string): string => href("credentials", [mount, role]);
 
 /** Roles of an engine: each says what issued principals may do. */
 export function Roles({

@@ -27,7 +27,7 @@ export interface EventRow {
 }
 
 /** Something about the connection that a reader of the list has to know. */
-export interface MarkRow {
+interface MarkRow {
   readonly kind: "mark";
   readonly id: number;
   readonly tone: "info" | "warn" | "bad";
@@ -39,7 +39,7 @@ export type Row = EventRow | MarkRow;
 
 export const MAX_EVENTS = 10_000;
 /** Characters of lines; the newest line stays in any case. */
-export const MAX_CHARACTERS = 32 * 1024 * 1024;
+const MAX_CHARACTERS = 32 * 1024 * 1024;
 /** Rows are cut off in lots, so that an arrival costs the same at any fill. */
 const LOT = 512;
 

@@ -67,7 +67,7 @@ export function objectHref({ Topic, Key, Namespace, Payload }: EventBody): strin
 }
 
 /** The payload's object: its one member that is an object. */
-export function objectOf(payload: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+function objectOf(payload: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   for (const value of Object.values(payload))
     if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
   return {};

@@ -13,7 +13,7 @@ export interface KvMount {
 
 const AT = "at";
 
-export interface SecretsPlace {
+interface SecretsPlace {
   readonly mount: string | null;
   /** Path of the selected secret; null for none. */
   readonly secret: string | null;

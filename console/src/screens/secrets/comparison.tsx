@@ -10,7 +10,7 @@ import { plural } from "../../lib/text.ts";
 import { readVersion, type SecretData } from "./reads.ts";
 import type { At } from "./secret.tsx";
 
-export interface Change {
+interface Change {
   readonly name: string;
   readonly kind: "added" | "removed" | "changed" | "same";
   readonly before: unknown;
@@ -18,7 +18,7 @@ export interface Change {
 }
 
 /** Differences by key, in the order of the names. */
-export function changesBetween(before: SecretData, after: SecretData): Change[] {
+function changesBetween(before: SecretData, after: SecretData): Change[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   return names.map((name) => {
     const [was, is] = [before[name], after[name]];

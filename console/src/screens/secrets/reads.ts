@@ -2,7 +2,7 @@
 import { ApiError, api, type Schemas } from "../../api/client.ts";
 import type { KvMount } from "./addresses.ts";
 
-export interface OtherMount {
+interface OtherMount {
   readonly path: string;
   readonly type: string;
   readonly description: string;
@@ -33,9 +33,9 @@ export async function readMounts(signal?: AbortSignal): Promise<Mounts> {
   return { kv, others: all.filter(({ type }) => type !== "kv" && !INTERNAL.has(type)) };
 }
 
-export const FOLDER_PAGE = 1_000;
+const FOLDER_PAGE = 1_000;
 
-export interface FolderPage {
+interface FolderPage {
   /** Names in the folder; those of folders end with a slash. */
   readonly names: readonly string[];
   /** The name behind which the next page begins; null on the last one. */

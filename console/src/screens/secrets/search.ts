@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { KvMount } from "./addresses.ts";
 import { listFolder } from "./reads.ts";
 
-export interface NameIndex {
+interface NameIndex {
   /** Paths of the secrets that were found so far. */
   readonly paths: readonly string[];
   readonly foldersRead: number;

@@ -26,7 +26,7 @@ export interface MatrixRow {
   readonly cells: ReadonlyMap<string, readonly Association[]>;
 }
 
-export interface MatrixData {
+interface MatrixData {
   readonly rows: readonly MatrixRow[];
   /** Destinations that could not be read, with why. */
   readonly failures: ReadonlyMap<string, unknown>;

@@ -119,7 +119,7 @@ const ORDER = [
 export const worstOf = (entries: readonly Association[]): Association | undefined =>
   entries.toSorted((a, b) => ORDER.indexOf(a.sync_status) - ORDER.indexOf(b.sync_status))[0];
 
-export interface Health {
+interface Health {
   readonly tone: Tone;
   readonly word: string;
 }
@@ -161,7 +161,7 @@ export async function readMountPaths(signal: AbortSignal): Promise<ReadonlyMap<s
 }
 
 /** A page of associations of a destination. */
-export interface AssociationPage {
+interface AssociationPage {
   readonly entries: readonly (readonly [key: string, Association])[];
   readonly next: string | null;
 }
