@@ -4,7 +4,7 @@ import type { Dialect } from "./dialect.ts";
 export const neutralMountType = (type: string): string => (type === "azure" ? "cloud-b" : type);
 
 /** A mount type in the caller's dialect. */
-export const wordMountType = (dialect: Dialect, type: string): string =>
+export const translateMountType = (dialect: Dialect, type: string): string =>
   dialect === "upstream" && type === "cloud-b" ? "azure" : type;
 
 /** Fields of a credentials role: neutral name, upstream name. */
@@ -58,7 +58,7 @@ export const neutralField = (name: string): string => neutralFields.get(name) ??
 export const otherName = (value: string): string => neutralAudiences.get(value) ?? providerAudience(value);
 
 /** A refusal that starts with a field's name, in upstream's naming. */
-export const wordField = (message: string): string =>
+export const translateField = (message: string): string =>
   FIELD_NAMES.reduce((text, [neutral, upstream]) => text.replace(new RegExp(`^${neutral}\\b`), upstream), message);
 
 /** Duration fields of a role. */
@@ -68,15 +68,15 @@ export const DURATIONS = ["ttl", "max_ttl", "explicit_max_ttl"] as const;
  * A role in the caller's dialect. In the upstream dialect durations are returned as written, and unset ones omitted,
  * because clients compare them. `written` is internal to both.
  */
-export function wordRole(
+export function translateRole(
   dialect: Dialect,
   { written, ...role }: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   if (dialect === "neutral") return role;
   const upstream = new Map<string, string>(FIELD_NAMES);
-  const worded = Object.entries(role).map(([field, value]) => [upstream.get(field) ?? field, value] as const);
+  const translated = Object.entries(role).map(([field, value]) => [upstream.get(field) ?? field, value] as const);
   const shown: Record<string, unknown> = {
-    ...Object.fromEntries(worded),
+    ...Object.fromEntries(translated),
     sign_in_audience: providerAudience(String(role["sign_in_audience"] ?? "")),
   };
   for (const field of DURATIONS) {

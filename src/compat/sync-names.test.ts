@@ -2,30 +2,33 @@ import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
 import { TYPE_NAMES } from "./dialect.ts";
 import {
-  wordAssociations,
-  wordDestination,
-  wordDestinationList,
-  wordMessage,
-  wordSecretDestinations,
-  wordStatus,
-  wordType,
+  translateAssociations,
+  translateDestination,
+  translateDestinationList,
+  translateMessage,
+  translateSecretDestinations,
+  translateStatus,
+  translateType,
 } from "./sync-names.ts";
 
 describe("names of types and statuses", () => {
   it.each(TYPE_NAMES)("the type %s is named %s in the upstream dialect", (neutral, upstream) => {
-    expect([wordType("neutral", neutral), wordType("upstream", neutral)]).toEqual([neutral, upstream]);
+    expect([translateType("neutral", neutral), translateType("upstream", neutral)]).toEqual([neutral, upstream]);
   });
 
   it("equal names in both dialects are not translated", () => {
-    expect([wordType("upstream", "in-mem"), wordType("upstream", "toString")]).toEqual(["in-mem", "toString"]);
-    expect([wordStatus("upstream", "SYNCED"), wordStatus("upstream", "CLIENT_SIDE_ERROR")]).toEqual([
+    expect([translateType("upstream", "in-mem"), translateType("upstream", "toString")]).toEqual([
+      "in-mem",
+      "toString",
+    ]);
+    expect([translateStatus("upstream", "SYNCED"), translateStatus("upstream", "CLIENT_SIDE_ERROR")]).toEqual([
       "SYNCED",
       "CLIENT_SIDE_ERROR",
     ]);
   });
 
   it("the status INTERNAL_ERROR is INTERNAL_VAULT_ERROR upstream", () => {
-    expect([wordStatus("neutral", "INTERNAL_ERROR"), wordStatus("upstream", "INTERNAL_ERROR")]).toEqual([
+    expect([translateStatus("neutral", "INTERNAL_ERROR"), translateStatus("upstream", "INTERNAL_ERROR")]).toEqual([
       "INTERNAL_ERROR",
       "INTERNAL_VAULT_ERROR",
     ]);
@@ -80,26 +83,26 @@ const ofSecret = {
 describe("a response", () => {
   it("in the neutral dialect is unchanged", () => {
     const { granularity_given: _, ...shown } = destination;
-    expect(wordDestination("neutral", destination)).toEqual(shown);
-    expect(wordDestination("neutral", { ...destination, granularity_given: false })).toEqual(shown);
-    expect(wordDestinationList("neutral", list)).toEqual(list);
-    expect(wordAssociations("neutral", associations)).toEqual(associations);
-    expect(wordSecretDestinations("neutral", ofSecret)).toEqual(ofSecret);
+    expect(translateDestination("neutral", destination)).toEqual(shown);
+    expect(translateDestination("neutral", { ...destination, granularity_given: false })).toEqual(shown);
+    expect(translateDestinationList("neutral", list)).toEqual(list);
+    expect(translateAssociations("neutral", associations)).toEqual(associations);
+    expect(translateSecretDestinations("neutral", ofSecret)).toEqual(ofSecret);
   });
 
   it("for a destination has the upstream type and unchanged user-chosen names", () => {
     const { granularity_given: _, ...shown } = destination;
-    expect(wordDestination("upstream", destination)).toEqual({ ...shown, type: "gh" });
+    expect(translateDestination("upstream", destination)).toEqual({ ...shown, type: "gh" });
   });
 
   it("for a destination omits granularity when the request did not set it", () => {
-    const { options } = wordDestination("upstream", { ...destination, granularity_given: false });
+    const { options } = translateDestination("upstream", { ...destination, granularity_given: false });
     const { granularity_level: _, ...rest } = destination.options;
     expect(options).toEqual(rest);
   });
 
   it("for a list of destinations has upstream types and is sorted by the returned keys", () => {
-    expect(wordDestinationList("upstream", list)).toEqual({
+    expect(translateDestinationList("upstream", list)).toEqual({
       keys: ["aws-sm/", "gh/", "in-mem/", "vercel-project/"],
       key_info: { "aws-sm/": ["cloud-a-sm"], "vercel-project/": ["p"], "in-mem/": ["gh"], "gh/": ["repo-host"] },
       total_destinations: 4,
@@ -108,7 +111,7 @@ describe("a response", () => {
 
   it("for associations has upstream types, statuses and counters", () => {
     const [internal, synced] = Object.values(associations.associated_secrets);
-    expect(wordAssociations("upstream", associations)).toEqual({
+    expect(translateAssociations("upstream", associations)).toEqual({
       store_name: "cloud-a-sm",
       store_type: "aws-sm",
       associated_secrets: {
@@ -120,7 +123,7 @@ describe("a response", () => {
   });
 
   it("for the destinations of a secret has upstream keys, types and statuses", () => {
-    expect(wordSecretDestinations("upstream", ofSecret)).toEqual({
+    expect(translateSecretDestinations("upstream", ofSecret)).toEqual({
       associated_destinations: {
         "gh/repo-host": { type: "gh", name: "repo-host", sync_status: "INTERNAL_VAULT_ERROR", updated_at: "t" },
         "in-mem/gh": { type: "in-mem", name: "gh", sync_status: "PENDING", updated_at: "t" },
@@ -145,8 +148,8 @@ describe("an error message", () => {
       'sync destinations exist in namespace "repo-host/", cannot remove: in-mem/repo-host, aws-sm/prod',
     ],
   ])("has upstream type names: %s", (neutral, upstream) => {
-    expect(wordMessage("upstream", neutral)).toBe(upstream);
-    expect(wordMessage("neutral", neutral)).toBe(neutral);
+    expect(translateMessage("upstream", neutral)).toBe(upstream);
+    expect(translateMessage("neutral", neutral)).toBe(neutral);
   });
 
   it.each([
@@ -157,11 +160,11 @@ describe("an error message", () => {
     'no handler for route "sys/sync/destinations: repo-host/x". route entry not found.',
     "",
   ])("keeps user-chosen names: %s", (message) => {
-    expect(wordMessage("upstream", message)).toBe(message);
+    expect(translateMessage("upstream", message)).toBe(message);
   });
 
   it("of hostile length is translated in linear time", () => {
     const message = `destinations${" destinations".repeat(20_000)}: ${"a/b, ".repeat(20_000)}`;
-    expect(textSteps(() => wordMessage("upstream", message)).steps).toBeLessThan(5 * message.length);
+    expect(textSteps(() => translateMessage("upstream", message)).steps).toBeLessThan(5 * message.length);
   });
 });

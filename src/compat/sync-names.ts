@@ -9,17 +9,17 @@ const upstreamTypes: ReadonlyMap<string, string> = new Map(TYPE_NAMES);
 const upstreamStatuses: ReadonlyMap<string, string> = new Map(STATUS_NAMES);
 
 /** A destination type in the caller's dialect. */
-export const wordType = (dialect: Dialect, neutral: string): string =>
+export const translateType = (dialect: Dialect, neutral: string): string =>
   (dialect === "upstream" ? upstreamTypes.get(neutral) : undefined) ?? neutral;
 
 /** A sync status in the caller's dialect. */
-export const wordStatus = (dialect: Dialect, neutral: string): string =>
+export const translateStatus = (dialect: Dialect, neutral: string): string =>
   (dialect === "upstream" ? upstreamStatuses.get(neutral) : undefined) ?? neutral;
 
 /** `type/…`, of which only the type is translated. */
-function wordKey(dialect: Dialect, key: string): string {
+function translateKey(dialect: Dialect, key: string): string {
   const end = key.indexOf("/");
-  return wordType(dialect, key.slice(0, end)) + key.slice(end);
+  return translateType(dialect, key.slice(0, end)) + key.slice(end);
 }
 
 const mapEntries = <T, U>(
@@ -28,15 +28,15 @@ const mapEntries = <T, U>(
 ): Record<string, U> => Object.fromEntries(Object.entries(record).map(([key, value]) => change(key, value)));
 
 /** Any object with a destination type. */
-const wordTyped = <T extends { readonly type: string }>(dialect: Dialect, data: T): T => ({
+const translateTyped = <T extends { readonly type: string }>(dialect: Dialect, data: T): T => ({
   ...data,
-  type: wordType(dialect, data.type),
+  type: translateType(dialect, data.type),
 });
 
 /**
  * One destination. In the upstream dialect the granularity is included only if it was set, because clients compare it.
  */
-export function wordDestination<
+export function translateDestination<
   T extends {
     readonly type: string;
     readonly granularity_given: boolean;
@@ -45,15 +45,15 @@ export function wordDestination<
 >(dialect: Dialect, { granularity_given: isGiven, ...data }: T) {
   const { granularity_level, ...options } = data.options;
   const isShown = dialect === "neutral" || isGiven;
-  return wordTyped(dialect, { ...data, options: { ...(isShown && { granularity_level }), ...options } });
+  return translateTyped(dialect, { ...data, options: { ...(isShown && { granularity_level }), ...options } });
 }
 
 /** Destinations by type; keys are sorted by the shown names. */
-export function wordDestinationList<
+export function translateDestinationList<
   T extends { readonly keys: readonly string[]; readonly key_info: Readonly<Record<string, unknown>> },
 >(dialect: Dialect, data: T): T {
-  const keys = data.keys.map((key) => wordKey(dialect, key)).sort();
-  return { ...data, keys, key_info: mapEntries(data.key_info, (key, names) => [wordKey(dialect, key), names]) };
+  const keys = data.keys.map((key) => translateKey(dialect, key)).sort();
+  return { ...data, keys, key_info: mapEntries(data.key_info, (key, names) => [translateKey(dialect, key), names]) };
 }
 
 interface WithStatus {
@@ -61,13 +61,13 @@ interface WithStatus {
 }
 
 /** One association in a destination's list. */
-export const wordAssociation = <T extends WithStatus>(dialect: Dialect, entry: T): T => ({
+export const translateAssociation = <T extends WithStatus>(dialect: Dialect, entry: T): T => ({
   ...entry,
-  sync_status: wordStatus(dialect, entry.sync_status),
+  sync_status: translateStatus(dialect, entry.sync_status),
 });
 
 /** The associations of a destination. */
-export function wordAssociations<
+export function translateAssociations<
   T extends {
     readonly store_type: string;
     readonly associated_secrets: Readonly<Record<string, WithStatus>>;
@@ -76,19 +76,22 @@ export function wordAssociations<
 >(dialect: Dialect, data: T): T {
   return {
     ...data,
-    store_type: wordType(dialect, data.store_type),
-    associated_secrets: mapEntries(data.associated_secrets, (id, entry) => [id, wordAssociation(dialect, entry)]),
-    sync_operation_counters: mapEntries(data.sync_operation_counters, (status, n) => [wordStatus(dialect, status), n]),
+    store_type: translateType(dialect, data.store_type),
+    associated_secrets: mapEntries(data.associated_secrets, (id, entry) => [id, translateAssociation(dialect, entry)]),
+    sync_operation_counters: mapEntries(data.sync_operation_counters, (status, n) => [
+      translateStatus(dialect, status),
+      n,
+    ]),
   };
 }
 
 /** The destinations of a secret. */
-export function wordSecretDestinations<
+export function translateSecretDestinations<
   T extends { readonly associated_destinations: Readonly<Record<string, WithStatus & { readonly type: string }>> },
 >(dialect: Dialect, data: T): T {
   const associated_destinations = mapEntries(data.associated_destinations, (key, entry) => [
-    wordKey(dialect, key),
-    wordTyped(dialect, wordAssociation(dialect, entry)),
+    translateKey(dialect, key),
+    translateTyped(dialect, translateAssociation(dialect, entry)),
   ]);
   return { ...data, associated_destinations };
 }
@@ -97,13 +100,13 @@ const OF_TYPE = /^((?:\w+: )?a destination of type )([a-z-]+)(?= )/;
 const LISTED = /^[\w-]+\/[\w.-]+( and \d+ more)?$/;
 
 /** A refusal. Two kinds contain types: "a destination of type x …", and a list "… destinations …: x/name, y/name". */
-export function wordMessage(dialect: Dialect, message: string): string {
+export function translateMessage(dialect: Dialect, message: string): string {
   const end = message.indexOf(": ") + 2;
   const start = message.slice(0, end);
   const list = message.slice(end).split(", ");
   // After other texts, such as "secret not found: ", follows a path given by a user.
   if (/\bdestinations\b/.test(start) && list.every((item) => LISTED.test(item))) {
-    return start + list.map((item) => wordKey(dialect, item)).join(", ");
+    return start + list.map((item) => translateKey(dialect, item)).join(", ");
   }
-  return message.replace(OF_TYPE, (_all, before: string, type: string) => before + wordType(dialect, type));
+  return message.replace(OF_TYPE, (_all, before: string, type: string) => before + translateType(dialect, type));
 }

@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import { wordMountType, wordRole } from "../compat/cloud-b-names.ts";
+import { translateMountType, translateRole } from "../compat/cloud-b-names.ts";
 import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
 import { homeOf } from "../credentials/assertion.ts";
@@ -22,7 +22,7 @@ const REMOVAL_MS = 30_000;
 const BEHIND_MS = 25_000;
 const MAX_KEY_LENGTH = 256;
 
-const mountType = (call: AuthorisedCall): string => wordMountType(call.dialect, "cloud-b");
+const mountType = (call: AuthorisedCall): string => translateMountType(call.dialect, "cloud-b");
 const uuidOf = (call: AuthorisedCall): string => call.grant.mount?.uuid ?? "";
 const engine = (call: AuthorisedCall) => credentialEngine(call.env, uuidOf(call));
 
@@ -186,7 +186,7 @@ export const cloudBRoutes = [
     path: "/roles/:name",
     handle: async (call) => {
       const role = unwrap(await engine(call).role(roleName(call)));
-      return envelope(call, { data: wordRole(call.dialect, role), mountType: mountType(call) });
+      return envelope(call, { data: translateRole(call.dialect, role), mountType: mountType(call) });
     },
   }),
   secrets<z.infer<typeof RoleBody>>({

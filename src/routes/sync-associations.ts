@@ -1,10 +1,10 @@
 import * as z from "zod";
 import {
-  wordAssociation,
-  wordAssociations,
-  wordSecretDestinations,
-  wordStatus,
-  wordType,
+  translateAssociation,
+  translateAssociations,
+  translateSecretDestinations,
+  translateStatus,
+  translateType,
 } from "../compat/sync-names.ts";
 import { isVersioned } from "../contracts/mount.ts";
 import { accessControl, kvStore } from "../contracts/stubs.ts";
@@ -90,7 +90,7 @@ function answer(
 ): Response {
   const counters: Record<string, number> = {};
   for (const [, { sync_status }] of entries) counters[sync_status] = (counters[sync_status] ?? 0) + 1;
-  const data = wordAssociations(call.dialect, {
+  const data = translateAssociations(call.dialect, {
     store_name: page.store_name,
     store_type: page.store_type,
     associated_secrets: Object.fromEntries(entries),
@@ -152,11 +152,11 @@ async function allAssociations(call: AuthorisedCall): Promise<Response> {
   if (first.next === null) return answer(call, first, first.associated_secrets);
   const counters: Record<string, number> = {};
   return rawStream(call, async function* () {
-    const store = { store_name: first.store_name, store_type: wordType(call.dialect, first.store_type) };
+    const store = { store_name: first.store_name, store_type: translateType(call.dialect, first.store_type) };
     yield `${JSON.stringify(store).slice(0, -1)},"associated_secrets":{`;
     for (let page = first, comma = ""; ; ) {
       for (const [id, view] of page.associated_secrets) {
-        const entry = wordAssociation(call.dialect, view);
+        const entry = translateAssociation(call.dialect, view);
         counters[entry.sync_status] = (counters[entry.sync_status] ?? 0) + 1;
         yield `${comma}${JSON.stringify(id)}:${JSON.stringify(entry)}`;
         comma = ",";
@@ -194,7 +194,7 @@ async function destinationsOfSecret(
     if (lively.length === 0) continue;
     const associated = lively.map(({ type, name, entries }) => [`${type}/${name}`, summary(call, type, name, entries)]);
     return envelope(call, {
-      data: wordSecretDestinations(call.dialect, { associated_destinations: Object.fromEntries(associated) }),
+      data: translateSecretDestinations(call.dialect, { associated_destinations: Object.fromEntries(associated) }),
     });
   }
   throw notFound();
@@ -222,7 +222,10 @@ function summary(call: AuthorisedCall, type: string, name: string, entries: Entr
         .at(-1) ?? "",
     ...(keys.length > 0 && {
       sub_keys: Object.fromEntries(
-        keys.map(([key, view]) => [key, { ...details(view), sync_status: wordStatus(call.dialect, view.sync_status) }]),
+        keys.map(([key, view]) => [
+          key,
+          { ...details(view), sync_status: translateStatus(call.dialect, view.sync_status) },
+        ]),
       ),
     }),
   };

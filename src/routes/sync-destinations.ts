@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { wordDestination, wordDestinationList, wordType } from "../compat/sync-names.ts";
+import { translateDestination, translateDestinationList, translateType } from "../compat/sync-names.ts";
 import { rawAsText } from "../lib/json.ts";
 import { listDestinations } from "../listings/destinations.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
@@ -51,9 +51,9 @@ async function configure(call: AuthorisedCall, given: Write, mode: "write" | "pa
     const { planned, warnings, next } = preview;
     return envelope(call, { data: { dry_run: true, planned, next: next ?? "" }, warnings });
   }
-  const word = wordType(call.dialect, key.type);
+  const word = translateType(call.dialect, key.type);
   const { state, warnings } = unwrap(await destinationAt(call, key).configure(key, body, { word, mode, origin }));
-  return envelope(call, { data: wordDestination(call.dialect, state), warnings });
+  return envelope(call, { data: translateDestination(call.dialect, state), warnings });
 }
 
 export const destinationRoutes = [
@@ -67,7 +67,7 @@ export const destinationRoutes = [
         type,
         members.map((member) => member.name),
       ]);
-      const { keys, ...more } = wordDestinationList(call.dialect, {
+      const { keys, ...more } = translateDestinationList(call.dialect, {
         keys: [...types.keys()],
         key_info: Object.fromEntries(info),
         total_destinations: rows.length,
@@ -90,7 +90,7 @@ export const destinationRoutes = [
     path: "/sys/sync/destinations/:type/:name",
     handle: async (call) => {
       const state = unwrap(await destinationAt(call, keyOf(call)).read());
-      return envelope(call, { data: wordDestination(call.dialect, state) });
+      return envelope(call, { data: translateDestination(call.dialect, state) });
     },
   }),
   secrets({

@@ -1,4 +1,4 @@
-import { wordMountType } from "../compat/cloud-b-names.ts";
+import { translateMountType } from "../compat/cloud-b-names.ts";
 import type { Dialect } from "../compat/dialect.ts";
 import { ORCHESTRATOR_VERSION } from "../compat/orchestrator.ts";
 import { AUTH_TYPES } from "../contracts/auth.ts";
@@ -49,7 +49,7 @@ const PLUGIN_VERSION = `v${VERSION.replace(/\+.*$/, "")}+builtin`;
 const pluginsOf = (dialect: Dialect): Readonly<Record<string, readonly string[]>> => ({
   auth: [...AUTH_TYPES].sort(),
   database: [],
-  secret: MOUNT_TYPES.map((type) => wordMountType(dialect, type)).sort(),
+  secret: MOUNT_TYPES.map((type) => translateMountType(dialect, type)).sort(),
 });
 
 const PLUGIN = { builtin: true, version: PLUGIN_VERSION, deprecation_status: "supported" };

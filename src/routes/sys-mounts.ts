@@ -2,7 +2,7 @@ import { authorize } from "../access/authorize/authorize-cached.ts";
 import { MountRequest, TuneRequest } from "../access/mounts/mounts.ts";
 import { namespacePath } from "../access/namespaces/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
-import { wordMountType } from "../compat/cloud-b-names.ts";
+import { translateMountType } from "../compat/cloud-b-names.ts";
 import type { ListedMount } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { emptyEngine } from "../credentials/job-worker.ts";
@@ -21,7 +21,7 @@ const optionsOf = ({ type, options }: Pick<ListedMount, "type" | "options">): Li
   type !== "cloud-b" && Object.keys(options).length === 0 ? null : options;
 
 const record = ({ dialect }: Call, mount: ListedMount) => ({
-  type: wordMountType(dialect, mount.type),
+  type: translateMountType(dialect, mount.type),
   description: mount.description,
   accessor: mount.accessor,
   uuid: mount.uuid,
@@ -68,7 +68,10 @@ async function listVisible(call: Call): Promise<Response> {
   const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
   const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);
   const anonymous = ({ path, type, description, options }: ListedMount) =>
-    [path, { type: wordMountType(call.dialect, type), description, options: optionsOf({ type, options }) }] as const;
+    [
+      path,
+      { type: translateMountType(call.dialect, type), description, options: optionsOf({ type, options }) },
+    ] as const;
   const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map(anonymous));
   const methods = await accessControl(call.env).listAuthMounts(namespace);
   const auth = methods

@@ -1,7 +1,7 @@
 import { authorize, clearAuthorizeCache, isCoherent } from "../../access/authorize/authorize-cached.ts";
-import { wordField } from "../../compat/cloud-b-names.ts";
+import { translateField } from "../../compat/cloud-b-names.ts";
 import { type Dialect, dialectOf } from "../../compat/dialect.ts";
-import { wordMessage } from "../../compat/sync-names.ts";
+import { translateMessage } from "../../compat/sync-names.ts";
 import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
 import type { AuthMount, AuthPlace } from "../../contracts/auth.ts";
@@ -158,7 +158,7 @@ async function answer(
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
     return route.unwrapped ? answered : await wrapAnswer(call, call.grant.path, answered);
   } catch (failure) {
-    throw worded(failure, dialect);
+    throw inDialect(failure, dialect);
   } finally {
     if (route.fresh && !READS.has(target.verb)) clearAuthorizeCache();
   }
@@ -352,9 +352,9 @@ function verbsAt(area: Exchange["area"], { path, route }: Target): Verb[] {
 }
 
 /** A refusal in the caller's dialect: objects use neutral terms only. */
-function worded(failure: unknown, dialect: Dialect): unknown {
+function inDialect(failure: unknown, dialect: Dialect): unknown {
   if (dialect === "neutral" || !(failure instanceof RequestError)) return failure;
-  const messages = failure.messages.map((message) => wordField(wordMessage(dialect, message)));
+  const messages = failure.messages.map((message) => translateField(translateMessage(dialect, message)));
   return new RequestError(failure.status, messages, { ...failure.headers });
 }
 
