@@ -12,8 +12,6 @@ export const bytes = z.int().describe("Bytes; 0 is unset or unknown.");
 export const index = z.int().describe("An index of the event stream.");
 export const texts = z.record(z.string(), z.string());
 export const anything = z.unknown();
-/** Not supported here, always null. */
-const never = z.null();
 
 export const createdAndModified = { CreateIndex: index, ModifyIndex: index };
 export const timesInNanoseconds = { CreateTime: nanoseconds, ModifyTime: nanoseconds };
