@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import * as z from "zod";
 import type { Failure } from "../contracts/failure.ts";
 import type { Networking } from "../contracts/sync-tasks.ts";
+import { tryParseJson } from "../lib/json.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { failure, type Send, withoutEffect } from "./outcome.ts";
 
@@ -90,7 +91,7 @@ async function lookUp(hostname: string, type: "A" | "AAAA", send: Send, dnsUrl: 
   url?.searchParams.set("type", type);
   const call = await send([url?.href ?? dnsUrl, { headers: { accept: "application/dns-json" } }]);
   if (!call.ok) return withoutEffect(call.outcome);
-  const parsed = DnsAnswer.safeParse(parseJson(call.text));
+  const parsed = DnsAnswer.safeParse(tryParseJson(call.text));
   const isAnswer = call.response.ok && parsed.success && [0, NO_SUCH_NAME].includes(parsed.data.Status);
   if (!isAnswer) return failure("external", "network_error", `The addresses of ${hostname} could not be looked up.`);
   const records = parsed.data.Answer.filter((record) => record.type === RECORD_TYPES[type]);
@@ -99,12 +100,4 @@ async function lookUp(hostname: string, type: "A" | "AAAA", send: Send, dnsUrl: 
     addresses: records.map(({ data }) => data).filter((data) => isIP(data) !== 0),
     until: Date.now() + Math.min(MAX_TTL_MS, ...ttls),
   };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

@@ -1,5 +1,6 @@
 import { AwsV4Signer } from "aws4fetch";
 import type { Failure } from "../../contracts/failure.ts";
+import { tryParseObject } from "../../lib/json.ts";
 import { type ClientAssertion, signed } from "../identity-token.ts";
 import { type Call, failure, type Send, withoutEffect } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
@@ -186,7 +187,7 @@ async function signedPost(send: Send, { url, body, credentials, ...rest }: Signe
 /** Reads a JSON 1.1 answer. An unreadable success is `unknown`: it may come from another server than the service. */
 function readJson(response: Response, text: string, operation: string): CloudAAnswer {
   // Operations without an output, such as TagResource, have an empty body.
-  const body = text === "" && response.ok ? {} : parseObject(text);
+  const body = text === "" && response.ok ? {} : tryParseObject(text);
   if (response.ok) {
     if (body !== null) return { ok: true, body };
     return unanswered(failure("unknown", "unreadable_answer", `${operation} was answered, but not with JSON.`));
@@ -194,15 +195,6 @@ function readJson(response: Response, text: string, operation: string): CloudAAn
   const named = body?.["__type"] ?? response.headers.get("x-amzn-errortype") ?? "";
   const message = body?.["message"] ?? body?.["Message"];
   return refusal(response, String(named), typeof message === "string" ? message : "", "secretsmanager", operation);
-}
-
-function parseObject(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : null;
-  } catch {
-    return null;
-  }
 }
 
 function sessionOf(xml: string): Session | null {

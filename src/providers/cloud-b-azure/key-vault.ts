@@ -1,9 +1,10 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { isListed, isLoopback } from "../../lib/hosts.ts";
+import { tryParseJson } from "../../lib/json.ts";
 import type { ClientAssertion } from "../identity-token.ts";
 import { failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
-import { type Cloud, cloudNamed, clouds, parseJson, sendAuthorized, word } from "./login.ts";
+import { type Cloud, cloudNamed, clouds, sendAuthorized, word } from "./login.ts";
 
 /** A destination's connection to its vault. */
 export interface CloudBConnection {
@@ -80,7 +81,7 @@ export function keyVault(
       const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
       const call = await sendAuthorized(account, [url.href, init], send);
       if (!call.ok) return unanswered(call.outcome);
-      const answered = parseJson(call.text);
+      const answered = tryParseJson(call.text);
       if (!call.response.ok) return refusal(call.response, answered, operation, tenantId);
       if (typeof answered === "object" && answered !== null) return { ok: true, body: answered };
       if (method === "DELETE" && !isWebPage(call.text)) return { ok: true, body: {} };

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
+import { tryParseJson } from "../../lib/json.ts";
 import { type ClientAssertion, signed } from "../identity-token.ts";
 import { type Call, failure, retryAfterMs, type Send } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
@@ -183,7 +184,7 @@ export async function requestToken(
     const passing: Failure = outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
     return { ok: false, outcome: passing, status: null, providerCode: "" };
   }
-  const body = parseJson(call.text);
+  const body = tryParseJson(call.text);
   if (!call.response.ok) return tokenRefused(call.response, body, "assertion" in request);
   const parsed = Issuance.safeParse(body);
   if (!parsed.success) {
@@ -289,14 +290,3 @@ function tokenRefused(response: Response, body: unknown, federated: boolean): To
 /** An error code of the provider, or "" when the text is no code and must not be shown. */
 export const word = (given: unknown): string =>
   typeof given === "string" && /^[A-Za-z0-9_]{1,64}$/.test(given) ? given : "";
-
-/** The value of a JSON text; undefined when the text is no JSON. */
-export function parseJson(text: string): unknown {
-  // An exception for each of the many answers without a body takes a twentieth of a revocation.
-  if (text === "") return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

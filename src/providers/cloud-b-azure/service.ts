@@ -1,8 +1,9 @@
 import * as z from "zod";
 import type { CloudResult } from "../../contracts/cloud-directory.ts";
+import { tryParseJson } from "../../lib/json.ts";
 import type { Send } from "../outcome.ts";
 import { notSent, type Operation, refusal, unanswered, unreadable } from "./errors.ts";
-import { parseJson, sendAuthorized, type TokenRequest } from "./login.ts";
+import { sendAuthorized, type TokenRequest } from "./login.ts";
 
 /** One request to a service, with path and query below the service's address. */
 interface ServiceRequest {
@@ -59,7 +60,7 @@ export function service({ account, url, officialUrl, pathRule, send }: ServiceOp
     const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
     const sent = await sendAuthorized(account, [target, init], send);
     if (!sent.ok) return { ok: false, failure: unanswered(sent, operation) };
-    const answered = parseJson(sent.text);
+    const answered = tryParseJson(sent.text);
     if (!sent.response.ok) return { ok: false, failure: refusal(operation, sent.response, answered) };
     const parsed = answer.safeParse(answered);
     return parsed.success

@@ -1,11 +1,12 @@
 import { importPKCS8, SignJWT } from "jose";
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
+import { tryParseObject } from "../../lib/json.ts";
 import { type ClientAssertion, signed } from "../identity-token.ts";
 import { failure, type Send, withoutEffect } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
 import type { CloudCConnection, CloudCSettings } from "./connection.ts";
-import { parseObject, refusal, tokenRefusal } from "./errors.ts";
+import { refusal, tokenRefusal } from "./errors.ts";
 import type { ServiceAccountKey } from "./key.ts";
 
 /** Access tokens of a connection, cached per isolate: by the service account's key, or by identity tokens. */
@@ -80,7 +81,7 @@ async function tokenOfIdentity(
     };
     const call = await send([url, { method: "POST", headers, body: JSON.stringify(body) }]);
     if (!call.ok) return failed(withoutEffect(call.outcome));
-    if (call.response.ok) return { ok: true as const, body: parseObject(call.text) };
+    if (call.response.ok) return { ok: true as const, body: tryParseObject(call.text) };
     const isOauth = operation === "The exchange of the identity token";
     return failed(
       isOauth ? exchangeRefusal(call.response.status, call.text) : refusal(call.response, call.text, operation).outcome,
@@ -118,7 +119,7 @@ const unreadableToken = (operation: string): Failure =>
 
 /** The failure of a refused exchange. Its description may quote claims of the token, so only the error's name is shown. */
 function exchangeRefusal(status: number, text: string): Failure {
-  const { error } = parseObject(text) ?? {};
+  const { error } = tryParseObject(text) ?? {};
   const word = typeof error === "string" && /^[a-z_]{1,40}$/.test(error) ? error : "unnamed";
   const isPassing = status === 429 || status === 408 || status >= 500;
   const why = isPassing
@@ -152,7 +153,7 @@ async function tokenOfKey(key: ServiceAccountKey, settings: CloudCSettings, send
   const call = await send([url, { method: "POST", headers, body }]);
   if (!call.ok) return { ok: false, outcome: withoutEffect(call.outcome) };
   if (!call.response.ok) return { ok: false, outcome: tokenRefusal(call.response, call.text) };
-  const answer = TokenAnswer.safeParse(parseObject(call.text));
+  const answer = TokenAnswer.safeParse(tryParseObject(call.text));
   if (!answer.success) return { ok: false, outcome: unreadableToken("The request for an access token") };
   const { access_token, expires_in } = answer.data;
   return { ok: true, token: { value: access_token, expiresAt: Date.now() + expires_in * 1000 } };

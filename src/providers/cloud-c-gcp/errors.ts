@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
+import { tryParseObject } from "../../lib/json.ts";
 import { failure, retryAfterMs } from "../outcome.ts";
 
 /** A failed call. `status` is the name of the google.rpc.Code in the answer, null without one. */
@@ -12,16 +13,6 @@ export interface CloudCFailure {
 export type CloudCAnswer = { ok: true; body: Record<string, unknown> } | CloudCFailure;
 
 export const unanswered = (outcome: Failure): CloudCFailure => ({ ok: false, status: null, outcome });
-
-/** The body as a JSON object, or null. */
-export function parseObject(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : null;
-  } catch {
-    return null;
-  }
-}
 
 type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
 
@@ -86,7 +77,7 @@ const RetryInfo = z.object({
  * quote the request. A proxy's 404 names no status, so it does not count as an absent object.
  */
 export function refusal(response: Response, text: string, operation: string): CloudCFailure {
-  const parsed = Status.safeParse(parseObject(text));
+  const parsed = Status.safeParse(tryParseObject(text));
   const { status, details } = parsed.success ? parsed.data.error : { status: null, details: [] };
   const info = details.map((detail) => ErrorInfo.safeParse(detail).data).find((found) => found !== undefined);
   const [outcome, code, meaning] =
@@ -126,7 +117,7 @@ const OAuthError = z.object({ error: z.string(), error_description: z.string().d
  * description itself is never shown.
  */
 export function tokenRefusal(response: Response, text: string): Failure {
-  const parsed = OAuthError.safeParse(parseObject(text));
+  const parsed = OAuthError.safeParse(tryParseObject(text));
   const word = parsed.success && /^[a-z_]{1,40}$/.test(parsed.data.error) ? parsed.data.error : "unnamed";
   const [outcome, code, meaning] = tokenMeaning(response.status, parsed.data?.error_description ?? "", word);
   const wait = outcome === "external" ? retryAfterMs(response) : null;

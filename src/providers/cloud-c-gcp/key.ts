@@ -1,5 +1,6 @@
 import { createPrivateKey } from "node:crypto";
 import * as z from "zod";
+import { tryParseJson } from "../../lib/json.ts";
 
 /** The stored fields of a service account's key file. Other fields are dropped. */
 export interface ServiceAccountKey {
@@ -72,7 +73,7 @@ export const serviceAccountKey: z.ZodType<ServiceAccountKey> = z.unknown().trans
   if (typeof given === "string" && given.trimStart().startsWith("@")) {
     return refuse("begins with @: send the content of the file instead, because the service cannot read your files");
   }
-  const file = typeof given === "string" ? parseJson(given) : given;
+  const file = typeof given === "string" ? tryParseJson(given) : given;
   if (typeof file !== "object" || file === null || Array.isArray(file)) {
     return refuse("must be the JSON content of a service account's key file");
   }
@@ -103,13 +104,5 @@ function mistakeInKey(pem: string): string | null {
     return asymmetricKeyType === "rsa" && (asymmetricKeyDetails?.modulusLength ?? rsaBits) >= rsaBits ? null : form;
   } catch {
     return form;
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

@@ -1,8 +1,9 @@
 import type { Failure } from "../../contracts/failure.ts";
+import { tryParseObject } from "../../lib/json.ts";
 import { failure, isWebPage, withoutEffect } from "../outcome.ts";
 import { type Caller, tokensOf } from "./access-token.ts";
 import { type CloudCConnection, projectOf, refuseTokenUri } from "./connection.ts";
-import { type CloudCAnswer, parseObject, refusal, unanswered } from "./errors.ts";
+import { type CloudCAnswer, refusal, unanswered } from "./errors.ts";
 
 interface SecretManager {
   /**
@@ -44,7 +45,7 @@ export function secretManager(connection: CloudCConnection, caller: Caller): Sec
         const call = await send([`${root}/${path}`, { method, headers, ...sent }]);
         if (!call.ok) return unanswered(method === "GET" ? withoutEffect(call.outcome) : call.outcome);
         if (!call.response.ok) return refusal(call.response, call.text, operation);
-        const answer = parseObject(call.text);
+        const answer = tryParseObject(call.text);
         const isDone = answer !== null || (method === "DELETE" && !isWebPage(call.text));
         if (isDone) return { ok: true, body: answer ?? {} };
         return unanswered(unreadable(operation, method === "GET" ? "external" : "unknown"));

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
+import { tryParseJson } from "../../lib/json.ts";
 import { failure, isWebPage, retryAfterMs, type Send, withoutEffect } from "../outcome.ts";
 
 export const deploymentEnvironments = ["development", "preview", "production"] as const;
@@ -136,7 +137,7 @@ export function deployProjectApi(
     const sent = await context.send([url, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) }]);
     if (!sent.ok) return unanswered(method === "GET" ? withoutEffect(sent.outcome) : sent.outcome);
     const { response, text } = sent;
-    const answer = parseJson(text) ?? (response.ok && method === "DELETE" && !isWebPage(text) ? {} : null);
+    const answer = tryParseJson(text) ?? (response.ok && method === "DELETE" && !isWebPage(text) ? {} : null);
     return response.ok ? { ok: true, body: answer } : refusal(doing, response, answer);
   }
 
@@ -211,14 +212,6 @@ const unreadable = (outcome: "external" | "unknown", doing: string): ApiFailure 
   unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not in a way that can be read.`));
 
 const isObject = (body: unknown): body is object => typeof body === "object" && body !== null;
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
 
 type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
 

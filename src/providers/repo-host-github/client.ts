@@ -3,6 +3,7 @@ import { SignJWT } from "jose";
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { isListed } from "../../lib/hosts.ts";
+import { tryParseJson } from "../../lib/json.ts";
 import { RELEASE } from "../../platform/version.ts";
 import { clockDiffers, failure, isWebPage, type Send, withoutEffect } from "../outcome.ts";
 import { TokenCache } from "../token-cache.ts";
@@ -113,7 +114,7 @@ export function repoHostClient(
     const call = await send([base + path, init]);
     if (!call.ok) return refused(method === "PUT" || method === "DELETE" ? call.outcome : withoutEffect(call.outcome));
     const { response, text } = call;
-    const parsed = parseJson(text);
+    const parsed = tryParseJson(text) ?? null;
     if (response.ok && method === "GET" && parsed === null) {
       // The answer may come from another server than the service.
       return refused(failure("external", "unreadable_answer", `${method} ${path} was answered, but not with JSON.`));
@@ -276,11 +277,3 @@ const wrongClock = refused(
 
 const noInstallation = ({ installationId: id }: Installation): Refused =>
   refused(failure("client", "installation_not_found", `The application has no installation ${id}.`));
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}

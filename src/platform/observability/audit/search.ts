@@ -1,3 +1,4 @@
+import { tryParseObject } from "../../../lib/json.ts";
 import { recentLines } from "./recent-lines.ts";
 
 /**
@@ -100,19 +101,10 @@ class Matches {
       this.searched++;
       const text = lines[at] ?? "";
       if (!text.toLowerCase().includes(this.#needle)) continue;
-      const line = parsed(text);
+      // Null for a foreign line: the bucket is the deployment's own, and may hold others.
+      const line = tryParseObject(text);
       if (line && (kind === "" || line["kind"] === kind)) this.lines.push(line);
     }
-  }
-}
-
-/** Null for text that is no line of this log: the bucket is the deployment's own. */
-function parsed(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const line: unknown = JSON.parse(text);
-    return typeof line === "object" && line !== null && !Array.isArray(line) ? { ...line } : null;
-  } catch {
-    return null;
   }
 }
 
