@@ -61,18 +61,18 @@ export async function performJob(
 }
 
 /**
- * Performs a removal, and waits until `lookUntil` for resources that the provider does not list yet.
+ * Performs a removal, and waits until `verifyUntil` for resources that the provider does not list yet.
  * @returns as `performJob`; `goesOnAt` is set while resources may remain
  */
 export async function performRemoval(
   env: Env,
   engine: string,
   { wanted, turn }: Started,
-  { end, lookUntil }: { readonly end: number; readonly lookUntil: number },
+  { end, verifyUntil }: { readonly end: number; readonly verifyUntil: number },
 ): Promise<JobEnd | null> {
   for (let first = turn; ; first = null) {
     const over = await performJob(env, engine, { wanted, turn: first }, end - Date.now());
-    if (!over?.ok || over.goesOnAt === null || over.goesOnAt > lookUntil) return over;
+    if (!over?.ok || over.goesOnAt === null || over.goesOnAt > verifyUntil) return over;
     await scheduler.wait(Math.max(over.goesOnAt - Date.now(), RECHECK_MS));
   }
 }

@@ -209,7 +209,7 @@ export const cloudBRoutes = [
       const removal = unwrap(await engine(call).deleteRole(roleName(call)));
       if (!removal) return noContent();
       const until = Date.now() + REMOVAL_MS;
-      const end = await performRemoval(call.env, uuidOf(call), removal, { end: until, lookUntil: until });
+      const end = await performRemoval(call.env, uuidOf(call), removal, { end: until, verifyUntil: until });
       if (end?.ok && end.goesOnAt === null) return noContent();
       const because = end === null || end.ok ? "" : `: ${end.message}`;
       const warnings = [`the role is deleted; removing its application is tried again until it succeeds${because}`];

@@ -39,7 +39,7 @@ function push(call: AuthorisedCall, watchers: readonly string[]): void {
   call.exec.waitUntil(run().catch(() => undefined));
 }
 
-/** Has pushes that a queue performs later continue the trace of this request. */
+/** Passes the trace of this request to pushes that a queue performs later. */
 async function passTrace(call: AuthorisedCall, watchers: readonly string[], trace: string): Promise<void> {
   const uuid = call.grant.mount?.uuid ?? "";
   await mapLimit(watchers, 6, (each) => syncDestination(call.env, each).setTrace(uuid, path(call), trace));
@@ -103,7 +103,7 @@ async function withQueryOutOfPath(call: AuthorisedCall): Promise<AuthorisedCall>
   const query = new URLSearchParams(cut[1]);
   const { identity, namespace } = grant;
   const given = { ...formFields(call.query), ...formFields(query) };
-  const wish = {
+  const request = {
     accessor: identity.accessor,
     namespace,
     path: asked,
@@ -111,7 +111,7 @@ async function withQueryOutOfPath(call: AuthorisedCall): Promise<AuthorisedCall>
     given,
     wrapTtl: call.wrapTtl,
   } as const;
-  unwrap(await accessControl(call.env).mayAlso(wish));
+  unwrap(await accessControl(call.env).mayAlso(request));
   return { ...call, params: { ...call.params, path: real }, query };
 }
 

@@ -19,9 +19,9 @@ const REVOKE_MS = 60_000;
  * Time to wait within a request for a resource that the provider does not show yet; then the work continues in the
  * background.
  */
-const LOOK_MS = 20_000;
+const VERIFY_MS = 20_000;
 /** Minimum pause between two verifications. */
-const LOOK_AGAIN_MS = 100;
+const RECHECK_MS = 100;
 const CONCURRENCY = 6;
 
 const LeaseBody = z.object({ lease_id: z.string().max(1024).optional() });
@@ -96,7 +96,7 @@ async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): P
   const now = Date.now();
   const started = unwrap(await engineOf(call, mount).revoke(id, traceText()));
   if (!started) return noContent();
-  const times = { end: now + REVOKE_MS, lookUntil: now + LOOK_MS };
+  const times = { end: now + REVOKE_MS, verifyUntil: now + VERIFY_MS };
   const end = await performRemoval(call.env, mount.uuid, started, times);
   if (!end) throw refusalError(unfinished("the revocation"));
   if (!end.ok) throw badRequest(`failed to revoke entry: ${end.message}`);
@@ -166,7 +166,11 @@ async function revokeAll(
 }
 
 /** Starts the revocation of all leases under a prefix, and performs as many as possible until `end`. */
-async function revokeUnder(call: AuthorisedCall, end: number, seen: (place: Place, ids: string[]) => Promise<void>) {
+async function revokeUnder(
+  call: AuthorisedCall,
+  end: number,
+  afterPage: (place: Place, ids: string[]) => Promise<void>,
+) {
   const progress = newProgress();
   for (const place of await mountsUnder(call, prefixOf(call))) {
     for await (const ids of leasesUnder(call, place)) {
@@ -174,18 +178,18 @@ async function revokeUnder(call: AuthorisedCall, end: number, seen: (place: Plac
       unwrap(await engineOf(call, mount).revokeSoon(ids, traceText()));
       const leases = ids.map((id) => ({ mount, id, at: 0 }));
       await revokeAll(call, leases, end, progress);
-      await seen(place, ids);
+      await afterPage(place, ids);
     }
   }
   return progress;
 }
 
-/** Verifies resources that the provider did not show, until `lookUntil`. Leaves the unresolved ones in the progress. */
-async function lookAgain(call: AuthorisedCall, progress: Progress, end: number, lookUntil: number): Promise<void> {
+/** Verifies resources that the provider did not show, until `verifyUntil`. Leaves the unresolved ones in the progress. */
+async function verifyLater(call: AuthorisedCall, progress: Progress, end: number, verifyUntil: number): Promise<void> {
   while (progress.later.length > 0) {
     const soonest = Math.min(...progress.later.map(({ at }) => at));
-    if (soonest > lookUntil) return;
-    await scheduler.wait(Math.max(soonest - Date.now(), LOOK_AGAIN_MS));
+    if (soonest > verifyUntil) return;
+    await scheduler.wait(Math.max(soonest - Date.now(), RECHECK_MS));
     const due = progress.later.filter(({ at }) => at <= Date.now());
     const rest = progress.later.filter(({ at }) => at > Date.now());
     progress.later.splice(0, Number.POSITIVE_INFINITY, ...rest);
@@ -204,7 +208,7 @@ async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof Prefi
   const now = Date.now();
   const end = now + REVOKE_MS;
   const progress = await revokeUnder(call, end, async () => undefined);
-  await lookAgain(call, progress, end, now + LOOK_MS);
+  await verifyLater(call, progress, end, now + VERIFY_MS);
   if (progress.failure !== null) throw badRequest(progress.failure);
   if (progress.left > 0) throw refusalError(unfinished(`the revocation of ${progress.left} leases`));
   return revoked(call, progress.later.length, Math.min(...progress.later.map(({ at }) => at)));

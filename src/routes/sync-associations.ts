@@ -58,8 +58,8 @@ async function source(call: AuthorisedCall, body: Association): Promise<{ secret
   }
   const path = `${mount.path}data/${name}`;
   const { identity, namespace } = call.grant;
-  const wish = { accessor: identity.accessor, namespace, path, needs: ["read"], given: {} } as const;
-  const mayRead = await accessControl(call.env).mayAlso(wish);
+  const request = { accessor: identity.accessor, namespace, path, needs: ["read"], given: {} } as const;
+  const mayRead = await accessControl(call.env).mayAlso(request);
   if (!mayRead.ok) {
     const secret = `the content of the secret ${name} in mount ${slashless(mount.path)}`;
     throw denied(mayRead.message.replace(/^permission denied/, `permission denied to read ${secret}`));

@@ -133,7 +133,14 @@ async function answer(
     await admitUnauthenticated(exchange, base.env);
     if (place.counted && authMount) await countLogin(base, authMount, place.path);
     await auditRequest(base);
-    const call = { ...base, dialect, params, grant: null, authMount, identify: () => ask(base, target, true) };
+    const call = {
+      ...base,
+      dialect,
+      params,
+      grant: null,
+      authMount,
+      identify: () => authorizeCall(base, target, true),
+    };
     const { body, unknown } = await readBody(route, call, area, null);
     try {
       const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
@@ -143,8 +150,8 @@ async function answer(
       if (authMount) clearAuthorizeCache();
     }
   }
-  const mayBeOld = route.fresh === true && place.remembered;
-  const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh, route.self));
+  const mayBeStale = route.fresh === true && place.cached;
+  const grant = (mayBeStale ? null : place.grant) ?? (await authorizeCall(base, target, route.fresh, route.self));
   if (authMount) recordAuthMount(exchange, authMount);
   const call: AuthorisedCall & { grant: Grant } = {
     ...{ ...base, dialect, params, grant, authMount },
@@ -198,7 +205,7 @@ interface Place {
   readonly root: string;
   readonly grant: Grant | null;
   /** Whether `grant` may come from the cache. */
-  readonly remembered: boolean;
+  readonly cached: boolean;
   /** Whether the path used an upstream name; `path` is normalized. */
   readonly upstream: boolean;
   readonly authMount: AuthMount | null;
@@ -209,45 +216,45 @@ interface Place {
 async function placeOf(base: Base, target: Target): Promise<Place> {
   const { area } = base.exchange;
   if (area === "cluster") {
-    return { ...NOWHERE, table: clusterRoutes, path: target.route };
+    return { ...PLACE_DEFAULTS, table: clusterRoutes, path: target.route };
   }
   if (LEADS_TO_AUTH.test(target.path)) {
     const at = await accessControl(base.env).locateAuth(namespaceOf(base.headers), target.path);
     if (at) return authPlace(at);
   }
-  if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
+  if (isSystemPath(target.path)) return systemPlace(target.route.slice(1), null);
   // Verifiers of identity tokens and holders of wrapped answers may learn which namespaces exist.
-  if (PUBLISHED.test(target.path)) {
+  if (PUBLIC_IN_NAMESPACE.test(target.path)) {
     const at = await accessControl(base.env).locate(namespaceOf(base.headers), target.path);
-    if (at.ok && isOwn(at.value.path)) return ownPlace(encodePath(at.value.path), null);
+    if (at.ok && isSystemPath(at.value.path)) return systemPlace(encodePath(at.value.path), null);
   }
   // A mount, or a namespace prefix before a system path: only `AccessControl` can distinguish them.
-  const fresh = READS.has(target.verb) || MAY_LEAD_HOME.test(target.path);
-  const grant = await ask(base, target, fresh);
-  if (isOwn(grant.path)) return ownPlace(encodePath(grant.path), grant);
+  const fresh = READS.has(target.verb) || MAY_BE_SYSTEM.test(target.path);
+  const grant = await authorizeCall(base, target, fresh);
+  if (isSystemPath(grant.path)) return systemPlace(encodePath(grant.path), grant);
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
     // A grant that counts uses is never cached, and a second authorization would count twice.
-    const remembered = !fresh && grant.cacheable && !isCoherent(base.env);
+    const cached = !fresh && grant.cacheable && !isCoherent(base.env);
     const routes = routesOf(grant.mount);
-    return { ...NOWHERE, table: mountRoutes[routes], path: relative, root: `/v1/{${routes}}`, grant, remembered };
+    return { ...PLACE_DEFAULTS, table: mountRoutes[routes], path: relative, root: `/v1/{${routes}}`, grant, cached };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
 }
 
 /** A system path. Routes use neutral names only, `AccessControl` either. */
-function ownPlace(written: string, grant: Grant | null): Place {
+function systemPlace(written: string, grant: Grant | null): Place {
   const path = neutralPath(written);
   const upstream = path !== written;
-  return { ...NOWHERE, table: secretsRoutes, path: `/${path}`, grant, upstream };
+  return { ...PLACE_DEFAULTS, table: secretsRoutes, path: `/${path}`, grant, upstream };
 }
 
 /** A path below an auth mount. Logins have no token yet, so the mount is found without one. */
 function authPlace({ mount, path, counted = false }: AuthPlace): Place {
   const { type } = mount;
   return {
-    ...NOWHERE,
+    ...PLACE_DEFAULTS,
     table: authRoutes[type],
     path: `/${encodePath(path)}`,
     root: `/v1/auth/{${type}}`,
@@ -256,8 +263,8 @@ function authPlace({ mount, path, counted = false }: AuthPlace): Place {
   };
 }
 
-const NOWHERE = {
-  ...{ root: "/v1", grant: null, remembered: false, upstream: false, authMount: null, counted: false },
+const PLACE_DEFAULTS = {
+  ...{ root: "/v1", grant: null, cached: false, upstream: false, authMount: null, counted: false },
 } as const;
 
 /** Paths below `auth/`, also inside a namespace; `auth/token` has fixed routes. */
@@ -266,18 +273,18 @@ const LEADS_TO_AUTH = /(?:^|\/)auth\/(?!token(?:\/|$))[^/]/;
 /**
  * Paths that may resolve to a system route, such as `ns1/sys/policies/acl/p`, are always authorized without the cache.
  */
-const MAY_LEAD_HOME = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
+const MAY_BE_SYSTEM = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
 
 /** Unauthenticated paths inside a namespace prefix. */
-const PUBLISHED =
+const PUBLIC_IN_NAMESPACE =
   /\/(?:identity\/oidc\/(?:plugins|secrets-sync)\/\.well-known\/[^/]+|sys\/wrapping\/(?:lookup|rewrap|unwrap))$/;
 
-const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
+const isSystemPath = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
 
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
-async function ask(
+async function authorizeCall(
   { env, request, token, headers, exchange, wrapTtl }: Base,
   target: Target,
   fresh = false,
@@ -339,15 +346,15 @@ async function recheck(
 ): Promise<void> {
   // A use-limited token has already counted this request.
   if (!call.grant.cacheable) return;
-  call.grant = await ask(base, target, route.fresh);
+  call.grant = await authorizeCall(base, target, route.fresh);
   checkRight(route, call);
 }
 
 /** Answer to OPTIONS, unauthenticated: does not reveal mounts. */
 function verbsAt(area: Exchange["area"], { path, route }: Target): Verb[] {
   if (area === "cluster") return clusterRoutes.verbs(route);
-  return isOwn(path)
-    ? secretsRoutes.verbs(ownPlace(route.slice(1), null).path)
+  return isSystemPath(path)
+    ? secretsRoutes.verbs(systemPlace(route.slice(1), null).path)
     : ["GET", "LIST", "POST", "PATCH", "DELETE"];
 }
 
