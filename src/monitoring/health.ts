@@ -43,12 +43,12 @@ const CACHE_TTL_MS = 1_000;
 const DEADLINE_MS = 2_000;
 /** A longer check was lost with its request. */
 const STALE_AFTER_MS = 2 * DEADLINE_MS;
-const LOOK_AGAIN_MS = 20;
+const POLL_MS = 20;
 /** Deliveries are retried within seconds; this age means an unreachable receiver. */
 const BEHIND_MS = 60_000;
 
 let last: { readonly at: number; readonly health: Health } | null = null;
-let lookingSince = 0;
+let checkingSince = 0;
 
 /** Clears the cached result, for tests with a new deployment. */
 export const clearHealthCache = (): void => {
@@ -68,37 +68,37 @@ export async function health(env: Env): Promise<Health> {
   for (;;) {
     const now = Date.now();
     if (last && Math.abs(now - last.at) < CACHE_TTL_MS) return last.health;
-    if (Math.abs(now - lookingSince) >= STALE_AFTER_MS) break;
-    await scheduler.wait(LOOK_AGAIN_MS);
+    if (Math.abs(now - checkingSince) >= STALE_AFTER_MS) break;
+    await scheduler.wait(POLL_MS);
   }
-  lookingSince = Date.now();
+  checkingSince = Date.now();
   try {
-    const seen = await look(env);
-    last = { at: Date.now(), health: seen };
-    return seen;
+    const checked = await check(env);
+    last = { at: Date.now(), health: checked };
+    return checked;
   } finally {
-    lookingSince = 0;
+    checkingSince = 0;
   }
 }
 
-async function look(env: Env): Promise<Health> {
-  const asked = {
+async function check(env: Env): Promise<Health> {
+  const reads = {
     access_control: () => accessControl(env).vitals(),
     event_log: () => eventLog(env).vitals(),
     cluster_registry: () => clusterRegistry(env).vitals(),
     sync_control: () => syncControl(env).vitals(),
   };
   const refusals = new Map<string, Condition>();
-  const noticed = (part: string) => (failure: unknown) => {
+  const noteRefusal = (part: string) => (failure: unknown) => {
     if (isStorageLost(failure)) refusals.set(part, "lost");
     if (isJurisdictionChanged(failure)) refusals.set(part, "misplaced");
   };
   const [isFull, snapshots, access, listings, ...vitals] = await Promise.all([
     isDiskFull(env),
     snapshotState(env),
-    accessStatus(env, noticed("access_control")),
+    accessStatus(env, noteRefusal("access_control")),
     reached("listings", () => env.LISTINGS.prepare("SELECT 1 FROM destinations LIMIT 1").all()),
-    ...Object.entries(asked).map(([part, ask]) => reached(part, ask, noticed(part))),
+    ...Object.entries(reads).map(([part, read]) => reached(part, read, noteRefusal(part))),
   ]);
   const [accessVitals, log, registry, control] = vitals;
   const outbox = outboxOf(vitals);
@@ -140,9 +140,9 @@ async function stillLost(env: Env, lost: readonly ObjectName[]): Promise<string[
 type Failed = (failure: unknown) => void;
 
 /** Answer of a component; null after its deadline. */
-export async function reached<T>(part: string, ask: () => Promise<T>, failed?: Failed): Promise<T | null> {
+export async function reached<T>(part: string, read: () => Promise<T>, failed?: Failed): Promise<T | null> {
   try {
-    return await within(DEADLINE_MS, ask());
+    return await within(DEADLINE_MS, read());
   } catch (failure) {
     failed?.(failure);
     warn("part-unreachable", { part, because: textOf(failure) });

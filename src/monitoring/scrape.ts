@@ -34,7 +34,7 @@ const MAX_DESTINATIONS = 200;
 /** Maximum of relays, and of event subscriptions. */
 const MAX_NAMED_OBJECTS = 100;
 
-interface Asked {
+interface Scraped {
   readonly kind: string;
   /** Its label: a path or name instead of a uuid. */
   readonly name: string;
@@ -74,7 +74,7 @@ const MANY_OF = ["KvStore", "CredentialEngine", "SyncDestination", "EventRelay",
 export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[]> {
   const began = Date.now();
   const round = new Round();
-  const one = (kind: string, name: string, vitals: () => Promise<HealthStats>): Asked => ({ kind, name, vitals });
+  const one = (kind: string, name: string, vitals: () => Promise<HealthStats>): Scraped => ({ kind, name, vitals });
   const singles = [
     one("AccessControl", "main", () => accessControl(env).vitals()),
     one("EventLog", "log", () => eventLog(env).vitals()),
@@ -84,7 +84,7 @@ export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[
     one("Metrics", "main", async () => own),
   ];
   const many = await Promise.all([mountsOf, destinationsOf, relaysOf, subscriptionsOf].map((list) => list(env, round)));
-  await askAll([...singles, ...many.flat()], round);
+  await scrapeAll([...singles, ...many.flat()], round);
   return [
     series("sallyport_build_info", 1, RELEASE),
     ...round.series,
@@ -95,7 +95,7 @@ export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[
   ];
 }
 
-async function mountsOf(env: Env, round: Round): Promise<Asked[]> {
+async function mountsOf(env: Env, round: Round): Promise<Scraped[]> {
   try {
     const mounts = await within(DEADLINE_MS, accessControl(env).everyMount(MAX_MOUNTS));
     round.skipped("KvStore", mounts.kv.total - mounts.kv.some.length);
@@ -113,7 +113,7 @@ async function mountsOf(env: Env, round: Round): Promise<Asked[]> {
   }
 }
 
-async function destinationsOf(env: Env, round: Round): Promise<Asked[]> {
+async function destinationsOf(env: Env, round: Round): Promise<Scraped[]> {
   try {
     const listed = await within(DEADLINE_MS, someDestinations(env.LISTINGS, MAX_DESTINATIONS));
     round.skipped("SyncDestination", listed.total - listed.some.length);
@@ -128,10 +128,10 @@ async function destinationsOf(env: Env, round: Round): Promise<Asked[]> {
 }
 
 /** Relays connected to the log: they are awake and at their place. */
-const relaysOf = (env: Env, round: Round): Promise<Asked[]> =>
+const relaysOf = (env: Env, round: Round): Promise<Scraped[]> =>
   namedBy(eventLog(env).relays(), "EventRelay", round, (name) => ({ vitals: () => eventRelay(env, name).vitals() }));
 
-const subscriptionsOf = (env: Env, round: Round): Promise<Asked[]> =>
+const subscriptionsOf = (env: Env, round: Round): Promise<Scraped[]> =>
   namedBy(eventLog(env).subscriptions(), "EventSubscription", round, (name) => ({
     ...{ whose: name, vitals: () => eventSubscription(env, name).vitals() },
   }));
@@ -140,8 +140,8 @@ async function namedBy(
   names: Promise<readonly string[]>,
   kind: string,
   round: Round,
-  one: (name: string) => Omit<Asked, "kind" | "name">,
-): Promise<Asked[]> {
+  one: (name: string) => Omit<Scraped, "kind" | "name">,
+): Promise<Scraped[]> {
   try {
     const all = await within(DEADLINE_MS, names);
     round.skipped(kind, all.length - MAX_NAMED_OBJECTS);
@@ -152,8 +152,8 @@ async function namedBy(
   }
 }
 
-async function askAll(asked: readonly Asked[], round: Round): Promise<void> {
-  await mapLimit(asked, AT_ONCE, async ({ kind, name, vitals, whose }) => {
+async function scrapeAll(objects: readonly Scraped[], round: Round): Promise<void> {
+  await mapLimit(objects, AT_ONCE, async ({ kind, name, vitals, whose }) => {
     try {
       round.series.push(...measured(kind, name, await within(DEADLINE_MS, vitals()), whose));
     } catch (failure) {
