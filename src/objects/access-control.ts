@@ -35,7 +35,7 @@ import { ACCESS_OWNER } from "../read-leases/replica-reads.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
-/** Of an answer that no token has a part in. */
+/** Fields of a refusal that was decided before any token was read. */
 const UNEXPLAINED = { tag: "", expires: null, unknown: false, counted: false };
 
 /** Whether an answer may be served to another equal request under a lease. */

@@ -1,4 +1,3 @@
-import type { Policy } from "../../contracts/policies.ts";
 /**
  * The policy language: parses a document, or explains its refusal.
  *
@@ -31,6 +30,7 @@ import {
   type ParameterRule,
   type ParameterValue,
   type PathRule,
+  type Policy,
 } from "../../contracts/policies.ts";
 import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../../lib/hcl.ts";
 import { templateProblem } from "../paths/path-templates.ts";
@@ -65,7 +65,6 @@ export function parsePolicy(text: string): PolicyResult {
   }
 }
 
-/** Text of the built-in policy `default`: the rights of any token on itself. */
 /** The name of the policy of wrapping tokens. It cannot be written, listed or assigned. */
 export const WRAPPING_POLICY_NAME = "response-wrapping";
 
@@ -76,6 +75,7 @@ path "sys/wrapping/rewrap" { capabilities = ["update"] }
 path "sys/wrapping/unwrap" { capabilities = ["update"] }
 `;
 
+/** Text of the built-in policy `default`: the rights of any token on itself. */
 export const DEFAULT_POLICY = `# A token may look at itself, renew itself and give itself up,
 path "auth/token/lookup-self" { capabilities = ["read"] }
 path "auth/token/renew-self" { capabilities = ["update"] }
