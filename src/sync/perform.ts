@@ -136,7 +136,7 @@ class Run {
   /** The duration of the latest task, ms. */
   #taskMs = QUICK_MS;
   /** The last progress, ms since 1970; 0 while no caller may join. */
-  #heardAt = Date.now();
+  #progressAt = Date.now();
   /** Whether a caller has joined since the last poll was sent. */
   #joined = false;
   #due = Promise.withResolvers<void>();
@@ -163,7 +163,7 @@ class Run {
       this.#joined = false;
       const answer = await this.#poll(sent);
       this.#gateLease.extend(answer, sent);
-      if (answer.setup) this.#take(answer.setup, answer.tasks, sent);
+      if (answer.setup) this.#accept(answer.setup, answer.tasks, sent);
       if (this.#running > 0 || this.#results.length > 0) {
         await this.#untilPollIsDue();
         continue;
@@ -171,20 +171,20 @@ class Run {
       // Waits for a rate limit that ends within the budget; later work is left to the alarm.
       const wait = this.#joined ? 0 : answer.retryInMs;
       // No caller joins meanwhile, or from here on.
-      this.#heardAt = 0;
+      this.#progressAt = 0;
       if (only !== undefined || !answer.running || wait === null || Date.now() + wait >= this.#end) return;
       await scheduler.wait(Math.max(wait, 1));
     }
   }
 
   /**
-   * Has this run poll again for another caller, which need not run itself.
+   * A concurrent caller makes this run poll again instead of starting a run of its own.
    * @param shared whether the caller has few connections; another caller joins a run with all places only
    * @returns false when the run is about to end, or a run of the caller's own would perform more tasks at a time
    */
   join(shared: boolean): boolean {
     const now = Date.now();
-    if (now > this.#end - MIN_BUDGET_MS || now > this.#heardAt + SILENT_MS) return false;
+    if (now > this.#end - MIN_BUDGET_MS || now > this.#progressAt + SILENT_MS) return false;
     const hasAll = this.#places() >= (this.#atOnce ?? MAX_CONCURRENT);
     if (!hasAll && !(shared && this.#running < this.#places())) return false;
     // The run reads this itself: an invocation must not continue another one.
@@ -198,7 +198,7 @@ class Run {
     const free = sent < this.#end ? this.#free() : 0;
     const reported = this.#results;
     this.#results = [];
-    this.#heardAt = sent;
+    this.#progressAt = sent;
     try {
       return await this.#send(reported, free, only);
     } catch (failure) {
@@ -208,7 +208,7 @@ class Run {
       this.#results.unshift(...reported);
       return EMPTY;
     } finally {
-      this.#heardAt = Date.now();
+      this.#progressAt = Date.now();
     }
   }
 
@@ -248,7 +248,7 @@ class Run {
   }
 
   /** Accepts leased tasks. @param sent when the poll was sent: the leases are not older */
-  #take(setup: Setup, tasks: readonly SyncTask[], sent: number): void {
+  #accept(setup: Setup, tasks: readonly SyncTask[], sent: number): void {
     const end = sent + TASK_MS;
     for (const task of tasks) this.#ahead.push([setup, task, { secret: this.#reads.read(task), end }]);
     this.#atOnce = setup.atOnce;
@@ -277,9 +277,9 @@ class Run {
     );
     auditTask(this.#destination, task, result);
     countTask(this.#destination, result);
-    this.#heardAt = Date.now();
-    this.#taskMs = this.#heardAt - began;
-    if (this.#results.length === 0) this.#reportBy = this.#heardAt + REPORT_MS;
+    this.#progressAt = Date.now();
+    this.#taskMs = this.#progressAt - began;
+    if (this.#results.length === 0) this.#reportBy = this.#progressAt + REPORT_MS;
     this.#results.push(result);
     this.#running--;
     this.#begin();
