@@ -4,6 +4,7 @@ import type { WorkLease } from "../platform/durable/lease.ts";
 import type { Cloud, CloudAccount, CloudResult } from "./cloud-directory.ts";
 import type { Home } from "./federation.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
+
 /** The body of `POST config`, read and checked: only the settings that change. Durations in seconds. */
 export interface ConfigFields {
   readonly subscription_id?: string | undefined;

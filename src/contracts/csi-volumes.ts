@@ -1,7 +1,8 @@
 import type { CsiMethod, OperationState } from "@sallyport/agent-protocol";
 import type { Refusal, Result } from "../lib/result.ts";
 import type { Capability } from "./host-volumes.ts";
-import type { MountOptions } from "./volume-asks.ts";
+import type { MountOptions } from "./volume-requests.ts";
+
 /** A checked request to register, create or update a volume. Empty = not given. */
 export interface CsiRequest {
   readonly id: string;
@@ -50,14 +51,14 @@ export interface Name {
   readonly id: string;
 }
 
-export interface PageAsk {
+export interface PageRequest {
   readonly pluginId: string;
   readonly maxEntries: number;
   readonly startingToken: string;
 }
 
 /** An operation whose outcome is the only stored state. */
-export interface Asked {
+export interface StartedOperation {
   readonly operation: string;
 }
 
@@ -73,7 +74,7 @@ export interface SnapshotRequest {
 }
 
 /** A pending snapshot with the fields that responses show. */
-export interface SnapshotAsked extends Asked {
+export interface StartedSnapshot extends StartedOperation {
   readonly pluginId: string;
   readonly name: string;
 }
@@ -347,10 +348,10 @@ export interface CsiClaimsApi {
 
 /** The methods of `ClusterRegistry` about calls to CSI plugins. */
 export interface CsiOperationsApi {
-  listExternalVolumes(page: PageAsk): Result<Asked>;
-  createSnapshot(request: SnapshotRequest, digest: string): Result<SnapshotAsked>;
-  deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<Asked>;
-  listSnapshots(page: PageAsk, secrets: Texts): Result<Asked>;
+  listExternalVolumes(page: PageRequest): Result<StartedOperation>;
+  createSnapshot(request: SnapshotRequest, digest: string): Result<StartedSnapshot>;
+  deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<StartedOperation>;
+  listSnapshots(page: PageRequest, secrets: Texts): Result<StartedOperation>;
   /** Waits for the outcome of a plugin operation: see `CsiDispatcher.outcome`. */
   csiOutcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null>;
   /** Recent operations of a CSI volume, newest first, without sealed columns. */

@@ -1,4 +1,5 @@
 import type { Result } from "../lib/result.ts";
+
 /** The private storage of one token in one namespace. */
 export interface CubbyholeOwner {
   readonly accessor: string;

@@ -1,5 +1,6 @@
 import type { Method } from "@sallyport/agent-protocol";
 import type { Refusal, Result } from "../lib/result.ts";
+
 /** A checked request to create, register or update a volume. Empty = not given. */
 export interface HostVolumeRequest extends Omit<Wanted, "capabilities"> {
   /** The volume to update; null makes a new one. */

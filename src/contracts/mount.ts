@@ -1,4 +1,5 @@
 import type { Result } from "../lib/result.ts";
+
 /** Types of secrets engines that can be mounted. */
 export const MOUNT_TYPES = ["kv", "cloud-b"] as const;
 export type MountType = (typeof MOUNT_TYPES)[number];

@@ -1,6 +1,7 @@
 import type { JoinRequest, NodeReport } from "@sallyport/agent-protocol";
 import type { Result } from "../lib/result.ts";
 import type { NodeVolumesChange, Written } from "./node.ts";
+
 export interface NewJoinToken {
   readonly pool: string;
   readonly name: string | null;

@@ -1,5 +1,6 @@
 import type { Result } from "../lib/result.ts";
 import type { ClusterRules } from "./cluster-rights.ts";
+
 export type Capability = (typeof CAPABILITIES)[number];
 
 export const CAPABILITIES = [

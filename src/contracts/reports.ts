@@ -1,6 +1,6 @@
 import type { Result } from "../lib/result.ts";
 import type { NodeEventType } from "./node.ts";
-import type { VolumeAsk } from "./volume-asks.ts";
+import type { CsiVolumeRequest } from "./volume-requests.ts";
 
 /** Topics of objects that an external scheduler reports; the newest state of each is stored. */
 export const REPORTED_TOPICS = ["Job", "Allocation", "Evaluation", "Deployment", "Service", "NodePool"] as const;
@@ -44,7 +44,7 @@ export interface ObjectReport {
   /** Sticky volumes requested by the allocation's own copy of its job; absent when the report has no copy. */
   readonly sticky?: readonly string[];
   /** Requested CSI volumes, like `sticky`. */
-  readonly csiVolumes?: readonly VolumeAsk[];
+  readonly csiVolumes?: readonly CsiVolumeRequest[];
   /** Further fields of the payload as JSON text, each with a leading comma: `,"Deleted":true`. */
   readonly extra: string;
 }

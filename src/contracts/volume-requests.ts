@@ -6,7 +6,7 @@ export interface MountOptions {
 }
 
 /** A CSI volume request of a task group. Empty modes = those of the volume. */
-export interface VolumeAsk {
+export interface CsiVolumeRequest {
   readonly source: string;
   /** Each allocation uses its own volume, named by its index. */
   readonly perAlloc: boolean;
@@ -17,11 +17,11 @@ export interface VolumeAsk {
   readonly mount: MountOptions | null;
 }
 
-export interface AskingGroup {
+export interface VolumeGroup {
   readonly Name?: string;
-  readonly Volumes?: Readonly<Record<string, VolumeRequest>> | null;
+  readonly Volumes?: Readonly<Record<string, GroupVolume>> | null;
 }
-interface VolumeRequest {
+interface GroupVolume {
   readonly Type?: string;
   readonly Source?: string;
   readonly ReadOnly?: boolean;
@@ -32,23 +32,26 @@ interface VolumeRequest {
 }
 
 /** The CSI volume requests of a group, merged by volume: writable if any request is. */
-export function csiAsksOf({ Volumes }: AskingGroup): VolumeAsk[] {
-  const asks = new Map<string, VolumeAsk>();
+export function csiRequestsOf({ Volumes }: VolumeGroup): CsiVolumeRequest[] {
+  const requests = new Map<string, CsiVolumeRequest>();
   for (const request of Object.values(Volumes ?? {})) {
     const { Type, Source = "", ReadOnly = false, PerAlloc = false, AccessMode = "", AttachmentMode = "" } = request;
     if (Type !== "csi" || Source === "") continue;
     const key = JSON.stringify([Source, PerAlloc]);
-    asks.set(key, {
+    requests.set(key, {
       ...{ source: Source, perAlloc: PerAlloc, accessMode: AccessMode, attachmentMode: AttachmentMode },
-      readOnly: ReadOnly && (asks.get(key)?.readOnly ?? true),
+      readOnly: ReadOnly && (requests.get(key)?.readOnly ?? true),
       mount: mountOf(request.MountOptions),
     });
   }
-  return [...asks.values()];
+  return [...requests.values()];
 }
 
 /** The volume id for an allocation name. */
-export function volumeIdOf({ source, perAlloc }: Pick<VolumeAsk, "source" | "perAlloc">, allocName: string): string {
+export function volumeIdOf(
+  { source, perAlloc }: Pick<CsiVolumeRequest, "source" | "perAlloc">,
+  allocName: string,
+): string {
   if (!perAlloc) return source;
   const [index = ""] = /\[\d+\]$/.exec(allocName) ?? [];
   return `${source}${index}`;

@@ -1,4 +1,5 @@
 import type { Result } from "../lib/result.ts";
+
 /** An answer to store in wrapped form. */
 export interface WrapRequest {
   readonly namespace: string;

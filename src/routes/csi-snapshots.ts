@@ -7,7 +7,7 @@ import {
 } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
-import type { Asked } from "../contracts/csi-volumes.ts";
+import type { StartedOperation } from "../contracts/csi-volumes.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, invalid, RequestError, unwrap } from "../platform/http/errors.ts";
@@ -36,7 +36,11 @@ const POLL_MS = 5_000;
 /** Maximum of plugin calls for an unpaged list; its token continues it. */
 const MAX_CALLS = 40;
 
-const answerTo = async <M extends CsiMethod>(env: Env, method: M, asked: Result<Asked>): Promise<CsiResultOf<M>> =>
+const answerTo = async <M extends CsiMethod>(
+  env: Env,
+  method: M,
+  asked: Result<StartedOperation>,
+): Promise<CsiResultOf<M>> =>
   (await answered(env, unwrap(asked).operation, CSI_METHODS[method].deadlineMs)) as CsiResultOf<M>;
 
 function required({ query }: AuthorisedCall, name: string): string {

@@ -37,7 +37,7 @@ function bodyOf(given: Readonly<Record<string, unknown>>): CsiBody {
   }
 }
 
-interface Asked {
+interface CheckedRequest {
   readonly request: CsiRequest;
   /** Identity of the volume's namespace. */
   readonly namespaceId: string;
@@ -48,9 +48,9 @@ interface Asked {
 }
 
 /** All requests of a body, after authorization and validation of each field. */
-async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): Promise<Asked[]> {
+async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): Promise<CheckedRequest[]> {
   const { params, query, grant } = call;
-  const asked: Asked[] = [];
+  const requests: CheckedRequest[] = [];
   for (const volume of body.volumes) {
     const namespace = volume.Namespace || query.get("namespace") || body.namespace || "default";
     if (!mayWrite(grant.cluster, call, namespace)) throw denied();
@@ -61,11 +61,11 @@ async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): 
     const known = await accessControl(call.env).volumeNamespace(namespace);
     if (!known.ok) throw badRequest(`volume ${request.id} is in nonexistent namespace ${namespace}`);
     const nodeId = intent === "register" ? await validatorOf(call, volume.NodeID) : null;
-    asked.push({ request, namespaceId: known.value.id, rules: known.value.rules, nodeId });
+    requests.push({ request, namespaceId: known.value.id, rules: known.value.rules, nodeId });
   }
-  const names = asked.map(({ request }) => JSON.stringify([request.namespace, request.id]));
+  const names = requests.map(({ request }) => JSON.stringify([request.namespace, request.id]));
   if (new Set(names).size < names.length) throw badRequest("Volumes: one of them is given twice");
-  return asked;
+  return requests;
 }
 
 /** The node named by a registration; the upstream dialect has no such field. */
@@ -80,11 +80,12 @@ async function validatorOf({ env, dialect }: AuthorisedCall, given = ""): Promis
 /** Registers or creates volumes, or changes existing ones. */
 async function write(call: AuthorisedCall, given: Readonly<Record<string, unknown>>, intent: Intent) {
   const body = bodyOf(given);
-  const asked = await requestsOf(call, body, intent);
+  const requests = await requestsOf(call, body, intent);
   const warnings = [...body.warnings];
-  for (const { request, rules } of asked) warnings.push(...unwrap(judgeCsiVolume(rules, request, body.policyOverride)));
-  const index = intent === "register" ? await register(call, asked) : await create(call, asked);
-  const read = asked.map(({ request: { namespace, id } }) =>
+  for (const { request, rules } of requests)
+    warnings.push(...unwrap(judgeCsiVolume(rules, request, body.policyOverride)));
+  const index = intent === "register" ? await register(call, requests) : await create(call, requests);
+  const read = requests.map(({ request: { namespace, id } }) =>
     clusterRegistry(call.env).readCsiVolume({ namespace, id }),
   );
   const Volumes = (await Promise.all(read)).flatMap(({ found }) => (found ? [shownCsiVolume(found)] : []));
@@ -97,20 +98,20 @@ async function write(call: AuthorisedCall, given: Readonly<Record<string, unknow
 const withoutSecrets = ({ secrets: _secrets, ...rest }: CsiRequest) => rest;
 
 /** All or none: every volume is validated before any is stored. */
-async function register(call: AuthorisedCall, asked: readonly Asked[]): Promise<number | null> {
+async function register(call: AuthorisedCall, requests: readonly CheckedRequest[]): Promise<number | null> {
   const registry = clusterRegistry(call.env);
   const deadline = CSI_METHODS["csi.controller.validate"].deadlineMs;
-  for (const { request, nodeId } of asked) {
+  for (const { request, nodeId } of requests) {
     const begin = () => registry.validateCsiVolume(request, nodeId, crypto.randomUUID());
     await runCsiOperation(call.env, begin, deadline);
   }
   const owed: Refusal[] = [];
-  for (const { request } of asked) owed.push(...(await grow(call, request)));
-  for (const { request } of asked) await modify(call, request);
+  for (const { request } of requests) owed.push(...(await grow(call, request)));
+  for (const { request } of requests) await modify(call, request);
   const { index } = unwrap(
     await registry.commitCsiVolumes(
-      asked.map(({ namespaceId }) => namespaceId),
-      asked.map(({ request }) => request),
+      requests.map(({ namespaceId }) => namespaceId),
+      requests.map(({ request }) => request),
     ),
   );
   for (const refusal of owed) throw refusalError(refusal);
@@ -139,16 +140,16 @@ async function modify(call: AuthorisedCall, request: CsiRequest): Promise<void> 
 }
 
 /** One by one: completed entries stay when others fail. */
-async function create(call: AuthorisedCall, asked: readonly Asked[]): Promise<number | null> {
+async function create(call: AuthorisedCall, requests: readonly CheckedRequest[]): Promise<number | null> {
   let index: number | null = null;
   const failures: RequestError[] = [];
   const stored: string[] = [];
-  for (const { request, namespaceId } of asked) {
+  for (const { request, namespaceId } of requests) {
     try {
       index = await createOne(call, request, namespaceId);
       stored.push(request.id);
     } catch (failure) {
-      if (!(failure instanceof RequestError) || asked.length === 1) throw failure;
+      if (!(failure instanceof RequestError) || requests.length === 1) throw failure;
       failures.push(failure);
     }
   }

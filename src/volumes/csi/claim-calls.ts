@@ -1,6 +1,6 @@
 import type { CsiClaimMethod } from "@sallyport/agent-protocol";
 import type { CsiClaim, CsiVolume, Texts } from "../../contracts/csi-volumes.ts";
-import type { MountOptions } from "../../contracts/volume-asks.ts";
+import type { MountOptions } from "../../contracts/volume-requests.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { claimParams, forClaim } from "./claim-params.ts";

@@ -1,6 +1,6 @@
 import type { ChangeSet } from "../../contracts/change-set.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
-import { volumeIdOf } from "../../contracts/volume-asks.ts";
+import { volumeIdOf } from "../../contracts/volume-requests.ts";
 import { ok } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { Refused } from "../../platform/durable/refused.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { CsiClaimMethod, CsiParamsOf } from "@sallyport/agent-protocol";
 import type { CsiClaim, CsiVolume, Texts } from "../../contracts/csi-volumes.ts";
-import type { MountOptions } from "../../contracts/volume-asks.ts";
+import type { MountOptions } from "../../contracts/volume-requests.ts";
 import { mountParam } from "./params.ts";
 import { remoteId } from "./volume-views.ts";
 

@@ -1,9 +1,9 @@
-import { type AskingGroup, csiAsksOf } from "../../contracts/volume-asks.ts";
+import { csiRequestsOf, type VolumeGroup } from "../../contracts/volume-requests.ts";
 import type { CsiSecrets } from "./secrets.ts";
 
 interface JobBody {
   readonly Version?: number | null;
-  readonly TaskGroups?: readonly AskingGroup[] | null;
+  readonly TaskGroups?: readonly VolumeGroup[] | null;
 }
 
 /** A group's request for a volume, with the range of job versions that contain it. */
@@ -69,12 +69,12 @@ export class JobVolumes {
     const known = this.#rows(namespace, jobId);
     let isNew = false;
     for (const group of TaskGroups ?? []) {
-      for (const ask of csiAsksOf(group)) {
+      for (const request of csiRequestsOf(group)) {
         const taskGroup = group.Name ?? "";
         isNew ||= !known.some(
           (row) =>
-            row.source === ask.source &&
-            row.per_alloc === Number(ask.perAlloc) &&
+            row.source === request.source &&
+            row.per_alloc === Number(request.perAlloc) &&
             row.task_group === taskGroup &&
             row.first_version <= version &&
             row.last_version >= version,
@@ -86,8 +86,13 @@ export class JobVolumes {
              attachment_mode = excluded.attachment_mode, mount = excluded.mount,
              first_version = min(first_version, excluded.first_version),
              last_version = max(last_version, excluded.last_version)`,
-          ...[namespace, ask.source, ask.perAlloc ? 1 : 0, jobId, taskGroup, ask.readOnly ? 1 : 0],
-          ...[ask.accessMode, ask.attachmentMode, ask.mount && this.#secrets.sealForClaim(ask.mount), version],
+          ...[namespace, request.source, request.perAlloc ? 1 : 0, jobId, taskGroup, request.readOnly ? 1 : 0],
+          ...[
+            request.accessMode,
+            request.attachmentMode,
+            request.mount && this.#secrets.sealForClaim(request.mount),
+            version,
+          ],
         );
       }
     }

@@ -1,5 +1,5 @@
 import type { CsiRequest, CsiVolume, Topology, TopologyRequest } from "../../contracts/csi-volumes.ts";
-import type { MountOptions } from "../../contracts/volume-asks.ts";
+import type { MountOptions } from "../../contracts/volume-requests.ts";
 import { remoteId } from "./volume-views.ts";
 
 /** Volume parameters in the form of the agent protocol. */

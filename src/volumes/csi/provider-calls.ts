@@ -1,5 +1,12 @@
 import type { CsiMethod } from "@sallyport/agent-protocol";
-import type { Asked, Name, PageAsk, SnapshotAsked, SnapshotRequest, Texts } from "../../contracts/csi-volumes.ts";
+import type {
+  Name,
+  PageRequest,
+  SnapshotRequest,
+  StartedOperation,
+  StartedSnapshot,
+  Texts,
+} from "../../contracts/csi-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { controllersFor, targetOf } from "./controllers.ts";
@@ -32,21 +39,21 @@ export class ProviderCalls {
   }
 
   /** Lists one page of the provider's volumes. */
-  listVolumes(page: PageAsk): Result<Asked> {
+  listVolumes(page: PageRequest): Result<StartedOperation> {
     return this.#operate("csi.controller.list", page.pluginId, NO_VOLUME, page, {}, crypto.randomUUID());
   }
 
-  listSnapshots(page: PageAsk, secrets: Texts): Result<Asked> {
+  listSnapshots(page: PageRequest, secrets: Texts): Result<StartedOperation> {
     return this.#operate("csi.controller.snapshotList", page.pluginId, NO_VOLUME, page, secrets, crypto.randomUUID());
   }
 
-  deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<Asked> {
+  deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<StartedOperation> {
     const params = { pluginId, snapshotId };
     return this.#operate("csi.controller.snapshotDelete", pluginId, NO_VOLUME, params, secrets, digest);
   }
 
-  createSnapshot(request: SnapshotRequest, digest: string): Result<SnapshotAsked> {
-    return refuseIfSealed((): Result<SnapshotAsked> => {
+  createSnapshot(request: SnapshotRequest, digest: string): Result<StartedSnapshot> {
+    return refuseIfSealed((): Result<StartedSnapshot> => {
       const { store, secrets, operations } = this.#dependencies;
       const { source, parameters } = request;
       const volume = store.find(source);
@@ -71,8 +78,8 @@ export class ProviderCalls {
     params: object,
     secrets: Texts,
     digest: string,
-  ): Result<Asked> {
-    return refuseIfSealed((): Result<Asked> => {
+  ): Result<StartedOperation> {
+    return refuseIfSealed((): Result<StartedOperation> => {
       const { plugins, operations, dispatcher } = this.#dependencies;
       const again = operations.begunBy(digest);
       if (again) return ok({ operation: again.id });

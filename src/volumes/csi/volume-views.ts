@@ -1,5 +1,5 @@
 import type { CsiPlugin, CsiUser, CsiVolume, FoundCsiVolume } from "../../contracts/csi-volumes.ts";
-import type { MountOptions } from "../../contracts/volume-asks.ts";
+import type { MountOptions } from "../../contracts/volume-requests.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
 /** CSI volumes: the forms of requests, rows, responses and events (docs/internals/wire/volumes.md). */

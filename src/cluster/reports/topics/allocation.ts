@@ -1,5 +1,5 @@
 import { type TaskGroup as StickyGroup, stickyVolumes } from "../../../contracts/sticky-volumes.ts";
-import { type AskingGroup, csiAsksOf } from "../../../contracts/volume-asks.ts";
+import { csiRequestsOf, type VolumeGroup } from "../../../contracts/volume-requests.ts";
 import { tallyOf } from "../job-joins.ts";
 import { flag, indexes, integer, keyed, list, mapOf, name, names, oneOf, open, text, time, times } from "./fields.ts";
 import { TaskGroup } from "./job.ts";
@@ -74,13 +74,13 @@ export const Allocation: Topic = {
   },
   csiVolumes: (object) => {
     const group = groupsOf(object)?.find(({ Name }) => Name === textOf(object, "TaskGroup"));
-    return group && csiAsksOf(group);
+    return group && csiRequestsOf(group);
   },
 };
 
 /** The groups of the job embedded in the allocation. */
 const groupsOf = (object: Fields) =>
-  objectOf(object, "Job")?.["TaskGroups"] as readonly (StickyGroup & AskingGroup)[] | null | undefined;
+  objectOf(object, "Job")?.["TaskGroups"] as readonly (StickyGroup & VolumeGroup)[] | null | undefined;
 
 /** Stored allocations omit the embedded job, except its version and type (docs/internals/wire/nomad.md). */
 function withoutJob(object: Fields): Fields {

@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import type { VolumeAsk } from "../../../contracts/volume-asks.ts";
+import type { CsiVolumeRequest } from "../../../contracts/volume-requests.ts";
 import { isPlainObject } from "../../../lib/json.ts";
 import type { EventType } from "../event-types.ts";
 
@@ -27,7 +27,7 @@ export interface Topic {
   /** The sticky volumes it requests, if it embeds its job. */
   sticky?(object: Fields): readonly string[] | undefined;
   /** The CSI volumes it requests, if it embeds its job. */
-  csiVolumes?(object: Fields): readonly VolumeAsk[] | undefined;
+  csiVolumes?(object: Fields): readonly CsiVolumeRequest[] | undefined;
   /** The event type that implies removal. */
   readonly goneBy?: string;
   /** The event type of an object missing from a full list. */
