@@ -163,7 +163,7 @@ export const agent: Mutation[] = [
   },
   {
     ...VOLUMES,
-    find: "(vain && vain.until > now)",
+    find: "(failures && failures.retryAt > now)",
     replace: "false",
     promise: "A plugin that has run in vain is left alone for a while",
   },

@@ -14,11 +14,11 @@ interface Volume {
   readonly record: VolumeRecord;
   readonly problem: string | undefined;
   /** Failed restores so far, and when the next one may run (ms since 1970). */
-  readonly vain?: { readonly times: number; readonly until: number };
+  readonly failures?: { readonly count: number; readonly retryAt: number };
 }
 
 /** Concurrent restores per plugin. */
-const RESTORED_AT_A_TIME = 8;
+const MAX_CONCURRENT_RESTORES = 8;
 const MAX_REASON_LENGTH = 1024;
 const NOT_RESTORED = "it has not been restored since the agent started";
 
@@ -122,8 +122,8 @@ export class HostVolumes {
     await this.#load();
     const waiting = new Map<string, string[]>();
     const now = this.#now();
-    for (const [id, { record, problem, vain }] of this.#volumes) {
-      if (problem === undefined || (vain && vain.until > now)) continue;
+    for (const [id, { record, problem, failures }] of this.#volumes) {
+      if (problem === undefined || (failures && failures.retryAt > now)) continue;
       const { pluginId } = record.request;
       const ids = waiting.get(pluginId);
       if (ids === undefined) waiting.set(pluginId, [id]);
@@ -238,7 +238,7 @@ export class HostVolumes {
     old: VolumeRecord | undefined,
   ): Promise<void> {
     if (old?.state === "ready") return;
-    if (outcome === "unknown") this.#inVain(request.id, `its creation has not finished: ${message}`);
+    if (outcome === "unknown") this.#recordFailure(request.id, `its creation has not finished: ${message}`);
     // The refusal of this request does not cover an earlier one that was interrupted.
     else if (old !== undefined && !isDeepStrictEqual(old.request, request)) await this.#store(old);
     else await this.#drop(request.id);
@@ -263,7 +263,7 @@ export class HostVolumes {
       const gone = await found.plugin.delete(record.request, path);
       if (!gone.ok) {
         if (gone.outcome === "failed" && record.state === "ready") await this.#store(record);
-        else this.#inVain(id, `its deletion has not finished: ${gone.message}`);
+        else this.#recordFailure(id, `its deletion has not finished: ${gone.message}`);
         return during(doing, gone);
       }
     }
@@ -281,27 +281,27 @@ export class HostVolumes {
     const next = async (): Promise<void> => {
       for (let id = ids.pop(); id !== undefined; id = ids.pop()) await this.#restore(id);
     };
-    await Promise.all(Array.from({ length: RESTORED_AT_A_TIME }, next));
+    await Promise.all(Array.from({ length: MAX_CONCURRENT_RESTORES }, next));
   }
 
   async #restore(id: string): Promise<void> {
     const restored = await this.#exclusively(id, `error restoring volume "${id}"`, async () => {
       const volume = this.#volumes.get(id);
       if (volume === undefined || volume.problem === undefined) return { ok: true };
-      return this.#makeAgain(volume.record);
+      return this.#recreate(volume.record);
     });
     if (restored.ok) return;
-    if (isPluginAway(restored)) this.#note(id, restored.message);
-    else this.#inVain(id, restored.message);
+    if (isPluginAway(restored)) this.#setProblem(id, restored.message);
+    else this.#recordFailure(id, restored.message);
     this.#site.log(restored.message);
   }
 
-  async #makeAgain(record: VolumeRecord): Promise<Outcome> {
+  async #recreate(record: VolumeRecord): Promise<Outcome> {
     if (record.state === "deleting") return this.#delete(record);
     const { id, pluginId } = record.request;
     if (pluginId === "" && record.state === "ready") {
       const checked = await this.#checkRegistered(id, record.path);
-      if (checked.ok) this.#note(id, undefined);
+      if (checked.ok) this.#setProblem(id, undefined);
       return checked;
     }
     const doing = `error restoring volume "${id}" with plugin "${pluginId}"`;
@@ -312,7 +312,7 @@ export class HostVolumes {
     const { path, bytes } = made;
     const now: VolumeRecord = { state: "ready", request: record.request, path, bytes };
     if (!isDeepStrictEqual(now, record)) return this.#store(now);
-    this.#note(id, undefined);
+    this.#setProblem(id, undefined);
     return { ok: true };
   }
 
@@ -372,19 +372,19 @@ export class HostVolumes {
     if (name !== undefined) this.#release(id, name);
   }
 
-  #note(id: string, problem: string | undefined): void {
+  #setProblem(id: string, problem: string | undefined): void {
     const volume = this.#volumes.get(id);
     if (volume === undefined) return;
     this.#volumes.set(id, { ...volume, problem: problem?.slice(0, MAX_REASON_LENGTH).toWellFormed() });
   }
 
   /** Counts a failed run of the plugin. */
-  #inVain(id: string, problem: string): void {
-    this.#note(id, problem);
+  #recordFailure(id: string, problem: string): void {
+    this.#setProblem(id, problem);
     const volume = this.#volumes.get(id);
     if (volume === undefined) return;
-    const times = (volume.vain?.times ?? 0) + 1;
-    this.#volumes.set(id, { ...volume, vain: { times, until: this.#now() + restorePauseMs(times) } });
+    const count = (volume.failures?.count ?? 0) + 1;
+    this.#volumes.set(id, { ...volume, failures: { count, retryAt: this.#now() + restorePauseMs(count) } });
   }
 
   #now(): number {

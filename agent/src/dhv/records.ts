@@ -20,7 +20,7 @@ const record = z.discriminatedUnion("state", [
 ]);
 export type VolumeRecord = z.infer<typeof record>;
 
-const ENDING = ".json";
+const EXTENSION = ".json";
 
 /** The directory of a node's records. */
 export const recordsDir = (stateDir: string): string => join(stateDir, "host-volumes");
@@ -33,15 +33,15 @@ export async function readRecords(directory: string): Promise<Map<string, Volume
   });
   const records = new Map<string, VolumeRecord | string>();
   for (const file of files) {
-    const id = file.slice(0, -ENDING.length);
-    if (file.endsWith(ENDING) && uuid.safeParse(id).success) records.set(id, await readRecord(directory, id));
+    const id = file.slice(0, -EXTENSION.length);
+    if (file.endsWith(EXTENSION) && uuid.safeParse(id).success) records.set(id, await readRecord(directory, id));
   }
   return records;
 }
 
 async function readRecord(directory: string, id: string): Promise<VolumeRecord | string> {
   try {
-    const parsed = record.safeParse(JSON.parse(await readFile(join(directory, id + ENDING), "utf8")));
+    const parsed = record.safeParse(JSON.parse(await readFile(join(directory, id + EXTENSION), "utf8")));
     if (!parsed.success) return "its record on this node has another form";
     return parsed.data.request.id === id ? parsed.data : "its record on this node is of another volume";
   } catch (failure) {
@@ -97,6 +97,6 @@ export class Records {
   }
 
   #file(id: string): string {
-    return join(this.#directory, id + ENDING);
+    return join(this.#directory, id + EXTENSION);
   }
 }
