@@ -21,7 +21,7 @@ it("a gap in the feed makes readers fetch pages instead of skipping lines", asyn
   const readers: FeedReaders = {
     hasReaders: () => true,
     onLines: arrived,
-    timeouts: () => ({ lingerMs: 60_000, silentMs: 60_000 }),
+    timeouts: () => ({ idleMs: 60_000, silentMs: 60_000 }),
   };
   const feed = new Feed(source, readers);
   await feed.join();

@@ -22,7 +22,7 @@ export interface FeedReaders {
   /** Lines are visible from this turn on. @param lost whether earlier lines are missing */
   onLines(lines: readonly Line[], lost: boolean): void;
   /** How long the feed outlives its last reader, and the silence after which it counts as dead. */
-  timeouts(): { readonly lingerMs: number; readonly silentMs: number };
+  timeouts(): { readonly idleMs: number; readonly silentMs: number };
 }
 
 const BACKOFF = { base: 100, cap: 5_000 };
@@ -36,7 +36,7 @@ const MAX_CONCURRENT_PAGES = 8;
  * without all earlier ones. Single writer (the feed), any number of readers; memory is bounded by the ring and eight
  * pages.
  *
- *   idle ──join──> following ──last reader gone for lingerMs──> idle
+ *   idle ──join──> following ──last reader gone for idleMs──> idle
  *                   └──feed lost──> back-off ──> following
  */
 export class Feed implements LogView {
@@ -173,7 +173,7 @@ export class Feed implements LogView {
   #isUnused(): boolean {
     if (this.#readers.hasReaders()) this.#unusedSince = null;
     else this.#unusedSince ??= Date.now();
-    return this.#unusedSince !== null && Date.now() - this.#unusedSince >= this.#readers.timeouts().lingerMs;
+    return this.#unusedSince !== null && Date.now() - this.#unusedSince >= this.#readers.timeouts().idleMs;
   }
 }
 

@@ -131,10 +131,10 @@ describe(`framing of random lines (EVENTS_SEED=${seed})`, () => {
 
   it("ends a cut stream with an error object, which is an event named error in server-sent events", () => {
     const error = '{"Error":{"Code":"slow_consumer","LastIndex":7}}';
-    expect(framingOf({ format: "lines", dialect: "neutral" }).parting(error)).toBe(`${error}\n`);
+    expect(framingOf({ format: "lines", dialect: "neutral" }).lastLine(error)).toBe(`${error}\n`);
     const parser = new EventSourceParser();
     const framing = framingOf({ format: "server-sent-events", dialect: "neutral" });
-    const fired = parser.feed(framing.line(7, "[{}]") + framing.parting(error));
+    const fired = parser.feed(framing.line(7, "[{}]") + framing.lastLine(error));
     expect(fired.map(({ type, data }) => [type, data])).toEqual([
       ["message", '{"Index":7,"Events":[{}]}'],
       ["error", error],

@@ -16,7 +16,7 @@ export interface Framing {
   /** Reports that no event follows up to `index`. */
   heartbeat(index: number): string;
   /** The last line of a cut stream. @param error a JSON object */
-  parting(error: string): string;
+  lastLine(error: string): string;
 }
 
 const lineOf = (index: number, events: string): string => `{"Index":${index},"Events":${events}}`;
@@ -27,7 +27,7 @@ const lines: Framing = {
   greeting: null,
   line: (index, events) => `${lineOf(index, events)}\n`,
   heartbeat: (index) => `${lineOf(index, "[]")}\n`,
-  parting: (error) => `${error}\n`,
+  lastLine: (error) => `${error}\n`,
 };
 
 /** Upstream clients expect an empty object as heartbeat, and one as greeting. */
@@ -49,7 +49,7 @@ const serverSent: Framing = {
   line: (index, events) => `id: ${index}\ndata: ${lineOf(index, events)}\n\n`,
   // Without data no event fires, but the browser stores the id and resumes from it. A comment would not change the id.
   heartbeat: (index) => `id: ${index}\n\n`,
-  parting: (error) => `event: error\ndata: ${error}\n\n`,
+  lastLine: (error) => `event: error\ndata: ${error}\n\n`,
 };
 
 const upstreamServerSent: Framing = { ...serverSent, name: "server-sent events, upstream", view: upstreamEvent };

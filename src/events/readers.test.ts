@@ -164,7 +164,7 @@ describe("a reader", () => {
     expect((await kept.next())?.Index).toBe(2);
     log.gone = 2;
     expect(await cut.next()).toEqual({ Error: { Code: "slow_consumer", LastIndex: 1 } });
-    expect([await cut.next(), readers.served.cut.slow_consumer, readers.count]).toEqual([null, 1, 1]);
+    expect([await cut.next(), readers.stats.cut.slow_consumer, readers.count]).toEqual([null, 1, 1]);
   });
 
   it("receives no line after a token event before its rights are checked again", async () => {
@@ -200,7 +200,7 @@ describe("a reader", () => {
     await vi.advanceTimersByTimeAsync(STALL_MS - 1);
     expect(readers.count).toBe(1);
     await vi.advanceTimersByTimeAsync(2 * HEARTBEAT_MS);
-    expect([readers.count, readers.served.cut.slow_consumer]).toEqual([0, 1]);
+    expect([readers.count, readers.stats.cut.slow_consumer]).toEqual([0, 1]);
     await expect(reader.next()).rejects.toThrow("slow consumer");
   });
 
@@ -219,7 +219,7 @@ describe("a reader", () => {
     await next;
     answer = () => ({ allowed: false });
     await vi.advanceTimersByTimeAsync(2_000);
-    expect(readers.served.cut.permission_denied).toBe(1);
+    expect(readers.stats.cut.permission_denied).toBe(1);
   });
 
   it("with an expired token receives no heartbeat while AccessControl is unreachable", async () => {

@@ -40,10 +40,10 @@ interface Reader {
   /** Whether the consumer has drained the stream, and since when this has been true or false. */
   isDrained: boolean;
   since: number;
-  /** `parting`: cut; may still send its last line. */
-  state: "open" | "parting" | "over";
+  /** `closing`: cut; may still send its last line. */
+  state: "open" | "closing" | "closed";
   /** The last line, until it is sent. */
-  parting: Uint8Array | undefined;
+  lastLine: Uint8Array | undefined;
 }
 
 interface Pace {
@@ -58,8 +58,8 @@ interface Pace {
  * at most one shared chunk. It is cut after `stallMs`, or when its next line is evicted, because continuing would hide
  * the loss. One timer serves all readers.
  *
- *   open ──slow_consumer, permission_denied──> parting ──last line sent──> over
- *     └──────────────────cancelled, or without error lines────────────────> over
+ *   open ──slow_consumer, permission_denied──> closing ──last line sent──> closed
+ *     └──────────────────cancelled, or without error lines────────────────> closed
  */
 export class Readers {
   readonly #log: LogView;
@@ -87,7 +87,7 @@ export class Readers {
     return this.#all.size;
   }
 
-  get served(): StreamStats {
+  get stats(): StreamStats {
     let streams = 0;
     for (const { relay } of this.#all) if (relay === null) streams += 1;
     return { streams, lines: this.#lines, cut: { ...this.#cut } };
@@ -131,16 +131,16 @@ export class Readers {
   }
 
   #stream(reader: Reader, signal: AbortSignal): ReadableStream<Uint8Array> {
-    const gone = () => this.#remove(reader);
-    if (signal.aborted) gone();
-    else signal.addEventListener("abort", gone);
+    const remove = () => this.#remove(reader);
+    if (signal.aborted) remove();
+    else signal.addEventListener("abort", remove);
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
           reader.controller = controller;
         },
         pull: (controller) => this.#pull(reader, controller),
-        cancel: gone,
+        cancel: remove,
       },
       { highWaterMark: 0 },
     );
@@ -162,7 +162,7 @@ export class Readers {
       isDrained: false,
       since: Date.now(),
       state: "open",
-      parting: undefined,
+      lastLine: undefined,
     };
     this.#all.add(reader);
     this.#arm();
@@ -170,8 +170,8 @@ export class Readers {
   }
 
   #remove(reader: Reader): void {
-    if (reader.state === "over") return;
-    reader.state = "over";
+    if (reader.state === "closed") return;
+    reader.state = "closed";
     reader.rest = null;
     this.#all.delete(reader);
     this.#groups.leave(reader.group);
@@ -187,7 +187,7 @@ export class Readers {
     try {
       const bytes = await this.#next(reader);
       if (bytes) controller.enqueue(bytes);
-      else if (reader.state === "parting") {
+      else if (reader.state === "closing") {
         this.#remove(reader);
         controller.close();
       }
@@ -218,8 +218,8 @@ export class Readers {
         await (behind ? this.#nextCheck(reader) : this.#wakeUp.promise);
       }
     }
-    const last = reader.parting;
-    reader.parting = undefined;
+    const last = reader.lastLine;
+    reader.lastLine = undefined;
     return last ?? null;
   }
 
@@ -280,11 +280,11 @@ export class Readers {
   #cutStream(reader: Reader, because: CutReason): void {
     if (reader.state !== "open") return;
     this.#cut[because] += 1;
-    reader.state = "parting";
+    reader.state = "closing";
     reader.since = Date.now();
     if (!reader.subscription.errors) return;
     const error = JSON.stringify({ Error: { Code: because, LastIndex: Math.min(reader.cursor, this.#log.newest()) } });
-    reader.parting = encode(reader.group.framing.parting(error));
+    reader.lastLine = encode(reader.group.framing.lastLine(error));
   }
 
   #rightsChanged(): void {
@@ -323,7 +323,7 @@ export class Readers {
     if (reader.state === "open" && !waits) return;
     if (reader.state === "open" && reader.subscription.errors) this.#cutStream(reader, "slow_consumer");
     else {
-      // Parting readers were counted before.
+      // Closing readers were counted before.
       if (reader.state === "open") this.#cut.slow_consumer += 1;
       // An error instead of an end: it discards the connection's buffer immediately.
       this.#remove(reader);

@@ -36,8 +36,8 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
           this.#readers.wake(lines);
         },
         timeouts: () => {
-          const { EVENT_HEARTBEAT_MS: lingerMs, EVENT_STALL_MS: silentMs } = settings(this.env);
-          return { lingerMs, silentMs: Math.max(silentMs, 2 * lingerMs) };
+          const { EVENT_HEARTBEAT_MS: idleMs, EVENT_STALL_MS: silentMs } = settings(this.env);
+          return { idleMs, silentMs: Math.max(silentMs, 2 * idleMs) };
         },
       },
     );

@@ -19,7 +19,7 @@ export const readersOf = (log: LogView, env: () => Env): Readers =>
   );
 
 /** Metrics of a stream server. */
-export function readerSeries({ served: { streams, lines, cut } }: Readers, server: string): Series[] {
+export function readerSeries({ stats: { streams, lines, cut } }: Readers, server: string): Series[] {
   return [
     series("sallyport_event_streams", streams, server),
     ...Object.entries(cut).map(([reason, n]) => series("sallyport_event_streams_cut_total", n, server, reason)),

@@ -76,7 +76,7 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
         if (lost) readers.invalidateAll();
         readers.wake(told);
       },
-      timeouts: () => ({ lingerMs: heartbeatMs, silentMs: 500 }),
+      timeouts: () => ({ idleMs: heartbeatMs, silentMs: 500 }),
     },
   );
   const readers = new Readers(feed, ask, () => ({ heartbeatMs, stallMs }));

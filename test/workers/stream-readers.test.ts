@@ -123,7 +123,7 @@ describe("readers that do not read", () => {
     append(200_000);
     const stalled = await open({ errors: true });
     let text = textOf((await stalled.read()).value);
-    await vi.waitFor(() => expect(readers.served.cut.slow_consumer).toBe(1));
+    await vi.waitFor(() => expect(readers.stats.cut.slow_consumer).toBe(1));
     for (let read = await stalled.read(); !read.done; read = await stalled.read()) text += textOf(read.value);
     const lines = text.trim().split("\n");
     expect([lines.length, JSON.parse(lines[0] ?? "").Index]).toEqual([2, 1]);
@@ -174,7 +174,7 @@ describe("readers that do not read", () => {
     append();
     const stalled = await open({ errors: true, from: 2 });
     await stalled.read();
-    await vi.waitFor(() => expect(readers.served.cut.slow_consumer).toBe(1));
+    await vi.waitFor(() => expect(readers.stats.cut.slow_consumer).toBe(1));
     append();
     expect(textOf((await stalled.read()).value)).toBe('{"Error":{"Code":"slow_consumer","LastIndex":2}}\n');
     expect(await stalled.read()).toEqual({ done: true, value: undefined });
