@@ -81,15 +81,15 @@ export function parseTemplate(text: string): ParsedTemplate {
   }
   try {
     const parts = readParts(text);
-    const fields = new Set<TemplateField>();
-    const longest = parts.reduce((sum, part) => sum + longestText(part, fields), 0);
+    const fields = new Set(parts.flatMap(fieldsOf));
+    const longest = parts.reduce((sum, part) => sum + maxTextLength(part), 0);
     if (longest > maxRenderedLength) {
       return { ok: false, message: `its replacements could make a name of more than ${maxRenderedLength} characters` };
     }
     return { ok: true, template: { parts, fields } };
-  } catch (mistake) {
-    if (mistake instanceof Mistake) return { ok: false, message: mistake.message };
-    throw mistake;
+  } catch (failure) {
+    if (failure instanceof TemplateError) return { ok: false, message: failure.message };
+    throw failure;
   }
 }
 
@@ -146,7 +146,7 @@ export function baseName(path: string): string {
 }
 
 /** A syntax error of a template; caught in `parseTemplate`. */
-class Mistake extends Error {}
+class TemplateError extends Error {}
 
 const whiteSpace = " \\t\\r\\n";
 const action = new RegExp(`\\{\\{(-(?=[${whiteSpace}]))?`, "g");
@@ -201,7 +201,7 @@ function readTokens(text: string, start: number): { tokens: Token[]; end: number
     tokenPattern.lastIndex = at;
     const groups = tokenPattern.exec(text)?.groups;
     if (groups === undefined) {
-      throw new Mistake(
+      throw new TemplateError(
         at < text.length ? `unexpected ${quote(text.slice(at, at + 10))}` : "an action is not closed with }}",
       );
     }
@@ -227,7 +227,7 @@ const quote = (text: string) => JSON.stringify(text.slice(0, 60));
 function knownField(name: string): TemplateField {
   const field = templateFields.find((known) => known === name);
   if (field === undefined)
-    throw new Mistake(`unknown field ${quote(`.${name}`)}; known are ${templateFields.join(", ")}`);
+    throw new TemplateError(`unknown field ${quote(`.${name}`)}; known are ${templateFields.join(", ")}`);
   return field;
 }
 
@@ -240,7 +240,7 @@ const escapes: Record<string, string> = {
 function unquote(quoted: string): string {
   return quoted.slice(1, -1).replace(/\\(?:u([0-9a-fA-F]{4})|(.))/gs, (whole, hex, letter) => {
     const meaning = hex === undefined ? escapes[letter] : String.fromCharCode(Number.parseInt(hex, 16));
-    if (meaning === undefined) throw new Mistake(`unknown escape ${quote(whole)} in ${quote(quoted)}`);
+    if (meaning === undefined) throw new TemplateError(`unknown escape ${quote(whole)} in ${quote(quoted)}`);
     return meaning;
   });
 }
@@ -248,15 +248,15 @@ function unquote(quoted: string): string {
 function readAction(tokens: readonly Token[]): Expression {
   let at = 0;
   const expression = readPipe(0);
-  if (at < tokens.length) throw new Mistake("a closing parenthesis has no opening one");
+  if (at < tokens.length) throw new TemplateError("a closing parenthesis has no opening one");
   return expression;
 
   /** Reads stages separated by `|` up to the end or a closing parenthesis, which is not consumed. */
   function readPipe(depth: number): Expression {
-    if (depth > maxNesting) throw new Mistake(`parentheses are nested deeper than ${maxNesting}`);
+    if (depth > maxNesting) throw new TemplateError(`parentheses are nested deeper than ${maxNesting}`);
     let piped = readStage(null, depth);
     for (let stages = 1; tokens[at]?.kind === "|"; stages++) {
-      if (stages > maxNesting) throw new Mistake(`more than ${maxNesting} functions follow one another`);
+      if (stages > maxNesting) throw new TemplateError(`more than ${maxNesting} functions follow one another`);
       at++;
       piped = readStage(piped, depth);
     }
@@ -272,10 +272,11 @@ function readAction(tokens: readonly Token[]): Expression {
       return checkCall(first.name, piped === null ? given : [...given, piped]);
     }
     const operand = readOperand(depth);
-    if (operand === null) throw new Mistake("an action or a step between | is empty");
-    if (piped !== null) throw new Mistake("only a function can follow |");
-    if (operand.kind === "number") throw new Mistake("a number is not a name; put it in quotes");
-    if (readOperand(depth) !== null) throw new Mistake("a field or text takes no arguments; put a function before it");
+    if (operand === null) throw new TemplateError("an action or a step between | is empty");
+    if (piped !== null) throw new TemplateError("only a function can follow |");
+    if (operand.kind === "number") throw new TemplateError("a number is not a name; put it in quotes");
+    if (readOperand(depth) !== null)
+      throw new TemplateError("a field or text takes no arguments; put a function before it");
     return operand;
   }
 
@@ -287,48 +288,52 @@ function readAction(tokens: readonly Token[]): Expression {
       return token.operand;
     }
     if (token?.kind === "name")
-      throw new Mistake(`${quote(token.name)} cannot be an argument; put the call in parentheses`);
+      throw new TemplateError(`${quote(token.name)} cannot be an argument; put the call in parentheses`);
     if (token?.kind !== "(") return null;
     at++;
     const expression = readPipe(depth + 1);
-    if (tokens[at]?.kind !== ")") throw new Mistake("a parenthesis is not closed");
+    if (tokens[at]?.kind !== ")") throw new TemplateError("a parenthesis is not closed");
     at++;
     return expression;
   }
 }
 
 function checkCall(name: string, given: readonly Argument[]): Expression {
-  if (changing.has(name)) throw new Mistake(`${name} would give the secret a new name at every push`);
-  if (keywords.has(name)) throw new Mistake(`${name} is not supported: a name has no conditions, loops or variables`);
+  if (changing.has(name)) throw new TemplateError(`${name} would give the secret a new name at every push`);
+  if (keywords.has(name))
+    throw new TemplateError(`${name} is not supported: a name has no conditions, loops or variables`);
   if (!Object.hasOwn(functions, name)) {
-    throw new Mistake(`unknown function ${quote(name)}; known are ${Object.keys(functions).join(", ")}`);
+    throw new TemplateError(`unknown function ${quote(name)}; known are ${Object.keys(functions).join(", ")}`);
   }
   const known = name as FunctionName;
   const wanted = functions[known];
   if (given.length !== wanted.length)
-    throw new Mistake(`${name} takes ${wanted.length} arguments, got ${given.length}`);
+    throw new TemplateError(`${name} takes ${wanted.length} arguments, got ${given.length}`);
   for (const [index, kind] of wanted.entries()) {
     const isNumber = given[index]?.kind === "number";
-    if (isNumber !== (kind === "number")) throw new Mistake(`argument ${index + 1} of ${name} must be a ${kind}`);
+    if (isNumber !== (kind === "number")) throw new TemplateError(`argument ${index + 1} of ${name} must be a ${kind}`);
   }
   const [first] = given;
   const least = known === "truncate_sha256" ? hashLength + 1 : 1;
   if (first?.kind === "number" && first.number < least)
-    throw new Mistake(`${name} needs a length of at least ${least}`);
+    throw new TemplateError(`${name} needs a length of at least ${least}`);
   if (known === "replace" && first?.kind === "text" && first.text === "")
-    throw new Mistake("replace needs a text to find");
+    throw new TemplateError("replace needs a text to find");
   return { kind: "call", function: known, arguments: given };
 }
 
-/** An upper bound of the text's length; adds the fields it refers to. */
-function longestText(of: Argument, fields: Set<TemplateField>): number {
+/** The fields that a part of a template refers to. */
+function fieldsOf(of: Argument): TemplateField[] {
+  if (of.kind === "field") return [of.field];
+  return of.kind === "call" ? of.arguments.flatMap(fieldsOf) : [];
+}
+
+/** An upper bound of the text's length. */
+function maxTextLength(of: Argument): number {
   if (of.kind === "text") return of.text.length;
   if (of.kind === "number") return of.number;
-  if (of.kind === "field") {
-    fields.add(of.field);
-    return assumedFieldLength;
-  }
-  const lengths = of.arguments.map((one) => longestText(one, fields));
+  if (of.kind === "field") return assumedFieldLength;
+  const lengths = of.arguments.map((one) => maxTextLength(one));
   const subject = lengths.at(-1) ?? 0;
   if (of.function === "sha256") return 64;
   if (of.function === "base64") return 4 * subject;

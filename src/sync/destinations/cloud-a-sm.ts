@@ -92,9 +92,9 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   async remove({ name, reference, ownedOnly }, details, context) {
     const client = secretsManager(details, context);
     if (ownedOnly) {
-      const seen = await look(client, name);
-      if (!seen.ok) return seen.outcome;
-      if (!seen.secret?.owned) return { outcome: "ok" };
+      const described = await describe(client, name);
+      if (!described.ok) return described.outcome;
+      if (!described.secret?.owned) return { outcome: "ok" };
     }
     // Forced: a recovery window of 7 to 30 days would block the name for the next push.
     const remove = () => client.call("DeleteSecret", { SecretId: name, ForceDeleteWithoutRecovery: true });
@@ -109,16 +109,16 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
     if (deleted.ok || deleted.error?.type === "ResourceNotFound") return { outcome: "ok" };
     if (isDenied(deleted)) {
       // A policy that requires our tag denies calls on secrets without it, absent ones included.
-      const seen = await look(client, name);
-      if (seen.ok && seen.secret === null) return { outcome: "ok" };
+      const described = await describe(client, name);
+      if (described.ok && described.secret === null) return { outcome: "ok" };
     }
     return deleted.outcome;
   },
 
   async inspect({ name, reference, tags = {} }, details, context) {
-    const seen = await look(secretsManager(details, context), name);
-    if (!seen.ok) return seen.outcome;
-    const { secret } = seen;
+    const described = await describe(secretsManager(details, context), name);
+    if (!described.ok) return described.outcome;
+    const { secret } = described;
     if (secret === null || secret.scheduledForDeletion) return { outcome: "ok", state: "absent", owned: null };
     const tagged = Object.entries(tags).every(([key, value]) => secret.tags.get(key) === value);
     const unchanged = reference !== null && secret.current === readReference(reference).version && tagged;
@@ -135,8 +135,8 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
     const client = secretsManager(details, context);
     const identified = await client.identify();
     if (!identified.ok) return identified.outcome;
-    const seen = await look(client, sample);
-    if (seen.ok || !isDenied(seen)) return seen.ok ? { outcome: "ok" } : seen.outcome;
+    const described = await describe(client, sample);
+    if (described.ok || !isDenied(described)) return described.ok ? { outcome: "ok" } : described.outcome;
     const SecretId = `${sample.slice(0, 470)}-${crypto.randomUUID()}`;
     const changed = await client.call("UpdateSecret", { SecretId, Description: "Sallyport tries its rights" });
     if (changed.ok || changed.error?.type === "ResourceNotFound") return { outcome: "ok" };
@@ -165,9 +165,9 @@ async function createOnly(object: ExternalObject, client: SecretsManager): Promi
   if (created.ok && !object.knownToExist) return created.put;
   const held = !created.ok && isScheduledForDeletion(created);
   if (!created.ok && !held && created.error?.type !== "ResourceExists") return created.outcome;
-  const seen = await look(client, name);
-  if (!seen.ok && !isDenied(seen)) return seen.outcome;
-  const secret = seen.ok ? seen.secret : null;
+  const described = await describe(client, name);
+  if (!described.ok && !isDenied(described)) return described.outcome;
+  const secret = described.ok ? described.secret : null;
   if (held) {
     if (!secret?.scheduledForDeletion) return nameHeld(name);
     const message = `The secret ${name} is scheduled for deletion; the update policy if-not-exists does not restore it.`;
@@ -176,19 +176,19 @@ async function createOnly(object: ExternalObject, client: SecretsManager): Promi
   if (secret?.current === token) return { outcome: "ok", reference: token };
   // Without DescribeSecret the provider's OK identifies this intent's own version.
   if (created.ok && secret === null) return created.put;
-  return seen.ok && secret === null ? contended(name) : { outcome: "ok", left: true };
+  return described.ok && secret === null ? contended(name) : { outcome: "ok", left: true };
 }
 
 /**
  * Update policies `replace` and `owned-only`; the latter describes an existing secret before it changes it.
  *
- *   create --exists--> update (owned-only: look) --not found--> create
+ *   create --exists--> update (owned-only: describe) --not found--> create
  *   create, update --scheduled for deletion--> restore --> update --> done
  */
 async function write(object: ExternalObject, client: SecretsManager): Promise<Put> {
   const { name, value } = object;
-  const existing = object.updatePolicy === "owned-only" ? "look" : "update";
-  let step: "create" | "look" | "update" | "restore" = object.knownToExist ? existing : "create";
+  const existing = object.updatePolicy === "owned-only" ? "describe" : "update";
+  let step: "create" | "describe" | "update" | "restore" = object.knownToExist ? existing : "create";
   let token = versionToken(object);
   let tagsWritten = object.tagsWritten ?? false;
   let held = false;
@@ -203,16 +203,16 @@ async function write(object: ExternalObject, client: SecretsManager): Promise<Pu
       if (denied !== null && (exists || isDenied(created))) return denied;
       held = isScheduledForDeletion(created);
       if (exists) step = existing;
-      else if (held) step = existing === "look" ? "look" : "restore";
+      else if (held) step = existing === "describe" ? "describe" : "restore";
       else return created.outcome;
-    } else if (step === "look") {
-      const seen = await look(client, name);
-      if (seen.ok) {
-        if (seen.secret === null && held) return nameHeld(name);
-        if (seen.secret?.owned === false) return notOwned(name);
-        step = seen.secret === null ? "create" : seen.secret.scheduledForDeletion ? "restore" : "update";
-      } else if (isDenied(seen) && denied === null) [denied, step] = [seen.outcome, "create"];
-      else return seen.outcome;
+    } else if (step === "describe") {
+      const described = await describe(client, name);
+      if (described.ok) {
+        if (described.secret === null && held) return nameHeld(name);
+        if (described.secret?.owned === false) return notOwned(name);
+        step = described.secret === null ? "create" : described.secret.scheduledForDeletion ? "restore" : "update";
+      } else if (isDenied(described) && denied === null) [denied, step] = [described.outcome, "create"];
+      else return described.outcome;
     } else if (step === "update") {
       const parameters = { SecretId: name, SecretString: value, ClientRequestToken: token };
       const updated = await client.call("UpdateSecret", parameters);
@@ -220,8 +220,8 @@ async function write(object: ExternalObject, client: SecretsManager): Promise<Pu
       if (updated.error?.type === "ResourceExists") {
         // A version with this token exists, so this content was stored once. The push is complete only if that version
         // is current: another writer may have changed the secret since.
-        const seen = await look(client, name);
-        if (seen.ok && seen.secret?.current === token) {
+        const described = await describe(client, name);
+        if (described.ok && described.secret?.current === token) {
           return settleTags({ ...object, tagsWritten }, client, { outcome: "ok", reference: token });
         }
         // Not current, or not visible: store the content again as a new version.
@@ -282,7 +282,7 @@ async function settleTags(
 }
 
 /** The result of DescribeSecret. `current`: the id of the version labelled AWSCURRENT, or null. */
-interface Seen {
+interface Described {
   owned: boolean;
   tags: ReadonlyMap<string, string>;
   current: string | null;
@@ -296,7 +296,10 @@ const described = z.object({
 });
 
 /** Describes a secret; `secret` is null when it does not exist. */
-async function look(client: SecretsManager, name: string): Promise<{ ok: true; secret: Seen | null } | CloudAFailure> {
+async function describe(
+  client: SecretsManager,
+  name: string,
+): Promise<{ ok: true; secret: Described | null } | CloudAFailure> {
   const answer = await client.call("DescribeSecret", { SecretId: name });
   if (!answer.ok) return answer.error?.type === "ResourceNotFound" ? { ok: true, secret: null } : answer;
   const { success, data } = described.safeParse(answer.body);

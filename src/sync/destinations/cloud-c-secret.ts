@@ -112,7 +112,7 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
         annotations: { [intentAnnotation]: intent },
       }),
 
-    async look() {
+    async get() {
       const answer = await call("GetSecret", "GET", path);
       if (!answer.ok) return answer;
       const { data } = Secret.safeParse(answer.body);

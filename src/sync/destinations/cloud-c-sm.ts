@@ -13,7 +13,7 @@ import { type ExternalObject, MARKER_TAG, type RemoteDestinationType } from "./d
 const namePattern = /^[A-Za-z0-9_-]{1,255}$/;
 const maxValueBytes = 65_536;
 
-/** Limit of create and look steps while another writer changes the same secret. */
+/** Limit of create and get steps while another writer changes the same secret. */
 const maxSteps = 8;
 
 /** The built-in marker as a label. */
@@ -84,40 +84,40 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
       if (step === "create") {
         const answer = await secret.create(labels, intent);
         if (answer.ok) [created, step] = [true, "write"];
-        else if (answer.status === "ALREADY_EXISTS") step = "look";
+        else if (answer.status === "ALREADY_EXISTS") step = "get";
         else return inProject(answer, details);
-      } else if (step === "look") {
-        const seen = await secret.look();
-        if (!seen.ok) {
-          if (seen.status !== "NOT_FOUND") return seen.outcome;
+      } else if (step === "get") {
+        const found = await secret.get();
+        if (!found.ok) {
+          if (found.status !== "NOT_FOUND") return found.outcome;
           step = "create";
           continue;
         }
-        if (updatePolicy === "owned-only" && !isOurs(seen)) return notOwned(name);
+        if (updatePolicy === "owned-only" && !isOurs(found)) return notOwned(name);
         if (updatePolicy === "if-not-exists") {
           const newest = await secret.newest();
           if (newest.ok) {
             // Created by this intent and written once: a push of ours whose answer was lost.
-            const ours = seen.annotations[intentAnnotation] === intent && newest.version.number === "1";
+            const ours = found.annotations[intentAnnotation] === intent && newest.version.number === "1";
             return ours ? { outcome: "ok", reference: referenceTo([newest.version]) } : { outcome: "ok", left: true };
           }
           if (newest.status !== "NOT_FOUND") return newest.outcome;
           // A secret without a version is left by an interrupted push of ours, if it carries our marker.
-          if (!isOurs(seen)) return { outcome: "ok", left: true };
+          if (!isOurs(found)) return { outcome: "ok", left: true };
         }
-        const wanted = labelsWith(seen.labels, labels, object.previousTagKeys);
+        const wanted = labelsWith(found.labels, labels, object.previousTagKeys);
         if (Object.keys(wanted).length > maxLabels) {
           const message = `The secret ${name} would have ${Object.keys(wanted).length} labels with those of others; at most ${maxLabels} are possible.`;
           return failure("client", "tags_invalid", message);
         }
         step = "write";
-        if (same(wanted, seen.labels)) continue;
-        const relabelled = await secret.relabel(wanted, seen.etag);
+        if (same(wanted, found.labels)) continue;
+        const relabelled = await secret.relabel(wanted, found.etag);
         if (relabelled.ok) continue;
         if (relabelled.status === "NOT_FOUND") step = "create";
-        else if (conflicts.includes(relabelled.status) && refusedEtag !== seen.etag) {
+        else if (conflicts.includes(relabelled.status) && refusedEtag !== found.etag) {
           // A concurrent change is possible: the secret is read again; an unchanged etag makes the refusal final.
-          [refusedEtag, step] = [seen.etag, "look"];
+          [refusedEtag, step] = [found.etag, "get"];
         } else return relabelled.outcome;
       } else {
         const added = await secret.add(object.value);
@@ -144,11 +144,11 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     let etag: string | null = null;
     for (let steps = 0; steps < maxSteps; steps++) {
       if (ownedOnly) {
-        const seen = await secret.look();
-        if (!seen.ok) return seen.status === "NOT_FOUND" ? { outcome: "ok" } : seen.outcome;
-        if (!isOurs(seen)) return { outcome: "ok" };
-        if (seen.etag === etag) break;
-        etag = seen.etag;
+        const found = await secret.get();
+        if (!found.ok) return found.status === "NOT_FOUND" ? { outcome: "ok" } : found.outcome;
+        if (!isOurs(found)) return { outcome: "ok" };
+        if (found.etag === etag) break;
+        etag = found.etag;
       }
       const deleted = await secret.delete(etag);
       if (deleted.ok || deleted.status === "NOT_FOUND") return { outcome: "ok" };
@@ -159,9 +159,10 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
 
   async inspect({ name, reference, tags = {} }, details, context) {
     const secret = remoteSecret(name, details, context);
-    const seen = await secret.look();
-    if (!seen.ok) return seen.status === "NOT_FOUND" ? { outcome: "ok", state: "absent", owned: null } : seen.outcome;
-    const owned = isOurs(seen);
+    const found = await secret.get();
+    if (!found.ok)
+      return found.status === "NOT_FOUND" ? { outcome: "ok", state: "absent", owned: null } : found.outcome;
+    const owned = isOurs(found);
     const newest = await secret.newest();
     if (!newest.ok && newest.status !== "NOT_FOUND") return newest.outcome;
     const [ours] = readReference(reference).versions;
@@ -169,7 +170,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     // The etag differs when the version was disabled, or when the secret was deleted and created again.
     const unchanged = newest.ok && newest.version.number === ours.number && newest.version.etag === ours.etag;
     const spelled = labelsOf(tags);
-    const labelled = spelled.ok && Object.entries(spelled.labels).every(([key, value]) => seen.labels[key] === value);
+    const labelled = spelled.ok && Object.entries(spelled.labels).every(([key, value]) => found.labels[key] === value);
     return { outcome: "ok", state: unchanged && labelled ? "unchanged" : "changed", owned };
   },
 
@@ -179,15 +180,15 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     if (listed.ok) return { outcome: "ok" };
     if (listed.outcome.code !== "permission_denied") return inProject(listed, details);
     // A role limited to pushes may lack list, so a read of one secret is tried as well.
-    const looked = await call("GetSecret", "GET", "secrets/sallyport-probe");
-    if (looked.ok || looked.status === "NOT_FOUND") return { outcome: "ok" };
-    if (looked.outcome.code !== "permission_denied") return looked.outcome;
+    const probed = await call("GetSecret", "GET", "secrets/sallyport-probe");
+    if (probed.ok || probed.status === "NOT_FOUND") return { outcome: "ok" };
+    if (probed.outcome.code !== "permission_denied") return probed.outcome;
     const message = `The service account may neither list nor get secrets in the project ${projectOf(details)}, or there is no such project; the role Secret Manager Admin has all permissions that are needed.`;
     return failure("client", "permission_denied", message);
   },
 };
 
-type Step = "create" | "look" | "write";
+type Step = "create" | "get" | "write";
 
 /**
  * The first step of a push. Labels can only be replaced all at once, so they are read first unless the last push wrote
@@ -195,9 +196,9 @@ type Step = "create" | "look" | "write";
  */
 function firstStep({ updatePolicy, knownToExist, tagsWritten }: ExternalObject): Step {
   if (updatePolicy === "if-not-exists") return "create";
-  if (updatePolicy === "owned-only") return "look";
+  if (updatePolicy === "owned-only") return "get";
   if (!knownToExist) return "create";
-  return tagsWritten ? "write" : "look";
+  return tagsWritten ? "write" : "get";
 }
 
 function checkObject({ name, value }: ExternalObject): Failure | null {
