@@ -148,7 +148,7 @@ export class EventSubscription extends StoredObject implements EventSubscription
     this.#wakeUp.resume();
     if (report) this.#settle(report);
     if (!takes) return null;
-    if (this.#isReady() && !this.#record.hasBatch()) await this.#gather();
+    if (this.#isReady() && !this.#record.hasBatch()) await this.#fillBatch();
     const batch = this.#record.batch();
     const row = this.#record.row();
     if (!this.#isReady() || !batch || !row) return null;
@@ -209,7 +209,7 @@ export class EventSubscription extends StoredObject implements EventSubscription
   }
 
   /** Reads the log until lines match or none are left, and stores them as a batch. */
-  async #gather(): Promise<void> {
+  async #fillBatch(): Promise<void> {
     for (;;) {
       const row = this.#record.row();
       if (!row || row.paused !== null) return;

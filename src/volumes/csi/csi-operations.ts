@@ -180,7 +180,7 @@ export class CsiOperations implements IndexedRows {
     this.#next(pluginId);
   }
 
-  /** Notes how an operation has ended, inside the caller's transaction, and lets the next one begin. */
+  /** Completes an operation inside the caller's transaction, and lets the next one begin. */
   end({ id, pluginId, method, uncertain }: CsiOperation, refusal: Refusal | null, result: unknown = null): void {
     const now = Date.now();
     // A second controller may still create the volume. The late result then registers or deletes it, which needs the

@@ -148,8 +148,8 @@ export class CsiDispatcher implements Timed, NodeFollower {
     for (const operation of operations.runningOn(before.ID)) {
       if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#nodeLost(operation, after);
       else if (after.Status !== "ready" && before.Status === "ready") this.#reassign(operation);
-      else if (isWell(before, operation) && !isWell(after, operation)) this.#reassign(operation);
-      else if (operation.uncertain && isWell(after, operation) && !isWell(before, operation))
+      else if (isHealthy(before, operation) && !isHealthy(after, operation)) this.#reassign(operation);
+      else if (operation.uncertain && isHealthy(after, operation) && !isHealthy(before, operation))
         operations.again(operation);
     }
     return NO_CHANGES;
@@ -276,7 +276,7 @@ const isBound = ({ method, change }: CsiOperation): boolean =>
   (method === "csi.controller.validate" && change !== null) || method.startsWith("csi.node.");
 
 /** Whether a node's controller is healthy. */
-const isWell = ({ Status, CSIControllerPlugins }: Node, { pluginId }: CsiOperation): boolean => {
+const isHealthy = ({ Status, CSIControllerPlugins }: Node, { pluginId }: CsiOperation): boolean => {
   const given = CSIControllerPlugins?.[pluginId];
   return given !== undefined && csiInfo(pluginId, "controller", given, Status === "ready").Healthy;
 };

@@ -1,6 +1,12 @@
 import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
-import type { InstancePage, PluginPage } from "../../contracts/csi-volumes.ts";
-import { type CsiInfo, type CsiPlugin, ROLES, type Role } from "../../contracts/csi-volumes.ts";
+import {
+  type CsiInfo,
+  type CsiPlugin,
+  type InstancePage,
+  type PluginPage,
+  ROLES,
+  type Role,
+} from "../../contracts/csi-volumes.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import type { Node } from "../../contracts/node.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
@@ -11,7 +17,7 @@ export const CSI_PLUGIN = "CSIPlugin";
 
 /** Upper bound of instances per role in an event; reads show all. */
 const SHOWN_IN_EVENTS = 100;
-const MAX_REMEMBERED = 1_000;
+const MAX_MEMOIZED = 1_000;
 const PAGE = 500;
 
 interface PluginRow extends Record<string, SqlStorageValue> {
@@ -40,22 +46,22 @@ interface InstanceRow extends Record<string, SqlStorageValue> {
 export class CsiPlugins implements NodeFollower, IndexedRows {
   readonly #sql: SqlStorage;
   /** Every read and every claim step needs the counts, which cost time linear in nodes. */
-  readonly #remembered = new Map<string, CsiPlugin>();
+  readonly #memo = new Map<string, CsiPlugin>();
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
   find(id: string): CsiPlugin | null {
-    const plugin = this.#remembered.get(id) ?? this.#counted(id);
-    if (this.#remembered.size >= MAX_REMEMBERED) this.forget();
-    if (plugin) this.#remembered.set(id, plugin);
+    const plugin = this.#memo.get(id) ?? this.#counted(id);
+    if (this.#memo.size >= MAX_MEMOIZED) this.forget();
+    if (plugin) this.#memo.set(id, plugin);
     return plugin;
   }
 
   /** Invalidates the memo. */
   forget(): void {
-    this.#remembered.clear();
+    this.#memo.clear();
   }
 
   /** Plugins whose ids begin with a prefix, by id. */
@@ -130,7 +136,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   /** @returns the plugin events for the node's event line */
   nodeChanged(before: Node | null, after: Node | null, type: string): ChangeSet {
     const nodeId = after?.ID ?? before?.ID ?? "";
-    if (before && after && factsOf(before) === factsOf(after)) return NO_CHANGES;
+    if (before && after && pluginFields(before) === pluginFields(after)) return NO_CHANGES;
     const was = new Map(this.#on(nodeId).map((row) => [keyOf(row), row]));
     const is = new Map(instancesOf(after).map((row) => [keyOf(row), row]));
     const touched = new Set<string>();
@@ -153,7 +159,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
       );
       touched.add(plugin_id);
     }
-    const events = [...touched].flatMap((id) => this.#settle(id, type) ?? []);
+    const events = [...touched].flatMap((id) => this.#updatePlugin(id, type) ?? []);
     this.forget();
     return { events, backfills: events.map(({ Key }) => ({ table: CSI_PLUGIN, row: [Key] })) };
   }
@@ -168,7 +174,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   }
 
   /** Updates a plugin's row from its instances. @returns the event, unless the plugin was never visible */
-  #settle(id: string, type: string): NewEvent | null {
+  #updatePlugin(id: string, type: string): NewEvent | null {
     const known = this.#counted(id);
     const now = Date.now();
     const [first] = this.#sql
@@ -246,7 +252,7 @@ function instancesOf(node: Node | null): Pick<InstanceRow, "plugin_id" | "role" 
 }
 
 /** The node fields that determine its plugins. */
-const factsOf = ({ Status, CSIControllerPlugins, CSINodePlugins }: Node): string =>
+const pluginFields = ({ Status, CSIControllerPlugins, CSINodePlugins }: Node): string =>
   JSON.stringify([Status, CSIControllerPlugins, CSINodePlugins]);
 
 /** The instance fields whose change is an event; the time of the last check is not among them. */
