@@ -13,8 +13,7 @@ import { leaseTtlOf, passwordLife } from "./lease-ttl.ts";
 import { newProvision } from "./provision.ts";
 import type { Role } from "./role.ts";
 import { applicationOf, desiredGrants, desiredMemberships } from "./role-write.ts";
-import type { SagaRunner } from "./saga-runner.ts";
-import { REQUEST_MS } from "./saga-runner.ts";
+import { REQUEST_MS, type SagaRunner } from "./saga-runner.ts";
 
 /** Starts credentials for requests, and abandons unfinished ones. Owns no state; one issue is one job in `jobs`. */
 export class CredentialIssuer {

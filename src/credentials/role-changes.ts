@@ -8,8 +8,7 @@ import type { JobOutcomes } from "./job-outcome.ts";
 import { type Removal, undoOfProvision } from "./removal.ts";
 import { draftRole, type Role, type RoleBody } from "./role.ts";
 import { newRoleWrite } from "./role-write.ts";
-import type { SagaRunner } from "./saga-runner.ts";
-import { REQUEST_MS } from "./saga-runner.ts";
+import { REQUEST_MS, type SagaRunner } from "./saga-runner.ts";
 
 /** Removal of the application that belongs to a role, for a deleted role. Null if the role has none. */
 export const undoOfRole = (role: Role, now: number): Removal | null =>

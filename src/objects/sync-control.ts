@@ -1,6 +1,14 @@
 import { accessControl, syncDestination } from "../contracts/stubs.ts";
-import type { MayRun, QuotaGrant, QuotaRequest, SyncConfig, SyncControlApi } from "../contracts/sync-control.ts";
-import { type AppCredentials, type AppView, DEFAULTS } from "../contracts/sync-control.ts";
+import {
+  type AppCredentials,
+  type AppView,
+  DEFAULTS,
+  type MayRun,
+  type QuotaGrant,
+  type QuotaRequest,
+  type SyncConfig,
+  type SyncControlApi,
+} from "../contracts/sync-control.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";

@@ -1,5 +1,4 @@
-import type { DestinationKey } from "../contracts/destination.ts";
-import { destinationName } from "../contracts/destination.ts";
+import { type DestinationKey, destinationName } from "../contracts/destination.ts";
 import type { Mount } from "../contracts/mount.ts";
 import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestinationApi } from "../contracts/sync-destination.ts";

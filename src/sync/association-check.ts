@@ -1,8 +1,7 @@
 import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
-import type { SetNaming } from "./associations.ts";
-import { associationId } from "./associations.ts";
+import { associationId, type SetNaming } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Granularity } from "./destinations/index.ts";
 import { desiredObjects, refusedKeys } from "./external-name.ts";

@@ -1,5 +1,4 @@
-import type { SyncFederation } from "../contracts/federation.ts";
-import { syncIssuerAt } from "../contracts/federation.ts";
+import { type SyncFederation, syncIssuerAt } from "../contracts/federation.ts";
 import { identityIssuer } from "../contracts/stubs.ts";
 import type { ClientAssertion } from "../providers/identity-token.ts";
 

@@ -1,5 +1,4 @@
-import type { DestinationKey } from "../contracts/destination.ts";
-import { destinationName } from "../contracts/destination.ts";
+import { type DestinationKey, destinationName } from "../contracts/destination.ts";
 import { kvStore, syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "../contracts/sync-destination.ts";
 import type { SecretRef, Trouble, UpdatePolicy } from "../contracts/sync-tasks.ts";

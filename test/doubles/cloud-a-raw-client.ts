@@ -1,6 +1,5 @@
 import { AwsV4Signer } from "aws4fetch";
-import type { CloudADouble } from "./cloud-a-sm.ts";
-import { defaultKey } from "./cloud-a-sm.ts";
+import { type CloudADouble, defaultKey } from "./cloud-a-sm.ts";
 
 /** How a raw request differs from a correct one. */
 export interface Sending {

@@ -1,5 +1,4 @@
-import type { Client } from "./client.ts";
-import { isSuccess } from "./client.ts";
+import { type Client, isSuccess } from "./client.ts";
 import { Tally } from "./counts.ts";
 import { Doubt, mapFew, pick, type Random, type RandomFor, repeatedly, type Workload } from "./workload.ts";
 

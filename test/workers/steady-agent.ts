@@ -1,6 +1,5 @@
 import type { Req } from "@sallyport/agent-protocol";
-import type { AgentSocket, ScriptedAgent } from "./scripted-agent.ts";
-import { done } from "./scripted-agent.ts";
+import { type AgentSocket, done, type ScriptedAgent } from "./scripted-agent.ts";
 
 /** An agent as it should be: it comes back whenever it is cut off, does each operation once, and keeps results until `done`. */
 export class SteadyAgent {

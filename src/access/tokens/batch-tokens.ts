@@ -1,6 +1,11 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import type { TokenBody, TokenRole } from "../../contracts/tokens.ts";
-import { BATCH_ACCESSOR, BATCH_PREFIX, MAX_BATCH_TOKEN } from "../../contracts/tokens.ts";
+import {
+  BATCH_ACCESSOR,
+  BATCH_PREFIX,
+  MAX_BATCH_TOKEN,
+  type TokenBody,
+  type TokenRole,
+} from "../../contracts/tokens.ts";
 import { randomText } from "../../lib/random-text.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { Sealed } from "../../platform/crypto/keyring.ts";

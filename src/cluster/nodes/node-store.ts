@@ -1,11 +1,13 @@
 import { type ChangeSet, mergeChangeSets, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
-import type { NodePage, NodeQuery, NodeText } from "../../contracts/node.ts";
 import {
   KEPT_EVENTS,
   type Node,
   type NodeEvent,
   type NodeEventType,
+  type NodePage,
+  type NodeQuery,
   type NodeStatus,
+  type NodeText,
   type NodeVolumesChange,
 } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";

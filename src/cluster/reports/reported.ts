@@ -1,9 +1,12 @@
 import type { NewEvent } from "../../contracts/event.ts";
-import type { Kept, NamedObjects, ReportedObject, ReportedPage } from "../../contracts/reports.ts";
 import {
   type FullList,
+  type Kept,
+  type NamedObjects,
   type ObjectReport,
   REPORTED_TOPICS,
+  type ReportedObject,
+  type ReportedPage,
   type ReportedQuery,
   type ReportedTopic,
 } from "../../contracts/reports.ts";

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { CommonFields } from "../../sync/definition.ts";
 import { destinationTypes } from "../../sync/destinations/index.ts";
-import type { JsonSchema } from "../json-schema.ts";
-import { SchemaWriter } from "../json-schema.ts";
+import { type JsonSchema, SchemaWriter } from "../json-schema.ts";
 import { count, data, flag, group, noContent, text } from "../operation.ts";
 import { keys, keysOf, texts, time } from "../shapes.ts";
 

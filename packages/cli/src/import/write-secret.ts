@@ -1,5 +1,4 @@
-import type { Api } from "../api.ts";
-import { ApiError, encoded } from "../api.ts";
+import { type Api, ApiError, encoded } from "../api.ts";
 import { canonicalJson } from "../json.ts";
 import {
   DEFAULT_VERSIONS,
