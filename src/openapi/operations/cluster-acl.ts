@@ -59,17 +59,17 @@ const ruleStub = { ID: z.string(), Description: z.string(), AuthMethod: z.string
 const Rule = z
   .object({
     ...ruleStub,
-    Selector: z.string().describe("A filter over `value` and `list`; empty selects everybody."),
+    Selector: z.string().describe("A filter over `value` and `list`; empty selects every caller."),
     ...{ BindType: z.enum(["role", "policy", "management"]), BindName: z.string(), CreateTime: time, ModifyTime: time },
     ...indexes,
   })
-  .meta({ id: "AclBindingRule", description: "What callers of an auth method get." });
+  .meta({ id: "AclBindingRule", description: "The rights that callers of an auth method get." });
 
 const ruleBody = {
   fields: {
     ID: "Of an existing rule; absent to create one.",
     AuthMethod: "The name of an auth method; it cannot be changed.",
-    Selector: 'A filter over the caller\'s claims, such as `value.team == "ops"`; empty selects everybody.',
+    Selector: 'A filter over the caller\'s claims, such as `value.team == "ops"`; empty selects every caller.',
     BindType: { type: "string", enum: ["", "role", "policy", "management"] },
     BindName: "The name of a role or policy, in which `value.<name>` can be interpolated.",
   },

@@ -21,7 +21,7 @@ export const clusterOperator = group(
       summary: "List servers (this service)",
       query: pretty,
       answers: plain(
-        "The one.",
+        "The one server.",
         z.object({
           Index: index,
           Servers: z.array(

@@ -206,7 +206,7 @@ export const nodes = group(
               IgnoreSystemJobs: { type: "boolean" },
             },
           },
-          MarkEligible: "After the end of a drain: takes work again.",
+          MarkEligible: "Whether the node takes work again; only with a request that ends a drain.",
           Meta: "Kept with the drain.",
         },
       },
@@ -218,7 +218,7 @@ export const nodes = group(
       },
     }),
     "POST /node/:id/purge": changes("purgeNode", "Remove a node", {
-      query: { force: flag("Also one that is connected or in use."), ...pretty },
+      query: { force: flag("Removes the node even if it is connected or in use."), ...pretty },
     }),
     "POST /node/:id/evaluate": changes("evaluateNode", "Evaluate a node (no-op)"),
     "GET /node/pools": {
@@ -278,7 +278,7 @@ export const nodes = group(
       body: {
         fields: {
           Name: "The one name that the node may have; empty is any.",
-          TTL: "Its life, at most and by default an hour.",
+          TTL: "Its lifetime; default and maximum one hour.",
         },
       },
       answers: bare("The token; its secret is returned only here.", JoinToken.extend({ Token: z.string() })),
@@ -310,8 +310,8 @@ export const nodes = group(
       description:
         "`Authorization: Bearer` carries a token that the agent signs with its key (docs/guides/agent.md). Messages are JSON, one each; their schemas are in `x-sallyport-frames`.",
       headers: {
-        Upgrade: required(word("It is no other request.", "websocket")),
-        "Sec-WebSocket-Protocol": required(word("What the agent speaks.", SUBPROTOCOL)),
+        Upgrade: required(word("Requests a WebSocket.", "websocket")),
+        "Sec-WebSocket-Protocol": required(word("The agent's protocol.", SUBPROTOCOL)),
       },
       answers: {
         101: {

@@ -102,7 +102,7 @@ export const operability = group(
       right: "node:read",
       query: pretty,
       answers: plain(
-        "The one.",
+        "This service as the only member.",
         z.object({
           ...{ ServerName: z.string(), ServerRegion: z.string(), ServerDC: z.string() },
           Members: z.array(agentMember),
@@ -146,7 +146,7 @@ export const operability = group(
       id: "listRegions",
       summary: "List regions",
       query: pretty,
-      answers: plain("The one.", z.array(z.string())),
+      answers: plain("The one region.", z.array(z.string())),
     },
     "GET /sys/audit": {
       id: "readAuditOutputs",

@@ -21,7 +21,7 @@ const Destination = z
     connection_details: z.record(z.string(), z.unknown()).describe("Sensitive ones read `*****`."),
     options: z.object({
       granularity_level: z.enum(["secret-path", "secret-key"]),
-      secret_name_template: z.string().describe("The one in force."),
+      secret_name_template: z.string().describe("The template in use, also a default of the type."),
       custom_tags: texts,
       update_policy: z.enum(["replace", "if-not-exists", "owned-only"]),
       deletion_policy: z.enum(["delete", "retain"]),

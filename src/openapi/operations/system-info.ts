@@ -127,7 +127,7 @@ export const systemInfo = group(
     "GET /sys/ha-status": {
       id: "readHaStatus",
       summary: "List servers (this service)",
-      answers: data("The one.", z.object({ nodes: z.array(Node) }), flat),
+      answers: data("The one server.", z.object({ nodes: z.array(Node) }), flat),
     },
     "GET /sys/config/state/sanitized": {
       id: "readSanitizedConfig",

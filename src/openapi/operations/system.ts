@@ -42,7 +42,7 @@ const kept = {
 const mount = {
   type: z.enum(["kv", "cloud-b", "cubbyhole", "identity", "system"]),
   description: z.string(),
-  accessor: z.string().describe("Names the mount for as long as it lives."),
+  accessor: z.string().describe("The identifier of the mount, which a move does not change."),
   uuid: z.string(),
   ...{ local: z.boolean(), seal_wrap: z.boolean(), external_entropy_access: z.boolean() },
   options: texts.nullable(),
@@ -98,8 +98,8 @@ export const system = group(
       id: "readHealth",
       summary: "Check health",
       query: {
-        activecode: count("The status when all is well, instead of 200.", 200),
-        uninitcode: count("The status before the first token is made, instead of 501.", 200),
+        activecode: count("The status while the service works, instead of 200.", 200),
+        uninitcode: count("The status before the service is initialized, instead of 501.", 200),
         counts: flag("Adds the numbers of agents and of undelivered outbox rows; requires `agent:read`."),
         sealedcode: count("The status when secrets cannot be opened, instead of 503.", 200),
       },
