@@ -1,6 +1,6 @@
 /**
- * Splits JSON without printing it again: what the relay forwards is the source's own text, so that integers beyond 2^53
- * keep their digits. One pass over the text; costs no tree of a large line.
+ * Splits JSON text without parsing: the relay forwards the source's own text, so that integers beyond 2^53 keep their
+ * digits. One pass over the text; costs no tree of a large line.
  */
 
 const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
