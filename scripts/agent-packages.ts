@@ -1,7 +1,7 @@
 /**
- * `npm run agent:packages -- <directory> <architecture>…`: the node agent as packages without Node.js, and the files of `/install/`.
- * An agent is the bundle in the executable of Node (single executable application). The blob that is put in is equal for
- * all architectures, since it has no code cache.
+ * `npm run agent:packages -- <directory> <architecture>…`: the node agent as packages without Node.js, and the files of
+ * `/install/`. An agent is the bundle in the executable of Node (single executable application). The blob that is put
+ * in is equal for all architectures, since it has no code cache.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";

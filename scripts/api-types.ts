@@ -39,7 +39,10 @@ export interface ApiDocument {
   };
 }
 
-/** Source text of `Schemas` (by component name) and `Api` (by `VERB path`, where a path with a trailing slash is a LIST). */
+/**
+ * Source text of `Schemas` (by component name) and `Api` (by `VERB path`, where a path with a trailing slash is a
+ * LIST).
+ */
 export function apiTypes(api: ApiDocument): string {
   const schemas = Object.entries(api.components.schemas).map(([name, schema]) => `  ${name}: ${typeOf(schema)};`);
   const operations = Object.entries(api.paths).flatMap(([path, item]) =>

@@ -1,6 +1,7 @@
 /**
- * Backups as objects of a bucket of S3 or a compatible store, named `PREFIX CLUSTER-ID/sallyport-….snapshot`. One part of a
- * backup is held in memory. An object appears when it is whole; parts that a crash has left are removed before the next one.
+ * Backups as objects of a bucket of S3 or a compatible store, named `PREFIX CLUSTER-ID/sallyport-….snapshot`. One part
+ * of a backup is held in memory. An object appears when it is whole; parts that a crash has left are removed before the
+ * next one.
  */
 import { partsOf } from "../src/lib/parts-of.ts";
 import type { S3Settings } from "./backup-s3-settings.ts";

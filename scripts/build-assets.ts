@@ -1,7 +1,8 @@
 /**
- * Builds `build/assets`, the folder of files that the Worker serves beside itself (wrangler.toml, [assets]): the API document, its
- * page, and the web console below `ui/`. Files of the console carry a hash of their content in their names. Takes 0.3 s; files
- * that have not changed are not written again, so it may run while a service reads the folder.
+ * Builds `build/assets`, the folder of files that the Worker serves beside itself (wrangler.toml, [assets]): the API
+ * document, its page, and the web console below `ui/`. Files of the console carry a hash of their content in their
+ * names. Takes 0.3 s; files that have not changed are not written again, so it may run while a service reads the
+ * folder.
  */
 import {
   existsSync,
@@ -95,7 +96,10 @@ async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uin
   return files.set("ui/index.html", page);
 }
 
-/** All style sheets in one: those of `styles/` by name, then those of the screens. Screens load no separate style sheets. */
+/**
+ * All style sheets in one: those of `styles/` by name, then those of the screens. Screens load no separate style
+ * sheets.
+ */
 const styles: Plugin = {
   name: "styles",
   setup(build) {
@@ -116,7 +120,10 @@ const CHECKS: ReadonlySet<string> = new Set([
   ...["exclusiveMinimum", "minimum", "maximum", "examples"],
 ]);
 
-/** `import schema from "schema:PUT /v1/…"`: the schema of a request body from the API document, with its references resolved. */
+/**
+ * `import schema from "schema:PUT /v1/…"`: the schema of a request body from the API document, with its references
+ * resolved.
+ */
 const schemas = (api: ApiDocument): Plugin => ({
   name: "schemas",
   setup(build) {

@@ -1,6 +1,6 @@
 /**
- * `npm run deploy:check`: reports size, parts and start-up time of a deployment without deploying, whether
- * wrangler.toml still names a missing database, and whether it keeps the whole audit log. Needs neither account nor network.
+ * `npm run deploy:check`: reports size, parts and start-up time of a deployment without deploying. Warns when
+ * wrangler.toml names a missing database or does not keep the whole audit log. Needs neither account nor network.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

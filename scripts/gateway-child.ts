@@ -1,6 +1,6 @@
 /**
- * The gateway as a separate process, so that the public port stays open while its parent is frozen, and returns after a
- * crash of the gateway. It exits with its parent: responses are completed, and event streams end after a complete line.
+ * The gateway as a separate process: the public port stays open while its parent is frozen, and returns after a crash of
+ * the gateway. It exits with its parent: responses are completed, and event streams end after a complete line.
  */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";

@@ -350,7 +350,10 @@ export class Connection {
     else this.#leave(failure.status, failure.message);
   }
 
-  /** Sends a last response, if any, and closes after the client had time to read it, because unread input causes a reset. */
+  /**
+   * Sends a last response, if any, and closes after the client had time to read it, because unread input causes a
+   * reset.
+   */
   #leave(status?: Status, text = ""): void {
     this.#leaving = true;
     clearTimeout(this.#deadline);

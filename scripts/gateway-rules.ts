@@ -7,8 +7,8 @@ const AUTHORITY = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?$/;
 /** Paths that the local runtime serves itself. A deployed Worker does not serve them either. */
 const RESERVED = /^\/(?:cdn-cgi|__cf_local|__scheduled|__explorer)(?:\/|$)/i;
 /**
- * Headers in which the platform and its local runtime describe the connection; a client's are dropped. The
- * assertion of Cloudflare Access passes: it is signed, and a login verifies it (docs/guides/log-in-through-cloudflare-access.md).
+ * Headers in which the platform and its local runtime describe the connection; a client's are dropped. The assertion of
+ * Cloudflare Access passes: it is signed, and a login verifies it (docs/guides/log-in-through-cloudflare-access.md).
  */
 const PLATFORM_FIELD = /^(?:mf|cf)-(?!access-jwt-assertion:)/i;
 /** Headers in which proxies describe a client; replaced by the gateway's own statement. */

@@ -1,8 +1,8 @@
 /**
- * The public port of `npm start` and `npm run serve`. workerd refuses verbs it does not know, LIST among them, before any Worker code runs,
- * and so does Node's HTTP parser. This gateway parses just enough HTTP/1.1 to find each request line, turns
- * `LIST /path?q` into `GET /path?list=true&q`, and forwards everything else byte for byte, except reserved headers
- * (`gateway-rules.ts`).
+ * The public port of `npm start` and `npm run serve`. workerd refuses verbs it does not know, LIST among them, before any
+ * Worker code runs, and so does Node's HTTP parser. This gateway parses just enough HTTP/1.1 to find each request line.
+ * It turns `LIST /path?q` into `GET /path?list=true&q`, and forwards everything else byte for byte, except reserved
+ * headers (`gateway-rules.ts`).
  *
  * Connections are capped, in all and for each address. At a cap the longest idle connection is closed, so idle ones
  * cannot lock others out; a new one is refused only when all are in use.
@@ -98,7 +98,10 @@ export class Gateway extends Server implements Surroundings {
     else this.#perAddress.delete(address);
   }
 
-  /** Accepts no more connections and ends the open ones: responses are completed, event streams end with a complete chunk. */
+  /**
+   * Accepts no more connections and ends the open ones: responses are completed, event streams end with a complete
+   * chunk.
+   */
   async drain(): Promise<void> {
     this.close();
     this.#tls?.close();

@@ -10,7 +10,10 @@ export interface Rhythm {
   readonly everyMs: number;
   /** Time for each answer. */
   readonly answerMs: number;
-  /** Consecutive late answers that count as dead: counts instead of times, because this process may have been frozen itself. */
+  /**
+   * Consecutive late answers that count as dead: counts instead of times, because this process may have been frozen
+   * itself.
+   */
   readonly misses: number;
 }
 

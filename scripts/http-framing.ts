@@ -32,7 +32,9 @@ export class Malformed extends Error {
 
 export interface Head {
   startLine: string;
-  /** Names in lower case; a name that was sent twice has two values. Values are unchanged, including surrounding spaces. */
+  /**
+   * Names in lower case; a name that was sent twice has two values. Values are unchanged, including surrounding spaces.
+   */
   fields: ReadonlyMap<string, readonly string[]>;
   /** The unchanged field lines without line ends. */
   lines: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * Writes docs/openapi.json, which the service serves. Run it whenever a route, a schema or a description of one changes; a test
- * compares.
+ * Writes docs/openapi.json, which the service serves. Run it whenever a route, a schema or a description of one
+ * changes; a test compares.
  */
 import { writeFileSync } from "node:fs";
 import { registerHooks } from "node:module";

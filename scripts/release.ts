@@ -1,6 +1,6 @@
 /**
- * `npm run release`: the files of a release in `dist/`, with their digests and a bill of materials. The same sources and lock
- * file give the same bytes, in any folder and at any time.
+ * `npm run release`: the files of a release in `dist/`, with their digests and a bill of materials. The same sources
+ * and lock file give the same bytes, in any folder and at any time.
  *
  *   SHA256SUMS      digests of all other files, for `sha256sum -c`
  *   *.mjs           the node agent, the CSI driver and the command line, one file each, for Node 20 or newer

@@ -1,7 +1,7 @@
 /**
  * The bill of materials of a release (CycloneDX 1.5): every package that the lock file installs without development
- * dependencies. From the lock alone, so that it is the same everywhere; `npm sbom --omit=dev` of npm 11 leaves out packages
- * that a development dependency shares.
+ * dependencies. From the lock alone, so that it is the same everywhere; `npm sbom --omit=dev` of npm 11 leaves out
+ * packages that a development dependency shares.
  */
 import { createHash } from "node:crypto";
 
