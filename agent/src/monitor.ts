@@ -28,7 +28,10 @@ export class Monitor {
     this.#monitored = monitored;
   }
 
-  /** Serves at this address from now on; undefined: nowhere. An address that is taken is logged and does not stop the agent. */
+  /**
+   * Serves at this address from now on; undefined: nowhere. An address that is taken is logged and does not stop the
+   * agent.
+   */
   listen(address: string | undefined): void {
     if (address === this.#address && this.#server?.listening) return;
     this.close();

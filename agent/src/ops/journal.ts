@@ -41,8 +41,8 @@ const KEEP_FENCES_MS = 30 * DAY_MS;
 const COMPACT_ABOVE_BYTES = 256 * 1024;
 
 /**
- * The write-ahead log of operations and their results: each is on disk before it is reported to the service. It also stores the
- * fence of each key, the highest accepted generation. Single writer: `Operations`.
+ * The write-ahead log of operations and their results: each is on disk before it is reported to the service. It also
+ * stores the fence of each key, the highest accepted generation. Single writer: `Operations`.
  */
 export class Journal {
   readonly #entries = new Map<string, Entry>();

@@ -1,7 +1,7 @@
 /**
- * The one place that sends requests to the API: token, namespaces, errors with the service's own words. Screens call `api` with an
- * operation of the API document; types of query, body and answer follow from it. Every request is recorded for the panel "as a
- * command", without the values of secrets.
+ * The one place that sends requests to the API: token, namespaces, errors with the service's own words. Screens call
+ * `api` with an operation of the API document; types of query, body and answer follow from it. Every request is
+ * recorded for the panel "as a command", without the values of secrets.
  */
 import type { Api } from "../../../build/api-types.ts";
 import { parseExact } from "../lib/exact-json.ts";
@@ -22,7 +22,10 @@ interface Options<Op extends Operation> {
   readonly path?: Readonly<Record<Names<Op & string>, string>>;
   readonly query?: Partial<Api[Op]["query"]>;
   readonly body?: Api[Op]["body"];
-  /** The mount instead of the default one of the document (`secret`, `kv-v1`, `cloud-b`, `auth/userpass` …), without slashes around it. */
+  /**
+   * The mount instead of the default one of the document (`secret`, `kv-v1`, `cloud-b`, `auth/userpass` …), without
+   * slashes around it.
+   */
   readonly mount?: string;
   /** Namespace of this request instead of the selected one: of the secrets API or of the cluster API, by the path. */
   readonly namespace?: string;

@@ -1,6 +1,6 @@
 /**
- * A request as a line for a shell: for `curl`, and for the `vault` or `nomad` command where there is one. The environment is that
- * of the lines which `npm start` prints.
+ * A request as a line for a shell: for `curl`, and for the `vault` or `nomad` command where there is one. The
+ * environment is that of the lines which `npm start` prints.
  */
 import { isCluster, quoted, type WireRequest } from "../lib/wire.ts";
 import { clusterRules, vaultRules } from "./command-rules.ts";

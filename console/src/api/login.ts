@@ -81,7 +81,10 @@ export async function completeOidc(): Promise<string> {
   return pending.returnTo.startsWith("/ui/") && !pending.returnTo.startsWith("/ui/oidc") ? pending.returnTo : "/ui/";
 }
 
-/** The token's owner; null when its policies do not let it look itself up. @throws ApiError for a token that is not valid */
+/**
+ * The token's owner; null when its policies do not let it look itself up.
+ * @throws ApiError for a token that is not valid
+ */
 async function lookUp(token: string, namespace: string): Promise<Caller | null> {
   try {
     const { data } = await api("GET /v1/auth/token/lookup-self", { token, namespace, quiet: true });

@@ -1,6 +1,6 @@
 /**
- * The two selected namespaces. Both are part of the address (`?ns=` and `?cluster=`), so that links can be shared and a reload keeps
- * them; docs/guides/namespaces.md says what each is for.
+ * The two selected namespaces. Both are part of the address (`?ns=` and `?cluster=`), so that links can be shared and a
+ * reload keeps them; docs/guides/namespaces.md says what each is for.
  */
 import { computed } from "@preact/signals";
 import { place } from "../app/router.ts";

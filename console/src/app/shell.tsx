@@ -110,8 +110,8 @@ function useCallerOfSession(): void {
 }
 
 /**
- * After a step to another screen the focus is on its heading, so that it is read out and Tab goes on from there. A part of the
- * screen that still has the focus, as a row of a tree, keeps it.
+ * After a step to another screen the focus is on its heading, so that it is read out and Tab goes on from there. A part
+ * of the screen that still has the focus, as a row of a tree, keeps it.
  */
 function useFocusOnHeading(): void {
   const step = steps.value;

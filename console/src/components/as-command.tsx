@@ -7,7 +7,10 @@ import { Segments } from "./field.tsx";
 /** The tool that the person has chosen, for all commands of the page. */
 const chosenTool = signal<Tool>((localStorage.getItem("sallyport.tool") as Tool | null) ?? "curl");
 
-/** A request as a command of `curl`, `vault` or `nomad`. Values that are secrets are left out by the caller (`withoutValues`). */
+/**
+ * A request as a command of `curl`, `vault` or `nomad`. Values that are secrets are left out by the caller
+ * (`withoutValues`).
+ */
 export function AsCommand({ request, open = false }: { readonly request: WireRequest; readonly open?: boolean }) {
   return (
     <details class="as-command" open={open}>

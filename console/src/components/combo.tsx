@@ -1,4 +1,7 @@
-/** Text with a list of things that exist: arrow keys move through it, Enter takes one, and other text may still be typed. */
+/**
+ * Text with a list of things that exist: arrow keys move through it, Enter takes one, and other text may still be
+ * typed.
+ */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "./icons.tsx";
 

@@ -13,8 +13,8 @@ interface DialogProps {
 }
 
 /**
- * A modal dialog: the browser keeps the focus inside, Escape closes it, and the focus returns to where it was. A form at the side
- * that holds something is not thrown away by Escape before the person says so.
+ * A modal dialog: the browser keeps the focus inside, Escape closes it, and the focus returns to where it was. A form
+ * at the side that holds something is not thrown away by Escape before the person says so.
  */
 export function Dialog({ title, onClose, children, footer, shape = "box" }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);

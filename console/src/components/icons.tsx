@@ -1,4 +1,7 @@
-/** Icons of 16 × 16 units, drawn with the colour of the text. They never stand alone for a meaning: a label is beside or behind them. */
+/**
+ * Icons of 16 × 16 units, drawn with the colour of the text. They never stand alone for a meaning: a label is beside or
+ * behind them.
+ */
 
 const PATHS = {
   mark: "M2 15V7a6 6 0 0 1 12 0v8h-3V7a3 3 0 0 0-6 0v8zm5 0V8h2v7z",

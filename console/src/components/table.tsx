@@ -1,6 +1,7 @@
 /**
- * A list as a table. Only the rows in sight are in the page, so 100 000 rows scroll as ten do; pages are read as the end comes into
- * sight. Arrow keys move between rows, Enter opens one. Columns with `isMinor` are left out on narrow screens.
+ * A list as a table. Only the rows in sight are in the page, so 100 000 rows scroll as ten do; pages are read as the
+ * end comes into sight. Arrow keys move between rows, Enter opens one. Columns with `isMinor` are left out on narrow
+ * screens.
  */
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";

@@ -1,4 +1,7 @@
-/** JSON with numbers that keep their digits. Where a browser lacks source text access, large numbers are rounded as usual. */
+/**
+ * JSON with numbers that keep their digits. Where a browser lacks source text access, large numbers are rounded as
+ * usual.
+ */
 
 interface RawJson {
   readonly rawJSON: string;

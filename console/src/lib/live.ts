@@ -59,8 +59,8 @@ export const pageOf = (from: string | null, size = 200): { readonly per_page: nu
   from === null ? { per_page: size } : { per_page: size, next_token: from };
 
 /**
- * Filter of a list of the cluster API: name or ID has this text, in any case. Signs are written as codes, because the filter's
- * language has its own use for them.
+ * Filter of a list of the cluster API: name or ID has this text, in any case. Signs are written as codes, because the
+ * filter's language has its own use for them.
  */
 export function withText(text: string): { readonly filter?: string } {
   if (text === "") return {};

@@ -1,4 +1,7 @@
-/** Runs `perform` on each item, at most `limit` at a time. Resolves with the results in order, rejects with the first failure. */
+/**
+ * Runs `perform` on each item, at most `limit` at a time. Resolves with the results in order, rejects with the first
+ * failure.
+ */
 export async function inParallel<Item, Result>(
   items: readonly Item[],
   limit: number,

@@ -1,6 +1,6 @@
 /**
- * Statuses of secret sync as words and tones (docs/guides/sync.md). A person meets two failures: `Failing` needs something done,
- * `Retrying` goes by itself.
+ * Statuses of secret sync as words and tones (docs/guides/sync.md). A person meets two failures: `Failing` needs
+ * something done, `Retrying` goes by itself.
  */
 import type { Tone } from "../components/status.tsx";
 

@@ -1,4 +1,7 @@
-/** Leases that have been looked up. Reads at most `AT_ONCE` at a time; a page with 100 000 rows reads those in sight only. */
+/**
+ * Leases that have been looked up. Reads at most `AT_ONCE` at a time; a page with 100 000 rows reads those in sight
+ * only.
+ */
 import { signal } from "@preact/signals";
 import { timeOf } from "../../lib/time.ts";
 import { AT_ONCE, type Lease, readLease } from "./reads.ts";

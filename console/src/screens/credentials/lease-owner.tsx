@@ -5,7 +5,9 @@ import { useResource } from "../../lib/resource.ts";
 
 const LINES = "sys/audit/lines";
 
-/** The token that a lease was issued to, from the audit log, for callers who may read that. Empty where no line is left. */
+/**
+ * The token that a lease was issued to, from the audit log, for callers who may read that. Empty where no line is left.
+ */
 async function readOwner(id: string, signal: AbortSignal): Promise<string> {
   const shared = { namespace: "", quiet: true, signal } as const;
   const rights = await api("POST /v1/sys/capabilities-self", { ...shared, body: { paths: [LINES] } });

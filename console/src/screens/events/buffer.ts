@@ -1,6 +1,7 @@
 /**
- * The events that the page keeps: the newest ones up to a number and a size, so that memory stays bounded however long a stream
- * runs. One writer (the stream), one reader (the list). A search tests each event once when it arrives, and all when it changes.
+ * The events that the page keeps: the newest ones up to a number and a size, so that memory stays bounded however long
+ * a stream runs. One writer (the stream), one reader (the list). A search tests each event once when it arrives, and
+ * all when it changes.
  */
 import { type EventBody, happenedAt, nameOf, summaryOf } from "./topics.ts";
 

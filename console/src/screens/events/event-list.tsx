@@ -1,6 +1,6 @@
 /**
- * The list of events, newest first. Only the rows in sight are in the page. While the person reads (scrolled down, or a row has the
- * focus) the list stands still and a button says how much is new; the buffer goes on meanwhile.
+ * The list of events, newest first. Only the rows in sight are in the page. While the person reads (scrolled down, or a
+ * row has the focus) the list stands still and a button says how much is new; the buffer goes on meanwhile.
  */
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Status } from "../../components/status.tsx";

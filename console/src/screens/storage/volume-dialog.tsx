@@ -1,4 +1,7 @@
-/** Creates or registers a volume: a form made from the schema of the request, with better fields for sizes and capabilities. */
+/**
+ * Creates or registers a volume: a form made from the schema of the request, with better fields for sizes and
+ * capabilities.
+ */
 import { useState } from "preact/hooks";
 import { ApiError, api, type WireRequest, wireRequest } from "../../api/client.ts";
 import { clusterNamespace } from "../../api/namespaces.ts";

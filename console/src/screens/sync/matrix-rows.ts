@@ -1,6 +1,7 @@
 /**
- * Rows of the matrix: the associations of several destinations, merged by secret. Each destination is read in pages that are sorted
- * by secret, so rows are complete up to the smallest end of all pages; the rest waits for the next ones.
+ * Rows of the matrix: the associations of several destinations, merged by secret. Each destination is read in pages
+ * that are sorted by secret, so rows are complete up to the smallest end of all pages; the rest waits for the next
+ * ones.
  */
 
 import { inParallel } from "../../lib/parallel.ts";
@@ -22,7 +23,10 @@ export interface MatrixRow {
   /** Path of the mount; null when the caller may not see it, or it is gone. */
   readonly mount: string | null;
   readonly secret: string;
-  /** The secret's objects at each destination, by the destination's key: more than one entry where each key is an object. */
+  /**
+   * The secret's objects at each destination, by the destination's key: more than one entry where each key is an
+   * object.
+   */
   readonly cells: ReadonlyMap<string, readonly Association[]>;
 }
 

@@ -27,7 +27,10 @@ interface Version {
 /** The file is not a dump. The message never quotes it. */
 export class InvalidDump extends Error {}
 
-/** Versions of one path are numbered in their order, from 1. `path` is for one document without its own. @throws InvalidDump */
+/**
+ * Versions of one path are numbered in their order, from 1. `path` is for one document without its own.
+ * @throws InvalidDump
+ */
 export function readDump(text: string, path: string | undefined): Dumped[] {
   const byPath = new Map<string, Version[]>();
   for (const version of parsed(text).flatMap((document, at) => versionsOf(document, at, path)))
