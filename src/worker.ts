@@ -32,7 +32,7 @@ export { SyncDestination } from "./objects/sync-destination.ts";
 /** Time to start tasks for one queue message. Remaining work causes another wake-up. */
 const WAKE_UP_BUDGET_MS = 10_000;
 /**
- * Time to wait for a batch before it is acknowledged. Batches may be delivered one at a time, so the rest runs in the
+ * Time to wait for a batch before it is acknowledged. Batches may be delivered one at a time. So the rest runs in the
  * background (up to 30 s), and a slow destination does not delay others.
  */
 const HOLD_MS = 1_000;
@@ -52,7 +52,10 @@ export default {
     await Promise.race([answered, scheduler.wait(HOLD_MS)]);
   },
 
-  /** The cron trigger of wrangler.toml; `SNAPSHOT_CRON` says when a snapshot is due. Metrics are exported without traffic, too. */
+  /**
+   * The cron trigger of wrangler.toml; `SNAPSHOT_CRON` says when a snapshot is due. Metrics are exported without
+   * traffic, too.
+   */
   async scheduled(_controller, env) {
     const exported = exportMetrics(env, () => flushCounts().then(() => metrics(env).read()));
     await Promise.all([storeDueSnapshot(env), exported]);

@@ -23,8 +23,8 @@ const FINISH_MS = 60_000;
 const STEP_AGAIN_MS = 200;
 
 /**
- * RestoreLedger a snapshot into an empty deployment. Until the last byte is verified the deployment only blocks writes; then
- * all data is replaced.
+ * RestoreLedger a snapshot into an empty deployment. Until the last byte is verified the deployment only blocks writes;
+ * then all data is replaced.
  * @throws RequestError 400 for an incomplete or foreign file, 409 when the deployment is not empty
  */
 export async function restoreSnapshot(env: Env, body: ReadableStream<Uint8Array> | null): Promise<Restored> {

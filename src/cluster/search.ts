@@ -16,8 +16,8 @@ import { hexRange } from "./reports/hex-prefix.ts";
 import { type Fields, textOf } from "./reports/topics/topic.ts";
 
 /**
- * The objects that a search finds, by context. A source yields pages of candidates that the caller may see, in the order of their
- * ids; the search reads as many as it needs, within bounds.
+ * The objects that a search finds, by context. A source yields pages of candidates that the caller may see, in the
+ * order of their ids; the search reads as many as it needs, within bounds.
  */
 
 export const CONTEXTS = [

@@ -1,8 +1,8 @@
 import type { Federation } from "./federation.ts";
 
 /*
- * The directory of a cloud as the credentials engine uses it: one method per provider call, sent once. The saga that issued the
- * step decides about retries and about failures that mean success ("already gone").
+ * The directory of a cloud as the credentials engine uses it: one method per provider call, sent once. The saga that
+ * issued the step decides about retries and about failures that mean success ("already gone").
  */
 
 /** Failure codes of this service. Only the provider client reads the provider's error texts. */
@@ -34,8 +34,8 @@ export type CloudCode =
   | "misconfigured";
 
 /**
- * `outcome`: `client`: the same call fails until an operator changes something; `external`: it may succeed later; `unknown`:
- * it was sent and may have been applied.
+ * `outcome`: `client`: the same call fails until an operator changes something; `external`: it may succeed later;
+ * `unknown`: it was sent and may have been applied.
  */
 export interface CloudFailure {
   readonly outcome: "client" | "external" | "unknown";

@@ -201,8 +201,8 @@ export function namespaceCapability(word: string): NamespaceCapability | undefin
 }
 
 /**
- * Merges the rules of a token's policies. Rules of one name are united, and `deny` overrides; of coarse levels the strongest
- * wins, with deny as the strongest.
+ * Merges the rules of a token's policies. Rules of one name are united, and `deny` overrides; of coarse levels the
+ * strongest wins, with deny as the strongest.
  */
 export function mergeClusterRules(policies: readonly ClusterRules[]): ClusterRights {
   const namespaces = policies.flatMap((policy) => policy.namespaces);
@@ -238,8 +238,8 @@ export function allowsNamespace(
 }
 
 /**
- * Whether a token holds any of the capabilities in any namespace: the check of lists with `namespace=*`, which then filter by
- * {@link allowsNamespace} per item.
+ * Whether a token holds any of the capabilities in any namespace: the check of lists with `namespace=*`, which then
+ * filter by {@link allowsNamespace} per item.
  */
 export function allowsNamespaceAny(rights: ClusterRights, capabilities: readonly NamespaceRight[]): boolean {
   return rights.management || rights.namespaces.some((rule) => grantsAny(rule, capabilities));
@@ -324,8 +324,8 @@ function grantsAny(rule: NamespaceRule | undefined, wanted: NamespaceRight | rea
 }
 
 /**
- * Selects the rule for a name: the exact rule, else the glob whose stars match the fewest characters. Of equally close globs a
- * denying one wins, else the alphabetically first.
+ * Selects the rule for a name: the exact rule, else the glob whose stars match the fewest characters. Of equally close
+ * globs a denying one wins, else the alphabetically first.
  */
 function closest<Rule extends NamedRule<string>>(rules: readonly Rule[], name: string): Rule | undefined {
   // Object names contain no star; the request `*` must not select the rule `*`.

@@ -59,7 +59,10 @@ export interface LeaseRow extends Record<string, SqlStorageValue> {
   hand_over_by: number | null;
 }
 
-/** A job that a request started and waits for. `turn`: the first task for the same Worker; null: another Worker performs it. */
+/**
+ * A job that a request started and waits for. `turn`: the first task for the same Worker; null: another Worker performs
+ * it.
+ */
 export interface Started {
   readonly wanted: JobRef;
   readonly turn: PollResult | null;
@@ -107,7 +110,10 @@ export type JobEnd =
       readonly ok: true;
       readonly issued: Issued | null;
       readonly warnings: readonly string[];
-      /** Time at which the job continues in the background (ms since 1970): the provider may not list the objects to remove yet. Null: completed. */
+      /**
+       * Time at which the job continues in the background (ms since 1970): the provider may not list the objects to
+       * remove yet. Null: completed.
+       */
       readonly goesOnAt: number | null;
     }
   | Refusal;

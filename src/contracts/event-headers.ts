@@ -10,8 +10,8 @@ export interface EventHeader extends Labels {
 }
 
 /*
- * Headers are stored beside each line as `[[length, Topic, Type, Namespace, Key, ...FilterKeys], …]`, so that filters need not
- * parse the far larger events.
+ * Headers are stored beside each line as `[[length, Topic, Type, Namespace, Key, ...FilterKeys], …]`, so that filters
+ * need not parse the far larger events.
  */
 type Row = [length: number, topic: string, type: string, namespace: string, key: string, ...filterKeys: string[]];
 

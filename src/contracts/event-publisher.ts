@@ -4,8 +4,8 @@ import type { Append, NewEvent } from "./event.ts";
 import { eventLog } from "./stubs.ts";
 
 /**
- * A placeholder in an event's text for the index of an earlier pending line, such as the line that created the object: position
- * of the event, position of the cut, number of the line.
+ * A placeholder in an event's text for the index of an earlier pending line, such as the line that created the object:
+ * position of the event, position of the cut, number of the line.
  */
 export type Origin = readonly [event: number, cut: number, line: number];
 

@@ -10,8 +10,8 @@ export interface NewEvent {
   /** The account of its line in the backlog: see `Shares`. Not visible to readers. */
   readonly Account?: string;
   /**
-   * One key, named after the object; never a secret. `CreateIndex: null` and `ModifyIndex: null` inside become the index. Or
-   * its JSON text, split where the index belongs: numbers beyond 2^53, such as nanoseconds, keep all digits.
+   * One key, named after the object; never a secret. `CreateIndex: null` and `ModifyIndex: null` inside become the
+   * index. Or its JSON text, split where the index belongs: numbers beyond 2^53, such as nanoseconds, keep all digits.
    */
   readonly Payload: Readonly<Record<string, unknown>> | readonly string[];
 }

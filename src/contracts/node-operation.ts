@@ -17,8 +17,8 @@ export interface Operation {
 }
 
 /**
- * The outcome of an operation, delivered at least once. `failed`: no effect remains. `unknown`: it may have happened or may
- * still happen; it is retried until the outcome is known. `given-up`: unknown for good.
+ * The outcome of an operation, delivered at least once. `failed`: no effect remains. `unknown`: it may have happened or
+ * may still happen; it is retried until the outcome is known. `given-up`: unknown for good.
  */
 export type OperationResult =
   | { readonly state: "done"; readonly result: Readonly<Record<string, unknown>> }

@@ -7,7 +7,9 @@ export interface Scope {
   readonly namespaces: readonly string[] | null;
   /** Rules checked per event; null when no event needs a check. */
   readonly rules: readonly NamespaceRule[] | null;
-  /** First index of the namespace: earlier events belong to a former namespace of that name. Absent from older releases. */
+  /**
+   * First index of the namespace: earlier events belong to a former namespace of that name. Absent from older releases.
+   */
   readonly since?: number;
   /** Path rules that events of service topics are checked against; null for all rights, absent for no such events. */
   readonly paths?: readonly PathRight[] | null;

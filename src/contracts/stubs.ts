@@ -37,7 +37,9 @@ export const identityIssuer = (env: Env) => remote<IdentityIssuerApi>(objectStub
 /** The sequence of events: one for the deployment. */
 export const eventLog = (env: Env) => remote<EventLogApi>(objectStub(env, env.EVENT_LOG, "log"));
 
-/** Serves streams near their readers. The first call places the object for its lifetime, so only stream routes make one. */
+/**
+ * Serves streams near their readers. The first call places the object for its lifetime, so only stream routes make one.
+ */
 export const eventRelay = (env: Env, name: string) => remote<EventRelayApi>(objectStub(env, env.EVENT_RELAY, name));
 
 /** The deliveries of one event subscription, by its name. */

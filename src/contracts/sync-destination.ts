@@ -174,8 +174,8 @@ export interface SyncDestinationApi extends StoredObjectApi {
   repaired(): void;
   read(): Result<DestinationState>;
   /**
-   * Deletes the destination. With associations, `purge` removes their objects first, in the background; `force` deletes even
-   * if that fails, and without `purge` leaves the objects at the provider. Idempotent.
+   * Deletes the destination. With associations, `purge` removes their objects first, in the background; `force` deletes
+   * even if that fails, and without `purge` leaves the objects at the provider. Idempotent.
    */
   delete(options?: { readonly purge: boolean; readonly force: boolean }): Promise<Result<null>>;
   /** Whether the destination uses a custom application, or a write in flight names it. @throws Sealed */

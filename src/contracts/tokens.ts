@@ -100,8 +100,8 @@ export interface AuthBlock {
 }
 
 /**
- * A token as a request identifies it: the caller's own, by secret or accessor; any token of the namespace `within` or below,
- * by secret or accessor; or by secret, when the caller has the capability in the token's namespace.
+ * A token as a request identifies it: the caller's own, by secret or accessor; any token of the namespace `within` or
+ * below, by secret or accessor; or by secret, when the caller has the capability in the token's namespace.
  */
 export type TokenName =
   | { own: string }

@@ -27,8 +27,8 @@ const VARIABLE = "Variable";
 export const isJudgedByEvent = (topic: string): boolean => topic === VARIABLE;
 
 /**
- * Whether a token may read a topic in all given namespaces. Other topics need a management token: `*`, `ACLToken`, `ACLPolicy`,
- * `ACLRole`, `ACLAuthMethod`, `ACLBindingRule`, `NodePool`, and unknown names.
+ * Whether a token may read a topic in all given namespaces. Other topics need a management token: `*`, `ACLToken`,
+ * `ACLPolicy`, `ACLRole`, `ACLAuthMethod`, `ACLBindingRule`, `NodePool`, and unknown names.
  */
 export function mayReadTopic(rights: ClusterRights, topic: string, namespaces: readonly string[]): boolean {
   if (rights.management) return true;

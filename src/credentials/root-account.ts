@@ -51,7 +51,10 @@ export class RootAccount {
     return ok(null);
   }
 
-  /** Changes the path of the mount in the claims of its identity tokens. @param seq grows with each move. @throws Sealed */
+  /**
+   * Changes the path of the mount in the claims of its identity tokens. @param seq grows with each move.
+   * @throws Sealed
+   */
   moved(path: string, seq: number): void {
     const { config } = this.#stores;
     if (!config.isNewMove(seq)) return;

@@ -7,7 +7,10 @@ import { headersText } from "../contracts/event-headers.ts";
 import { Line } from "./line.ts";
 import { matcher, parseTopics } from "./subscription.ts";
 
-/* Filters against a second evaluator (test/events-reference.ts), on random subscriptions and events. Repeat with EVENTS_SEED. */
+/**
+ * Filters against a second evaluator (test/events-reference.ts), on random subscriptions and events. Repeat with
+ * EVENTS_SEED.
+ */
 
 const seed = Number(process.env["EVENTS_SEED"] ?? Date.now() % 1_000_000);
 const SUBSCRIPTIONS = 4_000;

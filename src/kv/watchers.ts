@@ -1,6 +1,7 @@
 /**
- * Watches of sync destinations on paths of a mount, and the scheduled deletions of watched versions. Owned by `KvStore`. Costs one row per path and destination, plus one per path with a scheduled deletion.
- * Methods that write are called inside the object's transaction.
+ * Watches of sync destinations on paths of a mount, and the scheduled deletions of watched versions. Owned by
+ * `KvStore`. Costs one row per path and destination, plus one per path with a scheduled deletion. Methods that write
+ * are called inside the object's transaction.
  */
 export class Watchers {
   readonly #sql: SqlStorage;

@@ -1,7 +1,9 @@
 import type { KvConfig, SecretRow, WriteRights } from "../contracts/kv-store.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 
-/** The refusal of a new version by the mount's state, the caller's rights or check-and-set; null when it may be written. */
+/**
+ * The refusal of a new version by the mount's state, the caller's rights or check-and-set; null when it may be written.
+ */
 export function refusesWrite(
   { gone, config }: { readonly gone: boolean; readonly config: KvConfig },
   secret: SecretRow | null,

@@ -82,7 +82,10 @@ export function rawAsText(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rawAsText(item)]));
 }
 
-/** Whether parsed values are equal, whatever the order of members; numbers compare by value, verbatim ones by their text. */
+/**
+ * Whether parsed values are equal, whatever the order of members; numbers compare by value, verbatim ones by their
+ * text.
+ */
 export function equalJson(a: unknown, b: unknown): boolean {
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return a === b;
   if (isRaw(a) || isRaw(b)) return isRaw(a) && isRaw(b) && a.rawJSON === b.rawJSON;

@@ -24,7 +24,8 @@ interface SnapshotState {
 }
 
 /**
- * Judged by the content of the bucket, which also shows a trigger that never fires. A bucket that cannot be listed counts as late.
+ * Judged by the content of the bucket, which also shows a trigger that never fires. A bucket that cannot be listed
+ * counts as late.
  * @returns null without a schedule
  */
 export async function snapshotState(env: Env): Promise<SnapshotState | null> {
@@ -49,7 +50,10 @@ export async function snapshotState(env: Env): Promise<SnapshotState | null> {
   };
 }
 
-/** Seconds since a snapshot was last read to its end, by a caller or for the bucket; none if none was, or without an answer. */
+/**
+ * Seconds since a snapshot was last read to its end, by a caller or for the bucket; none if none was, or without an
+ * answer.
+ */
 export async function lastSnapshotSeries(env: Env): Promise<Series[]> {
   const status = await within(DEADLINE_MS, accessControl(env).status()).catch(() => null);
   if (!status?.lastSnapshot) return [];

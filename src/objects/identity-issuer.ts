@@ -12,8 +12,9 @@ import { recordAction } from "../platform/observability/audit/actions.ts";
 import { settings } from "../platform/settings.ts";
 
 /**
- * Issues the identity tokens by which mounts and sync destinations authenticate at providers without a secret. One instance per deployment;
- * private keys never leave it. Keys are created on the first request for a token or the key set.
+ * Issues the identity tokens by which mounts and sync destinations authenticate at providers without a secret. One
+ * instance per deployment; private keys never leave it. Keys are created on the first request for a token or the key
+ * set.
  */
 export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
   readonly #keys: DataKeys;

@@ -8,7 +8,7 @@ import { failure, type Send, withoutEffect } from "./outcome.ts";
 
 /**
  * Restrictions of a destination's calls to networks and ports, checked before each call. A Worker does not learn the
- * address that a call connects to, so a host's addresses are looked up beforehand by DNS over HTTPS, and all of them
+ * address that a call connects to. So a host's addresses are looked up beforehand by DNS over HTTPS, and all of them
  * must be allowed. A host that changes its addresses between lookup and call is not noticed. Costs two lookups per host
  * and TTL; none without address lists.
  */
@@ -77,7 +77,10 @@ async function addressesOf(hostname: string, send: Send, dnsUrl: string): Promis
   return addresses;
 }
 
-/** The JSON form of DNS over HTTPS (https://developers.cloudflare.com/1.1.1.1/encryption/dns-over-https/make-api-requests/dns-json/). */
+/**
+ * The JSON form of DNS over HTTPS
+ * (https://developers.cloudflare.com/1.1.1.1/encryption/dns-over-https/make-api-requests/dns-json/).
+ */
 const DnsAnswer = z.object({
   Status: z.number(),
   Answer: z.array(z.object({ type: z.number(), TTL: z.number().min(0), data: z.string() })).default([]),

@@ -17,7 +17,10 @@ export class BoundedEntries<E> {
   #characters = 0;
   #absentCharacters = 0;
 
-  /** @param bounds characters of present entries with their names, and again of absent ones, and the number of absent ones */
+  /**
+   * @param bounds characters of present entries with their names, and again of absent ones, and the number of absent
+   * ones
+   */
   constructor(bounds: { readonly characters: number; readonly absent: number }) {
     this.#bounds = bounds;
   }

@@ -93,7 +93,9 @@ export class LeaseTable {
   /** Numbers up to here are reserved on disk: a restart never gives one of them again. */
   #reserved: number;
 
-  /** @param now the owner's clock, in ms. A stored lease counts from here: it may have begun by another machine's clock. */
+  /**
+   * @param now the owner's clock, in ms. A stored lease counts from here: it may have begun by another machine's clock.
+   */
   constructor(rows: LeaseRows, now: number) {
     this.#rows = rows;
     const { seq, holders, pending } = rows.load();
@@ -141,7 +143,10 @@ export class LeaseTable {
     this.#reserved = 0;
   }
 
-  /** Changes of a key that are not settled: what is computed about it now may leave when they are. @param key null = any */
+  /**
+   * Changes of a key that are not settled: what is computed about it now may leave when they are.
+   * @param key null = any
+   */
   unsettled(key: string | null): number[] {
     const found: number[] = [];
     for (const { seq, keys } of this.#pending.values()) {

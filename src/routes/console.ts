@@ -1,6 +1,7 @@
 /**
- * The web console (docs/internals/console.md): static files below `/ui/`, served beside the API. They are no part of it: no token,
- * no object, no line in the audit log. Scripts and styles carry a hash in their names; every other path is a place within the page.
+ * The web console (docs/internals/console.md): static files below `/ui/`, served beside the API. They are no part of
+ * it: no token, no object, no line in the audit log. Scripts and styles carry a hash in their names; every other path
+ * is a place within the page.
  */
 
 const HOME = "/ui/";

@@ -33,7 +33,10 @@ export function path(call: AuthorisedCall): string {
   return text;
 }
 
-/** The secret of the call's path, from the replica that authorized the call, or from the store. @param version 0 = the newest */
+/**
+ * The secret of the call's path, from the replica that authorized the call, or from the store.
+ * @param version 0 = the newest
+ */
 export async function readSecret(call: AuthorisedCall, version: number): Promise<ReadVersion | Refusal> {
   const { read } = call.grant;
   const wanted = path(call);

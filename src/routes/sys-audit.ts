@@ -8,7 +8,8 @@ import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /**
- * Destinations of the audit log, its lines, and hashes of values (https://developer.hashicorp.com/vault/api-docs/system/audit).
+ * Destinations of the audit log, its lines, and hashes of values
+ * (https://developer.hashicorp.com/vault/api-docs/system/audit).
  */
 
 const MAX_INPUT = 64 * 1024;

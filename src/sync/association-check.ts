@@ -73,7 +73,7 @@ export class AssociationCheck {
   }
 
   /**
-   * Claims the names of a plan, checks again, since the state may have changed since, and calls `store` with the new
+   * Claims the names of a plan and checks again, since the state may have changed meanwhile. Calls `store` with the new
    * plan in the same turn.
    */
   claim(

@@ -14,8 +14,8 @@ const INLINE_MS = 2_500;
 
 /**
  * Sets the desired state of a destination's associations on request: present or absent. Owned by `SyncDestination`,
- * whose RPC methods call it. A set costs one RPC to `SyncControl` when the queue quota is used up, and one to each
- * neighbour for names used for the first time.
+ * whose RPC methods call it. A set costs one RPC to `SyncControl` when the queue quota is used up; names
+ * used for the first time cost one to each neighbour.
  */
 export class DesiredState {
   readonly #object: ObjectContext;

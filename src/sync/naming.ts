@@ -129,8 +129,8 @@ export function render(template: Template, fields: TemplateFields): string {
 }
 
 /**
- * The name as the destination spells it: each forbidden character becomes the replacement (runs are not collapsed, so
- * that fewer names collide), and a name that is too long is cut with the `truncate_sha256` rule.
+ * The name as the destination spells it: each forbidden character becomes the replacement. Runs are not collapsed, so
+ * that fewer names collide. A name that is too long is cut with the `truncate_sha256` rule.
  */
 export function normalise(name: string, naming: Naming): string {
   const spelt = [...name].map((one) => (naming.allowed.test(one) ? one : naming.replacement)).join("");

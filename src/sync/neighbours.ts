@@ -84,7 +84,9 @@ export class Neighbours {
     });
   }
 
-  /** Registers changed targets with `SyncControl`. Called once the destination is stored, since `contest` needs its row. */
+  /**
+   * Registers changed targets with `SyncControl`. Called once the destination is stored, since `contest` needs its row.
+   */
   register(): Promise<void> {
     return this.#inTurn(() => this.#register());
   }

@@ -34,7 +34,7 @@ export function secretPathValue(data: string): { ok: true; value: string } | Ref
 
 /**
  * The values of the external objects for granularity secret-key: one per top-level key, sorted. A text is used as it
- * is, a number or boolean as JSON text, a list or map as in `secretPathValue`, null as the empty text. An empty secret
+ * is, a number or boolean as JSON text, a list or map as in `secretPathValue`. Null is the empty text. An empty secret
  * has no values. Refused as in `secretPathValue`.
  */
 export function secretKeyValues(data: string): { ok: true; values: { key: string; value: string }[] } | Refused {

@@ -87,7 +87,9 @@ export class Purge {
     return purge.cursor !== null || this.#deletion.hasBegun() || this.#isOver() ? 0 : null;
   }
 
-  /** Performs one step: sets a page of associations to absent, deletes the destination, fails, or clears a page of rows. */
+  /**
+   * Performs one step: sets a page of associations to absent, deletes the destination, fails, or clears a page of rows.
+   */
   step(now: number): void {
     const purge = this.find();
     if (!purge || this.due() === null) return;

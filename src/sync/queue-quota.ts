@@ -125,7 +125,10 @@ export class QueueQuota {
     this.#requestedAt = now;
   }
 
-  /** Whether to request before the alarm does: unused quota is scarce elsewhere, or half of the grant is free for waiting rows. */
+  /**
+   * Whether to request before the alarm does: unused quota is scarce elsewhere, or half of the grant is free for
+   * waiting rows.
+   */
   shouldRequest(): boolean {
     const { granted } = this.#row.get();
     const waiting = this.#work.waiting();

@@ -171,8 +171,9 @@ export class RemoteObjects {
   }
 
   /**
-   * Records that the association was leased. Until the result is in, the state of its objects is uncertain, and they may
-   * carry the new tags as well as the old, so that a push after a lost result sends them again. Names not checked with the neighbours are not pushed under the lease.
+   * Records that the association was leased. Until the result is in, the state of its objects is uncertain. They may carry
+   * the new tags as well as the old, so a push after a lost result sends them again. Names not checked with the
+   * neighbours are not pushed under the lease.
    */
   leased(rows: readonly RemoteObjectRow[], tagKeys: readonly string[], now: number, place = ""): void {
     for (const row of rows) {

@@ -1,7 +1,10 @@
 import type { StoredObjectView } from "../contracts/sync-destination.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 
-/** Sealed objects of a destination of kind `stored`, one row each. Methods that write are called inside the object's transaction. */
+/**
+ * Sealed objects of a destination of kind `stored`, one row each. Methods that write are called inside the object's
+ * transaction.
+ */
 export class StoredObjects {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;

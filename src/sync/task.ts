@@ -29,8 +29,8 @@ export interface TaskDependencies {
 }
 
 /**
- * A task ends well before its lease, after which another Worker may act on the same secret, and before the runtime ends
- * work after a response (30 s: Cloudflare Workers, `ctx.waitUntil`).
+ * A task ends well before its lease, after which another Worker may act on the same secret. It also ends before the
+ * runtime ends work after a response (30 s: Cloudflare Workers, `ctx.waitUntil`).
  */
 export const TASK_MS = 20_000;
 /** No object is begun with less time left. */
@@ -104,8 +104,8 @@ function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] |
 }
 
 /**
- * The objects of the task. They are planned again when the secret's keys differ from the recorded objects, when a
- * blocked name may have become free, or when another destination may own a name.
+ * The objects of the task. They are planned again when the secret's keys differ from the recorded objects, a blocked
+ * name may have become free, or another destination may own a name.
  * @param values null: nothing is pushed
  */
 async function objectsFor(

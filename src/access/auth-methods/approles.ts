@@ -26,8 +26,8 @@ interface Dependencies {
 }
 
 /**
- * Roles of `approle` and their secret ids (https://developer.hashicorp.com/vault/api-docs/auth/approle). A role is an entry
- * of its auth mount; its secret ids end with it.
+ * Roles of `approle` and their secret ids (https://developer.hashicorp.com/vault/api-docs/auth/approle). A role is an
+ * entry of its auth mount; its secret ids end with it.
  *
  *     issued ──login──► one use less ──last use, expiry, destroy, end of the role──► deleted
  */

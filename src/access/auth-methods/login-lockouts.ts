@@ -17,8 +17,8 @@ type Names = Map<string, Failures>;
 /**
  * Failed logins by auth mount and name. A name with too many failures is locked for a while
  * (https://developer.hashicorp.com/vault/docs/concepts/user-lockout). Names without a user or role are counted too, so
- * that a lock does not reveal which names exist, but in a table of their own: a flood of them drops no other failures. Held
- * in memory: a restart of the object clears it.
+ * that a lock does not reveal which names exist. They have a table of their own: a flood of them drops no other failures.
+ * Held in memory: a restart of the object clears it.
  */
 export class LoginLockouts {
   readonly #known = new Map<string, Names>();

@@ -8,7 +8,7 @@ const TABLE = "acl";
 /**
  * The index of the newest change of tokens, policies, roles, auth methods and binding rules, and the blocking queries that
  * wait for the next. Changes are published through it. In memory: after a restart it begins with the newest index of the
- * event log, so that a waiting read may look once too often, and never misses a change.
+ * event log. So a waiting read may look once too often, but misses no change.
  */
 export class AclIndex {
   readonly #source: EventSource;

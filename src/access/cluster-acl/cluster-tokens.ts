@@ -59,7 +59,8 @@ export class ClusterTokens {
   }
 
   /**
-   * Changes name, type, policies and roles. Expiry and `Global` are fixed at creation: as upstream, another value is refused.
+   * Changes name, type, policies and roles. Expiry and `Global` are fixed at creation: as upstream, another value is
+   * refused.
    */
   async update(accessor: string, request: ClusterTokenBody): Promise<Result<AclToken>> {
     const row = this.#store.byAccessor(accessor, Date.now());

@@ -51,7 +51,8 @@ export class Entities {
 
   /**
    * The entity of a caller, created on its first login. Updates the alias and the memberships in external groups.
-   * @returns the entity's id, and whether the rights of its earlier tokens may have changed; a refusal while it is disabled
+   * @returns the entity's id, and whether the rights of its earlier tokens may have changed; a refusal while it is
+   * disabled
    */
   signIn(
     { namespace, mount, name, metadata, groups }: SignIn,

@@ -3,7 +3,8 @@ import { duration, flag, stringList, stringMap } from "../../platform/http/field
 
 /*
  * Fields that the mounts of engines and of auth methods share
- * (https://developer.hashicorp.com/vault/api-docs/system/mounts, https://developer.hashicorp.com/vault/api-docs/system/auth).
+ * (https://developer.hashicorp.com/vault/api-docs/system/mounts,
+ * https://developer.hashicorp.com/vault/api-docs/system/auth).
  */
 
 /** Seconds; `system` or 0 means the system's TTL. */

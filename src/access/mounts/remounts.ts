@@ -20,7 +20,7 @@ interface Place {
 
 /**
  * Time after a move for which nothing is mounted at the old path, ms. Other isolates may use a cached grant for the old
- * path until then (see `authorize-cached.ts`), and a write through it belongs to the mount that moved.
+ * path until then (see `authorize-cached.ts`). A write through it belongs to the mount that moved.
  */
 const VACATED_MS = 2_000;
 /** How long the result of a move can be read, ms. */

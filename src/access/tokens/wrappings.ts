@@ -28,9 +28,9 @@ interface Dependencies {
 }
 
 /**
- * Wrapped answers (https://developer.hashicorp.com/vault/docs/concepts/response-wrapping): the sealed body of an answer,
- * one row each, readable once with its wrapping token. The token has no parent, so it outlives its creator's token. The row
- * is deleted in the transaction that deletes the token: by the first unwrap, by revocation or at expiry.
+ * Wrapped answers (https://developer.hashicorp.com/vault/docs/concepts/response-wrapping): the sealed body of an
+ * answer, one row each, readable once with its wrapping token. The token has no parent, so it outlives its creator's
+ * token. The row is deleted in the transaction that deletes the token: by the first unwrap, by revocation or at expiry.
  */
 export class Wrappings {
   readonly #deps: Dependencies;

@@ -1,6 +1,6 @@
 /**
- * Settings of `provider_config` (https://developer.hashicorp.com/vault/docs/auth/jwt/oidc-providers): how a provider states
- * groups. Those that would need an API of the provider are refused.
+ * Settings of `provider_config` (https://developer.hashicorp.com/vault/docs/auth/jwt/oidc-providers): how a provider
+ * states groups. Those that would need an API of the provider are refused.
  */
 
 /** Providers that state groups as one text, and the separators. */

@@ -12,7 +12,10 @@ import {
 const names = () => stringList().pipe(z.array(z.string().min(1).max(256)).max(256));
 const NO_SELECTOR = "must be empty: labels of namespaces are not read; name the namespaces";
 
-/** Body of `POST auth/:mount/role/:name` (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes#create-update-role). */
+/**
+ * Body of `POST auth/:mount/role/:name`
+ * (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes#create-update-role).
+ */
 export const KubernetesRoleBody = z.object({
   bound_service_account_names: names().optional(),
   bound_service_account_namespaces: names().optional(),

@@ -2,8 +2,8 @@
 const HYPHENS = new Set([8, 12, 16, 20]);
 
 /**
- * The range of ids that begin with a prefix: first inclusive, second exclusive. A prefix (docs/internals/wire/nomad.md) consists of
- * whole bytes: an even number of hexadecimal digits, hyphens optional.
+ * The range of ids that begin with a prefix: first inclusive, second exclusive. A prefix (docs/internals/wire/nomad.md)
+ * consists of whole bytes: an even number of hexadecimal digits, hyphens optional.
  * @returns null for an invalid prefix
  */
 export function hexRange(prefix: string): readonly [string, string] | null {

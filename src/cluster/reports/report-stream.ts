@@ -1,8 +1,8 @@
 import type { Report } from "../../contracts/reports.ts";
 
 /**
- * Transfers reports from a Worker to an object as a stream, one report per line, because the arguments of an RPC are
- * limited to 32 MiB.
+ * Transfers reports from a Worker to an object as a stream, one report per line: the arguments of an RPC are limited to
+ * 32 MiB.
  */
 
 const encoder = new TextEncoder();

@@ -29,8 +29,8 @@ export const clusterMigrations: Migration[] = [
   "CREATE TABLE table_indexes (name TEXT PRIMARY KEY, idx INTEGER NOT NULL) STRICT",
   // Identities of deleted namespaces: a request that was admitted before creates nothing in them.
   "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
-  // Summaries of jobs: `tally` is task group and client status of an allocation, separated by a line feed, or
-  // the status of a child job, whose `job_id` is the parent.
+  // Summaries of jobs: `tally` of an allocation is its task group and client status, separated by a line feed. That of
+  // a child job, whose `job_id` is the parent, is its status.
   `ALTER TABLE reported ADD COLUMN tally TEXT;
       UPDATE reported SET tally = ifnull(json_extract(body, '$.TaskGroup'), '') || char(10) ||
         ifnull(json_extract(body, '$.ClientStatus'), '') WHERE topic = 'Allocation';

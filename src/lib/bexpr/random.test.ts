@@ -6,8 +6,8 @@ import * as kind from "./kinds.ts";
 import { readPattern } from "./pattern.ts";
 
 /*
- * Random expressions: written out as text for the filter, and judged by a second evaluator that knows nothing of its parser,
- * its kinds or its missing values.
+ * Random expressions: written out as text for the filter, and judged by a second evaluator that knows nothing of its
+ * parser, its kinds or its missing values.
  */
 
 const FIELDS = kind.record<Row>({

@@ -304,7 +304,9 @@ function refused(
   };
 }
 
-/** The wait until a limit is lifted, milliseconds, at most an hour: from the body, else the header (seconds since 1970). */
+/**
+ * The wait until a limit is lifted, milliseconds, at most an hour: from the body, else the header (seconds since 1970).
+ */
 function untilReset(response: Response, limit: { reset?: number | undefined; resetMs?: number | undefined } = {}) {
   const header = response.headers.get("x-ratelimit-reset")?.trim() ?? "";
   const seconds = limit.reset ?? (/^\d+$/.test(header) ? Number(header) : null);

@@ -11,7 +11,7 @@ const block = /^-----BEGIN ((?:RSA )?PRIVATE KEY)-----([A-Za-z0-9+/=\s]+)-----EN
  * Reads the private key of a custom application: an RSA key of at least 2048 bits, unencrypted, PKCS#1 (GitHub's format)
  * or PKCS#8. Line ends may be LF, CRLF, the two characters `\n` (a pasted variable) or missing.
  *
- * `pem` is the key as PKCS#8. `fingerprint` is the one shown by GitHub without its prefix `SHA256:`, base64 of SHA-256
+ * `pem` is the key as PKCS#8. `fingerprint` is the one shown by GitHub without its prefix `SHA256:`: base64 of SHA-256
  * over the DER of the SubjectPublicKeyInfo ("Managing private keys for GitHub Apps"). A refusal's message is one
  * sentence that never quotes the input.
  */

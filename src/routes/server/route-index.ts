@@ -1,6 +1,6 @@
 /**
- * Narrows a list of route patterns to those that may match a path, by the literal text of its first two segments, in the
- * order of the list. A look-up costs two map reads, so the size of a table adds nothing to a request.
+ * Narrows a list of route patterns to those that may match a path, by the literal text of its first two segments. Keeps
+ * the order of the list. A look-up costs two map reads, so the size of a table adds nothing to a request.
  */
 export class RouteIndex<T extends { readonly path: string }> {
   readonly #all: readonly T[];

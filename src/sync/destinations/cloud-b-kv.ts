@@ -86,8 +86,8 @@ const connection = fields
   });
 
 /**
- * Azure Key Vault, with the secret of an app registration or a federated credential of it. One external object is one secret; each push is a new
- * version, and the reference is that version's id.
+ * Azure Key Vault, with the secret of an app registration or a federated credential of it. One external object is one
+ * secret; each push is a new version, and the reference is that version's id.
  *
  * Requires the permissions set and delete, and recover to reuse a deleted name: every deletion is soft, and a removed
  * secret stays recoverable. get shows whether a refused name is a deleted one when the refusal does not say so.

@@ -20,7 +20,9 @@ interface Version {
   etag: string;
 }
 
-/** Versions that a push of unknown outcome may have added: numbers above `after`, created since `since` (ms since 1970). */
+/**
+ * Versions that a push of unknown outcome may have added: numbers above `after`, created since `since` (ms since 1970).
+ */
 interface Owed {
   readonly after: string;
   readonly since: number;

@@ -27,8 +27,8 @@ const markerLabel = labelText(MARKER_TAG);
  * secrets.update for custom tags and for secrets that existed before; versions.list after a push of unknown outcome;
  * versions.get for `inspect` and `if-not-exists`.
  *
- * A repeated push after a lost answer adds another version. It then lists the versions and destroys those between the
- * last known version of ours and its own that were created since the lost push began. A version added by another writer
+ * A repeated push after a lost answer adds another version. It then lists the versions between the last known one of ours
+ * and its own, and destroys those created since the lost push began. A version added by another writer
  * in that time cannot be told from them and is destroyed, too. A version that could not be listed or destroyed is kept
  * in the reference and tried again by the next push.
  */

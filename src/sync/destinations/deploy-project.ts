@@ -203,7 +203,8 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
       return listed.ok ? { outcome: "ok" } : listed.outcome;
     }
     if (project.outcome.code !== "permission_denied") return project.outcome;
-    // The status is the same for an invalid token and a missing permission; a read of the user's account distinguishes them.
+    // The status is the same for an invalid token and a missing permission; a read of the user's account distinguishes
+    // them.
     const user = await api.readUser();
     return !user.ok && (user.error?.status === 401 || user.error?.status === 403)
       ? failure("client", "auth_failed", "The access token is not accepted.")

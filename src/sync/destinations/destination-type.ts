@@ -85,8 +85,8 @@ export type Done = { outcome: "ok" } | Failure;
 
 /**
  * The outcome of `inspect`. `unchanged`: the state of our last push, by version or time of change; `changed`: another
- * writer has changed the object or its tags since; `present`: the object exists, without further evidence. `owned`: whether it
- * carries our marker, null when the type has no marker.
+ * writer has changed the object or its tags since; `present`: the object exists, without further evidence. `owned`:
+ * whether it carries our marker, null when the type has no marker.
  */
 export type Inspection =
   | { outcome: "ok"; state: "absent" | "unchanged" | "changed" | "present"; owned: boolean | null }

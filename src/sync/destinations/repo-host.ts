@@ -14,7 +14,9 @@ import { TokenCache } from "../../providers/token-cache.ts";
 import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "./destination-type.ts";
 import { repoHostConnection, resolveRepoHost } from "./repo-host-connection.ts";
 
-/** "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); names have no stated limit. */
+/**
+ * "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); names have no stated limit.
+ */
 const maxValueBytes = 48 * 1024;
 const maxNameLength = 255;
 const namePattern = /^[A-Z_][A-Z0-9_]{0,254}$/;
@@ -37,7 +39,9 @@ interface Place {
 interface Target {
   keyId: string;
   publicKey: Uint8Array<ArrayBuffer>;
-  /** For organizations: the repositories with access. Always sent in full, because an update without the list clears it. */
+  /**
+   * For organizations: the repositories with access. Always sent in full, because an update without the list clears it.
+   */
   access: { visibility?: string; selected_repository_ids?: number[] };
 }
 

@@ -13,7 +13,10 @@ import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import { remoteId } from "./volume-views.ts";
 
-/** Sends the operations of claims to their plugins, for `ClaimController`. An operation costs one row and one outbox row. */
+/**
+ * Sends the operations of claims to their plugins, for `ClaimController`. An operation costs one row and one outbox
+ * row.
+ */
 export class ClaimCalls {
   readonly #claims: CsiClaimStore;
   readonly #plugins: CsiPlugins;

@@ -69,8 +69,8 @@ export function controllersFor(
 }
 
 /**
- * The nodes of a plugin with access to one of these topologies, of the first thousand of its nodes, and whether these
- * are all of its nodes.
+ * The nodes of a plugin with access to one of these topologies, among the first thousand of its nodes. `all`: it has no
+ * more nodes than these.
  */
 function nodesIn(plugins: CsiPlugins, pluginId: string, topologies: Target["topologies"]) {
   if (topologies.length === 0) return { places: new Set<string>(), all: true };

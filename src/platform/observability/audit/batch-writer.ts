@@ -44,8 +44,8 @@ type KeepAlive = (work: Promise<unknown>) => void;
 type Deliver = (lines: readonly string[], isAwaited: boolean) => Promise<boolean>;
 
 /**
- * Hands the lines of an isolate over in batches. The request with the first line of a batch writes the batch for all others
- * until it closes. A request may end without notice; its remaining lines join the next batch.
+ * Hands the lines of an isolate over in batches. The request with the first line of a batch writes the batch for all
+ * others until it closes. A request may end without notice; its remaining lines join the next batch.
  *
  *   open ──closing time──> writing ──every sink has it──> gone
  *     └──writer lost──> its lines join the next batch     └──rejected──> counted as lost

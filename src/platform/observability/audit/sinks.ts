@@ -63,6 +63,9 @@ function partsOf(lines: readonly string[], most: number, mostBytes: number): str
   return parts;
 }
 
-/** Stores a batch as one object: `2026-11-21/19/<uuid>.jsonl`. Ids grow with time, so the listing of an hour is in order. */
+/**
+ * Stores a batch as one object: `2026-11-21/19/<uuid>.jsonl`. Ids grow with time, so the listing of an hour is in
+ * order.
+ */
 const put = (bucket: R2Bucket, { id, lines }: Batch): Promise<unknown> =>
   bucket.put(`${id}.jsonl`, `${lines.join("\n")}\n`, { httpMetadata: { contentType: "application/jsonl" } });
