@@ -8,7 +8,7 @@ import { Empty, Loading } from "../components/states.tsx";
 import { href, place } from "./router.ts";
 import { SCREENS } from "./screens.ts";
 
-/** The screen of the address. A change of namespace begins it anew. */
+/** The screen of the address. A change of namespace remounts it. */
 export function ScreenHost() {
   const { screen: name } = place.value;
   const screen = SCREENS.find((entry) => entry.name === name);

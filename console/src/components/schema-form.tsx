@@ -27,7 +27,7 @@ function emptyLike(value: unknown): unknown {
   return typeof value === "object" ? {} : "";
 }
 
-/** What a screen knows better than the schema about a field. */
+/** Texts of a field that replace those of the schema. */
 export interface FieldTexts {
   readonly label?: string;
   readonly hint?: string;

@@ -38,7 +38,7 @@ export function Toasts() {
   const box = useRef<HTMLDivElement>(null);
   const shown = toasts.value;
   useEffect(() => {
-    // Shown anew, so that a dialog opened meanwhile does not cover it.
+    // Hidden and shown again, so that it lies above a dialog opened meanwhile.
     box.current?.hidePopover();
     if (shown.length > 0) box.current?.showPopover();
   }, [shown]);

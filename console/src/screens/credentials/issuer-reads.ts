@@ -18,7 +18,7 @@ export async function readPublished(signal: AbortSignal): Promise<Published> {
   return { discovery, keys };
 }
 
-/** Why a provider cannot use an issuer; null when nothing speaks against it. */
+/** Why a provider cannot use an issuer; null when it can. */
 export function issuerProblem(issuer: string): string | null {
   const url = URL.parse(issuer);
   if (!url) return "The issuer is no URL.";

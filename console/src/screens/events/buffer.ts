@@ -27,7 +27,7 @@ export interface EventRow {
   readonly text: string;
 }
 
-/** Something about the connection that a reader of the list has to know. */
+/** A notice about the connection, between the events. */
 interface MarkRow {
   readonly kind: "mark";
   readonly id: number;

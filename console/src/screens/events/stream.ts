@@ -1,5 +1,5 @@
 /**
- * Reader of the event stream: connects, resumes at the next index after every loss, and tells of gaps.
+ * Reader of the event stream: connects, resumes at the next index after every loss, and reports gaps.
  *
  *   connecting ──► live ──► waiting (connection lost) ──► connecting
  *        │           │  ▲

@@ -15,8 +15,8 @@ interface NameIndex {
   readonly readOn: () => void;
 }
 
-/** Requests before the search asks whether it shall go on. */
-const BOUND = 300;
+/** Requests before the search asks whether to continue. */
+const MAX_REQUESTS = 300;
 const AT_ONCE = 4;
 
 interface Walk {
@@ -31,7 +31,7 @@ const begun = (): Walk => ({ queue: [{ folder: "", after: null }], paths: [], re
 /** @param isOpen nothing is read before a search is */
 export function useNameIndex(mount: KvMount, isOpen: boolean): NameIndex {
   const walk = useRef(begun());
-  const [budget, setBudget] = useState(BOUND);
+  const [budget, setBudget] = useState(MAX_REQUESTS);
   const [, setRound] = useState(0);
   const [isReading, setReading] = useState(false);
   useEffect(() => {
@@ -70,7 +70,7 @@ export function useNameIndex(mount: KvMount, isOpen: boolean): NameIndex {
   const { paths, queue, read, refused } = walk.current;
   return {
     ...{ paths, foldersRead: read, foldersLeft: queue.length, foldersRefused: refused, isReading },
-    readOn: () => setBudget((before) => before + BOUND),
+    readOn: () => setBudget((before) => before + MAX_REQUESTS),
   };
 }
 

@@ -1,4 +1,4 @@
-/** Schemas of volumes from the API document, and what the screen knows better about their fields. */
+/** Schemas of volumes from the API document, and the screen's own texts of their fields. */
 import csiSchema from "schema:PUT /v1/volume/csi/{id}/create";
 import hostSchema from "schema:PUT /v1/volume/host/create";
 import type { FieldTexts } from "../../components/schema-form.tsx";

@@ -102,7 +102,7 @@ export async function readMetrics(signal: AbortSignal): Promise<SyncMetrics | nu
   return { at: Date.parse(metrics.Timestamp) || Date.now(), granted, byDestination: found };
 }
 
-/** Whether a status is a failure that a person should know of. */
+/** Whether a status is a failure. */
 export const isFailing = (status: string): boolean => !["PENDING", "SYNCED", "UNSYNCED"].includes(status);
 
 const ORDER = [
