@@ -60,8 +60,8 @@ export class Operations {
   readonly #queue = new KeyedQueue();
   readonly #running = new Set<Promise<void>>();
   #most = MAX_IN_FLIGHT;
-  /** Whether the service is told of accepted operations before their result. */
-  #tellsAccepted = true;
+  /** Whether accepted operations are reported before their result. */
+  #reportsAccepted = true;
   /** Results since the start. */
   readonly results = { ok: 0, failed: 0, unknown: 0 };
   #stopping = false;
@@ -80,7 +80,7 @@ export class Operations {
   /** Starts a session: interrupted operations run again, and requested results are sent. */
   welcome({ cfg, resume, forget, features }: Pick<Welcome, "cfg" | "resume" | "forget" | "features">): void {
     this.#most = cfg.maxInflight;
-    this.#tellsAccepted = !features?.includes(NO_ACCEPTED);
+    this.#reportsAccepted = !features?.includes(NO_ACCEPTED);
     for (const op of forget) this.#forget(op);
     for (const entry of this.#journal.entries())
       if (!entry.ended && !this.#live.has(entry.op)) this.#finishInterrupted(entry);
@@ -164,7 +164,7 @@ export class Operations {
     const operation = { op, method, key, gen, deadlineMs, params, secret };
     const kept = reads(method) ? Promise.resolve() : this.#journal.accept({ ...operation, params: written });
     const accepted = kept.then(() => {
-      if (this.#tellsAccepted) this.#send({ t: "ack", op, state: "accepted" });
+      if (this.#reportsAccepted) this.#send({ t: "ack", op, state: "accepted" });
     });
     accepted.catch((failure) => {
       error("journal_failed", { op, message: textOf(failure) });

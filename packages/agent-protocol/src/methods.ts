@@ -20,7 +20,7 @@ export type HostVolumeCreate = z.infer<typeof hostVolumeCreate>;
 export const hostVolumeRegister = z.object({ ...namedVolume, hostPath: text(4096, 1) });
 export type HostVolumeRegister = z.infer<typeof hostVolumeRegister>;
 
-/** The agent knows the other fields; an unknown volume counts as deleted. */
+/** The agent has the other fields on disk; an unknown volume counts as deleted. */
 export const hostVolumeDelete = z.object({
   id: uuid,
   /**

@@ -25,7 +25,7 @@ interface ComparisonScope {
 export interface Differences {
   /** Modification indexes by `nameKey`. */
   readonly reported: ReadonlyMap<string, number>;
-  /** Mirrored objects that the cluster has no more. */
+  /** Mirrored objects that the cluster no longer has. */
   readonly gone: readonly ObjectName[];
 }
 
@@ -60,7 +60,7 @@ export class Comparison {
     return { reported: await this.#update(topic, changed), gone: [...gone.values()] };
   }
 
-  /** Reports objects that the cluster has no more as deleted. */
+  /** Reports objects that the cluster no longer has as deleted. */
   async remove(gone: readonly ObjectName[]): Promise<void> {
     for (let at = 0; at < gone.length; at += OBJECTS_PER_REPORT)
       await this.#deps.reporter.changes(gone.slice(at, at + OBJECTS_PER_REPORT).map(removalEvent));
