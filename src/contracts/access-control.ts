@@ -27,7 +27,7 @@ export interface AuthorizeRequest {
   /** Path without `/v1/`, decoded; null for cluster routes, which are checked against `cluster` rights. */
   readonly path: string | null;
   readonly list?: boolean;
-  /** Seconds that a wrapped answer shall last; absent or 0 = the answer is not wrapped. */
+  /** Lifetime of the wrapped answer in seconds; absent or 0 = the answer is not wrapped. */
   readonly wrapTtl?: number;
   /** The client's address, for tokens that are bound to networks; null when the platform does not provide it. */
   readonly address?: string | null;

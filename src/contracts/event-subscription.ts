@@ -73,7 +73,7 @@ export interface DeliveryReport {
   readonly lease: string;
   /** Null = delivered. */
   readonly error: string | null;
-  /** `pause`: the receiver wants no more. `dead`: no attempt can succeed. */
+  /** `pause`: the receiver asked for no further deliveries. `dead`: no attempt can succeed. */
   readonly action: "retry" | "pause" | "dead";
   /** The shortest wait before the next attempt. */
   readonly afterMs: number;

@@ -118,7 +118,7 @@ export interface RightsCheck extends Place {
   readonly needs: readonly Capability[];
   /** The request's parameters. */
   readonly given: Readonly<Record<string, unknown>>;
-  /** Seconds that a wrapped answer shall last; absent or 0 = the answer is not wrapped. */
+  /** Lifetime of the wrapped answer in seconds; absent or 0 = the answer is not wrapped. */
   readonly wrapTtl?: number;
 }
 

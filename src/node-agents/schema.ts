@@ -30,7 +30,7 @@ export const sessionMigrations: Migration[] = [
       revoked INTEGER NOT NULL DEFAULT 0) STRICT`,
   // The only row.
   "INSERT INTO session (id) VALUES (1)",
-  // The agent's report about its node; `told` = the part that the registry has.
+  // The agent's report about its node; `told` = the newest change that the registry has.
   `CREATE TABLE report (
       id INTEGER PRIMARY KEY CHECK (id = 1), body TEXT NOT NULL, seq INTEGER NOT NULL, told INTEGER NOT NULL) STRICT`,
   // Used connect tokens.

@@ -197,7 +197,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return this.#stores.jobs.waitInLine(job, Date.now());
   }
 
-  /** Called before credentials are returned. @returns false when they must not be returned any more */
+  /** Called before credentials are returned. @returns false when they must not be returned */
   handOver(lease: string): boolean {
     return this.#issuer.handOver(lease);
   }

@@ -33,7 +33,7 @@ import { recordAction } from "../platform/observability/audit/actions.ts";
 import { holdAnswers } from "../read-leases/hold-answers.ts";
 import { LeaseOwner } from "../read-leases/lease-owner.ts";
 
-const WATCHERS_TOLD_INLINE = 8;
+const MAX_INLINE_WATCHERS = 8;
 const EXPIRED_PER_ALARM = 500;
 /** A patch may grow a secret; beyond this size its sealed form would not fit a row. */
 const MAX_DATA_BYTES = 1024 * 1024;
@@ -378,10 +378,10 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return { ok: true, state: "lives", data, metadata };
   }
 
-  /** Starts delivery to the watchers without delaying the answer. @returns those worth trying at once */
+  /** Starts delivery to the watchers without delaying the answer. @returns those to notify within the request */
   #announce(watchers: readonly string[]): readonly string[] {
     if (watchers.length > 0) this.ctx.waitUntil(this.outbox.drain("changed"));
-    return watchers.slice(0, WATCHERS_TOLD_INLINE);
+    return watchers.slice(0, MAX_INLINE_WATCHERS);
   }
 
   /** Sealing context of a version: it cannot be opened elsewhere. */

@@ -3,8 +3,8 @@ import { settings } from "./settings.ts";
 
 /**
  * Snapshots in the bucket `SNAPSHOT_BUCKET`, as `<cluster id>/sallyport-20261125T020000Z.snapshot`. The schedule is in
- * the names, so a restart neither skips nor repeats one. Each deployment has a folder: an empty deployment, into which a
- * snapshot shall be restored, must not prune those of the lost one. A listing costs one call for 1 000 objects.
+ * the names, so a restart neither skips nor repeats one. Each deployment has a folder: a new deployment, into which a
+ * snapshot is restored, must not prune those of the lost one. A listing costs one call for 1 000 objects.
  */
 
 export interface StoredSnapshot {

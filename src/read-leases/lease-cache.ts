@@ -84,7 +84,7 @@ export class LeaseCache<V> {
     return (this.#owners.get(owner)?.until ?? 0) - now;
   }
 
-  /** A question about the key that a read may join; null when it has to ask one of its own. */
+  /** A question about the key that a read may join; null when it needs a question of its own. */
   joinable(owner: string, key: string): Question | null {
     for (const question of this.#owners.get(owner)?.questions ?? []) {
       if (question.key === key && this.mayJoin(question)) return question;

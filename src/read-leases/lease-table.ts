@@ -174,7 +174,7 @@ export class LeaseTable {
   }
 
   /**
-   * Records that a holder serves the old state of these changes no more. Idempotent. The row of a change names all its
+   * Records that a holder no longer serves the state before these changes. Idempotent. The row of a change names all its
    * holders until the last one has acknowledged: after a restart the owner may wait for too many.
    */
   acknowledge(holder: Holder, seqs: readonly number[]): void {

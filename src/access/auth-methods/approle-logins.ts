@@ -70,7 +70,7 @@ export class ApproleLogins {
     if ((found?.bound ?? true) && secretId === "") return refuse("invalid", "missing secret_id");
     const name = found?.role ?? "";
     const role = found && (found.bound ? row !== null : true) ? this.#role(mount, name) : null;
-    // Without a secret id, a role that does not accept the address is as good as unknown.
+    // Without a secret id, a role that does not accept the address counts as unknown.
     if (!role || (!role.bind_secret_id && !isWithinNetworks(address, role.secret_id_bound_cidrs))) {
       entries.failed(mount, roleId, found !== null);
       return refuse("invalid", INVALID);

@@ -68,7 +68,7 @@ async function toQueue({ EVENT_QUEUE: queue }: Env, { body }: Delivery): Promise
 
 /**
  * Every answer but 2xx is a failed attempt, also 4xx: a receiver that is misconfigured for an hour must not lose lines.
- * 410 means that it wants no more.
+ * 410 asks for no further deliveries.
  */
 async function toWebhook(url: string, { id, body, target }: Delivery): Promise<Outcome> {
   const timestamp = Math.floor(Date.now() / 1000);

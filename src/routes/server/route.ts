@@ -22,7 +22,7 @@ export interface Call {
   readonly grant: Grant | null;
   /** The auth method of the path; null for other paths. */
   readonly authMount: AuthMount | null;
-  /** Seconds that a wrapped answer shall last; 0 = the answer is not wrapped. */
+  /** Lifetime of the wrapped answer in seconds; 0 = the answer is not wrapped. */
   readonly wrapTtl: number;
   /**
    * Authorizes the caller of a route with `access: "none"` that presents a token.

@@ -38,7 +38,7 @@ const number = z.string().regex(/^\d{1,18}$/);
 const Versions = z
   .array(z.tuple([number, z.string()]))
   .transform((given) => given.map(([number, etag]): Version => ({ number, etag })));
-/** Stored as the list alone unless versions are owed. */
+/** Stored as the list alone unless versions are still to be destroyed. */
 const StoredReference = z.union([
   Versions.transform((versions): Reference => ({ versions, owed: null })),
   z.object({ versions: Versions, owed: z.object({ after: number, since: z.number() }) }),
