@@ -23,7 +23,7 @@ const MAX_CONNECTIONS = 10_000;
 /** Descriptors reserved for other uses. */
 const OTHER_DESCRIPTORS = 256;
 /** Connections above the cap that get a response; the system drops further ones. */
-const REFUSALS_AT_ONCE = 64;
+const MAX_CONCURRENT_REFUSALS = 64;
 
 export interface GatewayOptions extends Partial<Times> {
   maxConnections?: number;
@@ -62,7 +62,7 @@ export class Gateway extends Server implements Surroundings {
     this.times = { ...TIMES, ...times };
     this.#most = maxConnections;
     this.#mostPerAddress = maxPerAddress ?? Math.ceil(maxConnections * 0.75);
-    this.maxConnections = maxConnections + REFUSALS_AT_ONCE;
+    this.maxConnections = maxConnections + MAX_CONCURRENT_REFUSALS;
     this.on("connection", (client: Socket) => this.#accept(client));
   }
 

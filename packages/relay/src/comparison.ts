@@ -4,7 +4,7 @@ import { nameKey, type ObjectName, removalEvent, TOPICS, type Topic, upsertEvent
 import { mapLimit } from "./wait.ts";
 
 /** Objects read at once; each is one request. */
-const READS_AT_ONCE = 8;
+const MAX_CONCURRENT_READS = 8;
 const OBJECTS_PER_REPORT = 500;
 
 interface ComparisonDependencies {
@@ -73,7 +73,7 @@ export class Comparison {
       const some = changed.slice(at, at + OBJECTS_PER_REPORT);
       const texts = await mapLimit(
         some,
-        READS_AT_ONCE,
+        MAX_CONCURRENT_READS,
         async (each) => each.text ?? this.#deps.cluster.read(topic, each),
       );
       const events = texts.flatMap((text, nth) => {

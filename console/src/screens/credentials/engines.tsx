@@ -19,11 +19,11 @@ import { count } from "../../lib/text.ts";
 import { ChooseRole } from "./choose-role.tsx";
 import { Issuer } from "./issuer.tsx";
 import {
-  AT_ONCE,
   type Engine,
   type EngineConfig,
   isConfigured,
   type LeaseCounts,
+  MAX_CONCURRENT,
   readEngines,
   readLeaseCounts,
 } from "./reads.ts";
@@ -140,7 +140,7 @@ function EngineTable({ engines }: { readonly engines: readonly Engine[] }) {
   const configs = useResource(
     ["configs", engines.map(({ path }) => path)],
     async (signal) => {
-      const read = await inParallel(engines, AT_ONCE, ({ path }) =>
+      const read = await inParallel(engines, MAX_CONCURRENT, ({ path }) =>
         api("GET /v1/cloud-b/config", { mount: path, signal, quiet: true }).then(
           ({ data }) => data,
           () => null,

@@ -1,10 +1,10 @@
 /**
- * Leases that have been looked up. Reads at most `AT_ONCE` at a time; a page with 100 000 rows reads those in sight
+ * Leases that have been looked up. Reads at most `MAX_CONCURRENT` at a time; a page with 100 000 rows reads those in sight
  * only.
  */
 import { signal } from "@preact/signals";
 import { timeOf } from "../../lib/time.ts";
-import { AT_ONCE, type Lease, readLease } from "./reads.ts";
+import { type Lease, MAX_CONCURRENT, readLease } from "./reads.ts";
 
 export class LeaseBook {
   /** Null where the look-up was refused. */
@@ -16,7 +16,7 @@ export class LeaseBook {
   want(id: string): void {
     if (this.leases.peek().has(id) || this.#waiting.has(id)) return;
     this.#waiting.add(id);
-    if (this.#readers < AT_ONCE) void this.#work();
+    if (this.#readers < MAX_CONCURRENT) void this.#work();
   }
 
   async read(id: string): Promise<void> {

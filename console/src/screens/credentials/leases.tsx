@@ -13,7 +13,7 @@ import { now } from "../../lib/time.ts";
 import { LeaseDialog } from "./lease.tsx";
 import { confirmRevoke } from "./lease-actions.ts";
 import { LeaseBook } from "./lease-book.ts";
-import { AT_ONCE, type Lease, leaseName, leaseState, readLeaseIds, roleOf } from "./reads.ts";
+import { type Lease, leaseName, leaseState, MAX_CONCURRENT, readLeaseIds, roleOf } from "./reads.ts";
 import { RevokePrefix } from "./revoke-prefix.tsx";
 
 const FRESH_MS = 15_000;
@@ -52,7 +52,7 @@ export function Leases({ prefix, irrevocable, onChanged }: Props) {
   const [checked, setChecked] = useState(0);
   const find = useAction(async () => {
     setChecked(0);
-    await inParallel(list ?? [], AT_ONCE, async (id) => {
+    await inParallel(list ?? [], MAX_CONCURRENT, async (id) => {
       await book.read(id);
       setChecked((n) => n + 1);
     });

@@ -16,7 +16,7 @@ export interface Engine {
 }
 
 /** Reads at a time, where each row of a list needs one. */
-export const AT_ONCE = 6;
+export const MAX_CONCURRENT = 6;
 
 export const isMissing = (failure: unknown): boolean => failure instanceof ApiError && failure.isMissing;
 export const isDenied = (failure: unknown): boolean => failure instanceof ApiError && failure.isDenied;

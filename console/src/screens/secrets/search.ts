@@ -17,7 +17,7 @@ interface NameIndex {
 
 /** Requests before the search asks whether to continue. */
 const MAX_REQUESTS = 300;
-const AT_ONCE = 4;
+const MAX_CONCURRENT = 4;
 
 interface Walk {
   readonly queue: { readonly folder: string; readonly after: string | null }[];
@@ -61,7 +61,7 @@ export function useNameIndex(mount: KvMount, isOpen: boolean): NameIndex {
       setReading(true);
       // Readers that find the queue empty end, although the others may still fill it.
       while (state.queue.length > 0 && state.read < budget && !aborting.signal.aborted)
-        await Promise.all(Array.from({ length: AT_ONCE }, readNext));
+        await Promise.all(Array.from({ length: MAX_CONCURRENT }, readNext));
       if (!aborting.signal.aborted) setReading(false);
     };
     void perform();

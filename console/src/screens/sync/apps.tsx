@@ -15,7 +15,7 @@ import { toast } from "../../components/toasts.tsx";
 import { inParallel } from "../../lib/parallel.ts";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { fieldProblems } from "../../lib/schema.ts";
-import { AT_ONCE } from "./reads.ts";
+import { MAX_CONCURRENT } from "./reads.ts";
 
 type App = Pick<Schemas["RepoHostApp"], "name"> & Partial<Schemas["RepoHostApp"]>;
 
@@ -26,7 +26,7 @@ export async function readAppNames(signal: AbortSignal): Promise<string[]> {
 }
 
 async function readApps(signal: AbortSignal): Promise<App[]> {
-  return inParallel(await readAppNames(signal), AT_ONCE, async (name) => {
+  return inParallel(await readAppNames(signal), MAX_CONCURRENT, async (name) => {
     try {
       return (await api("GET /v1/sys/sync/repo-host-apps/{name}", { path: { name }, signal, quiet: true })).data;
     } catch {

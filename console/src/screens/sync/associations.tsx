@@ -17,10 +17,10 @@ import { secretHref } from "./addresses.ts";
 import { AssociationDetails } from "./association-details.tsx";
 import {
   type Association,
-  AT_ONCE,
   type DestinationRef,
   isFailing,
   keyOf,
+  MAX_CONCURRENT,
   readAssociations,
   readMountPaths,
   setSecret,
@@ -249,7 +249,7 @@ function RetryAll({
     setDone(0);
     setTotal(failing.size);
     const reasons: string[] = [];
-    await inParallel([...failing.values()], AT_ONCE, async ({ mount, entry }) => {
+    await inParallel([...failing.values()], MAX_CONCURRENT, async ({ mount, entry }) => {
       await setSecret(destination, mount ?? "", entry.secret_name).then(
         ({ data }) => {
           const worst = "associated_secrets" in data ? worstOf(Object.values(data.associated_secrets)) : undefined;

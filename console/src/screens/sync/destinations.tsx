@@ -13,11 +13,11 @@ import { count, providerName } from "../../lib/text.ts";
 import { createHref, destinationHref } from "./addresses.ts";
 import type { SyncFigures } from "./figures.ts";
 import {
-  AT_ONCE,
   type Destination,
   type DestinationRef,
   healthOf,
   keyOf,
+  MAX_CONCURRENT,
   readAssociations,
   readDestination,
   totalOf,
@@ -64,7 +64,9 @@ export function DestinationList({
   const states = useResource(
     ["states", refs.map(keyOf), isCounted],
     async (signal) => {
-      const read = await inParallel(refs.slice(0, MAX_STATES), AT_ONCE, (ref) => readState(ref, isCounted, signal));
+      const read = await inParallel(refs.slice(0, MAX_STATES), MAX_CONCURRENT, (ref) =>
+        readState(ref, isCounted, signal),
+      );
       return new Map(read.map((state, at) => [keyOf(refs[at] as DestinationRef), state]));
     },
     { everyMs: FRESH_MS, skip: metrics === undefined },

@@ -9,10 +9,10 @@ import { usePages } from "../../lib/resource.ts";
 import { byName } from "../../lib/text.ts";
 import {
   type Association,
-  AT_ONCE,
   type DestinationRef,
   isMissing,
   keyOf,
+  MAX_CONCURRENT,
   readAssociations,
   readMountPaths,
 } from "./reads.ts";
@@ -60,7 +60,7 @@ async function readChunk(refs: readonly DestinationRef[], before: Cursors | null
   const entries: (readonly [string, Association])[] = [];
   const failures: (readonly [string, unknown])[] = [];
   const mounts = before ? new Map<string, string>() : await readMountPaths(signal);
-  await inParallel(due, AT_ONCE, async (ref) => {
+  await inParallel(due, MAX_CONCURRENT, async (ref) => {
     const key = keyOf(ref);
     const from = cursors[key] ?? null;
     delete cursors[key];

@@ -17,7 +17,7 @@ export interface DestinationRef {
 export const keyOf = ({ type, name }: DestinationRef): string => `${type}/${name}`;
 
 /** Reads at a time, where each row of a list needs one. */
-export const AT_ONCE = 6;
+export const MAX_CONCURRENT = 6;
 
 export const isMissing = (failure: unknown): boolean => failure instanceof ApiError && failure.isMissing;
 const isDenied = (failure: unknown): boolean => failure instanceof ApiError && failure.isDenied;

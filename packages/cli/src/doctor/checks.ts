@@ -8,7 +8,7 @@ import { lastSnapshot, type Metrics, metricFindings, readMetrics } from "./metri
 
 const DAY_MS = 24 * 3600 * 1000;
 const MAX_NAMESPACES = 200;
-const AT_ONCE = 8;
+const MAX_CONCURRENT = 8;
 
 type Check = (api: Api) => Promise<Finding[]>;
 
@@ -124,12 +124,12 @@ const shown = (api: Api, name: string): string => [api.namespace, name].filter((
 const destinations = (namespaces: readonly Api[]): Promise<Finding[]> =>
   guarded("destinations", "list and read on sys/sync/destinations", async () => {
     const { ok, problem } = findings("destinations");
-    const lists = await mapLimit(namespaces, AT_ONCE, async (api) => {
+    const lists = await mapLimit(namespaces, MAX_CONCURRENT, async (api) => {
       const { key_info } = (await api.fields("sys/sync/destinations", { list: "true" })) ?? {};
       const types = Object.entries((key_info ?? {}) as Record<string, string[]>);
       return types.flatMap(([type, names]) => names.map((name) => [api, `${type}${name}`] as const));
     });
-    const results = await mapLimit(lists.flat(), AT_ONCE, async ([api, at]) => {
+    const results = await mapLimit(lists.flat(), MAX_CONCURRENT, async ([api, at]) => {
       const fields = await api.fields(`sys/sync/destinations/${encoded(at)}`);
       const name = shown(api, at);
       const { circuit_breaker: breaker, purge_error } = fields ?? {};
@@ -156,13 +156,13 @@ const EXPIRY_DAYS = 14;
 const rotation = (namespaces: readonly Api[]): Promise<Finding[]> =>
   guarded("root rotation", "read on sys/mounts and on the configuration of the engines", async () => {
     const { ok, problem, warning } = findings("root rotation");
-    const engines = await mapLimit(namespaces, AT_ONCE, async (api) => {
+    const engines = await mapLimit(namespaces, MAX_CONCURRENT, async (api) => {
       const mounts = Object.entries((await api.fields("sys/mounts")) ?? {});
       return mounts
         .filter(([, { type }]) => type === "azure" || type === "cloud-b")
         .map(([path]) => [api, path] as const);
     });
-    const results = await mapLimit(engines.flat(), AT_ONCE, async ([api, path]) => {
+    const results = await mapLimit(engines.flat(), MAX_CONCURRENT, async ([api, path]) => {
       const fields = (await api.fields(`${encoded(path)}config`)) ?? {};
       const name = shown(api, path);
       const days = (Date.parse(fields["root_password_expiration_date"] ?? "") - Date.now()) / DAY_MS;
