@@ -11,7 +11,7 @@ import { everyObject } from "./directory.ts";
 import { Sealer } from "./format.ts";
 
 /** Objects called concurrently. */
-const AT_ONCE = 32;
+const MAX_CONCURRENT = 32;
 /** Safety margin of the freeze window for answers in transit. */
 const MARGIN_MS = 2_000;
 const NOT_AT_REST = "snapshot: not all objects came to rest in time; try again when there is less to do";
@@ -80,12 +80,12 @@ async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value:
     const first = await work(ACCESS_CONTROL);
     if (first) return first;
     const others = SINGLETONS.filter((object) => object !== ACCESS_CONTROL);
-    const refused = (await mapLimit(others, AT_ONCE, work)).find((refusal) => refusal !== null);
+    const refused = (await mapLimit(others, MAX_CONCURRENT, work)).find((refusal) => refusal !== null);
     if (refused) return refused;
     // While these are frozen, the set of objects is stable.
     const known: ObjectName[] = [];
     for await (const object of everyObject(env)) known.push(object);
-    return (await mapLimit(known, AT_ONCE, work)).find((refusal) => refusal !== null) ?? null;
+    return (await mapLimit(known, MAX_CONCURRENT, work)).find((refusal) => refusal !== null) ?? null;
   };
   const end = (objects: Iterable<ObjectName>) => endAll(env, snapshot, [...objects]);
   try {
@@ -100,7 +100,7 @@ async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value:
       return refused;
     }
     const cut = [...frozen.values()];
-    await mapLimit(cut, AT_ONCE, ({ object }) => storedObject(env, object).thaw(snapshot));
+    await mapLimit(cut, MAX_CONCURRENT, ({ object }) => storedObject(env, object).thaw(snapshot));
     // Prepared, but deleted since.
     await end([...tried].filter(([name]) => !frozen.has(name)).map(([, object]) => object));
     return { ok: true, value: cut };
@@ -155,7 +155,7 @@ const rank = (object: ObjectName): number => (object.kind === ACCESS_CONTROL.kin
 
 /** Ends snapshots of all reachable objects; the others time out. */
 async function endAll(env: Env, snapshot: string, objects: readonly ObjectName[]): Promise<void> {
-  await mapLimit(objects, AT_ONCE, (object) =>
+  await mapLimit(objects, MAX_CONCURRENT, (object) =>
     storedObject(env, object)
       .endCut(snapshot)
       .catch((failure: unknown) => warn("cut-left", { object: textOfObject(object), because: textOf(failure) })),

@@ -24,7 +24,7 @@ import { assertionFor } from "./assertion.ts";
 import { groupsOf, performStep } from "./saga.ts";
 
 /** Jobs that one Worker performs concurrently for one engine after a wake-up. */
-const CONCURRENCY = 6;
+const MAX_CONCURRENT = 6;
 /** Calls under way at once for a request. A Worker after a wake-up has several jobs instead. */
 const CALLS_OF_A_REQUEST = 4;
 const REPEAT_AFTER_MS = 200;
@@ -84,7 +84,7 @@ export async function performJobs(env: Env, engine: string, { budgetMs }: { budg
   const worker = async (): Promise<void> => {
     while (Date.now() < end) if ((await performPolls(env, object, null, null, end)) === null) return;
   };
-  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, worker));
 }
 
 /** @param first the first poll result, if known @returns the outcome of the job; null without work that is ready now */

@@ -45,7 +45,7 @@ type Row = [
 
 const PAGE_LINES = 1_000;
 /** A statement binds at most 100 values, and a row has eight. */
-const ROWS_WRITTEN_AT_ONCE = 12;
+const MAX_ROWS_PER_INSERT = 12;
 /** Bounds of one read: lines, and bytes beyond the first line. */
 const READ_LINES = 32;
 const READ_BYTES = 256 * 1024;
@@ -239,8 +239,8 @@ export class LineStore {
   }
 
   #write(rows: readonly Row[]): void {
-    for (let at = 0; at < rows.length; at += ROWS_WRITTEN_AT_ONCE) {
-      const some = rows.slice(at, at + ROWS_WRITTEN_AT_ONCE);
+    for (let at = 0; at < rows.length; at += MAX_ROWS_PER_INSERT) {
+      const some = rows.slice(at, at + MAX_ROWS_PER_INSERT);
       const values = some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?)").join(", ");
       const columns = "idx, source, seq, upto, facts, events, at, account";
       this.#sql.exec(`INSERT INTO lines (${columns}) VALUES ${values}`, ...some.flat());

@@ -27,7 +27,7 @@ import { lastSnapshotSeries, snapshotState } from "./snapshots.ts";
 
 /** A slower object counts as unreachable. */
 const DEADLINE_MS = 2_000;
-const AT_ONCE = 12;
+const MAX_CONCURRENT = 12;
 /** Maximum of mounts and destinations per scrape; each costs one call. */
 const MAX_MOUNTS = 100;
 const MAX_DESTINATIONS = 200;
@@ -153,7 +153,7 @@ async function namedBy(
 }
 
 async function scrapeAll(objects: readonly Scraped[], round: Round): Promise<void> {
-  await mapLimit(objects, AT_ONCE, async ({ kind, name, vitals, whose }) => {
+  await mapLimit(objects, MAX_CONCURRENT, async ({ kind, name, vitals, whose }) => {
     try {
       round.series.push(...measured(kind, name, await within(DEADLINE_MS, vitals()), whose));
     } catch (failure) {

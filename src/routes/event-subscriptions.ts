@@ -22,7 +22,7 @@ const MAX_KEYS = 500;
 const MAX_ATTEMPTS = 1_000;
 /** 30 days. */
 const MAX_OVERLAP_S = 2_592_000;
-const READS_AT_ONCE = 6;
+const MAX_CONCURRENT_READS = 6;
 
 const index = z.int().min(0);
 
@@ -91,7 +91,7 @@ const shown = (name: string, view: SubscriptionView) => ({
 
 async function list(call: AuthorisedCall): Promise<Response> {
   const names = await eventLog(call.env).subscriptions();
-  const found = await mapLimit(names, READS_AT_ONCE, async (name) => {
+  const found = await mapLimit(names, MAX_CONCURRENT_READS, async (name) => {
     const view = await eventSubscription(call.env, name).read();
     // The log learns of a deletion later.
     return !view.ok && view.reason === "missing" ? [] : [shown(name, unwrap(view))];

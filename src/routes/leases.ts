@@ -22,7 +22,7 @@ const REVOKE_MS = 60_000;
 const VERIFY_MS = 20_000;
 /** Minimum pause between two verifications. */
 const RECHECK_MS = 100;
-const CONCURRENCY = 6;
+const MAX_CONCURRENT = 6;
 
 const LeaseBody = z.object({ lease_id: z.string().max(1024).optional() });
 const RenewBody = LeaseBody.extend({ increment: duration().default(0) });
@@ -161,7 +161,7 @@ async function revokeAll(
       progress.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${over.message}`;
     } else if (over?.ok && over.goesOnAt !== null) progress.later.push({ mount, id, at: over.goesOnAt });
   };
-  const begun = await mapLimit(leases, CONCURRENCY, revoke, () => Date.now() < end);
+  const begun = await mapLimit(leases, MAX_CONCURRENT, revoke, () => Date.now() < end);
   progress.left += leases.length - begun.length;
 }
 

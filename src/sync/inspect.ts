@@ -20,13 +20,13 @@ import { contextOf } from "./task.ts";
  */
 
 const INSPECT_MS = 15_000;
-const INSPECTIONS_AT_ONCE = 4;
+const MAX_CONCURRENT_INSPECTIONS = 4;
 /** No inspection begins after this time; the remaining records belong to the next page. */
 const PAGE_MS = 20_000;
 /** The most objects a preview inspects at the provider; the others are planned from the records alone. */
 const PREVIEW_INSPECTIONS = 50;
 /** Secrets that a preview reads in parallel. */
-const READS_AT_ONCE = 6;
+const MAX_CONCURRENT_READS = 6;
 
 interface Inspector {
   readonly type: RemoteDestinationType<unknown>;
@@ -112,7 +112,7 @@ export async function drift(
   return ok(
     await mapLimit(
       records,
-      INSPECTIONS_AT_ONCE,
+      MAX_CONCURRENT_INSPECTIONS,
       async (record): Promise<[string, Drift]> => [record.key, await compare(record)],
       () => Date.now() < end,
     ),
@@ -181,7 +181,7 @@ export async function previewConfiguration(
 }
 
 async function keysOf(env: Env, keyless: readonly Keyless[]): Promise<KeysOf> {
-  const read = await mapLimit(keyless, READS_AT_ONCE, async ({ id, mountUuid, secretName }) => {
+  const read = await mapLimit(keyless, MAX_CONCURRENT_READS, async ({ id, mountUuid, secretName }) => {
     const newest = await kvStore(env, mountUuid).newest(secretName);
     if (!newest.ok || !newest.value) return [id, null] as const;
     const parts = secretKeyValues(newest.value.data);
@@ -202,7 +202,7 @@ async function withRemoteState(
   if (!inspect) return [...planned];
   const inspected = await mapLimit(
     planned.slice(0, PREVIEW_INSPECTIONS),
-    INSPECTIONS_AT_ONCE,
+    MAX_CONCURRENT_INSPECTIONS,
     async (copy): Promise<InspectedObject> => {
       if (copy.action === "refuse") return copy;
       const found = await inspect({ name: copy.external_name, reference: null });

@@ -179,7 +179,7 @@ export const backup: Mutation[] = [
   },
   {
     ...TAKE,
-    find: "await mapLimit(cut, AT_ONCE, ({ object }) => storedObject(env, object).thaw(snapshot));",
+    find: "await mapLimit(cut, MAX_CONCURRENT, ({ object }) => storedObject(env, object).thaw(snapshot));",
     replace: "",
     promise: "Objects go on as soon as the last of them is frozen",
   },

@@ -5,7 +5,7 @@ import { jobIn, withJobType } from "./job-shapes.ts";
 import { allocationStub } from "./list-views.ts";
 import type { Fields } from "./topics/topic.ts";
 
-const IDS_AT_ONCE = 1_000;
+const MAX_IDS_PER_CALL = 1_000;
 
 /**
  * The list views of allocations by id, as volumes and plugins show them; unknown ids are skipped.
@@ -20,7 +20,7 @@ export async function namedAllocations(
 ): Promise<Fields[]> {
   const stubs: Fields[] = [];
   for (let at = 0; at < ids.length; ) {
-    const page = await clusterRegistry(env).allocations(ids.slice(at, at + IDS_AT_ONCE), namespace);
+    const page = await clusterRegistry(env).allocations(ids.slice(at, at + MAX_IDS_PER_CALL), namespace);
     at += page.looked;
     for (const { namespace: held, jobId, body } of page.objects) {
       if (!visible(held)) continue;

@@ -6,7 +6,7 @@ import { textOf, warn } from "../../platform/observability/log.ts";
 /** Shortest interval between two wake-ups of a subscription. */
 const INTERVAL_MS = 250;
 const DEADLINE_MS = 5_000;
-const AT_ONCE = 6;
+const MAX_CONCURRENT = 6;
 /** Each costs a call per interval in which lines are appended. */
 const MAX_SUBSCRIPTIONS = 100;
 
@@ -58,7 +58,7 @@ export class Subscribers {
     try {
       for (let notified = 0; notified < this.#newest && this.names().length > 0; ) {
         notified = this.#newest;
-        await mapLimit(this.names(), AT_ONCE, (name) => this.#wakeOne(name, notified));
+        await mapLimit(this.names(), MAX_CONCURRENT, (name) => this.#wakeOne(name, notified));
         await scheduler.wait(INTERVAL_MS);
       }
     } catch (failure) {

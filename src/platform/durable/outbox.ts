@@ -61,7 +61,7 @@ const OLDEST = "SELECT seq, body FROM outbox WHERE topic = ? AND lane = ? ORDER 
 const OLDEST_WITHIN_BYTES = `SELECT seq, body FROM (
     SELECT seq, body, octet_length(body) AS bytes, sum(octet_length(body)) OVER (ORDER BY seq) AS upto FROM (${OLDEST}))
   WHERE upto = bytes OR upto <= ? ORDER BY seq`;
-const LANES_AT_ONCE = 6;
+const MAX_CONCURRENT_LANES = 6;
 /** UTF-8, for each code unit of a text. */
 const MAX_BYTES_PER_CHARACTER = 3;
 const MAX_COUNTED = 10_000;
@@ -176,7 +176,7 @@ export class Outbox {
   }
 
   async #drainTopic(topic: string): Promise<void> {
-    await mapLimit(this.#lanes.ready(topic, Date.now()), LANES_AT_ONCE, (lane) => this.#drainLane(topic, lane));
+    await mapLimit(this.#lanes.ready(topic, Date.now()), MAX_CONCURRENT_LANES, (lane) => this.#drainLane(topic, lane));
   }
 
   async #drainLane(topic: string, lane: string): Promise<void> {

@@ -15,8 +15,8 @@ import { failedAt } from "./methods.ts";
 import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeBackfill, csiVolumeEvent } from "./volume-store.ts";
 
 /** Bounds of one transaction. */
-const STEPS_AT_ONCE = 200;
-const VOLUMES_AT_ONCE = 50;
+const MAX_STEPS = 200;
+const MAX_VOLUMES = 50;
 const AFTER_DEFECT_MS = 60_000;
 
 /**
@@ -58,7 +58,7 @@ export class ClaimController implements Timed {
     this.#isRunning = true;
     try {
       for (;;) {
-        const due = this.#claims.dueVolumes(Date.now(), VOLUMES_AT_ONCE);
+        const due = this.#claims.dueVolumes(Date.now(), MAX_VOLUMES);
         for (const name of due) {
           this.#advanceSafely(name);
           this.#waiters.wake(keyOf(name));
@@ -109,7 +109,7 @@ export class ClaimController implements Timed {
   #advance(name: Name): void {
     this.#publisher.commit(() => {
       let moved = false;
-      for (let steps = 0; steps < STEPS_AT_ONCE; steps++) {
+      for (let steps = 0; steps < MAX_STEPS; steps++) {
         const claim = this.#claims.firstDue(name, Date.now());
         if (!claim) break;
         moved = this.#step(claim) || moved;

@@ -29,7 +29,7 @@ interface Dependencies {
   readonly dispatcher: CsiDispatcher;
 }
 
-const AT_ONCE = 50;
+const MAX_PER_ALARM = 50;
 
 /**
  * Orphaned publications: volumes published on nodes that were down when their claims were released. They are
@@ -97,7 +97,7 @@ export class Orphans implements NodeFollower, Timed {
 
   async onAlarm(now: number): Promise<void> {
     this.#dependencies.publisher.commit(() => {
-      for (const orphan of this.#rows("due <= ? ORDER BY due LIMIT ?", now, AT_ONCE)) this.#unpublish(orphan);
+      for (const orphan of this.#rows("due <= ? ORDER BY due LIMIT ?", now, MAX_PER_ALARM)) this.#unpublish(orphan);
     });
   }
 

@@ -37,7 +37,7 @@ interface FoundLines {
 const MAX_OBJECTS = 300;
 const MAX_BYTES = 16 * 1024 * 1024;
 const MAX_LISTINGS = 100;
-const READS_AT_ONCE = 6;
+const MAX_CONCURRENT_READS = 6;
 const OBJECTS_A_LISTING = 1_000;
 const HOUR_MS = 3_600_000;
 /** Window of one listing at least: a denser one is listed in pages. */
@@ -57,7 +57,7 @@ async function searchBucket(bucket: R2Bucket, query: LineQuery, found: Matches):
   const keys = new NewestFirst(bucket, endOf(query));
   let objects = 0;
   let bytes = 0;
-  for await (const batch of keys.batches(READS_AT_ONCE)) {
+  for await (const batch of keys.batches(MAX_CONCURRENT_READS)) {
     const texts = await Promise.all(batch.map(async ({ key }) => (await (await bucket.get(key))?.text()) ?? ""));
     for (const [at, { key, size }] of batch.entries()) {
       found.take(key, (texts[at] ?? "").split("\n").filter(Boolean));
