@@ -82,12 +82,12 @@ export class Agent {
     this.#reporter = new Reporter(options.live.current.config, options.hostVolumes, options.csi);
     this.#operations = new Operations({
       journal: options.journal,
-      handlers: handlersOf(options.hostVolumes, options.csi, () => this.#reporter.look()),
+      handlers: handlersOf(options.hostVolumes, options.csi, () => this.#reporter.inspect()),
       send: (frame) => this.#session?.connection.send(frame),
       onEnded: () => report.ended(),
     });
     const report = new SharedReport(
-      async () => this.#tell(await this.#reporter.lookAtVolumes()),
+      async () => this.#tell(await this.#reporter.inspectVolumes()),
       () => this.#operations.inFlight,
     );
     options.csi.onChange = () => this.#tellVolumes();
@@ -126,11 +126,11 @@ export class Agent {
 
   /** Runs concurrently: plugins and CSI drivers do not wait for a volume whose plugin hangs. */
   async #prepare(): Promise<void> {
-    const look = this.#reporter
-      .look()
+    const inspected = this.#reporter
+      .inspect()
       .then((report) => this.#tell(report))
       .catch(reportFailed);
-    await Promise.all([this.#restore(), look]);
+    await Promise.all([this.#restore(), inspected]);
   }
 
   async #connect(): Promise<ConnectionEnd> {
@@ -161,7 +161,7 @@ export class Agent {
   }
 
   async #hello(session: Session): Promise<Hello> {
-    const report = await this.#reporter.lookAtVolumes();
+    const report = await this.#reporter.inspectVolumes();
     const rest: Omit<Hello, keyof SentReport> = {
       t: "hello",
       proto: [...PROTOCOL],
@@ -201,7 +201,7 @@ export class Agent {
   #lookLater(session: Session, everyMs: number): void {
     session.fingerprint = setTimeout(
       async () => {
-        const report = await this.#reporter.look().catch(reportFailed);
+        const report = await this.#reporter.inspect().catch(reportFailed);
         if (report) this.#tell(report);
         if (report && report.unavailableVolumes.length > 0) void this.#restore();
         if (this.#session === session) this.#lookLater(session, everyMs);
@@ -261,7 +261,7 @@ export class Agent {
     this.#restoring = true;
     try {
       await this.#options.hostVolumes.restore();
-      this.#tell(await this.#reporter.lookAtVolumes());
+      this.#tell(await this.#reporter.inspectVolumes());
     } catch (failure) {
       reportFailed(failure);
     } finally {
@@ -271,7 +271,7 @@ export class Agent {
 
   #tellVolumes(): void {
     void this.#reporter
-      .lookAtVolumes()
+      .inspectVolumes()
       .then((report) => this.#tell(report))
       .catch(reportFailed);
   }

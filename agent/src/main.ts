@@ -98,7 +98,7 @@ async function printReport(config: Config): Promise<void> {
   const plugins = await hostVolumesOf(config, "").fingerprint();
   const csi = new Csi(config.csi);
   const reporter = new Reporter(config, { fingerprint: async () => plugins, volumes: async () => [] }, csi);
-  const { node } = await reporter.look();
+  const { node } = await reporter.inspect();
   console.log(JSON.stringify({ node, plugins }, null, 2));
 }
 

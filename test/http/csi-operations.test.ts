@@ -320,7 +320,7 @@ it("a plugin that is not configured is not called", async () => {
   const how = { secrets: {}, limitMs: 1_000, again: false };
   expect(await csi.handlers["csi.controller.create"](elsewhere, how)).toMatchObject({ ok: false, kind: "forbidden" });
   expect(driver.calls("CreateVolume")).toBe(0);
-  await csi.look();
+  await csi.probe();
   expect(csi.reported.CSIControllerPlugins).toEqual({});
 });
 
@@ -368,7 +368,7 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
   const { csi } = csiOf(driver);
   const changes = vi.fn();
   csi.onChange = changes;
-  await csi.look();
+  await csi.probe();
   const controller = () => csi.reported.CSIControllerPlugins?.[PLUGIN];
   expect(controller()).toMatchObject({ Healthy: false, Provider: "" });
   expect(csi.reported.CSINodePlugins?.[PLUGIN]?.NodeInfo.ID).toBe("");
@@ -414,22 +414,22 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
     CSINodePlugins: { [PLUGIN]: { ...common, NodeInfo } },
   });
   const before = changes.mock.calls.length;
-  await csi.look();
+  await csi.probe();
   expect(changes.mock.calls.length).toBe(before);
   driver.misbehave({ unready: true });
-  await csi.look();
+  await csi.probe();
   expect(controller()?.Healthy).toBe(true);
-  await csi.look();
+  await csi.probe();
   expect(controller()).toMatchObject({
     Healthy: false,
     HealthDescription: "it says that it is not ready",
     ControllerInfo,
   });
   driver.misbehave({ withoutControllerRpcs: [9] });
-  await csi.look();
+  await csi.probe();
   expect(controller()).toMatchObject({ Healthy: true, ControllerInfo: { ...ControllerInfo, SupportsExpand: false } });
   await driver.kill();
-  await csi.look();
+  await csi.probe();
   expect(controller()).toMatchObject({ Healthy: false, ControllerInfo: { SupportsCreateDelete: true } });
   await driver.start();
   await eventually("the plugin's return", () => controller()?.Healthy || undefined, 20_000);
@@ -443,44 +443,44 @@ it("reports a published volume whose mount was removed, that the plugin does not
   const publishing = { ...use, capability: CAPABILITY, mount: null, readOnly: false, context: volume.context };
   const published = await run("csi.node.publish", { ...publishing, publishContext: {} });
   if (!published.ok) throw new Error(published.message);
-  await csi.look();
+  await csi.probe();
   expect(problems()).toBeUndefined();
   writeFileSync(join(published.path, "file"), "12345");
-  await csi.look();
+  await csi.probe();
   expect(csi.volumes.get(PLUGIN)?.usage).toEqual([{ externalId: use.externalId, usedBytes: 5, totalBytes: GIB }]);
   const changes = vi.fn();
   csi.onChange = changes;
 
   rmSync(published.path);
-  await csi.look();
+  await csi.probe();
   const named = { ExternalID: use.externalId, AllocID: "a1" };
   expect(problems()).toEqual([{ ...named, Reason: `the link of the plugin at ${published.path} was removed` }]);
   expect(changes).toHaveBeenCalledTimes(1);
   // Another agent on the same state knows it too.
   const again = csiOf(driver).csi;
-  await again.look();
+  await again.probe();
   expect(again.reported.CSINodePlugins?.[PLUGIN]?.VolumeProblems).toEqual(problems());
 
   await run("csi.node.publish", { ...publishing, publishContext: {} });
-  await csi.look();
+  await csi.probe();
   expect(problems()).toBeUndefined();
   rmSync(driver.data(use.externalId), { recursive: true });
-  await csi.look();
+  await csi.probe();
   expect(problems()).toEqual([{ ...named, Reason: "its condition is abnormal: its directory is gone" }]);
   driver.misbehave({ withoutNodeRpcs: [NODE_RPC.volumeCondition] });
-  await csi.look();
+  await csi.probe();
   expect(problems()).toBeUndefined();
   driver.misbehave({ calls: { NodeGetVolumeStats: { fail: { code: 5, times: 1, message: "not\nhere" } } } });
-  await csi.look();
+  await csi.probe();
   expect(problems()).toEqual([{ ...named, Reason: `the plugin does not find it at ${published.path}: not here` }]);
   // A plugin that fails says nothing about the volume.
   driver.misbehave({ calls: { NodeGetVolumeStats: { fail: { code: 13, times: 9 } } } });
-  await csi.look();
+  await csi.probe();
   expect(problems()).toBeUndefined();
   driver.misbehave({});
   await run("csi.node.detach", use);
   driver.misbehave({});
-  await csi.look();
+  await csi.probe();
   expect([driver.calls("NodeGetVolumeStats"), problems()]).toEqual([0, undefined]);
 });
 

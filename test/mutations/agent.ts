@@ -151,8 +151,8 @@ export const agent: Mutation[] = [
   },
   {
     ...REPORTER,
-    find: "failures < FAILURES_TO_BE_UNWELL",
-    replace: "failures <= FAILURES_TO_BE_UNWELL",
+    find: "failures < FAILURES_UNTIL_UNHEALTHY",
+    replace: "failures <= FAILURES_UNTIL_UNHEALTHY",
     promise: "A plugin is offered until it has failed twice in a row",
   },
   {

@@ -8,7 +8,7 @@ import { nodeWorks } from "./node.ts";
 import { type CsiOperation, failed, outcomeOf } from "./operation.ts";
 import { CsiPlugin } from "./plugin.ts";
 import { Uses } from "./uses.ts";
-import { inspectVolumes, type VolumeLook } from "./volume-health.ts";
+import { inspectVolumes, type VolumeHealth } from "./volume-health.ts";
 
 /** At most one of these runs per plugin: CSI leaves serialization to the caller. */
 const DESTRUCTIVE: readonly CsiOperation[] = [
@@ -73,8 +73,8 @@ export class Csi {
   }
 
   /** Probes every plugin now. The first call also starts periodic probes. */
-  async look(): Promise<void> {
-    await Promise.all([...this.#plugins.values()].map((plugin) => plugin.look()));
+  async probe(): Promise<void> {
+    await Promise.all([...this.#plugins.values()].map((plugin) => plugin.probe()));
   }
 
   stop(): void {
@@ -97,7 +97,7 @@ export class Csi {
   }
 
   /** The last inspections of published volumes, by plugin. */
-  get volumes(): ReadonlyMap<string, VolumeLook> {
+  get volumes(): ReadonlyMap<string, VolumeHealth> {
     return new Map([...this.#plugins].map(([id, plugin]) => [id, plugin.volumes]));
   }
 
@@ -132,7 +132,7 @@ export class Csi {
         outcomeOf(method, pluginId, again, () => work(params, { client, secrets, until })),
       );
       // The service may try another controller next, so the plugin's state is refreshed.
-      if (!outcome.ok && (outcome.kind === "unavailable" || outcome.kind === "unsupported")) void plugin.look();
+      if (!outcome.ok && (outcome.kind === "unavailable" || outcome.kind === "unsupported")) void plugin.probe();
       return outcome;
     });
   }

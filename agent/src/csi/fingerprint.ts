@@ -24,7 +24,7 @@ export interface PluginFingerprint {
   readonly availableBytes: number | undefined;
 }
 
-type Look =
+type Probe =
   | { readonly ok: true; readonly fingerprint: PluginFingerprint }
   | {
       readonly ok: false;
@@ -34,7 +34,7 @@ type Look =
     };
 
 /** Probes a plugin completely. Nothing is cached, since the plugin may be replaced between probes. */
-export async function lookAt(client: PluginClient, { roles, topology }: CsiPluginConfig): Promise<Look> {
+export async function probePlugin(client: PluginClient, { roles, topology }: CsiPluginConfig): Promise<Probe> {
   const ask = <R extends Rpc>(rpc: R) => client.call(rpc, {}, Date.now() + PROBE_MS);
   try {
     const { name, vendorVersion } = await ask("GetPluginInfo");

@@ -3,16 +3,16 @@ import type { ReportedCsiController, ReportedCsiNode } from "@sallyport/agent-pr
 import { error, textOf, warn } from "../log.ts";
 import { PluginClient } from "./client.ts";
 import type { CsiPluginConfig } from "./config.ts";
-import { controllerInfo, lookAt, nodeInfo, type PluginFingerprint } from "./fingerprint.ts";
-import { NO_VOLUMES, type VolumeLook } from "./volume-health.ts";
+import { controllerInfo, nodeInfo, type PluginFingerprint, probePlugin } from "./fingerprint.ts";
+import { NO_VOLUMES, type VolumeHealth } from "./volume-health.ts";
 
 /** Consecutive probe failures until a plugin is reported unhealthy, unless its socket is not served. */
-const FAILURES_TO_BE_UNWELL = 2;
-const LOOK_WHEN_WELL_MS = 30_000;
-const LOOK_WHEN_UNWELL_MS = 3_000;
+const FAILURES_UNTIL_UNHEALTHY = 2;
+const PROBE_HEALTHY_MS = 30_000;
+const PROBE_UNHEALTHY_MS = 3_000;
 
 /** Inspects the published volumes of a plugin. */
-type Inspect = (info: ReportedCsiNode["NodeInfo"], client: PluginClient, last: VolumeLook) => Promise<VolumeLook>;
+type Inspect = (info: ReportedCsiNode["NodeInfo"], client: PluginClient, last: VolumeHealth) => Promise<VolumeHealth>;
 
 /** The reported state of a plugin; its last fingerprint outlives its health. */
 interface State {
@@ -34,7 +34,7 @@ export class CsiPlugin {
   #state: State = { fingerprint: undefined, healthy: false, description: "it has not been reached yet" };
   #since = new Date().toISOString();
   #failures = 0;
-  #looking: Promise<void> | undefined;
+  #probing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
   #volumes = NO_VOLUMES;
@@ -49,11 +49,11 @@ export class CsiPlugin {
   }
 
   /** Probes the plugin now; concurrent callers share one probe. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined;
+  probe(): Promise<void> {
+    this.#probing ??= this.#probe().finally(() => {
+      this.#probing = undefined;
     });
-    return this.#looking;
+    return this.#probing;
   }
 
   /** Runs an operation; a retired plugin keeps its connection until the last one has completed. */
@@ -117,7 +117,7 @@ export class CsiPlugin {
   }
 
   /** The last inspection of its published volumes. */
-  get volumes(): VolumeLook {
+  get volumes(): VolumeHealth {
     return this.#volumes;
   }
 
@@ -125,22 +125,22 @@ export class CsiPlugin {
     return this.#state.healthy;
   }
 
-  async #look(): Promise<void> {
+  async #probe(): Promise<void> {
     clearTimeout(this.#timer);
     try {
-      const look = await lookAt(this.client, this.config);
-      this.#see(look);
-      if (look.ok && look.fingerprint.node) await this.#lookAtVolumes(look.fingerprint.node);
+      const probe = await probePlugin(this.client, this.config);
+      this.#recordProbe(probe);
+      if (probe.ok && probe.fingerprint.node) await this.#inspectVolumes(probe.fingerprint.node);
     } catch (failure) {
       error("csi_plugin_look_failed", { plugin: this.config.id, message: textOf(failure) });
     }
     if (this.#stopped || this.#retired) return;
-    const everyMs = this.#state.healthy && this.#failures === 0 ? LOOK_WHEN_WELL_MS : LOOK_WHEN_UNWELL_MS;
-    this.#timer = setTimeout(() => void this.look(), everyMs * (0.8 + 0.4 * Math.random()));
+    const everyMs = this.#state.healthy && this.#failures === 0 ? PROBE_HEALTHY_MS : PROBE_UNHEALTHY_MS;
+    this.#timer = setTimeout(() => void this.probe(), everyMs * (0.8 + 0.4 * Math.random()));
     this.#timer.unref();
   }
 
-  async #lookAtVolumes(info: ReportedCsiNode["NodeInfo"]): Promise<void> {
+  async #inspectVolumes(info: ReportedCsiNode["NodeInfo"]): Promise<void> {
     const before = this.#volumes.problems;
     this.#volumes = await this.#inspect(info, this.client, this.#volumes);
     const { problems } = this.#volumes;
@@ -158,20 +158,20 @@ export class CsiPlugin {
     this.#onChange();
   }
 
-  #see(look: Awaited<ReturnType<typeof lookAt>>): void {
-    if (look.ok) {
+  #recordProbe(probe: Awaited<ReturnType<typeof probePlugin>>): void {
+    if (probe.ok) {
       this.#failures = 0;
-      this.#become({ fingerprint: look.fingerprint, healthy: true, description: "healthy" });
+      this.#setState({ fingerprint: probe.fingerprint, healthy: true, description: "healthy" });
       return;
     }
     this.#failures++;
-    if (this.#failures === 1) warn("csi_plugin_failed", { plugin: this.config.id, message: look.reason });
+    if (this.#failures === 1) warn("csi_plugin_failed", { plugin: this.config.id, message: probe.reason });
     const { fingerprint, healthy } = this.#state;
-    if (healthy && !look.gone && this.#failures < FAILURES_TO_BE_UNWELL) return;
-    this.#become({ fingerprint, healthy: false, description: look.reason });
+    if (healthy && !probe.gone && this.#failures < FAILURES_UNTIL_UNHEALTHY) return;
+    this.#setState({ fingerprint, healthy: false, description: probe.reason });
   }
 
-  #become(state: State): void {
+  #setState(state: State): void {
     if (this.#stopped || isDeepStrictEqual(state, this.#state)) return;
     this.#state = state;
     this.#since = new Date().toISOString();

@@ -18,11 +18,11 @@ interface VolumeUsage {
 }
 
 /** The published volumes of a plugin: those that cannot be used as they should, and the usage of each that is known. */
-export interface VolumeLook {
+export interface VolumeHealth {
   readonly problems: readonly CsiVolumeProblem[];
   readonly usage: readonly VolumeUsage[];
 }
-export const NO_VOLUMES: VolumeLook = { problems: [], usage: [] };
+export const NO_VOLUMES: VolumeHealth = { problems: [], usage: [] };
 
 interface Inspection {
   readonly client: PluginClient;
@@ -32,11 +32,11 @@ interface Inspection {
   /** Runs a task while no operation of the volume runs; undefined when one runs now. */
   readonly whenIdle: <T>(externalId: string, task: () => Promise<T>) => Promise<T> | undefined;
   /** The last inspection, for volumes in use by an operation. */
-  readonly last: VolumeLook;
+  readonly last: VolumeHealth;
 }
 
 /** Inspects the published volumes of a plugin, one at a time: the mount table, and one call each if the plugin has it. */
-export async function inspectVolumes({ uses, pluginId, ...inspection }: Inspection): Promise<VolumeLook> {
+export async function inspectVolumes({ uses, pluginId, ...inspection }: Inspection): Promise<VolumeHealth> {
   const problems: CsiVolumeProblem[] = [];
   const usage = new Map<string, VolumeUsage>();
   for (const volume of await uses.all(pluginId)) {

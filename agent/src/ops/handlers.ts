@@ -3,8 +3,8 @@ import type { Csi } from "../csi/index.ts";
 import type { HostVolumes } from "../dhv/index.ts";
 import type { Handlers } from "./handler.ts";
 
-/** The handlers of all methods. @param look inspects the whole node */
-export function handlersOf(hostVolumes: HostVolumes, csi: Csi, look: () => Promise<Report>): Handlers {
+/** The handlers of all methods. @param inspect inspects the whole node */
+export function handlersOf(hostVolumes: HostVolumes, csi: Csi, inspect: () => Promise<Report>): Handlers {
   return {
     ...csi.handlers,
     "dhv.create": (volume) => hostVolumes.create(volume),
@@ -13,6 +13,6 @@ export function handlersOf(hostVolumes: HostVolumes, csi: Csi, look: () => Promi
       return registered.ok ? { ok: true } : registered;
     },
     "dhv.delete": (volume) => hostVolumes.delete(volume),
-    "agent.fingerprint": async () => ({ ok: true, ...(await look()) }),
+    "agent.fingerprint": async () => ({ ok: true, ...(await inspect()) }),
   };
 }

@@ -28,7 +28,7 @@ const volume: HostVolume = {
 const well: PluginStatus = { name: "nfs", ok: true, version: "1.2.3" };
 const unwell: PluginStatus = { name: "nfs", ok: false, kind: "plugin", message: "no", outcome: "failed" };
 
-const noCsi = { look: async () => {}, reported: {} };
+const noCsi = { probe: async () => {}, reported: {} };
 
 /** A reporter of a node with the given plugins and volumes. */
 function reporter(node: { plugins: PluginStatus[]; volumes: HostVolume[] }) {
@@ -49,7 +49,7 @@ function reporter(node: { plugins: PluginStatus[]; volumes: HostVolume[] }) {
 const version = ({ node }: Report) => node.Attributes["plugins.host_volume.nfs.version"];
 
 it("reports the machine, its configuration and its plugins", async () => {
-  const whole = await reporter({ plugins: [well], volumes: [volume] }).look();
+  const whole = await reporter({ plugins: [well], volumes: [volume] }).inspect();
   expect(report.parse(whole)).toEqual(whole);
   expect(whole.node).toMatchObject({
     Name: "node-1",
@@ -68,7 +68,7 @@ it("reports the machine, its configuration and its plugins", async () => {
 });
 
 it("reports an unusable volume with its reason", async () => {
-  const whole = await reporter({ plugins: [], volumes: [{ ...volume, problem: "its plugin is gone" }] }).look();
+  const whole = await reporter({ plugins: [], volumes: [{ ...volume, problem: "its plugin is gone" }] }).inspect();
   expect(whole.node.HostVolumes).toEqual({});
   expect(whole.unavailableVolumes).toEqual([{ id: ID, name: "db", reason: "its plugin is gone" }]);
 });
@@ -76,37 +76,37 @@ it("reports an unusable volume with its reason", async () => {
 it("reports a plugin until it has failed twice in a row", async () => {
   const node: { plugins: PluginStatus[]; volumes: HostVolume[] } = { plugins: [well], volumes: [] };
   const asked = reporter(node);
-  expect(version(await asked.look())).toBe("1.2.3");
+  expect(version(await asked.inspect())).toBe("1.2.3");
   node.plugins = [unwell];
-  expect(version(await asked.look())).toBe("1.2.3");
-  expect(version(await asked.look())).toBeUndefined();
+  expect(version(await asked.inspect())).toBe("1.2.3");
+  expect(version(await asked.inspect())).toBeUndefined();
   node.plugins = [well];
-  expect(version(await asked.look())).toBe("1.2.3");
+  expect(version(await asked.inspect())).toBe("1.2.3");
 });
 
 it("does not report a plugin that has never worked", async () => {
-  expect(version(await reporter({ plugins: [unwell], volumes: [] }).look())).toBeUndefined();
+  expect(version(await reporter({ plugins: [unwell], volumes: [] }).inspect())).toBeUndefined();
 });
 
 it("reports a new volume while a plugin hangs", async () => {
   const node = { plugins: [well], volumes: [volume] };
   const asked = reporter(node);
   Object.assign(node, { plugins: new Promise(() => {}) });
-  void asked.look();
-  expect((await asked.lookAtVolumes()).node.HostVolumes).toHaveProperty("db");
+  void asked.inspect();
+  expect((await asked.inspectVolumes()).node.HostVolumes).toHaveProperty("db");
 });
 
 it("sends whole changed fields to a service of the first release", async () => {
   const node = { plugins: [well], volumes: [volume] };
   const asked = reporter(node);
-  const before = await asked.look();
-  expect(wholeMapsOf(before, await asked.look())).toBeUndefined();
+  const before = await asked.inspect();
+  expect(wholeMapsOf(before, await asked.inspect())).toBeUndefined();
   const second = { ...volume, id: ID.replace("0", "1"), name: "logs", path: "/v/logs" };
   node.volumes = [volume, second];
-  const now = await asked.lookAtVolumes();
+  const now = await asked.inspectVolumes();
   expect(wholeMapsOf(before, now)).toEqual({ node: { HostVolumes: now.node.HostVolumes } });
   node.volumes = [volume, { ...second, problem: "gone" }];
-  const later = await asked.lookAtVolumes();
+  const later = await asked.inspectVolumes();
   expect(wholeMapsOf(now, later)).toEqual({
     node: { HostVolumes: later.node.HostVolumes },
     unavailableVolumes: later.unavailableVolumes,
@@ -131,7 +131,7 @@ async function reportOf(count: number, characters = 1): Promise<Report> {
     id: idOf(at),
     name: `${at}-`.padEnd(characters, "x"),
   }));
-  return reporter({ plugins: [], volumes }).look();
+  return reporter({ plugins: [], volumes }).inspect();
 }
 
 describe("volume changes", () => {
@@ -144,10 +144,10 @@ describe("volume changes", () => {
     ];
     const node = { plugins: [well], volumes: [broken, gone, same] };
     const asked = reporter(node);
-    const before = await asked.look();
-    expect(changesOf(before, await asked.look())).toEqual({ node: undefined, volumes: undefined });
+    const before = await asked.inspect();
+    expect(changesOf(before, await asked.inspect())).toEqual({ node: undefined, volumes: undefined });
     node.volumes = [usable, { ...broken, problem: "gone" }, same];
-    expect(changesOf(before, await asked.lookAtVolumes())).toEqual({
+    expect(changesOf(before, await asked.inspectVolumes())).toEqual({
       node: undefined,
       volumes: {
         usable: [{ ID: usable.id, Name: "v0", Path: "/v/db", ReadOnly: false }],

@@ -7,7 +7,7 @@ import { VERSION } from "../version.ts";
 import { machineFacts } from "./machine.ts";
 
 /** Consecutive failures until a plugin is reported unhealthy, since probes also fail on a busy machine. */
-const FAILURES_TO_BE_UNWELL = 2;
+const FAILURES_UNTIL_UNHEALTHY = 2;
 
 /**
  * Builds the reports of this node from the machine, host volumes and CSI plugins. A full inspection runs every
@@ -16,11 +16,11 @@ const FAILURES_TO_BE_UNWELL = 2;
 export class Reporter {
   #config: Config;
   readonly #hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">;
-  readonly #csi: Pick<Csi, "look" | "reported">;
+  readonly #csi: Pick<Csi, "probe" | "reported">;
   readonly #plugins = new Map<string, { version?: string; failures: number }>();
   #probing: Promise<unknown> | undefined;
   /** Serializes inspections, so that an older report never replaces a newer one. */
-  #looking: Promise<unknown> = Promise.resolve();
+  #inspecting: Promise<unknown> = Promise.resolve();
   #report: Report | undefined;
   /** Reported volumes, so that one that has not changed is the same object in the next report. */
   readonly #reported = new WeakMap<HostVolume, NodeReport["HostVolumes"][string]>();
@@ -28,7 +28,7 @@ export class Reporter {
   constructor(
     config: Config,
     hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">,
-    csi: Pick<Csi, "look" | "reported">,
+    csi: Pick<Csi, "probe" | "reported">,
   ) {
     this.#config = config;
     this.#hostVolumes = hostVolumes;
@@ -50,10 +50,10 @@ export class Reporter {
   }
 
   /** Inspects the machine, plugins and volumes. */
-  async look(): Promise<Report> {
+  async inspect(): Promise<Report> {
     // Outside the queue of inspections: a hanging plugin must not delay other changes.
     if (!this.#probing) {
-      const probing: Promise<unknown> = Promise.all([this.#probe(), this.#csi.look()]).finally(() => {
+      const probing: Promise<unknown> = Promise.all([this.#probe(), this.#csi.probe()]).finally(() => {
         if (this.#probing === probing) this.#probing = undefined;
       });
       this.#probing = probing;
@@ -63,18 +63,18 @@ export class Reporter {
   }
 
   /** Inspects the volumes; machine and plugins are as last inspected. */
-  lookAtVolumes(): Promise<Report> {
+  inspectVolumes(): Promise<Report> {
     return this.#next(async () =>
       this.#report ? { ...this.#report, ...(await this.#volumes(this.#report)) } : this.#whole(),
     );
   }
 
-  #next(look: () => Promise<Report>): Promise<Report> {
-    const next = this.#looking.then(look).then((report) => {
+  #next(inspect: () => Promise<Report>): Promise<Report> {
+    const next = this.#inspecting.then(inspect).then((report) => {
       this.#report = report;
       return report;
     });
-    this.#looking = next.catch(() => {});
+    this.#inspecting = next.catch(() => {});
     return next;
   }
 
@@ -87,7 +87,7 @@ export class Reporter {
       }
       const failures = known.failures + 1;
       if (failures === 1) warn("plugin_failed", { plugin: status.name, message: status.message });
-      const well = known.version !== undefined && failures < FAILURES_TO_BE_UNWELL;
+      const well = known.version !== undefined && failures < FAILURES_UNTIL_UNHEALTHY;
       this.#plugins.set(status.name, well ? { version: known.version as string, failures } : { failures });
     }
   }
