@@ -253,6 +253,21 @@ describe("a revocation", () => {
     expect((await put("/v1/sys/leases/revoke-prefix/none", {})).status).toBe(204);
   });
 
+  it("of an empty prefix is refused, and ends no lease", async () => {
+    await writeRole("app", existing());
+    const { lease_id: lease } = (await creds("app")).body;
+    for (const at of ["leases/revoke-prefix/", "leases/revoke-prefix//", "revoke-prefix/", "leases/revoke-force/"])
+      for (const body of [{}, { sync: false }]) {
+        const { status, body: answer } = await put(`/v1/sys/${at}`, body);
+        expect({ at, status, errors: answer.errors }).toEqual({
+          at,
+          status: 400,
+          errors: ["prefix must be specified"],
+        });
+      }
+    expect((await lookup(lease)).status).toBe(200);
+  });
+
   it("by force deletes leases that cannot be revoked", async () => {
     await writeRole("app", existing());
     const { lease_id: lease } = (await creds("app")).body;
