@@ -2,7 +2,7 @@ import { AuthMountRequest, AuthTuneRequest, tokenMountAccessor } from "../access
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import type { AuthMount } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import { unwrap } from "../platform/http/errors.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
@@ -71,6 +71,31 @@ const TOKEN_TUNING = {
   token_type: "default-service",
 };
 
+/** The routes of a method's settings at a path. */
+const tuneRoutes = (at: { readonly path: string; readonly access?: "sudo" }) => [
+  secrets({
+    ...at,
+    verb: "GET",
+    fresh: true,
+    handle: async (call) =>
+      envelope(call, { data: isToken(pathOf(call)) ? TOKEN_TUNING : tuned(await find(call)), flat: true }),
+  }),
+  secrets({
+    ...at,
+    verb: "POST",
+    fresh: true,
+    body: AuthTuneRequest,
+    handle: async (call, body) => {
+      if (isToken(pathOf(call))) throw badRequest('cannot tune "auth/token/"');
+      unwrap(await accessControl(call.env).tuneAuthMount(call.grant.namespace, pathOf(call), body));
+      return noContent();
+    },
+  }),
+];
+
+/** The settings of a method by the path of its mount: `vault auth tune` and Terraform use it, without `sudo`. */
+export const authTuneRoutes = tuneRoutes({ path: "/sys/mounts/auth/:path+/tune" });
+
 export const authMountRoutes = [
   secrets({
     verb: "GET",
@@ -82,25 +107,7 @@ export const authMountRoutes = [
       return envelope(call, { data: { ...data, "token/": tokenRecord(call.grant.namespaceId) }, flat: true });
     },
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/auth/:path+/tune",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) =>
-      envelope(call, { data: isToken(pathOf(call)) ? TOKEN_TUNING : tuned(await find(call)), flat: true }),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/auth/:path+/tune",
-    access: "sudo",
-    fresh: true,
-    body: AuthTuneRequest,
-    handle: async (call, body) => {
-      unwrap(await accessControl(call.env).tuneAuthMount(call.grant.namespace, pathOf(call), body));
-      return noContent();
-    },
-  }),
+  ...tuneRoutes({ path: "/sys/auth/:path+/tune", access: "sudo" }),
   secrets({
     verb: "GET",
     path: "/sys/auth/:path+",
@@ -129,6 +136,7 @@ export const authMountRoutes = [
     access: "sudo",
     fresh: true,
     handle: async (call) => {
+      if (isToken(pathOf(call))) throw badRequest("token credential backend cannot be disabled");
       unwrap(await accessControl(call.env).disableAuthMount(call.grant.namespace, pathOf(call)));
       return noContent();
     },

@@ -305,6 +305,28 @@ describe("sys/auth", () => {
     expect(shown.body.data.auth).toEqual({ "userpass/": { type: "userpass", description: "people", options: {} } });
   });
 
+  it("tunes a method by the path of its mount too, without sudo", async () => {
+    await policies({ tuner: path("sys/mounts/*", "read", "update") });
+    const token = (await put("/v1/auth/token/create", { policies: ["tuner"] })).body.auth.client_token;
+    const at = "/v1/sys/mounts/auth/userpass/tune";
+    expect((await put(at, { max_lease_ttl: "1h", token_type: "batch" }, { token })).status).toBe(204);
+    const { body } = await get(at, { token });
+    expect(body.data).toMatchObject({ max_lease_ttl: 3600, token_type: "batch" });
+    expect(body.data).toEqual((await get("/v1/sys/auth/userpass/tune")).body.data);
+    expect((await put("/v1/sys/auth/userpass/tune", {}, { token })).status).toBe(403);
+    const missing = await get("/v1/sys/mounts/auth/none/tune", { token });
+    expect([missing.status, missing.body.errors]).toEqual([400, ["No auth engine at none/"]]);
+  });
+
+  it("keeps the method of tokens as it is", async () => {
+    for (const at of ["/v1/sys/auth/token/tune", "/v1/sys/mounts/auth/token/tune"]) {
+      expect((await get(at)).body.data).toMatchObject({ token_type: "default-service" });
+      expect((await put(at, { max_lease_ttl: "1h" })).body.errors).toEqual(['cannot tune "auth/token/"']);
+    }
+    const { status, body } = await del("/v1/sys/auth/token");
+    expect([status, body.errors]).toEqual([400, ["token credential backend cannot be disabled"]]);
+  });
+
   it("keeps the settings of a method and returns them", async () => {
     const lockout = { lockout_duration: 60, lockout_counter_reset_duration: 70 };
     const config = {

@@ -258,6 +258,17 @@ export const authMethods = group(
       body: { fields: tuning },
       answers: noContent,
     },
+    "GET /sys/mounts/auth/:path+/tune": {
+      id: "readAuthMountTuning",
+      summary: "Read the settings of an auth method by the path of its mount",
+      answers: data("The settings.", Tuning, { flat: true }),
+    },
+    "POST /sys/mounts/auth/:path+/tune": {
+      id: "tuneAuthMount",
+      summary: "Tune an auth method by the path of its mount",
+      body: { fields: tuning },
+      answers: noContent,
+    },
     "LIST /auth/userpass/users": { id: "listUsers", summary: "List the users", answers: data("Their names.", keys) },
     "GET /auth/userpass/users/:name": {
       id: "readUser",
