@@ -137,6 +137,8 @@ export interface IssueRequest {
   /** Idempotency key: a repeat returns the same lease; null: none. */
   readonly key: string | null;
   readonly mount: MountTtls;
+  /** The lease ends at this time at the latest, ms since 1970; null or absent: no such limit. */
+  readonly until?: number | null | undefined;
   /** The credentials are verified at the provider before the response, within the time of the request. */
   readonly verified: boolean;
 }

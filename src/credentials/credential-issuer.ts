@@ -54,7 +54,8 @@ export class CredentialIssuer {
       return refuse("invalid", "the role is for the application that the engine itself acts as");
     }
     const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
-    const terms = { role: ask.role, token: ask.token, repeat, handOverMs, ...leaseTtlOf(role, ask.mount) };
+    const { role: named, token, until } = ask;
+    const terms = { role: named, token, until, repeat, handOverMs, ...leaseTtlOf(role, ask.mount) };
     const issue = issueOf(role, passwordLife(role, ask.mount) * 1000);
     const id = `creds/${ask.role}/${randomText(24)}`;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock: lockOf(issue), deadline: now + REQUEST_MS };
@@ -74,7 +75,7 @@ export class CredentialIssuer {
   handOver(lease: string): boolean {
     const { leases } = this.#stores;
     const row = leases.find(lease);
-    if (row?.state !== "live") return false;
+    if (row?.state !== "live" || row.expires <= Date.now()) return false;
     if (row.hand_over_by !== null) this.#commit(() => leases.handOver(lease));
     return true;
   }

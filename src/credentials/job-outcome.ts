@@ -2,6 +2,7 @@ import type { CloudAccount, CloudFailure, NewPassword } from "../contracts/cloud
 import type { JobEnd, JobRef } from "../contracts/credential-engine.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
+import { cappedTtlWarning } from "../platform/http/capped-ttl.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
 import { countInObject } from "../platform/observability/metrics/object-counters.ts";
@@ -165,7 +166,10 @@ export class JobOutcomes {
   #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, clientSecret: string, now: number): JobEnd {
     const { jobs, leases, keys, scope, events } = this.#stores;
     const { resources, clientId, endsAt } = resourcesOf(issue);
-    const expires = Math.min(now + terms.ttl * 1000, endsAt);
+    const wanted = now + terms.ttl * 1000;
+    const ends = Math.min(endsAt, terms.until ?? endsAt);
+    const expires = Math.min(wanted, ends);
+    const isCut = expires < wanted && ends < endsAt;
     const kept = terms.repeat === null ? null : JSON.stringify({ clientId, clientSecret });
     leases.insert({
       id,
@@ -174,7 +178,7 @@ export class JobOutcomes {
       resources,
       issued: now,
       expires,
-      keyEnds: endsAt,
+      keyEnds: ends,
       handOverBy: terms.repeat === null ? now + (terms.handOverMs ?? HAND_OVER_MS) : null,
       repeat: terms.repeat,
       sealed: kept === null ? null : keys.seal(kept, this.#leaseContext(id)),
@@ -184,8 +188,9 @@ export class JobOutcomes {
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
     events.lease("LeaseIssued", id, { Role: terms.role, ExpireTime: timeOf(expires) });
-    const ttl = secondsLeft(expires, now);
-    return done(terms.warnings, { leaseId: id, ttl, renewable: true, clientId, clientSecret });
+    const ttl = Math.max(1, secondsLeft(expires, now));
+    const warnings = isCut ? [cappedTtlWarning(terms.ttl, ttl)] : terms.warnings;
+    return done(warnings, { leaseId: id, ttl, renewable: true, clientId, clientSecret });
   }
 
   #completeRole(id: string, { write }: WorkOf<"role">, now: number): JobEnd {

@@ -17,6 +17,8 @@ interface LeaseRequest {
   readonly ttl: number;
   readonly maxTtl: number;
   readonly warnings: readonly string[];
+  /** See `IssueRequest`. */
+  readonly until?: number | null | undefined;
   /** Time for the response to leave after the lease is stored, in ms. Older rows lack it: `HAND_OVER_MS`. */
   readonly handOverMs?: number;
 }

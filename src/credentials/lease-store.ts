@@ -14,7 +14,7 @@ interface NewLease {
   readonly role: string;
   readonly token: string;
   readonly resources: LeaseResources;
-  /** Times in ms since 1970. */
+  /** Times in ms since 1970. `keyEnds`: the lease is not renewed beyond it. */
   readonly issued: number;
   readonly expires: number;
   readonly keyEnds: number;

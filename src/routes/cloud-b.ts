@@ -109,7 +109,7 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
   const asked = requestMetadata(call);
   // With a key, the caller will repeat the request.
   const caller = key === null ? call.request.signal : null;
-  const ask = { role: roleName(call), token: holder, key, mount: ttls, verified };
+  const ask = { role: roleName(call), token: holder, key, mount: ttls, until: identity.batch?.expires, verified };
   const started = unwrap(await engine(call).issue(ask));
   const end = await ended(call, started, REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));

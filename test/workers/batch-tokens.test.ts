@@ -190,6 +190,27 @@ describe("a batch token", () => {
 });
 
 describe("leases issued to a batch token", () => {
+  it("end with it at the latest, also when they are renewed", async () => {
+    later(0);
+    const tenant = await openTenant();
+    await mountEngine(tenant);
+    await writeRole("app", { ...dynamicRole(tenant), ttl: "1h", max_ttl: "24h" });
+    await policies({ creds: path("cloud-b/creds/*", "read") + path("auth/token/create", "update") });
+    const parent = await issue({ policies: ["creds"] });
+    const { client_token: token } = await batch({ policies: ["creds"], ttl: "10m" }, { token: parent.client_token });
+    const { body } = await creds("app", { token });
+    expect(body).toMatchObject({ lease_duration: 600, warnings: [expect.stringContaining('TTL of "1h0m0s"')] });
+    const { lease_id } = body;
+    later(240);
+    const renewed = (await put("/v1/sys/leases/renew", { lease_id, increment: "2h" })).body;
+    expect(renewed).toMatchObject({ lease_duration: 360, renewable: false });
+    const longer = await batch({ policies: ["creds"], ttl: "2h" }, { token: parent.client_token });
+    const usual = (await creds("app", { token: longer.client_token })).body;
+    expect(usual).toMatchObject({ lease_duration: 3600, warnings: null });
+    later(361);
+    expect((await put("/v1/sys/leases/renew", { lease_id })).body.errors).toEqual(["lease expired"]);
+  });
+
   it("belong to its parent, and are revoked with it; an orphan gets none", async () => {
     const tenant = await openTenant();
     await mountEngine(tenant);

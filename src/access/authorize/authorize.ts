@@ -167,7 +167,7 @@ export class Authorizer {
     const identity = {
       ...{ accessor, name, policies: [...policiesOf(row), ...roles.policies], namespace, root: grants.root },
       ...(roles.links.length > 0 && { roles: roles.links }),
-      ...(row.family === "batch" && { batch: { parent: row.parent } }),
+      ...(row.family === "batch" && { batch: { parent: row.parent, expires } }),
     };
     const networks = row.bound_cidrs === null ? [] : (JSON.parse(row.bound_cidrs) as string[]);
     const caller = { tag: this.#tagOf(row, now), identity, grants, expires, counted, networks, wrapping };

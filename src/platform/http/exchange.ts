@@ -15,8 +15,11 @@ export interface Identity {
   /** The namespace the token belongs to. */
   readonly namespace: string;
   readonly root: boolean;
-  /** Only for batch tokens: the accessor of the parent, which holds leases issued to them; null for an orphan. */
-  readonly batch?: { readonly parent: string | null };
+  /**
+   * Only for batch tokens: the accessor of the parent, which holds leases issued to them, null for an orphan; and their
+   * expiry, ms since 1970, which ends these leases.
+   */
+  readonly batch?: { readonly parent: string | null; readonly expires?: number | null };
 }
 
 /** Properties of one request, filled in while it is handled. Holds no token, query, header value or body. */
