@@ -182,6 +182,8 @@ export interface TokensApi {
   renewToken(name: TokenName, increment: number): Promise<Result<Authed>>;
   /** Revokes a token with its descendants, or alone (`keepChildren`). Idempotent. */
   revokeToken(name: TokenName, keepChildren?: boolean): Promise<Result<null>>;
+  /** Revokes the tokens with an expiry that a path, or one below it, has issued. Idempotent. */
+  revokeIssued(namespace: string, path: string): Promise<Result<null>>;
   accessors(
     within: string,
     from: string,

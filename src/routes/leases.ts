@@ -115,11 +115,15 @@ async function mountsUnder(call: AuthorisedCall, prefix: string): Promise<Place[
 const folder = (prefix: string): string => (prefix === "" || prefix.endsWith("/") ? prefix : `${prefix}/`);
 const prefixOf = (call: AuthorisedCall): string => call.params["prefix"] ?? "";
 
-/** The prefix of a revocation. @throws RequestError 400 without one, which would be that of every lease */
-function revokedPrefix(call: AuthorisedCall): string {
-  const prefix = prefixOf(call);
-  if (/^\/*$/.test(prefix)) throw badRequest("prefix must be specified");
-  return prefix;
+/**
+ * The prefix of a revocation. Below `auth/` are the tokens of logins and of token roles, which are revoked at once.
+ * @throws RequestError 400 without one, which would be that of every lease
+ */
+async function revokedPrefix(call: AuthorisedCall): Promise<string> {
+  const prefix = prefixOf(call).replace(/\/+$/, "");
+  if (prefix === "") throw badRequest("prefix must be specified");
+  if (/^auth(\/|$)/.test(prefix)) unwrap(await accessControl(call.env).revokeIssued(call.grant.namespace, prefix));
+  return prefixOf(call);
 }
 
 /** Leases under a prefix: the one with exactly this id, or all below it; page by page. */
@@ -179,7 +183,7 @@ async function revokeUnder(
   afterPage: (place: Place, ids: string[]) => Promise<void>,
 ) {
   const progress = newProgress();
-  for (const place of await mountsUnder(call, revokedPrefix(call))) {
+  for (const place of await mountsUnder(call, await revokedPrefix(call))) {
     for await (const ids of leasesUnder(call, place)) {
       const { mount } = place;
       unwrap(await engineOf(call, mount).revokeSoon(ids, traceText()));
@@ -206,7 +210,7 @@ async function verifyLater(call: AuthorisedCall, progress: Progress, end: number
 
 async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
   if (!sync) {
-    for (const place of await mountsUnder(call, revokedPrefix(call))) {
+    for (const place of await mountsUnder(call, await revokedPrefix(call))) {
       for await (const ids of leasesUnder(call, place))
         unwrap(await engineOf(call, place.mount).revokeSoon(ids, traceText()));
     }

@@ -127,3 +127,36 @@ it("does not delay a changed policy for the next read of a secret", async () => 
   await accessObject().putPolicy("", "p", path("kv/data/x", "deny"));
   expect((await get("/v1/kv/data/x", { token })).status).toBe(403);
 });
+
+describe("revoke-prefix of a path that issues tokens", () => {
+  const alive = async (token: string) => (await get("/v1/auth/token/lookup-self", { token })).status === 200;
+  const login = async (name: string) =>
+    (await put(`/v1/auth/userpass/login/${name}`, { password: "b" }, { token: null })).body.auth.client_token;
+
+  beforeEach(async () => {
+    await policies({ reader: path("auth/token/create", "update") });
+    await put("/v1/sys/auth/userpass", { type: "userpass" });
+    for (const name of ["ann", "ann2"])
+      await put(`/v1/auth/userpass/users/${name}`, { password: "b", token_policies: "reader" });
+  });
+
+  it("revokes its tokens with their children, and no others", async () => {
+    const [ann, other] = [await login("ann"), await login("ann2")];
+    const child = (await put("/v1/auth/token/create", { ttl: "1h" }, { token: ann })).body.auth.client_token;
+    expect((await put("/v1/sys/leases/revoke-prefix/auth/userpass/login/ann", {})).status).toBe(204);
+    expect([await alive(ann), await alive(child), await alive(other)]).toEqual([false, false, true]);
+    expect((await put("/v1/sys/leases/revoke-force/auth/userpass/", {})).status).toBe(204);
+    expect(await alive(other)).toBe(false);
+  });
+
+  it("stays in the namespace, and spares tokens without an expiry", async () => {
+    const create = async (body: object) => (await put("/v1/auth/token/create", body)).body.auth.client_token;
+    const [short, endless, ann] = [await create({ ttl: "1h" }), await create({}), await login("ann")];
+    const there = { headers: { "X-Orch-Namespace": "ns" } };
+    await put("/v1/sys/namespaces/ns", {});
+    await put("/v1/sys/leases/revoke-prefix/auth/token", {}, there);
+    expect(await alive(short)).toBe(true);
+    await put("/v1/sys/revoke-prefix/auth/token", { sync: false });
+    expect([await alive(short), await alive(endless), await alive(ann)]).toEqual([false, true, true]);
+  });
+});

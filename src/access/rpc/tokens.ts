@@ -47,6 +47,10 @@ export class TokenMethods implements TokensApi {
     return this.#changes.publish(() => this.#tokens.revoke(name, keepChildren));
   }
 
+  revokeIssued(namespace: string, path: string): Promise<Result<null>> {
+    return this.#changes.publish(() => this.#tokens.revokeIssued(namespace, path));
+  }
+
   accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
     return this.#tokens.accessors(within, from, limit);
   }

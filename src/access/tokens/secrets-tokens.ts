@@ -14,6 +14,9 @@ import { isWrapping } from "./wrappings.ts";
 /** A token outlives the start of its last request by this time, because the request may still query it. */
 const LAST_REQUEST_MS = 10_000;
 
+/** Tokens that one request deletes. */
+const AT_ONCE = 500;
+
 /** Looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
 export class SecretsTokens {
   readonly #store: TokenStore;
@@ -85,6 +88,15 @@ export class SecretsTokens {
       },
       this.#endingWith([row]),
     );
+    return ok(null);
+  }
+
+  /** Revokes the tokens that a path of a namespace, or one below it, has issued; those without an expiry stay. */
+  revokeIssued(namespace: string, path: string): Result<null> {
+    const now = Date.now();
+    this.#publisher.commit(() => this.#store.endIssued(namespace, path, now));
+    // With their descendants; the alarm ends more.
+    this.expire(now, AT_ONCE);
     return ok(null);
   }
 

@@ -178,6 +178,14 @@ export class TokenStore {
     this.#sql.exec("UPDATE tokens SET expires = ? WHERE auth_mount = ?", now, mount);
   }
 
+  /** Ends the tokens with an expiry that a path, or one below it, has issued: like `endLogins`. */
+  endIssued(namespace: string, path: string, now: number): void {
+    this.#sql.exec(
+      "UPDATE tokens SET expires = ?1 WHERE expires > ?1 AND namespace = ?2 AND (path = ?3 OR path >= ?4 AND path < ?5)",
+      ...[now, namespace, path, `${path}/`, upperBound(`${path}/`)],
+    );
+  }
+
   /** The token and all its descendants. */
   family(hash: string): TokenRow[] {
     return this.#sql
