@@ -71,18 +71,20 @@ const TOKEN_TUNING = {
   token_type: "default-service",
 };
 
-/** The routes of a method's settings at a path. */
-const tuneRoutes = (at: { readonly path: string; readonly access?: "sudo" }) => [
+/** The routes that read and tune a method at a path. */
+const methodRoutes = (path: string, access: "path" | "sudo") => [
   secrets({
-    ...at,
     verb: "GET",
+    path: `${path}/tune`,
+    access,
     fresh: true,
     handle: async (call) =>
       envelope(call, { data: isToken(pathOf(call)) ? TOKEN_TUNING : tuned(await find(call)), flat: true }),
   }),
   secrets({
-    ...at,
     verb: "POST",
+    path: `${path}/tune`,
+    access,
     fresh: true,
     body: AuthTuneRequest,
     handle: async (call, body) => {
@@ -91,10 +93,21 @@ const tuneRoutes = (at: { readonly path: string; readonly access?: "sudo" }) => 
       return noContent();
     },
   }),
+  secrets({
+    verb: "GET",
+    path,
+    access,
+    fresh: true,
+    handle: async (call) =>
+      envelope(call, {
+        data: isToken(pathOf(call)) ? tokenRecord(call.grant.namespaceId) : authRecord(await find(call)),
+        flat: true,
+      }),
+  }),
 ];
 
-/** The settings of a method by the path of its mount: `vault auth tune` and Terraform use it, without `sudo`. */
-export const authTuneRoutes = tuneRoutes({ path: "/sys/mounts/auth/:path+/tune" });
+/** A method by the path of its mount: the Go client, `vault auth tune` and Terraform use it, without `sudo`. */
+export const mountedMethodRoutes = methodRoutes("/sys/mounts/auth/:path+", "path");
 
 export const authMountRoutes = [
   secrets({
@@ -107,18 +120,7 @@ export const authMountRoutes = [
       return envelope(call, { data: { ...data, "token/": tokenRecord(call.grant.namespaceId) }, flat: true });
     },
   }),
-  ...tuneRoutes({ path: "/sys/auth/:path+/tune", access: "sudo" }),
-  secrets({
-    verb: "GET",
-    path: "/sys/auth/:path+",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) =>
-      envelope(call, {
-        data: isToken(pathOf(call)) ? tokenRecord(call.grant.namespaceId) : authRecord(await find(call)),
-        flat: true,
-      }),
-  }),
+  ...methodRoutes("/sys/auth/:path+", "sudo"),
   secrets({
     verb: "POST",
     path: "/sys/auth/:path+",

@@ -51,7 +51,7 @@ import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
 import { auditRoutes } from "./sys-audit.ts";
-import { authMountRoutes, authTuneRoutes } from "./sys-auth.ts";
+import { authMountRoutes, mountedMethodRoutes } from "./sys-auth.ts";
 import { corsRoutes } from "./sys-cors.ts";
 import { infoRoutes } from "./sys-info.ts";
 import { lockedUserRoutes } from "./sys-locked-users.ts";
@@ -84,7 +84,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...policyRoutes,
   // Before the mounts, whose paths never equal these words.
   ...uiRoutes,
-  ...authTuneRoutes,
+  ...mountedMethodRoutes,
   ...mountTableRoutes,
   ...authMountRoutes,
   ...lockedUserRoutes,

@@ -305,7 +305,7 @@ describe("sys/auth", () => {
     expect(shown.body.data.auth).toEqual({ "userpass/": { type: "userpass", description: "people", options: {} } });
   });
 
-  it("tunes a method by the path of its mount too, without sudo", async () => {
+  it("reads and tunes a method by the path of its mount too, without sudo", async () => {
     await policies({ tuner: path("sys/mounts/*", "read", "update") });
     const token = (await put("/v1/auth/token/create", { policies: ["tuner"] })).body.auth.client_token;
     const at = "/v1/sys/mounts/auth/userpass/tune";
@@ -313,6 +313,8 @@ describe("sys/auth", () => {
     const { body } = await get(at, { token });
     expect(body.data).toMatchObject({ max_lease_ttl: 3600, token_type: "batch" });
     expect(body.data).toEqual((await get("/v1/sys/auth/userpass/tune")).body.data);
+    const mount = (await get("/v1/sys/mounts/auth/userpass", { token })).body.data;
+    expect(mount).toEqual((await get("/v1/sys/auth/userpass")).body.data);
     expect((await put("/v1/sys/auth/userpass/tune", {}, { token })).status).toBe(403);
     const missing = await get("/v1/sys/mounts/auth/none/tune", { token });
     expect([missing.status, missing.body.errors]).toEqual([400, ["No auth engine at none/"]]);

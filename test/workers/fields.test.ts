@@ -199,14 +199,22 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-roles › creates its application once, shows its id, and adds a password per lease",
   ],
   [/sys\/auth\/:path\+$/, "type", "auth-userpass › refuses to enable %s with %j › ldap"],
-  [/sys\/auth/, "default_lease_ttl max_lease_ttl description listing_visibility", "auth-userpass › tunes a method"],
-  [/sys\/auth/, "user_lockout_config lockout_threshold lockout_disable", LOCKOUT],
   [
-    /sys\/auth/,
+    /sys\/(mounts\/)?auth/,
+    "default_lease_ttl max_lease_ttl description listing_visibility",
+    "auth-userpass › tunes a method",
+  ],
+  [/sys\/(mounts\/)?auth/, "user_lockout_config lockout_threshold lockout_disable", LOCKOUT],
+  [
+    /sys\/(mounts\/)?auth/,
     "config options local seal_wrap force_no_cache token_type passthrough_request_headers allowed_response_headers audit_non_hmac_request_keys audit_non_hmac_response_keys lockout_duration lockout_counter_reset_duration",
     "auth-userpass › keeps the settings of a method and returns them",
   ],
-  [/sys\/auth/, "external_entropy_access plugin_version", "auth-userpass › refuses settings without an effect"],
+  [
+    /sys\/(mounts\/)?auth/,
+    "external_entropy_access plugin_version",
+    "auth-userpass › refuses settings without an effect",
+  ],
   [/\{auth\/userpass\}\/users/, "password", "auth-userpass › can get a new password and new policies"],
   [
     /\{auth\/userpass\}\/login/,

@@ -124,6 +124,9 @@ it("describes auth methods", async () => {
   await ok("GET", "/v1/sys/auth");
   await ok("GET", "/v1/sys/auth/userpass");
   await ok("GET", "/v1/sys/auth/userpass/tune");
+  await ok("GET", "/v1/sys/mounts/auth/userpass");
+  await ok("GET", "/v1/sys/mounts/auth/userpass/tune");
+  await ok("POST", "/v1/sys/mounts/auth/userpass/tune", { description: "people" });
   await ok("POST", "/v1/auth/userpass/users/ann", { password: "p", token_policies: ["app"], token_ttl: "1h" });
   await ok("POST", "/v1/auth/userpass/users/ann/password", { password: "q" });
   await ok("POST", "/v1/auth/userpass/users/ann/policies", { token_policies: ["app", "ops"] });

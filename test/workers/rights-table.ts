@@ -179,6 +179,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "DELETE /v1/sys/auth/:path+": "delete sudo",
   "GET /v1/sys/auth/:path+/tune": "read sudo",
   "POST /v1/sys/auth/:path+/tune": "update sudo",
+  "GET /v1/sys/mounts/auth/:path+": "read",
   "GET /v1/sys/mounts/auth/:path+/tune": "read",
   "POST /v1/sys/mounts/auth/:path+/tune": "update",
   "GET /v1/sys/leases": "read sudo",

@@ -258,6 +258,11 @@ export const authMethods = group(
       body: { fields: tuning },
       answers: noContent,
     },
+    "GET /sys/mounts/auth/:path+": {
+      id: "readAuthMount",
+      summary: "Read an auth method by the path of its mount",
+      answers: data("The auth method.", z.object(mount), { flat: true }),
+    },
     "GET /sys/mounts/auth/:path+/tune": {
       id: "readAuthMountTuning",
       summary: "Read the settings of an auth method by the path of its mount",
