@@ -130,9 +130,14 @@ describe("creating a token", () => {
     expect((await issue({ policies: ["root"] })).policies).toEqual(["root"]);
   });
 
-  itRows([{ id: "my-token" }, { no_parent: true }, { period: "1h" }])("requires sudo for %j", async (wish) => {
+  itRows([
+    [{ id: "my-token" }, "specify token id"],
+    [{ no_parent: true }, "create orphan token"],
+    [{ period: "1h" }, "create periodic token"],
+  ] as const)("requires sudo for %j", async (wish, what) => {
     const plain = await holderOf(path("auth/token/create", "update"));
-    expect((await create(wish, plain.client_token)).status).toBe(403);
+    const { status, body } = await create(wish, plain.client_token);
+    expect([status, body.errors]).toEqual([400, [`root or sudo privileges required to ${what}`]]);
     const strong = await holderOf(path("auth/token/create", "update", "sudo"));
     expect((await create(wish, strong.client_token)).status).toBe(200);
   });

@@ -61,15 +61,15 @@ export class TokenRules {
       // Ids are unique across namespaces: elsewhere, "duplicate" would reveal a token of another namespace.
       if (namespace !== "")
         return refuse("invalid", "id: tokens get ids of their callers' choice in the root namespace only");
-      if (!sudo) return refuse("denied", "root or sudo privileges required to specify token id");
+      if (!sudo) return refuse("invalid", "root or sudo privileges required to specify token id");
       if (/[.\s\p{Cc}]/u.test(request.id)) {
         return refuse("invalid", "id: must not hold a dot, spaces or control characters");
       }
       if (this.#store.exists(this.#store.hashOf(request.id)))
         return refuse("invalid", "cannot create a token with a duplicate ID");
     }
-    if (request.no_parent && !sudo) return refuse("denied", "root or sudo privileges required to create orphan token");
-    if (request.period && !sudo) return refuse("denied", "root or sudo privileges required to create periodic token");
+    if (request.no_parent && !sudo) return refuse("invalid", "root or sudo privileges required to create orphan token");
+    if (request.period && !sudo) return refuse("invalid", "root or sudo privileges required to create periodic token");
     if (request.entity_alias) {
       const refused = refusedAlias(request.entity_alias, role);
       if (refused) return refused;
