@@ -114,7 +114,9 @@ describe("renewing a token", () => {
     later(3000);
     const renewed = await post("renew-self", { increment: "1h" }, client_token);
     expect(renewed.body.auth.lease_duration).toBe(5400 - 3000);
-    expect(renewed.body.warnings).toEqual(["TTL is capped at the effective maximum"]);
+    expect(renewed.body.warnings).toEqual([
+      'TTL of "1h0m0s" exceeded the effective max_ttl of "40m0s"; TTL value is capped accordingly',
+    ]);
   });
 
   it("stops at the system's maximum TTL", async () => {

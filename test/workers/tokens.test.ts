@@ -4,6 +4,8 @@ import { holderOf, issue, path, policies } from "./access.ts";
 import { get, put, send } from "./client.ts";
 
 const MAX = 768 * 3600;
+const capped = (asked: string, most: string) =>
+  `TTL of "${asked}" exceeded the effective max_ttl of "${most}"; TTL value is capped accordingly`;
 const create = (body: object, token?: string) =>
   send("POST", "/v1/auth/token/create", body, token === undefined ? {} : { token });
 
@@ -168,9 +170,9 @@ describe("creating a token", () => {
     [{ ttl: 90 }, 90, null],
     [{ lease: "2h" }, 7200, null],
     [{}, MAX, null],
-    [{ ttl: "2h", explicit_max_ttl: "1h" }, 3600, ["TTL is capped at the effective maximum"]],
+    [{ ttl: "2h", explicit_max_ttl: "1h" }, 3600, [capped("2h0m0s", "1h0m0s")]],
     [{ explicit_max_ttl: "1h" }, 3600, null],
-    [{ ttl: "9000h" }, MAX, ["TTL is capped at the effective maximum"]],
+    [{ ttl: "9000h" }, MAX, [capped("9000h0m0s", "768h0m0s")]],
     [{ period: "9000h" }, 9000 * 3600, null],
     [{ period: "1h", ttl: "5h" }, 3600, null],
   ])("gives %j a TTL of %i seconds", async (wish, seconds, warnings) => {

@@ -3,6 +3,7 @@ import { type Authed, TOO_LONG_BATCH_TOKEN } from "../../contracts/tokens.ts";
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { NOTHING } from "../../platform/durable/stored-object.ts";
+import { cappedTtlWarning } from "../../platform/http/capped-ttl.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { tokenUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
@@ -92,6 +93,7 @@ function newToken(
   const { maxTtl, period, explicitMaxTtl } = limits;
   const isBatch = isBatchLogin(settings, mount);
   const { expires } = expiryFor({ created: now, ...limits, root: false }, 0, now);
+  const ttl = Math.round(((expires ?? now) - now) / 1000);
   const isCapped = period < settings.token_period || (period === 0 && maxTtl < settings.token_ttl);
   const named = policies.filter((name) => name !== "root");
   const names = settings.token_no_default_policy ? named : [...named, "default"];
@@ -107,7 +109,7 @@ function newToken(
     created: now,
     expires,
     renewed: null,
-    ttl: Math.round(((expires ?? now) - now) / 1000),
+    ttl,
     explicit_max_ttl: explicitMaxTtl,
     max_ttl: maxTtl,
     period,
@@ -119,5 +121,6 @@ function newToken(
     auth_entry: `${entry.kind} ${entry.name}`,
     bound_cidrs: settings.token_bound_cidrs.length > 0 ? JSON.stringify(settings.token_bound_cidrs) : null,
   };
-  return { token, warnings: isCapped ? ["TTL is capped at the effective maximum"] : [] };
+  const asked = settings.token_period || settings.token_ttl;
+  return { token, warnings: isCapped ? [cappedTtlWarning(asked, ttl)] : [] };
 }

@@ -85,13 +85,13 @@ export class TokenRules {
     const period = lesser("Period", request.period, role?.token_period, warnings);
     const ttl = request.ttl || request.lease || 0;
     const limit = { created: now, ttl, explicitMaxTtl, period, root: makesRoot };
-    const { expires, capped } = expiryFor(limit, ttl, now);
+    const { expires, warnings: capped } = expiryFor(limit, ttl, now);
     const isOrphan = role ? role.orphan : kind.orphan || request.no_parent === true;
     if (role && !role.orphan && request.no_parent) warnings.push("no_parent is ignored: the role decides");
     for (const name of policies.value) {
       if (name !== "root" && !this.#policies.find(namespace, name)) warnings.push(`Policy "${name}" does not exist`);
     }
-    if (capped && ttl > 0) warnings.push("TTL is capped at the effective maximum");
+    if (ttl > 0) warnings.push(...capped);
     return ok({
       secret: request.id || `hvs.${randomText(24)}`,
       warnings,
@@ -201,11 +201,8 @@ export class TokenRules {
       root: false,
       ...limits,
     };
-    const { expires, capped } = expiryFor(limit, increment, now);
-    return ok({
-      row: { ...row, expires, renewed: now },
-      warnings: capped ? ["TTL is capped at the effective maximum"] : [],
-    });
+    const { expires, warnings } = expiryFor(limit, increment, now);
+    return ok({ row: { ...row, expires, renewed: now }, warnings });
   }
 
   authBlock(row: TokenRow, secret: string, now: number): AuthBlock {
