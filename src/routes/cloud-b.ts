@@ -67,14 +67,18 @@ async function handOver(call: AuthorisedCall, lease: string): Promise<void> {
   throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
 }
 
-/** The caller's idempotency key, so that a repeated request gets the same lease; null without one. */
+/**
+ * The caller's idempotency key, so that a repeated request gets the same lease; null without one. Batch tokens share
+ * the holder of their leases, so each has keys of its own.
+ */
 function repeatKey(call: AuthorisedCall): string | null {
   const { headers } = call.request;
   const key = headers.get("X-Orch-Idempotency-Key") || headers.get("Idempotency-Key") || null;
   if (key !== null && key.length > MAX_KEY_LENGTH) {
     throw badRequest(`Idempotency-Key: the header is longer than ${MAX_KEY_LENGTH} characters`);
   }
-  return key;
+  const { accessor, batch } = call.grant.identity;
+  return batch && key !== null ? `${accessor} ${key}` : key;
 }
 
 /** The metadata that a request for credentials gives, as `?metadata=key=value`, repeatedly. @throws RequestError 400 */

@@ -211,6 +211,23 @@ describe("leases issued to a batch token", () => {
     expect((await put("/v1/sys/leases/renew", { lease_id })).body.errors).toEqual(["lease expired"]);
   });
 
+  it("are repeated for the same token only", async () => {
+    const tenant = await openTenant();
+    await mountEngine(tenant);
+    await writeRole("app", dynamicRole(tenant));
+    await policies({ creds: path("cloud-b/creds/*", "read") + path("auth/token/create", "update") });
+    const parent = (await issue({ policies: ["creds"] })).client_token;
+    const [one, two] = [
+      await batch({ policies: [] }, { token: parent }),
+      await batch({ policies: [] }, { token: parent }),
+    ];
+    const leases: string[] = [];
+    for (const token of [one.client_token, two.client_token, parent, one.client_token])
+      leases.push((await creds("app", { token, headers: { "Idempotency-Key": "deploy" } })).body.lease_id);
+    expect(new Set(leases).size).toBe(3);
+    expect(leases[3]).toBe(leases[0]);
+  });
+
   it("belong to its parent, and are revoked with it; an orphan gets none", async () => {
     const tenant = await openTenant();
     await mountEngine(tenant);
