@@ -172,6 +172,8 @@ export interface SyncDestinationApi extends StoredObjectApi {
     },
   ): Promise<Result<Configured>>;
   repaired(): void;
+  /** The queue quota is scarce since the capacity was lowered: has the destination give up what it does not use. */
+  quotaScarce(): Promise<void>;
   read(): Result<DestinationState>;
   /**
    * Deletes the destination. With associations, `purge` removes their objects first, in the background; `force` deletes

@@ -9,6 +9,7 @@ import {
   type SyncConfig,
   type SyncControlApi,
 } from "../contracts/sync-control.ts";
+import { mapLimit } from "../lib/map-limit.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
@@ -34,6 +35,7 @@ const RECORD_INTERVAL_MS = 10_000;
 const LEASE_MARGIN_MS = 70;
 const WOKEN_PER_PAGE = 100;
 const USERS_ASKED = 50;
+const MAX_CONCURRENT = 6;
 
 /**
  * Owns deployment-wide sync state: the sync gate, the queue capacity (`QueueCapacity`), and custom applications. One
@@ -63,6 +65,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
       {
         "key-holder": () => this.#deliverKeyHolder(),
         repaired: (destination) => syncDestination(this.env, destination).repaired(),
+        scarce: (_lane, rows) => this.#announceScarcity(rows.map(({ body }) => JSON.parse(body) as string)),
       },
     );
     this.#keys = new DataKeys(this.sql, "sync-control", () => this.env.MASTER_KEY);
@@ -100,7 +103,11 @@ export class SyncControl extends StoredObject implements SyncControlApi {
       if (after.disabled) this.sql.exec("DELETE FROM resuming");
       // Wakes destinations that waited for the end of the pause, or for quota.
       else if (before.disabled || after.queue_capacity > before.queue_capacity) this.#resume();
+      if (after.queue_capacity < before.queue_capacity && this.#capacity.isScarce(after.queue_capacity))
+        this.outbox.enlistLatest("scarce", "", "");
     });
+    // Before the answer, so that operations find the room that the new capacity leaves.
+    await this.outbox.drain("scarce");
     // Also makes the pause durable before it is confirmed.
     if (after.disabled) await Promise.all([this.#leasesExpired(), this.ctx.storage.sync()]);
     // The alarm wakes destinations missed here.
@@ -295,6 +302,19 @@ export class SyncControl extends StoredObject implements SyncControlApi {
       if (last && page.length === WOKEN_PER_PAGE) this.sql.exec("UPDATE resuming SET after = ?", last);
       else this.sql.exec("DELETE FROM resuming");
     });
+  }
+
+  /**
+   * Has one page of destinations give up unused quota, which some keep for as long as they have nothing to do.
+   * @param starts the destinations after which a page begins; the first page includes the others
+   */
+  async #announceScarcity(starts: string[]): Promise<() => void> {
+    const [after = ""] = starts.sort();
+    const page = this.#capacity.destinations(after, WOKEN_PER_PAGE);
+    await mapLimit(page, MAX_CONCURRENT, (destination) => syncDestination(this.env, destination).quotaScarce());
+    return () => {
+      if (page.length === WOKEN_PER_PAGE) this.outbox.enlist("scarce", "", page.at(-1));
+    };
   }
 
   async #deliverKeyHolder(): Promise<void> {

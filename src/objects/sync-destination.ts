@@ -123,8 +123,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     );
     const { sql, context: object } = this;
     this.#keys = new DataKeys(sql, `sync-destination ${object.name}`, () => this.env.MASTER_KEY);
-    const { namespace } = destinationKeyOf(object.name);
-    const place = async () => ({ namespace, path: "" });
+    const place = async () => ({ namespace: destinationKeyOf(object.name).namespace, path: "" });
     this.#events = new ServiceEvents(env, `destination ${object.name}`, () => this.outbox, place);
     const events = new SyncEvents(this.#events, object.name);
     this.#record = new DestinationRecord(object, this.#keys, events);
@@ -207,6 +206,10 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     // A following deletion of the namespace or the application finds the destination gone.
     await Promise.all(["listing", "app", "targets", "key-holder"].map((topic) => this.outbox.drain(topic)));
     return ok(null);
+  }
+
+  quotaScarce(): Promise<void> {
+    return this.#quota.giveUpUnused();
   }
 
   /** Whether the destination uses a custom application, or is about to. @throws Sealed */

@@ -2,6 +2,7 @@ import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
 
 /** Quota is scarce when less than this, or less than half of the queue, is free. */
 const SCARCE_QUOTA = 10_000;
+const scarceBelow = (capacity: number): number => Math.max(SCARCE_QUOTA, capacity / 2);
 /** While quota is plentiful, a destination gets this much extra, so that it need not ask for each operation. */
 export const EXTRA_QUOTA = 64;
 
@@ -47,12 +48,17 @@ export class QueueCapacity {
     // While other destinations wait, each gets at most an equal part.
     const part = Math.max(1, Math.floor(capacity / (others + 1)));
     const needed = kept + waiting + asked;
-    const scarce = Math.max(SCARCE_QUOTA, capacity / 2);
+    const scarce = scarceBelow(capacity);
     // Growing demand is likely to grow again soon.
     const ahead = needed > kept && room - needed - EXTRA_QUOTA >= scarce ? EXTRA_QUOTA : 0;
     const granted = Math.max(kept, Math.min(needed + ahead, room, part));
     this.#store(destination, { granted, wanted: kept + waiting });
-    return { granted, scarce: capacity - this.granted() < scarce };
+    return { granted, scarce: this.isScarce(capacity) };
+  }
+
+  /** Whether destinations are to give up the quota that they do not use. */
+  isScarce(capacity: number): boolean {
+    return capacity - this.granted() < scarceBelow(capacity);
   }
 
   /** The sum of all quotas: an upper bound of the queued operations of all destinations. */

@@ -114,6 +114,11 @@ export class QueueQuota {
     if (this.#work.waiting() > 0) await this.tryRequest();
   }
 
+  /** Gives up unused quota, although it was plentiful when it was granted. Never rejects. */
+  async giveUpUnused(): Promise<void> {
+    if (this.#row.get().granted > this.#inUse()) await this.tryRequest();
+  }
+
   /** Whether rows are queued; requests quota first when all rows wait. */
   async hasQueued(): Promise<boolean> {
     if (this.#work.queued() === 0) await this.requestForWaiting();

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { SyncControl, type SyncDestination } from "../../src/worker.ts";
+import { SyncControl, SyncDestination } from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import { part } from "../support/long.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
@@ -210,6 +210,33 @@ describe("with a capacity of five operations", () => {
     const updates = (await cloudA.requests()).filter(({ operation }) => operation === "UpdateSecret");
     expect(updates).toHaveLength(MANY);
   }, 1_200_000);
+});
+
+describe("a capacity that is lowered while nothing is queued", () => {
+  beforeEach(async () => {
+    await writeMany(mount, numbered("s", 4));
+    // Each destination keeps quota for its next changes while there is plenty.
+    for (const at of AT.slice(0, 2)) await setAssociation(at, "s0000");
+    await eventually(async () => expect(await queued()).toBe(0));
+    expect(await runInDurableObject(control(), (object: SyncControl) => object.pending())).toBeGreaterThan(2);
+  });
+
+  // Proves: B.config.queue_capacity.bound
+  it.each([false, true])("is available to every destination at once (paused: %s)", async (disabled) => {
+    await configure({ disabled, queue_capacity: 2 });
+    const answers = [];
+    for (const secret of ["s0001", "s0002", "s0003"]) answers.push(await setAssociation("in-mem/three", secret));
+    expect(answers.map(({ status }) => status)).toEqual(disabled ? [200, 200, 503] : [200, 200, 200]);
+  });
+
+  it("is available after a failure of a destination to answer", async () => {
+    vi.spyOn(SyncDestination.prototype, "quotaScarce").mockRejectedValueOnce(new Error("restarting"));
+    await configure({ queue_capacity: 1 });
+    expect((await setAssociation("in-mem/three", "s0001")).status).toBe(503);
+    await byItself({ mounts: [mount.uuid], destinations: AT }, async () => {
+      expect((await setAssociation("in-mem/three", "s0001")).status).toBe(200);
+    });
+  });
 });
 
 describe("the capacity under any order of events", () => {
