@@ -244,6 +244,16 @@ describe("a claim", () => {
     expect(await claims()).toEqual([]);
   });
 
+  it("has the name of its volume, also after that is renamed", async () => {
+    await report(ended("a1"));
+    const renamed = await put("/v1/volume/host/create", { Volume: { ID: volume.ID, Name: "data" } });
+    expect(await onlyClaim()).toEqual({ ...claim, VolumeName: "data", ModifyIndex: renamed.body.Index });
+    expect((await listClaims("&volume_name=data")).body.Claims).toHaveLength(1);
+    const same = await put("/v1/volume/host/create", { Volume: { ID: volume.ID, Name: "data" } });
+    expect(same.body.Index).toBeGreaterThan(renamed.body.Index);
+    expect((await onlyClaim())?.ModifyIndex).toBe(renamed.body.Index);
+  });
+
   it("of another job or namespace stays when a job is purged", async () => {
     await report(gone(stickyJob(["db"], { ID: "other" })), { ...gone(stickyJob()), Namespace: "prod" });
     expect(await onlyClaim()).toEqual(claim);

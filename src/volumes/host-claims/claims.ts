@@ -94,6 +94,11 @@ export class VolumeClaims {
     return requests.flatMap((request) => this.#claim(request, volume));
   }
 
+  /** Renames a volume in its claims. @returns their index backfills */
+  volumeRenamed({ id, name }: StoredVolume): IndexBackfill[] {
+    return this.#store.rename(id, name).map(backfill);
+  }
+
   /** Removes all claims on a deleted volume. */
   volumeRemoved(id: string): IndexBackfill[] {
     return this.#store.removeOfVolume(id) ? [GONE] : [];

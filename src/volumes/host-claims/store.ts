@@ -84,6 +84,15 @@ export class ClaimStore implements IndexedRows {
     this.#sql.exec("UPDATE volume_claims SET alloc_id = ? WHERE id = ?", allocId, id);
   }
 
+  /** Sets the name of a volume in its claims. @returns their ids */
+  rename(volumeId: string, name: string): string[] {
+    const sql = "UPDATE volume_claims SET volume_name = ? WHERE volume_id = ? RETURNING id";
+    return this.#sql
+      .exec<{ id: string }>(sql, name, volumeId)
+      .toArray()
+      .map(({ id }) => id);
+  }
+
   remove(id: string): void {
     this.#sql.exec("DELETE FROM volume_claims WHERE id = ?", id);
   }

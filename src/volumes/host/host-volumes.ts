@@ -319,8 +319,9 @@ export class HostVolumes implements Timed {
   #write(operation: VolumeOperation, type: string, volume: StoredVolume, refusal: Refusal | null = null): void {
     const { store, publisher, operations, claims } = this.#dependencies;
     store.update(volume);
-    store.releaseNames(volume.id, volume.name);
-    const backfills = [hostVolumeBackfill(volume), operationBackfill(operation), ...claims.volumeCreated(volume)];
+    const renamed = store.releaseNames(volume.id, volume.name) ? claims.volumeRenamed(volume) : [];
+    const made = claims.volumeCreated(volume);
+    const backfills = [hostVolumeBackfill(volume), operationBackfill(operation), ...renamed, ...made];
     publisher.emit([hostVolumeEvent(type, volume)], backfills);
     operations.end(operation.id, refusal);
   }

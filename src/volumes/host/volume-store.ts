@@ -112,9 +112,10 @@ export class HostVolumeStore implements IndexedRows {
     this.#sql.exec("INSERT OR IGNORE INTO host_volume_names VALUES (?, ?, ?)", nodeId, name, id);
   }
 
-  /** Releases the names of a volume, except one. */
-  releaseNames(id: string, keep: string | null): void {
-    this.#sql.exec("DELETE FROM host_volume_names WHERE volume_id = ? AND name IS NOT ?", id, keep);
+  /** Releases the names of a volume, except one. @returns whether it had others */
+  releaseNames(id: string, keep: string | null): boolean {
+    const sql = "DELETE FROM host_volume_names WHERE volume_id = ? AND name IS NOT ?";
+    return this.#sql.exec(sql, id, keep).rowsWritten > 0;
   }
 
   /** Increments the volume's generation. @returns the new generation */
