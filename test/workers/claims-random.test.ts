@@ -16,6 +16,8 @@ interface Allocation {
   readonly version: number;
   readonly node: number;
   live: boolean;
+  /** Whether its job was deleted, so that it may use any volume while the job is unknown. */
+  outlives?: boolean;
   /** The volumes it may still claim; null while its job is unknown. */
   wants: Set<string> | null;
   /** Start of its wait: the longest waiting one is served first. */
@@ -82,12 +84,13 @@ class Model {
 
   isUsed(volume: string): boolean {
     const { node, name } = this.volumes.get(volume) ?? { node: 0, name: "" };
-    return [...this.allocations].some(([id, { job, version, node: on, live }]) => {
+    return [...this.allocations].some(([id, { job, version, node: on, live, outlives = false }]) => {
       if (!live) return false;
       if (this.claims.some((claim) => claim.volume === volume && claim.alloc === id)) return true;
       const known = this.jobs.get(job);
       // Another version of its job than the one that is known may ask for anything.
-      return on === node && known !== undefined && (known.version !== version || known.sources.includes(name));
+      const mayUse = known === undefined ? outlives : known.version !== version || known.sources.includes(name);
+      return on === node && mayUse;
     });
   }
 }
@@ -161,7 +164,9 @@ async function step(model: Model, random: () => number, nr: number): Promise<str
   await report(gone(asJob(job, 1, [])));
   model.jobs.delete(job);
   model.drop((claim) => claim.job === job);
-  for (const each of model.allocations.values()) if (each.job === job) each.wants = new Set();
+  for (const each of model.allocations.values()) {
+    if (each.job === job) Object.assign(each, { wants: new Set(), outlives: each.live });
+  }
   return `job ${job} is purged`;
 }
 

@@ -5,6 +5,7 @@ import { VolumeUsage } from "../../src/volumes/host/usage.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
 import { addNode, ask, finish, listed, lose, make, nodeId, run, ScriptedNodes } from "./host-volumes.ts";
+import { gone, report } from "./reports.ts";
 
 let nodes: ScriptedNodes;
 
@@ -202,6 +203,30 @@ describe("a volume in use", () => {
       expect((await update(ID))[0]).toBe(200);
       expect((await deletion(ID))[0]).toBe(200);
     }
+  });
+
+  it("by an allocation that outlives its deleted job", async () => {
+    const { ID } = await make();
+    await run(nodeId(1), ["db"]);
+    await report(gone({ Topic: "Job", Type: "JobDeregistered", Payload: { Job: { ID: "web" } } }));
+    for (const query of ["", "?force=true"]) {
+      expect((await del(`/v1/volume/host/${ID}${query}`)).text).toBe(`volume ${ID} in use by allocations: [a1]`);
+    }
+    expect(await update(ID)).toEqual(inUse);
+    await report({
+      ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+      Payload: { Allocation: { ID: "a1", JobID: "web", TaskGroup: "g", NodeID: nodeId(1), ClientStatus: "complete" } },
+    });
+    expect((await deletion(ID))[0]).toBe(200);
+  });
+
+  it("is none of an allocation whose job is not reported yet", async () => {
+    const { ID } = await make();
+    await report({
+      ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+      Payload: { Allocation: { ID: "a1", JobID: "web", TaskGroup: "g", NodeID: nodeId(1), ClientStatus: "running" } },
+    });
+    expect((await deletion(ID))[0]).toBe(200);
   });
 
   it("by one allocation of a group with one volume each", async () => {

@@ -20,8 +20,8 @@ const UNKNOWN = "";
 const ANY_VERSION = -1;
 
 /**
- * Owns table `claim_asks`: the pending requests of allocations. Read by `VolumeClaims`; each call is one indexed
- * statement.
+ * Owns table `claim_asks`: the pending requests of allocations, and marks of those that outlive their job, which
+ * `VolumeUsage` reads. Read by `VolumeClaims`; each call is one or two indexed statements.
  */
 export class PendingRequests {
   readonly #sql: SqlStorage;
@@ -73,8 +73,16 @@ export class PendingRequests {
     this.#sql.exec("DELETE FROM claim_asks WHERE namespace = ? AND alloc_id = ?", namespace, allocId);
   }
 
+  /** Forgets the requests of a deleted job, and marks its live allocations by a row without a job. */
   forgetJob(namespace: string, jobId: string): void {
     this.#sql.exec("DELETE FROM claim_asks WHERE namespace = ? AND job_id = ?", namespace, jobId);
+    this.#sql.exec(
+      `INSERT OR IGNORE INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
+       SELECT namespace, id, '', '', -1, '', '' FROM reported
+       WHERE topic = 'Allocation' AND namespace = ? AND job_id = ? AND terminal = 0`,
+      namespace,
+      jobId,
+    );
   }
 
   #insert({ namespace, allocId, nodeId, jobId, taskGroup }: ClaimRequest, volumeName: string, version: number): void {

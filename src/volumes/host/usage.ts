@@ -69,9 +69,15 @@ export class VolumeUsage {
         const jobId = allocation.job_id ?? "";
         if (!jobs.has(jobId)) jobs.set(jobId, this.#job(namespace, jobId));
         const job = jobs.get(jobId);
-        return job ? mayUse(allocation, job, name) : false;
+        return job ? mayUse(allocation, job, name) : this.#outlivesJob(namespace, allocation.id);
       })
       .map(({ id }) => id);
+  }
+
+  /** Whether an allocation outlives its deleted job, so that the names of its volumes are not known any more. */
+  #outlivesJob(namespace: string, id: string): boolean {
+    const mark = "SELECT 1 FROM claim_asks WHERE namespace = ? AND alloc_id = ? AND job_id = ''";
+    return this.#sql.exec(mark, namespace, id).toArray().length > 0;
   }
 
   #job(namespace: string, id: string): Job | null {
