@@ -21,7 +21,7 @@ export interface Rebuilt {
 }
 
 /** Destinations queried concurrently. */
-const AT_ONCE = 6;
+const MAX_CONCURRENT = 6;
 /** After this, destinations with many associations continue behind the answer. */
 const WAIT_MS = 20_000;
 
@@ -50,7 +50,7 @@ export async function rebuildListings(env: Env): Promise<Rebuilt> {
     if (kind !== "sync-destination") continue;
     counts.destinations++;
     some.push(name);
-    if (some.length === AT_ONCE) await relistSome();
+    if (some.length === MAX_CONCURRENT) await relistSome();
   }
   await relistSome();
 
