@@ -116,14 +116,15 @@ const folder = (prefix: string): string => (prefix === "" || prefix.endsWith("/"
 const prefixOf = (call: AuthorisedCall): string => call.params["prefix"] ?? "";
 
 /**
- * The prefix of a revocation. Below `auth/` are the tokens of logins and of token roles, which are revoked at once.
- * @throws RequestError 400 without one, which would be that of every lease
+ * Begins a revocation: tokens that logins and token roles below a prefix of `auth/` have issued are revoked at once.
+ * @returns the mounts with leases below the prefix
+ * @throws RequestError 400 without a prefix, which would be that of every lease
  */
-async function revokedPrefix(call: AuthorisedCall): Promise<string> {
+async function beginRevocation(call: AuthorisedCall): Promise<Place[]> {
   const prefix = prefixOf(call).replace(/\/+$/, "");
   if (prefix === "") throw badRequest("prefix must be specified");
   if (/^auth(\/|$)/.test(prefix)) unwrap(await accessControl(call.env).revokeIssued(call.grant.namespace, prefix));
-  return prefixOf(call);
+  return mountsUnder(call, prefixOf(call));
 }
 
 /** Leases under a prefix: the one with exactly this id, or all below it; page by page. */
@@ -183,7 +184,7 @@ async function revokeUnder(
   afterPage: (place: Place, ids: string[]) => Promise<void>,
 ) {
   const progress = newProgress();
-  for (const place of await mountsUnder(call, await revokedPrefix(call))) {
+  for (const place of await beginRevocation(call)) {
     for await (const ids of leasesUnder(call, place)) {
       const { mount } = place;
       unwrap(await engineOf(call, mount).revokeSoon(ids, traceText()));
@@ -210,7 +211,7 @@ async function verifyLater(call: AuthorisedCall, progress: Progress, end: number
 
 async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
   if (!sync) {
-    for (const place of await mountsUnder(call, await revokedPrefix(call))) {
+    for (const place of await beginRevocation(call)) {
       for await (const ids of leasesUnder(call, place))
         unwrap(await engineOf(call, place.mount).revokeSoon(ids, traceText()));
     }

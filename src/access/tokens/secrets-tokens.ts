@@ -15,7 +15,7 @@ import { isWrapping } from "./wrappings.ts";
 const LAST_REQUEST_MS = 10_000;
 
 /** Tokens that one request deletes. */
-const AT_ONCE = 500;
+const MAX_DELETED = 500;
 
 /** Looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
 export class SecretsTokens {
@@ -96,7 +96,7 @@ export class SecretsTokens {
     const now = Date.now();
     this.#publisher.commit(() => this.#store.endIssued(namespace, path, now));
     // With their descendants; the alarm ends more.
-    this.expire(now, AT_ONCE);
+    this.expire(now, MAX_DELETED);
     return ok(null);
   }
 
