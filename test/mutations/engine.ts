@@ -569,9 +569,16 @@ export const jobs: Mutation[] = [
   {
     file: "src/credentials/job-outcome.ts",
     suites: ["src/credentials/job-outcome.test.ts"],
-    find: "Math.min(now + terms.ttl * 1000, endsAt)",
-    replace: "now + terms.ttl * 1000",
+    find: "Math.min(wanted, ends)",
+    replace: "wanted",
     promise: "A lease ends no later than its password",
+  },
+  {
+    file: "src/credentials/job-outcome.ts",
+    suites: ["test/workers/batch-tokens.test.ts"],
+    find: "Math.min(endsAt, terms.until ?? endsAt)",
+    replace: "endsAt",
+    promise: "A lease of a batch token ends with it",
   },
   {
     file: "src/credentials/job-outcome.ts",
@@ -994,7 +1001,7 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/credential-issuer.ts",
     suites: ["test/workers/engine-hand-over.test.ts"],
-    find: 'if (row?.state !== "live") return false;',
+    find: 'if (row?.state !== "live" || row.expires <= Date.now()) return false;',
     replace: "if (!row) return false;",
     promise: "Credentials of a lease that has ended are not answered",
   },
