@@ -3,6 +3,7 @@ import type * as z from "zod";
 import { knownFields } from "../../src/platform/http/unknown-fields.ts";
 import { parseJsonObject, parseObject } from "../../src/routes/server/body.ts";
 import { holdsDuration, schemaFields } from "../schema-walk.ts";
+import { FOLLOWS_TOKEN } from "../support/follows-token.ts";
 import { edited, type Path, pathsIn, respelt, twice, withMany } from "./edits.ts";
 import { framings } from "./framings.ts";
 import type { Random } from "./random.ts";
@@ -286,6 +287,7 @@ export class Mutants {
       refused: refused && !open,
     });
     const inSecrets = area === "secrets";
+    const isOfNamespace = inSecrets && !FOLLOWS_TOKEN.test(route.path);
     return this.#random.of<() => Draft>([
       () => only("none", []),
       () => only("empty", [["X-Orch-Token", ""]]),
@@ -295,8 +297,8 @@ export class Mutants {
       () => only("expired", [["Authorization", `Bearer ${tokens.expired}`]]),
       () => only("expired, by the other upstream's header", [["X-Nomad-Token", tokens.expired]]),
       () => only("of no policy", [["X-Orch-Token", tokens.powerless]], inSecrets),
-      () => only("of another namespace", [["X-Orch-Token", tokens.elsewhere]], inSecrets),
-      () => only("of another namespace, as a bearer", [["Authorization", `Bearer ${tokens.elsewhere}`]], inSecrets),
+      () => only("of another namespace", [["X-Orch-Token", tokens.elsewhere]], isOfNamespace),
+      () => only("of another namespace, as a bearer", [["Authorization", `Bearer ${tokens.elsewhere}`]], isOfNamespace),
       () => only("of the cluster's clients", [["X-Orch-Token", tokens.client]], inSecrets),
       () => only("of the cluster's management", [["X-Nomad-Token", tokens.management]], false),
       () =>

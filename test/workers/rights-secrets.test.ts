@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { authRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { FOLLOWS_TOKEN } from "../support/follows-token.ts";
 import { holderOf, issue, policies } from "./access.ts";
 import { get, list, mountKv, put, send } from "./client.ts";
 import { dynamicRole, mountEngine, openTenant } from "./engine-helpers.ts";
@@ -73,8 +74,6 @@ beforeEach(async () => {
 const POWERLESS = "a token without rights";
 const OF_CLUSTER = "a client of the cluster";
 const ELSEWHERE = "a token of another namespace";
-/** Paths that apply to the namespace of a token, for any header: see token-namespaces.test.ts. */
-const FOLLOWS_TOKEN = /^\/auth\/token\/((lookup|renew|revoke)(-self)?|revoke-orphan)$/;
 
 /** All rights in one namespace, and none in others. */
 async function tokenElsewhere(): Promise<string> {
