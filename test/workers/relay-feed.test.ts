@@ -164,7 +164,8 @@ describe(`readers of a relay (seed ${SEED})`, () => {
         await scheduler.wait(below(300));
         const topic = TOPICS[number % 6];
         const from = [0, -1, 1 + below(lines.length), lines.length, lines.length + 1 + below(40)][below(5)] ?? 0;
-        const opened = await open({ from, ...(topic && { topics: { [topic]: ["*"] } }) });
+        // Refused while the feed does not catch up.
+        const opened = await vi.waitFor(() => open({ from, ...(topic && { topics: { [topic]: ["*"] } }) }), 60_000);
         const seen = await indexesTo(opened, END, async () => {
           if (random() < 0.1) await scheduler.wait(below(20));
         });
@@ -179,7 +180,7 @@ describe(`readers of a relay (seed ${SEED})`, () => {
       })();
       await Promise.all([...reading, writing]);
     },
-    60_000,
+    120_000,
   );
 
   it("behind the ring hold few pages, for any number and any filters", async () => {
