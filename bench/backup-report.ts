@@ -43,7 +43,7 @@ export function backupMarkdown(report: BackupReport): string {
     ...table(
       [
         "the way back",
-        ...["restore s", "MB/s", "CPU s", "MiB before / at most", "lists anew s", "CPU s", "MiB before / at most"],
+        ...["restore s", "MB/s", "CPU s", "MiB before / at most", "lists rebuilt s", "CPU s", "MiB before / at most"],
       ],
       sizes.map(({ secrets, snapshot, restore, listings }) => [
         ...[`${count(secrets)} secrets`, restore.seconds.toFixed(1)],
@@ -100,7 +100,7 @@ function grown(sizes: readonly Backup[]): string[][] {
   return [
     row("a snapshot", few.snapshot.memory, many.snapshot.memory),
     row("a restore", few.restore.memory, many.restore.memory),
-    row("lists anew", few.listings.memory, many.listings.memory),
+    row("lists rebuilt", few.listings.memory, many.listings.memory),
   ];
 }
 
