@@ -13,7 +13,7 @@ import { unstable_readConfig } from "wrangler";
 import { QUIET_WRANGLER } from "./runtime.ts";
 
 /** Budget of the whole Worker, compressed. The platform takes much more (docs/operate/deploy.md), but starts it later. */
-export const BUDGET_KIB = 400;
+export const BUDGET_KIB = 1024;
 /** Budget of the top level of all modules on an idle machine. The platform's limit is a second. */
 export const STARTUP_MS = 100;
 /** Start-ups measured by `fastestStartup` at most: a machine with other work makes single ones slow. */
