@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path";
 import { QUIET_WRANGLER } from "../../scripts/runtime.ts";
 import type { Mutation } from "./mutation.ts";
+import { mutated } from "./tables.ts";
 
 /** How a run of test files ended. A run that takes too long counts as failed: the change made the code hang. */
 export interface SuiteRun {
@@ -36,10 +37,9 @@ export class Checkout {
   async judge(row: Mutation, mostSeconds: number): Promise<SuiteRun> {
     const path = join(this.#root, row.file);
     const source = readFileSync(path, "utf8");
-    writeFileSync(
-      path,
-      source.replace(row.find, () => row.replace),
-    );
+    const changed = mutated(source, row);
+    if ("fault" in changed) throw new Error(`${row.file}: ${changed.fault}`);
+    writeFileSync(path, changed.source);
     try {
       return await this.run(row.suites, mostSeconds);
     } finally {

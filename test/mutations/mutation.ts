@@ -2,7 +2,9 @@
 export interface Mutation {
   /** Path from the root of the repository. */
   readonly file: string;
-  /** Source text that occurs exactly once in the file. */
+  /** Name of the function, method or constant that holds `find`, where the file holds it more than once. */
+  readonly within?: string | undefined;
+  /** Source text that occurs exactly once; any white space matches any other. */
   readonly find: string;
   readonly replace: string;
   /** Test files of which at least one must fail. */
@@ -10,5 +12,5 @@ export interface Mutation {
   /** The promise that the wrong change breaks, in the words of the documentation. */
   readonly promise: string;
   /** The reason why no test can notice the change: behaviour stays the same. */
-  readonly equivalent?: string;
+  readonly equivalent?: string | undefined;
 }

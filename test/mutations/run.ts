@@ -28,7 +28,7 @@ const areas = process.argv.slice(2);
 const only = process.env["MUTATIONS_ONLY"] ?? "";
 const jobs = Number(process.env["MUTATIONS_JOBS"]) || Math.min(2, availableParallelism());
 
-const tables = await mutationTables();
+const tables = mutationTables();
 for (const area of areas) {
   if (!tables.has(area)) throw new Error(`no area "${area}"; there are ${[...tables.keys()].join(", ")}`);
 }
