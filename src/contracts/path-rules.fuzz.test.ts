@@ -5,7 +5,7 @@ import { CAPABILITIES, type Capability, type PathRule } from "./policies.ts";
 describe("the compiled matcher", () => {
   /** The rules of the language as a plain reference implementation, without regard to speed. */
   function naive(rules: PathRule[], path: string, list: boolean): Capability[] {
-    const bare = path.replace(/^\//, "");
+    const bare = path.replace(/^\/+/, "");
     const tries = list ? [bare.replace(/\/?$/, "/"), bare.replace(/\/$/, "")] : [bare];
     if (bare.split("/").includes("..")) return ["deny"];
     const isWild = (pattern: string) => pattern.endsWith("*") || pattern.split("/").includes("+");
@@ -29,7 +29,11 @@ describe("the compiled matcher", () => {
     };
     const patterns = rules.map((each) => each.path);
     const exact = tries.find((each) => patterns.some((pattern) => pattern === each && !isWild(pattern)));
-    const wild = patterns.filter((pattern) => isWild(pattern) && matchesPattern(pattern, tries[0] ?? ""));
+    // Of the patterns with wildcards, those that match a folder without its slash come first.
+    const [wild = []] = tries
+      .toReversed()
+      .map((each) => patterns.filter((pattern) => isWild(pattern) && matchesPattern(pattern, each)))
+      .filter((matching) => matching.length > 0);
     const winner =
       exact ?? wild.reduce<string | undefined>((a, b) => (a === undefined || isLower(a, b) ? b : a), undefined);
     const held = new Set(rules.filter((each) => each.path === winner).flatMap((each) => each.capabilities));

@@ -99,11 +99,21 @@ describe("parameters", () => {
       { a: ["x", "z"] },
       `parameter "a" has a value not allowed by policy`,
     ],
+    ["an empty list where values are listed, as upstream", allow({ a: ["x"] }), { a: [] }, OK],
+    ["an empty text where values are listed, as upstream", allow({ a: ["x"] }), { a: "" }, OK],
+    ["a text with commas whose parts are listed", allow({ a: ["x", "y"] }), { a: "y, x" }, OK],
     [
-      "an empty list where values are listed",
+      "a text with commas with one part too many",
       allow({ a: ["x"] }),
-      { a: [] },
+      { a: "x,z" },
       `parameter "a" has a value not allowed by policy`,
+    ],
+    ["a text with commas that is listed itself", allow({ a: ["x,z"] }), { a: "x,z" }, OK],
+    [
+      "a denied value in a text with commas",
+      deny({ a: ["root"] }),
+      { a: "default, root" },
+      `parameter "a" has a value denied by policy`,
     ],
     [
       "a denied value inside a list",

@@ -128,6 +128,12 @@ describe("listing", () => {
     ["a prefix covers the folder itself", { "kv/a/*": "list" }, "kv/a", "list"],
     ["a + matches the folder's name", { "kv/+/": "list" }, "kv/a", "list"],
     ["rules below the folder do not apply", { "kv/a/b": "list" }, "kv/a/", "deny"],
+    ["a + denies the folder that it names", { "kv/*": "list", "kv/+": "deny" }, "kv/a/", "deny"],
+    ["a + grants the folder that it names", { "kv/+": "list" }, "kv/a/", "list"],
+    ["a + in the middle denies", { "kv/*": "list", "kv/+/b": "deny" }, "kv/a/b/", "deny"],
+    ["a + with a slash applies where nothing names the folder without", { "kv/+/": "list" }, "kv/a/", "list"],
+    ["the rule of the folder's name precedes a prefix below it", { "kv/*": "list", "kv/a/*": "deny" }, "kv/a/", "list"],
+    ["a prefix without a slash denies the folder", { "kv/*": "list", "kv/a*": "deny" }, "kv/a/", "deny"],
   ])("%s", (_, rules, path, capabilities) => {
     expect(asked(rules as Record<string, string>, path, true)).toBe(capabilities);
   });
@@ -192,7 +198,7 @@ describe("one pattern in several policies", () => {
       ],
       deniedParameters: [{ name: "z", values: [] }],
       requiredParameters: ["x", "y"],
-      minWrappingTtl: 20,
+      minWrappingTtl: 10,
       maxWrappingTtl: 50,
     });
   });
@@ -243,7 +249,8 @@ describe("any capability in a folder", () => {
     ["a rule with + for another folder", { "+/data": "read", "db/+/x": "read" }, true],
     ["only rules with + for other folders", { "db/+/x": "read", "+x/data": "read" }, false],
     ["only rules that deny", { "kv/*": "deny", "kv/a": "deny" }, false],
-    ["a wide rule that a nearer one denies", { "*": "read", "kv/*": "deny" }, false],
+    ["a wide rule about the folder's name, all in it denied", { "*": "read", "kv/*": "deny" }, true],
+    ["a wide rule that nearer ones deny", { "*": "read", "kv*": "deny" }, false],
     ["a + that a nearer rule denies", { "+/data/*": "read", "kv/*": "deny" }, false],
     ["an exception to what is denied", { "kv/*": "deny", "kv/open/*": "read" }, true],
     ["a wide rule, the folder itself denied", { "*": "read", "kv/": "deny" }, true],

@@ -58,17 +58,18 @@ export function compilePaths(policies: readonly ScopedPolicy[]): PathAcl {
 }
 
 /**
- * The rule that decides about a path, if any. With `list`, the path is a folder: `a` and `a/` are equivalent, and a
- * rule for `a/` precedes one for `a`.
+ * The rule that decides about a path, if any. With `list`, the path is a folder: `a` and `a/` are equivalent. The exact
+ * rule for `a/` precedes the one for `a`; of the patterns with wildcards, those that match `a` precede those that match
+ * `a/` only (https://github.com/hashicorp/vault/pull/23874).
  */
 export function ruleFor(acl: PathAcl, path: string, options: { list?: boolean } = {}): PathRule | undefined {
-  const bare = withoutLeadingSlash(path);
-  const wanted = options.list && !bare.endsWith("/") ? `${bare}/` : bare;
-  const segments = wanted.split("/");
+  const asked = withoutLeadingSlash(path);
   // A rule never reaches outside its folder, even if dots are resolved later.
-  if (segments.includes("..")) return undefined;
-  const exact = acl.exact.get(wanted) ?? (options.list ? acl.exact.get(wanted.slice(0, -1)) : undefined);
-  return exact ?? acl.wild.find((candidate) => matches(candidate, wanted, segments))?.rule;
+  if (asked.split("/").includes("..")) return undefined;
+  if (!options.list) return acl.exact.get(asked) ?? wildRuleFor(acl, asked);
+  const name = asked.endsWith("/") ? asked.slice(0, -1) : asked;
+  const folder = `${name}/`;
+  return acl.exact.get(folder) ?? acl.exact.get(name) ?? wildRuleFor(acl, name) ?? wildRuleFor(acl, folder);
 }
 
 /** The capabilities on a path, sorted; `["deny"]` without a matching rule, or if the deciding rule denies. */
@@ -86,6 +87,7 @@ export function granted(rule: PathRule | undefined): Capability[] {
  * the folder, and the whole rule set is evaluated for it.
  */
 export function mayBelow(acl: PathAcl, folder: string): boolean {
+  if (grants(ruleFor(acl, folder, { list: true })?.capabilities ?? [])) return true;
   const parts = folder.replace(/\/$/, "").split("/");
   for (const { path, capabilities } of [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)]) {
     const example = grants(capabilities) ? pathInside(path, parts) : undefined;
@@ -94,9 +96,38 @@ export function mayBelow(acl: PathAcl, folder: string): boolean {
   return false;
 }
 
+/**
+ * The constraints on the parameters of a request that uses a capability: none for a list, and none that requires a
+ * parameter for a deletion, as upstream.
+ */
+export function constraintsFor(
+  constraints: ParameterConstraints | null,
+  capability: Capability | undefined,
+): ParameterConstraints | null {
+  if (constraints === null || capability === "list") return null;
+  return capability === "delete" ? { ...constraints, requiredParameters: [] } : constraints;
+}
+
 export type ParameterCheck =
   | { readonly ok: true }
   | { readonly ok: false; readonly parameter: string; readonly message: string };
+
+export type ListLimit = { readonly ok: true; readonly limit: string | null } | { readonly ok: false };
+
+/**
+ * The `limit` of a list under the deciding rule: the rule's own without one, or with 0 or `max`. A greater one is
+ * refused, as is none where the rule requires the parameter
+ * (https://openbao.org/docs/concepts/policies/#pagination-limit).
+ * @param given of the request; null for none
+ */
+export function listLimit(rule: ParameterConstraints | null, given: string | null): ListLimit {
+  const most = rule?.paginationLimit;
+  if (most === undefined) return { ok: true, limit: given === "max" ? "0" : given };
+  if (given === null && rule?.requiredParameters?.includes("limit")) return { ok: false };
+  if (given === null || given === "max") return { ok: true, limit: String(most) };
+  if (!/^\d{1,15}$/.test(given) || Number(given) > most) return { ok: false };
+  return { ok: true, limit: Number(given) === 0 ? String(most) : given };
+}
 
 /**
  * Checks a request's parameters against the deciding rule. Names compare without case, and aliases are equivalent; a
@@ -134,7 +165,12 @@ function refuse(parameter: string, why: string): ParameterCheck {
 }
 
 function withoutLeadingSlash(path: string): string {
-  return path.startsWith("/") ? path.slice(1) : path;
+  return path.replace(/^\/+/, "");
+}
+
+function wildRuleFor(acl: PathAcl, path: string): PathRule | undefined {
+  const segments = path.split("/");
+  return acl.wild.find((candidate) => matches(candidate, path, segments))?.rule;
 }
 
 function grants(capabilities: readonly Capability[]): boolean {
@@ -199,27 +235,34 @@ function matches(candidate: WildRule, path: string, parts: readonly string[]): b
   });
 }
 
-/** Merges two rules with one pattern: capabilities add up, deny wins, and restrictions of both apply. */
+/**
+ * Merges two rules with one pattern: capabilities and parameters add up, deny wins, and the lesser bound of each kind
+ * holds, as upstream prefers short lives.
+ */
 function mergeRules(a: PathRule, b: PathRule): PathRule {
   const capabilities = new Set([...a.capabilities, ...b.capabilities]);
   const allowedParameters = mergeParameters(a.allowedParameters, b.allowedParameters);
   const deniedParameters = mergeParameters(a.deniedParameters, b.deniedParameters);
   const required = new Set([...(a.requiredParameters ?? []), ...(b.requiredParameters ?? [])]);
-  const minWrappingTtl = Math.max(a.minWrappingTtl ?? 0, b.minWrappingTtl ?? 0);
-  const maxWrappingTtl = Math.min(
-    a.maxWrappingTtl ?? Number.POSITIVE_INFINITY,
-    b.maxWrappingTtl ?? Number.POSITIVE_INFINITY,
-  );
+  const minWrappingTtl = lesser(a.minWrappingTtl, b.minWrappingTtl);
+  const maxWrappingTtl = lesser(a.maxWrappingTtl, b.maxWrappingTtl);
+  const paginationLimit = lesser(a.paginationLimit, b.paginationLimit);
+  const eventTypes = new Set([...(a.subscribeEventTypes ?? []), ...(b.subscribeEventTypes ?? [])]);
   return {
     path: a.path,
     capabilities: capabilities.has("deny") ? ["deny"] : [...capabilities].sort(),
     ...(allowedParameters && { allowedParameters }),
     ...(deniedParameters && { deniedParameters }),
     ...(required.size > 0 && { requiredParameters: [...required] }),
-    ...(minWrappingTtl > 0 && { minWrappingTtl }),
-    ...(Number.isFinite(maxWrappingTtl) && { maxWrappingTtl }),
+    ...(minWrappingTtl !== undefined && { minWrappingTtl }),
+    ...(maxWrappingTtl !== undefined && { maxWrappingTtl }),
+    ...(paginationLimit !== undefined && { paginationLimit }),
+    ...(eventTypes.size > 0 && { subscribeEventTypes: [...eventTypes] }),
   };
 }
+
+const lesser = (a: number | undefined, b: number | undefined): number | undefined =>
+  a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 
 function mergeParameters(
   a: readonly ParameterRule[] | undefined,
@@ -247,16 +290,23 @@ function byName(rules: readonly ParameterRule[] | undefined): Map<string, readon
   return new Map(rules?.map(({ name, values }) => [name, values]));
 }
 
-/** A list is allowed if it is listed itself, or is not empty and all its elements are listed. */
+/** A list is allowed if it is listed itself, or if all its elements are. */
 function isWithin(value: unknown, listed: readonly ParameterValue[]): boolean {
   if (listed.some((each) => isSame(value, each))) return true;
-  return Array.isArray(value) && value.length > 0 && value.every((element) => isWithin(element, listed));
+  return elementsOf(value)?.every((element) => isWithin(element, listed)) ?? false;
 }
 
 /** A list is denied if it is listed itself, or contains a listed element: brackets do not bypass a rule. */
 function touches(value: unknown, listed: readonly ParameterValue[]): boolean {
   if (listed.some((each) => isSame(value, each))) return true;
-  return Array.isArray(value) && value.some((element) => touches(element, listed));
+  return elementsOf(value)?.some((element) => touches(element, listed)) ?? false;
+}
+
+/** The elements of a list, which routes accept as text with commas, too; null for a single value. */
+function elementsOf(value: unknown): readonly unknown[] | null {
+  if (Array.isArray(value)) return value;
+  if (value === "") return [];
+  return typeof value === "string" && value.includes(",") ? value.split(",").map((each) => each.trim()) : null;
 }
 
 /**

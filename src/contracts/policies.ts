@@ -26,6 +26,10 @@ export interface ParameterConstraints {
   readonly minWrappingTtl?: number;
   /** Seconds. */
   readonly maxWrappingTtl?: number;
+  /** The most keys that a list returns. */
+  readonly paginationLimit?: number;
+  /** Types of upstream's own events; kept and shown, because the event stream here asks for `read` or `list`. */
+  readonly subscribeEventTypes?: readonly string[];
 }
 
 /** Allowed or denied values of one parameter; none = any value. The name is lower case, or `*` for all others. */

@@ -1,5 +1,5 @@
 import type { Result } from "../lib/result.ts";
-import type { Capability } from "./policies.ts";
+import type { Capability, ParameterValue } from "./policies.ts";
 
 /** The beginning of every batch token. */
 export const BATCH_PREFIX = "hvb.";
@@ -161,8 +161,20 @@ export interface Place {
 /** The compiled path rules of a token, in upstream's shape: globs without their final `*`. */
 export interface ResultantAcl {
   readonly root: boolean;
-  readonly exact_paths: Readonly<Record<string, { readonly capabilities: readonly Capability[] }>>;
-  readonly glob_paths: Readonly<Record<string, { readonly capabilities: readonly Capability[] }>>;
+  readonly exact_paths: Readonly<Record<string, ResultantRule>>;
+  readonly glob_paths: Readonly<Record<string, ResultantRule>>;
+}
+
+/** One merged rule; a constraint that it does not have is absent. */
+interface ResultantRule {
+  readonly capabilities: readonly Capability[];
+  readonly allowed_parameters?: Readonly<Record<string, readonly ParameterValue[]>>;
+  readonly denied_parameters?: Readonly<Record<string, readonly ParameterValue[]>>;
+  readonly required_parameters?: readonly string[];
+  readonly min_wrapping_ttl?: number;
+  readonly max_wrapping_ttl?: number;
+  readonly pagination_limit?: number;
+  readonly subscribe_event_types?: readonly string[];
 }
 
 /** The methods of `AccessControl` about tokens of the secrets API. */

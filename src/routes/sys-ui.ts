@@ -3,7 +3,7 @@ import { denied } from "../platform/http/errors.ts";
 import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Reads of web interfaces about their own token; any valid token may use them. */
+/** Reads of web interfaces about their own token: its rules, and the namespaces that any valid token may see. */
 
 async function readAcl(call: AuthorisedCall): Promise<Response> {
   const acl = await accessControl(call.env).resultantAcl(call.grant.identity.accessor);
@@ -19,6 +19,6 @@ async function listNamespaces(call: AuthorisedCall): Promise<Response> {
 }
 
 export const uiRoutes = [
-  secrets({ verb: "GET", path: "/sys/internal/ui/resultant-acl", access: "token", fresh: true, handle: readAcl }),
+  secrets({ verb: "GET", path: "/sys/internal/ui/resultant-acl", fresh: true, handle: readAcl }),
   secrets({ verb: "GET", path: "/sys/internal/ui/namespaces", access: "token", fresh: true, handle: listNamespaces }),
 ];

@@ -43,13 +43,18 @@ describe("?help=1", () => {
 describe("the resultant ACL of a web interface", () => {
   it("contains exact rules and globs", async () => {
     await policies({
-      p: 'path "kv/data/a" { capabilities = ["read"] }\npath "kv/metadata/*" { capabilities = ["list"] }',
+      p: `path "kv/data/a" { capabilities = ["read"] }
+        path "kv/metadata/*" { capabilities = ["list"] }
+        path "sys/internal/ui/resultant-acl" { capabilities = ["read"] }`,
     });
     const { client_token: token } = await issue({ policies: ["p"], no_default_policy: true });
     const acl = await get("/v1/sys/internal/ui/resultant-acl", { token });
     expect(acl.body.data).toEqual({
       root: false,
-      exact_paths: { "kv/data/a": { capabilities: ["read"] } },
+      exact_paths: {
+        "kv/data/a": { capabilities: ["read"] },
+        "sys/internal/ui/resultant-acl": { capabilities: ["read"] },
+      },
       glob_paths: { "kv/metadata/": { capabilities: ["list"] } },
       chroot_namespace: "",
     });

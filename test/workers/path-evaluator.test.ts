@@ -80,3 +80,99 @@ it("sys/capabilities agrees with the authorization of requests, for any spelling
   const { body } = await send("POST", "/v1/sys/capabilities", { token, paths: Object.keys(expected) });
   expect(body.data).toEqual(expected);
 });
+
+/** Paths of folders, and the rules with `+` that name them. */
+const FOLDERS: readonly (readonly [string, string])[] = [
+  ["k/metadata/team1", "k/metadata/+"],
+  ["k/metadata/team1", "k/+/team1"],
+  ["k/metadata/team1/db", "k/metadata/team1/+"],
+  ["k/metadata/team1/db", "k/metadata/+/+"],
+  ["k/metadata/team1/db", "k/+/team1/d*"],
+  ["sys/sync/destinations/in-mem", "sys/sync/destinations/+"],
+  ["sys/sync/destinations/in-mem", "sys/+/destinations/+"],
+  ["auth/approle/role", "auth/+/role"],
+  ["sys/policies/acl", "sys/policies/+"],
+  ["identity/entity/id", "identity/entity/+"],
+  ["ns1/k/metadata/team1", "ns1/k/metadata/+"],
+];
+
+describe("LIST of a folder that a rule with + names", () => {
+  const lists = (at: string, token: string) => [
+    send("LIST", `/v1/${at}`, undefined, { token }),
+    send("LIST", `/v1/${at}/`, undefined, { token }),
+    get(`/v1/${at}?list=true`, { token }),
+    get(`/v1/${at}/?list=true`, { token }),
+  ];
+  const statuses = async (at: string, token: string) =>
+    (await Promise.all(lists(at, token))).map(({ status }) => (status === 403 ? "refused" : "allowed"));
+  const rights = async (at: string, token: string): Promise<string[][]> => {
+    const paths = [at, `${at}/`];
+    const { body } = await send("POST", "/v1/sys/capabilities", { token, paths });
+    return paths.map((each) => body.data[each]);
+  };
+
+  beforeEach(async () => {
+    await put("/v1/sys/mounts/k", { type: "kv-v2" });
+    await put("/v1/k/data/team1/db/one", { data: { a: 1 } });
+    await put("/v1/sys/auth/approle", { type: "approle" });
+    await put("/v1/sys/namespaces/ns1", {});
+    await put("/v1/sys/mounts/k", { type: "kv-v2" }, { headers: { "X-Vault-Namespace": "ns1" } });
+  });
+
+  it.each(FOLDERS)("%s is refused by deny on %s, and capabilities agree", async (at, pattern) => {
+    const { client_token: token } = await holderOf(path("*", "list", "read") + path(pattern, "deny"));
+    expect(await statuses(at, token)).toEqual(Array(4).fill("refused"));
+    expect(await rights(at, token)).toEqual([["deny"], ["deny"]]);
+  });
+
+  it.each(FOLDERS)("%s is allowed by list on %s, and capabilities agree", async (at, pattern) => {
+    const { client_token: token } = await holderOf(path(pattern, "list"));
+    expect(await statuses(at, token)).toEqual(Array(4).fill("allowed"));
+    expect(await rights(at, token)).toEqual([["list"], ["list"]]);
+  });
+
+  it("follows a changed policy on the next request", async () => {
+    const at = "k/metadata/team1";
+    const { client_token: token, policies: names } = await holderOf(path("k/*", "list"));
+    expect(await statuses(at, token)).toEqual(Array(4).fill("allowed"));
+    const policy = path("k/*", "list") + path("k/+/team1", "deny");
+    await put(`/v1/sys/policies/acl/${names[0]}`, { policy });
+    expect(await statuses(at, token)).toEqual(Array(4).fill("refused"));
+  });
+});
+
+describe("sys/internal/ui", () => {
+  it("lists a mount that a rule with + grants, and none that one denies", async () => {
+    for (const name of ["k", "other"]) await put(`/v1/sys/mounts/${name}`, { type: "kv-v2" });
+    const seen = async (rules: string) => {
+      const { client_token: token } = await holderOf(rules);
+      return Object.keys((await get("/v1/sys/internal/ui/mounts", { token })).body.data.secret).sort();
+    };
+    expect(await seen(path("k/+/team1", "list"))).toEqual(["k/"]);
+    expect(await seen(path("+/metadata/+", "list") + path("other*", "deny"))).not.toContain("other/");
+    expect(await seen(path("k/+/team1", "deny"))).toEqual([]);
+  });
+
+  it("returns 403 for a resultant ACL that a policy denies, and its constraints otherwise", async () => {
+    const at = "sys/internal/ui/resultant-acl";
+    const denied = await holderOf(path(at, "deny"), { no_default_policy: false });
+    expect((await get(`/v1/${at}`, { token: denied.client_token })).status).toBe(403);
+    const rules = `path "k/+" { capabilities = ["update"] allowed_parameters = { a = ["x"] } denied_parameters = { b = [] }
+      required_parameters = ["a"] min_wrapping_ttl = "1m" max_wrapping_ttl = "1h" }`;
+    const { client_token: token } = await holderOf(rules + path(at, "read") + path("no/*", "deny"));
+    expect((await get(`/v1/${at}`, { token })).body.data).toMatchObject({
+      exact_paths: { [at]: { capabilities: ["read"] } },
+      glob_paths: {
+        "no/": { capabilities: ["deny"] },
+        "k/+": {
+          capabilities: ["update"],
+          allowed_parameters: { a: ["x"] },
+          denied_parameters: { b: [] },
+          required_parameters: ["a"],
+          min_wrapping_ttl: 60,
+          max_wrapping_ttl: 3600,
+        },
+      },
+    });
+  });
+});

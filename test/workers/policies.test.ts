@@ -295,9 +295,10 @@ describe("parameter constraints", () => {
     const reader = await limited("kv/data/*", "denied_parameters", { version: ["1"] });
     expect((await get("/v1/kv/data/a?version=1", { token: reader })).status).toBe(403);
     expect((await get("/v1/kv/data/a?version=2", { token: reader })).status).toBe(200);
-    // Required parameters apply to writes only.
-    const writer = await limited("kv/data/*", "required_parameters", ["data"]);
-    expect((await get("/v1/kv/data/a", { token: writer })).status).toBe(200);
+    // As upstream, required parameters apply to reads, too.
+    const exact = await limited("kv/data/*", "required_parameters", ["version"]);
+    expect((await get("/v1/kv/data/a", { token: exact })).status).toBe(403);
+    expect((await get("/v1/kv/data/a?version=2", { token: exact })).status).toBe(200);
   });
 
   it("apply to fields and values by either name", async () => {

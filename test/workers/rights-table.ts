@@ -38,7 +38,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "DELETE /v1/sys/audit/:output": "delete sudo",
   "GET /v1/sys/internal/specs/openapi": "anybody",
   "GET /v1/.well-known/jwks.json": "anybody",
-  "GET /v1/sys/internal/ui/resultant-acl": "any token",
+  "GET /v1/sys/internal/ui/resultant-acl": "read",
   "GET /v1/sys/internal/ui/namespaces": "any token",
   "GET /v1/sys/config/cors": "read sudo",
   "POST /v1/sys/config/cors": "update sudo",

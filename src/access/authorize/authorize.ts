@@ -134,7 +134,8 @@ export class Authorizer {
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
     const namespaceId = this.#paths.namespaceId(at.namespace);
     const { capabilities, constraints, wrapBounds } = this.#evaluator.evaluate(grants, at, ask.list === true);
-    const unwrapped = wrapTtlRefusal(wrapBounds, ask.wrapTtl ?? 0);
+    // Requests of the cluster API have no path, so that no constraint of a path rule is about them.
+    const unwrapped = ask.path === null ? null : wrapTtlRefusal(wrapBounds, ask.wrapTtl ?? 0);
     if (unwrapped) return unwrapped;
     return {
       ok: true,
@@ -143,10 +144,9 @@ export class Authorizer {
       namespaceId,
       path: at.path,
       capabilities,
-      constraints,
       ...(ask.path === null
-        ? { mount: null, cluster: grants.cluster }
-        : { mount: this.#paths.mountAt(at), cluster: NO_CLUSTER_RIGHTS }),
+        ? { constraints: null, mount: null, cluster: grants.cluster }
+        : { constraints, mount: this.#paths.mountAt(at), cluster: NO_CLUSTER_RIGHTS }),
       cacheable: !caller.counted && networks.length === 0,
     };
   }

@@ -1,7 +1,7 @@
 import { inCanonicalNames } from "../../contracts/aliases.ts";
 import type { AuthPlace } from "../../contracts/auth.ts";
 import type { Mount } from "../../contracts/mount.ts";
-import { checkParameters, granted, type PathAcl, ruleFor } from "../../contracts/path-rules.ts";
+import { checkParameters, constraintsFor, granted, type PathAcl, ruleFor } from "../../contracts/path-rules.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../../contracts/policies.ts";
 import type { Place } from "../../contracts/tokens.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
@@ -56,8 +56,8 @@ export class PathEvaluator {
 
 /**
  * Checks a request against the decision for its path.
- * @param needs required capabilities, all of them
- * @param given the request's parameters; reads are exempt from required parameters
+ * @param needs required capabilities, all of them; the first is the capability of the request's verb
+ * @param given the request's parameters
  * @param wrapTtl see `wrapTtlRefusal`
  */
 export function allows(
@@ -71,9 +71,9 @@ export function allows(
   if (!capabilities.includes("root") && !needs.every((need) => capabilities.includes(need))) {
     return refuse("denied", "permission denied");
   }
-  if (constraints === null) return ok(null);
-  const isRead = needs.every((need) => need === "read" || need === "list");
-  const checked = checkParameters(isRead ? { ...constraints, requiredParameters: [] } : constraints, given);
+  const applied = constraintsFor(constraints, needs[0]);
+  if (applied === null) return ok(null);
+  const checked = checkParameters(applied, given);
   return checked.ok ? ok(null) : refuse("denied", `permission denied: ${checked.message}`);
 }
 
@@ -95,8 +95,8 @@ function boundsOf({ minWrappingTtl = 0, maxWrappingTtl = 0 }: Partial<PathRule> 
 }
 
 function constraintsOf(rule: PathRule | undefined): ParameterConstraints | null {
-  const { allowedParameters, deniedParameters, requiredParameters } = rule ?? {};
-  return allowedParameters || deniedParameters || requiredParameters ? { ...rule } : null;
+  const { allowedParameters, deniedParameters, requiredParameters, paginationLimit } = rule ?? {};
+  return allowedParameters || deniedParameters || requiredParameters || paginationLimit ? { ...rule } : null;
 }
 
 /** The path to evaluate. Routes ignore a trailing slash, so a rule about the path without it applies as well. */

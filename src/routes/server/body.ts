@@ -1,4 +1,4 @@
-import { checkParameters } from "../../contracts/path-rules.ts";
+import { checkParameters, constraintsFor } from "../../contracts/path-rules.ts";
 import type { ParameterConstraints } from "../../contracts/policies.ts";
 import { isPlainObject, parseJson, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";
@@ -10,7 +10,7 @@ import {
   unknownFieldsText,
 } from "../../platform/http/unknown-fields.ts";
 import { settings } from "../../platform/settings.ts";
-import type { AnyRoute, Call } from "./route.ts";
+import { type AnyRoute, type Call, capabilityOf } from "./route.ts";
 
 /** Maximum size of a request body, in bytes, unless its route overrides it. */
 const MAX_BODY_BYTES = 1024 * 1024;
@@ -35,19 +35,18 @@ export async function readBody(
   constraints: ParameterConstraints | null,
 ): Promise<ReadBody> {
   if (route.streams) return { body: undefined, unknown: [] };
+  const applied = constraintsFor(constraints, capabilityOf[route.verb]);
   const { maxBodyBytes = MAX_BODY_BYTES } = route;
   const hasBody = route.body || route.verb !== "GET";
   const text = hasBody ? await readText(request, settings(env).REQUEST_BODY_MS, maxBodyBytes) : "";
-  if (!route.body && constraints && route.verb !== "LIST") {
-    checkGiven({ ...constraints, requiredParameters: [] }, formFields(query));
-  }
+  if (!route.body && applied) checkGiven(applied, { ...formFields(query), ...objectIn(text) });
   if (route.raw) return { body: text, unknown: [] };
   if (!route.body) return { body: undefined, unknown: area === "secrets" ? allUnknown(text, params) : [] };
   if (route.verb === "PATCH") checkPatchType(request);
   const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
   // Clients send null for omitted fields; only in a patch and in stored bodies does null have a meaning.
   const body = route.verb === "PATCH" || route.whole ? given : withoutNulls(given);
-  if (constraints) checkGiven(constraints, { ...formFields(query), ...body });
+  if (applied) checkGiven(applied, { ...formFields(query), ...body });
   const parsed = route.body.safeParse(body);
   if (!parsed.success) throw invalid(parsed.error);
   const unknown = unknownFields(knownFields(route.body), body).filter(
@@ -66,17 +65,17 @@ const repeats = (params: Call["params"], name: string, value: unknown): boolean 
 
 /** Fields of a body on a route without a schema. A non-object body is ignored. */
 function allUnknown(text: string, params: Call["params"]): UnknownField[] {
-  if (text === "") return [];
-  const given = isolated(() => parseObject(text)) ?? {};
+  const given = objectIn(text);
   const names = Object.keys(given).filter((name) => given[name] !== null && !repeats(params, name, given[name]));
   return unknownFields({ names: new Map(), caseless: false }, Object.fromEntries(names.map((name) => [name, ""])));
 }
 
-function isolated<T>(parse: () => T): T | null {
+/** The members of a body; none if it is no object. */
+function objectIn(text: string): Record<string, unknown> {
   try {
-    return parse();
+    return parseObject(text);
   } catch (failure) {
-    if (failure instanceof RequestError) return null;
+    if (failure instanceof RequestError) return {};
     throw failure;
   }
 }

@@ -6,6 +6,7 @@ import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
 import type { AuthMount, AuthPlace } from "../../contracts/auth.ts";
 import { routesOf } from "../../contracts/mount.ts";
+import { listLimit } from "../../contracts/path-rules.ts";
 import type { Capability } from "../../contracts/policies.ts";
 import { accessControl } from "../../contracts/stubs.ts";
 import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
@@ -36,7 +37,15 @@ import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../table.
 import { readBody } from "./body.ts";
 import { allowOrigin, type CrossOrigin, crossOrigin, preflight } from "./cors.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
-import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
+import {
+  type AnyRoute,
+  type AuthorisedCall,
+  type Call,
+  type ClusterRoute,
+  capabilityOf,
+  type RouteTable,
+  type SecretsRoute,
+} from "./route.ts";
 import { requestedWrapTtl, wrapAnswer } from "./wrap-answer.ts";
 
 type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & {
@@ -155,6 +164,7 @@ async function answer(
   if (authMount) recordAuthMount(exchange, authMount);
   const call: AuthorisedCall & { grant: Grant } = {
     ...{ ...base, dialect, params, grant, authMount },
+    query: target.verb === "LIST" ? listQuery(base.query, grant.constraints) : base.query,
     identify: async () => grant,
     recheck: () => recheck(base, call, target, route),
   };
@@ -316,14 +326,6 @@ async function authorizeCall(
  */
 const versionIn = (url: string): number => Number(/[?&]version=(\d{1,15})(?:&|$)/.exec(url)?.[1] ?? 0);
 
-const capabilityOf: Readonly<Record<Verb, Capability>> = {
-  GET: "read",
-  LIST: "list",
-  POST: "update",
-  PATCH: "patch",
-  DELETE: "delete",
-};
-
 /** @throws RequestError 403 unless the caller has the route's right */
 function checkRight(route: SecretsRoute | ClusterRoute, call: AuthorisedCall): void {
   const { capabilities, cluster } = call.grant;
@@ -336,6 +338,17 @@ function checkRight(route: SecretsRoute | ClusterRoute, call: AuthorisedCall): v
   if (route.access === "token") return;
   if (route.access === "sudo" && !has("sudo")) throw denied("permission denied: needs sudo");
   if (!has(capabilityOf[route.verb]) && !(route.creates && has("create"))) throw denied();
+}
+
+/** The query of a list, with the limit of the caller's rule. @throws RequestError 403 for a limit beyond it */
+function listQuery(query: URLSearchParams, constraints: Grant["constraints"]): URLSearchParams {
+  const given = query.get("limit");
+  const allowed = listLimit(constraints, given);
+  if (!allowed.ok) throw denied("permission denied: limit: more than the pagination_limit of a policy");
+  if (allowed.limit === null || allowed.limit === given) return query;
+  const limited = new URLSearchParams(query);
+  limited.set("limit", allowed.limit);
+  return limited;
 }
 
 async function recheck(

@@ -4,6 +4,7 @@ import type { Dialect } from "../../compat/dialect.ts";
 import type { Grant } from "../../contracts/access-control.ts";
 import type { AuthMount } from "../../contracts/auth.ts";
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
+import type { Capability } from "../../contracts/policies.ts";
 import { decodePath, type Verb } from "../../platform/http/target.ts";
 import { RouteIndex } from "./route-index.ts";
 
@@ -105,6 +106,15 @@ export const secrets = <Body = undefined>(route: SecretsRoute<Body>): SecretsRou
 export const open = <Body = undefined>(route: Omit<OpenRoute<Body>, "access">): OpenRoute =>
   ({ ...route, access: "none" }) as unknown as OpenRoute;
 export const cluster = <Body = undefined>(route: ClusterRoute<Body>): ClusterRoute => route as unknown as ClusterRoute;
+
+/** The capability that a verb needs on its path. */
+export const capabilityOf: Readonly<Record<Verb, Capability>> = {
+  GET: "read",
+  LIST: "list",
+  POST: "update",
+  PATCH: "patch",
+  DELETE: "delete",
+};
 
 type Found<R> = { readonly route: R; readonly params: Record<string, string> };
 
