@@ -26,8 +26,8 @@ describe("the release", () => {
     for (const path of manifests) expect(packages[path.replace(/\/?package\.json$/, "")].version, path).toBe(RELEASE);
   });
 
-  it("is the newest one in the changelog, with the date of its build", () => {
-    const [newest] = /^## \[.*$/m.exec(readFileSync("CHANGELOG.md", "utf8")) ?? [];
+  it("is the newest one with a number in the changelog, with the date of its build", () => {
+    const [newest] = /^## \[\d.*$/m.exec(readFileSync("CHANGELOG.md", "utf8")) ?? [];
     expect(newest).toBe(`## [${RELEASE}] - ${BUILD_DATE.slice(0, 10)}`);
   });
 
