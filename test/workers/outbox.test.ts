@@ -291,6 +291,10 @@ describe("a lane", () => {
     const sizes: number[] = [];
     const t = async (_lane: string, rows: OutboxRow[]) => void sizes.push(rows.length);
     await withOutbox("large", { t }, async (object, state) => {
+      // The sizes of rows from before the start are not known; these are added to a lane that is.
+      object.commit(() => object.outbox.enlist("t", "b", "small"));
+      await object.outbox.drain();
+      sizes.length = 0;
       object.commit(() => {
         for (let row = 0; row < 6; row++) object.outbox.enlist("t", "a", "x".repeat(1_500_000));
       });
@@ -334,7 +338,8 @@ describe("a failed delivery", () => {
         time.advance(wait + 1);
       }
       expect(waits[0]).toBeLessThanOrEqual(1_000);
-      expect(waits[4]).toBeGreaterThan(waits[0] ?? 0);
+      // The fifth delay is 8 to 16 s; a second one is 2 s at most.
+      expect(waits[4]).toBeGreaterThan(4_000);
       expect(Math.max(...waits)).toBeLessThanOrEqual(30_000);
       expect(waiting(state)).toHaveLength(1);
     });
