@@ -97,6 +97,7 @@ export default defineConfig({
         },
       },
       {
+        define: { LONG_TESTS },
         test: {
           name: "unit",
           include: [

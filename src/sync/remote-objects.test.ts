@@ -1,5 +1,6 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { beforeEach, describe, expect, it } from "vitest";
+import { amount, PROPERTY } from "../../test/support/long.ts";
 import type { ObjectResult, ObjectTask } from "../contracts/sync-tasks.ts";
 import type { DesiredObject } from "./external-name.ts";
 import { planObjects, type Step } from "./object-plan.ts";
@@ -29,6 +30,8 @@ const row = (sub_key: string, external_name: string, changes: Partial<RemoteObje
 });
 
 const nobody = () => null;
+/** Histories of random name changes and crashes. */
+const SEEDS = amount(60, 300);
 
 /** One line per step. */
 const told = (steps: readonly Step[]): string[] =>
@@ -192,8 +195,8 @@ class World {
   }
 }
 
-it("converges to exactly the desired objects despite name changes and crashes of Workers", () => {
-  for (let seed = 1; seed <= 300; seed++) {
+it("converges to exactly the desired objects despite name changes and crashes of Workers", PROPERTY, () => {
+  for (let seed = 1; seed <= SEEDS; seed++) {
     const random = randomOf(seed);
     const world = new World();
     const pick = <T>(from: readonly T[]): T => from[random(from.length)] as T;

@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { LeaseCache } from "../../src/read-leases/lease-cache.ts";
 import { LeaseTable } from "../../src/read-leases/lease-table.ts";
+import { amount, PROPERTY } from "../support/long.ts";
 import { type Faults, runHistory } from "./run-history.ts";
 
 /** Each number is one history of some 280 operations, the same in every run. */
 const seeds = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 
-/** All histories take a few seconds of CPU; a busy machine needs many times as long. */
-const LONG_MS = 300_000;
+/** Histories without a defect. */
+const HISTORIES = amount(120, 500);
 
 /** Deviations from the protocol, each of which lets a reader see the past. */
 const DEFECTS: Readonly<Record<string, Faults>> = {
@@ -52,9 +53,9 @@ const DEFECTS: Readonly<Record<string, Faults>> = {
 };
 
 describe("reads through replicas", () => {
-  it("are linearizable over losses, delays, restarts and skewed clocks", { timeout: LONG_MS }, () => {
+  it("are linearizable over losses, delays, restarts and skewed clocks", PROPERTY, () => {
     const total = { operations: 0, fromMemory: 0, asked: 0 };
-    for (const seed of seeds(500)) {
+    for (const seed of seeds(HISTORIES)) {
       const { broken, undecided, operations, fromMemory, asked } = runHistory(seed);
       expect([...broken, ...undecided], `seed ${seed}`).toEqual([]);
       total.operations += operations;
@@ -62,11 +63,11 @@ describe("reads through replicas", () => {
       total.asked += asked;
     }
     // Otherwise nothing was tried.
-    expect(total.operations).toBeGreaterThan(100_000);
+    expect(total.operations).toBeGreaterThan(200 * HISTORIES);
     expect(total.fromMemory / (total.fromMemory + total.asked)).toBeGreaterThan(0.4);
   });
 
-  it.each(Object.entries(DEFECTS))("are not with %s", { timeout: LONG_MS }, (_title, faults) => {
+  it.each(Object.entries(DEFECTS))("are not with %s", PROPERTY, (_title, faults) => {
     const found = seeds(100).filter((seed) => runHistory(seed, faults).broken.length > 0);
     expect(found.length).toBeGreaterThan(2);
   });

@@ -1,13 +1,13 @@
 /*
- * `npm test` runs a third of the rows of the tables that cut or kill something at every step, and few rounds of the
- * random suites. `npm run test:long` runs everything.
+ * `npm test` and `npm run test:all` run a third of the rows of the tables that cut or kill something at every step, and
+ * few rounds of the random suites. `npm run test:long` runs everything.
  */
 
 declare const LONG_TESTS: boolean;
 
 export const isLong: boolean = LONG_TESTS;
 
-/** One of how many rows runs in `npm test`. */
+/** One of how many rows runs outside of `npm run test:long`. */
 const SHARE = 3;
 
 /** All rows in the long run, else every third one from the row `first`. Tables mix steps and sides, so each kind is among them. */
@@ -17,3 +17,6 @@ export function part<T>(rows: readonly T[], first = 0, share = SHARE): T[] {
 
 /** A number of rounds, of random requests, of kills, or of objects whose cost is counted. */
 export const amount = (short: number, long: number): number => (isLong ? long : short);
+
+/** Options of a test of random cases. It computes without a pause: a limit of time would only measure the machine. */
+export const PROPERTY = { timeout: 0 } as const;

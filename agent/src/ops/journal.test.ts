@@ -3,6 +3,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { PROPERTY } from "../../../test/support/long.ts";
 import { type Accepted, type Ending, Journal } from "./journal.ts";
 
 let directory: string;
@@ -54,7 +55,7 @@ it("restores accepted, completed and dropped operations in order after a restart
   expect(after.fences).toEqual([3, 2]);
 });
 
-it("opens with every intact line after a crash at any byte", async () => {
+it("opens with every intact line after a crash at any byte", PROPERTY, async () => {
   const journal = await Journal.open(path, { now: () => 1 });
   const states = new Map([[0, stateOf(journal)]]);
   const steps = [
@@ -80,8 +81,7 @@ it("opens with every intact line after a crash at any byte", async () => {
     await torn.close();
     expect((await reopened({ now: () => 1 })).entries.map(({ op }) => op)).toContain("z");
   }
-  // Each byte takes two files and several synced writes.
-}, 240_000);
+});
 
 it("cuts off a torn end of zeros", async () => {
   const journal = await Journal.open(path);

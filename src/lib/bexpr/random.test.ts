@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../../test/crash/random.ts";
+import { amount, PROPERTY } from "../../../test/support/long.ts";
 import { compileFilter } from "./compile.ts";
 import { FilterError } from "./errors.ts";
 import * as kind from "./kinds.ts";
@@ -9,6 +10,9 @@ import { readPattern } from "./pattern.ts";
  * Random expressions: written out as text for the filter, and judged by a second evaluator that knows nothing of its
  * parser, its kinds or its missing values.
  */
+
+const EXPRESSIONS = amount(1_000, 4_000);
+const TEXTS = amount(2_500, 10_000);
 
 const FIELDS = kind.record<Row>({
   Name: kind.string,
@@ -214,9 +218,9 @@ function generator(seed: number) {
 }
 
 describe("a random expression", () => {
-  it("has the same result as the reference evaluator", () => {
+  it("has the same result as the reference evaluator", PROPERTY, () => {
     let held = 0;
-    for (let seed = 1; seed <= 4_000; seed++) {
+    for (let seed = 1; seed <= EXPRESSIONS; seed++) {
       const { row, expression, below } = generator(seed);
       const said = expression(below(4), []);
       const filter = compileFilter<Row>(said.text, FIELDS);
@@ -228,13 +232,13 @@ describe("a random expression", () => {
       }
     }
     // Were all of them true, or none, nothing would have been tried.
-    expect(held).toBeGreaterThan(4_000);
-    expect(held).toBeLessThan(16_000);
+    expect(held).toBeGreaterThan(EXPRESSIONS);
+    expect(held).toBeLessThan(4 * EXPRESSIONS);
   });
 
-  it("with random changes is accepted or returns an error", () => {
+  it("with random changes is accepted or returns an error", PROPERTY, () => {
     let refused = 0;
-    for (let seed = 1; seed <= 10_000; seed++) {
+    for (let seed = 1; seed <= TEXTS; seed++) {
       const { row, expression, below, pick } = generator(seed);
       const { text } = expression(below(4), []);
       const at = below(text.length);
@@ -258,7 +262,7 @@ describe("a random expression", () => {
       ]);
       refused += tried(text.slice(0, at) + junk + text.slice(at + below(3)), row()) ? 0 : 1;
     }
-    expect(refused).toBeGreaterThan(2_000);
+    expect(refused).toBeGreaterThan(TEXTS / 5);
   });
 });
 
@@ -281,16 +285,16 @@ const PATTERN_PIECES =
   "a|b|.|*|+|?|{2}|{1,3}|{,|(|)|[|]|^|$|\\|\\d|\\pL|\\b|(?i)|(?:|(?P<n>|[[:alpha:]]|[^-]|||-|é|\ud800|{999}".split("|");
 
 describe("random text", () => {
-  it("as a filter is accepted or returns an error", () => {
-    for (let seed = 1; seed <= 20_000; seed++) {
+  it("as a filter is accepted or returns an error", PROPERTY, () => {
+    for (let seed = 1; seed <= 2 * TEXTS; seed++) {
       const { below, pick, row } = generator(seed);
       const glue = pick(["", " "]);
       tried(Array.from({ length: below(24) }, () => pick(PIECES)).join(glue), row());
     }
   });
 
-  it("as a regular expression is accepted or returns an error", () => {
-    for (let seed = 1; seed <= 20_000; seed++) {
+  it("as a regular expression is accepted or returns an error", PROPERTY, () => {
+    for (let seed = 1; seed <= 2 * TEXTS; seed++) {
       const { below, pick } = generator(seed);
       const pattern = readPattern(Array.from({ length: below(16) }, () => pick(PATTERN_PIECES)).join(""));
       if (typeof pattern === "string") continue;

@@ -1,6 +1,7 @@
 import { RE2JS, RE2JSSyntaxException } from "re2js";
 import { expect, it } from "vitest";
 import { randomFrom } from "../../../../test/crash/random.ts";
+import { amount, PROPERTY } from "../../../../test/support/long.ts";
 import { compile, type Program } from "./compile.ts";
 import { PatternError, parse } from "./parse.ts";
 import { run } from "./run.ts";
@@ -9,7 +10,7 @@ import { run } from "./run.ts";
  * Random regular expressions, well-formed and not, read and run here and by a port of Go's own engine.
  * REGEX_CASES and REGEX_SEED are for longer runs; a failure names its seed.
  */
-const CASES = Number(process.env["REGEX_CASES"] ?? 4_000);
+const CASES = Number(process.env["REGEX_CASES"] ?? amount(1_000, 4_000));
 const FIRST_SEED = Number(process.env["REGEX_SEED"] ?? 1);
 const TEXTS = 6;
 /** Larger programs are refused here, not there. */
@@ -139,9 +140,7 @@ const isOutOfStep = (pattern: string, said: RE2JS | string): boolean =>
   /\(\?P?<$/.test(pattern) ||
   (typeof said === "string" && /duplicate capture group name|trailing backslash|expression too large/.test(said));
 
-it("a random regular expression has the same validity and matches as in Go", {
-  timeout: 20_000 + CASES * 10,
-}, () => {
+it("a random regular expression has the same validity and matches as in Go", PROPERTY, () => {
   let [taken, refused, found, compared] = [0, 0, 0, 0];
   for (let seed = FIRST_SEED; seed < FIRST_SEED + CASES; seed++) {
     const { pattern: write, text } = generator(seed);
