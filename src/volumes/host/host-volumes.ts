@@ -13,7 +13,6 @@ import type {
 } from "../../contracts/host-volumes.ts";
 import type { OperationResult } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
@@ -245,7 +244,7 @@ export class HostVolumes implements Timed {
     const now = Date.now();
     const { name, pluginId, wanted, capacityBytes, hostPath } = changeOf(request, null);
     const volume: StoredVolume = {
-      ...{ id: uuidV7(), namespace: request.namespace, name, nodeId: node.id, nodePool: node.pool, pluginId },
+      ...{ id: crypto.randomUUID(), namespace: request.namespace, name, nodeId: node.id, nodePool: node.pool, pluginId },
       ...{ state: "pending", made: false, wanted, capacityBytes, hostPath, createTime: now, modifyTime: now },
       ...{ createIndex: null, modifyIndex: null },
     };
