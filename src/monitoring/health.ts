@@ -61,13 +61,13 @@ export const accessStatus = (env: Env, failed?: Failed): Promise<Health["access"
   reached("access_control", () => accessControl(env).status(), failed);
 
 /**
- * Health of the service, up to one second old. One request of an isolate runs the check, concurrent ones share its
- * result.
+ * Health of the service, up to one second old, except that the first token counts at once. One request of an isolate
+ * runs the check, concurrent ones share its result.
  */
 export async function health(env: Env): Promise<Health> {
   for (;;) {
     const now = Date.now();
-    if (last && Math.abs(now - last.at) < CACHE_TTL_MS) return last.health;
+    if (last && Math.abs(now - last.at) < CACHE_TTL_MS) return initializedSince(env, last.health);
     if (Math.abs(now - checkingSince) >= STALE_AFTER_MS) break;
     await scheduler.wait(POLL_MS);
   }
@@ -79,6 +79,12 @@ export async function health(env: Env): Promise<Health> {
   } finally {
     checkingSince = 0;
   }
+}
+
+/** A recent result; the deployment may have been given its first token since then. */
+async function initializedSince(env: Env, recent: Health): Promise<Health> {
+  if (recent.access?.bootstrapped !== false) return recent;
+  return { ...recent, access: (await accessStatus(env)) ?? recent.access };
 }
 
 async function check(env: Env): Promise<Health> {

@@ -44,12 +44,78 @@ const acts = {
 };
 type Act = keyof typeof acts;
 
+const nodeInfoOf = (ID: string) => ({
+  ...{ ID, MaxVolumes: 5, AccessibleTopology: null, RequiresNodeStageVolume: false, SupportsStats: false },
+  ...{ SupportsExpand: false, SupportsCondition: false },
+});
+
+const described = <Driver extends object>(drivers: Readonly<Record<string, Driver>>, HealthDescription: string) =>
+  Object.fromEntries(Object.entries(drivers).map(([name, driver]) => [name, { ...driver, HealthDescription }]));
+
 const inState: Readonly<Record<string, readonly Act[]>> = {
   initializing: ["register"],
   ready: ["register", "connect"],
   disconnected: ["register", "connect", "lose"],
   down: ["register", "connect", "lose", "grace"],
 };
+
+describe("a registration that changes figures only", () => {
+  const plugin = {
+    ...{ PluginID: "disk", Provider: "disk.example", ProviderVersion: "1.0", Healthy: true, HealthDescription: "" },
+    ...{ RequiresControllerPlugin: true, RequiresTopologies: false, UpdateTime: "2026-01-02T03:04:05Z" },
+  };
+  const { NodeResources, Drivers } = fingerprint();
+  const csi = {
+    CSIControllerPlugins: { disk: { ...plugin, ControllerInfo: {}, AvailableCapacity: 42_000 } },
+    CSINodePlugins: { disk: { ...plugin, NodeInfo: nodeInfoOf("far") } },
+  };
+
+  itRows<readonly [string, Parameters<typeof register>[1]]>([
+    ["free capacity", { CSIControllerPlugins: { disk: { ...plugin, ControllerInfo: {}, AvailableCapacity: 41_000 } } }],
+    [
+      "time of a plugin's check",
+      { CSINodePlugins: { disk: { ...plugin, UpdateTime: "2026-01-02T04:04:05Z", NodeInfo: nodeInfoOf("far") } } },
+    ],
+    ["text of a driver's check", { Drivers: described(Drivers, "Still healthy") }],
+    [
+      "speed of a link",
+      {
+        NodeResources: {
+          ...NodeResources,
+          Networks: NodeResources.Networks.map((each) => ({ ...each, MBits: 100 })),
+          NodeNetworks: NodeResources.NodeNetworks.map((each) => ({ ...each, Speed: 100 })),
+        },
+      },
+    ],
+  ])("stores the %s without an event and without an index", async (_figure, change) => {
+    await ready(ID, csi);
+    const before = await read();
+    const lines = await allLines();
+    expect(await register(ID, change)).toBe(before.ModifyIndex);
+    const { Resources, ...after } = await read();
+    expect(after).toMatchObject(change ?? {});
+    expect([after.ModifyIndex, after.Events]).toEqual([before.ModifyIndex, before.Events]);
+    expect(await allLines()).toEqual(lines);
+  });
+
+  it("is a registration when the health of a plugin changes, too", async () => {
+    await ready(ID, csi);
+    const { ModifyIndex } = await read();
+    const unwell = { ...plugin, Healthy: false, ControllerInfo: {}, AvailableCapacity: 41_000 };
+    expect(await register(ID, { CSIControllerPlugins: { disk: unwell } })).toBeGreaterThan(ModifyIndex);
+    expect((await read()).Events.at(-1)?.Message).toBe("Node re-registered");
+  });
+
+  it("is an event of the plugin when volumes of the node are unwell", async () => {
+    await ready(ID, csi);
+    const { ModifyIndex } = await read();
+    const lines = await allLines();
+    const VolumeProblems = [{ ExternalID: "far-1", AllocID: "a", Reason: "not mounted" }];
+    await register(ID, { CSINodePlugins: { disk: { ...plugin, VolumeProblems, NodeInfo: nodeInfoOf("far") } } });
+    expect((await read()).ModifyIndex).toBe(ModifyIndex);
+    expect((await allLines()).slice(lines.length).flat()).toMatchObject([{ Topic: "CSIPlugin", Key: "disk" }]);
+  });
+});
 
 describe("the life of a node", () => {
   // Proves: C.type.NodeEvent

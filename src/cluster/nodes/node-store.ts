@@ -198,11 +198,36 @@ export class NodeStore implements IndexedRows {
     node: Node,
     type: NodeEventType,
     happened: readonly Omit<NodeEvent, "CreateIndex">[],
-    { origin = known?.origin ?? "report", heard = known?.heard ?? 0, ...given }: Write = {},
+    given: Write = {},
   ): ChangeSet {
     const added = happened.map((each) => ({ ...each, CreateIndex: -line }));
     const events = [...node.Events, ...added].slice(-KEPT_EVENTS);
-    const { Events: _events, HostVolumes, ...rest } = node;
+    const row = this.#put(line, known, { ...node, Events: events }, given);
+    return mergeChangeSets([
+      changeOf(line, row, { ...node, Events: events }, known, type),
+      ...this.#followers.map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
+    ]);
+  }
+
+  /**
+   * Writes a node of which only figures changed; inside the caller's transaction. Its index is unchanged.
+   * @returns the changes of components that follow the node
+   */
+  writeFigures(known: StoredNode, node: Node, heard = known.heard): ChangeSet {
+    this.#put(known.createLine, known, { ...node, HostVolumes: known.node.HostVolumes }, { heard });
+    return mergeChangeSets(
+      this.#followers.map((follower) => follower.nodeChanged(known.node, node, "NodeRegistration")),
+    );
+  }
+
+  /** @param line the number of the event line that creates the node @returns its row */
+  #put(
+    line: number,
+    known: StoredNode | null,
+    node: Node,
+    { origin = known?.origin ?? "report", heard = known?.heard ?? 0, ...given }: Write,
+  ): number {
+    const { Events, HostVolumes, ...rest } = node;
     const record = HostVolumes === null ? { ...rest, HostVolumes } : rest;
     const downAt = node.Status === "disconnected" ? (given.downAt ?? known?.downAt ?? null) : null;
     const draining = node.DrainStrategy !== null && (given.drivesDrain ?? known?.drivesDrain ?? false);
@@ -216,14 +241,11 @@ export class NodeStore implements IndexedRows {
            down_at = excluded.down_at, drain_due = excluded.drain_due, body = excluded.body, events = excluded.events
          RETURNING row`,
         ...[node.ID, origin, node.NodePool, node.Status, node.SchedulingEligibility, draining ? 1 : 0, heard],
-        ...[downAt, draining ? drainDue : null, JSON.stringify(record), JSON.stringify(events), line],
+        ...[downAt, draining ? drainDue : null, JSON.stringify(record), JSON.stringify(Events), line],
       )
       .one();
     if (HostVolumes !== known?.node.HostVolumes) this.#volumes.write(node.ID, HostVolumes);
-    return mergeChangeSets([
-      changeOf(line, row, { ...node, Events: events }, known, type),
-      ...this.#followers.map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
-    ]);
+    return row;
   }
 
   /**

@@ -22,6 +22,7 @@ import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { settings } from "../../platform/settings.ts";
 import { type GivenNode, givenNode } from "./fields.ts";
 import { completeNode } from "./node-defaults.ts";
+import { sameButFigures } from "./node-figures.ts";
 import type { NodePools } from "./node-pools.ts";
 import { dueNode, type NodePlace, type NodeStore, type StoredNode } from "./node-store.ts";
 import { changedVolumes } from "./node-volumes.ts";
@@ -71,7 +72,8 @@ export class Nodes implements Timed {
   }
 
   /**
-   * Applies an agent's report: the whole node or its changed fields. An unchanged node emits no event.
+   * Applies an agent's report: the whole node or its changed fields. Unchanged fields and changed figures emit no event
+   * of the node.
    * @param heard the number of the session's message; an old number is ignored, none always applies
    * @param volumes the changed volumes, when `given` is partial
    * @returns `missing` when only volumes are given and the node is unknown
@@ -87,6 +89,7 @@ export class Nodes implements Timed {
     const now = Date.now();
     const node = completeNode(id, { ...(known && without(known.node, DERIVED_FIELDS)), ...given }, now);
     if (known && isDeepStrictEqual(node, known.node)) return this.#unchanged(known, heard);
+    if (known && sameButFigures(node, known.node)) return this.#figuresChanged(known, node, heard);
     const event = nodeEvent(now, "Cluster", known ? "Node re-registered" : "Node registered");
     return this.#change((line) =>
       mergeChangeSets([
@@ -252,6 +255,15 @@ export class Nodes implements Timed {
   async #change(change: (line: number) => ChangeSet): Promise<Result<Written>> {
     const line = this.#publisher.commit(() => publishChanges(this.#publisher, change));
     return ok({ index: await this.#publisher.indexOf(line) });
+  }
+
+  /** Stores changed figures. Components that follow the node publish their own changes, if any. */
+  #figuresChanged(known: StoredNode, node: Node, heard?: number): Promise<Result<Written>> {
+    this.#publisher.commit(() => {
+      const { events, backfills } = this.#store.writeFigures(known, node, heard);
+      if (events.length > 0) this.#publisher.emitLine(events, backfills);
+    });
+    return this.#unchanged(known);
   }
 
   /** Earlier changes may have been assigned their index meanwhile. */
