@@ -63,8 +63,9 @@ export const OPERATOR_CAPABILITIES = [
   "license-read",
   "snapshot-save",
 ] as const;
-/** Weakest first. `list` exists in `plugin` rules only. */
-export const LEVELS = ["list", "read", "write", "deny"] as const;
+export const SENTINEL_CAPABILITIES = ["deny", "sentinel-read", "sentinel-submit", "sentinel-delete"] as const;
+/** Weakest first. `list` exists in `plugin` rules only; `scale` grants something in `namespace` rules only. */
+export const LEVELS = ["scale", "list", "read", "write", "deny"] as const;
 
 export type NamespaceCapability = (typeof NAMESPACE_CAPABILITIES)[number];
 export type VariableCapability = (typeof VARIABLE_CAPABILITIES)[number];
@@ -172,6 +173,7 @@ export const NAMESPACE_POLICIES: ReadonlyMap<string, readonly NamespaceCapabilit
 /** Capabilities of `policy = "…"` in a host_volume block. */
 export const HOST_VOLUME_POLICIES: ReadonlyMap<string, readonly HostVolumeCapability[]> = new Map([
   ["deny", ["deny"]],
+  ["scale", []],
   ["read", ["mount-readonly"]],
   ["write", ["mount-readonly", "mount-readwrite"]],
 ] satisfies [string, HostVolumeCapability[]][]);
@@ -179,6 +181,7 @@ export const HOST_VOLUME_POLICIES: ReadonlyMap<string, readonly HostVolumeCapabi
 /** Capabilities of `policy = "…"` in a node_pool block. */
 export const NODE_POOL_POLICIES: ReadonlyMap<string, readonly NodePoolCapability[]> = new Map([
   ["deny", ["deny"]],
+  ["scale", []],
   ["read", ["read"]],
   ["write", ["read", "write", "delete"]],
 ] satisfies [string, NodePoolCapability[]][]);

@@ -28,8 +28,8 @@ const JobAclBody = caseless(
     const refused =
       job.Namespace === "" && job.JobID !== ""
         ? "namespace must be set to set job ID"
-        : job.JobID === "" && (job.Namespace !== "" || job.Group !== "")
-          ? "job ID must be set to set namespace or group"
+        : job.JobID === "" && job.Group !== ""
+          ? "job ID must be set to set group"
           : job.Group === "" && job.Task !== ""
             ? "group must be set to set task"
             : null;

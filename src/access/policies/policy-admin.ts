@@ -29,7 +29,7 @@ export class PolicyAdmin {
     attributes: PolicyAttributes | null = null,
   ): Promise<Result<PolicyWritten>> {
     if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
-    const checked = this.#store.check(namespace, name, text, attributes !== null);
+    const checked = this.#store.check(namespace, name, text, attributes === null ? "secrets" : "cluster");
     if (!checked.ok) return checked;
     const line = this.#publisher.commit(() => {
       const row = this.#store.put(namespace, name, text, checked.value, attributes);

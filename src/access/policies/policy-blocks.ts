@@ -2,8 +2,22 @@
 
 import { type HclMember, type HclObject, type HclValue, quote } from "../../lib/hcl.ts";
 
+/** A document can be written through either API, which say the same refusal in other words. */
+export type PolicyApi = "secrets" | "cluster";
+
 /** The refusal of a document, with a message for its author. */
-export class Refusal extends Error {}
+export class Refusal extends Error {
+  readonly #texts: Readonly<Record<PolicyApi, string>>;
+
+  constructor(texts: Readonly<Record<PolicyApi, string>>) {
+    super(texts.cluster);
+    this.#texts = texts;
+  }
+
+  textFor(api: PolicyApi): string {
+    return this.#texts[api];
+  }
+}
 
 /** A block, from `kind "label" { … }` or from a member of a JSON object. */
 export interface Block {
@@ -16,9 +30,7 @@ export interface Block {
 /** The members of a block by name. @throws Refusal for unknown names */
 export function fieldsOf(block: Block, known: readonly string[]): (name: string) => HclMember[] {
   for (const member of block.members) {
-    if (!known.includes(member.name)) {
-      refuse(`Invalid or duplicate policy keys: ${quote(member.name)} is not known in ${title(block)}`, member);
-    }
+    if (!known.includes(member.name)) refuseKey(block, member);
   }
   return (name) => block.members.filter((member) => member.name === name);
 }
@@ -73,5 +85,26 @@ export function title(block: Block): string {
 }
 
 export function refuse(message: string, where: { readonly line: number }): never {
-  throw new Refusal(`${message} (line ${where.line})`);
+  const text = `${message} (line ${where.line})`;
+  throw new Refusal({ secrets: `failed to parse policy: ${text.replace(/^Invalid policy: /, "")}`, cluster: text });
 }
+
+/** Refuses a document for a reason inside its rule about a path, in the words of the secrets API. */
+export function refusePath(message: string): never {
+  throw new Refusal({
+    secrets: `failed to parse policy: ${message}`,
+    cluster: `Failed to parse ACL Policy: ${message}`,
+  });
+}
+
+function refuseKey(block: Block, { name, line }: HclMember): never {
+  const key = `invalid key ${quote(name)} on line ${line}`;
+  if (block.kind === "path") refusePath(`${title(block)}: ${key}`);
+  throw new Refusal({
+    secrets: `failed to parse policy: ${block.kind === DOCUMENT ? "" : `${title(block)}: `}${key}`,
+    cluster: `Invalid or duplicate policy keys: ${quote(name)} is not known in ${title(block)} (line ${line})`,
+  });
+}
+
+/** The kind of the block that holds all others. */
+export const DOCUMENT = "the document";

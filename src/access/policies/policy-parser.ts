@@ -21,6 +21,7 @@ import {
   type NodePoolCapability,
   namespaceCapability,
   OPERATOR_CAPABILITIES,
+  SENTINEL_CAPABILITIES,
   VARIABLE_CAPABILITIES,
   type VariableCapability,
 } from "../../contracts/cluster-rights.ts";
@@ -32,16 +33,20 @@ import {
   type PathRule,
   type Policy,
 } from "../../contracts/policies.ts";
+import { parseGoDuration } from "../../lib/go-duration.ts";
 import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../../lib/hcl.ts";
 import { templateProblem } from "../paths/path-templates.ts";
 import {
   type Block,
   blocks,
+  DOCUMENT,
   fieldsOf,
   labelledBlocks,
   memberOf,
+  type PolicyApi,
   Refusal,
   refuse,
+  refusePath,
   text,
   texts,
   title,
@@ -50,17 +55,22 @@ import { readVolumeRules } from "./volume-rules-document.ts";
 
 type PolicyResult = { readonly ok: true; readonly policy: Policy } | { readonly ok: false; readonly message: string };
 
-/** Parses a policy document, HCL or JSON. An empty one grants nothing. */
-export function parsePolicy(text: string): PolicyResult {
+/**
+ * Parses a policy document, HCL or JSON. An empty one grants nothing.
+ * @param api the API that the document is written through, whose words a refusal uses
+ */
+export function parsePolicy(text: string, api: PolicyApi = "cluster"): PolicyResult {
   const parsed = parseHcl(text);
   if (!parsed.ok) {
     const { line, column, message } = parsed;
-    return { ok: false, message: `Failed to parse ACL Policy: line ${line}, column ${column}: ${message}` };
+    const at = api === "secrets" ? `At ${line}:${column}` : `line ${line}, column ${column}`;
+    const prefix = api === "secrets" ? "failed to parse policy" : "Failed to parse ACL Policy";
+    return { ok: false, message: `${prefix}: ${at}: ${message}` };
   }
   try {
     return { ok: true, policy: readDocument(parsed.document) };
   } catch (error) {
-    if (error instanceof Refusal) return { ok: false, message: error.message };
+    if (error instanceof Refusal) return { ok: false, message: error.textFor(api) };
     throw error;
   }
 }
@@ -112,6 +122,7 @@ const PATH_POLICIES: ReadonlyMap<string, readonly Capability[]> = new Map([
 
 const COARSE_POLICIES: ReadonlyMap<string, readonly Level[]> = new Map([
   ["deny", ["deny"]],
+  ["scale", ["scale"]],
   ["read", ["read"]],
   ["write", ["write"]],
 ]);
@@ -154,7 +165,7 @@ const NODE_POOL: NamedKind<NodePoolCapability> = {
 };
 
 function readDocument(document: HclObject): Policy {
-  const top = { kind: "the document", label: undefined, line: 1, members: document.members };
+  const top = { kind: DOCUMENT, label: undefined, line: 1, members: document.members };
   // Older tools write a `name` at the top. It is ignored: a policy is stored under the name of its path.
   const fields = fieldsOf(top, ["name", "path", "namespace", "host_volume", "node_pool", "volume_rule", ...FAMILIES]);
   const levels: { [family in Family]?: Level } = {};
@@ -182,8 +193,12 @@ function readDocument(document: HclObject): Policy {
   };
 }
 
+/** Keys of upstream that narrow a rule, and have no effect here. */
+const NARROWING = ["mfa_methods", "control_group", "expiration", "list_scan_response_keys_filter_path"] as const;
+
 function readPath(block: Block): PathRule {
   const fields = fieldsOf(block, [
+    "comment",
     "policy",
     "capabilities",
     "allowed_parameters",
@@ -191,11 +206,19 @@ function readPath(block: Block): PathRule {
     "required_parameters",
     "min_wrapping_ttl",
     "max_wrapping_ttl",
+    "pagination_limit",
+    "subscribe_event_types",
+    ...NARROWING,
   ]);
   if (block.label === undefined) refuse("Invalid policy: a path block needs a pattern", block);
-  if (block.label.includes("+*")) refuse(`Invalid policy: +* has no meaning in ${title(block)}`, block);
+  const at = title(block);
+  if (block.label.includes("+*")) refusePath(`${at}: invalid use of wildcards ('+*' is forbidden)`);
   const problem = templateProblem(block.label);
-  if (problem !== null) refuse(`Invalid policy: ${problem} in ${title(block)}`, block);
+  if (problem !== null) refusePath(`failed to validate policy templating: ${at}: ${problem}`);
+  const narrowing = NARROWING.find((key) => memberOf(block, key));
+  if (narrowing !== undefined) {
+    refusePath(`${at}: ${narrowing} is not supported, and without it the rule would allow more than it says`);
+  }
   const capabilities = new Set<Capability>([
     ...readPolicyWord(block, PATH_POLICIES),
     ...readCapabilities(block, oneOf(CAPABILITIES)),
@@ -203,11 +226,13 @@ function readPath(block: Block): PathRule {
   const allowedParameters = readParameters(block, fields("allowed_parameters"));
   const deniedParameters = readParameters(block, fields("denied_parameters"));
   const requiredParameters = texts(memberOf(block, "required_parameters")).map((name) => name.toLowerCase());
-  const minWrappingTtl = readSeconds(memberOf(block, "min_wrapping_ttl"));
-  const maxWrappingTtl = readSeconds(memberOf(block, "max_wrapping_ttl"));
+  const subscribeEventTypes = texts(memberOf(block, "subscribe_event_types"));
+  const minWrappingTtl = readSeconds(block, "min_wrapping_ttl");
+  const maxWrappingTtl = readSeconds(block, "max_wrapping_ttl");
   if (maxWrappingTtl > 0 && minWrappingTtl > maxWrappingTtl) {
-    refuse(`Invalid policy: min_wrapping_ttl is greater than max_wrapping_ttl in ${title(block)}`, block);
+    refusePath(`${at}: max_wrapping_ttl cannot be less than min_wrapping_ttl`);
   }
+  const paginationLimit = readCount(block, "pagination_limit");
   return {
     path: block.label.startsWith("/") ? block.label.slice(1) : block.label,
     capabilities: capabilities.has("deny") ? ["deny"] : [...capabilities].sort(),
@@ -216,6 +241,8 @@ function readPath(block: Block): PathRule {
     ...(requiredParameters.length > 0 && { requiredParameters }),
     ...(minWrappingTtl > 0 && { minWrappingTtl }),
     ...(maxWrappingTtl > 0 && { maxWrappingTtl }),
+    ...(paginationLimit > 0 && { paginationLimit }),
+    ...(subscribeEventTypes.length > 0 && { subscribeEventTypes }),
   };
 }
 
@@ -247,7 +274,8 @@ function readNamespace(block: Block): NamespaceRule {
   const paths = block.members
     .filter((member) => member.name === "variables")
     .flatMap(blocks)
-    .flatMap((variables) => fieldsOf(variables, ["path"])("path").flatMap(labelledBlocks));
+    .flatMap((variables) => fieldsOf(variables, ["path"])("path").flatMap(labelledBlocks))
+    .map((block) => ({ ...block, kind: "variables path" }));
   return { ...rule, variables: paths.map(readVariables) };
 }
 
@@ -269,11 +297,13 @@ function readNamed<Word extends string>(block: Block, kind: NamedKind<Word>): Na
 function readLevel([block, second]: readonly Block[]): Level | undefined {
   if (block === undefined) return undefined;
   if (second !== undefined) refuse(`Invalid or duplicate policy keys: ${quote(second.kind)} stands twice`, second);
-  const fields = fieldsOf(block, block.kind === "operator" ? ["policy", "capabilities"] : ["policy"]);
-  if (fields("policy").length === 0 && fields("capabilities").length === 0) {
-    refuse(`Invalid policy: ${block.kind} needs a policy`, block);
-  }
-  return readPolicyWord(block, block.kind === "plugin" ? PLUGIN_POLICIES : COARSE_POLICIES)[0];
+  const isFine = block.kind === "operator" || block.kind === "sentinel";
+  fieldsOf(block, isFine ? ["policy", "capabilities"] : ["policy"]);
+  // Capabilities of sentinel grant nothing here, and the policy shows them in its text.
+  if (block.kind === "sentinel") readCapabilities(block, oneOf(SENTINEL_CAPABILITIES));
+  const [level] = readPolicyWord(block, block.kind === "plugin" ? PLUGIN_POLICIES : COARSE_POLICIES);
+  if (level === undefined && !isFine) refuse(`Invalid policy: ${block.kind} needs a policy`, block);
+  return level;
 }
 
 function readPolicyWord<Word extends string>(
@@ -283,28 +313,51 @@ function readPolicyWord<Word extends string>(
   const policy = memberOf(block, "policy");
   if (policy === undefined) return [];
   const word = text(policy);
-  return policies.get(word) ?? refuse(`Invalid policy: unknown policy ${quote(word)} in ${title(block)}`, policy);
+  if (word === "") return [];
+  return policies.get(word) ?? refuseWord(block, "policy", word, policy);
 }
 
 function readCapabilities<Word extends string>(block: Block, known: (word: string) => Word | undefined): Word[] {
   const member = memberOf(block, "capabilities");
-  return texts(member).map(
-    (word) =>
-      known(word) ?? refuse(`Invalid policy: unknown capability ${quote(word)} in ${title(block)}`, member ?? block),
-  );
+  return texts(member).map((word) => known(word) ?? refuseWord(block, "capability", word, member ?? block));
+}
+
+function refuseWord(
+  block: Block,
+  what: "policy" | "capability",
+  word: string,
+  where: { readonly line: number },
+): never {
+  if (block.kind === "path") refusePath(`${title(block)}: invalid ${what} ${quote(word)}`);
+  return refuse(`Invalid policy: unknown ${what} ${quote(word)} in ${title(block)}`, where);
 }
 
 function oneOf<Word extends string>(words: readonly Word[]): (word: string) => Word | undefined {
   return (word) => words.find((each) => each === word);
 }
 
-/** A duration in seconds: a number, or a text such as `90`, `15m` or `1h30m`. */
-function readSeconds(member: HclMember | undefined): number {
-  if (member === undefined) return 0;
+/** A duration in seconds, rounded up: a number, or a text such as `90`, `15m`, `1h30m` or `2d`; 0 = none. */
+function readSeconds(block: Block, name: "min_wrapping_ttl" | "max_wrapping_ttl"): number {
+  const member = memberOf(block, name);
+  if (member === undefined || member.value === "") return 0;
   const written = typeof member.value === "number" ? String(member.value) : text(member);
-  if (/^\d{1,12}$/.test(written)) return Number(written);
-  const parts = /^(?=.)(?:(\d{1,6})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$/.exec(written);
-  if (parts === null) refuse(`Invalid policy: ${quote(member.name)} must be a length of time such as 15m`, member);
-  const [days, hours, minutes, seconds] = parts.slice(1).map((part) => Number(part ?? 0));
-  return (((days ?? 0) * 24 + (hours ?? 0)) * 60 + (minutes ?? 0)) * 60 + (seconds ?? 0);
+  const days = /^(\d{1,6})d$/.exec(written)?.[1];
+  const ms = parseGoDuration(
+    days === undefined ? (/^\d{1,12}$/.test(written) ? `${written}s` : written) : `${Number(days) * 24}h`,
+  );
+  if (ms === null || ms < 0) {
+    refusePath(`${title(block)}: error parsing ${name}: must be a length of time such as 15m`);
+  }
+  return Math.ceil(ms / 1000);
+}
+
+/** A whole number; 0 without one. */
+function readCount(block: Block, name: "pagination_limit"): number {
+  const member = memberOf(block, name);
+  if (member === undefined) return 0;
+  const written = typeof member.value === "string" ? Number(member.value || "0") : member.value;
+  if (typeof written !== "number" || !Number.isSafeInteger(written) || written < 0) {
+    refusePath(`${title(block)}: ${name}: must be a number, 0 or more`);
+  }
+  return written;
 }

@@ -3,6 +3,7 @@ import { compilePaths, type PathAcl } from "../../contracts/path-rules.ts";
 import type { GoverningRule, PathRule, Policy, PolicyAttributes, VolumeRule } from "../../contracts/policies.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { isTemplated, resolveTemplate, type TemplateSubject } from "../paths/path-templates.ts";
+import type { PolicyApi } from "./policy-blocks.ts";
 import { DEFAULT_POLICY, parsePolicy, WRAPPING_POLICY, WRAPPING_POLICY_NAME } from "./policy-parser.ts";
 
 export interface PolicyRow extends Record<string, SqlStorageValue> {
@@ -83,9 +84,9 @@ export class PolicyStore {
 
   /**
    * Checks the name and the document of a policy.
-   * @param mayBeEmpty whether a document without rules is accepted where no rights end by it
+   * @param api the API that writes it; the cluster API accepts a document without rules where no rights end by it
    */
-  check(namespace: string, name: string, text: string, mayBeEmpty = false): Result<Policy> {
+  check(namespace: string, name: string, text: string, api: PolicyApi): Result<Policy> {
     if (!NAME.test(name)) {
       return refuse(
         "invalid",
@@ -97,11 +98,11 @@ export class PolicyStore {
     if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
       return refuse("invalid", `policy: the document may have at most ${MAX_TEXT_BYTES} bytes`);
     }
-    const parsed = parsePolicy(text);
+    const parsed = parsePolicy(text, api);
     if (!parsed.ok) return refuse("invalid", parsed.message);
     if (isEmpty(parsed.policy)) {
       const before = this.#policy(namespace, name);
-      if (!mayBeEmpty || (before && !isEmpty(before))) return refuse("invalid", NO_RULES);
+      if (api === "secrets" || (before && !isEmpty(before))) return refuse("invalid", NO_RULES);
     }
     // Events and volumes have no tree of namespaces: such a rule would have no effect, or would affect other tenants.
     if (namespace !== "" && hasClusterRules(parsed.policy)) {
