@@ -269,7 +269,6 @@ describe("policies of the cluster API", () => {
     [{ Rules: 'nod { policy = "read" }' }, "policy 0 invalid: Invalid or duplicate policy keys"],
     [{ Rules: 'namespace "default" { policy = "fly" }' }, "policy 0 invalid: Invalid policy"],
     [{ Description: "x".repeat(257) }, "Description"],
-    [{ Rules: 'path "a" {}', JobACL: { Namespace: "default" } }, "JobACL"],
     [{ Rules: 'path "a" {}', JobACL: { JobID: "j" } }, "namespace must be set to set job ID"],
     [{ Rules: 'path "a" {}', JobACL: { Namespace: "default", Group: "g" } }, "job ID must be set"],
     [
@@ -294,6 +293,15 @@ describe("policies of the cluster API", () => {
     const refused = await put("/v1/acl/policy/p", { Rules: "" });
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("the document holds no rule")]);
   });
+
+  itRows([{ Namespace: "default" }, {}, { Namespace: "default", JobID: "j", Group: "g", Task: "t" }])(
+    "accept the JobACL %j, as upstream",
+    async (JobACL) => {
+      const wanted = { Namespace: "", JobID: "", Group: "", Task: "", ...JobACL };
+      expect((await put("/v1/acl/policy/jobs", { Rules: 'path "a" {}', JobACL })).status).toBe(200);
+      expect((await get("/v1/acl/policy/jobs")).body.JobACL).toEqual(wanted);
+    },
+  );
 
   it("keep and return the JobACL until a write without it", async () => {
     const job = { Namespace: "default", JobID: "web", Group: "api", Task: "" };

@@ -67,13 +67,16 @@ describe("policies", () => {
     [{ policy: '# path "a" { }\n// x\n/* y */' }, "the document holds no rule"],
     [{ policy: 'name = "a"' }, "the document holds no rule"],
     [{ policy: btoa("# nothing") }, "the document holds no rule"],
-    [{ policy: 'path "a" {' }, "Failed to parse ACL Policy"],
-    [{ policy: 'path "a" { capabilities = ["fly"] }' }, "fly"],
-    [{ policy: 'path "a/+*" { capabilities = ["read"] }' }, "+*"],
-    [{ policy: 'pth "a" { capabilities = ["read"] }' }, "pth"],
+    [{ policy: 'path "a" {' }, "failed to parse policy: At 1:10: "],
+    [{ policy: 'path "a" { capabilities = ["fly"] }' }, 'failed to parse policy: path "a": invalid capability "fly"'],
+    [{ policy: '{"path":{"a":{"policy":"fly"}}}' }, 'failed to parse policy: path "a": invalid policy "fly"'],
+    [{ policy: 'path "a" { foo = 1 }' }, 'failed to parse policy: path "a": invalid key "foo" on line 1'],
+    [{ policy: 'path "a/+*" { capabilities = ["read"] }' }, "('+*' is forbidden)"],
+    [{ policy: 'pth "a" { capabilities = ["read"] }' }, 'failed to parse policy: invalid key "pth" on line 1'],
   ])("return 400 for %j", async (body, because) => {
     const refused = await put(policy("bad"), body);
     expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).not.toContain("policy: 'policy'");
     expect(refused.body.errors.join()).toContain(because);
     expect((await get(policy("bad"))).status).toBe(404);
   });

@@ -68,7 +68,9 @@ export function invalid(failure: z.ZodError): RequestError {
     if (issue.code === "unrecognized_keys")
       return `${field === "" ? "" : `${field}: `}unknown field ${issue.keys.join(", ").slice(0, 200)}`;
     const message = /, received undefined$/.test(issue.message) ? "is required" : issue.message;
-    return field === "" || message.startsWith(`${field}:`) ? message : `${field}: ${message}`;
+    // Upstream's own sentences name the field already.
+    const isNamed = field === "" || message.startsWith(`${field}:`) || message.includes(`'${field}'`);
+    return isNamed ? message : `${field}: ${message}`;
   });
   return new RequestError(400, messages);
 }
