@@ -139,7 +139,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "DELETE /v1/sys/mounts/:path+": "delete",
   "POST /v1/sys/remount": "update sudo",
   "GET /v1/sys/remount/status/:migration": "read",
-  // Any capability in the mount suffices: see rights-secrets.test.ts.
+  // Any capability in the mount suffices: see rights-secrets.quick.test.ts.
   "GET /v1/sys/internal/ui/mounts/:path+": "in the mount",
   "POST /v1/identity/entity": "update",
   "LIST /v1/identity/entity/id": "list",
