@@ -12,6 +12,7 @@ import {
 import type { JobCounts, JobTexts, ReportedObject, ReportedQuery, ReportedTopic } from "../../contracts/reports.ts";
 import { clusterRegistry } from "../../contracts/stubs.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
+import { parseGoBool } from "../../lib/go-bool.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { badRequest, denied } from "../../platform/http/errors.ts";
 import { blocking, nothing, type Reading } from "./blocking.ts";
@@ -148,7 +149,14 @@ export function readOne(
 export function truth(call: Pick<AuthorisedCall, "query">, name: string, otherwise: boolean): boolean {
   const value = call.query.get(name);
   if (value === null) return otherwise;
-  if (/^(|1|t|T|TRUE|true|True)$/.test(value)) return true;
-  if (/^(0|f|F|FALSE|false|False)$/.test(value)) return false;
-  throw badRequest(`${name}: must be true or false`);
+  const parsed = value === "" || parseGoBool(value);
+  if (parsed === null) throw badRequest(`${name}: must be true or false`);
+  return parsed;
+}
+
+/** Whether `force` is set. @throws RequestError 400 */
+export function isForced({ query }: Pick<AuthorisedCall, "query">): boolean {
+  const forced = parseGoBool(query.get("force") || "false");
+  if (forced === null) throw badRequest("invalid force value");
+  return forced;
 }
