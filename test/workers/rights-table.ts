@@ -435,6 +435,7 @@ export const clusterRights: Readonly<Record<string, string>> = {
   "GET /v1/job/:id/deployments": "namespace:read-job",
   "GET /v1/job/:id/summary": "namespace:read-job",
   "GET /v1/job/:id/versions": "namespace:read-job",
+  "GET /v1/job/:id/scale": "namespace:read-job | namespace:read-job-scaling",
   "GET /v1/job/:id/deployment": "namespace:read-job",
   "GET /v1/evaluation/:id/allocations": "namespace:read-job",
   "GET /v1/deployment/allocations/:id": "namespace:read-job",
