@@ -209,7 +209,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     // ---- mounts, namespaces and keys ----
     const remounts = new Remounts(mounts, authMounts, tree, { sql, outbox, commit });
     const deletedMounts = new DeletedMounts(sql, outbox, remounts, leaseHolders);
-    const views = new MountViews(mounts, tree, state);
+    const views = new MountViews(mounts, authMounts, tree, state);
     const mountAdmin = new MountAdmin(
       { table: mounts, views, namespaces: tree, deleted: deletedMounts, outbox },
       commit,

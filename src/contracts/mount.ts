@@ -1,4 +1,5 @@
 import type { Result } from "../lib/result.ts";
+import type { AuthMount } from "./auth.ts";
 
 /** Types of secrets engines that can be mounted. */
 export const MOUNT_TYPES = ["kv", "cloud-b"] as const;
@@ -85,6 +86,18 @@ export interface Remount {
   readonly status: "success";
 }
 
+/** The auth methods of a namespace that a caller may see; `token` is the built-in one. */
+export interface VisibleAuthMounts {
+  readonly methods: readonly AuthMount[];
+  readonly token: boolean;
+}
+
+/** An auth method and its namespace. */
+export interface VisibleAuthMount {
+  readonly namespace: string;
+  readonly mount: AuthMount | "token";
+}
+
 /** The methods of `AccessControl` about mounts. */
 export interface MountsApi {
   /** Lists the mounts of a namespace, built-in ones included, by path. */
@@ -93,6 +106,10 @@ export interface MountsApi {
   visibleMounts(accessor: string | null, namespace: string): ListedMount[];
   /** Returns the mount of a path when the caller has any capability on it. */
   visibleMount(accessor: string, namespace: string, path: string): ListedMount | null;
+  /** Like `visibleMounts`, for auth methods. */
+  visibleAuthMounts(accessor: string | null, namespace: string): VisibleAuthMounts;
+  /** Like `visibleMount`, for a path that leads into an auth method. */
+  visibleAuthMount(accessor: string, namespace: string, path: string): VisibleAuthMount | null;
   readMount(namespace: string, path: string): Result<ListedMount>;
   /** Returns the mount of a path. */
   findMount(namespace: string, path: string): Mount | null;

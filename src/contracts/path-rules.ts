@@ -120,10 +120,12 @@ export type ListLimit = { readonly ok: true; readonly limit: string | null } | {
  * (https://openbao.org/docs/concepts/policies/#pagination-limit).
  * @param given of the request; null for none
  */
-export function listLimit(rule: ParameterConstraints | null, given: string | null): ListLimit {
-  const most = rule?.paginationLimit;
-  if (most === undefined) return { ok: true, limit: given === "max" ? "0" : given };
-  if (given === null && rule?.requiredParameters?.includes("limit")) return { ok: false };
+export function listLimit(
+  { paginationLimit: most, requiredParameters }: ParameterConstraints,
+  given: string | null,
+): ListLimit {
+  if (most === undefined) return { ok: true, limit: given };
+  if (given === null && requiredParameters?.includes("limit")) return { ok: false };
   if (given === null || given === "max") return { ok: true, limit: String(most) };
   if (!/^\d{1,15}$/.test(given) || Number(given) > most) return { ok: false };
   return { ok: true, limit: Number(given) === 0 ? String(most) : given };

@@ -177,6 +177,18 @@ interface ResultantRule {
   readonly subscribe_event_types?: readonly string[];
 }
 
+/** The lease of a token, as a look-up of leases shows it. */
+export interface TokenLease {
+  readonly id: string;
+  readonly accessor: string;
+  readonly issue_time: string;
+  readonly expire_time: string | null;
+  readonly last_renewal: string | null;
+  readonly renewable: boolean;
+  /** Seconds. */
+  readonly ttl: number;
+}
+
 /** The methods of `AccessControl` about tokens of the secrets API. */
 export interface TokensApi {
   createToken(
@@ -196,6 +208,13 @@ export interface TokensApi {
   revokeToken(name: TokenName, keepChildren?: boolean): Promise<Result<null>>;
   /** Revokes the tokens with an expiry that a path, or one below it, has issued. Idempotent. */
   revokeIssued(namespace: string, path: string): Promise<Result<null>>;
+  /**
+   * Returns a page of the names directly below a prefix of ids of leases of tokens, sorted; empty after the last.
+   * @param prefix ends in a slash, or is empty; @param after the last name of the page before
+   */
+  tokenLeaseNames(namespace: string, prefix: string, after: string): string[];
+  /** Returns the lease of a token by its id; null when there is none. */
+  tokenLease(namespace: string, id: string): TokenLease | null;
   accessors(
     within: string,
     from: string,

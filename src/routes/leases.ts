@@ -52,7 +52,18 @@ async function placeOf(call: AuthorisedCall, body: { readonly lease_id?: string 
 
 const engineOf = (call: AuthorisedCall, { uuid }: Mount) => credentialEngine(call.env, uuid);
 
+/** The lease of a token in path or body; null when it is another or none. */
+async function tokenLeaseOf(call: AuthorisedCall, body: { readonly lease_id?: string | undefined }) {
+  const id = call.params["id"] || body.lease_id;
+  return id?.startsWith("auth/") ? await accessControl(call.env).tokenLease(call.grant.namespace, id) : null;
+}
+
 async function lookup(call: AuthorisedCall, body: z.infer<typeof LeaseBody>): Promise<Response> {
+  const token = await tokenLeaseOf(call, body);
+  if (token) {
+    const { accessor: _accessor, ...lease } = token;
+    return envelope(call, { data: lease });
+  }
   const place = await placeOf(call, body);
   if (!place) throw badRequest("invalid lease");
   const lease = unwrap(await engineOf(call, place.mount).lookup(place.id));
@@ -63,6 +74,7 @@ async function lookup(call: AuthorisedCall, body: z.infer<typeof LeaseBody>): Pr
 }
 
 async function renew(call: AuthorisedCall, body: z.infer<typeof RenewBody>): Promise<Response> {
+  if (await tokenLeaseOf(call, body)) throw badRequest("tokens cannot be renewed through this endpoint");
   const place = await placeOf(call, body);
   if (!place) throw badRequest("lease not found");
   const { mount, id } = place;
@@ -85,6 +97,12 @@ const revoked = (call: AuthorisedCall, left: number, goesOnAt: number): Response
       });
 
 async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): Promise<Response> {
+  const token = await tokenLeaseOf(call, body);
+  if (token) {
+    const named = { accessor: token.accessor, within: call.grant.namespace };
+    unwrap(await accessControl(call.env).revokeToken(named));
+    return noContent();
+  }
   const place = await placeOf(call, body);
   // A missing lease counts as revoked.
   if (!place) return noContent();
@@ -233,10 +251,16 @@ async function revokeForce(call: AuthorisedCall): Promise<Response> {
   return noContent();
 }
 
-/** Names directly below a prefix: mounts with leases, then names inside one. */
+/** Names directly below a prefix: mounts with leases and paths that issued tokens, then names inside one. */
 async function list(call: AuthorisedCall): Promise<Response> {
   const prefix = folder(prefixOf(call));
   const names = new Set<string>();
+  for (let after = ""; ; ) {
+    const page = await accessControl(call.env).tokenLeaseNames(call.grant.namespace, prefix, after);
+    for (const name of page) names.add(name);
+    if (page.length === 0) break;
+    after = page.at(-1) ?? "";
+  }
   for (const { mount, id } of await mountsUnder(call, prefix)) {
     const isInside = prefix.startsWith(mount.path);
     for (let behind = ""; ; ) {

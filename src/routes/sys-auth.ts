@@ -9,7 +9,7 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 /** The table of auth methods (https://developer.hashicorp.com/vault/api-docs/system/auth). */
 
 /** An auth mount as answers show it. */
-const authRecord = (mount: AuthMount) => ({
+export const authRecord = (mount: AuthMount) => ({
   type: mount.type,
   description: mount.description,
   accessor: mount.accessor,
@@ -26,7 +26,7 @@ const authRecord = (mount: AuthMount) => ({
 });
 
 /** The built-in method of tokens. */
-const tokenRecord = (namespaceId: string) => ({
+export const tokenRecord = (namespaceId: string) => ({
   type: "token",
   description: "token based credentials",
   accessor: tokenMountAccessor(namespaceId),

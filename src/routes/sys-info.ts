@@ -95,6 +95,7 @@ export const infoRoutes = [
   read("/sys/version", () => ({
     ...{ version: RELEASE, build_date: BUILD_DATE, upstream: { vault: VERSION, nomad: ORCHESTRATOR_VERSION } },
   })),
+  read("/sys/experiments", () => ({ available: [], enabled: [] })),
   read("/sys/ha-status", (call) => ({ nodes: [node(call)] })),
   read("/sys/config/state/sanitized", sanitized),
   secrets({

@@ -11,6 +11,7 @@ import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
 import { parseTarget } from "../platform/http/target.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
+import { authRecord, tokenRecord } from "./sys-auth.ts";
 
 /** The mount table (https://developer.hashicorp.com/vault/api-docs/system/mounts). */
 
@@ -51,6 +52,13 @@ function tuned(mount: ListedMount) {
   };
 }
 
+/** The answer to a change of a mount, with a warning about an option that is stored and has no effect. */
+function withoutEffect(call: Call, options: Readonly<Record<string, string>> | null | undefined): Response {
+  if (!/^(1|t|true)$/i.test(options?.["leased_passthrough"] ?? "")) return noContent();
+  const warning = "options.leased_passthrough has no effect: reads have a lease_duration, and no lease";
+  return envelope(call, { warnings: [warning] });
+}
+
 const byPath = (call: Call, mounts: readonly ListedMount[]) =>
   Object.fromEntries(mounts.map((mount) => [mount.path, record(call, mount)]));
 
@@ -67,17 +75,43 @@ async function listVisible(call: Call): Promise<Response> {
   if (!caller.ok && caller.reason !== "denied") throw refusalError(caller);
   const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
   const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);
-  const anonymous = ({ path, type, description, options }: ListedMount) =>
-    [
-      path,
-      { type: translateMountType(call.dialect, type), description, options: optionsOf({ type, options }) },
-    ] as const;
-  const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map(anonymous));
-  const methods = await accessControl(call.env).listAuthMounts(namespace);
-  const auth = methods
-    .filter((method) => method.config.listing_visibility === "unauth")
-    .map(({ path: at, type, description, options }) => [at, { type, description, options }]);
-  return envelope(call, { data: { secret, auth: Object.fromEntries(auth) } });
+  const { methods, token } = await accessControl(call.env).visibleAuthMounts(
+    caller.ok ? caller.identity.accessor : null,
+    namespace,
+  );
+  const tokenMethod = token && caller.ok ? { "token/": tokenRecord(caller.namespaceId) } : {};
+  const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map((mount) => anonymous(call, mount)));
+  const auth = caller.ok
+    ? methods.map((method) => [method.path, authRecord(method)] as const)
+    : methods.map(({ path: at, type, description, options }) => [at, { type, description, options }] as const);
+  return envelope(call, { data: { secret, auth: { ...Object.fromEntries(auth), ...tokenMethod } } });
+}
+
+/** A mount as callers without a token see it. */
+const anonymous = ({ dialect }: Call, { path, type, description, options }: ListedMount) =>
+  [path, { type: translateMountType(dialect, type), description, options: optionsOf({ type, options }) }] as const;
+
+/** The mount or auth method that contains a path, for a caller with any right on it. @throws RequestError 403 */
+async function readVisible(call: AuthorisedCall): Promise<Response> {
+  const { namespace, namespaceId, identity } = call.grant;
+  const [wanted, access] = [wirePath(call), accessControl(call.env)];
+  const relative = (at: string, path: string): string => `${at.slice(namespace.length)}${path}`;
+  const auth = await access.visibleAuthMount(identity.accessor, namespace, wanted);
+  if (auth?.mount === "token") return envelope(call, { data: { ...tokenRecord(namespaceId), path: "token/" } });
+  if (auth) {
+    const path = relative(auth.namespace, auth.mount.path);
+    return envelope(call, { data: { ...authRecord(auth.mount), path } });
+  }
+  const mount = await access.visibleMount(identity.accessor, namespace, wanted);
+  // Never 404: clients would assume a server without versioned secrets.
+  if (!mount) {
+    const folder = JSON.stringify(wanted.replace(/\/*$/, "/"));
+    throw denied(
+      `preflight capability check returned 403, please ensure client's policies grant access to path ${folder}`,
+    );
+  }
+  // The path relative to the request's namespace: the requested path may lead into another one.
+  return envelope(call, { data: { ...record(call, mount), path: relative(mount.namespace, mount.path) } });
 }
 
 export const mountTableRoutes = [
@@ -104,7 +138,7 @@ export const mountTableRoutes = [
     body: TuneRequest,
     handle: async (call, body) => {
       unwrap(await accessControl(call.env).tuneMount(call.grant.namespace, wirePath(call), body));
-      return noContent();
+      return withoutEffect(call, body.options);
     },
   }),
   secrets({
@@ -120,7 +154,7 @@ export const mountTableRoutes = [
     body: MountRequest,
     handle: async (call, body) => {
       unwrap(await accessControl(call.env).enableMount(call.grant.namespace, wirePath(call), body));
-      return noContent();
+      return withoutEffect(call, body.options);
     },
   }),
   secrets({
@@ -140,17 +174,6 @@ export const mountTableRoutes = [
     path: "/sys/internal/ui/mounts/:path+",
     access: "token",
     fresh: true,
-    handle: async (call) => {
-      const { namespace, identity } = call.grant;
-      const mount = await accessControl(call.env).visibleMount(identity.accessor, namespace, wirePath(call));
-      // Never 404: clients would assume a server without versioned secrets.
-      if (!mount)
-        throw denied(
-          `preflight capability check returned 403: no access to a mount at ${JSON.stringify(wirePath(call))}`,
-        );
-      // The path relative to the request's namespace: the requested path may lead into another one.
-      const path = `${mount.namespace.slice(namespace.length)}${mount.path}`;
-      return envelope(call, { data: { ...record(call, mount), path } });
-    },
+    handle: readVisible,
   }),
 ];

@@ -9,9 +9,7 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 /** Namespaces of the secrets API: a tree; each request belongs to one namespace. */
 
 const NamespaceBody = z.object({ custom_metadata: stringMap().nullish() });
-const NamespaceChange = z.object({
-  custom_metadata: z.union([z.record(z.string(), z.string().nullable()), stringMap()]).nullish(),
-});
+const NamespaceChange = z.object({ custom_metadata: z.record(z.string(), z.string().nullable()).nullish() });
 
 const below = (call: AuthorisedCall): string =>
   `${call.grant.namespace}${(call.params["name"] ?? "").replace(/\/$/, "")}/`;

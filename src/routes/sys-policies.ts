@@ -123,7 +123,7 @@ export const policyRoutes = [
     fresh: true,
     body: PathsOfToken,
     handle: (call, body) => {
-      if (!body.token) throw badRequest("token: required");
+      if (!body.token) throw badRequest("no token found");
       return capabilities(call, body, { token: body.token, within: call.grant.namespace });
     },
   }),
@@ -133,7 +133,7 @@ export const policyRoutes = [
     fresh: true,
     body: PathsOfAccessor,
     handle: (call, body) => {
-      if (!body.accessor) throw badRequest("accessor: required");
+      if (!body.accessor) throw badRequest("missing accessor");
       return capabilities(call, body, { accessor: body.accessor, within: call.grant.namespace });
     },
   }),

@@ -361,7 +361,7 @@ describe("sys/auth", () => {
   });
 
   itRows<[string, object, RegExp]>([
-    ["userpass", { type: "userpass" }, /path is already in use at auth\/userpass\//],
+    ["userpass", { type: "userpass" }, /^path is already in use at userpass\/$/],
     ["userpass/below", { type: "userpass" }, /already in use/],
     ["token", { type: "userpass" }, /token/],
     ["x", { type: "ldap" }, /plugin not found in the catalog: ldap/],

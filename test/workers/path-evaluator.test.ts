@@ -176,3 +176,23 @@ describe("sys/internal/ui", () => {
     });
   });
 });
+
+describe("a rule with pagination_limit", () => {
+  it("bounds the keys of lists, and refuses a greater limit", async () => {
+    await mountKv();
+    for (const key of ["a", "b", "c"]) await write(key, { k: 1 });
+    const limited = (more = "") => `path "kv/metadata/*" { capabilities = ["list"] pagination_limit = 2 ${more} }`;
+    const { client_token: token } = await holderOf(limited());
+    const lists = async (query: string, who = token) => {
+      const { status, body } = await get(`/v1/kv/metadata?list=true${query}`, { token: who });
+      return status === 200 ? body.data.keys : status;
+    };
+    expect(await lists("")).toEqual(["a", "b"]);
+    for (const given of ["0", "max"]) expect(await lists(`&limit=${given}`)).toEqual(["a", "b"]);
+    expect(await lists("&limit=1&after=b")).toEqual(["c"]);
+    for (const given of ["3", "-1", "many"]) expect(await lists(`&limit=${given}`)).toBe(403);
+    const { client_token: aware } = await holderOf(limited('required_parameters = ["limit"]'));
+    expect(await lists("", aware)).toBe(403);
+    expect(await lists("&limit=2", aware)).toEqual(["a", "b"]);
+  });
+});

@@ -106,7 +106,7 @@ describe("POST sys/remount", () => {
     ["auth/x", "auth/token", 'cannot remount to destination "auth/token/"'],
     ["auth/none", "x", 'cannot remount auth mount to non-auth mount "x/"'],
     ["auth/none", "auth/x", 'no matching mount at "auth/none/"'],
-    ["kv", "agent/x", 'invalid destination mount: mount path: "agent" is reserved'],
+    ["kv", "agent/x", 'invalid destination mount: cannot mount "agent/x/"'],
     ["kv", "a*", "invalid destination mount: mount path: segments must not hold"],
     ["kv", "x/../y", "invalid destination mount: mount path: segments must not hold"],
   ])("returns 400 from %j to %j", async (from, to, because) => {

@@ -15,6 +15,7 @@ describe("descriptions of the deployment", () => {
       "version",
       { version: RELEASE, build_date: BUILD_DATE, upstream: { vault: VERSION, nomad: ORCHESTRATOR_VERSION } },
     ],
+    ["experiments", { available: [], enabled: [] }],
     ["ha-status", { nodes: [{ active_node: true, api_address: "https://x", version: VERSION }] }],
     ["config/state/sanitized", { storage: { type: "durable-object" }, api_addr: "https://x" }],
     ["internal/counters/requests", { counters: [] }],

@@ -1,9 +1,9 @@
 import type { AuthMount, AuthMountBody, AuthPlace, AuthTuneBody } from "../../contracts/auth.ts";
-import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
 import { clusterEvent } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
+import { refusedTtls, refusedTuning, untuned } from "../mounts/mount-admin.ts";
 import { type NamespaceTree, namespacePath } from "../namespaces/namespaces.ts";
-import { SYSTEM_MAX_TTL } from "../tokens/token.ts";
 import type { AuthMountContent } from "./auth-mount-content.ts";
 import { type AuthMountTable, authConfigWith, authPath, knownAuthType, newAuthConfig } from "./auth-mounts.ts";
 
@@ -45,7 +45,7 @@ export class AuthMethods {
     const refused = refusedTtls(config);
     if (refused) return refused;
     const taken = mounts.overlapping(namespace, named.value);
-    if (taken) return refuse("invalid", `path is already in use at auth/${taken.path}`);
+    if (taken) return refuse("invalid", `path is already in use at ${taken.path}`);
     const { description, local, seal_wrap, options } = body;
     const mount = { namespace, path: named.value, type, description, local, seal_wrap, options: options ?? {}, config };
     return ok(commit(() => mounts.insert(mount, Date.now())));
@@ -53,14 +53,14 @@ export class AuthMethods {
 
   tune(namespace: string, path: string, { description, options, ...config }: AuthTuneBody): Result<AuthMount> {
     const mount = this.read(namespace, path);
-    if (!mount.ok) return mount;
+    if (!mount.ok) return untuned(`auth/${path}`);
     const changed: AuthMount = {
       ...mount.value,
       description: description ?? mount.value.description,
       options: { ...mount.value.options, ...options },
       config: authConfigWith(mount.value.config, config),
     };
-    const refused = refusedTtls(changed.config);
+    const refused = refusedTuning(changed.config);
     if (refused) return refused;
     this.#deps.commit(() => this.#deps.mounts.update(changed));
     return ok(changed);
@@ -96,10 +96,4 @@ export class AuthMethods {
     const at = namespaces.split(asked.value, path);
     return mounts.resolve(at.namespace, at.path);
   }
-}
-
-/** The refusal of lease times that contradict each other; null when there is none. */
-function refusedTtls({ default_lease_ttl: usual, max_lease_ttl: most }: AuthMount["config"]): Refusal | null {
-  const limit = most || SYSTEM_MAX_TTL;
-  return usual > limit ? refuse("invalid", "given default lease TTL greater than given max lease TTL") : null;
 }

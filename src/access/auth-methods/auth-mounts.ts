@@ -32,7 +32,7 @@ const Config = z.object({
 });
 
 /** Body of `POST sys/auth/:path`. */
-export const AuthMountRequest = mountRequest(Config, "the auth method to enable");
+export const AuthMountRequest = mountRequest(Config);
 
 /** Body of `POST sys/auth/:path/tune`: only the settings that change. */
 export const AuthTuneRequest = Config.extend(tunedFields);
@@ -84,7 +84,7 @@ export function authPath(text: string): Result<string> {
   if (segments.length > 16 || segments.some((segment) => !SEGMENT.test(segment) || /^\.+$/.test(segment))) {
     return refuse("invalid", "auth path: segments must be 1 to 128 of A-Z a-z 0-9 _ . @ -, at most 16 deep");
   }
-  if (segments[0] === "token") return refuse("invalid", "auth path: token/ is built in and cannot be changed");
+  if (segments[0] === "token") return refuse("invalid", "path is already in use at token/");
   return ok(`${segments.join("/")}/`);
 }
 

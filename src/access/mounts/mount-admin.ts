@@ -61,7 +61,7 @@ export class MountAdmin {
     const builtIn = builtInPath(path);
     if (builtIn !== null) return refuse("invalid", `cannot tune ${JSON.stringify(builtIn)}`);
     const mount = this.#views.read(namespace, path);
-    if (!mount.ok) return mount;
+    if (!mount.ok) return untuned(path);
     const { description, options, ...config } = request;
     const refusedVersion = mount.value.type === "kv" ? refusedChange(mount.value, options?.["version"]) : null;
     if (refusedVersion) return refusedVersion;
@@ -71,7 +71,7 @@ export class MountAdmin {
       options: { ...mount.value.options, ...options },
       config: configWith(mount.value.config, config),
     };
-    const refused = refusedTtls(changed.config);
+    const refused = refusedTuning(changed.config);
     if (refused) return refused;
     this.#commit(() => {
       this.#table.update(changed);
@@ -120,8 +120,21 @@ function refusedChange(mount: Mount, version: string | undefined): Refusal | nul
   return isVersioned(mount) ? refuse("invalid", "cannot downgrade mount from version 2") : null;
 }
 
-/** Why a mount cannot have these lease times; null when it can. */
-function refusedTtls(config: {
+/** The refusal to tune a path without a mount. */
+export const untuned = (path: string): Refusal =>
+  refuse("invalid", `tune of path ${JSON.stringify(path.replace(/\/*$/, "/"))} failed: no mount entry found`);
+
+/** Why a mount or an auth method cannot be tuned to these lease times; null when it can. */
+export function refusedTuning({
+  default_lease_ttl: usual,
+  max_lease_ttl: most,
+}: Pick<Mount["config"], "default_lease_ttl" | "max_lease_ttl">): Refusal | null {
+  if (most === 0 || usual <= most) return null;
+  return refuse("invalid", `backend max lease TTL of ${most} would be less than backend default lease TTL of ${usual}`);
+}
+
+/** Why a new mount or auth method cannot have these lease times; null when it can. */
+export function refusedTtls(config: {
   default_lease_ttl?: number | undefined;
   max_lease_ttl?: number | undefined;
 }): Refusal | null {
@@ -130,6 +143,6 @@ function refusedTtls(config: {
     return refuse("invalid", "given default lease TTL greater than given max lease TTL");
   }
   return most === 0 && usual > SYSTEM_MAX_TTL
-    ? refuse("invalid", `given default lease TTL greater than system max lease TTL of ${SYSTEM_MAX_TTL} seconds`)
+    ? refuse("invalid", `given default lease TTL greater than system max lease TTL of ${SYSTEM_MAX_TTL}`)
     : null;
 }

@@ -11,6 +11,7 @@ import { duration, flag, stringList, stringMap } from "../../platform/http/field
 const leaseTtl = () => z.preprocess((given) => (given === "system" ? 0 : given), duration()).optional();
 
 const MAX_NAMES = 128;
+const NO_TYPE = "backend type must be specified as a string";
 
 /** A list of names that clients read back. */
 export const names = () =>
@@ -30,10 +31,10 @@ export const mountSettings = {
   audit_non_hmac_response_keys: names(),
 };
 
-/** Body of a request that creates a mount. @param noun the thing that `type` names, with its verb */
-export const mountRequest = <Config extends z.ZodObject>(config: Config, noun: string) =>
+/** Body of a request that creates a mount. */
+export const mountRequest = <Config extends z.ZodObject>(config: Config) =>
   z.object({
-    type: z.string(`type: required, ${noun}`).min(1),
+    type: z.string(NO_TYPE).min(1, NO_TYPE),
     description: z.string().max(4096).default(""),
     config: config.nullish(),
     options: stringMap().nullish(),

@@ -1,7 +1,16 @@
-import type { ListedMount, Located, Mount, MountType } from "../../contracts/mount.ts";
+import type { AuthMount } from "../../contracts/auth.ts";
+import type {
+  ListedMount,
+  Located,
+  Mount,
+  MountType,
+  VisibleAuthMount,
+  VisibleAuthMounts,
+} from "../../contracts/mount.ts";
 import { mayBelow } from "../../contracts/path-rules.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import { builtInMounts, builtInPath } from "./built-in-mounts.ts";
@@ -18,9 +27,11 @@ export class MountViews {
   readonly #table: MountTable;
   readonly #namespaces: NamespaceTree;
   readonly #state: DeploymentState;
+  readonly #authMounts: AuthMountTable;
 
-  constructor(table: MountTable, namespaces: NamespaceTree, state: DeploymentState) {
+  constructor(table: MountTable, authMounts: AuthMountTable, namespaces: NamespaceTree, state: DeploymentState) {
     this.#table = table;
+    this.#authMounts = authMounts;
     this.#namespaces = namespaces;
     this.#state = state;
   }
@@ -50,6 +61,30 @@ export class MountViews {
         ? this.#table.resolve(at.namespace, at.path)
         : this.#builtIn(at.namespace).find((each) => each.path === builtIn);
     return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
+  }
+
+  /** Like `visible`, for auth methods. */
+  visibleAuth(viewer: Viewer | null, namespace: string): VisibleAuthMounts {
+    const methods = this.#authMounts.list(namespace);
+    const isSeen = (path: string) => viewer !== null && seesPath(viewer, namespace, `auth/${path}`);
+    return {
+      methods: methods.filter(({ path, config }) => config.listing_visibility === "unauth" || isSeen(path)),
+      token: isSeen(TOKEN_MOUNT),
+    };
+  }
+
+  /** Like `visibleAt`, for auth methods. */
+  visibleAuthAt(viewer: Viewer, namespace: string, path: string): VisibleAuthMount | null {
+    const at = this.#namespaces.split(namespace, path);
+    const mount = `${at.path}/`.startsWith(`auth/${TOKEN_MOUNT}`) ? "token" : this.#authMount(at);
+    if (mount === null) return null;
+    const isPublic = mount !== "token" && mount.config.listing_visibility === "unauth";
+    const folder = `auth/${mount === "token" ? TOKEN_MOUNT : mount.path}`;
+    return isPublic || seesPath(viewer, at.namespace, folder) ? { namespace: at.namespace, mount } : null;
+  }
+
+  #authMount({ namespace, path }: Located): AuthMount | null {
+    return this.#authMounts.resolve(namespace, path)?.mount ?? null;
   }
 
   /** The place of a mount; null after its deletion. */
@@ -89,5 +124,10 @@ export class MountViews {
 
 const isListed = (mount: ListedMount): boolean => mount.config.listing_visibility === "unauth";
 
-const sees = ({ grants, namespace }: Viewer, mount: ListedMount): boolean =>
-  mount.namespace.startsWith(namespace) && (grants.root || mayBelow(grants.paths, mount.namespace + mount.path));
+const sees = (viewer: Viewer, { namespace, path }: ListedMount): boolean => seesPath(viewer, namespace, path);
+
+const seesPath = (viewer: Viewer, namespace: string, path: string): boolean =>
+  namespace.startsWith(viewer.namespace) && (viewer.grants.root || mayBelow(viewer.grants.paths, namespace + path));
+
+/** The built-in auth method, below `auth/`. */
+const TOKEN_MOUNT = "token/";

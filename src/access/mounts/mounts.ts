@@ -19,7 +19,7 @@ const Config = z.object({
 });
 
 /** Body of `POST sys/mounts/:path`. */
-export const MountRequest = mountRequest(Config, "the engine to mount");
+export const MountRequest = mountRequest(Config);
 export type MountRequest = z.infer<typeof MountRequest>;
 
 /** Body of `POST sys/mounts/:path/tune`: only the settings that change. */
@@ -56,9 +56,10 @@ export function mountPath(text: string): Result<string> {
       "mount path: segments must not hold control characters or any of ? # % + *, nor be . or ..",
     );
   }
+  const path = `${segments.join("/")}/`;
   if (SERVICE_ROOTS.has(first) || CLUSTER_ROOTS.has(first))
-    return refuse("invalid", `mount path: ${JSON.stringify(first)} is reserved`);
-  return ok(`${segments.join("/")}/`);
+    return refuse("invalid", `cannot mount ${JSON.stringify(path)}`);
+  return ok(path);
 }
 
 /** Mounts by path, by the namespace they belong to. */

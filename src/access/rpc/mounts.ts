@@ -1,4 +1,13 @@
-import type { ListedMount, Located, Mount, MountsApi, MountType, Remount } from "../../contracts/mount.ts";
+import type {
+  ListedMount,
+  Located,
+  Mount,
+  MountsApi,
+  MountType,
+  Remount,
+  VisibleAuthMount,
+  VisibleAuthMounts,
+} from "../../contracts/mount.ts";
 import { ok, type Result } from "../../lib/result.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import type { MountAdmin } from "../mounts/mount-admin.ts";
@@ -34,6 +43,15 @@ export class MountMethods implements MountsApi {
   visibleMount(accessor: string, namespace: string, path: string): ListedMount | null {
     const viewer = this.#holders.viewer(accessor);
     return viewer && this.#views.visibleAt(viewer, namespace, path);
+  }
+
+  visibleAuthMounts(accessor: string | null, namespace: string): VisibleAuthMounts {
+    return this.#views.visibleAuth(accessor === null ? null : this.#holders.viewer(accessor), namespace);
+  }
+
+  visibleAuthMount(accessor: string, namespace: string, path: string): VisibleAuthMount | null {
+    const viewer = this.#holders.viewer(accessor);
+    return viewer && this.#views.visibleAuthAt(viewer, namespace, path);
   }
 
   readMount(namespace: string, path: string): Result<ListedMount> {

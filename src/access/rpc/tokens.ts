@@ -1,5 +1,5 @@
 import type { Capability } from "../../contracts/policies.ts";
-import type { Authed, ResultantAcl, RightsCheck, TokenName, TokensApi } from "../../contracts/tokens.ts";
+import type { Authed, ResultantAcl, RightsCheck, TokenLease, TokenName, TokensApi } from "../../contracts/tokens.ts";
 import type { Result } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { resultantAcl } from "../paths/resultant-acl.ts";
@@ -53,6 +53,14 @@ export class TokenMethods implements TokensApi {
 
   accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
     return this.#tokens.accessors(within, from, limit);
+  }
+
+  tokenLeaseNames(namespace: string, prefix: string, after: string): string[] {
+    return this.#tokens.leaseNames(namespace, prefix, after);
+  }
+
+  tokenLease(namespace: string, id: string): TokenLease | null {
+    return this.#tokens.lease(namespace, id);
   }
 
   countTokens(): number {

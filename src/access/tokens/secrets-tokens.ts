@@ -1,4 +1,4 @@
-import type { Authed, TokenName } from "../../contracts/tokens.ts";
+import type { Authed, TokenLease, TokenName } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
@@ -7,6 +7,7 @@ import type { AccessPublisher } from "../event-publisher.ts";
 import type { RenewalLimits } from "./renewal-limits.ts";
 import type { TokenRow } from "./token.ts";
 import { knownToken, type TokenCapabilities } from "./token-capabilities.ts";
+import { tokenLease, tokenLeaseNames, tokenOfLease } from "./token-leases.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 import { isWrapping } from "./wrappings.ts";
@@ -115,6 +116,17 @@ export class SecretsTokens {
   accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
     const { rows, next } = this.#store.page(Date.now(), { from, limit, within });
     return { keys: rows.map(({ accessor }) => accessor), next };
+  }
+
+  /** A page of the names below a prefix of ids of leases of tokens; empty after the last. */
+  leaseNames(namespace: string, prefix: string, after: string): string[] {
+    return tokenLeaseNames(this.#store, namespace, prefix, after);
+  }
+
+  /** The lease of a token by its id; null when there is none. */
+  lease(namespace: string, id: string): TokenLease | null {
+    const row = tokenOfLease(this.#store, namespace, id);
+    return row && tokenLease(row, id, Date.now());
   }
 
   #endingWith(rows: readonly TokenRow[]): ChangedKeys {

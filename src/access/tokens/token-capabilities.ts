@@ -30,7 +30,9 @@ export class TokenCapabilities {
     namespace: string,
     paths: readonly string[],
   ): Result<Record<string, (Capability | "root")[]>> {
-    const row = knownToken(this.named(name));
+    const named = this.named(name);
+    if (named.ok && named.value === null && "token" in name) return refuse("invalid", "invalid token");
+    const row = knownToken(named);
     if (!row.ok) return row;
     const grants = this.#holders.grantsOf(row.value);
     const of = (path: string): readonly (Capability | "root")[] =>

@@ -186,6 +186,30 @@ export class TokenStore {
     );
   }
 
+  /** Paths of a namespace that begin with `prefix` and have issued living tokens with an expiry. */
+  issuers(namespace: string, prefix: string, now: number): string[] {
+    return this.#sql
+      .exec<{ path: string }>(
+        `SELECT DISTINCT path FROM tokens WHERE namespace = ? AND path >= ? AND path < ? AND expires > ? AND uses >= 0
+         ORDER BY path`,
+        ...[namespace, prefix, upperBound(prefix), now],
+      )
+      .toArray()
+      .map(({ path }) => path);
+  }
+
+  /** Accessors behind `after` of living tokens with an expiry that a path has issued. */
+  issuedBy(namespace: string, path: string, after: string, now: number, limit: number): string[] {
+    return this.#sql
+      .exec<{ accessor: string }>(
+        `SELECT accessor FROM tokens WHERE accessor > ? AND namespace = ? AND path = ? AND expires > ? AND uses >= 0
+         ORDER BY accessor LIMIT ?`,
+        ...[after, namespace, path, now, limit],
+      )
+      .toArray()
+      .map(({ accessor }) => accessor);
+  }
+
   /** The token and all its descendants. */
   family(hash: string): TokenRow[] {
     return this.#sql

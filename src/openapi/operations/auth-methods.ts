@@ -25,7 +25,7 @@ const mount = {
   deprecation_status: z.string(),
   config: z.object(config),
 };
-const AuthMount = z.object(mount).meta({ id: "AuthMount" });
+export const AuthMount = z.object(mount).meta({ id: "AuthMount" });
 
 const Tuning = z.object({
   ...config,

@@ -33,7 +33,18 @@ const plugin = {
 };
 const names = z.array(z.string());
 
-const Rules = z.record(z.string(), z.object({ capabilities: names }));
+const values = z.record(z.string(), z.array(anything));
+
+const Rules = z.record(
+  z.string(),
+  z.object({
+    capabilities: names,
+    ...{ allowed_parameters: values.optional(), denied_parameters: values.optional() },
+    ...{ required_parameters: names.optional(), subscribe_event_types: names.optional() },
+    ...{ min_wrapping_ttl: seconds.optional(), max_wrapping_ttl: seconds.optional() },
+    pagination_limit: z.number().optional(),
+  }),
+);
 
 const quotaPath = { name: "The quota's name." };
 
@@ -123,6 +134,11 @@ export const systemInfo = group(
         }),
         flat,
       ),
+    },
+    "GET /sys/experiments": {
+      id: "readExperiments",
+      summary: "List experimental features (none)",
+      answers: data("No experiment.", z.object({ available: names, enabled: names }), flat),
     },
     "GET /sys/ha-status": {
       id: "readHaStatus",

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { count, data, flag, group, noContent, plain, warned } from "../operation.ts";
 import { keysOf, seconds, texts, time } from "../shapes.ts";
+import { AuthMount } from "./auth-methods.ts";
 import { healthOfParts } from "./operability.ts";
 
 const Health = z
@@ -205,14 +206,17 @@ export const system = group(
       summary: "List mounts visible to the caller",
       answers: data(
         "Mounts by path; without a token only the fields to choose one.",
-        z.object({ secret: z.record(z.string(), z.union([Mount, Glimpse])), auth: z.record(z.string(), Glimpse) }),
+        z.object({
+          secret: z.record(z.string(), z.union([Mount, Glimpse])),
+          auth: z.record(z.string(), z.union([AuthMount, Glimpse])),
+        }),
       ),
     },
     "GET /sys/internal/ui/mounts/:path+": {
       id: "readVisibleMount",
       summary: "Read the mount of a path",
       path: { path: "A mount's path, or one in it." },
-      answers: data("The mount.", MountWithPath),
+      answers: data("The mount, or the auth method.", z.union([MountWithPath, AuthMount.extend({ path: z.string() })])),
     },
     "LIST /sys/namespaces": {
       id: "listNamespaces",

@@ -18,7 +18,7 @@ export const CLUSTER_ROOTS: ReadonlySet<string> = new Set(
 
 /** First path segments of the service itself in the secrets API. */
 export const SERVICE_ROOTS: ReadonlySet<string> = new Set(
-  "sys auth identity cubbyhole v1 ui docs openapi.json .well-known".split(" "),
+  "sys auth identity cubbyhole ui docs openapi.json .well-known".split(" "),
 );
 
 /**

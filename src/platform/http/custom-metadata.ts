@@ -13,7 +13,9 @@ const PRINTABLE = /^[^\p{Cc}\p{Cs}\p{Co}\p{Cn}]*$/u;
 
 /** Reads custom metadata from a request. Checks only types: sizes are known after the merge. */
 export function readCustomMetadata(given: unknown, patch: boolean): Result<CustomMetadataChange> {
-  const value = asMap(given);
+  // As upstream, no text removes metadata, and a patch takes objects only.
+  const isText = typeof given === "string" && (patch || given.trim() === "");
+  const value = isText ? given : asMap(given);
   if (!isPlainObject(value)) return failed(["must be a map of strings"]);
   const wrong = Object.entries(value)
     .filter(([, item]) => typeof item !== "string" && !(patch && item === null))

@@ -11,7 +11,6 @@ import { TextField } from "../../components/field.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Properties, Toolbar } from "../../components/page.tsx";
-import { ShownOnce } from "../../components/shown-once.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -239,7 +238,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
   });
   return (
     <Dialog
-      title={made ? "The token is created" : "Create a token"}
+      title="Create a token"
       onClose={onClose}
       footer={
         made ? (
@@ -259,9 +258,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
       {made ? (
         <div class="form">
           <p>The token is shown here only. It ends with yours, which is its parent.</p>
-          <ShownOnce what="the token">
-            <Masked value={made} label="the token" />
-          </ShownOnce>
+          <Masked value={made} label="the token" />
         </div>
       ) : (
         <form

@@ -45,5 +45,4 @@ export const Deployment: Topic = {
   namespaced: true,
   removal: "DeploymentStatusUpdate",
   filterKeys: (object) => [textOf(object, "JobID")],
-  jobVersion: ({ JobVersion }) => JobVersion,
 };

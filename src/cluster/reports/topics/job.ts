@@ -51,6 +51,5 @@ export const Job: Topic = {
   namespaced: true,
   removal: "JobDeregistered",
   filterKeys: () => null,
-  jobVersion: ({ Version }) => Version,
   tally: (object) => (textOf(object, "ParentID") === "" ? undefined : textOf(object, "Status")),
 };

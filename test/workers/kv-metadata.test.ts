@@ -158,6 +158,20 @@ describe("metadata", () => {
 });
 
 describe("custom_metadata", () => {
+  it("is kept when a text would clear it, which returns 400", async () => {
+    await put("/v1/kv/metadata/a", { custom_metadata: { owner: "team" } });
+    for (const refused of [
+      await patch("/v1/kv/metadata/a", { custom_metadata: "" }),
+      await patch("/v1/kv/metadata/a", { custom_metadata: "a=1" }),
+      await put("/v1/kv/metadata/a", { custom_metadata: "" }),
+      await put("/v1/kv/metadata/a", { custom_metadata: " " }),
+    ]) {
+      const error = "custom_metadata validation failed: must be a map of strings";
+      expect([refused.status, refused.body.errors]).toEqual([400, [error]]);
+    }
+    expect(await custom()).toEqual({ owner: "team" });
+  });
+
   itRows(["1.7976931348623157e308", "9007199254740993", "1.50"])(
     "is no map when it is the number %s",
     async (number) => {

@@ -121,16 +121,17 @@ describe("sys/mounts", () => {
   });
 
   itRows([
-    ["kv", {}, "type: required"],
+    ["kv", {}, "backend type must be specified as a string"],
     ["kv", { type: "nope" }, "plugin not found in the catalog: nope"],
     ["kv", { type: "kv", options: { version: "3" } }, 'options.version: must be "1" or "2"'],
     ["kv", { type: "kv-v1", options: { version: "2" } }, "options.version: the type kv-v1 is version 1"],
     ["kv", { type: "kv-v2", options: { version: "1" } }, "options.version: the type kv-v2 is version 2"],
     ["kv", { type: "toString" }, "plugin not found in the catalog: toString"],
-    ["sys", kv, "reserved"],
-    ["sys/x", kv, "reserved"],
-    ["auth", kv, "reserved"],
-    ["acl", kv, "reserved"],
+    ["sys", kv, 'cannot mount "sys/"'],
+    ["sys/x", kv, 'cannot mount "sys/x/"'],
+    ["auth", kv, 'cannot mount "auth/"'],
+    ["identity", kv, 'cannot mount "identity/"'],
+    ["acl", kv, 'cannot mount "acl/"'],
     ["a*", kv, "mount path"],
     ["a%2F..%2Fb", kv, "path"],
     ["x".repeat(600), kv, "mount path"],
@@ -180,7 +181,30 @@ describe("sys/mounts", () => {
     await put("/v1/sys/mounts/a/b/tune", { max_lease_ttl: "system" });
     expect((await get("/v1/sys/mounts/a/b")).body.data.config.max_lease_ttl).toBe(0);
     expect((await put("/v1/sys/mounts/a/b/tune", { options: { version: "1" } })).status).toBe(400);
-    expect((await put("/v1/sys/mounts/none/tune", {})).status).toBe(400);
+    const absent = await put("/v1/sys/mounts/none/tune", {});
+    expect([absent.status, absent.body.errors]).toEqual([400, ['tune of path "none/" failed: no mount entry found']]);
+  });
+
+  it("can be named v1, and is reached below it", async () => {
+    await put("/v1/sys/mounts/v1", kv);
+    await put("/v1/v1/data/a", { data: { k: "v" } });
+    expect((await get("/v1/v1/data/a")).body.data.data).toEqual({ k: "v" });
+    expect((await put("/v1/sys/namespaces/v1", {})).status).toBe(400);
+  });
+
+  it("warns about leased_passthrough, which has no effect", async () => {
+    const options = { leased_passthrough: "true" };
+    for (const [at, body] of [
+      ["old", { type: "kv", options }],
+      ["old/tune", { options }],
+    ] as const) {
+      const { status, body: answer } = await put(`/v1/sys/mounts/${at}`, body);
+      expect([status, answer.warnings]).toEqual([200, [expect.stringContaining("leased_passthrough has no effect")]]);
+    }
+    expect((await get("/v1/sys/mounts/old")).body.data.options).toEqual(options);
+    expect((await put("/v1/sys/mounts/new", { type: "kv", options: { leased_passthrough: "false" } })).status).toBe(
+      204,
+    );
   });
 
   it("returns 400 for a default TTL above the maximum, and keeps the mount", async () => {
@@ -188,7 +212,7 @@ describe("sys/mounts", () => {
     const refused = await put("/v1/sys/mounts/kv/tune", { max_lease_ttl: "30m", description: "new" });
     expect([refused.status, refused.body.errors]).toEqual([
       400,
-      ["given default lease TTL greater than given max lease TTL"],
+      ["backend max lease TTL of 1800 would be less than backend default lease TTL of 3600"],
     ]);
     expect((await get("/v1/sys/mounts/kv")).body.data).toMatchObject({ description: "", config: { max_lease_ttl: 0 } });
     expect((await put("/v1/sys/mounts/kv/tune", { default_lease_ttl: "800h", max_lease_ttl: "900h" })).status).toBe(
@@ -250,7 +274,12 @@ describe("sys/internal/ui/mounts", () => {
   });
 
   it("returns 403 for an unknown mount, because clients read 404 as an old server", async () => {
-    expect((await preflight("none/x", "root")).status).toBe(403);
+    const text = `preflight capability check returned 403, please ensure client's policies grant access to path`;
+    for (const at of ["none", "none/", "auth/none"]) {
+      const refused = await preflight(at, "root");
+      const named = JSON.stringify(at.replace(/\/?$/, "/"));
+      expect([refused.status, refused.body.errors]).toEqual([403, [`${text} ${named}`]]);
+    }
   });
 
   it("returns 403 unless the token has a capability below the mount", async () => {
@@ -286,6 +315,23 @@ describe("sys/internal/ui/mounts", () => {
     expect(seen.body.data).toEqual({ secret: { "one/": RECORD }, auth: {} });
     const all = await get("/v1/sys/internal/ui/mounts");
     expect(Object.keys(all.body.data.secret)).toEqual(["cubbyhole/", "identity/", "one/", "sys/", "two/"]);
+  });
+
+  it("lists the auth methods visible to the caller, and returns them by path", async () => {
+    for (const at of ["people", "robots"]) await put(`/v1/sys/auth/${at}`, { type: "userpass", description: at });
+    const record = (await get("/v1/sys/auth/people")).body.data;
+    const list = async (token: string) => (await get("/v1/sys/internal/ui/mounts", { token })).body.data.auth;
+    expect(Object.keys(await list("root")).sort()).toEqual(["people/", "robots/", "token/"]);
+    const { client_token: token } = await holderOf(path("auth/+/users/ann", "read") + path("auth/robots*", "deny"));
+    expect(await list(token)).toMatchObject({ "people/": record });
+    const { client_token: one } = await holderOf(path("auth/people/users/ann", "read"));
+    expect(await list(one)).toEqual({ "people/": record });
+    for (const at of ["auth/people", "auth/people/", "auth/people/users/ann"]) {
+      expect((await preflight(at, one)).body.data, at).toEqual({ ...record, path: "people/" });
+    }
+    expect((await preflight("auth/robots", one)).status).toBe(403);
+    expect((await preflight("auth/token", "root")).body.data).toMatchObject({ type: "token", path: "token/" });
+    expect((await preflight("auth/token/create", one)).status).toBe(403);
   });
 
   it("returns only mounts listed for everyone without a token, and no accessors", async () => {

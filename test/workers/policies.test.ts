@@ -430,8 +430,9 @@ describe("capabilities", () => {
     [route, {}, 400, "paths must be supplied"],
     [route, { paths: [] }, 400, "paths must be supplied"],
     [route, { paths: Array(1_001).fill("a") }, 400, "paths: at most 1000"],
-    ["/v1/sys/capabilities", { path: "a" }, 400, "token: required"],
-    ["/v1/sys/capabilities-accessor", { path: "a" }, 400, "accessor: required"],
+    ["/v1/sys/capabilities", { path: "a" }, 400, "no token found"],
+    ["/v1/sys/capabilities", { path: "a", token: "unknown" }, 400, "invalid token"],
+    ["/v1/sys/capabilities-accessor", { path: "a" }, 400, "missing accessor"],
     ["/v1/sys/capabilities-accessor", { path: "a", accessor: "x" }, 400, "invalid accessor"],
   ])("return 400 for %s", async (at, body, status, text) => {
     const refused = await put(at, body);

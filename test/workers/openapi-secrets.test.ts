@@ -385,6 +385,7 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
       "replication/status",
       "host-info",
       "version",
+      "experiments",
       "ha-status",
       "config/state/sanitized",
       "rotate/config",
