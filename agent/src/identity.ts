@@ -30,7 +30,7 @@ export async function loadKey(stateDir: string): Promise<KeyObject> {
     if ((await loadNode(stateDir)) !== undefined)
       throw new Ending(
         EXIT.unusable,
-        `${path} is missing: put it back, or remove ${join(stateDir, NODE_FILE)} and join anew.`,
+        `${path} is missing: put it back, or remove ${join(stateDir, NODE_FILE)} and join again.`,
       );
     const { privateKey } = generateKeyPairSync("ed25519");
     await replaceFile(path, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
@@ -41,7 +41,7 @@ export async function loadKey(stateDir: string): Promise<KeyObject> {
   if ((found.mode & OTHERS_READ) !== 0)
     throw new Ending(
       EXIT.unusable,
-      `${path} is open to other users: remove it and ${NODE_FILE} and join anew, or chmod 600 it if nobody has read it.`,
+      `${path} is open to other users: remove it and ${NODE_FILE} and join again, or chmod 600 it if no other user has read it.`,
     );
   try {
     const key = createPrivateKey(pem);
@@ -60,7 +60,7 @@ export async function loadNode(stateDir: string): Promise<Node | undefined> {
   try {
     return node.parse(JSON.parse(content));
   } catch {
-    throw new Ending(EXIT.unusable, `${path} is damaged: remove it and join anew.`);
+    throw new Ending(EXIT.unusable, `${path} is damaged: remove it and join again.`);
   }
 }
 

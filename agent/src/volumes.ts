@@ -71,7 +71,7 @@ export async function dropVolume({ config, id, stop, pauses = PAUSES }: DropOpti
   const unlock = await lockState(stateDir);
   try {
     const node = await loadNode(stateDir);
-    if (!node) throw new Ending(EXIT.unusable, "This node has not joined: there is nobody to ask about its volumes.");
+    if (!node) throw new Ending(EXIT.unusable, "This node has not joined: no service knows its volumes.");
     const hostVolumes = hostVolumesOf(config, node.nodeId);
     if (!(await hostVolumes.volumes()).some((volume) => volume.id === id))
       throw new Ending(EXIT.unusable, `This node has no volume ${id}.`);

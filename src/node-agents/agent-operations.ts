@@ -211,7 +211,7 @@ export class AgentOperations {
     }
     if (state === WORDS.unknown && created + RESOLVE_DAYS * DAY_MS <= now) {
       this.#close(id, "failed", now);
-      const message = `given up: in ${RESOLVE_DAYS} days the node has not told what came of it${said === null ? "" : `; it last said: ${said}`}`;
+      const message = `given up: in ${RESOLVE_DAYS} days the node has not reported the outcome${said === null ? "" : `; it last said: ${said}`}`;
       return { id, key, result: { state: "given-up", error: { kind: "timeout", message } } };
     }
     if (state === WORDS.queued) {

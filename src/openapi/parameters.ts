@@ -18,7 +18,7 @@ export const namespaces: Parameters = {
 export const waiting: Parameters = {
   index: count("Wait until the answer's index is greater than this; 0 does not wait."),
   wait: text("How long to wait at most, a Go duration such as `30s`; 5 minutes by default and at most."),
-  stale: flag("Understood, and changes nothing: every read is answered by whoever decides."),
+  stale: flag("Accepted without effect: every read is consistent."),
   ...pretty,
 };
 

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 
-/** A piece of prose in the repository: a comment, a test name, or a paragraph of a page. */
+/** A piece of prose in the repository: a comment, a test name, a message of the product, or a paragraph of a page. */
 export interface Text {
-  readonly kind: "comment" | "test name" | "page";
+  readonly kind: "comment" | "test name" | "message" | "page";
   readonly line: number;
   readonly text: string;
 }
@@ -11,7 +11,22 @@ export interface Text {
 export function textsOf(path: string): Text[] {
   const lines = readFileSync(path, "utf8").split("\n");
   if (path.endsWith(".md")) return pageTexts(lines);
-  return [...comments(lines), ...testNames(lines)];
+  return [...comments(lines), ...testNames(lines), ...(isProduct(path) ? messages(lines) : [])];
+}
+
+const isProduct = (path: string): boolean =>
+  /^(src|agent\/src|packages\/[^/]+\/src|console\/src|scripts)\//.test(path) && !/\.test\.tsx?$/.test(path);
+
+/** String literals of a line that hold at least three words: error texts, API descriptions, labels. */
+function messages(lines: readonly string[]): Text[] {
+  const literal = /"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`/g;
+  return lines.flatMap((line, index) => {
+    if (/^\s*(?:\/\/|\*|\/\*)/.test(line)) return [];
+    return [...line.matchAll(literal)]
+      .map(([, double, single, template]) => double ?? single ?? template ?? "")
+      .filter((text) => /\w+ \w+ \w+/.test(text.replace(/\$\{[^}]*\}/g, "x")))
+      .map((text) => ({ kind: "message", line: index + 1, text: text.replace(/\$\{[^}]*\}/g, "x") }) as const);
+  });
 }
 
 /** Paragraphs outside code blocks, without inline code. */

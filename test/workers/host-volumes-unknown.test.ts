@@ -89,7 +89,7 @@ describe("a request whose outcome is unknown to the node", () => {
     for (const { status, text } of [await first, await again])
       expect([status, text]).toEqual([
         504,
-        `operation ${op}: what came of it is not known: the disk answers nonsense; the node is asked again, and at once by the same request`,
+        `operation ${op}: its outcome is unknown: the disk answers nonsense; the node is asked again, and at once by the same request`,
       ]);
   });
 
@@ -139,7 +139,7 @@ describe("an outcome that is unknown for 30 days", () => {
     await runDurableObjectAlarm(agent.stub);
     await eventually(async () => expect(await running()).toEqual([]));
   }
-  const givenUp = "given up: in 30 days the node has not told what came of it; it last said: the disk does not answer";
+  const givenUp = "given up: in 30 days the node has not reported the outcome; it last said: the disk does not answer";
   const told = async (asked: Promise<Answer>) => {
     const { status, text } = await asked;
     expect([status, text]).toEqual([504, givenUp]);

@@ -235,7 +235,7 @@ describe("an operation", () => {
     await pass(agent, 31 * 24 * 3_600_000);
     await eventually(() => expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "given-up"]));
     expect(owner.told[1]?.[2]).toMatchObject({
-      error: { kind: "timeout", message: "given up: in 30 days the node has not told what came of it" },
+      error: { kind: "timeout", message: "given up: in 30 days the node has not reported the outcome" },
     });
     await pass(agent, 25 * 3_600_000);
     expect(await agent.rows("SELECT id FROM operations")).toEqual([]);

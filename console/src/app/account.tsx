@@ -14,7 +14,7 @@ import { toast } from "../components/toasts.tsx";
 import { useAction } from "../lib/resource.ts";
 import { type Theme, theme } from "./theme.ts";
 
-/** Who is logged in and for how long; opens the details. */
+/** The token's name and remaining time; opens the details. */
 export function Account() {
   const [isOpen, setOpen] = useState(false);
   const found = caller.value;

@@ -51,7 +51,7 @@ export function Button({
 
 interface IconButtonProps {
   readonly icon: IconName;
-  /** What it does, for people who see the icon, and who do not. */
+  /** The action in words: tooltip and accessible name of the icon. */
   readonly label: string;
   readonly onClick: (event: MouseEvent) => void;
   readonly pressed?: boolean;

@@ -10,7 +10,7 @@ import { TextField } from "./field.tsx";
 
 interface Question {
   readonly title: string;
-  /** What will happen, and whether it can be undone. */
+  /** The effect, and whether it can be undone. */
   readonly text: ComponentChildren;
   /** The button's verb, such as `Delete version 3`. */
   readonly verb: string;

@@ -8,9 +8,9 @@ import { Status } from "./status.tsx";
 interface ErrorPanelProps {
   readonly error: unknown;
   readonly onRetry?: () => void;
-  /** What failed, such as `The secrets could not be listed`. */
+  /** The failed action, such as `The secrets could not be listed`. */
   readonly title?: string;
-  /** What the person can do about it. */
+  /** The remedy. */
   readonly children?: ComponentChildren;
 }
 

@@ -30,7 +30,7 @@ export function pairsProblem(pairs: readonly Pair[]): string | null {
 interface KeyValueProps {
   readonly pairs: readonly Pair[];
   readonly onChange: (pairs: readonly Pair[]) => void;
-  /** What a pair is, such as `key` or `tag`. */
+  /** The kind of a pair, such as `key` or `tag`. */
   readonly noun: string;
   /** Values are typed unseen until they are revealed. */
   readonly isSecret?: boolean;

@@ -6,7 +6,7 @@ const SHOWN_MS = 60_000;
 
 interface MaskedProps {
   readonly value: string;
-  /** What it is, such as `password`. */
+  /** The kind of value, such as `password`. */
   readonly label: string;
   /** Shown by a control of the parent instead of its own. */
   readonly isRevealed?: boolean;

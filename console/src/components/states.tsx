@@ -1,4 +1,4 @@
-/** What a part of a screen shows instead of its content: nothing yet, being read, or failed. */
+/** Placeholders of a part of a screen: nothing yet, being read, or failed. */
 import type { ComponentChildren } from "preact";
 import type { Resource } from "../lib/resource.ts";
 import { ErrorPanel } from "./error-panel.tsx";

@@ -30,7 +30,7 @@ interface DataTableProps<Row> {
   readonly keyOf: (row: Row) => string;
   /** Where a row leads; its first column becomes a link. */
   readonly hrefOf?: (row: Row) => string;
-  /** What a row does instead of leading somewhere. */
+  /** Action of a row without a link. */
   readonly onOpen?: (row: Row) => void;
   readonly selected?: string | null;
   readonly hasMore?: boolean;

@@ -50,7 +50,7 @@ function handlerOf({ faults }: Driver, rpc: Rpc, call: AnyCall) {
 }
 
 async function removeStale(socket: string): Promise<void> {
-  if (await isServed(socket)) throw new Error(`somebody serves on ${socket} already`);
+  if (await isServed(socket)) throw new Error(`another process serves on ${socket} already`);
   await unlink(socket).catch((failure) => {
     if (codeOf(failure) !== "ENOENT") throw failure;
   });

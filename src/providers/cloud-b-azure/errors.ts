@@ -87,7 +87,7 @@ const lagging: Meaning = [
   "not_replicated",
   "what it refers to is not known everywhere yet, or does not exist any more",
 ];
-const contended: Meaning = ["external", "contended", "the same object is being changed by somebody else"];
+const contended: Meaning = ["external", "contended", "the same object is being changed by another caller"];
 const throttled: Meaning = ["external", "throttled", "too many requests"];
 const noSubscription: Meaning = [
   "client",

@@ -123,7 +123,7 @@ type Meaning = readonly [outcome: "client" | "external", code: string, text: str
 const throttled: Meaning = ["external", "throttled", "too many requests"];
 const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
 const firewalled: Meaning = ["client", "permission_denied", "the vault's firewall does not let this service in"];
-const contended: Meaning = ["external", "contended", "somebody else changes the secret at the same time"];
+const contended: Meaning = ["external", "contended", "another caller changes the secret at the same time"];
 
 /** Meanings by `innererror.code`, else `code` ("Azure Key Vault REST API error codes"). */
 const byWord = new Map<string, Meaning>([

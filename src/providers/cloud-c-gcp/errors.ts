@@ -33,7 +33,7 @@ const byStatus = new Map<string, Meaning>([
   ["OUT_OF_RANGE", invalid],
   ["FAILED_PRECONDITION", ["client", "precondition_failed", "the object's state or a policy does not allow it"]],
   ["RESOURCE_EXHAUSTED", throttled],
-  ["ABORTED", ["external", "contended", "somebody else changed the object at the same time"]],
+  ["ABORTED", ["external", "contended", "another caller changed the object at the same time"]],
   ["CANCELLED", unavailable],
   ["UNKNOWN", unavailable],
   ["DEADLINE_EXCEEDED", unavailable],

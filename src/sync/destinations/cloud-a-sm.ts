@@ -364,7 +364,7 @@ function restoreFailed(restored: CloudAFailure, name: string): Failure {
 }
 
 const contended = (name: string) =>
-  failure("external", "contended", `The secret ${name} is being created and deleted by somebody else.`);
+  failure("external", "contended", `The secret ${name} is being created and deleted by another caller.`);
 
 const nameHeld = (name: string) =>
   failure("external", "name_held", `The name ${name} is not free again yet after a deletion.`, nameHeldRetryMs);

@@ -136,7 +136,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
         [created, step] = [false, "create"];
       }
     }
-    return failure("external", "contended", `The secret ${name} is being created and deleted by somebody else.`);
+    return failure("external", "contended", `The secret ${name} is being created and deleted by another caller.`);
   },
 
   async remove({ name, ownedOnly }, details, context) {
@@ -154,7 +154,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
       if (deleted.ok || deleted.status === "NOT_FOUND") return { outcome: "ok" };
       if (!ownedOnly || !conflicts.includes(deleted.status)) return deleted.outcome;
     }
-    return failure("external", "contended", `The secret ${name} is being changed by somebody else.`);
+    return failure("external", "contended", `The secret ${name} is being changed by another caller.`);
   },
 
   async inspect({ name, reference, tags = {} }, details, context) {

@@ -123,7 +123,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
       if (!edited.ok && !isNotFound(edited) && !isRejected(edited)) return edited.outcome;
     }
 
-    let contended = failure("external", "contended", `${object.name} is being created and deleted by somebody else.`);
+    let contended = failure("external", "contended", `${object.name} is being created and deleted by another caller.`);
     for (let round = 0; round < maxRounds; round++) {
       const listed = await api.list();
       if (!listed.ok) return listed.outcome;

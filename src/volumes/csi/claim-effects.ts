@@ -41,7 +41,7 @@ export class ClaimEffects implements Effects {
 
   mayStart({ id }: CsiOperation): Refusal | null {
     const isWanted = this.#claims.waitingFor(id) !== null || this.#orphans.isWaitingFor(id);
-    return isWanted ? null : refuse("conflict", "nobody waits for it any more");
+    return isWanted ? null : refuse("conflict", "the claim has ended");
   }
 
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): null {

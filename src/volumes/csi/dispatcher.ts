@@ -255,7 +255,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
   #succeed(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void {
     const checked = CSI_METHODS[operation.method].result.safeParse(result);
     if (!checked.success) {
-      const message = `node ${operation.nodeId} answers what is no answer: ${describe(checked.error)}`;
+      const message = `node ${operation.nodeId} sent an invalid answer: ${describe(checked.error)}`;
       this.#fail(operation, refuse("faulty", message));
       return;
     }

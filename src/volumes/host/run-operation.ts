@@ -47,5 +47,5 @@ async function notEnded(env: Env, { kind, operation }: Step & { readonly operati
     .catch(() => null);
   return doubt === null
     ? `operation ${operation} has not ended in time: it goes on, and the same request waits for it again`
-    : `operation ${operation}: what came of it is not known: ${doubt}; the node is asked again, and at once by the same request`;
+    : `operation ${operation}: its outcome is unknown: ${doubt}; the node is asked again, and at once by the same request`;
 }

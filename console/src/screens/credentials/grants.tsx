@@ -1,6 +1,6 @@
 import type { EngineRole } from "./reads.ts";
 
-/** What principals of a role may do. */
+/** Rights of a role's principals. */
 export function Grants({ role }: { readonly role: EngineRole }) {
   const { cloud_roles: roles, cloud_groups: groups } = role;
   return (

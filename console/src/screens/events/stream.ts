@@ -189,7 +189,7 @@ export class EventStream {
     if (this.lastIndex !== null && Index < this.lastIndex)
       this.buffer.addMark(
         "warn",
-        `The index went back from ${this.lastIndex} to ${Index}: the service began anew.`,
+        `The index went back from ${this.lastIndex} to ${Index}: the service has lost its state.`,
         at,
       );
     this.lastIndex = Index;

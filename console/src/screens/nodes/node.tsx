@@ -155,7 +155,7 @@ export function NodePage({ id }: { readonly id: string }) {
   );
 }
 
-/** What a drain has moved away, and what it still waits for. */
+/** Progress of a drain: allocations moved, and those that remain. */
 function Drain({
   node,
   allocations,

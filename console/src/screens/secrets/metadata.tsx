@@ -79,7 +79,7 @@ function MetadataEditor({
     ...(found.delete_version_after === "0s" ? {} : { delete_version_after: found.delete_version_after }),
     ...(found.custom_metadata ? { custom_metadata: found.custom_metadata } : {}),
   });
-  // What was cleared in the form is cleared at the service, too.
+  // Fields that were cleared in the form are cleared at the service.
   const body = { max_versions: 0, cas_required: false, delete_version_after: "0s", custom_metadata: {}, ...value };
   const save = useAction(async () => {
     await api("POST /v1/secret/metadata/{path}", { ...at, body });

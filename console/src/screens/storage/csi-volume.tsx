@@ -255,7 +255,7 @@ function Claims({ id, namespace, nodes }: PartProps) {
             columns={columns}
             keyOf={(row) => `${row.AllocID} ${row.NodeID}`}
             empty={
-              <Empty title="Nobody claims it">
+              <Empty title="No allocation claims it">
                 An allocation whose group asks for this volume claims it as soon as it is reported.
               </Empty>
             }

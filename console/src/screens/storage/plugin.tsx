@@ -93,7 +93,7 @@ export function PluginPage({ id }: { readonly id: string }) {
   );
 }
 
-/** What any controller says that it supports. */
+/** Capabilities of any controller. */
 function Abilities({ instances }: { readonly instances: readonly Instance[] }) {
   const names = instances.flatMap(({ ControllerInfo }) =>
     Object.entries(ControllerInfo ?? {}).flatMap(([name, is]) => (is ? [name.replace(/^Supports/, "")] : [])),

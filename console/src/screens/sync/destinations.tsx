@@ -27,7 +27,7 @@ const FRESH_MS = 10_000;
 /** States are read for so many rows. */
 const MAX_STATES = 500;
 
-/** What is known of a row: null counts are not known, undefined ones are on their way. */
+/** State of a row: null counts are unknown, undefined ones are being read. */
 interface Row {
   readonly ref: DestinationRef;
   readonly state: Destination | null | undefined;

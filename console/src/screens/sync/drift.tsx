@@ -73,7 +73,7 @@ export function Drift({
   pushed,
 }: {
   readonly destination: DestinationRef;
-  /** What is known of its objects, by the same keys. */
+  /** Known state of its objects, by the same keys. */
   readonly pushed: readonly (readonly [key: string, Association])[];
 }) {
   const known = new Map(pushed);

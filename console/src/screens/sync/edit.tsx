@@ -28,7 +28,7 @@ function settingsOf({ connection_details, options }: Destination): FormValue {
   return { ...Object.fromEntries(shown), ...rest, granularity: granularity_level };
 }
 
-/** What has to be sent: changed fields, and null for those that were emptied. */
+/** The body of the update: changed fields, and null for those that were emptied. */
 function changesOf(before: FormValue, after: FormValue): FormValue {
   const changes: Record<string, unknown> = {};
   for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {

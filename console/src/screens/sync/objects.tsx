@@ -36,7 +36,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
 ];
 
-/** What a destination of the type in-mem holds, with values. */
+/** Objects of a destination of the type in-mem, with values. */
 export function StoredObjects({ name }: { readonly name: string }) {
   const objects = useResource(["objects", name], async (signal) => {
     const { data } = await api("GET /v1/sys/sync/destinations/in-mem/{name}/objects", {

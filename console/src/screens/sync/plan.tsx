@@ -20,7 +20,7 @@ const OUTSIDE: Readonly<Record<NonNullable<PlannedObject["outside"]>, string>> =
 
 const MAX_ROWS = 200;
 
-/** What a request would do at the provider, before it does it. */
+/** Preview of a request's calls to the provider. */
 export function Plan({ planned }: { readonly planned: readonly PlannedObject[] }) {
   const reasons = [...new Set(planned.flatMap(({ reason }) => (reason ? [reason] : [])))];
   return (

@@ -30,7 +30,7 @@ interface Props {
   readonly onDone: (isGone: boolean) => void;
 }
 
-/** Deletes a destination. What that does to the objects at the provider is chosen and said first. */
+/** Deletes a destination. The effect on objects at the provider is chosen and shown first. */
 export function DeleteDestination({ destination, onClose, onDone }: Props) {
   const { type, name } = destination;
   const [isPurge, setPurge] = useState(true);

@@ -40,7 +40,7 @@ export async function reach({ address, token }: Server): Promise<Reached> {
     const health = healthIn(body);
     if (health === null) {
       const action = "check SALLYPORT_ADDR: something else answers there";
-      return { found: [problem(`status ${answer.status} is no answer of the service`, action)], health };
+      return { found: [problem(`status ${answer.status} is not an answer of this service`, action)], health };
     }
     const took = `answers ${answer.status} in ${after - before} ms`;
     return { found: [ok(took), ...clock(health, before, after), ...(await encryption(address))], health };
