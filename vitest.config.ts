@@ -73,6 +73,7 @@ export default defineConfig({
                 REPO_HOST_URL: inject("doubles").repoHost,
                 DEPLOY_PROJECT_URL: inject("doubles").deployProject,
                 SYNC_ALLOWED_HOSTS: "127.0.0.1",
+                PRIVATE_HOSTS: "127.0.0.1 localhost",
                 TEST_DOUBLES: inject("doubles"),
               },
               queueConsumers: {

@@ -68,7 +68,11 @@ async function start({ bindings, dataDir, builtDir, log, json = false }: ToRunti
           {
             ...options,
             bindings: { ...fixed, ...bindings },
-            serviceBindings: { LOCAL_DISK: () => new Response(isFull(join(builtDir, "tmp")) ? "full" : "room") },
+            serviceBindings: {
+              LOCAL_DISK: () => new Response(isFull(join(builtDir, "tmp")) ? "full" : "room"),
+              // Names are resolved by the runtime, which connects to none of the private addresses.
+              PUBLIC_NETWORK: { network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } } },
+            },
             modulesRoot: builtDir,
             modules: [{ type: "ESModule", path, contents: readFileSync(path, "utf8") }],
           },

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { LocalAgent } from "./agents.ts";
-import { boot, portRefusal, tryPort } from "./boot.ts";
+import { boot, gatewayHeaders, newGatewayKey, portRefusal, tryPort } from "./boot.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 import { LocalState } from "./local-state.ts";
 import type { Playground } from "./playground.ts";
@@ -13,6 +13,8 @@ import type { Supervisor } from "./supervisor.ts";
 import { readTour } from "./tour.ts";
 
 const HOST = "127.0.0.1";
+/** Issuers, clusters and receivers on this machine may be tried, as may the playground's. */
+const LOCAL_HOSTS = "127.0.0.1 localhost [::1]";
 /** Writes a secret that is pushed to its destination; README has the rest of the tour. */
 const STEPS_SHOWN = 2;
 const CONSOLE_PAGE = "build/assets/ui/index.html";
@@ -48,7 +50,8 @@ process.exit();
 async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const { signal } = stopping;
   const agents = Array.from({ length: settings.agents }, (_, at) => new LocalAgent(at + 1, state));
-  const gateway = new GatewayProcess(HOST, settings.port);
+  const gatewayKey = newGatewayKey();
+  const gateway = new GatewayProcess(HOST, settings.port, undefined, { options: { upstreamKey: gatewayKey } });
   let supervisor: Supervisor | undefined;
   let playground: Playground | undefined;
   const baseUrl = `http://${HOST}:${settings.port}`;
@@ -59,15 +62,15 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
       playground = await startPlayground(join(settings.stateDir, "providers"), baseUrl);
     }
     const { masterKey: MASTER_KEY, rootToken: DEV_ROOT_TOKEN } = state;
-    const given = { ...playground?.settings, ...workerSettings(process.env) };
+    const given = { PRIVATE_HOSTS: LOCAL_HOSTS, ...playground?.settings, ...workerSettings(process.env) };
     const bindings = { ...given, MASTER_KEY, DEV_ROOT_TOKEN };
-    const booted = await boot(state, { bindings, log: settings.log }, signal);
+    const booted = await boot(state, { gatewayKey, bindings, log: settings.log }, signal);
     supervisor = booted.supervisor;
     const { url } = booted;
     // Before the public port opens, so that clients never see a half-seeded service.
     if (settings.seed && state.fresh) {
       for (const dir of ["seeds", ...(playground ? [playground.seeds] : [])])
-        await seed({ baseUrl: url, token: state.rootToken }, dir, signal);
+        await seed({ baseUrl: url, token: state.rootToken, headers: gatewayHeaders(gatewayKey) }, dir, signal);
     }
     state.noteReady();
     const kept = supervisor.keep(signal, (port) => {

@@ -25,6 +25,12 @@ declare namespace Cloudflare {
     FILES?: R2Bucket;
     /** Says whether the disk is full; bound by `npm start` only. */
     LOCAL_DISK?: Fetcher;
+    /** A network of public addresses only, for hosts that tenants name; bound by the local runtime. */
+    PUBLIC_NETWORK?: Fetcher;
+    /** Secret of the local gateway, in the header `CF-Gateway-Key`; requests without it are refused. */
+    GATEWAY_KEY?: string;
+    /** A setting that is read at each call to a host that a tenant names. */
+    PRIVATE_HOSTS?: string;
     /** Request limits (docs/reference/limits.md). An absent binding means no limit. */
     LIMIT_TOKEN?: RateLimit;
     LIMIT_OPEN?: RateLimit;

@@ -4,11 +4,13 @@ import { metrics } from "./contracts/stubs.ts";
 import { performJobs } from "./credentials/job-worker.ts";
 import { performDeliveries } from "./events/subscriptions/deliver.ts";
 import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
+import { refusedBesideGateway } from "./platform/http/gateway-key.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
 import { record } from "./platform/observability/audit/batch-writer.ts";
 import { textOf, warn } from "./platform/observability/log.ts";
 import { flushCounts } from "./platform/observability/metrics/flush.ts";
 import { exportMetrics } from "./platform/observability/otlp/metrics.ts";
+import { setOutboundPolicy } from "./providers/outbound-url.ts";
 import { consoleAnswer } from "./routes/console.ts";
 import { installAnswer } from "./routes/install.ts";
 import { handle } from "./routes/server/handle.ts";
@@ -37,11 +39,14 @@ const WAKE_UP_BUDGET_MS = 10_000;
  */
 const HOLD_MS = 1_000;
 
+setOutboundPolicy(deployment);
 writeActionsTo((line) => record(deployment, line, waitUntil));
 
 export default {
   fetch(request, env, exec) {
     const url = new URL(request.url);
+    const beside = refusedBesideGateway(request, env);
+    if (beside) return beside;
     return consoleAnswer(request, url, env) ?? installAnswer(request, url, env) ?? handle(request, env, exec, url);
   },
 

@@ -79,6 +79,7 @@ export const Settings = z.object({
       "must be a URL with https, or of this machine",
     )
     .optional(),
+  PRIVATE_HOSTS: z.string().optional(),
   PUBLIC_URL: z
     .string()
     .refine((text) => text === "" || originOf(text) !== null, ORIGIN_RULE)

@@ -17,9 +17,14 @@ interface Answered {
 
 export type Call = Answered | { ok: false; outcome: Failure };
 
-interface CallLimits {
+/** Carries requests: the Worker itself, or a binding. */
+export type Network = Pick<typeof globalThis, "fetch">;
+
+export interface CallLimits {
   /** Time limit of the whole exchange, body included, in milliseconds. Zero or less: no request is sent. */
   deadlineMs: number;
+  /** The network that carries the request; by default the Worker's own. */
+  network?: Network | undefined;
 }
 
 /** Sends one request of an operation and reads the answer: `callProvider` with the operation's remaining time. */
@@ -87,9 +92,10 @@ export async function callProvider(
   let outcome: number | string = "failed";
   try {
     const options = { redirect: "manual", signal: abort.signal, ...(span && { headers: span.headers }) } as const;
+    const network = limits.network ?? globalThis;
     const response = await (request instanceof Request
-      ? fetch(new Request(request, options))
-      : fetch(request[0], { ...request[1], ...options }));
+      ? network.fetch(new Request(request, options))
+      : network.fetch(request[0], { ...request[1], ...options }));
     outcome = response.status;
     if (response.status >= 300 && response.status < 400) {
       await response.body?.cancel();

@@ -78,6 +78,13 @@ describe("npm run serve", { timeout: 300_000 }, () => {
     await expect.poll(async () => (await served.call("GET", "/v1/sys/health")).status).toBe(200);
     await served.json("PUT", "/v1/sys/mounts/kv", token, { type: "kv", options: { version: "2" } });
     await served.json("POST", "/v1/kv/data/app", token, { data: { password: "canary-in-a-secret" } });
+    await served.json("POST", "/v1/sys/auth/jwt", token, { type: "jwt" });
+    const refusals = [port, await freePort()].map(async (each) => {
+      const body = { jwks_url: `http://127.0.0.1:${each}/keys` };
+      return (await served.call("POST", "/v1/auth/jwt/config", token, body)).text;
+    });
+    const [open = "", closed] = await Promise.all(refusals);
+    expect([open, open]).toEqual([closed, expect.stringContaining("the URL must begin with https://")]);
     const { nodes } = await served.json("GET", "/v1/sys/ha-status", token);
     expect(nodes[0].api_address).toBe(`https://127.0.0.1:${port}`);
 
@@ -108,7 +115,7 @@ describe("npm run serve", { timeout: 300_000 }, () => {
     );
     // The supervisor's own requests are in no log.
     const paths = served.lines.flatMap(({ level, path }) => (level === "audit" ? [String(path)] : []));
-    expect(paths.filter((path) => !/^\/v1\/(acl|sys|kv|event)\//.test(path))).toEqual([]);
+    expect(paths.filter((path) => !/^\/v1\/(acl|auth|sys|kv|event)\//.test(path))).toEqual([]);
     expect(served.output).not.toContain("supervisor");
     for (const secret of [MASTER_KEY, BOOTSTRAP_SECRET, token, "canary-in-a-secret"])
       expect(served.output).not.toContain(secret);

@@ -17,13 +17,18 @@ import { freePort } from "../smoke/local-service.ts";
 const RHYTHM: Rhythm = { everyMs: 50, answerMs: 1_000, misses: 3 };
 const PATIENCE = { timeout: 120_000, interval: 50 };
 
+const WORKER = `export default { async fetch(request, env) {
+  const to = new URL(request.url).searchParams.get("to");
+  return to === null ? new Response("served") : env.PUBLIC_NETWORK.fetch(to).catch((failure) => new Response(String(failure)));
+} };`;
+
 let dir: string;
 let over: AbortController;
 const lives: { stop(): Promise<void> }[] = [];
 
 beforeAll(() => {
   dir = mkdtempSync(join(tmpdir(), "sallyport-supervisor-"));
-  writeFileSync(join(dir, "worker.js"), 'export default { fetch: () => new Response("served") };\n');
+  writeFileSync(join(dir, "worker.js"), WORKER);
   const options = { name: "served", compatibilityDate: "2026-11-01", rootPath: dir, bindings: {} };
   writeFileSync(join(dir, "worker.json"), JSON.stringify(options));
   vi.spyOn(console, "warn").mockImplementation(() => undefined);
@@ -127,6 +132,28 @@ describe("an orphaned runtime", () => {
     await endLeftover(dir);
     await runtime.exited;
     expect(isAlive(runtime.pid)).toBe(false);
+  });
+});
+
+describe("the network for hosts that tenants name", () => {
+  it("connects to no private address, and tells open ports from closed ones by nothing", {
+    timeout: 120_000,
+  }, async () => {
+    over = new AbortController();
+    let calls = 0;
+    const open = createServer((_request, answer) => answer.end(`reached ${++calls}`)).listen(0, "127.0.0.1");
+    await once(open, "listening");
+    const { port } = open.address() as AddressInfo;
+    const runtime = new Runtime(dir, "ignore");
+    lives.push(runtime);
+    const url = await runtime.serve(message(), over.signal);
+    const closed = await freePort();
+    const to = async (target: string) => (await fetch(`${url}/?to=${encodeURIComponent(target)}`)).text();
+    const answers = [port, closed].flatMap((each) => [`127.0.0.1:${each}`, `localhost:${each}`, `[::1]:${each}`]);
+    const texts = await Promise.all(answers.map((host) => to(`http://${host}/`)));
+    open.close();
+    expect(calls).toBe(0);
+    expect(new Set(texts.map((text) => text.replace(/reference = \w+/, ""))).size).toBe(1);
   });
 });
 

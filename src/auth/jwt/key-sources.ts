@@ -1,8 +1,7 @@
 import { createLocalJWKSet, type JSONWebKeySet, type JWTVerifyGetKey } from "jose";
 import * as z from "zod";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { refusedUrl } from "../../providers/outbound-url.ts";
-import { callProvider } from "../../providers/outcome.ts";
+import { callTenantUrl } from "../../providers/outbound-url.ts";
 
 /*
  * Public keys of token issuers, cached per isolate. A source is fetched at most once per `RETRY_MS`, however many
@@ -66,9 +65,7 @@ const cache = new Map<string, Cached>();
  * @param init for requests other than a plain GET
  */
 export async function fetchJson(url: string, init: RequestInit = {}): Promise<Result<unknown>> {
-  const refused = refusedUrl(url);
-  if (refused !== null) return refuse("invalid", `the URL ${refused}`);
-  const call = await callProvider([url, init], { deadlineMs: DEADLINE_MS });
+  const call = await callTenantUrl(url, init, { deadlineMs: DEADLINE_MS });
   if (!call.ok) return refuse("invalid", call.outcome.message);
   if (!call.response.ok) return refuse("invalid", `the issuer answered with status ${call.response.status}`);
   if (call.text.length > MAX_CHARACTERS) return refuse("invalid", "the issuer's answer is too large");

@@ -7,7 +7,8 @@ import { flushCountsSoon } from "../../platform/observability/metrics/flush.ts";
 import { count } from "../../platform/observability/metrics/isolate-counters.ts";
 import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { OWN_TRACE } from "../../platform/observability/otlp/trace-context.ts";
-import { callProvider, retryAfterMs } from "../../providers/outcome.ts";
+import { callTenantUrl } from "../../providers/outbound-url.ts";
+import { retryAfterMs } from "../../providers/outcome.ts";
 import { MAX_QUEUE_BYTES } from "./batch.ts";
 
 /*
@@ -84,7 +85,7 @@ async function toWebhook(url: string, { id, body, target }: Delivery): Promise<O
     "webhook-timestamp": String(timestamp),
     "webhook-signature": signatures.join(" "),
   };
-  const call = await callProvider([url, { method: "POST", headers, body }], { deadlineMs: DEADLINE_MS });
+  const call = await callTenantUrl(url, { method: "POST", headers, body }, { deadlineMs: DEADLINE_MS });
   if (!call.ok) return failed(call.outcome.message);
   const { response } = call;
   if (response.ok) return DELIVERED;
