@@ -12,16 +12,22 @@ const MAX_RETRY_MS = 3_600_000;
 /** The longest timer of Node is 24 days. */
 const MAX_SLEEP_MS = 86_400_000;
 
+/** The runtime behind the gateway, and the headers of requests to it. */
+export interface RunningService {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 export class Backups {
   readonly #settings: BackupSettings;
   readonly #store: BackupStore;
-  readonly #url: () => string | undefined;
+  readonly #service: () => RunningService | undefined;
 
-  /** @param url of the running service, behind the gateway; undefined while it is down */
-  constructor(settings: BackupSettings, store: BackupStore, url: () => string | undefined) {
+  /** @param service undefined while it is down */
+  constructor(settings: BackupSettings, store: BackupStore, service: () => RunningService | undefined) {
     this.#settings = settings;
     this.#store = store;
-    this.#url = url;
+    this.#service = service;
   }
 
   /** Takes each backup when it is due, until `signal` aborts. A failed one is repeated with a growing pause. */
@@ -53,10 +59,11 @@ export class Backups {
   /** Takes one now. */
   async take(signal: AbortSignal): Promise<void> {
     const { token, keep } = this.#settings;
-    const url = this.#url();
-    if (!url) throw new Error("the service is down");
+    const service = this.#service();
+    if (!service) throw new Error("the service is down");
     const began = Date.now();
-    const headers = { "X-Orch-Token": token };
+    const { url } = service;
+    const headers = { ...service.headers, "X-Orch-Token": token };
     // Extends a periodic token; others cannot be renewed for ever, and then the snapshot says so.
     await fetch(`${url}/v1/auth/token/renew-self`, { method: "POST", headers, signal }).then((answer) => answer.text());
     const answer = await fetch(`${url}/v1/sys/snapshot`, { headers, signal });

@@ -1,7 +1,9 @@
 /** Starts the Worker on a state directory, for `npm start` and `npm run serve`: build, migrations, runtime, health. */
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { GATEWAY_KEY_HEADER } from "../src/platform/http/gateway-key.ts";
 import { BUILT, isBuilt } from "./built-worker.ts";
 import { freeBytes } from "./disk.ts";
 import { filesVersion, localFiles } from "./files.ts";
@@ -19,10 +21,16 @@ interface Booted {
   readonly url: string;
 }
 
+/** A secret of one gateway and its runtime, by which the runtime tells it from other local processes. */
+export const newGatewayKey = (): string => randomBytes(32).toString("hex");
+
+/** Headers of a request to the runtime's own port. */
+export const gatewayHeaders = (key: string): Record<string, string> => ({ [GATEWAY_KEY_HEADER]: key });
+
 /** Resolves when the Worker is healthy; stops what it has started when that fails. @throws Refusal */
 export async function boot(
   state: LocalState,
-  given: Omit<ToRuntime, "dataDir" | "builtDir">,
+  { gatewayKey, ...given }: Omit<ToRuntime, "dataDir" | "builtDir"> & { readonly gatewayKey: string },
   signal: AbortSignal,
 ): Promise<Booted> {
   const files = localFiles(state.filesDir);
@@ -34,7 +42,12 @@ export async function boot(
   state.emptyRuntimeDir(isReady ? BUILT : []);
   refuseFullDisk(state.dir);
   const { dataDir, runtimeDir: builtDir } = state;
-  const supervisor = new Supervisor({ ...given, dataDir, builtDir });
+  const supervisor = new Supervisor({
+    ...given,
+    bindings: { ...given.bindings, GATEWAY_KEY: gatewayKey },
+    dataDir,
+    builtDir,
+  });
   try {
     if (!isReady) {
       const work = { ...(isFilled ? {} : { files }), ...(isMigrated ? {} : { migrations: true }) };
@@ -43,7 +56,7 @@ export async function boot(
     }
     const url = await supervisor.begin(signal);
     state.noteFiles(filesVersion(files));
-    await healthy(url, supervisor.runtime, signal);
+    await healthy(url, gatewayHeaders(gatewayKey), supervisor.runtime, signal);
     return { supervisor, url };
   } catch (failure) {
     await supervisor.stop();
@@ -62,13 +75,19 @@ function refuseFullDisk(dir: string): void {
 }
 
 /** Waits until the Worker reports healthy, so that clients never see a half-started service. */
-async function healthy(url: string, runtime: Runtime, signal: AbortSignal): Promise<void> {
+async function healthy(
+  url: string,
+  headers: Record<string, string>,
+  runtime: Runtime,
+  signal: AbortSignal,
+): Promise<void> {
   const deadline = performance.now() + HEALTH_MS;
   let last = "no answer";
   while (performance.now() < deadline) {
     try {
       // A service without a first token is healthy, too.
       const response = await fetch(`${url}/v1/sys/health?uninitcode=200`, {
+        headers,
         signal: AbortSignal.any([signal, AbortSignal.timeout(5000)]),
       });
       const text = await response.text();

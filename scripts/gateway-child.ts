@@ -15,7 +15,7 @@ export interface ToGateway {
   /** Null while the runtime is down. */
   upstreamPort: number | null;
   /** Of the first message; later ones change the port, and read the certificate again. */
-  options?: Pick<GatewayOptions, "drainMs" | "trustedProxies">;
+  options?: Pick<GatewayOptions, "drainMs" | "trustedProxies" | "upstreamKey">;
   /** Files in PEM format. */
   tls?: { cert: string; key: string } | undefined;
 }

@@ -1,6 +1,7 @@
 /** One client connection of the local gateway, and its one upstream connection. */
 import { connect, type Socket } from "node:net";
 import { TLSSocket } from "node:tls";
+import { GATEWAY_KEY_HEADER } from "../src/platform/http/gateway-key.ts";
 import type { Forwarding } from "./forwarding.ts";
 import { checkedHead, isEventStream } from "./gateway-rules.ts";
 import {
@@ -19,6 +20,11 @@ import {
 
 /** Time for a client to read the last response before its connection is cut. */
 const LINGER_MS = 1000;
+/**
+ * How long after its request an answer is still awaited for a client that has closed its side. A program that sends its
+ * requests and closes at once (`nc -N`) reads answers; one that closes later (Ctrl-C, a time limit) has left.
+ */
+const HALF_CLOSED_MS = 500;
 /** Limit of buffered input; above it the client is not read. */
 const MAX_WAITING_BYTES = 64 * 1024;
 const LAST_CHUNK = "0\r\n\r\n";
@@ -51,6 +57,8 @@ export interface Surroundings {
   readonly upstreamPort: number | null;
   /** Absent: the service sees the gateway as its client. */
   readonly forwarding: Forwarding | undefined;
+  /** Absent: the runtime believes every local process. */
+  readonly upstreamKey: string | undefined;
   idle(connection: Connection): void;
   busy(connection: Connection): void;
   closed(connection: Connection): void;
@@ -62,7 +70,8 @@ interface Exchange {
   /** The client requests an upgrade; the response decides. */
   mayLeaveHttp: boolean;
   isEventStream: boolean;
-  sent: boolean;
+  /** When the whole request was sent to the runtime, by `performance.now`; null: not yet. */
+  sentAt: number | null;
   answer: "awaited" | "begun" | "complete";
 }
 
@@ -150,14 +159,26 @@ export class Connection {
     if (this.#waiting.length > MAX_WAITING_BYTES) this.#client.pause();
   }
 
-  /**
-   * After a half-close by the client, responses are still sent. An event stream never ends by itself, so its client
-   * counts as disconnected, as in Go's server.
-   */
+  /** After a half-close by the client, only answers that come at once are still sent. */
   #clientHasEnded(): void {
     this.#clientEnded = true;
-    if (this.#exchange?.isEventStream && !this.#tunnel) this.#client.destroy();
-    else this.#advance();
+    this.#advance();
+    this.#leftBehind();
+  }
+
+  /**
+   * Ends the request of a client that has closed its side, as nginx and Node do, so that no work goes on without a
+   * caller. An answer that has begun continues until it meets a closed socket. An event stream never ends by itself, so
+   * its client counts as gone at once.
+   */
+  #leftBehind(): void {
+    const { isEventStream: isStream, sentAt = null, answer } = this.#exchange ?? {};
+    if (!this.#clientEnded || this.#tunnel || this.#leaving) return;
+    if (isStream) this.#client.destroy();
+    if (sentAt === null || answer !== "awaited") return;
+    const left = sentAt + HALF_CLOSED_MS - performance.now();
+    if (left > 0) this.#await(left);
+    else this.#client.destroy();
   }
 
   /** The client has disconnected. workerd detects a plain close only at its next write. */
@@ -171,7 +192,7 @@ export class Connection {
   #advance(): void {
     if (this.#leaving) return;
     try {
-      while (this.#waiting.length > 0 && (this.#tunnel || !this.#exchange?.sent)) {
+      while (this.#waiting.length > 0 && (this.#tunnel || !this.#isSent)) {
         const input = this.#waiting;
         this.#waiting = Buffer.alloc(0);
         if (this.#tunnel) this.#toUpstream(input);
@@ -184,7 +205,12 @@ export class Connection {
     if (!this.#clientEnded || this.#waiting.length > 0) return;
     if (this.#tunnel) this.#upstream?.end();
     // The upstream connection stays whole until the answer is there: one that is half closed cannot be reset.
-    else if (!this.#exchange?.sent) this.#leave();
+    else if (!this.#isSent) this.#leave();
+  }
+
+  /** Whether the runtime has the whole request. */
+  get #isSent(): boolean {
+    return (this.#exchange?.sentAt ?? null) !== null;
   }
 
   #readRequest(input: Buffer): void {
@@ -192,8 +218,9 @@ export class Connection {
     this.#waiting = rest;
     this.#watch(ended);
     if (!ended || !this.#exchange) return;
-    this.#exchange.sent = true;
+    this.#exchange.sentAt = performance.now();
     this.#settle();
+    this.#leftBehind();
   }
 
   /** A head has one deadline in total, a body one per piece. */
@@ -213,6 +240,10 @@ export class Connection {
 
   #late(): void {
     if (this.#leaving) return;
+    if (this.#clientEnded && this.#isSent) {
+      this.#leftBehind();
+      return;
+    }
     // A client that was asked to wait is not late.
     if (this.#client.isPaused()) this.#await(this.#gateway.times.stallMs);
     else if (this.#exchange || this.#inHead) this.#refuse(new Malformed(408, "the request did not arrive in time"));
@@ -222,19 +253,20 @@ export class Connection {
   #beginRequest(head: Head): Body {
     const { method, target, minor } = requestLine(head);
     const origin = this.#gateway.forwarding?.origin(this.#peer, this.#client instanceof TLSSocket, head);
-    const checked = checkedHead(head, target, origin);
+    const { lines } = checkedHead(head, target, origin);
     const body = requestBody(head, minor);
     const upgrades = lists(head, "connection", "upgrade") && head.fields.has("upgrade");
-    const { upstreamPort } = this.#gateway;
+    const { upstreamPort, upstreamKey } = this.#gateway;
     if (!this.#upstream && upstreamPort === null) throw new Malformed(503, "the service is starting; try again");
     this.#exchange = {
       ...{ method, mayLeaveHttp: upgrades, isEventStream: isEventStream(target) },
-      ...{ sent: false, answer: "awaited" },
+      ...{ sentAt: null, answer: "awaited" },
     };
     this.#gateway.busy(this);
     this.#upstream ??= this.#connect(upstreamPort ?? 0);
     const startLine = method === "LIST" ? `GET ${listing(target)} HTTP/1.${minor}` : head.startLine;
-    this.#toUpstream(headBytes({ startLine, lines: checked.lines }));
+    const key = upstreamKey === undefined ? [] : [`${GATEWAY_KEY_HEADER}: ${upstreamKey}`];
+    this.#toUpstream(headBytes({ startLine, lines: [...lines, ...key] }));
     return body;
   }
 
@@ -293,7 +325,7 @@ export class Connection {
 
   /** A server may respond before it has the whole request: an exchange ends when both are complete. */
   #settle(): void {
-    if (!this.#exchange?.sent || this.#exchange.answer !== "complete") return;
+    if (!this.#isSent || this.#exchange?.answer !== "complete") return;
     this.#exchange = undefined;
     this.#answered += 1;
     if (this.#draining) {

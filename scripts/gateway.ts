@@ -32,6 +32,8 @@ export interface GatewayOptions extends Partial<Times> {
   drainMs?: number;
   /** Proxies whose statements about clients are believed; absent: the service sees no addresses. */
   trustedProxies?: readonly string[];
+  /** Shown to the runtime with each request, which refuses those of other local processes. */
+  upstreamKey?: string;
 }
 
 export function createGateway(upstreamPort: number | null, options: GatewayOptions = {}): Gateway {
@@ -43,6 +45,7 @@ export class Gateway extends Server implements Surroundings {
   /** Null while the runtime is down: requests return 503 then. */
   upstreamPort: number | null;
   readonly forwarding: Forwarding | undefined;
+  readonly upstreamKey: string | undefined;
   readonly #drainMs: number;
   #tls: TlsServer | undefined;
   readonly #most: number;
@@ -55,7 +58,8 @@ export class Gateway extends Server implements Surroundings {
   constructor(upstreamPort: number | null, options: GatewayOptions) {
     super({ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
     const { maxConnections = connectionsFor(openFilesLimit()), maxPerAddress, ...others } = options;
-    const { drainMs = DRAIN_MS, trustedProxies, ...times } = others;
+    const { drainMs = DRAIN_MS, trustedProxies, upstreamKey, ...times } = others;
+    this.upstreamKey = upstreamKey;
     this.#drainMs = drainMs;
     this.forwarding = trustedProxies && new Forwarding(trustedProxies);
     this.upstreamPort = upstreamPort;

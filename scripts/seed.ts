@@ -15,10 +15,12 @@ interface Seed {
 export interface Service {
   baseUrl: string;
   token: string;
+  /** Of each request, beside the token. */
+  headers?: Record<string, string>;
 }
 
 /** Stops at the first refused request. @returns the number of requests */
-export async function seed({ baseUrl, token }: Service, dir = "seeds", signal?: AbortSignal): Promise<number> {
+export async function seed({ baseUrl, token, headers }: Service, dir = "seeds", signal?: AbortSignal): Promise<number> {
   let made = 0;
   for (const file of readdirSync(dir).sort()) {
     if (!file.endsWith(".json") || file === TOUR) continue;
@@ -26,7 +28,7 @@ export async function seed({ baseUrl, token }: Service, dir = "seeds", signal?: 
     for (const { method, path, body } of requests) {
       const response = await fetch(new URL(path, baseUrl), {
         method,
-        headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+        headers: { ...headers, Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
         // A text is sent unchanged: some bodies are lines of JSON.
         ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
         ...(signal ? { signal } : {}),

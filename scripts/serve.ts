@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { RELEASE } from "../src/platform/version.ts";
 import { DirectoryStore } from "./backup-directory.ts";
 import { S3Store } from "./backup-s3.ts";
-import { Backups } from "./backups.ts";
-import { boot, portRefusal, tryPort } from "./boot.ts";
+import { Backups, type RunningService } from "./backups.ts";
+import { boot, gatewayHeaders, newGatewayKey, portRefusal, tryPort } from "./boot.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 import { logEvent, printJsonLines } from "./json-lines.ts";
 import { LocalState } from "./local-state.ts";
@@ -47,12 +47,16 @@ process.exit();
 async function run(settings: ServeSettings, state: LocalState, bindings: Record<string, string>): Promise<void> {
   const { signal } = stopping;
   const { host, port, tls, trustedProxies, drainMs } = settings;
-  const gateway = new GatewayProcess(host, port, undefined, { options: { trustedProxies, drainMs }, tls });
+  const gatewayKey = newGatewayKey();
+  const gateway = new GatewayProcess(host, port, undefined, {
+    options: { trustedProxies, drainMs, upstreamKey: gatewayKey },
+    tls,
+  });
   process.on("SIGHUP", () => gateway.reload());
   let supervisor: Supervisor | undefined;
   let backups: Promise<void> | undefined;
   try {
-    const booted = await boot(state, { bindings, log: false, json: true }, signal);
+    const booted = await boot(state, { gatewayKey, bindings, log: false, json: true }, signal);
     supervisor = booted.supervisor;
     state.noteReady();
     let url: string | undefined = booted.url;
@@ -65,7 +69,10 @@ async function run(settings: ServeSettings, state: LocalState, bindings: Record<
     });
     signal.throwIfAborted();
     logEvent("info", "ready", { release: RELEASE, host, port, tls: tls !== undefined, state: settings.stateDir });
-    if (settings.backup) backups = backupsOf(settings.backup, () => url).run(signal);
+    if (settings.backup) {
+      const runtime = () => (url === undefined ? undefined : { url, headers: gatewayHeaders(gatewayKey) });
+      backups = backupsOf(settings.backup, runtime).run(signal);
+    }
     await kept;
   } finally {
     // Requests under way end while the service still runs.
@@ -75,15 +82,16 @@ async function run(settings: ServeSettings, state: LocalState, bindings: Record<
   }
 }
 
-function backupsOf(settings: BackupSettings, url: () => string | undefined): Backups {
+function backupsOf(settings: BackupSettings, runtime: () => RunningService | undefined): Backups {
   const { to } = settings;
-  const store = typeof to === "string" ? new DirectoryStore(to) : new S3Store(to, () => clusterId(url()));
-  return new Backups(settings, store, url);
+  const store = typeof to === "string" ? new DirectoryStore(to) : new S3Store(to, () => clusterId(runtime()));
+  return new Backups(settings, store, runtime);
 }
 
-async function clusterId(url: string | undefined): Promise<string> {
-  if (!url) throw new Error("the service is down");
-  const answer = await fetch(`${url}/v1/sys/health?uninitcode=200&sealedcode=200&standbyok=true`);
+async function clusterId(runtime: RunningService | undefined): Promise<string> {
+  if (!runtime) throw new Error("the service is down");
+  const { url, headers } = runtime;
+  const answer = await fetch(`${url}/v1/sys/health?uninitcode=200&sealedcode=200&standbyok=true`, { headers });
   const { cluster_id: id } = (await answer.json()) as { cluster_id?: string };
   if (!id) throw new Error(`the service does not say its cluster id: ${answer.status}`);
   return id;

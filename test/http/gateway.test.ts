@@ -282,6 +282,19 @@ describe("connections", () => {
     await gone;
   });
 
+  it.each([0, 700])("awaiting an answer are reset when their client closes %i ms after its request", async (after) => {
+    const { upstream, client } = await throughRecorder();
+    client.send("PUT /v1/azure/creds/reader HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}");
+    await upstream.received("{}");
+    await sleep(after);
+    const gone = upstream.closed();
+    const began = performance.now();
+    client.socket.end();
+    await gone;
+    // An immediate half-close has half a second for its answer.
+    if (after > 500) expect(performance.now() - began).toBeLessThan(400);
+  });
+
   it("reset by the client are reset at the service", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /stream HTTP/1.1\r\n\r\n");
@@ -382,6 +395,12 @@ describe("platform headers", () => {
       "LIST /a HTTP/1.1\r\nHost: a\r\nMF-CF-Blob: {\r\nmf-original-url: http://b/\r\nCF-Connecting-IP: 1.2.3.4\r\nX-Mf: kept\r\n\r\n",
     );
     expect(await upstream.received("\r\n\r\n")).toBe("GET /a?list=true HTTP/1.1\r\nHost: a\r\nX-Mf: kept\r\n\r\n");
+  });
+
+  it("include the key of the runtime, never one of the client", async () => {
+    const { upstream, client } = await throughRecorder({ upstreamKey: "secret" });
+    client.send("GET /a HTTP/1.1\r\nHost: a\r\nCF-Gateway-Key: guessed\r\n\r\n");
+    expect(await upstream.received("\r\n\r\n")).toBe("GET /a HTTP/1.1\r\nHost: a\r\nCF-Gateway-Key: secret\r\n\r\n");
   });
 
   it("include only the signed assertion of Cloudflare Access, by its exact name", async () => {
