@@ -20,7 +20,10 @@ afterAll(() => rmSync(dir, { recursive: true }));
 
 it("the bundle is one file that runs from any directory, and ends with 2 and its usage for invalid options", () => {
   const { status, stderr } = spawnSync(process.execPath, [program, "nomad"], { cwd: dir, env: PROGRAM_ENV });
-  expect([status, String(stderr)]).toEqual([2, expect.stringMatching(/^SALLYPORT_ADDR: must be a URL\n\nUsage: /)]);
+  expect([status, String(stderr)]).toEqual([
+    2,
+    expect.stringMatching(/^SALLYPORT_ADDR: must be set to a URL\n\nUsage: /),
+  ]);
 });
 
 it("metrics and health are served at the address", async () => {

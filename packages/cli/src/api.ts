@@ -17,6 +17,9 @@ export class ApiError extends Error {
   }
 }
 
+/** The server did not answer this program's first request. */
+export class Unreachable extends ApiError {}
+
 interface Reply {
   readonly status: number;
   readonly text: string;
@@ -38,6 +41,8 @@ type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 /** Answers after which the same request may succeed. 412: a replica that is behind. */
 const TRANSIENT: ReadonlySet<number> = new Set([412, 429, 500, 502, 503, 504]);
 const REQUEST_MS = 120_000;
+/** Of the first request: a wrong address is told soon. */
+const FIRST_MS = 10_000;
 const MAX_RETRY_AFTER_MS = 60_000;
 
 /** Requests to one server of Vault's API in one namespace. Transient failures are repeated with growing delays. */
@@ -45,11 +50,28 @@ export class Api {
   readonly #server: Server;
   readonly #retries: number;
   readonly #dialect: Dialect;
+  readonly #contact: { hasAnswered: boolean };
+  /** Gets a line for each repetition. */
+  readonly #note: (line: string) => void;
 
-  constructor(server: Server, retries: number, dialect: Dialect = "Vault") {
+  constructor(
+    server: Server,
+    retries: number,
+    {
+      dialect = "Vault",
+      contact = { hasAnswered: false },
+      note = () => undefined,
+    }: {
+      readonly dialect?: Dialect;
+      readonly contact?: { hasAnswered: boolean };
+      readonly note?: (line: string) => void;
+    } = {},
+  ) {
     this.#server = server;
     this.#retries = retries;
     this.#dialect = dialect;
+    this.#contact = contact;
+    this.#note = note;
   }
 
   get namespace(): string {
@@ -59,7 +81,8 @@ export class Api {
   /** The same server in a namespace below. */
   below(name: string): Api {
     const namespace = [this.namespace, name].filter((part) => part !== "").join("/");
-    return new Api({ ...this.#server, namespace }, this.#retries, this.#dialect);
+    const [dialect, contact, note] = [this.#dialect, this.#contact, this.#note];
+    return new Api({ ...this.#server, namespace }, this.#retries, { dialect, contact, note });
   }
 
   /** @throws ApiError for other statuses than 2xx and `accept`, and without an answer */
@@ -68,21 +91,29 @@ export class Api {
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
     const shown = `${method} ${this.namespace === "" ? "" : `${this.namespace}/`}${path}`;
     for (let attempt = 0; ; attempt++) {
-      const answer = await this.#send(method, url, body).catch(
-        (failure: unknown) => new ApiError(0, shown, textOf(failure)),
-      );
+      const answer = await this.#send(method, url, body).catch((failure: unknown) => {
+        if (!this.#contact.hasAnswered) throw new Unreachable(0, url.origin, `no answer: ${textOf(failure)}`);
+        return new ApiError(0, shown, textOf(failure));
+      });
       if (answer instanceof ApiError) {
         if (attempt >= this.#retries) throw answer;
-        await sleep(backoffMs(attempt));
+        await this.#wait(backoffMs(attempt), answer);
         continue;
       }
+      this.#contact.hasAnswered = true;
       const { status, text, retryAfterMs, location } = answer;
       if ((status >= 200 && status < 300) || accept.includes(status)) return { status, text };
       if (status >= 300 && status < 400)
         throw new ApiError(status, shown, `redirected to ${location}: use that address`);
-      if (!TRANSIENT.has(status) || attempt >= this.#retries) throw new ApiError(status, shown, reasonOf(text));
-      await sleep(Math.max(backoffMs(attempt), Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)));
+      const refusal = new ApiError(status, shown, reasonOf(text));
+      if (!TRANSIENT.has(status) || attempt >= this.#retries) throw refusal;
+      await this.#wait(Math.max(backoffMs(attempt), Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)), refusal);
     }
+  }
+
+  #wait(ms: number, { message }: ApiError): Promise<void> {
+    this.#note(`${message}: repeated in ${Math.ceil(ms / 1000)} s`);
+    return sleep(ms);
   }
 
   /** The text of `data`; null for 404. @throws ApiError */
@@ -113,7 +144,7 @@ export class Api {
   async #send(method: Method, url: URL, body: string | undefined) {
     const { token, namespace } = this.#server;
     const response = await fetch(url, {
-      ...{ method, redirect: "manual", signal: AbortSignal.timeout(REQUEST_MS) },
+      ...{ method, redirect: "manual", signal: AbortSignal.timeout(this.#contact.hasAnswered ? REQUEST_MS : FIRST_MS) },
       headers: {
         [`X-${this.#dialect}-Token`]: token,
         ...(this.#dialect === "Vault" && { "X-Vault-Request": "true" }),

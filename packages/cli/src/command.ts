@@ -45,8 +45,18 @@ function parse<const Options extends Readonly<Record<string, Option>>>(args: rea
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (failure) {
-    throw new InvalidUsage(failure instanceof Error ? failure.message : String(failure));
+    throw new InvalidUsage(optionFault(failure));
   }
+}
+
+/** The fault of options in the words of this program; `parseArgs` explains itself at length. */
+export function optionFault(failure: unknown): string {
+  const message = textOf(failure);
+  const { code = "" } = failure as { code?: string };
+  const [, option = ""] = /'(?:-\w, )?(--?[^'\s=]+)/.exec(message) ?? [];
+  if (code === "ERR_PARSE_ARGS_UNKNOWN_OPTION") return `${option}: no such option`;
+  if (code !== "ERR_PARSE_ARGS_INVALID_OPTION_VALUE") return message;
+  return `${option}: ${message.includes("does not take") ? "takes no value" : "needs a value"}`;
 }
 
 /** @throws InvalidUsage */
@@ -71,6 +81,9 @@ export function table(rows: readonly (readonly string[])[]): string[] {
 /** The message of an unknown failure, with its cause: `fetch` reports every failure as "fetch failed". */
 export function textOf(failure: unknown): string {
   if (!(failure instanceof Error)) return String(failure);
+  if (failure.name === "TimeoutError") return "no answer in time";
+  // One failure for each address of a name.
+  if (failure instanceof AggregateError) return [...new Set(failure.errors.map(textOf))].join(", ");
   const { cause } = failure as { cause?: unknown };
   return cause instanceof Error ? textOf(cause) : failure.message || failure.name;
 }

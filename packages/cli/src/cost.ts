@@ -1,5 +1,5 @@
 import { COST_USAGE, costReport } from "../../../scripts/cost-report.ts";
-import { type Command, InvalidUsage } from "./command.ts";
+import { type Command, InvalidUsage, optionFault } from "./command.ts";
 
 export const cost: Command = {
   words: ["cost"],
@@ -22,6 +22,6 @@ function report(args: readonly string[]): string[] {
   try {
     return costReport(args);
   } catch (failure) {
-    throw new InvalidUsage(failure instanceof Error ? failure.message : String(failure));
+    throw new InvalidUsage(optionFault(failure));
   }
 }

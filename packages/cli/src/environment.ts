@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { type Environment, InvalidUsage } from "./command.ts";
+import { isatty } from "node:tty";
+import { type Environment, InvalidUsage, textOf } from "./command.ts";
 
 /** An address with the token and the namespace for it. */
 export interface Server {
@@ -27,6 +28,7 @@ export function serverOf(system: System, env: Environment, address: string): Ser
 
 /** @throws InvalidUsage */
 export function addressOf(name: string, value: string): URL {
+  if (value === "") throw new InvalidUsage(`${name}: must be set to a URL`);
   const url = URL.canParse(value) ? new URL(value) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidUsage(`${name}: must be a URL`);
   if (url.username !== "" || url.password !== "") throw new InvalidUsage(`${name}: must not contain credentials`);
@@ -41,11 +43,17 @@ function tokenOf(system: System, env: Environment): string {
   return token;
 }
 
-/** @throws InvalidUsage */
+/** The text of a file, or of the standard input for `-`; an empty one is an error. @throws InvalidUsage */
 export function contentOf(name: string, path: string): string {
+  const shown = path === "-" ? "the standard input" : path;
+  if (path === "-" && isatty(0)) throw new InvalidUsage(`${name}: ${shown} is a terminal: name a file`);
+  let text: string;
   try {
-    return readFileSync(path === "-" ? 0 : path, "utf8");
+    text = new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path === "-" ? 0 : path));
   } catch (failure) {
-    throw new InvalidUsage(`${name}: ${failure instanceof Error ? failure.message : String(failure)}`);
+    const isEncoding = failure instanceof TypeError;
+    throw new InvalidUsage(`${name}: ${isEncoding ? `${shown} is not UTF-8 text` : textOf(failure)}`);
   }
+  if (text.trim() === "") throw new InvalidUsage(`${name}: ${shown} is empty`);
+  return text;
 }

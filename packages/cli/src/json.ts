@@ -18,7 +18,7 @@ export function canonicalJson(text: string): string {
   return trimmed.startsWith('"') ? JSON.stringify(JSON.parse(trimmed)) : trimmed;
 }
 
-/** The texts of the objects and arrays that follow each other in a file. @throws SyntaxError */
+/** The texts of the objects and arrays that follow each other in a file, with only spaces between. @throws SyntaxError */
 export function documentsOf(text: string): string[] {
   const found: string[] = [];
   let [depth, from, inString] = [0, 0, false];
@@ -30,11 +30,14 @@ export function documentsOf(text: string): string[] {
     } else if (letter === '"') inString = true;
     else if (letter === "{" || letter === "[") {
       if (depth++ === 0) from = at;
-    } else if ((letter === "}" || letter === "]") && --depth === 0) {
+    } else if (letter === "}" || letter === "]") {
+      if (--depth > 0) continue;
       const document = text.slice(from, at + 1);
       JSON.parse(document);
       found.push(document);
+      continue;
     }
+    if (depth === 0 && !/\s/.test(letter ?? "")) throw new SyntaxError("not an object or an array");
   }
   if (depth !== 0) throw new SyntaxError("JSON ends early");
   return found;

@@ -16,13 +16,17 @@ const COMMANDS: readonly Command[] = [
   ...[importVault, importDump, doctor, snapshotSave, snapshotRestore, snapshotList, agentJoin, relay, cost],
 ];
 
-const USAGE = `Usage: sallyport COMMAND [options]
+const HELP: ReadonlySet<string> = new Set(["--help", "-h"]);
 
-${COMMANDS.map(({ words, summary }) => `  ${words.join(" ").padEnd(18)}${summary}`).join("\n")}
+/** The commands that begin with these words, none for all. */
+const usageOf = (words: readonly string[], commands: readonly Command[]): string =>
+  `Usage: ${["sallyport", ...words, "COMMAND"].join(" ")} [options]
+
+${commands.map((command) => `  ${command.words.join(" ").padEnd(18)}${command.summary}`).join("\n")}
 
 \`sallyport COMMAND --help\` shows the options of a command, \`sallyport --version\` the release.
 Own certificate authorities: NODE_EXTRA_CA_CERTS=FILE.
-`;
+Exit codes: 0 done, 1 failed or a problem found, 2 invalid usage.`;
 
 const io: Io = {
   env: process.env,
@@ -30,16 +34,13 @@ const io: Io = {
   note: (line) => process.stderr.write(`${line}\n`),
 };
 
-async function run(args: readonly string[]): Promise<number> {
+async function run(given: readonly string[]): Promise<number> {
+  const args = given[0] === "help" ? [...given.slice(1), "--help"] : given;
   if (args[0] === "--version") return print(VERSION);
   const command = COMMANDS.find(({ words }) => words.every((word, at) => args[at] === word));
-  if (command === undefined) {
-    if (args.length === 0 || args[0] === "--help" || args[0] === "help") return print(USAGE.trimEnd());
-    io.note(`sallyport: no command ${JSON.stringify(args.slice(0, 2).join(" "))}\n\n${USAGE.trimEnd()}`);
-    return 2;
-  }
+  if (command === undefined) return withoutCommand(args);
   const rest = args.slice(command.words.length);
-  if (rest.includes("--help") || rest.includes("-h")) return print(command.usage.trimEnd());
+  if (rest.some((each) => HELP.has(each))) return print(command.usage.trimEnd());
   try {
     return await command.run(rest, io);
   } catch (failure) {
@@ -51,6 +52,18 @@ async function run(args: readonly string[]): Promise<number> {
     io.note(`sallyport ${command.words.join(" ")}: ${isExpected ? failure.message : textOf(failure)}`);
     return 1;
   }
+}
+
+/** Help for all commands or a group such as `snapshot`; anything else is no command. */
+function withoutCommand(args: readonly string[]): number {
+  const words = args.slice(0, 1).filter((word) => !HELP.has(word));
+  const group = COMMANDS.filter((command) => words.every((word, at) => command.words[at] === word));
+  const rest = args.slice(words.length);
+  if (args.length === 0 || (group.length > 0 && rest.some((each) => HELP.has(each))))
+    return print(usageOf(words, group));
+  const usage = group.length > 0 ? usageOf(words, group) : usageOf([], COMMANDS);
+  io.note(`sallyport: no command ${JSON.stringify(args.slice(0, 2).join(" "))}\n\n${usage}`);
+  return 2;
 }
 
 function print(text: string): number {

@@ -1,17 +1,25 @@
-import type { Command } from "./command.ts";
+import { InvalidOptions, readOptions, usageOf } from "../../relay/src/options.ts";
+import { type Command, InvalidUsage, optionFault } from "./command.ts";
 
 /** Starts the relay of `packages/relay`, which reads its own arguments and sets its own exit code. */
 export const relay: Command = {
-  words: ["relay"],
+  words: ["relay", "nomad"],
   summary: "mirror a Nomad region into the service",
-  usage: `Usage: sallyport relay nomad [options]
-
-Mirrors a Nomad region into Sallyport until SIGTERM or SIGINT. Options and environment are those of the
-relay's own program: \`sallyport relay\` without arguments prints them.
-`,
-  run: async () => {
+  usage: usageOf("sallyport relay"),
+  run: async (args, io) => {
+    check(args, io.env);
     // Read from the arguments of the process, where `relay nomad` is allowed.
     await import("../../relay/src/main.ts");
     return Number(process.exitCode ?? 0);
   },
 };
+
+/** @throws InvalidUsage */
+function check(args: readonly string[], env: NodeJS.ProcessEnv): void {
+  try {
+    readOptions(["nomad", ...args], env);
+  } catch (failure) {
+    if (failure instanceof InvalidOptions) throw new InvalidUsage(optionFault(failure.cause ?? failure));
+    throw failure;
+  }
+}

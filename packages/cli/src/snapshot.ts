@@ -6,7 +6,7 @@ import { basename } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Api, ApiError } from "./api.ts";
-import { type Command, Failure, InvalidUsage, readArguments, table } from "./command.ts";
+import { type Command, Failure, InvalidUsage, readArguments, table, textOf } from "./command.ts";
 import { type Server, serviceOf } from "./environment.ts";
 
 /** Snapshots of a whole deployment: docs/operate/backup.md. Files are streamed, so memory does not grow with them. */
@@ -75,6 +75,8 @@ ${ENVIRONMENT}
       throw new InvalidUsage("--object: the service reads the bucket; there is no FILE and no --sha256");
     const server = serviceOf(io.env);
     if (file !== undefined && !existsSync(file)) throw new InvalidUsage(`FILE: ${file} does not exist`);
+    if (file !== undefined && !statSync(file).isFile()) throw new InvalidUsage(`FILE: ${file} is not a file`);
+    if (file !== undefined && statSync(file).size === 0) throw new InvalidUsage(`FILE: ${file} is empty`);
     if (file !== undefined && values.sha256 !== undefined) await check(file, values.sha256);
     const query = values.object === undefined ? "" : `?${new URLSearchParams({ object: values.object })}`;
     const response = await open(server, "POST", `sys/snapshot${query}`, file);
@@ -144,17 +146,31 @@ async function check(file: string, wanted: string): Promise<void> {
   if (hash.digest("hex") !== wanted.toLowerCase()) throw new Failure(`${basename(file)} has another digest`);
 }
 
-/** Resolves with the response's head. There is no time limit: a restore is answered when it is complete. */
+const CONNECT_MS = 10_000;
+
+/** Resolves with the response's head. Its time is limited to connect only: a restore is answered when it is complete. */
 function open(server: Server, method: "GET" | "POST", path: string, file?: string): Promise<http.IncomingMessage> {
   const url = new URL(`v1/${path}`, server.address.href.replace(/\/?$/, "/"));
   const { request } = url.protocol === "https:" ? https : http;
   const length = file === undefined ? {} : { "Content-Length": statSync(file).size };
+  let isConnected = false;
   return new Promise((resolve, reject) => {
     const sent = request(url, {
       method,
       headers: { "X-Vault-Token": server.token, "Content-Type": "application/octet-stream", ...length },
     });
-    sent.on("response", resolve).on("error", reject);
+    sent.on("response", resolve).on("error", (failure) => {
+      reject(isConnected ? failure : new Failure(`${url.origin}: no answer: ${textOf(failure)}`));
+    });
+    sent.on("socket", (socket) => {
+      const waiting = setTimeout(() => sent.destroy(new Error("no connection in time")), CONNECT_MS);
+      socket
+        .once("close", () => clearTimeout(waiting))
+        .once("connect", () => {
+          isConnected = true;
+          clearTimeout(waiting);
+        });
+    });
     if (file === undefined) sent.end();
     // A refusal closes the connection while the file is sent; the response then counts.
     else pipeline(createReadStream(file), sent).catch(reject);

@@ -33,7 +33,9 @@ async function run({ nomad, service, stateDir, metrics: place, ...settings }: Op
 }
 
 try {
-  await run(readOptions(process.argv.slice(2), process.env));
+  const args = process.argv.slice(2);
+  if (args.includes("--help") || args.includes("-h")) process.stdout.write(USAGE);
+  else await run(readOptions(args, process.env));
 } catch (failure) {
   if (failure instanceof InvalidOptions) {
     process.stderr.write(`${failure.message}\n\n${USAGE}`);

@@ -25,7 +25,7 @@ describe("readOptions", () => {
   it.each([
     [[], ENV, "the only kind of relay is nomad"],
     [["kubernetes"], ENV, "the only kind of relay is nomad"],
-    [["nomad"], {}, "SALLYPORT_ADDR: must be a URL"],
+    [["nomad"], {}, "SALLYPORT_ADDR: must be set to a URL"],
     [["nomad"], { ...ENV, NOMAD_ADDR: "ftp://x" }, "NOMAD_ADDR: must be a URL"],
     [["nomad"], { ...ENV, NOMAD_TOKEN_FILE: "/nowhere" }, "NOMAD_TOKEN_FILE: ENOENT"],
     [["nomad", "--topic", "Variable"], ENV, "--topic: must be one of"],

@@ -15,9 +15,10 @@ export interface Options {
   readonly metrics: { readonly host: string; readonly port: number } | null;
 }
 
-export const USAGE = `Usage: node sallyport-relay.mjs nomad [options]
+/** @param program the words that start it */
+export const usageOf = (program: string): string => `Usage: ${program} nomad [options]
 
-Mirrors a Nomad region into Sallyport.
+Mirrors a Nomad region into Sallyport until SIGTERM or SIGINT.
 
   --state-dir DIR     position in the stream (default /var/lib/sallyport-relay)
   --namespace NAME    mirror this namespace; may be repeated (default: all)
@@ -30,6 +31,8 @@ Mirrors a Nomad region into Sallyport.
 Environment: NOMAD_ADDR, NOMAD_TOKEN or NOMAD_TOKEN_FILE, NOMAD_REGION, NOMAD_CACERT, NOMAD_CLIENT_CERT,
 NOMAD_CLIENT_KEY, NOMAD_TLS_SERVER_NAME; SALLYPORT_ADDR, SALLYPORT_TOKEN or SALLYPORT_TOKEN_FILE, SALLYPORT_CACERT.
 `;
+
+export const USAGE = usageOf("node sallyport-relay.mjs");
 
 /** The options cannot be used. */
 export class InvalidOptions extends Error {}
@@ -78,7 +81,7 @@ function parsed(argv: readonly string[]) {
       },
     });
   } catch (failure) {
-    throw new InvalidOptions(failure instanceof Error ? failure.message : String(failure));
+    throw new InvalidOptions(failure instanceof Error ? failure.message : String(failure), { cause: failure });
   }
 }
 
@@ -96,6 +99,7 @@ function sourceOf(name: string): string {
 }
 
 function addressOf(name: string, value: string): URL {
+  if (value === "") throw new InvalidOptions(`${name}: must be set to a URL`);
   const url = URL.canParse(value) ? new URL(value) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidOptions(`${name}: must be a URL`);
   return url;

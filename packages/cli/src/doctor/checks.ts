@@ -51,12 +51,12 @@ const audit: Check = (api) =>
     const { ok, warning, problem } = findings("audit");
     const sinks = Object.keys((await api.fields("sys/audit")) ?? {}).map((name) => name.replace(/\/$/, ""));
     if (sinks.length === 0)
-      return [problem("no audit log is written", "set AUDIT_LOG=on or bind a sink: docs/operate/audit.md")];
+      return [problem("no audit log is written", "set AUDIT_LOG=on, or a sink: docs/operate/audit.md#sinks")];
     if (sinks.join() === "log")
       return [
         warning(
-          "the audit log has no sink: the platform may store a sample of it",
-          "bind AUDIT_BUCKET: docs/operate/audit.md#sinks",
+          "the audit log has no sink: what stores the service's log may keep a sample of it",
+          "set AUDIT_HTTP_URL, or on Cloudflare bind AUDIT_BUCKET: docs/operate/audit.md#sinks",
         ),
       ];
     return [ok(`written to ${sinks.join(", ")}`)];
@@ -75,10 +75,13 @@ const snapshots: Check = (api) =>
     const times = Object.values((fields["key_info"] ?? {}) as Record<string, Fields>).map(({ taken }) =>
       Date.parse(taken),
     );
-    if (times.length === 0) return [problem("the bucket has no snapshot", "set SNAPSHOT_CRON: docs/operate/backup.md")];
+    if (times.length === 0)
+      return [problem("the bucket has no snapshot", "on Cloudflare set SNAPSHOT_CRON: docs/operate/backup.md")];
     const days = (Date.now() - Math.max(...times)) / DAY_MS;
     const text = `${times.length}, the newest ${days.toFixed(1)} days old`;
-    return days > 2 ? [warning(text, "check SNAPSHOT_CRON and the cron trigger: docs/operate/backup.md")] : [ok(text)];
+    return days > 2
+      ? [warning(text, "on Cloudflare check SNAPSHOT_CRON and the cron trigger: docs/operate/backup.md")]
+      : [ok(text)];
   });
 
 const agents: Check = (api) =>

@@ -28,7 +28,7 @@ Exit codes: 0 no problem, 1 a problem, 2 invalid usage.
       // A sealed service refuses what follows.
       ...(fields === null || fields["sealed"]
         ? []
-        : await tokenChecks(new Api({ ...server, namespace: "" }, 1, "Orch"))),
+        : await tokenChecks(new Api({ ...server, namespace: "" }, 1, { dialect: "Orch" }))),
     ];
     const problems = all.filter(({ status }) => status === "problem").length;
     if (values.json) io.out(JSON.stringify({ problems, findings: all }, null, 2));

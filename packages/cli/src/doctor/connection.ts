@@ -109,13 +109,14 @@ function certificateOf({ hostname, port }: URL): Promise<PeerCertificate> {
 
 /** Steps for the operator, by names in `degraded` and `failing` of health. */
 const PARTS: Readonly<Record<string, string>> = {
-  access_control: "no request is authorized: see the Worker's log, and docs/operate/backup.md for lost storage",
-  event_log: "events are delayed and streams do not open: see the Worker's log",
-  cluster_registry: "nodes and volumes fail: see the Worker's log",
-  sync_control: "no push starts: see the Worker's log",
-  listings: "check the D1 binding LISTINGS and its migrations: docs/operate/deploy.md",
+  access_control: "no request is authorized: see the service's log, and docs/operate/backup.md for lost storage",
+  event_log: "events are delayed and streams do not open: see the service's log",
+  cluster_registry: "nodes and volumes fail: see the service's log",
+  sync_control: "no push starts: see the service's log",
+  listings:
+    "see the service's log; on Cloudflare check the D1 binding LISTINGS and its migrations: docs/operate/deploy.md",
   outbox: "deliveries are late: the metric sallyport_outbox_oldest_age_seconds names the object",
-  snapshots: "a scheduled snapshot is late: check SNAPSHOT_BUCKET and the log for scheduled-snapshot-failed",
+  snapshots: "a scheduled snapshot is late: see the service's log for the cause, and docs/operate/backup.md",
   disk: "free space under STATE_DIR",
   storage: "storage of an object is lost: docs/internals/storage.md",
 };

@@ -75,13 +75,18 @@ function delivery(all: All): Finding[] {
   const silent = all("scrape_errors", ({ value }) => value > 0);
   const found = [
     ...(late.length > 0
-      ? [problem(`outboxes are late: ${few(late.map(nameOf))}`, "see the Worker's log for the receiver")]
+      ? [problem(`outboxes are late: ${few(late.map(nameOf))}`, "see the service's log for the receiver")]
       : []),
     ...(slow.length > 0
-      ? [warning(`due work is late: ${few(slow.map(nameOf))}`, "see the Worker's log for the object")]
+      ? [warning(`due work is late: ${few(slow.map(nameOf))}`, "see the service's log for the object")]
       : []),
     ...(silent.length > 0
-      ? [warning(`no answer in 2 s: ${few(silent.map(({ labels }) => labels["class"] ?? ""))}`, "see the Worker's log")]
+      ? [
+          warning(
+            `no answer in 2 s: ${few(silent.map(({ labels }) => labels["class"] ?? ""))}`,
+            "see the service's log",
+          ),
+        ]
       : []),
   ];
   return found.length > 0 ? found : [ok("outboxes and alarms are in time")];
@@ -94,7 +99,7 @@ function audit(sum: Sum): Finding[] {
   return [
     problem(
       `${lost} lines did not reach a sink`,
-      "the Worker's log has audit-sink-failed with the cause: docs/operate/audit.md",
+      "the service's log has audit-sink-failed with the cause: docs/operate/audit.md",
     ),
   ];
 }
@@ -122,7 +127,7 @@ function requests(sum: Sum): Finding[] {
       ? [warning(`${limited} of ${total} requests were refused with 429`, "docs/reference/limits.md")]
       : []),
     ...(isMany(failed)
-      ? [findings("requests").warning(`${failed} of ${total} requests failed with 5xx`, "see the Worker's log")]
+      ? [findings("requests").warning(`${failed} of ${total} requests failed with 5xx`, "see the service's log")]
       : []),
   ];
   return found.length > 0 ? found : [ok(`${limited} of ${total} requests were refused with 429`)];
@@ -144,7 +149,7 @@ const DAY_S = 86_400;
 export function lastSnapshot(metrics: Metrics): Finding[] {
   const { ok, warning } = findings("snapshots");
   const action =
-    "set BACKUP_DIR or BACKUP_S3_BUCKET (self-hosted), bind SNAPSHOT_BUCKET, or schedule `sallyport snapshot save`";
+    "schedule `sallyport snapshot save`, set BACKUP_DIR or BACKUP_S3_BUCKET (self-hosted), or on Cloudflare bind SNAPSHOT_BUCKET";
   const [age] = metrics.get("sallyport_snapshot_read_age_seconds") ?? [];
   if (!age) return [warning("none was ever taken, and no bucket is bound", action)];
   const text = `no bucket is bound; the last snapshot was taken ${(age.value / DAY_S).toFixed(1)} days ago`;

@@ -32,7 +32,7 @@ Exit codes: 0 everything is there, 1 something is not, 2 invalid usage.
     const flag = { type: "boolean" } as const;
     const options = { path: text, parallel: text, retries: text, "dry-run": flag, overwrite: flag, json: flag };
     const { values, positionals } = readArguments(args, options, ["FILE"]);
-    const target = new Api(serviceOf(io.env), countOf("retries", values.retries ?? "8", 0, 100));
+    const target = new Api(serviceOf(io.env), countOf("retries", values.retries ?? "8", 0, 100), io);
     const parallel = countOf("parallel", values.parallel ?? "8", 1, 64);
     const secrets = dumpIn(positionals[0] ?? "", values.path);
     const report = new Report(values["dry-run"] ?? false);

@@ -35,6 +35,7 @@ export function readDump(text: string, path: string | undefined): Dumped[] {
   const byPath = new Map<string, Version[]>();
   for (const version of parsed(text).flatMap((document, at) => versionsOf(document, at, path)))
     byPath.set(version.path, [...(byPath.get(version.path) ?? []), version]);
+  if (byPath.size === 0) throw new InvalidDump("has no secret");
   return [...byPath].map(([name, versions]) => ({ path: name, history: historyOf(name, versions) }));
 }
 
@@ -42,7 +43,7 @@ function parsed(text: string): string[] {
   try {
     return documentsOf(text);
   } catch {
-    throw new InvalidDump("is not JSON");
+    throw new InvalidDump("must be JSON as `vault kv get -format=json` prints it");
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Api, ApiError, EmptyApi, encoded } from "../api.ts";
+import { type Api, ApiError, EmptyApi, encoded, Unreachable } from "../api.ts";
 import { textOf } from "../command.ts";
 import { forEachLimit } from "../limit.ts";
 import type { History, Mount } from "./history.ts";
@@ -20,13 +20,16 @@ export interface Choices {
   readonly parallel: number;
   /** Paths of mounts with a final slash; null for all. */
   readonly mounts: ReadonlySet<string> | null;
+  /** Gets the paths of mounts that the source has. */
+  readonly found: Set<string>;
 }
 
-/** Runs one step; a refusal or a failure of it is reported, and the import continues. */
+/** Runs one step; a refusal or a failure of it is reported, and the import continues. @throws Unreachable */
 export async function attempt(report: Report, kind: Kind, name: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (failure) {
+    if (failure instanceof Unreachable) throw failure;
     report.add(kind, name, "failed", failure instanceof ApiError ? failure.message : textOf(failure));
   }
 }
@@ -76,6 +79,7 @@ const UNSET = { max_versions: 0, cas_required: false, delete_version_after: "0s"
 /** Mounts of one namespace with their secrets. @throws ApiError when the mounts cannot be listed */
 export async function importMounts(source: Api, target: Api, report: Report, choices: Choices): Promise<void> {
   const { kv, others } = await mountsOf(source);
+  for (const path of [...kv.map((mount) => mount.path), ...others.map(([each]) => each)]) choices.found.add(path);
   for (const [path, type] of others)
     if (choices.mounts === null || choices.mounts.has(path))
       report.addSource(shownIn(source, path), "skipped", `mounts of type ${type} are not imported`);

@@ -49,6 +49,11 @@ export class Report {
     this.entries.push({ kind: "source", name, action, reason });
   }
 
+  /** Whether nothing was found to import. */
+  get isEmpty(): boolean {
+    return this.#counts.size === 0 && this.entries.length === 0;
+  }
+
   /** Whether everything that an import moves is there. */
   get isComplete(): boolean {
     return !this.entries.some(({ action }) => action === "differs" || action === "incomplete" || action === "failed");

@@ -1,5 +1,5 @@
-import { Api, ApiError, EmptyApi } from "../api.ts";
-import { type Command, countOf, InvalidUsage, type Io, readArguments, textOf } from "../command.ts";
+import { Api, ApiError, EmptyApi, Unreachable } from "../api.ts";
+import { type Command, countOf, Failure, InvalidUsage, type Io, readArguments, textOf } from "../command.ts";
 import { addressOf, contentOf, serverOf, serviceOf } from "../environment.ts";
 import { attempt, type Choices, importMounts, importPolicies } from "./importer.ts";
 import { Report } from "./report.ts";
@@ -48,18 +48,22 @@ Exit codes: 0 everything is there, 1 something is not, 2 invalid usage.
     if (values.from === undefined) throw new InvalidUsage("--from is missing");
     addressOf("--from", values.from);
     const retries = countOf("retries", values.retries ?? "8", 0, 100);
-    const source = new Api(serverOf("VAULT", io.env, values.from), retries);
-    const target = new Api(destinationOf(io), retries);
+    const source = new Api(serverOf("VAULT", io.env, values.from), retries, io);
+    const target = new Api(destinationOf(io), retries, io);
     const options: Options = {
       parts: values.only?.map(partOf) ?? PARTS,
       credentials: credentialsIn(values.credentials),
       mounts: values.mount ? new Set(values.mount.map((path) => path.replace(/\/*$/, "/"))) : null,
+      found: new Set(),
       overwrite: values.overwrite ?? false,
       maxGap: countOf("max-gap", values["max-gap"] ?? "1000", 0, 1_000_000),
       parallel: countOf("parallel", values.parallel ?? "8", 1, 64),
     };
     const report = new Report(values["dry-run"] ?? false);
     await importNamespace(source, target, report, options, io);
+    for (const path of options.mounts?.difference(options.found) ?? [])
+      report.addSource(path, "failed", "the source shows no mount at this path");
+    if (report.isEmpty) throw new Failure("the source shows nothing to import: check --only and its token");
     if (values.json) io.out(JSON.stringify(report, null, 2));
     else for (const line of report.lines()) io.out(line);
     return report.isComplete ? 0 : 1;
@@ -94,6 +98,7 @@ async function importNamespace(source: Api, target: Api, report: Report, options
     try {
       await work();
     } catch (failure) {
+      if (failure instanceof Unreachable) throw failure;
       report.addSource(`${source.namespace}/`, "failed", textOf(failure));
     }
   };
@@ -102,6 +107,7 @@ async function importNamespace(source: Api, target: Api, report: Report, options
   // Associations name secrets, which exist by now.
   await part("sync", () => importSync(source, target, report, options, options.credentials));
   const children = await childrenOf(source).catch((failure: unknown) => {
+    if (failure instanceof Unreachable) throw failure;
     // The right may be missing where there are no namespaces.
     const isRefused = failure instanceof ApiError && failure.status === 403;
     report.addSource(`${source.namespace}/`, isRefused ? "skipped" : "failed", `namespaces: ${textOf(failure)}`);
