@@ -36,6 +36,7 @@ export const clusterHeader = {
   lastContact: ["X-Orch-LastContact", "X-Nomad-LastContact"],
   nextToken: ["X-Orch-NextToken", "X-Nomad-NextToken"],
   oldestIndex: ["X-Orch-Oldest-Index", "X-Nomad-Oldest-Index"],
+  startIndex: ["X-Orch-Start-Index", "X-Nomad-Start-Index"],
 } as const;
 
 /** The names of a request's headers, in lower case. */

@@ -5,6 +5,8 @@ import type { StoredObjectApi } from "./stored-objects.ts";
 export interface Bounds {
   readonly oldest: number;
   readonly newest: number;
+  /** The newest index given out, whose line readers may not see yet; absent from a log of version 0.2.0. */
+  readonly assigned?: number;
 }
 
 /** A page of the backlog, for readers of a relay behind its own buffer. */

@@ -85,7 +85,7 @@ export interface EventSubscriptionApi extends StoredObjectApi {
   read(): Result<SubscriptionView>;
   delete(): Promise<null>;
   /** Delivers again from an index on. */
-  replay(index: number): Result<null>;
+  replay(index: number): Promise<Result<null>>;
   /** @param reason null resumes */
   pause(reason: string | null): Result<null>;
   deadLetters(): Result<DeadLetter[]>;

@@ -87,7 +87,7 @@ export class EventLog extends StoredObject implements EventLogApi {
 
   /** Bounds of the published lines. */
   bounds(): Bounds {
-    return { oldest: this.#store.oldest, newest: this.#durable };
+    return { oldest: this.#store.oldest, newest: this.#durable, assigned: this.newest() };
   }
 
   /** Lines after a cursor, for a relay. */
@@ -98,7 +98,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   /** Opens a stream: of a `Subscription`, or at `/feed` a relay's stream of every line `after` an index. */
   override async fetch(request: Request): Promise<Response> {
     if (new URL(request.url).pathname !== "/feed") {
-      return stream(this.#readers, await request.json(), request.signal, () => this.#store.oldest);
+      return stream(this.#readers, await request.json(), request.signal, this.bounds());
     }
     const { relay, after } = await request.json<{ relay: string; after: number }>();
     return new Response(this.#readers.follow(relay, after, request.signal));

@@ -66,10 +66,8 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
     try {
       const bounds = await this.#joined();
       if (!bounds) return new Response(null, { status: 503 });
-      const { oldest, newest } = bounds;
-      // Both bounds come from the log: a relay lags, and holds some lines for longer.
-      const from = subscription.from < 0 ? newest + 1 : Math.max(subscription.from, oldest);
-      return await stream(this.#readers, { ...subscription, from }, request.signal, () => oldest);
+      // The bounds come from the log: a relay lags, and holds some lines for longer.
+      return await stream(this.#readers, subscription, request.signal, bounds);
     } finally {
       this.#opening -= 1;
     }

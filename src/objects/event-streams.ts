@@ -1,3 +1,4 @@
+import type { Bounds } from "../contracts/event-log.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import type { LogView } from "../events/group.ts";
 import { PermissionsUnavailable } from "../events/permissions.ts";
@@ -28,19 +29,32 @@ export function readerSeries({ stats: { streams, lines, cut } }: Readers, server
 }
 
 /**
- * Opens the stream of a subscription. 403 when its token lacks rights, 503 when access control is unreachable.
- * @param oldest the oldest index once the stream is open
+ * The first index of a stream: the asked one, or the next one for a negative index and for one that was not given out
+ * yet. To wait for a line far ahead would mute the stream for ever, where its reader means new lines only.
+ */
+function startOf(from: number, { oldest, newest, assigned = newest }: Bounds): { from: number; isMoved: boolean } {
+  const isMoved = from > assigned + 1;
+  return from < 0 || isMoved ? { from: newest + 1, isMoved } : { from: Math.max(from, oldest), isMoved };
+}
+
+/**
+ * Opens the stream of a subscription. 403 when its token lacks rights, 503 when access control is unreachable. The
+ * answer names the oldest index, and the first one of the stream if it is before the asked one.
+ * @param bounds of the log
  */
 export async function stream(
   readers: Readers,
   subscription: Subscription,
   signal: AbortSignal,
-  oldest: () => number,
+  bounds: Bounds,
 ): Promise<Response> {
   try {
-    const opened = await readers.open(subscription, signal);
+    const { from, isMoved } = startOf(subscription.from, bounds);
+    const opened = await readers.open({ ...subscription, from }, signal);
     if (!opened) return new Response(null, { status: 403 });
-    return new Response(opened, { headers: { "x-oldest-index": String(oldest()) } });
+    const headers = new Headers({ "x-oldest-index": String(bounds.oldest) });
+    if (isMoved) headers.set("x-start-index", String(from));
+    return new Response(opened, { headers });
   } catch (failure) {
     if (!(failure instanceof PermissionsUnavailable)) throw failure;
     return new Response(null, { status: 503 });

@@ -1,3 +1,4 @@
+import type { Bounds } from "../contracts/event-log.ts";
 import type {
   DeadLetter,
   Delivery,
@@ -65,7 +66,8 @@ export class EventSubscription extends StoredObject implements EventSubscription
     if (url === null && !this.env.EVENT_QUEUE) return refuse("invalid", "Target.Type: EVENT_QUEUE is not bound");
     const place = await this.#namespace(namespace);
     if (!place.ok) return place;
-    const { newest } = await eventLog(this.env).bounds();
+    const bounds = await eventLog(this.env).bounds();
+    const { newest } = bounds;
     const checked = this.#sealed(given);
     if (!checked.ok) return checked;
     if (!(await eventLog(this.env).setSubscription(this.#name, true))) {
@@ -75,7 +77,8 @@ export class EventSubscription extends StoredObject implements EventSubscription
     const target = this.#sealed(given);
     if (!target.ok) return target;
     this.commit(() => {
-      const cursor = given.startIndex === null ? (this.#record.row()?.cursor ?? newest) : before(given.startIndex);
+      const cursor =
+        given.startIndex === null ? (this.#record.row()?.cursor ?? newest) : before(given.startIndex, bounds);
       const { topics, maxAttempts, type } = given;
       const definition = { topics, namespace, type, maxAttempts };
       this.#record.write(definition, target.value, place.value, { cursor, newest }, Date.now());
@@ -113,8 +116,9 @@ export class EventSubscription extends StoredObject implements EventSubscription
     return null;
   }
 
-  replay(index: number): Result<null> {
-    return this.#changed(() => this.#record.moveTo(before(index), Date.now()));
+  async replay(index: number): Promise<Result<null>> {
+    const bounds = await eventLog(this.env).bounds();
+    return this.#changed(() => this.#record.moveTo(before(index, bounds), Date.now()));
   }
 
   pause(reason: string | null): Result<null> {
@@ -293,5 +297,6 @@ export class EventSubscription extends StoredObject implements EventSubscription
   }
 }
 
-/** The cursor from which delivery begins at an index. */
-const before = (index: number): number => Math.max(0, index - 1);
+/** The cursor from which delivery begins at an index; one that was not given out yet means new lines only. */
+const before = (index: number, { newest, assigned = newest }: Bounds): number =>
+  index > assigned + 1 ? newest : Math.max(0, index - 1);

@@ -11,16 +11,19 @@ import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 const shown = (text: string): string => JSON.stringify(text.slice(0, 40));
 
-/** @throws RequestError 400 with the index */
+const MAX_UINT64 = 2n ** 64n - 1n;
+
+/** An index of 64 bits. One beyond every line is a great number, however great. @throws RequestError 400 */
 function indexIn(text: string, message: string): number {
-  const index = Number(text);
   // An unencoded plus sign arrives as a space.
-  if (!/^[ +-]?\d+$/.test(text) || !Number.isSafeInteger(index)) throw badRequest(message);
-  return index;
+  if (!/^[ +-]?\d{1,100}$/.test(text)) throw badRequest(message);
+  const index = BigInt(text.replace(/^[ +]/, ""));
+  if (index > MAX_UINT64 || -index > MAX_UINT64) throw badRequest(message);
+  return Math.max(-1, Math.min(Number(index), Number.MAX_SAFE_INTEGER - 1));
 }
 
 const startIndex = (text: string | null): number =>
-  text ? indexIn(text, `Unable to parse index: ${shown(text)} is not an integer within 2^53`) : 0;
+  text ? indexIn(text, `Unable to parse index: ${shown(text)} is not an integer of 64 bits`) : 0;
 
 /** Resume position of a reconnecting reader: the last event id (WHATWG HTML 9.2.4). */
 function resumeIndex(headers: Headers): number | null {
@@ -94,6 +97,8 @@ async function stream({ query, grant, dialect, env, request }: AuthorisedCall): 
     "Content-Encoding": "identity",
   });
   for (const name of clusterHeader.oldestIndex) headers.set(name, opened.headers.get("x-oldest-index") ?? "0");
+  const start = opened.headers.get("x-start-index");
+  if (start !== null) for (const name of clusterHeader.startIndex) headers.set(name, start);
   return new Response(opened.body, { headers });
 }
 

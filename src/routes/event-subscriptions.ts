@@ -24,7 +24,12 @@ const MAX_ATTEMPTS = 1_000;
 const MAX_OVERLAP_S = 2_592_000;
 const MAX_CONCURRENT_READS = 6;
 
-const index = z.int().min(0);
+/** One beyond every line is a great number, however great: delivery then begins with new lines. */
+const index = z
+  .number()
+  .refine((given) => Number.isInteger(given), "must be an integer")
+  .min(0)
+  .transform((given) => Math.min(given, Number.MAX_SAFE_INTEGER));
 
 const Body = caseless(
   z.object({

@@ -82,6 +82,20 @@ describe("a subscription", () => {
     await expect.poll(hook.keys).toEqual(["b", "c", "a", "b", "c"]);
   });
 
+  it.each([99, 9_007_199_254_740_991, 2 ** 63])(
+    "begins with new lines at the future StartIndex %s, also of a replay",
+    async (StartIndex) => {
+      await appendKeys("a");
+      const hook = await newHook();
+      await subscribe("s", hook.url, { StartIndex });
+      await appendKeys("b");
+      await expect.poll(hook.keys).toEqual(["b"]);
+      expect((await put("/v1/event/subscription/s/replay", { Index: StartIndex })).status).toBe(200);
+      await appendKeys("c");
+      await expect.poll(hook.keys).toEqual(["b", "c"]);
+    },
+  );
+
   it("keeps its secret and its position when a change names neither", async () => {
     const hook = await newHook();
     await subscribe("s", hook.url);

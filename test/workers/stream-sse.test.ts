@@ -83,7 +83,18 @@ describe("server-sent events", () => {
     expect(JSON.parse((await source.next())?.data ?? "").Events[0].Key).toBe(first);
   });
 
-  itRows(["x", "1.5", "9007199254740992"])("refuse the Last-Event-ID %s by name", async (id) => {
+  it.each(["7", "9007199254740992", "9223372036854775807", "18446744073709551615"])(
+    "begin with new lines after the future Last-Event-ID %s, and say so in a header",
+    async (id) => {
+      await appendKeys("a", "b");
+      const source = await eventSource("?index=1", { headers: { "Last-Event-ID": id } });
+      expect(source.response.headers.get("x-orch-start-index")).toBe("3");
+      await appendKeys("c");
+      expect(JSON.parse((await source.next())?.data ?? "").Events[0].Key).toBe("c");
+    },
+  );
+
+  itRows(["x", "1.5", "18446744073709551616"])("refuse the Last-Event-ID %s by name", async (id) => {
     const headers = { Accept: "text/event-stream", "Last-Event-ID": id };
     const answer = await send("GET", "/v1/event/stream", undefined, { headers });
     expect(answer.status).toBe(400);

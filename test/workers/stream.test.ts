@@ -64,12 +64,27 @@ describe("the index parameter", () => {
     expect(keysOf(await stream.nextLine())).toEqual(["new"]);
   });
 
-  it("in the future waits for that line without events, and accepts available ones only", async () => {
+  it.each(["4", "5", "9007199254740993", "9223372036854775807", "18446744073709551615", "%2B99"])(
+    "%s, beyond the next line, begins with new lines and says so in a header",
+    async (index) => {
+      await appendKeys("a", "b");
+      const stream = await openStream(`?index=${index}`);
+      for (const name of ["X-Orch-Start-Index", "X-Nomad-Start-Index"]) {
+        expect(stream.response.headers.get(name)).toBe("3");
+      }
+      expect(await stream.next()).toEqual({ Index: 2, Events: [] });
+      await appendKeys("c");
+      expect(await stream.nextLine()).toMatchObject({ Index: 3, Events: [{ Key: "c" }] });
+    },
+  );
+
+  it.each(["", "0", "-1", "1", "2", "3"])("%j has no such header", async (index) => {
     await appendKeys("a", "b");
-    const stream = await openStream("?index=5");
-    expect(await stream.next()).toEqual({ Index: 2, Events: [] });
-    await appendKeys("c", "d", "e");
-    expect(await stream.nextLine()).toMatchObject({ Index: 5, Events: [{ Key: "e" }] });
+    const stream = await openStream(`?index=${index}`);
+    expect(stream.response.headers.get("X-Orch-Start-Index")).toBeNull();
+    await appendKeys("c");
+    const first = (await stream.nextLine()).Index;
+    expect(first).toBe({ "": 1, 0: 1, 1: 1, 2: 2 }[index] ?? 3);
   });
 
   // Proves: C.stream.index.too-old, E.limits.event-buffer
@@ -94,14 +109,24 @@ describe("the index parameter", () => {
   });
 
   // Proves: C.stream.index.default
-  itRows(["x", "1.5", "1e3", "0x1", "--1", "1 2", "9".repeat(40), "%00", "NaN", "Infinity"])(
-    "%s is refused before the stream begins",
-    async (index) => {
-      const answer = await refused(`?index=${index}`);
-      expect(answer.status).toBe(400);
-      expect(answer.text).toMatch(/^Unable to parse index: /);
-    },
-  );
+  itRows([
+    "x",
+    "1.5",
+    "1e3",
+    "0x1",
+    "--1",
+    "1 2",
+    "18446744073709551616",
+    "-18446744073709551616",
+    "9".repeat(40),
+    "%00",
+    "NaN",
+    "Infinity",
+  ])("%s is refused before the stream begins", async (index) => {
+    const answer = await refused(`?index=${index}`);
+    expect(answer.status).toBe(400);
+    expect(answer.text).toMatch(/^Unable to parse index: /);
+  });
 });
 
 describe("the topic parameter", () => {

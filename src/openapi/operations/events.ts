@@ -81,6 +81,7 @@ export const events = group(
       description: [
         "The body is newline-delimited JSON, one object per line, and stays open; or server-sent events with `Accept: text/event-stream`.",
         `\`${clusterHeader.oldestIndex[0]}\` is the index of the oldest buffered line.`,
+        `\`${clusterHeader.startIndex[0]}\` is the first index of a stream whose asked index was not given out yet.`,
       ].join(" "),
       right: [
         "of each topic: namespace:read-job (Job, Allocation, Evaluation, Deployment, Service, CSIPlugin)",
@@ -94,7 +95,8 @@ export const events = group(
           schema: { type: "array", items: { type: "string" } },
         },
         index: {
-          description: "The first line: N itself, or the next available one; 0 is the oldest, -1 new lines only.",
+          description:
+            "The first line: N itself, or the next available one; 0 is the oldest, -1 and one beyond the next line new lines only.",
           schema: { type: "integer", minimum: -1, default: 0 },
         },
         namespace: {
