@@ -1,6 +1,6 @@
 /**
  * When the tests of the doubles run (`test/doubles/*.test.ts`): they compare the providers' doubles with official
- * clients, and can only change their outcome when the files below change. `npm test` skips them while these are as in
+ * clients, and can only change their outcome when the files below change. `npm run test:all` skips them while these are as in
  * the last run that passed.
  */
 import { createHash } from "node:crypto";

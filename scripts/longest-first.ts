@@ -22,13 +22,13 @@ export const LONGEST: readonly string[] = [
   "test/workers/sync-preview-and-drift.test.ts",
   "test/http/supervisor.test.ts",
   "test/workers/sync-naming.test.ts",
-  "test/workers/openapi-secrets.test.ts",
+  "test/workers/openapi-secrets.quick.test.ts",
   "test/clients/python-suites.test.ts",
   "test/workers/sync-pause.test.ts",
   "test/workers/sync-purge.test.ts",
   "test/http/csi-chain-claims.test.ts",
   "test/workers/sync.test.ts",
-  "test/workers/rights-secrets.test.ts",
+  "test/workers/rights-secrets.quick.test.ts",
   "test/http/node-faults-line.test.ts",
 ];
 

@@ -13,7 +13,7 @@ interface Stage {
 }
 
 const STAGES: readonly Stage[] = [
-  { name: "test", args: ["test"], env: { CLIENTS_GO: "1", LONG_TESTS: "1", DOUBLES: "always" } },
+  { name: "test", args: ["run", "test:all"], env: { CLIENTS_GO: "1", LONG_TESTS: "1", DOUBLES: "always" } },
   { name: "faults", args: ["run", "test:faults"], env: { FAULTS_KILLS: "60", FAULTS_SECONDS: "480" } },
   { name: "abuse", args: ["run", "test:abuse"] },
   { name: "mutations", args: ["run", "test:mutations"] },

@@ -1,14 +1,25 @@
 /**
- * `npm test`: types, lint, every suite, and a check that docs/internals/coverage.md names only tests that ran; all at
- * once, since suites mostly wait and types take one processor. The tests of the doubles are skipped while nothing that
- * they test has changed since they passed, see doubles.ts; `DOUBLES=always` runs them. `npm test -- kv` passes the words
- * to vitest and runs nothing else. The last lines name the failed tests, and give the verdict with the duration. In CI,
- * the files of a few failed tests run a second time, one after the other; a test that passes then is listed as unsteady.
+ * `npm test` and `npm run test:all`, see docs/internals/tests.md. The first runs types, lint, and the suites that stand
+ * where it finds them; the second runs every suite, and checks that docs/internals/coverage.md names only tests that ran.
+ * `npm run test:all -- --rest` leaves out what the `npm test` directly before it has passed. The tests of the doubles are
+ * skipped while nothing that they test has changed since they passed, see doubles.ts; `DOUBLES=always` runs them.
+ * `npm test -- kv` passes the words to vitest and runs nothing else. All runs at once, since suites mostly wait and types
+ * take one processor. The last lines name the failed tests, and give the verdict with the duration. In CI, the files of a
+ * few failed tests run a second time, one after the other; a test that passes then is listed as unsteady.
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { availableParallelism, tmpdir, totalmem } from "node:os";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { doublesVersion, passedVersion, recordPassed } from "./doubles.ts";
 import { QUIET_WRANGLER } from "./runtime.ts";
 
@@ -27,7 +38,9 @@ interface Report {
 
 interface Outcome {
   passed: boolean;
+  /** Why not. */
   because: string;
+  counts?: { passed: number; failed: number; skipped: number };
 }
 
 const VITEST = ["node_modules/vitest/vitest.mjs", "run"];
@@ -35,48 +48,98 @@ const DOUBLES = "test/doubles/";
 /** Files of one run at once; each has a runtime or services, of up to half a GiB. */
 const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
 const FILES_AT_ONCE = Math.max(3, Math.min(3 * availableParallelism() + 2, Math.floor(memory / 2 ** 30) - 1, 14));
-/** Projects with a run of their own. */
-const OWN_RUN = ["workers", "console"];
+/** Each run has a process of its own: vitest runs project after project. The suites of Workers wait most. */
+const [WORKERS_AT_ONCE, OTHERS_AT_ONCE] = [Math.ceil((FILES_AT_ONCE - 1) / 2), Math.floor((FILES_AT_ONCE - 1) / 2)];
+/** Suites of `npm test`: all of these projects, and of the others the files of this name. */
+const QUICK_PROJECTS = ["unit", "providers"];
+const QUICK = ".quick.test.ts";
+/** The report of an `npm test` that passed: with `--rest` its tests count as run. */
+const QUICK_REPORT = "node_modules/.cache/sallyport/quick.json";
+const TESTS = "{src,agent/src,packages/*/src,test}/**/*.test.ts";
 
 /** More failures than these are no matter of chance, and are not tried again. */
 const MAX_UNSTEADY = 6;
 
-const words = process.argv.slice(2);
+const flags = ["--all", "--rest"].filter((flag) => process.argv.includes(flag));
+const words = process.argv.slice(2).filter((word) => !flags.includes(word));
 const isWhole = words.length === 0;
+const isAll = flags.includes("--all");
+const isRest = flags.includes("--rest") && existsSync(QUICK_REPORT);
 const started = Date.now();
 const reports = mkdtempSync(join(tmpdir(), "sallyport-test-"));
 try {
-  end(await (isWhole ? whole() : suites([words])));
+  if (!isWhole) end(await suites([words]));
+  else end(await (isAll ? all() : quick()));
 } finally {
   rmSync(reports, { recursive: true });
 }
 
-async function whole(): Promise<Outcome> {
+async function quick(): Promise<Outcome> {
+  rmSync(QUICK_REPORT, { force: true });
+  const others = projects().filter((name) => name !== "workers" && !QUICK_PROJECTS.includes(name));
+  const outcome = await withChecks([
+    [...of("workers"), QUICK, `--maxWorkers=${WORKERS_AT_ONCE}`],
+    [...of(...others), QUICK, `--maxWorkers=${OTHERS_AT_ONCE}`],
+    [...of(...QUICK_PROJECTS), "--maxWorkers=1"],
+  ]);
+  if (outcome.passed) {
+    mkdirSync(dirname(QUICK_REPORT), { recursive: true });
+    copyFileSync(reportFile("all"), QUICK_REPORT);
+  }
+  console.log(
+    `\nLeft out: ${leftOut()}. \`npm run test:all\` runs them, and \`npm run test:long\` all rows and seeds,`,
+  );
+  console.log("faults, abuse and mutations.");
+  return outcome;
+}
+
+async function all(): Promise<Outcome> {
   const version = doublesVersion();
   const skipped = process.env["DOUBLES"] !== "always" && passedVersion() === version;
   if (skipped)
     console.log("The tests of the doubles are skipped: nothing that they test has changed since they passed.");
-  // Three runs, since vitest begins with the projects whose files need a process each, and ends with the console.
-  const atOnce = Math.max(1, Math.floor((FILES_AT_ONCE - 1) / 2));
-  // The suites of this project wait most, for alarms and back-offs, and took longest.
-  const workersAtOnce = Math.max(1, FILES_AT_ONCE - 1 - atOnce);
-  const others = projects().filter((name) => !OWN_RUN.includes(name) && !(skipped && name === "doubles"));
-  const outcomes = await Promise.all([
-    check("Types", "check"),
-    check("Lint", "lint"),
-    suites([
-      ["--project=workers", `--maxWorkers=${workersAtOnce}`],
-      [...others.map((name) => `--project=${name}`), `--maxWorkers=${atOnce}`],
-      ["--project=console", "--maxWorkers=1"],
-    ]),
-  ]);
+  const leaves = ["workers", "console", ...(skipped ? ["doubles"] : []), ...(isRest ? QUICK_PROJECTS : [])];
+  const others = projects().filter((name) => !leaves.includes(name));
+  const runs = [
+    [...of("workers"), `--maxWorkers=${WORKERS_AT_ONCE}`],
+    [...of(...others), `--maxWorkers=${OTHERS_AT_ONCE}`],
+    [...of("console"), "--maxWorkers=1"],
+  ];
+  const outcome = await (isRest ? suites(runs.map((args) => [...args, `--exclude=**/*${QUICK}`])) : withChecks(runs));
   if (!skipped && haveDoublesPassed()) recordPassed(version);
-  const failed = outcomes.filter(({ passed }) => !passed);
-  if (failed.length > 0) return { passed: false, because: failed.map(({ because }) => because).join("; ") };
+  if (!outcome.passed) return outcome;
   // The coverage page may name only tests that exist and ran.
+  if (isRest) {
+    const both = [reportFile("all"), QUICK_REPORT].flatMap((file) => readReport(file).testResults);
+    writeFileSync(reportFile("all"), JSON.stringify({ testResults: both }));
+  }
   const coverage = await run("Coverage", process.execPath, ["scripts/coverage.ts", reportFile("all")], "inherit");
-  if (coverage.status !== 0) return { passed: false, because: "coverage, above is why" };
-  return outcomes.at(-1) as Outcome;
+  return coverage.status === 0 ? outcome : { ...outcome, passed: false, because: "coverage, above is why" };
+}
+
+/** Types, lint and the suites, at once. */
+async function withChecks(runs: readonly (readonly string[])[]): Promise<Outcome> {
+  const outcomes = await Promise.all([suites(runs), check("Types", "check"), check("Lint", "lint")]);
+  const because = outcomes.filter(({ passed }) => !passed).map((failed) => failed.because);
+  return { ...outcomes[0], passed: because.length === 0, because: because.join("; ") };
+}
+
+/** Arguments that name projects. */
+function of(...names: readonly string[]): string[] {
+  return names.map((name) => `--project=${name}`);
+}
+
+/** The files that did not run, as numbers for each folder. */
+function leftOut(): string {
+  const ran = new Set(readReport(reportFile("all")).testResults.map(({ name }) => relative(process.cwd(), name)));
+  const files = globSync(TESTS, { exclude: ["**/node_modules"] });
+  const folders = Map.groupBy(files, dirname);
+  return [...folders]
+    .map(([folder, all]) => [folder, all.length, all.filter((file) => !ran.has(file)).length] as const)
+    .filter(([, , missing]) => missing > 0)
+    .sort(([, , a], [, , b]) => b - a)
+    .map(([folder, all, missing]) => `${missing} of ${all} files in ${folder}`)
+    .join(", ");
 }
 
 /** The names in vitest's configuration: `--project` excludes no more than one of them. */
@@ -112,11 +175,8 @@ async function suites(runs: readonly (readonly string[])[]): Promise<Outcome> {
   }
   writeFileSync(reportFile("all"), JSON.stringify(report));
   const counts = count(report);
-  const outside = !passed && counts.failed === 0 ? "; something outside of the tests failed, above is what" : "";
-  return {
-    passed,
-    because: `${counts.passed} tests passed, ${counts.failed} failed, ${counts.skipped} skipped${outside}`,
-  };
+  const because = counts.failed > 0 ? "tests, above is why" : "something outside of the tests, above is what";
+  return { passed, because, counts };
 }
 
 /** One run of vitest; its report is null when it left none. */
@@ -124,7 +184,7 @@ async function vitest(name: string, args: readonly string[]): Promise<{ status: 
   const file = reportFile(name);
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
   const { status } = await run("", process.execPath, [...VITEST, ...reporters, ...args], "inherit");
-  return { status, report: existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Report) : null };
+  return { status, report: existsSync(file) ? readReport(file) : null };
 }
 
 /** The first report, with the results of files that ran again from the second. */
@@ -137,14 +197,18 @@ function reportFile(name: string): string {
   return join(reports, `${name}.json`);
 }
 
+function readReport(file: string): Report {
+  return JSON.parse(readFileSync(file, "utf8")) as Report;
+}
+
 function haveDoublesPassed(): boolean {
   if (!existsSync(reportFile("all"))) return false;
-  const { testResults } = JSON.parse(readFileSync(reportFile("all"), "utf8")) as Report;
+  const { testResults } = readReport(reportFile("all"));
   const files = testResults.filter(({ name }) => relative(process.cwd(), name).startsWith(DOUBLES));
   return files.length > 0 && files.every(({ status }) => status === "passed");
 }
 
-function count({ testResults }: Report): { passed: number; failed: number; skipped: number } {
+function count({ testResults }: Report): NonNullable<Outcome["counts"]> {
   const tests = testResults.flatMap((file) => file.assertionResults);
   const passed = tests.filter(({ status }) => status === "passed").length;
   const skipped = tests.filter(({ status }) => status !== "passed" && status !== "failed").length;
@@ -179,10 +243,11 @@ async function check(heading: string, script: string): Promise<Outcome> {
   return { passed: status === 0, because: `${heading.toLowerCase()}, above is why` };
 }
 
-function end({ passed, because }: Outcome): void {
+function end({ passed, because, counts = { passed: 0, failed: 0, skipped: 0 } }: Outcome): void {
   const seconds = Math.round((Date.now() - started) / 1000);
   const time = `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  console.log(`\n${passed ? "PASSED" : "FAILED"} after ${time}: ${because}`);
+  console.log(`\n${passed ? "PASSED" : "FAILED"} after ${time}${passed ? "" : `: ${because}`}`);
+  console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
   process.exitCode = passed ? 0 : 1;
 }
 

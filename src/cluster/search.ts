@@ -13,7 +13,7 @@ import type { ReportedTopic } from "../contracts/reports.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { parseLossless } from "../lib/json.ts";
 import { hexRange } from "./reports/hex-prefix.ts";
-import { type Fields, textOf } from "./reports/topics/topic.ts";
+import { type Fields, objectOf, textOf } from "./reports/topics/topic.ts";
 
 /**
  * The objects that a search finds, by context. A source yields pages of candidates that the caller may see, in the
@@ -24,8 +24,9 @@ export const CONTEXTS = [
   ...["jobs", "evals", "allocs", "deployment", "nodes", "node_pools"],
   ...["plugins", "volumes", "host_volumes", "namespaces"],
 ] as const;
-/** Contexts of a fuzzy search; groups and tasks are those of jobs. */
-export const FUZZY_CONTEXTS = [...CONTEXTS, "groups", "tasks"] as const;
+/** Parts of jobs, which only a fuzzy search finds. */
+const JOB_PARTS = ["groups", "tasks", "services", "images", "commands", "classes"] as const;
+export const FUZZY_CONTEXTS = [...CONTEXTS, ...JOB_PARTS] as const;
 export type Context = (typeof FUZZY_CONTEXTS)[number];
 
 export interface SearchScope {
@@ -95,27 +96,40 @@ async function* jobs(scope: SearchScope, prefix: string): Pages {
 const listIn = (fields: Fields, name: string): readonly Fields[] =>
   (fields[name] as readonly Fields[] | null | undefined) ?? [];
 
-async function* groups(scope: SearchScope): Pages {
-  for await (const rows of reported(scope, "Job", ""))
-    yield rows.flatMap((job) =>
-      listIn(job, "TaskGroups").map((group) => {
-        const name = textOf(group, "Name");
-        return { id: name, name, scope: [textOf(job, "Namespace"), textOf(job, "ID")] };
-      }),
-    );
-}
+type Part = readonly [name: string, ...scope: string[]];
 
-async function* tasks(scope: SearchScope): Pages {
-  for await (const rows of reported(scope, "Job", ""))
-    yield rows.flatMap((job) =>
-      listIn(job, "TaskGroups").flatMap((group) =>
-        listIn(group, "Tasks").map((task) => {
-          const name = textOf(task, "Name");
-          return { id: name, name, scope: [textOf(job, "Namespace"), textOf(job, "ID"), textOf(group, "Name")] };
-        }),
-      ),
-    );
-}
+/** Named parts of jobs, each with its place in its job. */
+const partsOfJobs = (parts: (group: Fields) => readonly Part[]) =>
+  async function* (scope: SearchScope): Pages {
+    for await (const rows of reported(scope, "Job", ""))
+      yield rows.flatMap((job) =>
+        listIn(job, "TaskGroups").flatMap((group) =>
+          parts(group).map(([name, ...place]) => ({
+            ...{ id: name, name, scope: [textOf(job, "Namespace"), textOf(job, "ID"), ...place] },
+          })),
+        ),
+      );
+  };
+
+const tasksOf = (group: Fields, part: (task: Fields) => string): Part[] =>
+  listIn(group, "Tasks").map((task) => [part(task), textOf(group, "Name"), textOf(task, "Name")] as const);
+
+/** A parameter of the configuration of tasks, for tasks of some drivers. */
+const configured = (parameter: string, ...drivers: readonly string[]) =>
+  partsOfJobs((group) =>
+    tasksOf(group, (task) =>
+      drivers.includes(textOf(task, "Driver")) ? textOf(objectOf(task, "Config") ?? {}, parameter) : "",
+    ).filter(([name]) => name !== ""),
+  );
+
+const servicesOf = (group: Fields): Part[] => [
+  ...listIn(group, "Services").map((service) => [textOf(service, "Name"), textOf(group, "Name")] as const),
+  ...listIn(group, "Tasks").flatMap((task) =>
+    listIn(task, "Services").map(
+      (service) => [textOf(service, "Name"), textOf(group, "Name"), textOf(task, "Name")] as const,
+    ),
+  ),
+];
 
 async function* nodes({ env }: SearchScope, prefix: string): Pages {
   const bytes = bytesOf(prefix);
@@ -185,8 +199,12 @@ export const sources: Readonly<Record<Context, (scope: SearchScope, prefix: stri
   volumes: csiVolumes,
   host_volumes: hostVolumes,
   namespaces,
-  groups,
-  tasks,
+  groups: partsOfJobs((group) => [[textOf(group, "Name")]]),
+  tasks: partsOfJobs((group) => listIn(group, "Tasks").map((task) => [textOf(task, "Name"), textOf(group, "Name")])),
+  services: partsOfJobs(servicesOf),
+  images: configured("image", "docker"),
+  commands: configured("command", "exec", "raw_exec"),
+  classes: configured("class", "java"),
 };
 
 const readsJobs = (scope: SearchScope): boolean => inNamespace(scope, ["read-job"]);
@@ -199,6 +217,10 @@ const rightTo: Readonly<Record<Context, (scope: SearchScope) => boolean>> = {
     deployment: readsJobs,
     groups: readsJobs,
     tasks: readsJobs,
+    services: readsJobs,
+    images: readsJobs,
+    commands: readsJobs,
+    classes: readsJobs,
   },
   nodes: ({ rights }) => allowsNode(rights, "read"),
   node_pools: ({ rights }) => rights.management || rights.nodePools.length > 0,

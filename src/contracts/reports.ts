@@ -33,6 +33,12 @@ export interface ObjectReport {
   /** The job it belongs to; of a job, its parent. */
   readonly jobId: string | null;
   readonly nodeId: string | null;
+  /** The version of the job; of an allocation or a deployment, that of its job. Absent when it is not reported. */
+  readonly jobVersion?: number;
+  /** The deployment and evaluation that placed an allocation; absent for other topics. */
+  readonly placedBy?: { readonly deployment: string; readonly evaluation: string };
+  /** The allocation's own copy of its job as JSON text, once for each version in a request. */
+  readonly job?: string;
   /** The allocation has ended. */
   readonly terminal: boolean;
   /** Its state in the job's summary; absent when it does not count. */
@@ -63,6 +69,8 @@ export interface ReportedObject {
   readonly namespace: string;
   readonly id: string;
   readonly jobId: string | null;
+  /** As `ObjectReport.jobVersion`; null when unknown. */
+  readonly jobVersion: number | null;
   readonly body: string;
   /** Its position in the order of the list. */
   readonly token: string;
@@ -111,6 +119,26 @@ export interface ReportedQuery {
 export interface JoinedPage extends ReportedPage {
   readonly jobs: JobTexts;
   readonly counts?: readonly JobCounts[];
+}
+
+/** The versions of a job, newest first; null without the job. */
+export interface JobHistory {
+  readonly versions: readonly string[] | null;
+  readonly index: number;
+}
+
+/** The counts of a task group's placed allocations, and its job. */
+export interface ScaledJob {
+  readonly job: ReportedObject;
+  readonly groups: readonly GroupScale[];
+}
+
+export interface GroupScale {
+  readonly group: string;
+  readonly placed: number;
+  readonly running: number;
+  readonly healthy: number;
+  readonly unhealthy: number;
 }
 
 /** JSON texts of jobs by `jobKey`. */
@@ -170,6 +198,16 @@ export interface ReportsApi {
     id: string,
   ): {
     readonly found: CountedJob | null;
+    readonly index: number;
+  };
+  /** The kept versions of a job. */
+  jobVersions(namespace: string, id: string): JobHistory;
+  /** A job with the scale of its groups; null for none. */
+  jobScale(
+    namespace: string,
+    id: string,
+  ): {
+    readonly found: ScaledJob | null;
     readonly index: number;
   };
   /** Allocations by their ids, see `Reported.named`, and the types of their jobs. */

@@ -18,7 +18,7 @@ import { pollOutcome } from "../volumes/poll-outcome.ts";
 import { allowsOne, digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
 import { judgeCsiVolume } from "./csi-volume-rules.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { namespaceOf } from "./server/cluster-reads.ts";
+import { isForced, namespaceOf } from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
@@ -184,15 +184,8 @@ async function read(call: AuthorisedCall): Promise<Reading> {
   return { index, respond };
 }
 
-function forced({ query }: AuthorisedCall): boolean {
-  const force = query.get("force") ?? "";
-  if (/^(1|t|T|TRUE|true|True)$/.test(force)) return true;
-  if (/^(|0|f|F|FALSE|false|False)$/.test(force)) return false;
-  throw badRequest("invalid force value");
-}
-
 async function deregister(call: AuthorisedCall): Promise<Response> {
-  const force = forced(call);
+  const force = isForced(call);
   return clusterEmpty(unwrap(await clusterRegistry(call.env).deregisterCsiVolume(nameOf(call), force)));
 }
 

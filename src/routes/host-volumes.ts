@@ -11,7 +11,7 @@ import { runHostVolumeOperation } from "../volumes/host/run-operation.ts";
 import { hostVolumeJson, shownHostVolume } from "../volumes/host/volume-views.ts";
 import { judgeHostVolume } from "./host-volume-rules.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { mayList, namespaceOf } from "./server/cluster-reads.ts";
+import { isForced, mayList, namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
@@ -103,15 +103,8 @@ async function read(call: AuthorisedCall): Promise<Reading> {
   return { index: shown.ModifyIndex, respond };
 }
 
-function forced({ query }: AuthorisedCall): boolean {
-  const force = query.get("force") ?? "false";
-  if (/^(1|t|T|TRUE|true|True)$/.test(force)) return true;
-  if (/^(|0|f|F|FALSE|false|False)$/.test(force)) return false;
-  throw badRequest("invalid force value");
-}
-
 async function remove(call: AuthorisedCall): Promise<Response> {
-  const [id, namespace, force] = [idOf(call), namespaceOf(call), forced(call)];
+  const [id, namespace, force] = [idOf(call), namespaceOf(call), isForced(call)];
   const begun = begunBy(call, "", ["delete", id, force]);
   const registry = clusterRegistry(call.env);
   const begin = () => registry.deleteHostVolume(id, namespace, force, begun);

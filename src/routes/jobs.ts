@@ -1,4 +1,4 @@
-import { completeJob, JOB_SUMMARY_TABLES, jobSummary } from "../cluster/reports/job-shapes.ts";
+import { completeJob, JOB_SUMMARY_TABLES, jobScale, jobSummary } from "../cluster/reports/job-shapes.ts";
 import { allocationStub, jobStub } from "../cluster/reports/list-views.ts";
 import type { Fields } from "../cluster/reports/topics/topic.ts";
 import { allowsNamespace } from "../contracts/cluster-rights.ts";
@@ -20,14 +20,38 @@ const idOf = (call: AuthorisedCall): string => call.params["id"] ?? "";
 const ofJob = (call: AuthorisedCall, list: Pick<ReportedList, "topic" | "stub">): Promise<Response> =>
   listReported(call, { ...list, job: idOf(call), right: "read-job" });
 
-/** State of a job, rendered by `show` from the job and its allocations; supports blocking queries on both. */
-function readSummed(call: AuthorisedCall, show: (job: Fields, summary: Fields) => unknown): Promise<Response> {
+/** The counts of a job's allocations; supports blocking queries on both. */
+function readSummary(call: AuthorisedCall): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
     const { found, index } = await registry.jobSummary(namespaceOf(call), idOf(call));
     if (!found) return nothing("job not found", index);
     const job = parseLossless(found.job.body) as Fields;
-    return { index, respond: () => clusterJson(call, show(job, jobSummary(job, found.counts)), { index }) };
+    return { index, respond: () => clusterJson(call, jobSummary(job, found.counts), { index }) };
+  };
+  return blocking(call, read, (since, waitMs) => registry.changed(JOB_SUMMARY_TABLES, since, waitMs));
+}
+
+/** The kept versions of a job, newest first; supports blocking queries. */
+function readVersions(call: AuthorisedCall): Promise<Response> {
+  const registry = clusterRegistry(call.env);
+  const read = async (): Promise<Reading> => {
+    const { versions, index } = await registry.jobVersions(namespaceOf(call), idOf(call));
+    if (!versions) return nothing("job versions not found", index);
+    const Versions = versions.map((text) => completeJob(parseLossless(text) as Fields));
+    return { index, respond: () => clusterJson(call, { Versions, Diffs: null }, { index }) };
+  };
+  return blocking(call, read, (since, waitMs) => registry.changed(["Job"], since, waitMs));
+}
+
+/** The counts of a job's groups; supports blocking queries. */
+function readScale(call: AuthorisedCall): Promise<Response> {
+  const registry = clusterRegistry(call.env);
+  const read = async (): Promise<Reading> => {
+    const { found, index } = await registry.jobScale(namespaceOf(call), idOf(call));
+    if (!found) return nothing("job not found", index);
+    const job = parseLossless(found.job.body) as Fields;
+    return { index, respond: () => clusterJson(call, jobScale(job, found.groups), { index }) };
   };
   return blocking(call, read, (since, waitMs) => registry.changed(JOB_SUMMARY_TABLES, since, waitMs));
 }
@@ -92,14 +116,15 @@ export const jobRoutes = [
     verb: "GET",
     path: "/job/:id/summary",
     rights: mayReadJob,
-    handle: (call) => readSummed(call, (_job, summary) => summary),
+    handle: readSummary,
   }),
-  // Only a job's newest version is stored.
+  cluster({ verb: "GET", path: "/job/:id/versions", rights: mayReadJob, handle: readVersions }),
   cluster({
     verb: "GET",
-    path: "/job/:id/versions",
-    rights: mayReadJob,
-    handle: (call) => readSummed(call, (job) => ({ Versions: [completeJob(job)], Diffs: null })),
+    path: "/job/:id/scale",
+    rights: (rights, call) =>
+      mayReadJob(rights, call) || allowsNamespace(rights, namespaceOf(call), "read-job-scaling"),
+    handle: readScale,
   }),
   cluster({ verb: "GET", path: "/job/:id/deployment", rights: mayReadJob, handle: readNewestDeployment }),
 ];

@@ -5,11 +5,13 @@ import { LEGACY_NODE_FIELDS, nodeVersion } from "../compat/node-names.ts";
 import { allowsNode } from "../contracts/cluster-rights.ts";
 import { ELIGIBILITIES, type Node, type NodeQuery, type Written } from "../contracts/node.ts";
 import { clusterRegistry, nodeSession } from "../contracts/stubs.ts";
+import { parseGoBool } from "../lib/go-bool.ts";
 import { parseLossless } from "../lib/json.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { caseless } from "../platform/http/fields.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
+import { isForced } from "./server/cluster-reads.ts";
 import { type Listing, readList } from "./server/listing.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
@@ -24,15 +26,11 @@ export const nodesChanged = (call: AuthorisedCall) => (since: number, waitMs: nu
 /** A node as returned by reads. */
 type ShownNode = Node & { readonly CreateIndex: number; readonly ModifyIndex: number };
 
-const TRUE = /^(1|t|T|TRUE|true|True)$/;
-const FALSE = /^(0|f|F|FALSE|false|False)$/;
-
 /** Whether a list includes an optional field. */
 function wants({ query }: AuthorisedCall, field: "os" | "resources"): boolean {
-  const value = query.get(field) ?? "";
-  if (value === "" || FALSE.test(value)) return false;
-  if (TRUE.test(value)) return true;
-  throw badRequest(`Failed to parse node list fields: ${field}: must be true or false`);
+  const wanted = parseGoBool(query.get(field) || "false");
+  if (wanted === null) throw badRequest(`Failed to parse node list fields: ${field}: must be true or false`);
+  return wanted;
 }
 
 /** A list of nodes. @throws RequestError 400 with the parameter */
@@ -142,9 +140,7 @@ async function setEligibility(call: AuthorisedCall, body: z.output<typeof Eligib
 }
 
 async function purge(call: AuthorisedCall): Promise<Response> {
-  const force = call.query.get("force") ?? "";
-  if (force !== "" && !TRUE.test(force) && !FALSE.test(force)) throw badRequest("invalid force value");
-  const forced = TRUE.test(force);
+  const forced = isForced(call);
   const result = await clusterRegistry(call.env).purgeNode(idOf(call), forced);
   const answer = written(call, result);
   // If this fails, the agent's next message restores the node.

@@ -4,7 +4,7 @@ import { faultOfRow, mutated, mutationTables, rowsOf } from "./tables.ts";
 
 const row: Mutation = {
   file: "src/worker.ts",
-  suites: ["test/workers/status.test.ts"],
+  suites: ["test/workers/status.quick.test.ts"],
   find: "export default {",
   replace: "export default { x: 1,",
   promise: "Requests are served",

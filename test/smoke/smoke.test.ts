@@ -1,131 +1,28 @@
 import { spawnSync } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseEnv } from "node:util";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { readTour } from "../../scripts/tour.ts";
+import { describe, expect, it } from "vitest";
 import { startAzure } from "../doubles/cloud-b-azure.ts";
 import { isLong } from "../support/long.ts";
-import { cloneOfWorkingTree, freePort, LocalService, remove } from "./local-service.ts";
+import { createCsiVolume, csi, FreshClone, PATIENT } from "./fresh-clone.ts";
+import { freePort } from "./local-service.ts";
 import { shownIn, withoutTheVolatile } from "./readme.ts";
 
-let dir: string;
-let port: number;
-const started: LocalService[] = [];
-
-beforeAll(async () => {
-  if (spawnSync("curl", ["--version"]).error) throw new Error("The commands of the README need curl: install it.");
-  dir = cloneOfWorkingTree();
-  port = await freePort();
-});
-afterEach(() => {
-  for (const service of started.splice(0)) service.kill();
-});
-afterAll(() => remove(dir));
-
-function npmStart(settings: Record<string, string> = {}, onPort = port): LocalService {
-  const service = new LocalService(dir, onPort, settings);
-  started.push(service);
-  return service;
-}
-
-/** The CSI plugin that it brings, and how many instances of each kind are well. */
-async function csi(service: LocalService) {
-  const plugins = JSON.parse(
-    await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/plugins?type=csi"'),
-  );
-  const [{ ID, ControllersHealthy: controllers, NodesHealthy: nodes }] = plugins;
-  return { ID, controllers, nodes };
-}
-
-async function refusal(settings: Record<string, string> = {}, onPort = port): Promise<string> {
-  const service = npmStart(settings, onPort);
-  expect(await service.exit).toBe(1);
-  return service.output;
-}
-
-/** Ten times the longest test of an idle machine. */
-const PATIENT = { timeout: 900_000 };
+const clone = new FreshClone();
 /** Each check reads the environment of every process of the machine. */
 const RARELY = { timeout: 120_000, interval: 250 };
 
 describe("npm start, in a fresh clone", PATIENT, () => {
-  it("starts, shows the main job working, and ends with Ctrl-C", async () => {
-    const service = await npmStart().ready();
-
-    const shown = shownIn(join(dir, "README.md"), "Tour");
-    const outputs = await service.tour();
-    expect(shown.map(({ command }) => command)).toEqual(readTour(dir).map(({ command }) => command));
-    expect(outputs.map(withoutTheVolatile)).toEqual(shown.map(({ output }) => withoutTheVolatile(output)));
-
-    const [, arrived = ""] = outputs;
-    expect(arrived).toContain("changed-by-me");
-    const banner = service.output;
-    for (const system of ["VAULT", "NOMAD", "SALLYPORT"])
-      expect(banner).toContain(`export ${system}_ADDR=${service.baseUrl} ${system}_TOKEN=${service.token}\n`);
-    for (const { command } of readTour(dir).slice(0, 2)) expect(banner).toContain(command);
-    expect(banner).toContain(`API docs:   ${service.baseUrl}/docs`);
-    expect(banner).not.toContain("NOSENTRY");
-
-    const synced = await service.shell(
-      `curl -s -X POST -H "X-Orch-Token: $SALLYPORT_TOKEN" -d '{"mount":"secret","secret_name":"app/api"}' $SALLYPORT_ADDR/v1/sys/sync/destinations/in-mem/playground/associations/set`,
-    );
-    expect(synced).toContain('"sync_status":"SYNCED"');
-    const [volume] = JSON.parse(
-      await service.shell('curl -s -H "X-Nomad-Token: $NOMAD_TOKEN" "$NOMAD_ADDR/v1/volumes?type=host"'),
-    );
-    expect(await service.shell("ls $VOLUMES/local-1")).toBe(`${volume.ID}\n`);
-    const events = await service.shell(
-      'curl -sN --max-time 2 -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/event/stream?topic=Deployment&topic=ACLPolicy" || true',
-    );
-    for (const topic of ["ACLPolicy", "Deployment"]) expect(events).toContain(`"Topic":"${topic}"`);
-
-    const list = await service.shell(
-      'curl -s -X LIST -H "X-Vault-Token: $VAULT_TOKEN" "$VAULT_ADDR/v1/secret/metadata/app/?x=y" $VAULT_ADDR/v1/secret/metadata',
-    );
-    expect(list).toContain('"keys":["api","database"]');
-    expect(list).toContain('"keys":["app/"]');
-
-    expect(await csi(service)).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
-    const definition = `{"ID":"kept","Name":"kept","PluginID":"dir","RequestedCapabilities":[{"AccessMode":"single-node-writer","AttachmentMode":"file-system"}]}`;
-    const csiVolume = await service.shell(
-      `curl -s -X PUT -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/volume/csi/kept/create -d '${definition}'`,
-    );
-    const [{ ExternalID }] = JSON.parse(csiVolume).Volumes;
-    expect(statSync(join(dir, "state/csi/volumes", ExternalID, "data")).isDirectory()).toBe(true);
-
-    const processes = service.commandLines().join("\n");
-    const secrets = parseEnv(readFileSync(join(dir, "state/.dev.vars"), "utf8"));
-    expect(processes).toContain("workerd");
-    expect(processes).not.toContain(secrets["MASTER_KEY"]);
-    expect(processes).not.toContain(service.token);
-    expect(statSync(join(dir, "state/.dev.vars")).mode & 0o777).toBe(0o600);
-
-    // Nothing secret in clear text: not in the data, not in the log.
-    const canaries = ["changed-by-me", "correct-horse-battery-staple", "sk-sample-0001", service.token];
-    for (const canary of canaries) {
-      expect(spawnSync("grep", ["-rl", "--", canary, join(dir, "state/state")], { encoding: "utf8" }).stdout).toBe("");
-    }
-    const log = service.output.slice(service.output.lastIndexOf("|| true"));
-    for (const canary of canaries) expect(log).not.toContain(canary);
-
-    service.signal("SIGINT");
-    expect(await service.remains()).toEqual([]);
-  });
-
   it("finds its data and node again, loads new files, and refuses a second start", async () => {
-    mkdirSync(join(dir, "state/files/team"), { recursive: true });
-    writeFileSync(join(dir, "state/files/team/key.json"), "not a key");
-    const service = await npmStart().ready();
+    const first = await clone.npmStart().ready();
+    await first.tour();
+    await createCsiVolume(first, "kept");
+    first.signal("SIGINT");
+    expect(await first.remains()).toEqual([]);
+
+    mkdirSync(join(clone.dir, "state/files/team"), { recursive: true });
+    writeFileSync(join(clone.dir, "state/files/team/key.json"), "not a key");
+    const service = await clone.npmStart().ready();
     const refusalOf = (file: string) =>
       service.shell(
         `curl -s -X POST -H "X-Orch-Token: $SALLYPORT_TOKEN" -d '{"credentials":"@${file}"}' $SALLYPORT_ADDR/v1/sys/sync/destinations/cloud-c-sm/d`,
@@ -147,8 +44,10 @@ describe("npm start, in a fresh clone", PATIENT, () => {
     );
     expect(JSON.parse(external).Volumes).toHaveLength(1);
 
-    expect(await refusal()).toContain(`Port ${port} is in use: stop what listens there, or set PORT to another one.`);
-    expect(await refusal({}, await freePort())).toMatch(
+    expect(await clone.refusal()).toContain(
+      `Port ${clone.port} is in use: stop what listens there, or set PORT to another one.`,
+    );
+    expect(await clone.refusal({}, await freePort())).toMatch(
       /state is in use by another npm start \(process \d+\): stop that one/,
     );
 
@@ -167,7 +66,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
         CLOUD_B_GRAPH_URL: azure.graphUrl,
         CLOUD_B_ARM_URL: azure.armUrl,
       };
-      const service = await npmStart({ ...urls, AGENT: "0" }).ready();
+      const service = await clone.npmStart({ ...urls, AGENT: "0" }).ready();
       expect(service.nodes).toEqual([]);
       const ask = async (method: string, path: string, body?: object) => {
         const headers = { "X-Orch-Token": service.token };
@@ -208,7 +107,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
 
   it("restarts a crashed agent or CSI driver, runs the requested number, and leaves no process when it is killed", async () => {
     // A node that ends together with the service is given up after 60 pings: the next tests expect a single one.
-    const service = await npmStart({ AGENT: "2", AGENT_PING_MS: "2000" }).ready();
+    const service = await clone.npmStart({ AGENT: "2", AGENT_PING_MS: "2000" }).ready();
     const make = () =>
       service.shell(
         `curl -s --retry 9 --retry-all-errors --fail -X PUT -H "X-Orch-Token: $SALLYPORT_TOKEN" -d '{"Volume":{"Name":"shared","PluginID":"mkdir"}}' $SALLYPORT_ADDR/v1/volume/host/create`,
@@ -229,7 +128,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
   });
 
   it("keeps serving, with its data, when any one of its processes is killed or frozen", async () => {
-    const service = await npmStart({ AGENT: "1" }).ready();
+    const service = await clone.npmStart({ AGENT: "1" }).ready();
     const ask = async (method: string, path: string, body?: object) => {
       const init = { method, headers: { "X-Orch-Token": service.token }, signal: AbortSignal.timeout(5_000) };
       const answer = await fetch(`${service.baseUrl}${path}`, { ...init, ...(body && { body: JSON.stringify(body) }) });
@@ -239,7 +138,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
     let versions = (await ask("GET", "/v1/secret/metadata/app/database")).body.data.current_version;
     const parts = ["workerd serve", "runtime-child", "gateway-child", "agent-child", "csi-child"];
     const alone = parts.map((part) => [part]);
-    // Frozen ones are given half a minute to come back by themselves: `npm test` freezes all at once.
+    // Frozen ones are given half a minute to come back by themselves: outside of the long run all freeze at once.
     const rounds = { SIGKILL: alone, SIGSTOP: isLong ? alone : [parts] } as const;
     for (const signal of ["SIGKILL", "SIGSTOP"] as const) {
       for (const round of rounds[signal]) {
@@ -273,17 +172,17 @@ describe("npm start, in a fresh clone", PATIENT, () => {
   });
 
   it("keeps serving when it is older than a day and another wrangler runs in the checkout", async () => {
-    const service = await npmStart({ AGENT: "0" }).ready();
-    const temporary = join(dir, ".wrangler/tmp");
+    const service = await clone.npmStart({ AGENT: "0" }).ready();
+    const temporary = join(clone.dir, ".wrangler/tmp");
     const stale = join(temporary, "dev-stale");
     mkdirSync(stale, { recursive: true });
     const age = (path: string) => {
       if (statSync(path).isDirectory()) for (const name of readdirSync(path)) age(join(path, name));
       utimesSync(path, 1, 1);
     };
-    for (const path of [join(dir, "state/runtime"), temporary]) age(path);
+    for (const path of [join(clone.dir, "state/runtime"), temporary]) age(path);
     const before = service.pids("workerd serve");
-    const other = spawnSync("npx", ["wrangler", "deploy", "--dry-run", "--outdir", "state/bundle"], { cwd: dir });
+    const other = spawnSync("npx", ["wrangler", "deploy", "--dry-run", "--outdir", "state/bundle"], { cwd: clone.dir });
     expect(other.status, String(other.stderr)).toBe(0);
     expect(existsSync(stale)).toBe(false);
     const read = 'curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/sys/health';
@@ -295,7 +194,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
   });
 
   it("returns every error for a large body, restarts after a crash, and ends when npm is killed", async () => {
-    const service = await npmStart().ready();
+    const service = await clone.npmStart().ready();
     for (const [token, status] of [
       [service.token, 413],
       ["none", 403],
@@ -313,31 +212,31 @@ describe("npm start, in a fresh clone", PATIENT, () => {
   });
 
   it("refuses to start without the key of its data, and prints both ways out", async () => {
-    const state = join(dir, "state");
+    const state = join(clone.dir, "state");
     const key = join(state, ".dev.vars");
-    renameSync(key, join(dir, "kept"));
+    renameSync(key, join(clone.dir, "kept"));
     const waysOut = `restore ${key} from a backup, or remove ${state} and start afresh.`;
-    expect(await refusal()).toContain(
+    expect(await clone.refusal()).toContain(
       `The data in ${state} is sealed with a MASTER_KEY, and ${key} is gone: ${waysOut}`,
     );
     const other = Buffer.alloc(32, 7).toString("base64");
-    expect(await refusal({ MASTER_KEY: other, DEV_ROOT_TOKEN: "t" })).toContain(
+    expect(await clone.refusal({ MASTER_KEY: other, DEV_ROOT_TOKEN: "t" })).toContain(
       `The MASTER_KEY in the environment is not the one that sealed the data in ${state}: ${waysOut}`,
     );
-    renameSync(join(dir, "kept"), key);
+    renameSync(join(clone.dir, "kept"), key);
   });
 });
 
 describe("the playground", PATIENT, () => {
   it("runs the tours of the documents, and starts with empty data each time", async () => {
     const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
-    const service = await npmStart(settings).ready();
+    const service = await clone.npmStart(settings).ready();
     const logins = ["logins", "log-in-with-approle", "cluster-logins", "identity"];
     const systems = ["from-github-actions", "from-kubernetes", "people-with-oidc", "through-cloudflare-access"];
     const logIns = systems.map((system) => `log-in-${system}`);
     const guides = ["policies-and-tokens", ...logins, ...logIns, "namespaces", "secrets"];
     for (const page of ["events", "volumes", "sync", "credentials", ...guides]) {
-      const shown = shownIn(join(dir, `docs/guides/${page}.md`), "Tour");
+      const shown = shownIn(join(clone.dir, `docs/guides/${page}.md`), "Tour");
       const printed = await service.session(shown.map(({ command }) => command));
       expect(shown.length).toBeGreaterThan(8);
       for (const [at, { command, output }] of shown.entries())
@@ -346,7 +245,7 @@ describe("the playground", PATIENT, () => {
     service.signal("SIGINT");
     expect(await service.remains()).toEqual([]);
 
-    const again = await npmStart(settings).ready();
+    const again = await clone.npmStart(settings).ready();
     expect(
       await again.shell('curl -s -X LIST -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/sys/sync/destinations'),
     ).toContain('"keys":["in-mem/"]');

@@ -15,7 +15,7 @@ import { appendKeys } from "./streams.ts";
 import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 import { newHook, subscribe } from "./webhooks.ts";
 
-/** docs/operate/audit.md, "Lines": actions without a request, or after its response, are recorded. Others are in audit.test.ts. */
+/** docs/operate/audit.md, "Lines": actions without a request, or after its response. Others are in audit.quick.test.ts. */
 clock.moves = true;
 
 type Line = Record<string, unknown>;

@@ -50,8 +50,8 @@ describe("a job's stub", () => {
     expect((await get("/v1/jobs")).body).toEqual([
       {
         ...{ ID: "web", Name: "web", Namespace: "default", ParentID: "", NodePool: "", Type: "" },
-        ...{ Status: "", StatusDescription: "", Datacenters: null, Multiregion: null, Priority: 0, Version: 0 },
-        ...{ SubmitTime: 0, JobModifyIndex: 0, Periodic: false, ParameterizedJob: false, Stop: false },
+        ...{ Status: "", StatusDescription: "", Datacenters: null, Multiregion: null, Priority: 50, Version: 0 },
+        ...{ SubmitTime: null, JobModifyIndex: 0, Periodic: false, ParameterizedJob: false, Stop: false },
         ...{ CreateIndex: Index, ModifyIndex: Index },
         JobSummary: {
           ...{ JobID: "web", Namespace: "default", Summary: {}, Children: null },
@@ -125,7 +125,7 @@ describe("an allocation's stub", () => {
         ...{ JobType: "service", JobVersion: 3, TaskGroup: "cache", DesiredStatus: "run", DesiredDescription: "" },
         ...{ DesiredTransition: transition, ClientStatus: "running", ClientDescription: "", DeploymentStatus: null },
         ...{ FollowupEvalID: "", NextAllocation: "", RescheduleTracker: null, PreemptedAllocations: null },
-        ...{ PreemptedByAllocation: "", CreateIndex: Index, ModifyIndex: Index, CreateTime: 0, ModifyTime: 0 },
+        ...{ PreemptedByAllocation: "", CreateIndex: Index, ModifyIndex: Index, CreateTime: null, ModifyTime: null },
         TaskStates: null,
       },
     ]);

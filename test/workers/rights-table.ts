@@ -140,7 +140,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "DELETE /v1/sys/mounts/:path+": "delete",
   "POST /v1/sys/remount": "update sudo",
   "GET /v1/sys/remount/status/:migration": "read",
-  // Any capability in the mount suffices: see rights-secrets.test.ts.
+  // Any capability in the mount suffices: see rights-secrets.quick.test.ts.
   "GET /v1/sys/internal/ui/mounts/:path+": "in the mount",
   "POST /v1/identity/entity": "update",
   "LIST /v1/identity/entity/id": "list",
@@ -436,6 +436,7 @@ export const clusterRights: Readonly<Record<string, string>> = {
   "GET /v1/job/:id/deployments": "namespace:read-job",
   "GET /v1/job/:id/summary": "namespace:read-job",
   "GET /v1/job/:id/versions": "namespace:read-job",
+  "GET /v1/job/:id/scale": "namespace:read-job | namespace:read-job-scaling",
   "GET /v1/job/:id/deployment": "namespace:read-job",
   "GET /v1/evaluation/:id/allocations": "namespace:read-job",
   "GET /v1/deployment/allocations/:id": "namespace:read-job",

@@ -85,7 +85,7 @@ export const presented = {
 type Status = number;
 const isDenied = (status: Status): boolean => status === 401 || status === 403;
 
-/** One of how many refused reads is repeated as HEAD in `npm test`. */
+/** One of how many refused reads is repeated as HEAD outside of the long run. */
 const HEADS = 3;
 
 /** Collects every response that differs from the expected one. */

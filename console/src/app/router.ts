@@ -18,6 +18,9 @@ const BASE = "/ui/";
 /** Parameters that links keep. */
 const KEPT = ["ns", "cluster"];
 
+/** Address of the place; the browser's own has changed already when it goes back. */
+let shown = new URL(location.href);
+
 export const place = signal<Place>(currentPlace());
 /** Grows with every step to another path: focus moves to the heading then. */
 export const steps = signal(0);
@@ -64,10 +67,25 @@ export function href(
   return `${BASE}${path}${search.size > 0 ? `?${search}` : ""}`;
 }
 
+/** Called when the address would change while something on the page must not be lost. */
+const holds = new Set<() => void>();
+
+/** Keeps the page until the function that it returns is called; `ask` is called at each attempt to leave it. */
+export function holdPlace(ask: () => void): () => void {
+  holds.add(ask);
+  return () => holds.delete(ask);
+}
+
+function isHeld(): boolean {
+  for (const ask of holds) ask();
+  return holds.size > 0;
+}
+
 export function go(address: string, { replace = false }: { readonly replace?: boolean } = {}): void {
   const before = location.pathname;
-  if (address === location.pathname + location.search) return;
+  if (address === location.pathname + location.search || isHeld()) return;
   history[replace ? "replaceState" : "pushState"](null, "", address);
+  shown = new URL(location.href);
   place.value = currentPlace();
   if (location.pathname !== before) steps.value++;
 }
@@ -93,7 +111,13 @@ export function useNew(open: (what: string) => void, isReady = true): void {
 
 /** Follows links of the console without loading the page again. */
 export function startRouter(): void {
+  addEventListener("beforeunload", (event) => {
+    if (holds.size > 0) event.preventDefault();
+  });
   addEventListener("popstate", () => {
+    const { pathname, search, hash } = shown;
+    if (isHeld()) return history.pushState(null, "", pathname + search + hash);
+    shown = new URL(location.href);
     place.value = currentPlace();
     steps.value++;
   });

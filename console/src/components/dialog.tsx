@@ -1,6 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useId, useRef, useState } from "preact/hooks";
+import { holdPlace } from "../app/router.ts";
 import { Button, IconButton } from "./button.tsx";
+import { DialogHold, type Hold } from "./shown-once.tsx";
 
 interface DialogProps {
   readonly title: string;
@@ -14,16 +16,25 @@ interface DialogProps {
 
 /**
  * A modal dialog: the browser keeps the focus inside, Escape closes it, and the focus returns to where it was. A form
- * at the side that holds something is not thrown away by Escape before the person says so.
+ * at the side that holds something, and a secret that is shown once, are not thrown away before the person says so.
  */
 export function Dialog({ title, onClose, children, footer, shape = "box" }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   const [isAsking, setAsking] = useState(false);
   const touched = useRef(new Set<HTMLInputElement>());
+  const [once, setOnce] = useState<readonly string[]>([]);
+  const hold = useCallback<Hold>((what) => {
+    const release = holdPlace(() => setAsking(true));
+    setOnce((held) => [...held, what]);
+    return () => {
+      release();
+      setOnce((held) => held.toSpliced(held.indexOf(what), 1));
+    };
+  }, []);
   const close = (): void => {
     const isFilled = [...touched.current].some((field) => field.isConnected && field.value !== "");
-    if (shape !== "box" && isFilled) setAsking(true);
+    if (once.length > 0 || (shape !== "box" && isFilled)) setAsking(true);
     else onClose();
   };
   useEffect(() => {
@@ -50,7 +61,11 @@ export function Dialog({ title, onClose, children, footer, shape = "box" }: Dial
         event.preventDefault();
         close();
       }}
-      onClose={onClose}
+      onClose={() => {
+        // The browser closes without asking at a second request in a row.
+        ref.current?.showModal();
+        close();
+      }}
     >
       <div class="dialog-head">
         <h2 id={id}>{title}</h2>
@@ -62,14 +77,16 @@ export function Dialog({ title, onClose, children, footer, shape = "box" }: Dial
           if (target instanceof Element && target.closest("form")) touched.current.add(target as HTMLInputElement);
         }}
       >
-        {children}
+        <DialogHold.Provider value={hold}>{children}</DialogHold.Provider>
       </div>
       {isAsking ? (
         <div class="dialog-foot dialog-ask" role="alert">
-          <span>Discard what you have entered?</span>
-          <Button onClick={() => setAsking(false)}>Keep editing</Button>
+          <span>
+            {once.length > 0 ? `Close? Nothing shows ${once.join(" and ")} again.` : "Discard what you have entered?"}
+          </span>
+          <Button onClick={() => setAsking(false)}>{once.length > 0 ? "Keep it open" : "Keep editing"}</Button>
           <Button kind="danger" onClick={onClose}>
-            Discard
+            {once.length > 0 ? "Close" : "Discard"}
           </Button>
         </div>
       ) : (

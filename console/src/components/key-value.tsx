@@ -1,5 +1,6 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Button, IconButton } from "./button.tsx";
+import { chooseFile, ValueText } from "./value-text.tsx";
 
 export interface Pair {
   readonly id: number;
@@ -41,6 +42,9 @@ export function KeyValue({ pairs, onChange, noun, isSecret = false }: KeyValuePr
   const [shown, setShown] = useState<ReadonlySet<number>>(new Set());
   const change = (id: number, changes: Partial<Pair>): void =>
     onChange(pairs.map((entry) => (entry.id === id ? { ...entry, ...changes } : entry)));
+  // A file is read for a moment: other fields may have changed by then.
+  const changed = useRef((_id: number, _value: string): void => {});
+  changed.current = (id, value) => change(id, { value });
   const toggle = (id: number): void => setShown((before) => before.symmetricDifference(new Set([id])));
   return (
     <div class="key-value">
@@ -58,35 +62,28 @@ export function KeyValue({ pairs, onChange, noun, isSecret = false }: KeyValuePr
               autocomplete="off"
               onInput={(event) => change(id, { name: event.currentTarget.value })}
             />
-            {isVisible ? (
-              <textarea
-                class="input mono"
-                aria-label={`Value of ${what}`}
-                placeholder="value"
-                rows={Math.min(8, value.split("\n").length)}
-                value={value}
-                spellcheck={false}
-                onInput={(event) => change(id, { value: event.currentTarget.value })}
-              />
-            ) : (
-              <input
-                class="input mono"
-                type="password"
-                aria-label={`Value of ${what}`}
-                placeholder="value"
-                value={value}
-                autocomplete="new-password"
-                onInput={(event) => change(id, { value: event.currentTarget.value })}
-              />
-            )}
+            <ValueText
+              aria-label={`Value of ${what}`}
+              placeholder="value"
+              isHidden={!isVisible}
+              value={value}
+              onChange={(entered) => change(id, { value: entered })}
+            />
             <span class="key-value-actions">
               {isSecret && (
-                <IconButton
-                  icon={isVisible ? "hide" : "eye"}
-                  label={`${isVisible ? "Hide" : "Reveal"} the value of ${what}`}
-                  pressed={isVisible}
-                  onClick={() => toggle(id)}
-                />
+                <>
+                  <IconButton
+                    icon={isVisible ? "hide" : "eye"}
+                    label={`${isVisible ? "Hide" : "Reveal"} the value of ${what}`}
+                    pressed={isVisible}
+                    onClick={() => toggle(id)}
+                  />
+                  <IconButton
+                    icon="file"
+                    label={`Read the value of ${what} from a file`}
+                    onClick={() => chooseFile((text) => changed.current(id, text))}
+                  />
+                </>
               )}
               <IconButton
                 icon="trash"

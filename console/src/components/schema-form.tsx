@@ -1,9 +1,11 @@
 /** A form made from the schema of a request body. Fields that are left empty are left out of the body. */
 import { useState } from "preact/hooks";
+import { parseExact, shown } from "../lib/exact-json.ts";
 import { fieldKind, isSecretName, type JsonSchema, labelOf, plainSchema } from "../lib/schema.ts";
 import { Button, IconButton } from "./button.tsx";
 import { Checkbox, Field, SelectField, TextField } from "./field.tsx";
 import { KeyValue, pairsOf, recordOf } from "./key-value.tsx";
+import { chooseFile, ValueText } from "./value-text.tsx";
 
 export type FormValue = Readonly<Record<string, unknown>>;
 
@@ -201,11 +203,10 @@ function SchemaField({ name, schema, value, onChange, texts, isRequired, problem
       );
     default: {
       const isSecret = texts.isSecret ?? isSecretName(name);
-      const lines = texts.rows ? { rows: texts.rows } : {};
+      if (texts.rows) return <LinesField {...shared} {...{ value: text, onChange, isSecret, rows: texts.rows }} />;
       return (
         <TextField
           {...shared}
-          {...lines}
           type={isSecret ? "password" : "text"}
           autocomplete={isSecret ? "new-password" : "off"}
           mono={isSecret || /path|template|uri|url|arn|id$/i.test(name)}
@@ -279,24 +280,50 @@ function GroupsField({
 }
 
 /** JSON or, where it is none, plain text: a body may take both. */
-function JsonField({ value, onChange, isSecret: _, rows, error, ...shared }: Shared & { readonly rows: number }) {
-  const [text, setText] = useState(
-    value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value, null, 2),
-  );
+function JsonField({ value, onChange, ...shared }: Shared & { readonly rows: number }) {
+  const [text, setText] = useState(value === undefined ? "" : shown(value));
   return (
-    <Field {...shared} error={error}>
+    <LinesField
+      {...shared}
+      value={text}
+      onChange={(entered) => {
+        setText(entered);
+        onChange(jsonOrText(entered));
+      }}
+    />
+  );
+}
+
+interface LinesProps extends Omit<Shared, "value" | "onChange"> {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly rows: number;
+}
+
+/** Text of several lines, hidden until it is revealed where it is a secret. */
+function LinesField({ value, onChange, isSecret, rows, ...shared }: LinesProps) {
+  const [isShown, setShown] = useState(!isSecret);
+  return (
+    <Field {...shared}>
       {(ids) => (
-        <textarea
-          {...ids}
-          class="input mono"
-          rows={rows}
-          value={text}
-          spellcheck={false}
-          onInput={(event) => {
-            setText(event.currentTarget.value);
-            onChange(jsonOrText(event.currentTarget.value));
-          }}
-        />
+        <div class="lines">
+          <ValueText {...ids} {...{ value, onChange, rows, required: shared.required, isHidden: !isShown }} />
+          {isSecret && (
+            <span class="lines-actions">
+              <IconButton
+                icon={isShown ? "hide" : "eye"}
+                label={`${isShown ? "Hide" : "Reveal"}: ${shared.label}`}
+                pressed={isShown}
+                onClick={() => setShown(!isShown)}
+              />
+              <IconButton
+                icon="file"
+                label={`Read from a file: ${shared.label}`}
+                onClick={() => chooseFile(onChange)}
+              />
+            </span>
+          )}
+        </div>
       )}
     </Field>
   );
@@ -304,7 +331,7 @@ function JsonField({ value, onChange, isSecret: _, rows, error, ...shared }: Sha
 
 function jsonOrText(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parseExact(text);
   } catch {
     return text;
   }

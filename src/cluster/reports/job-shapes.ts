@@ -1,5 +1,4 @@
-import type { JobCounts } from "../../contracts/reports.ts";
-import { parseLossless } from "../../lib/json.ts";
+import type { GroupScale, JobCounts } from "../../contracts/reports.ts";
 import { type Fields, isSet, objectOf, textOf } from "./topics/topic.ts";
 
 /**
@@ -27,7 +26,11 @@ const CHILDREN: Readonly<Record<string, "Pending" | "Running" | "Dead">> = {
   dead: "Dead",
 };
 
-const groupsOf = (job: Fields): readonly Fields[] => (job["TaskGroups"] as readonly Fields[] | null | undefined) ?? [];
+export const groupsOf = (job: Fields): readonly Fields[] =>
+  (job["TaskGroups"] as readonly Fields[] | null | undefined) ?? [];
+
+/** Whether a job is dispatched from; the jobs dispatched from it have its parameters, too. */
+export const isParameterized = (job: Fields): boolean => isSet(job, "ParameterizedJob") && job["Dispatched"] !== true;
 
 /** The counts of a job's allocations. @param job including its indexes */
 export function jobSummary(job: Fields, { groups, children, queued }: JobCounts): Fields {
@@ -49,7 +52,7 @@ export function jobSummary(job: Fields, { groups, children, queued }: JobCounts)
     const field = CHILDREN[status];
     if (field) offspring[field] += count;
   }
-  const isParent = isSet(job, "Periodic") || isSet(job, "ParameterizedJob") || children.length > 0;
+  const isParent = isSet(job, "Periodic") || isParameterized(job) || children.length > 0;
   return {
     JobID: job["ID"],
     Namespace: job["Namespace"],
@@ -60,7 +63,7 @@ export function jobSummary(job: Fields, { groups, children, queued }: JobCounts)
   };
 }
 
-const PLAIN_JOB = {
+export const PLAIN_JOB = {
   ...{ Region: "global", Namespace: "default", ParentID: "", Type: "service", Priority: 50, NodePool: "default" },
   ...{ AllAtOnce: false, Dispatched: false, Stable: false, Stop: false, Status: "", StatusDescription: "" },
   ...{ Version: 0, SubmitTime: 0, JobModifyIndex: 0 },
@@ -72,52 +75,61 @@ const ABSENT = {
 };
 
 const PLAIN_GROUP = { Count: 1, Tasks: [], Meta: null, Volumes: null, Networks: null, Services: null };
+const PLAIN_PERIODIC = {
+  ...{ Enabled: true, Spec: "", Specs: null, SpecType: "cron", ProhibitOverlap: false, TimeZone: "UTC" },
+};
+const PLAIN_RESCHEDULE = {
+  ...{ Attempts: 0, Interval: 0, Delay: 0, DelayFunction: "", MaxDelay: 0, Unlimited: false },
+};
 
-/** Fills missing fields with defaults; present ones are unchanged. */
-const completed = (given: Fields, plain: Fields): Fields => ({
+/** Fills missing fields, and those that are null but have a default; others are unchanged. */
+export const completed = (given: Fields, plain: Fields): Fields => ({
   ...given,
-  ...Object.fromEntries(Object.entries(plain).filter(([field]) => !Object.hasOwn(given, field))),
+  ...Object.fromEntries(Object.entries(plain).filter(([field]) => !isSet(given, field))),
+});
+
+/** An optional part of an object, with all its fields. */
+const completedPart = (of: Fields, field: string, plain: Fields): Fields => {
+  const part = objectOf(of, field);
+  return part ? { [field]: completed(part, plain) } : {};
+};
+
+const completeGroup = (group: Fields): Fields => ({
+  ...completed(group, PLAIN_GROUP),
+  ...completedPart(group, "ReschedulePolicy", PLAIN_RESCHEDULE),
 });
 
 /** A job with all fields that clients read. */
 export const completeJob = (job: Fields): Fields => ({
   ...completed(job, { ...PLAIN_JOB, ...ABSENT }),
+  ...completedPart(job, "Periodic", PLAIN_PERIODIC),
+  ...completedPart(job, "Reschedule", PLAIN_RESCHEDULE),
   Name: job["Name"] || job["ID"],
-  TaskGroups: groupsOf(job).map((group) => completed(group, PLAIN_GROUP)),
+  TaskGroups: groupsOf(job).map(completeGroup),
 });
 
-/** The type of an allocation's job: from the allocation, else from the job. */
-const jobTypeOf = (allocation: Fields, job: Fields | null): string =>
-  textOf(allocation, "JobType") || textOf(job ?? {}, "Type") || PLAIN_JOB.Type;
-
-export const withJobType = (allocation: Fields, job: Fields | null): Fields => ({
-  ...allocation,
-  JobType: jobTypeOf(allocation, job),
-});
-
-/**
- * An allocation with its job: the newest reported one, labelled with the allocation's version, else derived from the
- * allocation.
- */
-export function withJob(allocation: Fields, job: Fields | null): Fields {
-  const name = textOf(allocation, "TaskGroup");
-  const known = job ?? { ID: textOf(allocation, "JobID"), Namespace: allocation["Namespace"] };
-  const groups = groupsOf(known);
-  const has = groups.some((group) => textOf(group, "Name") === name);
-  return {
-    ...withJobType(allocation, job),
-    Job: completeJob({
-      ...known,
-      Type: jobTypeOf(allocation, job),
-      Version: allocation["JobVersion"] ?? known["Version"] ?? 0,
-      TaskGroups: has ? groups : [...groups, { Name: name, Tasks: tasksOf(allocation) }],
+/** The scale of a job's groups. Events of scaling are not reported. @param job including its indexes */
+export const jobScale = (job: Fields, scales: readonly GroupScale[]): Fields => ({
+  JobID: job["ID"],
+  Namespace: job["Namespace"],
+  JobCreateIndex: job["CreateIndex"],
+  JobModifyIndex: job["ModifyIndex"],
+  JobStopped: job["Stop"] ?? false,
+  TaskGroups: Object.fromEntries(
+    groupsOf(job).map((group) => {
+      const name = textOf(group, "Name");
+      const scale = scales.find((each) => each.group === name);
+      return [
+        name,
+        {
+          Desired: group["Count"] ?? PLAIN_GROUP.Count,
+          Placed: scale?.placed ?? 0,
+          Running: scale?.running ?? 0,
+          Healthy: scale?.healthy ?? 0,
+          Unhealthy: scale?.unhealthy ?? 0,
+          Events: null,
+        },
+      ];
     }),
-  };
-}
-
-const tasksOf = (allocation: Fields): Fields[] =>
-  Object.keys(objectOf(allocation, "TaskStates") ?? {}).map((Name) => ({ Name, Driver: "" }));
-
-/** Parses a job's text from `JobJoins`. */
-export const jobIn = (text: string | undefined): Fields | null =>
-  text === undefined ? null : (parseLossless(text) as Fields);
+  ),
+});

@@ -1,6 +1,10 @@
+import { isParameterized, PLAIN_JOB } from "./job-shapes.ts";
 import { type Fields, isSet } from "./topics/topic.ts";
 
-/** List views of reported objects, with Nomad's fields. */
+/**
+ * List views of reported objects, with Nomad's fields. Times and versions that are not reported are null: their zero
+ * would be a value.
+ */
 
 const or = (object: Fields, field: string, none: unknown): unknown => object[field] ?? none;
 const texts = (object: Fields, ...fields: string[]) =>
@@ -17,10 +21,11 @@ const nullable = (object: Fields, ...fields: string[]) =>
 export const jobStub = (job: Fields, summary: Fields, meta: boolean): Fields => ({
   ...texts(job, "ID", "ParentID", "Namespace", "NodePool", "Type", "Status", "StatusDescription"),
   Name: job["Name"] || job["ID"],
-  ...nullable(job, "Datacenters", "Multiregion"),
-  ...numbers(job, "Priority", "Version", "SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex"),
+  Priority: or(job, "Priority", PLAIN_JOB.Priority),
+  ...nullable(job, "Datacenters", "Multiregion", "SubmitTime"),
+  ...numbers(job, "Version", "CreateIndex", "ModifyIndex", "JobModifyIndex"),
   Periodic: isSet(job, "Periodic"),
-  ParameterizedJob: isSet(job, "ParameterizedJob"),
+  ParameterizedJob: isParameterized(job),
   Stop: or(job, "Stop", false),
   JobSummary: summary,
   ...(meta && nullable(job, "Meta")),
@@ -44,8 +49,16 @@ export const allocationStub = (allocation: Fields, { resources, taskStates }: Al
   ...texts(allocation, "ID", "EvalID", "Name", "Namespace", "NodeID", "NodeName", "JobID", "JobType", "TaskGroup"),
   ...texts(allocation, "DesiredStatus", "DesiredDescription", "ClientStatus", "ClientDescription"),
   ...texts(allocation, "FollowupEvalID", "NextAllocation", "PreemptedByAllocation"),
-  ...numbers(allocation, "JobVersion", "CreateIndex", "ModifyIndex", "CreateTime", "ModifyTime"),
-  ...nullable(allocation, "DeploymentStatus", "PreemptedAllocations", "RescheduleTracker"),
+  ...numbers(allocation, "CreateIndex", "ModifyIndex"),
+  ...nullable(
+    allocation,
+    "JobVersion",
+    "CreateTime",
+    "ModifyTime",
+    "DeploymentStatus",
+    "PreemptedAllocations",
+    "RescheduleTracker",
+  ),
   DesiredTransition: or(allocation, "DesiredTransition", NO_TRANSITION),
   ...(resources && nullable(allocation, "AllocatedResources")),
   ...(taskStates ? nullable(allocation, "TaskStates") : { TaskStates: null }),
@@ -55,6 +68,6 @@ export const allocationStub = (allocation: Fields, { resources, taskStates }: Al
 export const evaluationStub = (evaluation: Fields): Fields => ({
   ...texts(evaluation, "ID", "Namespace", "Type", "TriggeredBy", "JobID", "NodeID", "DeploymentID"),
   ...texts(evaluation, "Status", "StatusDescription", "NextEval", "PreviousEval", "BlockedEval"),
-  ...numbers(evaluation, "Priority", "CreateIndex", "ModifyIndex", "CreateTime", "ModifyTime"),
-  ...nullable(evaluation, "WaitUntil"),
+  ...numbers(evaluation, "Priority", "CreateIndex", "ModifyIndex"),
+  ...nullable(evaluation, "CreateTime", "ModifyTime", "WaitUntil"),
 });

@@ -1,7 +1,6 @@
 import { clusterRegistry } from "../../contracts/stubs.ts";
-import { parseLossless } from "../../lib/json.ts";
+import { allocationOf, jobIn, withJobType } from "./allocation-shapes.ts";
 import { jobKey } from "./job-joins.ts";
-import { jobIn, withJobType } from "./job-shapes.ts";
 import { allocationStub } from "./list-views.ts";
 import type { Fields } from "./topics/topic.ts";
 
@@ -22,9 +21,9 @@ export async function namedAllocations(
   for (let at = 0; at < ids.length; ) {
     const page = await clusterRegistry(env).allocations(ids.slice(at, at + MAX_IDS_PER_CALL), namespace);
     at += page.looked;
-    for (const { namespace: held, jobId, body } of page.objects) {
-      if (!visible(held)) continue;
-      const typed = withJobType(parseLossless(body) as Fields, jobIn(page.jobs[jobKey(held, jobId ?? "")]));
+    for (const object of page.objects) {
+      if (!visible(object.namespace)) continue;
+      const typed = withJobType(allocationOf(object), jobIn(page.jobs[jobKey(object)]));
       stubs.push(allocationStub(typed, { resources: false, taskStates: true }));
     }
   }

@@ -21,7 +21,10 @@ export function objectReport(
   const tally = topic.tally?.(object);
   const sticky = topic.sticky?.(object);
   const csiVolumes = topic.csiVolumes?.(object);
-  const { CreateIndex: _create, ModifyIndex: _modify, ...kept } = topic.kept?.(object) ?? object;
+  const jobVersion = topic.jobVersion?.(object);
+  const job = topic.job?.(object);
+  const placedBy = topic.placedBy?.(object);
+  const kept = withoutIndexes(topic.kept?.(object) ?? object);
   return {
     topic: name,
     type,
@@ -32,6 +35,9 @@ export function objectReport(
     nodeId: topic.nodeOf?.(object) ?? null,
     terminal: topic.terminal?.(object) ?? false,
     ...(tally !== undefined && { tally }),
+    ...(typeof jobVersion === "number" && { jobVersion }),
+    ...(placedBy && { placedBy }),
+    ...(job && { job: JSON.stringify(withoutIndexes({ ...job, Namespace: namespace })) }),
     deleted,
     ...(sticky && { sticky }),
     ...(csiVolumes && { csiVolumes }),
@@ -39,6 +45,8 @@ export function objectReport(
     extra,
   };
 }
+
+const withoutIndexes = ({ CreateIndex: _create, ModifyIndex: _modify, ...object }: Fields): Fields => object;
 
 /** The report of a stored object's removal, with its last record. */
 export function removalReport(topic: ReportedTopic, namespace: string, body: string): ObjectReport {

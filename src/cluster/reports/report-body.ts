@@ -27,8 +27,21 @@ export const MAX_EVENTS = 20_000;
 export function readReports(text: string, namespace: string): ReportBody {
   const { items, ...line } = itemsOf(text);
   if (items.length > MAX_EVENTS) throw new RequestError(413, `request body: at most ${MAX_EVENTS} events`);
-  const reports = items.map((item, at) => new EventReader(at + 1, namespace).read(jsonOf(item, `event ${at + 1}`)));
+  const jobs = new Set<string>();
+  const reports = items.map((item, at) =>
+    withNewJob(new EventReader(at + 1, namespace).read(jsonOf(item, `event ${at + 1}`)), jobs),
+  );
   return { reports, ...line };
+}
+
+/** Allocations of one version share their job's text. */
+function withNewJob(report: Report, known: Set<string>): Report {
+  if (report.topic === "Node" || report.job === undefined) return report;
+  const { job, ...rest } = report;
+  const key = JSON.stringify([report.namespace, report.jobId, report.jobVersion]);
+  if (known.has(key)) return rest;
+  known.add(key);
+  return report;
 }
 
 interface Items extends Pick<ReportBody, "lineIndex" | "isLine"> {

@@ -13,6 +13,7 @@ import {
 import { equalJson, isPlainObject, parseLossless } from "../../lib/json.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
+import { JobVersions } from "./job-versions.ts";
 import { removalReport } from "./object-report.ts";
 import { selection, tokenOf } from "./reported-order.ts";
 
@@ -28,12 +29,14 @@ interface Applied {
 
 interface Row extends Record<string, SqlStorageValue> {
   row: number;
+  topic: string;
   namespace: string;
   id: string;
   job_id: string | null;
   node_id: string | null;
   terminal: number;
   tally: string | null;
+  job_version: number | null;
   body: string;
   create_line: number | null;
   create_index: number | null;
@@ -48,11 +51,13 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024;
  * costs one index walk of at most 4 MiB.
  */
 export class Reported implements IndexedRows {
+  readonly versions: JobVersions;
   readonly #sql: SqlStorage;
   readonly #pages: SharedRead<ReportedPage>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.versions = new JobVersions(sql);
     this.#pages = new SharedRead(sql);
   }
 
@@ -73,9 +78,13 @@ export class Reported implements IndexedRows {
     const { topic, namespace, id } = report;
     const known = this.#row(topic, namespace, id);
     const body = report.deleted && known ? merged(known.body, report.body) : report.body;
+    const jobVersion = this.#jobVersionOf(report, known);
+    if (topic === "Job" && known && !report.deleted && known.job_version !== jobVersion) this.versions.replaced(known);
     if (report.deleted) this.#remove(known);
-    else if (known) this.#update(known, report);
-    else this.#insert(report, line);
+    else if (known) this.#update(known, report, jobVersion);
+    else this.#insert(report, jobVersion, line);
+    if (!report.deleted && report.job !== undefined && report.jobId !== null && jobVersion !== null)
+      this.versions.learned(namespace, report.jobId, jobVersion, report.job);
     const created = known?.create_index ?? null;
     const promised = known && created === null ? known.create_line : null;
     return {
@@ -97,6 +106,7 @@ export class Reported implements IndexedRows {
        WHERE topic = ?2 AND namespace = ?3 AND id = ?4 AND (?5 IS NULL OR ifnull(create_line, 0) <= ?5)`,
       ...[index, table, namespace, id, line === undefined ? null : Number(line)],
     );
+    if (table === "Job") this.versions.setIndex(namespace, id, index);
   }
 
   /** The object with this id in the namespace; otherwise in any namespace, unless `only` is set. */
@@ -176,6 +186,7 @@ export class Reported implements IndexedRows {
     for (const topic of REPORTED_TOPICS) {
       this.#sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ?", topic, namespace);
     }
+    this.versions.forget(namespace);
   }
 
   #row(topic: ReportedTopic, namespace: string, id: string): Row | null {
@@ -197,30 +208,53 @@ export class Reported implements IndexedRows {
     return rows.toArray()[0] ?? null;
   }
 
-  #insert(report: ObjectReport, line: number | null): void {
+  /**
+   * The version of an object's job: as reported, else that of the deployment, else that of the job when the evaluation
+   * placed the allocation. Null when unknown.
+   */
+  #jobVersionOf({ namespace, jobId, jobVersion, placedBy }: ObjectReport, known: Row | null): number | null {
+    if (jobVersion !== undefined) return jobVersion;
+    if (!placedBy || jobId === null) return known?.job_version ?? null;
+    const deployed = placedBy.deployment === "" ? null : this.#row("Deployment", namespace, placedBy.deployment);
+    if (deployed && deployed.job_version !== null) return deployed.job_version;
+    if (known && known.job_version !== null && this.#isPlacedBy(known, placedBy.evaluation)) return known.job_version;
+    return this.#row("Job", namespace, jobId)?.job_version ?? known?.job_version ?? null;
+  }
+
+  #isPlacedBy({ row }: Row, evaluation: string): boolean {
+    const query = "SELECT 1 FROM reported WHERE row = ? AND ifnull(json_extract(body, '$.EvalID'), '') = ?";
+    return this.#sql.exec(query, row, evaluation).toArray().length > 0;
+  }
+
+  #insert(report: ObjectReport, jobVersion: number | null, line: number | null): void {
     const { topic, namespace, id, jobId, nodeId, terminal, tally, body } = report;
     this.#sql.exec(
-      `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, tally, body, create_line)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[topic, namespace, id, jobId, nodeId, terminal ? 1 : 0, tally ?? null, body, line],
+      `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, tally, job_version, body, create_line)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[topic, namespace, id, jobId, nodeId, terminal ? 1 : 0, tally ?? null, jobVersion, body, line],
     );
   }
 
-  #update(known: Row, { jobId, nodeId, terminal, tally, body }: ObjectReport): void {
+  #update(known: Row, { jobId, nodeId, terminal, tally, body }: ObjectReport, jobVersion: number | null): void {
     const moved = known.job_id !== jobId || known.node_id !== nodeId || known.terminal !== (terminal ? 1 : 0);
-    const still = !moved && known.tally === (tally ?? null);
+    const still = !moved && known.tally === (tally ?? null) && known.job_version === jobVersion;
     // Unchanged index columns are not written: the update costs one row instead of one per index.
     if (still) this.#sql.exec("UPDATE reported SET body = ? WHERE row = ?", body, known.row);
     else {
       this.#sql.exec(
-        "UPDATE reported SET job_id = ?, node_id = ?, terminal = ?, tally = ?, body = ? WHERE row = ?",
-        ...[jobId, nodeId, terminal ? 1 : 0, tally ?? null, body, known.row],
+        `UPDATE reported SET job_id = ?, node_id = ?, terminal = ?, tally = ?, job_version = ?, body = ?
+         WHERE row = ?`,
+        ...[jobId, nodeId, terminal ? 1 : 0, tally ?? null, jobVersion, body, known.row],
       );
     }
   }
 
   #remove(known: Row | null): void {
-    if (known) this.#sql.exec("DELETE FROM reported WHERE row = ?", known.row);
+    if (!known) return;
+    this.#sql.exec("DELETE FROM reported WHERE row = ?", known.row);
+    if (known.topic === "Job") this.versions.deleted(known);
+    if (known.topic === "Allocation" && known.job_id !== null)
+      this.versions.allocationDeleted(known.namespace, known.job_id);
   }
 }
 
@@ -232,10 +266,14 @@ const storedFrom = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectRepo
   ...{ namespace, id, jobId, nodeId, terminal, body },
 });
 
-const shown = ({ namespace, id, job_id, body, create_index, modify_index }: Row, token: string): ReportedObject => ({
+const shown = (
+  { namespace, id, job_id, job_version, body, create_index, modify_index }: Row,
+  token: string,
+): ReportedObject => ({
   namespace,
   id,
   jobId: job_id,
+  jobVersion: job_version,
   token,
   body: `${body.slice(0, -1)},"CreateIndex":${create_index ?? 0},"ModifyIndex":${modify_index ?? create_index ?? 0}}`,
   modifyIndex: modify_index ?? 0,

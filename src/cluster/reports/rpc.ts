@@ -1,5 +1,6 @@
 import type {
   CountedJob,
+  JobHistory,
   JobTexts,
   JoinedPage,
   NamedObjects,
@@ -9,6 +10,7 @@ import type {
   ReportedTopic,
   ReportMode,
   ReportsApi,
+  ScaledJob,
   SourceLine,
 } from "../../contracts/reports.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
@@ -55,6 +57,17 @@ export class ReportMethods implements ReportsApi {
     const job = this.#reported.find("Job", id, namespace, true);
     const found = job && { job, counts: this.#joins.counts(job) };
     return { found, index: this.#newestOf("Job") };
+  }
+
+  jobVersions(namespace: string, id: string): JobHistory {
+    const job = this.#reported.find("Job", id, namespace, true);
+    const versions = job && [job.body, ...this.#reported.versions.of(job)];
+    return { versions, index: this.#newestOf("Job") };
+  }
+
+  jobScale(namespace: string, id: string): { readonly found: ScaledJob | null; readonly index: number } {
+    const job = this.#reported.find("Job", id, namespace, true);
+    return { found: job && { job, groups: this.#joins.scale(job) }, index: this.#newestOf("Job") };
   }
 
   allocations(ids: readonly string[], namespace: string | null): NamedObjects & { readonly jobs: JobTexts } {

@@ -38,4 +38,13 @@ export const clusterMigrations: Migration[] = [
         WHERE topic = 'Job' AND ifnull(json_extract(body, '$.ParentID'), '') <> ''`,
   // Count the objects of a job by index, without reading them.
   "CREATE INDEX reported_tallies ON reported (topic, namespace, job_id, tally) WHERE tally IS NOT NULL",
+  // The version of a job; of an allocation or a deployment, that of its job. NULL when unknown.
+  `ALTER TABLE reported ADD COLUMN job_version INTEGER;
+      UPDATE reported SET job_version = json_extract(body, CASE topic WHEN 'Job' THEN '$.Version' ELSE '$.JobVersion' END)
+        WHERE topic IN ('Job', 'Allocation', 'Deployment')`,
+  // Earlier versions of jobs, and those that only allocations had. `gone` = 1: the job was deleted.
+  `CREATE TABLE job_versions (
+      row INTEGER PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL, version INTEGER NOT NULL,
+      gone INTEGER NOT NULL, body TEXT NOT NULL, create_index INTEGER, modify_index INTEGER) STRICT`,
+  "CREATE UNIQUE INDEX job_versions_by_name ON job_versions (namespace, job_id, version, gone)",
 ];

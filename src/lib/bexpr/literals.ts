@@ -1,3 +1,5 @@
+import { parseGoBool } from "../go-bool.ts";
+
 /** The text between double quotes with Go's escapes resolved; null for an invalid escape. */
 export function resolveEscapes(text: string): string | null {
   if (!/[\\\n]/.test(text)) return text;
@@ -58,7 +60,4 @@ export function readInteger(text: string): number | Unreadable {
 export const readNumber = (text: string): number | Unreadable =>
   /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? Number(text) : "invalid syntax";
 
-export function readBoolean(text: string): boolean | Unreadable {
-  if (/^(1|t|T|TRUE|true|True)$/.test(text)) return true;
-  return /^(0|f|F|FALSE|false|False)$/.test(text) ? false : "invalid syntax";
-}
+export const readBoolean = (text: string): boolean | Unreadable => parseGoBool(text) ?? "invalid syntax";

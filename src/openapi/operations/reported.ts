@@ -28,12 +28,26 @@ const JobSummary = z
   })
   .meta({ id: "JobSummary", description: "Allocation counts of a job, as reported." });
 
+const JobScale = z
+  .object({
+    ...{ JobID: z.string(), Namespace: z.string(), JobStopped: z.boolean() },
+    ...{ JobCreateIndex: z.number(), JobModifyIndex: z.number() },
+    TaskGroups: z.record(
+      z.string(),
+      z.object({
+        ...{ Desired: count, Placed: count, Running: count, Healthy: count, Unhealthy: count },
+        Events: z.null(),
+      }),
+    ),
+  })
+  .meta({ id: "JobScale", description: "The counts of a job's groups, without canaries and ended allocations." });
+
 export const JobStub = z
   .object({
     ...{ ID: z.string(), ParentID: z.string(), Namespace: z.string(), NodePool: z.string(), Type: z.string() },
     ...{ Status: z.string(), StatusDescription: z.string(), Name: z.string() },
     ...{ Datacenters: z.array(z.string()).nullable(), Multiregion: z.unknown() },
-    ...{ Priority: z.number(), Version: z.number(), SubmitTime: z.number(), ...createdAndModified },
+    ...{ Priority: z.number(), Version: z.number(), SubmitTime: z.number().nullable(), ...createdAndModified },
     ...{ JobModifyIndex: z.number(), Periodic: z.boolean(), ParameterizedJob: z.boolean(), Stop: z.boolean() },
     JobSummary,
     Meta: z.record(z.string(), z.string()).nullable().optional().describe("With `meta=true` only."),
@@ -94,9 +108,10 @@ export const reported = group(
     "GET /job/:id/summary": one("readJobSummary", "Read the summary of a job's allocations", JobSummary),
     "GET /job/:id/versions": one(
       "listVersionsOfJob",
-      "List versions of a job (the newest only)",
+      "List the reported versions of a job, newest first",
       z.object({ Versions: z.array(Job), Diffs: z.null() }),
     ),
+    "GET /job/:id/scale": one("readJobScale", "Read the counts of a job's groups", JobScale),
     "GET /job/:id/deployment": one(
       "readNewestDeploymentOfJob",
       "Read the newest deployment of a job",

@@ -1,3 +1,4 @@
+import { parseGoBool } from "../../lib/go-bool.ts";
 import { parseGoDuration } from "../../lib/go-duration.ts";
 import { badRequest } from "./errors.ts";
 
@@ -22,13 +23,12 @@ interface ReadQuery {
 const MAX_WAIT_MS = 300_000;
 const MAX_INT32 = 2 ** 31 - 1;
 const MAX_UINT64 = 2n ** 64n - 1n;
-const TRUTH = /^(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/;
 
 /** Parses the parameters in the documented order. @throws RequestError 400 at the first invalid one */
 export function readQuery(query: URLSearchParams): ReadQuery {
   // Every read is consistent, so staleness changes nothing; an invalid value is still an error.
   const stale = query.get("stale") ?? "";
-  if (stale !== "" && !TRUTH.test(stale))
+  if (stale !== "" && parseGoBool(stale) === null)
     throw badRequest("Expect `true` or `false` for `stale` query string parameter");
   const perPage = query.get("per_page") || "0";
   if (!/^\+?\d+$/.test(perPage) || Number(perPage) > MAX_INT32)

@@ -1,6 +1,7 @@
+import { allocationOf, completeAllocation, jobIn, withJobType } from "../../cluster/reports/allocation-shapes.ts";
 import { HEX_PREFIX_RULE, hexRange } from "../../cluster/reports/hex-prefix.ts";
 import { jobKey } from "../../cluster/reports/job-joins.ts";
-import { completeJob, JOB_SUMMARY_TABLES, jobIn, withJob, withJobType } from "../../cluster/reports/job-shapes.ts";
+import { completeJob, JOB_SUMMARY_TABLES } from "../../cluster/reports/job-shapes.ts";
 import { isToken } from "../../cluster/reports/reported-order.ts";
 import { type Fields, textOf } from "../../cluster/reports/topics/topic.ts";
 import {
@@ -12,6 +13,7 @@ import {
 import type { JobCounts, JobTexts, ReportedObject, ReportedQuery, ReportedTopic } from "../../contracts/reports.ts";
 import { clusterRegistry } from "../../contracts/stubs.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
+import { parseGoBool } from "../../lib/go-bool.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { badRequest, denied } from "../../platform/http/errors.ts";
 import { blocking, nothing, type Reading } from "./blocking.ts";
@@ -67,7 +69,7 @@ export function listReported(call: AuthorisedCall, list: ReportedList): Promise<
         const page = await registry.reported(query, stub === undefined);
         const jobs = parsedOnce(page.jobs);
         const rows = page.rows.map((row, at) => {
-          const object = joined(topic, parseLossless(row.body) as Fields, jobs(row), stub === undefined);
+          const object = joined(topic, row, jobs(row), stub === undefined);
           tokens.set(object, row.token);
           const counted = page.counts?.[at];
           if (counted) counts.set(object, counted);
@@ -89,17 +91,18 @@ export function listReported(call: AuthorisedCall, list: ReportedList): Promise<
 const NO_COUNTS: JobCounts = { groups: [], children: [], queued: null };
 
 /** An object as returned by reads. */
-function joined(topic: ReportedTopic, object: Fields, job: Fields | null, whole: boolean): Fields {
-  if (topic === "Job" && whole) return completeJob(object);
-  if (topic !== "Allocation") return object;
-  return whole ? withJob(object, job) : withJobType(object, job);
+function joined(topic: ReportedTopic, row: ReportedObject, job: Fields | null, whole: boolean): Fields {
+  if (topic === "Allocation")
+    return whole ? completeAllocation(allocationOf(row), job) : withJobType(allocationOf(row), job);
+  const object = parseLossless(row.body) as Fields;
+  return topic === "Job" && whole ? completeJob(object) : object;
 }
 
 /** The jobs of a page of allocations, each parsed once. */
-function parsedOnce(texts: JobTexts): (row: Pick<ReportedObject, "namespace" | "jobId">) => Fields | null {
+function parsedOnce(texts: JobTexts): (row: ReportedObject) => Fields | null {
   const known = new Map<string, Fields | null>();
-  return ({ namespace, jobId }) => {
-    const key = jobKey(namespace, jobId ?? "");
+  return (row) => {
+    const key = jobKey(row);
     const job = known.get(key) ?? jobIn(texts[key]);
     known.set(key, job);
     return job;
@@ -136,8 +139,8 @@ export function readOne(
     const { object, index, jobs } = await registry.readReported(topic, id, namespaceOf(call), named === true);
     if (!object) return nothing(missing, index);
     if (!allowsNamespace(call.grant.cluster, object.namespace, right)) throw denied();
-    const { body, modifyIndex } = object;
-    const shown = () => joined(topic, parseLossless(body) as Fields, parsedOnce(jobs)(object), true);
+    const { modifyIndex } = object;
+    const shown = () => joined(topic, object, parsedOnce(jobs)(object), true);
     const whole = async () => (extend ? extend(shown()) : shown());
     return { index: modifyIndex, respond: async () => clusterJson(call, await whole(), { index: modifyIndex }) };
   };
@@ -148,7 +151,14 @@ export function readOne(
 export function truth(call: Pick<AuthorisedCall, "query">, name: string, otherwise: boolean): boolean {
   const value = call.query.get(name);
   if (value === null) return otherwise;
-  if (/^(|1|t|T|TRUE|true|True)$/.test(value)) return true;
-  if (/^(0|f|F|FALSE|false|False)$/.test(value)) return false;
-  throw badRequest(`${name}: must be true or false`);
+  const parsed = value === "" || parseGoBool(value);
+  if (parsed === null) throw badRequest(`${name}: must be true or false`);
+  return parsed;
+}
+
+/** Whether `force` is set. @throws RequestError 400 */
+export function isForced({ query }: Pick<AuthorisedCall, "query">): boolean {
+  const forced = parseGoBool(query.get("force") || "false");
+  if (forced === null) throw badRequest("invalid force value");
+  return forced;
 }

@@ -12,6 +12,7 @@ import { Masked } from "../../components/masked.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Card, Page, Properties } from "../../components/page.tsx";
 import type { FormValue } from "../../components/schema-form.tsx";
+import { ShownOnce } from "../../components/shown-once.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
@@ -175,7 +176,14 @@ function SecretIds({ mount, role }: { readonly mount: string; readonly role: str
               </span>
             ),
           ],
-          ["Secret ID, shown here only", made && <Masked value={made} label="the secret ID" />],
+          [
+            "Secret ID, shown here only",
+            made && (
+              <ShownOnce key={made} what="the secret ID">
+                <Masked value={made} label="the secret ID" />
+              </ShownOnce>
+            ),
+          ],
         ]}
       />
       <div class="button-row">

@@ -12,7 +12,6 @@ import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
-import { policyProblem } from "./policy-text.ts";
 
 /** Cannot be changed, or not be deleted. */
 const FIXED = ["root"];
@@ -72,7 +71,7 @@ interface PolicyDialogProps {
   readonly onChanged: () => void;
 }
 
-/** The text of a policy, checked for its form while it is typed and by the service when it is saved. */
+/** The text of a policy. The service judges it when it is saved. */
 function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
   const [entered, setEntered] = useState(name);
   const [text, setText] = useState<string | null>(name === "" ? EXAMPLE : null);
@@ -83,7 +82,6 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
   );
   const policy = text ?? stored.value ?? "";
   const isFixed = FIXED.includes(name);
-  const problem = isFixed ? null : policyProblem(policy);
   const options = { path: { name: entered }, body: { policy } };
   const save = useAction(async () => {
     if (name === "" && (await exists(entered)))
@@ -92,6 +90,8 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
     toast(`The policy ${entered} is saved.`);
     onChanged();
   });
+  const refusals = save.error instanceof ApiError && save.error.status === 400 ? save.error.messages : [];
+  const [ofName, ofRules] = [true, false].map((is) => refusals.filter((text) => text.startsWith("name: ") === is));
   const remove = async (): Promise<void> => {
     const done = await confirm({
       title: `Delete the policy ${name}`,
@@ -121,13 +121,7 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
               </Button>
             )}
             <Button onClick={onClose}>Cancel</Button>
-            <Button
-              kind="primary"
-              type="submit"
-              form="policy"
-              isBusy={save.isBusy}
-              disabled={entered === "" || problem !== null}
-            >
+            <Button kind="primary" type="submit" form="policy" isBusy={save.isBusy} disabled={entered === ""}>
               Save policy
             </Button>
           </>
@@ -143,22 +137,35 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
           class="form"
           onSubmit={(event) => {
             event.preventDefault();
-            if (entered !== "" && problem === null) void save.run();
+            if (entered !== "") void save.run();
           }}
         >
-          {name === "" && <TextField label="Name" required mono autofocus value={entered} onChange={setEntered} />}
+          {name === "" && (
+            <TextField
+              label="Name"
+              required
+              mono
+              autofocus
+              value={entered}
+              onChange={setEntered}
+              error={ofName?.join("; ")}
+            />
+          )}
           <TextField
             label="Rules"
             mono
             rows={16}
             value={policy}
-            onChange={setText}
-            error={problem}
-            hint="Capabilities: create, read, update, patch, delete, list, sudo, deny. A * at the end of a path stands for anything, a + for one segment."
+            onChange={(edited) => {
+              setText(edited);
+              save.clear();
+            }}
+            error={ofRules?.join("; ")}
+            hint="Rules of Vault's form (path) for secrets, of Nomad's (namespace, node, agent …) for the cluster. A * at the end of a path stands for anything, a + for one segment."
           />
         </form>
       )}
-      {save.error !== null && <ErrorPanel error={save.error} />}
+      {save.error !== null && refusals.length === 0 && <ErrorPanel error={save.error} />}
       {!isFixed && <AsCommand request={wireRequest("POST /v1/sys/policies/acl/{name}", options)} />}
     </Dialog>
   );

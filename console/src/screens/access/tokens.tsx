@@ -11,6 +11,7 @@ import { TextField } from "../../components/field.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Properties, Toolbar } from "../../components/page.tsx";
+import { ShownOnce } from "../../components/shown-once.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -238,7 +239,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
   });
   return (
     <Dialog
-      title="Create a token"
+      title={made ? "The token is created" : "Create a token"}
       onClose={onClose}
       footer={
         made ? (
@@ -258,7 +259,9 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
       {made ? (
         <div class="form">
           <p>The token is shown here only. It ends with yours, which is its parent.</p>
-          <Masked value={made} label="the token" />
+          <ShownOnce what="the token">
+            <Masked value={made} label="the token" />
+          </ShownOnce>
         </div>
       ) : (
         <form

@@ -10,6 +10,7 @@ import { Checkbox } from "../../components/field.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Properties } from "../../components/page.tsx";
+import { ShownOnce } from "../../components/shown-once.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { durationText } from "../../lib/time.ts";
@@ -74,7 +75,7 @@ export function IssueDialog({ mount, role, onClose }: Props) {
   });
   return (
     <Dialog
-      title={`Issue credentials of ${role}`}
+      title={issued ? `Credentials of ${role}` : `Issue credentials of ${role}`}
       onClose={onClose}
       footer={
         issued ? (
@@ -97,7 +98,9 @@ export function IssueDialog({ mount, role, onClose }: Props) {
       }
     >
       {issued ? (
-        <Credentials issued={issued} />
+        <ShownOnce what="the client secret">
+          <Credentials issued={issued} />
+        </ShownOnce>
       ) : (
         <div class="form">
           {terms.value && (

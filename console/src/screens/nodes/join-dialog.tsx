@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { type Api, api, wireRequest } from "../../api/client.ts";
+import { type Api, ApiError, api, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { Code } from "../../components/code.tsx";
@@ -7,12 +7,13 @@ import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
 import { Countdown } from "../../components/moments.tsx";
+import { ShownOnce } from "../../components/shown-once.tsx";
 import { useLive } from "../../lib/live.ts";
 import { useAction } from "../../lib/resource.ts";
+import { fieldProblems } from "../../lib/schema.ts";
 
 type Made = Api["POST /v1/agent/tokens"]["answer"];
 
-const NAME = /^[A-Za-z0-9._-]*$/;
 const CONFIG_DIR = "/etc/sallyport-agent";
 
 /** Stores token and configuration, and starts the agent of a machine on which it is installed. */
@@ -37,13 +38,13 @@ export function JoinDialog({ onClose }: { readonly onClose: () => void }) {
   const [pool, setPool] = useState("default");
   const [made, setMade] = useState<Made | null>(null);
   const pools = useLive(["pools"], (options) => api("GET /v1/node/pools", options), { everyMs: 0 });
-  const isName = NAME.test(name);
   const body = { ...(name && { Name: name }), ...(pool !== "default" && { NodePool: pool }) };
   const create = useAction(async () => setMade(await api("POST /v1/agent/tokens", { body })));
+  const problems = fieldProblems(create.error instanceof ApiError ? create.error.messages : []);
   const choices = (pools.value ?? []).map(({ Name }) => Name).filter((each) => each !== "all");
   return (
     <Dialog
-      title="Join a node"
+      title={made ? "The join token is created" : "Join a node"}
       shape="wide"
       onClose={onClose}
       footer={
@@ -54,7 +55,7 @@ export function JoinDialog({ onClose }: { readonly onClose: () => void }) {
         ) : (
           <>
             <Button onClick={onClose}>Cancel</Button>
-            <Button kind="primary" type="submit" form="join" isBusy={create.isBusy} disabled={!isName}>
+            <Button kind="primary" type="submit" form="join" isBusy={create.isBusy}>
               Create join token
             </Button>
           </>
@@ -69,7 +70,7 @@ export function JoinDialog({ onClose }: { readonly onClose: () => void }) {
           class="form"
           onSubmit={(event) => {
             event.preventDefault();
-            if (isName) void create.run();
+            void create.run();
           }}
         >
           <TextField
@@ -78,7 +79,7 @@ export function JoinDialog({ onClose }: { readonly onClose: () => void }) {
             onChange={setName}
             autofocus
             hint="Only a node of this name can use the token. Left empty, the host's name is taken."
-            error={isName ? null : "Letters, digits, dots, hyphens and underscores."}
+            error={problems["Name"]}
           />
           <SelectField
             label="Node pool"
@@ -88,7 +89,7 @@ export function JoinDialog({ onClose }: { readonly onClose: () => void }) {
           />
         </form>
       )}
-      {create.error !== null && <ErrorPanel error={create.error} />}
+      {create.error !== null && !problems["Name"] && <ErrorPanel error={create.error} />}
       {!made && <AsCommand request={wireRequest("POST /v1/agent/tokens", { body })} />}
     </Dialog>
   );
@@ -104,13 +105,14 @@ function Joining({ made }: { readonly made: Made }) {
     { everyMs: 2_000 },
   );
   const node = token.value?.NodeID;
+  const line = <Code text={joinLine(made)} label="the line that joins the node" wrap />;
   return (
     <div class="form">
       <p>
         On a machine with the agent installed, run this line. The token is shown here only, joins one node, and ends in{" "}
         <Countdown to={made.ExpirationTime} />.
       </p>
-      <Code text={joinLine(made)} label="the line that joins the node" wrap />
+      {node ? line : <ShownOnce what="the join token">{line}</ShownOnce>}
       <p class="muted">
         How to install the agent: <code>docs/guides/agent.md</code> of the repository.
       </p>

@@ -58,7 +58,7 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
   const [isPatch, setPatch] = useState(!isNew && isVersioned && current === undefined);
   const [isGuarded, setGuarded] = useState(true);
 
-  const name = (path ?? typedPath).trim().replace(/^\/|\/$/g, "");
+  const name = path ?? typedPath.replace(/^\/|\/$/g, "");
   const dataOfPairs = (): SecretData =>
     Object.fromEntries(
       pairs.filter((entry) => entry.name !== "").map((entry) => [entry.name, typedValue(entry, current ?? {})]),

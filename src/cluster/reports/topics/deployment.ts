@@ -45,4 +45,5 @@ export const Deployment: Topic = {
   namespaced: true,
   removal: "DeploymentStatusUpdate",
   filterKeys: (object) => [textOf(object, "JobID")],
+  jobVersion: ({ JobVersion }) => JobVersion,
 };

@@ -51,5 +51,6 @@ export const Job: Topic = {
   namespaced: true,
   removal: "JobDeregistered",
   filterKeys: () => null,
+  jobVersion: ({ Version }) => Version,
   tally: (object) => (textOf(object, "ParentID") === "" ? undefined : textOf(object, "Status")),
 };

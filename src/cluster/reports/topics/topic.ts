@@ -1,4 +1,5 @@
 import type * as z from "zod";
+import type { ObjectReport } from "../../../contracts/reports.ts";
 import type { CsiVolumeRequest } from "../../../contracts/volume-requests.ts";
 import { isPlainObject } from "../../../lib/json.ts";
 import type { EventType } from "../event-types.ts";
@@ -22,6 +23,12 @@ export interface Topic {
   nodeOf?(object: Fields): string | null;
   /** Whether it is terminal. */
   terminal?(object: Fields): boolean;
+  /** The version of its job, or its own for a job. */
+  jobVersion?(object: Fields): unknown;
+  /** Its own copy of its job. */
+  job?(object: Fields): Fields | null;
+  /** The deployment and the evaluation that placed it. */
+  placedBy?(object: Fields): ObjectReport["placedBy"];
   /** Its counter in the job's summary. */
   tally?(object: Fields): string | undefined;
   /** The sticky volumes it requests, if it embeds its job. */

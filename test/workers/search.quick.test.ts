@@ -8,7 +8,25 @@ import { allocation, deployment, evaluation, job, nodePool, report, tokenWith, u
 const search = (body: object, query = "", token = "root") => put(`/v1/search${query}`, body, { token });
 const fuzzy = (body: object, query = "", token = "root") => put(`/v1/search/fuzzy${query}`, body, { token });
 
-const TASKS = { TaskGroups: [{ Name: "cache", Tasks: [{ Name: "redis" }] }] };
+const TASKS = {
+  TaskGroups: [
+    {
+      Name: "cache",
+      Services: [{ Name: "cache-front" }],
+      Tasks: [
+        {
+          Name: "redis",
+          Driver: "docker",
+          Config: { image: "docker.io/redis:7" },
+          Services: [{ Name: "redis-probe" }],
+        },
+        { Name: "load", Driver: "raw_exec", Config: { command: "/usr/bin/loader" } },
+        { Name: "jvm", Driver: "java", Config: { class: "org.Main" } },
+        { Name: "other", Driver: "podman", Config: { image: "quay.io/other", command: "sh" } },
+      ],
+    },
+  ],
+};
 
 beforeEach(async () => {
   new ScriptedNodes();
@@ -104,6 +122,18 @@ describe("POST /v1/search/fuzzy", () => {
       { ID: uuid(2) },
     ]);
     expect((await fuzzy({ Text: "ef", Context: "namespaces" })).body.Matches.namespaces).toEqual([{ ID: "default" }]);
+  });
+
+  itRows([
+    ["services", "front", [{ ID: "cache-front", Scope: ["default", "web", "cache"] }]],
+    ["services", "probe", [{ ID: "redis-probe", Scope: ["default", "web", "cache", "redis"] }]],
+    ["images", "io/r", [{ ID: "docker.io/redis:7", Scope: ["default", "web", "cache", "redis"] }]],
+    ["images", "quay", []],
+    ["commands", "LOADER", [{ ID: "/usr/bin/loader", Scope: ["default", "web", "cache", "load"] }]],
+    ["classes", "main", [{ ID: "org.Main", Scope: ["default", "web", "cache", "jvm"] }]],
+  ])("finds %s of jobs by %s", async (context, text, found) => {
+    expect((await fuzzy({ Text: text, Context: context })).body.Matches).toEqual({ [context]: found });
+    expect((await fuzzy({ Text: text })).body.Matches[context]).toEqual(found);
   });
 
   it("returns 400 for fewer than 2 characters", async () => {

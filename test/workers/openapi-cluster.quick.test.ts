@@ -141,7 +141,7 @@ it("describes reports of schedulers", async () => {
   await ok("GET", `/v1/evaluation/${uuid(2)}?related=true`);
   await ok("PUT", "/v1/cluster/objects?full=true&topic=Service&namespace=default", []);
   await ok("PUT", "/v1/cluster/objects?changes=true", [job({ Name: "web", Meta: { a: "b" } })]);
-  for (const read of ["summary", "versions", "deployment"]) await ok("GET", `/v1/job/web/${read}`);
+  for (const read of ["summary", "versions", "scale", "deployment"]) await ok("GET", `/v1/job/web/${read}`);
   for (const maker of [`evaluation/${uuid(2)}/allocations`, `deployment/allocations/${uuid(3)}`])
     await ok("GET", `/v1/${maker}`);
   for (const list of ["jobs?meta=true", "job/web/allocations", "job/web/evaluations", "job/web/deployments"])

@@ -245,7 +245,7 @@ const shows: Readonly<Record<string, string>> = {
 /** Reads of content in namespaces. */
 const NAMESPACED = [
   ...["job/:id", "job/:id/allocations", "job/:id/evaluations", "job/:id/deployments", "jobs"],
-  ...["job/:id/summary", "job/:id/versions", "job/:id/deployment", "evaluation/:id/allocations"],
+  ...["job/:id/summary", "job/:id/versions", "job/:id/scale", "job/:id/deployment", "evaluation/:id/allocations"],
   ...["deployment/allocations/:id", "services", "service/:name", "allocation/:id/services", "node/pool/:name/jobs"],
   ...["allocation/:id", "allocations", "evaluation/:id", "evaluations", "deployment/:id", "deployments"],
   ...["node/:id/allocations", "plugin/csi/:id", "volumes", "volumes, csi", "volumes/claims", "volume/host/:id"],

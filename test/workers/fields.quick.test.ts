@@ -452,7 +452,7 @@ describe("every field of a body", () => {
 
   itRows(EFFECTS)("has an existing test that runs and uses it: %s %s", (_routes, fields, proof) => {
     const [file, title = "", row] = proof.split(" › ");
-    const source = codeOf(sources[`./${file}.test.ts`] ?? "");
+    const source = codeOf(sources[`./${file}.test.ts`] ?? sources[`./${file}.quick.test.ts`] ?? "");
     expect(source, "every test of the file runs").not.toMatch(/\b(?:it|describe)\.(?:skip|todo|only|runIf)\b/);
     expect(titlesOf(source).filter((other) => other === title)).toEqual([title]);
     expect(row !== undefined, "a title with a placeholder has a row").toBe(/%[sj]/.test(title));
