@@ -95,7 +95,7 @@ export function tokenSettingsWith(before: TokenSettings, given: Partial<Fields>)
     token_bound_cidrs: given.token_bound_cidrs ?? given.bound_cidrs ?? before.token_bound_cidrs,
     token_no_default_policy: given.token_no_default_policy ?? before.token_no_default_policy,
     token_num_uses: given.token_num_uses ?? given.num_uses ?? before.token_num_uses,
-    token_type: given.token_type || before.token_type,
+    token_type: given.token_type === "" ? "default" : (given.token_type ?? before.token_type),
     older_names: olderNamesWith(before.older_names ?? [], given),
   };
 }

@@ -13,9 +13,6 @@ const FIELD_NAMES = [
   ["cloud_groups", "azure_groups"],
 ] as const;
 
-/** Upstream names of differing fields. */
-export const UPSTREAM_FIELDS: readonly string[] = FIELD_NAMES.map(([, upstream]) => upstream);
-
 /** Values of `sign_in_audience`; the upstream spelling is the provider's own. */
 const AUDIENCE_NAMES = [
   ["DirectoryMyOrg", "AzureADMyOrg"],
@@ -49,10 +46,14 @@ export function neutralRole(body: Readonly<Record<string, unknown>>): Record<str
   return role;
 }
 
-const neutralFields: ReadonlyMap<string, string> = new Map(FIELD_NAMES.map(([ours, theirs]) => [theirs, ours]));
+/** Upstream names of differing fields, each with the neutral one. */
+export const UPSTREAM_FIELDS: Readonly<Record<string, string>> = Object.fromEntries(
+  FIELD_NAMES.map(([ours, theirs]) => [theirs, ours]),
+);
 
 /** The neutral name of a field. */
-export const neutralField = (name: string): string => neutralFields.get(name) ?? name;
+export const neutralField = (name: string): string =>
+  Object.hasOwn(UPSTREAM_FIELDS, name) ? (UPSTREAM_FIELDS[name] ?? name) : name;
 
 /** The other name of a field's value. */
 export const otherName = (value: string): string => neutralAudiences.get(value) ?? providerAudience(value);
@@ -65,8 +66,9 @@ export const translateField = (message: string): string =>
 export const DURATIONS = ["ttl", "max_ttl", "explicit_max_ttl"] as const;
 
 /**
- * A role in the caller's dialect. In the upstream dialect durations are returned as written, and unset ones omitted,
- * because clients compare them. `written` is internal to both.
+ * A role in the caller's dialect. In the upstream dialect durations are returned as written, unset ones omitted, and the
+ * application of a role with `persist_app` too, because clients compare them with what they wrote. `written` is internal
+ * to both.
  */
 export function translateRole(
   dialect: Dialect,
@@ -78,6 +80,7 @@ export function translateRole(
   const shown: Record<string, unknown> = {
     ...Object.fromEntries(translated),
     sign_in_audience: providerAudience(String(role["sign_in_audience"] ?? "")),
+    ...(role["persist_app"] === true && { application_object_id: "" }),
   };
   for (const field of DURATIONS) {
     const text = (written as Readonly<Record<string, unknown>> | undefined)?.[field];

@@ -63,9 +63,11 @@ export type AuthSettings = Omit<Given<AuthMountConfig>, "user_lockout_config"> &
 };
 
 /** The body of `POST sys/auth/:path/tune`, read and checked: only the settings that change. */
-export interface AuthTuneBody extends AuthSettings {
+export interface AuthTuneBody extends Omit<AuthSettings, "force_no_cache"> {
   readonly description?: string | undefined;
-  readonly options?: Readonly<Record<string, string>> | null | undefined;
+  readonly options?: Readonly<Record<string, string>> | undefined;
+  /** Without an effect. */
+  readonly force_no_cache?: unknown;
 }
 
 /** An auth mount and the path of a request inside it. */

@@ -68,9 +68,11 @@ export interface MountBody {
 }
 
 /** The body of `POST sys/mounts/:path/tune`, read and checked: only the settings that change. */
-export interface TuneBody extends MountSettings {
+export interface TuneBody extends Omit<MountSettings, "force_no_cache"> {
   readonly description?: string | undefined;
-  readonly options?: Readonly<Record<string, string>> | null | undefined;
+  readonly options?: Readonly<Record<string, string>> | undefined;
+  /** Without an effect. */
+  readonly force_no_cache?: unknown;
 }
 
 /** A path inside a namespace. */

@@ -144,7 +144,7 @@ export const RoleBody = withAliases(
         written: internal(z.custom<Written>().optional()),
       }),
     ),
-  ...UPSTREAM_FIELDS,
+  UPSTREAM_FIELDS,
 );
 export type RoleBody = z.infer<typeof RoleBody>;
 

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { isPlainObject } from "../lib/json.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { duration, flag, integer, signedDuration } from "../platform/http/fields.ts";
+import { nullMeans } from "../platform/http/nulls.ts";
 
 /** Schemas of the request bodies of a KV mount. They accept the JSON types and texts sent by clients of Vault's KV API. */
 
@@ -11,7 +12,10 @@ const MAX_VERSIONS = 10_000;
 export const DataBody = z.object({
   data: z.unknown().optional(),
   options: z
-    .object({ cas: integer("error parsing check-and-set parameter").min(Number.MIN_SAFE_INTEGER).nullish() })
+    .object({
+      /** Null is 0, as upstream: a check that was asked for is never skipped. */
+      cas: nullMeans(integer("error parsing check-and-set parameter").min(Number.MIN_SAFE_INTEGER), 0).optional(),
+    })
     .nullish(),
 });
 
@@ -53,5 +57,5 @@ export const MetadataBody = z.object({
   cas_required: flag().nullish(),
   delete_version_after: duration("cannot provide negative value").nullish(),
   /** Validated by `readCustomMetadata`, so that one answer lists every violation. */
-  custom_metadata: z.unknown().optional(),
+  custom_metadata: nullMeans(z.unknown().optional(), {}),
 });

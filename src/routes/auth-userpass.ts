@@ -38,7 +38,12 @@ const password = () =>
     .min(1, "password: must not be empty")
     .max(MAX_PASSWORD, `at most ${MAX_PASSWORD} characters`);
 
-const UserBody = z.object({ password: password().optional(), ...tokenFields, ...legacyTokenFields });
+/** An empty password is an absent one, as upstream. */
+const UserBody = z.object({
+  password: z.preprocess((given) => (given === "" ? undefined : given), password().optional()),
+  ...tokenFields,
+  ...legacyTokenFields,
+});
 const PasswordBody = z.object({ password: password() });
 const PoliciesBody = z.object({ token_policies: tokenFields.token_policies, policies: legacyTokenFields.policies });
 /** The password is checked, not described: a wrong one gets the answer of every failed login. */

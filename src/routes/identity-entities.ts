@@ -21,6 +21,9 @@ const MAX_LISTED = 1_000;
 const PRINTABLE = /^[^\p{Cc}]+$/u;
 const name = () => z.string().max(512).regex(PRINTABLE, "must not be empty or hold control characters");
 const id = () => z.uuid("must be an id");
+/** An empty text is an absent field, as upstream. */
+const orEmpty = <Schema extends z.ZodType>(schema: Schema) =>
+  z.preprocess((given) => (given === "" ? undefined : given), schema.optional());
 const pairs = () =>
   stringMap()
     .pipe(z.record(z.string().min(1).max(128), z.string().max(512)))
@@ -35,7 +38,7 @@ const ids = () => stringList().pipe(z.array(id()).max(MAX_LISTED)).nullish();
 
 const entityFields = { policies: policies(), metadata: pairs(), disabled: flag().optional() };
 const groupFields = {
-  type: z.enum(["internal", "external"]).optional(),
+  type: orEmpty(z.enum(["internal", "external"])),
   policies: policies(),
   metadata: pairs(),
   member_entity_ids: ids(),
@@ -45,18 +48,21 @@ const groupFields = {
 /** Bodies by the path of the request: a path with the name takes no other name. */
 const BODIES = {
   entity: {
-    any: z.object({ id: id().optional(), name: name().optional(), ...entityFields }),
-    id: z.object({ name: name().optional(), ...entityFields }),
+    any: z.object({ id: orEmpty(id()), name: orEmpty(name()), ...entityFields }),
+    id: z.object({ name: orEmpty(name()), ...entityFields }),
     name: z.object(entityFields),
   },
   group: {
-    any: z.object({ id: id().optional(), name: name().optional(), ...groupFields }),
-    id: z.object({ name: name().optional(), ...groupFields }),
+    any: z.object({ id: orEmpty(id()), name: orEmpty(name()), ...groupFields }),
+    id: z.object({ name: orEmpty(name()), ...groupFields }),
     name: z.object(groupFields),
   },
 } as const;
-const aliasFields = { name: name(), mount_accessor: z.string().min(1).max(128), canonical_id: id() };
-const changedAlias = z.object(aliasFields).partial();
+const changedAlias = z.object({
+  name: orEmpty(name()),
+  mount_accessor: orEmpty(z.string().max(128)),
+  canonical_id: orEmpty(id()),
+});
 const CHANGED_ALIAS_BODIES = {
   entity: changedAlias.extend({ custom_metadata: pairs() }),
   group: changedAlias,
@@ -69,8 +75,8 @@ function whole(body: z.infer<typeof changedAlias> & { id?: string | undefined },
   }
 }
 const ALIAS_BODIES = {
-  entity: CHANGED_ALIAS_BODIES.entity.extend({ id: id().optional() }).superRefine(whole),
-  group: CHANGED_ALIAS_BODIES.group.extend({ id: id().optional() }).superRefine(whole),
+  entity: CHANGED_ALIAS_BODIES.entity.extend({ id: orEmpty(id()) }).superRefine(whole),
+  group: CHANGED_ALIAS_BODIES.group.extend({ id: orEmpty(id()) }).superRefine(whole),
 } as const;
 
 const iso = (ms: number): string => new Date(ms).toISOString();

@@ -15,7 +15,7 @@ const PolicyBody = withAliases(
     (body) => (typeof body === "object" && body !== null && "rules" in body ? { policy: body.rules, ...body } : body),
     z.object({ policy: z.string(required).refine((text) => text.trim() !== "", required) }),
   ),
-  "rules",
+  { rules: "policy" },
 );
 
 const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();
@@ -44,8 +44,8 @@ const list = async (call: AuthorisedCall) => accessControl(call.env).policyNames
 const MAX_PATHS = 1_000;
 
 const Paths = z.object({
-  path: z.union([z.string(), z.array(z.string())]).optional(),
-  paths: z.union([z.string(), z.array(z.string())]).optional(),
+  path: z.union([z.array(z.string()), z.string()]).optional(),
+  paths: z.union([z.array(z.string()), z.string()]).optional(),
 });
 const PathsOfToken = Paths.extend({ token: z.string().optional() });
 const PathsOfAccessor = Paths.extend({ accessor: z.string().optional() });

@@ -2,8 +2,10 @@ import * as z from "zod";
 import type { Networking, UpdatePolicy } from "../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { asMap, fieldsOf, stringList, stringMap } from "../platform/http/fields.ts";
+import { readNulls } from "../platform/http/nulls.ts";
 import { ignored, unknownFields } from "../platform/http/unknown-fields.ts";
 import { MARKER_TAG, type ProviderSettings } from "./destinations/destination-type.ts";
+import { identityTokenFields } from "./destinations/identity-fields.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
 import { checkTemplate } from "./naming.ts";
 import { networkingFields, networkingWith } from "./networking.ts";
@@ -15,7 +17,7 @@ export const MASK = "*****";
 const choice = <const Word extends string>(rule: string, ...words: Word[]) =>
   z.preprocess((given) => (given === "" ? null : given), z.enum(words, rule).nullish());
 
-/** Fields that all types share. Null sets the default; an absent field keeps its value. */
+/** Fields that all types share. An empty text sets the default; an absent field keeps its value. */
 export const CommonFields = z.object({
   granularity: choice("must be secret-path or secret-key", "secret-path", "secret-key"),
   secret_name_template: z.string("must be a text").nullish(),
@@ -74,20 +76,63 @@ function originOf(
 const isMask = (value: unknown): boolean => typeof value === "string" && /^\*+$/.test(value);
 
 /**
- * Validates a create or update body. On an existing destination, absent or masked fields keep their value.
+ * The settings that stand where a body leaves a field out. A body that repeats the fixed fields and the login states the
+ * whole destination, as Terraform's do: the other settings that it leaves out are unset. Secrets of identity tokens stay,
+ * which clients write once, and the policies, which upstream does not have.
+ */
+function keptBy(
+  type: DestinationType<unknown>,
+  body: Readonly<Record<string, unknown>>,
+  before: Definition,
+): Definition {
+  const isNamed = (field: string) => body[field] !== undefined && body[field] !== null;
+  const isSecret = (field: string) => type.sensitive.includes(field);
+  const isOwn = (field: string) => !(field in identityTokenFields);
+  const stored = Object.keys(before.connection).filter(isOwn);
+  const fixed = stored.filter((field) => type.immutable.includes(field) || isSecret(field));
+  // A new secret alone replaces the old one, and nothing else.
+  const isMore = fieldsOf(type.connection)
+    .filter((field) => isOwn(field) && isNamed(field))
+    .some((field) => !isSecret(field) || isNamed("secret_name_template"));
+  if (!isMore || !(fixed.length > 0 ? fixed : stored).every(isNamed)) return before;
+  const secrets = Object.entries(before.connection).filter(([field]) => isSecret(field));
+  return {
+    ...before,
+    connection: Object.fromEntries(secrets),
+    granularityGiven: false,
+    customTags: {},
+    networking: {},
+  };
+}
+
+/** A body, and how it changes a destination. `patch`: a JSON merge patch. */
+interface Change {
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly mode: "write" | "patch";
+  /** The origin of the request. */
+  readonly origin: string;
+}
+
+/**
+ * Validates a create or update body. On an existing destination, masked fields keep their value, and absent ones unless
+ * the body states the whole destination.
  * @param before the stored definition, or null when the destination is new
  */
 export function define(
   type: DestinationType<unknown>,
-  body: Readonly<Record<string, unknown>>,
+  { body: asked, mode, origin }: Change,
   before: Definition | null,
   settings: ProviderSettings,
-  origin = "",
 ): Result<Defined> {
-  const common = CommonFields.safeParse(body);
+  const wanted = mode === "patch" && before ? patched(asked, before) : ok(asked);
+  if (!wanted.ok) return wanted;
+  const body = wanted.value;
+  const base = before && mode === "write" ? keptBy(type, body, before) : before;
+  const common = CommonFields.safeParse(readNulls(CommonFields, body));
   if (!common.success) return refuse("invalid", messageOf(common.error));
   const given = Object.entries(body).filter(([key, value]) => !(type.sensitive.includes(key) && isMask(value)));
-  const parsed = type.connection.safeParse({ ...before?.connection, ...Object.fromEntries(given) });
+  const details = readNulls(type.connection, Object.fromEntries(given));
+  const parsed = type.connection.safeParse({ ...base?.connection, ...details });
   if (!parsed.success) return refuse("invalid", messageOf(parsed.error));
   const connection = parsed.data as Record<string, unknown>;
   const refused =
@@ -96,20 +141,24 @@ export function define(
     null;
   if (refused !== null) return refuse("invalid", refused);
   const { data } = common;
-  const granularity = orBefore(data.granularity, before?.granularityGiven ? before.granularity : undefined);
+  const chosen = orBefore(data.granularity, base?.granularityGiven ? base.granularity : undefined);
+  const granularity = chosen ?? type.defaults.granularity;
+  const template = orBefore(data.secret_name_template, base?.template) ?? "";
+  // Clients send back the default that a read showed.
+  const defaults = [granularity, before?.granularity ?? granularity].map((each) => type.defaults.template[each]);
   const definition: Definition = {
-    granularity: granularity ?? type.defaults.granularity,
-    granularityGiven: granularity != null,
-    template: orBefore(data.secret_name_template, before?.template) ?? "",
-    customTags: orBefore(data.custom_tags, before?.customTags) ?? {},
-    updatePolicy: orBefore(data.update_policy, before?.updatePolicy) ?? "replace",
-    deletionPolicy: orBefore(data.deletion_policy, before?.deletionPolicy) ?? "delete",
+    granularity,
+    granularityGiven: chosen != null,
+    template: defaults.includes(template) ? "" : template,
+    customTags: orBefore(data.custom_tags, base?.customTags) ?? {},
+    updatePolicy: orBefore(data.update_policy, base?.updatePolicy) ?? "replace",
+    deletionPolicy: orBefore(data.deletion_policy, base?.deletionPolicy) ?? "delete",
     connection,
-    networking: networkingWith(before?.networking ?? {}, data),
+    networking: networkingWith(base?.networking ?? {}, data),
     origin: originOf(connection, body, before, origin),
   };
-  const template = checkTemplate(effectiveTemplate(type, definition), definition.granularity);
-  if (!template.ok) return refuse("invalid", template.message);
+  const checked = checkTemplate(effectiveTemplate(type, definition), granularity);
+  if (!checked.ok) return refuse("invalid", checked.message);
   if (Object.keys(definition.customTags).length > 0 && type.kind === "remote" && !type.checkTags) {
     return refuse("invalid", `custom_tags: a destination of type ${type.type} takes no tags`);
   }
@@ -118,7 +167,7 @@ export function define(
   const unknown = unknownFields({ names: knownFields(type), caseless: false }, body);
   return ok({
     definition,
-    warnings: [...(template.warning === null ? [] : [template.warning]), ...ignored(unknown)],
+    warnings: [...(checked.warning === null ? [] : [checked.warning]), ...ignored(unknown)],
   });
 }
 
@@ -126,7 +175,7 @@ export function define(
  * A JSON merge patch (RFC 7396) as the body of a write: null clears a field, `custom_tags` merge key by key, and
  * `tags_to_remove` names tags to take away.
  */
-export function patched(
+function patched(
   patch: Readonly<Record<string, unknown>>,
   before: Definition,
 ): Result<Readonly<Record<string, unknown>>> {

@@ -14,7 +14,6 @@ import {
   define,
   effectiveTemplate,
   masked,
-  patched,
   resolved,
   tagsOf,
   typeOf,
@@ -119,9 +118,7 @@ export class DestinationRecord {
     const row = this.row();
     const before = row ? this.definition(row) : null;
     if (mode === "patch" && !before) return refuse("missing");
-    const wanted = mode === "patch" && before ? patched(body, before) : ok(body);
-    if (!wanted.ok) return wanted;
-    const defined = define(type, wanted.value, before, settings, origin);
+    const defined = define(type, { body, mode, origin }, before, settings);
     return defined.ok ? ok({ ...defined.value, type }) : defined;
   }
 

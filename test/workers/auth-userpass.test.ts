@@ -341,12 +341,9 @@ describe("sys/auth", () => {
       ...{ local: true, seal_wrap: true, options: { a: "b" } },
       config: { ...config, user_lockout_config: { ...lockout, lockout_threshold: 5, lockout_disable: false } },
     });
-    await put("/v1/sys/auth/x/tune", { force_no_cache: false, audit_non_hmac_request_keys: "", options: { e: "f" } });
+    await put("/v1/sys/auth/x/tune", { audit_non_hmac_request_keys: "", options: { e: "f" } });
     const { data } = (await get("/v1/sys/auth/x")).body;
-    expect([data.config.force_no_cache, data.config.audit_non_hmac_request_keys, data.options]).toEqual([
-      ...[false, undefined],
-      { a: "b", e: "f" },
-    ]);
+    expect([data.config.audit_non_hmac_request_keys, data.options]).toEqual([undefined, { a: "b", e: "f" }]);
   });
 
   it("refuses settings without an effect", async () => {

@@ -75,7 +75,9 @@ describe("every duration field of the API", () => {
     for (const { at, schema } of durations) {
       for (const value of ZERO) {
         const { success, data } = parsed(schema, value);
-        if (success) expect(data, `${at} = ${JSON.stringify(value)}`).toBe(0);
+        // The Go client sends an empty text for each setting of a mount without a value.
+        const isKept = value === "" && /^POST \/sys\/(mounts|auth)\//.test(at);
+        if (success) expect(data, `${at} = ${JSON.stringify(value)}`).toBe(isKept ? undefined : 0);
         else expect(at).toMatch(/agent\/tokens/);
       }
     }

@@ -49,7 +49,6 @@ describe("an entity", () => {
 
   itRows([
     { policies: ["root"] },
-    { name: "" },
     { name: "a\u0000b" },
     { metadata: { k: "x".repeat(600) } },
     { id: "00000000-0000-4000-8000-000000000000" },

@@ -3,6 +3,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { clusterEvent } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import { refusedTtls, refusedTuning, untuned } from "../mounts/mount-admin.ts";
+import { optionsWith } from "../mounts/mount-fields.ts";
 import { type NamespaceTree, namespacePath } from "../namespaces/namespaces.ts";
 import type { AuthMountContent } from "./auth-mount-content.ts";
 import { type AuthMountTable, authConfigWith, authPath, knownAuthType, newAuthConfig } from "./auth-mounts.ts";
@@ -51,13 +52,14 @@ export class AuthMethods {
     return ok(commit(() => mounts.insert(mount, Date.now())));
   }
 
-  tune(namespace: string, path: string, { description, options, ...config }: AuthTuneBody): Result<AuthMount> {
+  tune(namespace: string, path: string, body: AuthTuneBody): Result<AuthMount> {
+    const { description, options, force_no_cache: _, ...config } = body;
     const mount = this.read(namespace, path);
     if (!mount.ok) return untuned(`auth/${path}`);
     const changed: AuthMount = {
       ...mount.value,
       description: description ?? mount.value.description,
-      options: { ...mount.value.options, ...options },
+      options: optionsWith(mount.value.options, options),
       config: authConfigWith(mount.value.config, config),
     };
     const refused = refusedTuning(changed.config);

@@ -11,14 +11,14 @@ import {
 } from "../../contracts/auth.ts";
 import { withoutUndefined } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { duration, flag, integer } from "../../platform/http/fields.ts";
-import { mountRequest, mountSettings, tunedFields } from "../mounts/mount-fields.ts";
+import { flag, integer } from "../../platform/http/fields.ts";
+import { mountRequest, mountSettings, systemDuration, tunedFields, unlessEmpty } from "../mounts/mount-fields.ts";
 import { MountRows } from "../mounts/mount-rows.ts";
 
 const Lockout = z.object({
-  lockout_threshold: integer().min(0).optional(),
-  lockout_duration: duration().optional(),
-  lockout_counter_reset_duration: duration().optional(),
+  lockout_threshold: unlessEmpty(integer().min(0)),
+  lockout_duration: systemDuration(),
+  lockout_counter_reset_duration: systemDuration(),
   lockout_disable: flag().optional(),
 });
 
@@ -60,13 +60,24 @@ export function authConfigWith(before: AuthMountConfig, given: AuthSettings): Au
     ...before,
     ...withoutUndefined(settings),
     ...(token_type !== undefined && { token_type: token_type === "" ? "default-service" : token_type }),
-    ...(lockout && {
-      user_lockout_config: { ...(before.user_lockout_config ?? DEFAULT_LOCKOUT), ...withoutUndefined(lockout) },
-    }),
+    ...(lockout && { user_lockout_config: lockoutWith(before.user_lockout_config ?? DEFAULT_LOCKOUT, lockout) }),
   };
   const kept = Object.entries(merged).filter(([name, value]) => name in NEW_CONFIG || !isEmpty(value));
   return Object.fromEntries(kept) as unknown as AuthMountConfig;
 }
+
+/** A lockout after a request. As upstream, 0 is the default: `lockout_disable` ends lockouts. */
+const lockoutWith = (
+  before: LockoutConfig,
+  given: NonNullable<AuthSettings["user_lockout_config"]>,
+): LockoutConfig => ({
+  lockout_threshold: (given.lockout_threshold ?? before.lockout_threshold) || DEFAULT_LOCKOUT.lockout_threshold,
+  lockout_duration: (given.lockout_duration ?? before.lockout_duration) || DEFAULT_LOCKOUT.lockout_duration,
+  lockout_counter_reset_duration:
+    (given.lockout_counter_reset_duration ?? before.lockout_counter_reset_duration) ||
+    DEFAULT_LOCKOUT.lockout_counter_reset_duration,
+  lockout_disable: given.lockout_disable ?? before.lockout_disable,
+});
 
 const isEmpty = (value: unknown): boolean => value === "" || (Array.isArray(value) && value.length === 0);
 

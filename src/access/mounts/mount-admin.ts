@@ -6,6 +6,7 @@ import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../tokens/token.ts";
 import { builtInPath } from "./built-in-mounts.ts";
 import type { DeletedMounts } from "./deleted-mounts.ts";
+import { optionsWith } from "./mount-fields.ts";
 import type { MountViews } from "./mount-views.ts";
 import { configWith, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
 
@@ -62,13 +63,13 @@ export class MountAdmin {
     if (builtIn !== null) return refuse("invalid", `cannot tune ${JSON.stringify(builtIn)}`);
     const mount = this.#views.read(namespace, path);
     if (!mount.ok) return untuned(path);
-    const { description, options, ...config } = request;
+    const { description, options, force_no_cache: _, ...config } = request;
     const refusedVersion = mount.value.type === "kv" ? refusedChange(mount.value, options?.["version"]) : null;
     if (refusedVersion) return refusedVersion;
     const changed: Mount = {
       ...mount.value,
       description: description ?? mount.value.description,
-      options: { ...mount.value.options, ...options },
+      options: optionsWith(mount.value.options, options),
       config: configWith(mount.value.config, config),
     };
     const refused = refusedTuning(changed.config);

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { duration, flag, stringList, stringMap } from "../../platform/http/fields.ts";
+import { duration, echoed, flag, stringList, stringMap } from "../../platform/http/fields.ts";
 
 /*
  * Fields that the mounts of engines and of auth methods share
@@ -7,8 +7,12 @@ import { duration, flag, stringList, stringMap } from "../../platform/http/field
  * https://developer.hashicorp.com/vault/api-docs/system/auth).
  */
 
-/** Seconds; `system` or 0 means the system's TTL. */
-const leaseTtl = () => z.preprocess((given) => (given === "system" ? 0 : given), duration()).optional();
+/** A field that an empty text leaves unchanged: clients send it for a setting without a value. */
+export const unlessEmpty = <Schema extends z.ZodType>(schema: Schema) =>
+  z.preprocess((given) => (given === "" ? undefined : given), schema.optional());
+
+/** Seconds; `system` or 0 means the system's value, an empty text no change. */
+export const systemDuration = () => unlessEmpty(z.preprocess((given) => (given === "system" ? 0 : given), duration()));
 
 const MAX_NAMES = 128;
 const NO_TYPE = "backend type must be specified as a string";
@@ -21,8 +25,8 @@ export const names = () =>
 
 /** Settings of every kind of mount. */
 export const mountSettings = {
-  default_lease_ttl: leaseTtl(),
-  max_lease_ttl: leaseTtl(),
+  default_lease_ttl: systemDuration(),
+  max_lease_ttl: systemDuration(),
   force_no_cache: flag().optional(),
   listing_visibility: z.enum(["", "hidden", "unauth"]).optional(),
   passthrough_request_headers: names(),
@@ -45,8 +49,18 @@ export const mountRequest = <Config extends z.ZodObject>(config: Config) =>
       .optional(),
   });
 
-/** Fields of a `tune` request beside the settings. */
+/** Fields of a `tune` request beside the settings. The Go client always sends `force_no_cache`, so it has no effect. */
 export const tunedFields = {
   description: z.string().max(4096).optional(),
-  options: stringMap().nullish(),
+  options: stringMap().optional(),
+  ...echoed("force_no_cache"),
 };
+
+/** Options after a `tune`: an empty one is removed, except the version. */
+export const optionsWith = (
+  before: Readonly<Record<string, string>>,
+  given: Readonly<Record<string, string>> = {},
+): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries({ ...before, ...given }).filter(([name, value]) => value !== "" || name === "version"),
+  );

@@ -25,6 +25,7 @@ export type MountRequest = z.infer<typeof MountRequest>;
 /** Body of `POST sys/mounts/:path/tune`: only the settings that change. */
 export const TuneRequest = Config.extend(tunedFields);
 export type TuneRequest = z.infer<typeof TuneRequest>;
+type MountSettings = z.infer<typeof Config>;
 
 const NEW_CONFIG: MountConfig = {
   default_lease_ttl: 0,
@@ -34,7 +35,7 @@ const NEW_CONFIG: MountConfig = {
 };
 
 /** Merges settings into a config. An empty list or text removes a setting. */
-export function configWith(before: MountConfig, given: Omit<TuneRequest, "description" | "options">): MountConfig {
+export function configWith(before: MountConfig, given: MountSettings): MountConfig {
   const { plugin_version: _, ...settings } = given;
   const merged = { ...before, ...withoutUndefined(settings) };
   const kept = Object.entries(merged).filter(([name, value]) => name in NEW_CONFIG || (value as string).length > 0);

@@ -11,6 +11,7 @@ import {
   stringList,
   stringMap,
 } from "../../platform/http/fields.ts";
+import { nullMeans } from "../../platform/http/nulls.ts";
 import { WRAPPING_POLICY_NAME } from "../policies/policy-parser.ts";
 
 /** Maximum TTL of a token or lease unless configured lower, in seconds (768 h). */
@@ -92,7 +93,7 @@ export const TokenRequest = z.object({
   meta: stringMap().refine(notTooLarge, TOO_LARGE).nullish(),
   no_parent: flag().optional(),
   no_default_policy: flag().optional(),
-  renewable: flag().default(true),
+  renewable: nullMeans(flag().default(true), undefined),
   ttl: duration().optional(),
   lease: duration().optional(),
   explicit_max_ttl: duration().optional(),

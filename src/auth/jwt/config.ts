@@ -6,7 +6,7 @@ import { type GROUPS_SEPARATORS, providerConfigProblem } from "./provider-config
 import { ALGORITHMS, type Keys, publicKeyProblem } from "./verify.ts";
 
 const text = (most = 1024) => z.string().max(most).default("");
-const empty = (rule: string) => z.union([z.literal(""), z.null()], rule).optional();
+const empty = (rule: string) => z.literal("", rule).optional();
 const NO_CA = "must be empty: this service trusts public certificate authorities only";
 const NO_ID_TOKEN =
   'must be "code": a token in a form would be stored before its login is complete; a code gives the same claims';
@@ -42,10 +42,7 @@ export const JwtConfigBody = z.object({
     })
     .default({}),
   jwks_url: text(),
-  jwks_pairs: z
-    .preprocess(asList, z.array(JwksPair).max(MAX_PAIRS, `at most ${MAX_PAIRS} key sets`))
-    .nullish()
-    .transform((pairs) => pairs ?? []),
+  jwks_pairs: z.preprocess(asList, z.array(JwksPair).max(MAX_PAIRS, `at most ${MAX_PAIRS} key sets`)).default([]),
   jwks_ca_pem: empty(NO_CA),
   jwt_validation_pubkeys: stringList()
     .pipe(z.array(z.string().max(16_384)).max(16))

@@ -21,7 +21,10 @@ const BoundClaims = mapOf(
 
 /** Body of `POST auth/:mount/role/:name` (https://developer.hashicorp.com/vault/api-docs/auth/jwt#create-update-role). */
 export const JwtRoleBody = z.object({
-  role_type: z.enum(["oidc", "jwt"], 'must be "oidc" or "jwt"').default("oidc"),
+  role_type: z
+    .enum(["", "oidc", "jwt"], 'must be "oidc" or "jwt"')
+    .default("oidc")
+    .transform((type) => type || "oidc"),
   bound_audiences: texts().optional(),
   bound_subject: z.string().max(1024).optional(),
   bound_claims: BoundClaims.optional(),

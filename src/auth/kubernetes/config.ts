@@ -9,7 +9,7 @@ const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 /** Body of `POST auth/:mount/config` (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes#configure-method). */
 export const KubernetesConfigBody = z.object({
   kubernetes_host: z.string("kubernetes_host: required, the URL of the cluster's API").min(1).max(1024),
-  kubernetes_ca_cert: z.union([z.literal(""), z.null()], NO_CA).optional(),
+  kubernetes_ca_cert: z.literal("", NO_CA).optional(),
   token_reviewer_jwt: z
     .string()
     .max(32_768)

@@ -19,7 +19,7 @@ const NO_SELECTOR = "must be empty: labels of namespaces are not read; name the 
 export const KubernetesRoleBody = z.object({
   bound_service_account_names: names().optional(),
   bound_service_account_namespaces: names().optional(),
-  bound_service_account_namespace_selector: z.union([z.literal(""), z.null()], NO_SELECTOR).optional(),
+  bound_service_account_namespace_selector: z.literal("", NO_SELECTOR).optional(),
   audience: z.string().max(1024).optional(),
   alias_name_source: z
     .enum(["serviceaccount_uid", "serviceaccount_name"], 'must be "serviceaccount_uid" or "serviceaccount_name"')

@@ -5,16 +5,16 @@ import * as z from "zod";
  * typed field also accepts its string form.
  */
 
-/** true, false, "true", "1", … */
+/** true, false, "true", "1", …; an empty text is false. */
 export const flag = () =>
   z.preprocess((value) => {
     if (typeof value === "number" && (value === 0 || value === 1)) return value === 1;
     if (typeof value !== "string") return value;
     if (/^(1|t|true)$/i.test(value)) return true;
-    return /^(0|f|false)$/i.test(value) ? false : value;
+    return /^(0|f|false)?$/i.test(value) ? false : value;
   }, z.boolean());
 
-/** An integer, or its decimal text. @param rule the error message for other values, instead of zod's */
+/** An integer, or its decimal text; an empty one is 0. @param rule the error message for other values, instead of zod's */
 export function integer(rule?: string) {
   return {
     min(least: number) {
@@ -24,7 +24,7 @@ export function integer(rule?: string) {
 }
 
 function asNumber(value: unknown): unknown {
-  return typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim()) ? Number(value) : value;
+  return value === "" || (typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim())) ? Number(value) : value;
 }
 
 /** Nanoseconds by unit. */

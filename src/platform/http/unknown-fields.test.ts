@@ -30,7 +30,7 @@ describe("fields that the schema does not define", () => {
     ["in another case", Inner, { TTL: 1 }, ["TTL"]],
     ["in another case on a caseless route", caseless(z.object({ Name: z.string() })), { nAME: "a", Nam: 1 }, ["Nam"]],
     ["that the schema adds itself", z.object({ seen: internal(z.string().optional()) }), { seen: "x" }, ["seen"]],
-    ["an alias", withAliases(z.unknown().pipe(Inner), "duration"), { duration: 1, other: 1 }, ["other"]],
+    ["an alias", withAliases(z.unknown().pipe(Inner), { duration: "ttl" }), { duration: 1, other: 1 }, ["other"]],
     ["a field of returned objects", z.object({ ...echoed("Index") }), { Index: 7, Other: 1 }, ["Other"]],
     ["of a value that is not an object", Inner, "text", []],
   ])("are reported: %s", (_what, schema, body, found) => {

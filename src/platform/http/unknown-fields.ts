@@ -24,7 +24,7 @@ export interface UnknownField {
 }
 
 const internalSchemas = new WeakSet<z.core.$ZodType>();
-const aliases = new WeakMap<z.core.$ZodType, readonly string[]>();
+const aliases = new WeakMap<z.core.$ZodType, Readonly<Record<string, string>>>();
 
 /** Marks a field that a schema adds itself: callers cannot set it. */
 export function internal<Schema extends z.ZodType>(schema: Schema): Schema {
@@ -32,10 +32,19 @@ export function internal<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema;
 }
 
-/** Names accepted beside the schema's own fields. */
-export function withAliases<Schema extends z.ZodType>(schema: Schema, ...names: string[]): Schema {
+/** Names accepted beside the schema's own fields. @param names each with the field that it names */
+export function withAliases<Schema extends z.ZodType>(schema: Schema, names: Readonly<Record<string, string>>): Schema {
   aliases.set(schema, names);
   return schema;
+}
+
+/** The schema of a field; undefined for a name that the schema does not read. */
+export function fieldNamed(schema: z.core.$ZodType, name: string): z.core.$ZodType | undefined {
+  const field = aliases.get(schema)?.[name] ?? name;
+  const { def } = (schema as z.core.$ZodTypes)._zod;
+  if (def.type === "object") return Object.hasOwn(def.shape, field) ? def.shape[field] : undefined;
+  if (def.type === "pipe") return fieldNamed(def.out, field) ?? fieldNamed(def.in, field);
+  return "innerType" in def ? fieldNamed(def.innerType, field) : undefined;
 }
 
 const remembered = new WeakMap<z.core.$ZodType, Known | null>();
@@ -51,7 +60,7 @@ export function knownFields(schema: z.core.$ZodType): Known | null {
 
 function withMarks(schema: z.core.$ZodType, known: Known | null): Known | null {
   if (known === null) return null;
-  const more = aliases.get(schema) ?? [];
+  const more = Object.keys(aliases.get(schema) ?? {});
   if (!isCaseless(schema) && more.length === 0) return known;
   const caseless = known.caseless || isCaseless(schema);
   const compared = (name: string) => (caseless ? name.toLowerCase() : name);

@@ -3,6 +3,7 @@ import type { ParameterConstraints } from "../../contracts/policies.ts";
 import { isPlainObject, parseJson, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";
 import { badRequest, denied, invalid, RequestError } from "../../platform/http/errors.ts";
+import { readNulls } from "../../platform/http/nulls.ts";
 import {
   knownFields,
   type UnknownField,
@@ -44,9 +45,9 @@ export async function readBody(
   if (!route.body) return { body: undefined, unknown: area === "secrets" ? allUnknown(text, params) : [] };
   if (route.verb === "PATCH") checkPatchType(request);
   const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
-  // Clients send null for omitted fields; only in a patch and in stored bodies does null have a meaning.
-  const body = route.verb === "PATCH" || route.whole ? given : withoutNulls(given);
-  if (applied) checkGiven(applied, { ...formFields(query), ...body });
+  if (applied) checkGiven(applied, { ...formFields(query), ...given });
+  const keepsNulls = route.verb === "PATCH" || route.whole;
+  const body = keepsNulls ? given : area === "cluster" ? withoutNulls(given) : readNulls(route.body, given);
   const parsed = route.body.safeParse(body);
   if (!parsed.success) throw invalid(parsed.error);
   const unknown = unknownFields(knownFields(route.body), body).filter(
@@ -96,6 +97,7 @@ function checkPatchType(request: Request): void {
   }
 }
 
+/** In the cluster API null is an absent field, which has the zero value of its type. */
 const withoutNulls = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
 

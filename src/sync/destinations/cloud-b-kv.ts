@@ -318,6 +318,8 @@ function checkTags(tags: Record<string, string>): string | null {
   for (const [key, value] of entries) {
     const shown = JSON.stringify(key.slice(0, 256));
     if (key === "" || key.length > 256) return `custom_tags: the key ${shown} must be 1 to 256 characters`;
+    // The provider would take them; upstream refuses them.
+    if (/\s/.test(key)) return `custom_tags: the key ${shown} must not hold white space`;
     if (value.length > 256) return `custom_tags: the value of ${shown} must be at most 256 characters`;
   }
   return null;

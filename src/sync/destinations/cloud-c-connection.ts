@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { stringList, stringMap } from "../../platform/http/fields.ts";
+import { nullMeans } from "../../platform/http/nulls.ts";
 import type { CloudCConnection } from "../../providers/cloud-c-gcp/connection.ts";
 import { projectPattern, projectRule, serviceAccountKey } from "../../providers/cloud-c-gcp/key.ts";
 import { identityTokenFields } from "./identity-fields.ts";
@@ -47,9 +48,9 @@ const pairRule =
   "failed to parse credentials: workload identity federation auth requires both identity_token_audience and service_account_email";
 
 const fields = z.object({
-  credentials: z.preprocess(
-    (given) => (given === "" || given === null ? undefined : given),
-    serviceAccountKey.optional(),
+  credentials: nullMeans(
+    z.preprocess((given) => (given === "" ? undefined : given), serviceAccountKey.optional()),
+    "",
   ),
   project_id: z
     .union([z.string(), z.number()], projectRule)

@@ -1,0 +1,285 @@
+import { describe, expect, it } from "vitest";
+import { isEchoed } from "../../src/platform/http/fields.ts";
+import { readNulls } from "../../src/platform/http/nulls.ts";
+import { isInternal } from "../../src/platform/http/unknown-fields.ts";
+import { mountedRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { holdsDuration, schemaFields } from "../schema-walk.ts";
+import { itRows } from "../support/rows.ts";
+import { holderOf } from "./access.ts";
+import { get, mountKv, put } from "./client.ts";
+import { openTenant, succeeded } from "./engine-helpers.ts";
+import { vault } from "./terraform.ts";
+
+/** JSON null in updates, by the type of the field: sdk/framework/field_data.go of Vault and of OpenBao. */
+
+const routes = [...secretsRoutes.routes, ...Object.values(mountedRoutes).flatMap((table) => table.routes)];
+
+describe("null in the body of any POST of the secrets API", () => {
+  it("is an empty text, list or map, 0 or false; absent for durations and what is listed here", () => {
+    const absent = new Set<string>();
+    for (const { verb, path, body, whole } of routes) {
+      if (verb !== "POST" || !body || whole) continue;
+      for (const { name, schema } of schemaFields(body)) {
+        if (name.includes(".") || isEchoed(schema) || isInternal(schema) || holdsDuration(schema)) continue;
+        const [value] = Object.values(readNulls(body, { [name]: null }));
+        if (value === undefined) absent.add(`${path} ${name}`);
+        else expect(["", 0, false, [], {}], `${path} ${name}`).toContainEqual(value);
+      }
+    }
+    expect([...absent].sort()).toEqual([
+      // Decoded into a structure with a pointer.
+      ...["/auth/token/create renewable", "/auth/token/create-orphan renewable", "/auth/token/create/:role renewable"],
+      // `no data provided`, as without it.
+      "/data/:path+ data",
+      // Objects, whose absent members have no effect.
+      ...["/data/:path+ options", "/sys/auth/:path+ config", "/sys/auth/:path+/tune user_lockout_config"],
+      ...["/sys/mounts/:path+ config", "/sys/mounts/auth/:path+/tune user_lockout_config"],
+    ]);
+  });
+});
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A resource, what null leaves of it, and how a read shows it. */
+interface Row {
+  readonly at: string;
+  readonly before: Fields;
+  readonly cleared: Fields;
+  readonly read?: string;
+  readonly data?: (data: Fields) => Fields;
+  /** Fields that the update has to repeat. */
+  readonly fixed?: Fields;
+  readonly prepare?: () => Promise<unknown>;
+}
+
+const enable = (type: string) => () => put(`/v1/sys/auth/${type}`, { type });
+const tokenFields = {
+  ...{ token_policies: ["a"], token_bound_cidrs: ["10.0.0.0/8"], token_num_uses: 5, token_no_default_policy: true },
+  token_type: "service",
+};
+const clearedToken = {
+  ...{ token_policies: [], token_bound_cidrs: [], token_num_uses: 0, token_no_default_policy: false },
+  token_type: "default",
+};
+const JWT = "/v1/auth/jwt/role/r";
+
+const rows: readonly Row[] = [
+  {
+    at: "/v1/auth/userpass/users/ann",
+    prepare: enable("userpass"),
+    before: { password: "secret-password", ...tokenFields },
+    cleared: clearedToken,
+  },
+  {
+    at: "/v1/auth/approle/role/r",
+    prepare: enable("approle"),
+    before: { ...tokenFields, secret_id_bound_cidrs: ["10.0.0.0/8"], secret_id_num_uses: 3 },
+    cleared: { ...clearedToken, secret_id_bound_cidrs: null, secret_id_num_uses: 0 },
+  },
+  {
+    at: JWT,
+    prepare: enable("jwt"),
+    before: {
+      ...{ ...tokenFields, bound_audiences: ["x"], bound_subject: "s", bound_claims: { a: "b" }, groups_claim: "g" },
+      ...{ claim_mappings: { a: "b" }, oidc_scopes: ["c"], verbose_oidc_logging: true, role_type: "jwt" },
+      user_claim: "sub",
+    },
+    // The second run of vault-action's own tests against one role.
+    fixed: { role_type: "jwt", user_claim: "sub", token_bound_cidrs: ["10.0.0.0/8"] },
+    cleared: {
+      ...{ token_policies: [], token_num_uses: 0, token_no_default_policy: false, token_type: "default" },
+      ...{ bound_audiences: [], bound_subject: "", bound_claims: {}, groups_claim: "", claim_mappings: {} },
+      ...{ oidc_scopes: [], verbose_oidc_logging: false },
+    },
+  },
+  {
+    at: "/v1/auth/kubernetes/role/r",
+    prepare: enable("kubernetes"),
+    before: {
+      ...{ ...tokenFields, audience: "a", bound_service_account_names: ["n"] },
+      bound_service_account_namespaces: ["s"],
+    },
+    cleared: { ...clearedToken, audience: "" },
+  },
+  {
+    at: "/v1/auth/token/roles/r",
+    before: {
+      ...{ allowed_policies: ["a"], disallowed_policies: ["b"], allowed_policies_glob: ["c"], orphan: true },
+      ...{
+        disallowed_policies_glob: ["d"],
+        allowed_entity_aliases: ["e"],
+        path_suffix: "suffix",
+        token_num_uses: 4,
+        renewable: true,
+      },
+      token_bound_cidrs: ["10.0.0.0/8"],
+    },
+    cleared: {
+      ...{ allowed_policies: [], disallowed_policies: [], allowed_policies_glob: [], orphan: false, renewable: false },
+      ...{ disallowed_policies_glob: [], allowed_entity_aliases: [], path_suffix: "", token_num_uses: null },
+    },
+  },
+  {
+    at: "/v1/identity/entity",
+    fixed: { name: "ann" },
+    read: "/v1/identity/entity/name/ann",
+    before: { name: "ann", policies: ["a"], metadata: { a: "b" }, disabled: true },
+    cleared: { policies: [], metadata: null, disabled: false },
+  },
+  {
+    at: "/v1/identity/group/name/g",
+    before: { policies: ["a"], metadata: { a: "b" } },
+    cleared: { policies: [], metadata: null },
+  },
+  {
+    at: "/v1/kv/config",
+    prepare: () => mountKv(),
+    before: { max_versions: 5, cas_required: true },
+    cleared: { max_versions: 0, cas_required: false },
+  },
+  {
+    at: "/v1/kv/metadata/app",
+    prepare: () => mountKv(),
+    before: { max_versions: 5, cas_required: true, custom_metadata: { a: "b" } },
+    cleared: { max_versions: 0, cas_required: false, custom_metadata: null },
+  },
+  {
+    at: "/v1/sys/mounts/kv/tune",
+    prepare: () => mountKv(),
+    before: { description: "d", listing_visibility: "unauth" },
+    read: "/v1/sys/mounts/kv",
+    data: (data) => ({ ...data, ...(data["config"] as Fields) }),
+    cleared: { description: "", listing_visibility: "" },
+  },
+  {
+    at: "/v1/sys/auth/userpass/tune",
+    prepare: enable("userpass"),
+    before: { description: "d", token_type: "batch", listing_visibility: "unauth" },
+    read: "/v1/sys/auth/userpass",
+    data: (data) => ({ ...data, ...(data["config"] as Fields) }),
+    cleared: { description: "", token_type: "default-service", listing_visibility: "" },
+  },
+  {
+    at: "/v1/sys/quotas/config",
+    before: { rate_limit_exempt_paths: ["sys/health"], enable_rate_limit_response_headers: true },
+    cleared: { rate_limit_exempt_paths: [], enable_rate_limit_response_headers: false },
+  },
+  {
+    at: "/v1/sys/namespaces/team",
+    before: { custom_metadata: { a: "b" } },
+    cleared: { custom_metadata: {} },
+  },
+  {
+    at: "/v1/sys/sync/destinations/in-mem/d",
+    before: {
+      custom_tags: { a: "b" },
+      allowed_ports: [443],
+      disable_strict_networking: true,
+      granularity: "secret-key",
+    },
+    data: (data) => data["options"] as Fields,
+    cleared: {
+      custom_tags: {},
+      ...{ allowed_ports: undefined, disable_strict_networking: undefined },
+    },
+  },
+];
+
+const inputs = ({ before, fixed = {} }: Row): string[] => Object.keys(before).filter((name) => !(name in fixed));
+
+describe("null in an update", () => {
+  it.each(rows.map((row): [string, Row] => [row.at, row]))(
+    "clears the fields of %s, in both dialects",
+    async (at, row) => {
+      const { before, cleared, fixed = {}, read = at, data = (shown: Fields) => shown } = row;
+      await row.prepare?.();
+      const nulls = { ...Object.fromEntries(inputs(row).map((name) => [name, null])), ...fixed };
+      // What the two requests require, and what has no meaning when it is empty.
+      const kept = { ...nulls, ...keptIn(at) };
+      for (const options of [vault, undefined]) {
+        succeeded(await put(at, before, options));
+        succeeded(await put(at, kept, options));
+        const shown = data(succeeded(await get(read, options)).body.data);
+        for (const [name, value] of Object.entries(cleared)) expect(shown[name] ?? null, name).toEqual(value ?? null);
+      }
+    },
+  );
+
+  it("takes the rights of a user", async () => {
+    await put("/v1/sys/auth/userpass", { type: "userpass" });
+    await put("/v1/sys/policies/acl/a", { policy: 'path "kv/*" { capabilities = ["read"] }' });
+    await put("/v1/auth/userpass/users/ann", { password: "secret-password", policies: ["a"] });
+    succeeded(await put("/v1/auth/userpass/users/ann", { policies: null }));
+    const { auth } = (await put("/v1/auth/userpass/login/ann", { password: "secret-password" }, { token: null })).body;
+    expect(auth.policies).toEqual(["default"]);
+  });
+
+  it("is an absent duration, so that no TTL is lifted", async () => {
+    await put("/v1/sys/auth/userpass", { type: "userpass" });
+    const ttls = { token_ttl: 60, token_max_ttl: 120, token_explicit_max_ttl: 180 };
+    await put("/v1/auth/userpass/users/ann", { password: "secret-password", ...ttls });
+    const nulls = Object.fromEntries(Object.keys(ttls).map((name) => [name, null]));
+    succeeded(await put("/v1/auth/userpass/users/ann", nulls));
+    expect((await get("/v1/auth/userpass/users/ann")).body.data).toMatchObject(ttls);
+    await mountKv();
+    const limits = { default_lease_ttl: 60, max_lease_ttl: 120 };
+    await put("/v1/sys/mounts/kv/tune", limits);
+    succeeded(await put("/v1/sys/mounts/kv/tune", { default_lease_ttl: null, max_lease_ttl: null }));
+    expect((await get("/v1/sys/mounts/kv/tune")).body.data).toMatchObject(limits);
+  });
+
+  it("clears the fields of a credentials role and of its engine, under both names", async () => {
+    const tenant = await openTenant();
+    succeeded(await put("/v1/sys/mounts/azure", { type: "azure" }, vault));
+    succeeded(await put("/v1/azure/config", tenant.config, vault));
+    const scope = tenant.resource_group;
+    const { object_id: application_object_id } = tenant.existing_application;
+    const role = { tags: ["a"], metadata: { a: "b" }, ttl: 60, application_object_id };
+    const azure_roles = [{ role_name: "Reader", scope }];
+    succeeded(await put("/v1/azure/roles/r", { ...role, azure_roles }, vault));
+    succeeded(await put("/v1/azure/roles/r", { tags: null, metadata: null, ttl: null, azure_roles: null }, vault));
+    const { data } = (await get("/v1/azure/roles/r", vault)).body;
+    expect(data).toMatchObject({ azure_roles: [], tags: [], ttl: 60, application_object_id });
+    expect(data).not.toHaveProperty("metadata");
+    succeeded(await put("/v1/azure/roles/r", { azure_roles, application_object_id: null }, vault));
+    expect((await get("/v1/azure/roles/r", vault)).body.data.application_object_id).toBe("");
+    const refused = await put("/v1/azure/roles/r", { cloud_roles: null });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("either cloud_roles or application")]);
+  });
+
+  it("is 0 for a check-and-set, which it never turns off", async () => {
+    await mountKv();
+    succeeded(await put("/v1/kv/data/app", { data: { a: "1" }, options: { cas: null } }));
+    expect((await put("/v1/kv/data/app", { data: { a: "2" }, options: { cas: null } })).status).toBe(400);
+  });
+
+  itRows([
+    ["/v1/sys/mounts/x", { type: "kv", config: { default_lease_ttl: null, force_no_cache: null }, options: null }],
+    ["/v1/sys/auth/x", { type: "approle", config: { user_lockout_config: { lockout_threshold: null } } }],
+    ["/v1/auth/token/create", { policies: null, meta: null, ttl: null, type: null, id: null, entity_alias: null }],
+    ["/v1/identity/entity", { id: null, name: null, policies: null }],
+  ])("is an absent member of an object, and an unset field of what is made: %s", async (at, body) => {
+    succeeded(await put(at as string, body));
+  });
+
+  it("leaves a token renewable, since upstream decodes a pointer", async () => {
+    const { auth } = succeeded(await put("/v1/auth/token/create", { ttl: 60, renewable: null })).body;
+    expect(auth.renewable).toBe(true);
+  });
+
+  it("counts as a parameter in the rules of a policy", async () => {
+    await put("/v1/sys/auth/userpass", { type: "userpass" });
+    await put("/v1/auth/userpass/users/ann", { password: "secret-password", policies: ["a"] });
+    const rule = 'path "auth/userpass/users/ann" { capabilities = ["update"] denied_parameters = { "policies" = [] } }';
+    const { client_token: token } = await holderOf(rule);
+    expect((await put("/v1/auth/userpass/users/ann", { policies: null }, { token })).status).toBe(403);
+    expect((await put("/v1/auth/userpass/users/ann", { token_ttl: null }, { token })).status).toBe(204);
+  });
+});
+
+/** Fields that an update may not clear. */
+function keptIn(at: string): Fields {
+  if (at.includes("approle")) return { bind_secret_id: true };
+  if (at.includes("kubernetes")) return { bound_service_account_names: ["n"], bound_service_account_namespaces: ["s"] };
+  return {};
+}
