@@ -5,7 +5,7 @@ import { succeeded } from "./engine-helpers.ts";
 import { nomad, vault } from "./terraform.ts";
 
 /**
- * Fields that stock clients always send, also when nobody gave them: those of the structures without `omitempty` in
+ * Fields that stock clients always send, also without a value: those of the structures without `omitempty` in
  * github.com/hashicorp/vault/api v1.23.0, github.com/openbao/openbao/api v2.7.1 and github.com/hashicorp/nomad/api, as
  * encoding/json prints them.
  */
@@ -81,7 +81,7 @@ describe("what the Go clients make with empty fields", () => {
     succeeded(await put("/v1/sys/auth/a", { ...body, type: "approle" }, vault));
   });
 
-  it("is a token without a limit that nobody asked for", async () => {
+  it("is a token without limits", async () => {
     const body = { display_name: "", num_uses: 0, type: "", entity_alias: "" };
     const { auth } = succeeded(await put("/v1/auth/token/create", body, vault)).body;
     expect(auth).toMatchObject({ num_uses: 0, token_type: "service", entity_id: "", policies: ["root"] });

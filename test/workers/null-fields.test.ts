@@ -194,7 +194,7 @@ describe("null in an update", () => {
       const { before, cleared, fixed = {}, read = at, data = (shown: Fields) => shown } = row;
       await row.prepare?.();
       const nulls = { ...Object.fromEntries(inputs(row).map((name) => [name, null])), ...fixed };
-      // What the two requests require, and what has no meaning when it is empty.
+      // Fields that the resource requires, too.
       const kept = { ...nulls, ...keptIn(at) };
       for (const options of [vault, undefined]) {
         succeeded(await put(at, before, options));
