@@ -12,7 +12,7 @@
  *   state/       the data, in wrangler's layout
  *   volumes/     the host volumes of each local node agent
  */
-import { randomBytes, randomInt } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import {
   chmodSync,
   existsSync,
@@ -32,7 +32,6 @@ import { type Environment, Refusal } from "./settings.ts";
 
 /** Mode bits: write permission of group and others. */
 const OTHERS_WRITE = 0o022;
-const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 interface About {
   masterKey?: string;
@@ -227,7 +226,8 @@ export class LocalState {
     }
     const found = {
       masterKey: masterKey || randomBytes(32).toString("base64"),
-      rootToken: rootToken || `hvs.${Array.from({ length: 24 }, () => BASE62[randomInt(BASE62.length)]).join("")}`,
+      // A form that clients of both APIs accept everywhere.
+      rootToken: rootToken || randomUUID(),
     };
     // A key from the environment is not stored.
     const keyToKeep = kept["MASTER_KEY"] || (env["MASTER_KEY"] ? "" : found.masterKey);
@@ -288,3 +288,9 @@ function asRefusal(dir: string, failure: unknown): unknown {
   if (failure instanceof Refusal || !(failure instanceof Error) || !("code" in failure)) return failure;
   return new Refusal(`STATE_DIR ${dir} cannot be used: ${failure.message}.`);
 }
+
+/** What an operator should know of a root token: Nomad's command line asks about its token only if that is a UUID. */
+export const noteOnToken = (token: string): string[] =>
+  /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(token)
+    ? []
+    : ['It is no UUID, so "nomad acl token self" says "No ACL tokens"; other commands work.'];

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { LocalAgent } from "./agents.ts";
 import { boot, gatewayHeaders, newGatewayKey, portRefusal, tryPort } from "./boot.ts";
 import { GatewayProcess } from "./gateway-process.ts";
-import { LocalState } from "./local-state.ts";
+import { LocalState, noteOnToken } from "./local-state.ts";
 import type { Playground } from "./playground.ts";
 import { watchStarter } from "./processes.ts";
 import { type Service, seed } from "./seed.ts";
@@ -128,6 +128,7 @@ function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: str
     `Console:    ${baseUrl}/ui/`,
     `API docs:   ${baseUrl}/docs`,
     `Root token: ${token}`,
+    ...noteOnToken(token).map((note) => `            ${note}`),
     ...nodes.map((node) => `Node:       ${node}`),
     "",
     "Paste this into another terminal:",

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { LocalState } from "../../scripts/local-state.ts";
+import { LocalState, noteOnToken } from "../../scripts/local-state.ts";
 
 const OLD = Buffer.alloc(32, 1).toString("base64");
 const NEW = Buffer.alloc(32, 2).toString("base64");
@@ -29,10 +29,17 @@ describe("a fresh state", () => {
   it("has a master key and a root token that only its owner can read", () => {
     const state = use();
     expect(Buffer.from(state.masterKey, "base64")).toHaveLength(32);
-    expect(state.rootToken).toMatch(/^hvs\.[0-9A-Za-z]{24}$/);
+    expect(state.rootToken).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
     expect(vars()).toEqual({ MASTER_KEY: state.masterKey, DEV_ROOT_TOKEN: state.rootToken });
     expect(statSync(join(dir, ".dev.vars")).mode & 0o777).toBe(0o600);
     expect(statSync(dir).mode & 0o777).toBe(0o700);
+  });
+
+  it("has a root token that Nomad's command line takes for one, and says so of another", () => {
+    expect(noteOnToken(use().rootToken)).toEqual([]);
+    for (const token of ["root", "hvs.CAESIJ", "1b9d6bcd-bbfd-4b2d-9b5d"]) {
+      expect(noteOnToken(token)).toEqual([expect.stringContaining("It is no UUID")]);
+    }
   });
 
   it("uses both from the environment, and stores the environment's key nowhere", () => {
