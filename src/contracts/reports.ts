@@ -165,6 +165,12 @@ export interface SourceLine {
   readonly line: string;
 }
 
+/** One line of a stream of a source. */
+export interface ReportLine {
+  readonly source: SourceLine;
+  readonly reports: readonly Report[];
+}
+
 export interface Ingested {
   /** The event index; null until the event is appended, and without an event. */
   readonly index: number | null;
@@ -219,6 +225,8 @@ export interface ReportsApi {
   };
   /** Stores reports of a scheduler: see `Ingestion`. */
   ingest(source: SourceLine | null, reports: readonly Report[], mode?: ReportMode): Promise<Result<Ingested>>;
+  /** Stores several lines of a stream, each as one transaction and one event line, up to the first refused one. */
+  ingestLines(lines: readonly ReportLine[]): Promise<Result<Ingested>>;
   /** As `ingest`, for more reports than one call may hold. */
   ingestStream(
     source: SourceLine | null,

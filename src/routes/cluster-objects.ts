@@ -1,10 +1,17 @@
 import { createHash } from "node:crypto";
-import { MAX_REPORT_BYTES, type ReportBody, readReports } from "../cluster/reports/report-body.ts";
+import { MAX_REPORT_BYTES, type ReportBody, readLines, readReports } from "../cluster/reports/report-body.ts";
 import { asStream } from "../cluster/reports/report-stream.ts";
 import { TOPICS } from "../cluster/reports/topics/index.ts";
 import { allowsOperator } from "../contracts/cluster-rights.ts";
 import { NAMESPACE_NAME } from "../contracts/namespaces.ts";
-import { type FullList, REPORTED_TOPICS, type Report, type SourceLine } from "../contracts/reports.ts";
+import {
+  type FullList,
+  type Ingested,
+  REPORTED_TOPICS,
+  type Report,
+  type ReportLine,
+  type SourceLine,
+} from "../contracts/reports.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { clusterJson } from "./server/respond.ts";
@@ -67,9 +74,43 @@ function fullListOf(query: URLSearchParams, namespace: string, { reports, isLine
   return { topic, namespace };
 }
 
+/** Several lines of a stream, in order. Heartbeats among them are left out. */
+async function reportLines(call: AuthorisedCall, bodies: readonly ReportBody[], size: number): Promise<Response> {
+  for (const name of ["full", "changes"])
+    if (isSet(call.query, name)) throw badRequest(`${name}: must not be given with lines of a stream`);
+  if (call.query.get("source_index") !== null)
+    throw badRequest("source_index: must not be given with lines of a stream");
+  const lines = bodies
+    .filter(({ reports }) => reports.length > 0)
+    .map(({ lineIndex, reports }, at) => {
+      const source = sourceOf(call.query, lineIndex, reports);
+      if (!source) throw badRequest(`line ${at + 1}: source: must be given with several lines of a stream`);
+      return { source, reports };
+    });
+  const { index, applied } = await ingestLines(clusterRegistry(call.env), lines, size > MAX_CALL_LENGTH);
+  return clusterJson(call, { Index: index, Applied: applied }, { index });
+}
+
+/** Lines of a size that one call cannot hold are stored one by one. */
+async function ingestLines(
+  registry: ReturnType<typeof clusterRegistry>,
+  lines: readonly ReportLine[],
+  isLarge: boolean,
+): Promise<Ingested> {
+  if (!isLarge) return unwrap(await registry.ingestLines(lines));
+  let last: Ingested = { index: null, applied: false };
+  for (const { source, reports } of lines) {
+    const { index, applied } = unwrap(await registry.ingestStream(source, asStream(reports), {}));
+    last = { index, applied: applied || last.applied };
+  }
+  return last;
+}
+
 async function report(call: AuthorisedCall, text: string): Promise<Response> {
   const namespace = call.query.get("namespace") || "default";
   if (!NAMESPACE_NAME.test(namespace)) throw badRequest(`namespace: must match ${NAMESPACE_NAME.source}`);
+  const lines = readLines(text, namespace);
+  if (lines) return reportLines(call, lines, text.length);
   const body = readReports(text, namespace);
   const { reports, lineIndex, isLine } = body;
   const full = fullListOf(call.query, namespace, body);

@@ -93,6 +93,16 @@ export class NomadState {
     this.indexes.set(topic, this.index);
   }
 
+  /** A transaction that changes objects of a topic without events. */
+  changeSilently(topic: Table, change: Fields, ids: readonly string[], namespace = "default"): void {
+    this.index += 1;
+    for (const id of ids) {
+      const object = this.read(topic, namespace, id);
+      if (object)
+        this.#apply({ topic, type: "", object }, { ...object, ...change, ModifyIndex: this.index }, this.index);
+    }
+  }
+
   addNamespace(name: string): void {
     this.index += 1;
     this.namespaces.set(name, this.index);

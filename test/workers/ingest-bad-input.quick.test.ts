@@ -187,7 +187,11 @@ describe("an invalid report returns an error that names the cause", () => {
     ["a pool's lifetime", nodePool({ NodeIdentityTTL: "1h" }), "event 2: Payload.NodePool.NodeIdentityTTL: must be"],
     ["a node's status", node({ Status: "up" }), "event 2: Payload.Node.Status: "],
     ["a node's attributes", node({ Attributes: { a: 1 } }), "event 2: Payload.Node.Attributes.a: "],
-    ["a line among events", { Index: 7, Events: [job()] }, "event 2: Events: a line of a stream comes alone"],
+    [
+      "a line among events",
+      { Index: 7, Events: [job()] },
+      "event 2: Events: lines of a stream come without other events",
+    ],
   ];
   it("per event and field", async () => {
     for (const [what, bad, message] of events) {

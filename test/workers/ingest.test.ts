@@ -4,12 +4,63 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/worker.ts";
 import { eventsOf } from "./access.ts";
 import { get, put, send as request } from "./client.ts";
+import { addNode, nodeId } from "./host-volumes.ts";
 import { allocation, deployment, evaluation, gone, job, node, registry, report, send, uuid } from "./reports.ts";
 import { closeAll, openStream } from "./streams.ts";
 
 afterEach(closeAll);
 
 const keys = async (topic: string) => (await eventsOf(topic)).map(({ Key }) => Key);
+
+describe("several lines of a stream in one request", () => {
+  const line = (Index: number, ...Events: object[]) => JSON.stringify({ Index, Events });
+  const put = (...lines: string[]) => send(lines.join("\n"), "?source=far");
+  const indexes = async () => (await eventsOf("Job")).map(({ Key, Index }) => [Key, Index]);
+
+  it("are one event line each, in order, and idempotent one by one", async () => {
+    await put(line(7, job()), line(8, job({ ID: "b" })));
+    const taken = await put(line(8, job({ ID: "b" })), "{}", line(9, job({ ID: "c" }), job({ ID: "d" })));
+    expect([taken.status, taken.body.Applied]).toEqual([200, true]);
+    const { Index } = taken.body;
+    const events = await indexes();
+    expect(events).toEqual([
+      ["web", Index - 2],
+      ["b", Index - 1],
+      ["c", Index],
+      ["d", Index],
+    ]);
+    expect((await put(line(8, job({ ID: "b" })), line(9, job({ ID: "c" }), job({ ID: "d" })))).body).toEqual({
+      Index,
+      Applied: false,
+    });
+    expect(await indexes()).toEqual(events);
+  });
+
+  it("are refused with the number of the line, in which case none is applied", async () => {
+    const rows: [string[], string, string][] = [
+      [[line(7, job()), line(8, job({ Type: 1 }))], "?source=far", "line 2: event 1: Payload.Job.Type: "],
+      [[line(7, job()), "{"], "?source=far", "line 2: request body: "],
+      [[line(7, job()), JSON.stringify(job())], "?source=far", "line 2: must be a line of a stream"],
+      [[line(7, job()), JSON.stringify({ Events: [job()] })], "?source=far", "source_index: "],
+      [[line(7, job()), line(8, job())], "", "line 1: source: must be given"],
+      [[line(7, job()), line(8, job())], "?source=far&source_index=3", "source_index: must not be given"],
+      [[line(7, job()), line(8, job())], "?source=far&changes=true", "changes: must not be given"],
+    ];
+    for (const [lines, query, says] of rows) {
+      const { status, text } = await send(lines.join("\n"), query);
+      expect([says, status, text]).toEqual([says, 400, expect.stringContaining(says)]);
+    }
+    expect(await indexes()).toEqual([]);
+  });
+
+  it("are applied up to a line that conflicts with the state", async () => {
+    await addNode(1);
+    const taken = nodeId(1);
+    const { status, text } = await put(line(7, job()), line(8, node({ ID: taken })), line(9, job({ ID: "c" })));
+    expect([status, text]).toEqual([409, expect.stringMatching(/^line 2: event 1: node /)]);
+    expect(await keys("Job")).toEqual(["web"]);
+  });
+});
 
 describe("a scheduler's report", () => {
   // Proves: C.stream.cluster-events

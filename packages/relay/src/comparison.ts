@@ -1,4 +1,5 @@
 import type { Cluster, Listed } from "./nomad.ts";
+import type { ReportedIndexes } from "./reported-indexes.ts";
 import type { Reporter } from "./reporter.ts";
 import { nameKey, type ObjectName, removalEvent, TOPICS, type Topic, upsertEvent } from "./topics.ts";
 import { mapLimit } from "./wait.ts";
@@ -12,6 +13,7 @@ interface ComparisonDependencies {
   /** The mirror: reads of the service. */
   readonly mirror: Pick<Cluster, "list">;
   readonly reporter: Pick<Reporter, "changes">;
+  readonly reported: Pick<ReportedIndexes, "of" | "record">;
 }
 
 interface ComparisonScope {
@@ -22,9 +24,12 @@ interface ComparisonScope {
   readonly global: ReadonlySet<string>;
 }
 
+/** An object of the cluster in a state that was not reported. */
+export interface StaleObject extends Listed, ObjectName {}
+
 export interface Differences {
-  /** Modification indexes by `nameKey`. */
-  readonly reported: ReadonlyMap<string, number>;
+  /** Least recently changed first. */
+  readonly stale: readonly StaleObject[];
   /** Mirrored objects that the cluster no longer has. */
   readonly gone: readonly ObjectName[];
 }
@@ -42,51 +47,53 @@ export class Comparison {
     this.#scope = scope;
   }
 
-  /**
-   * Reports objects that changed after an index, and unknown ones; null reports none. Deletions are left to `remove`,
-   * because an object goes after those that refer to it.
-   */
-  async differences(topic: Topic, since: number | null): Promise<Differences> {
+  /** Lists a topic. An object is stale when it changed after its last reported state, or is not mirrored. */
+  async differences(topic: Topic): Promise<Differences> {
     const known = await this.#mirrored(topic);
     const gone = new Map(known);
-    const changed: (Listed & ObjectName)[] = [];
+    const stale: StaleObject[] = [];
     for await (const each of this.#deps.cluster.list(topic)) {
       const named = { ...each, topic };
-      const isChanged = since !== null && (each.modifyIndex > since || !known.has(nameKey(named)));
-      if (isChanged && this.#covers(named)) changed.push(named);
+      const reported = this.#deps.reported.of(nameKey(named));
+      // Nodes of the service's own agents are refused each time, so a missing one is reported once.
+      const isMissing = TOPICS[topic].namespaced && !known.has(nameKey(named));
+      const isStale = each.modifyIndex > reported || isMissing;
+      if (isStale && this.#covers(named)) stale.push(named);
       gone.delete(nameKey(named));
     }
-    changed.sort((a, b) => a.modifyIndex - b.modifyIndex);
-    return { reported: await this.#update(topic, changed), gone: [...gone.values()] };
+    stale.sort((a, b) => a.modifyIndex - b.modifyIndex);
+    return { stale, gone: [...gone.values()] };
   }
 
   /** Reports objects that the cluster no longer has as deleted. */
   async remove(gone: readonly ObjectName[]): Promise<void> {
     for (let at = 0; at < gone.length; at += OBJECTS_PER_REPORT)
       await this.#deps.reporter.changes(gone.slice(at, at + OBJECTS_PER_REPORT).map(removalEvent));
+    this.#deps.reported.record(gone.map((name) => [nameKey(name), null]));
   }
 
-  /** @returns the modification indexes of the reported objects */
-  async #update(topic: Topic, changed: readonly (Listed & ObjectName)[]): Promise<Map<string, number>> {
-    const reported = new Map<string, number>();
-    for (let at = 0; at < changed.length; at += OBJECTS_PER_REPORT) {
-      const some = changed.slice(at, at + OBJECTS_PER_REPORT);
+  /** Reports objects in their present state. @returns their modification indexes by `nameKey` */
+  async report(stale: readonly StaleObject[]): Promise<Map<string, number>> {
+    const indexes = new Map<string, number>();
+    for (let at = 0; at < stale.length; at += OBJECTS_PER_REPORT) {
+      const some = stale.slice(at, at + OBJECTS_PER_REPORT);
       const texts = await mapLimit(
         some,
         MAX_CONCURRENT_READS,
-        async (each) => each.text ?? this.#deps.cluster.read(topic, each),
+        async (each) => each.text ?? this.#deps.cluster.read(each.topic, each),
       );
       const events = texts.flatMap((text, nth) => {
         const name = some[nth];
         if (text === null || name === undefined) return [];
         // It may have changed since it was listed.
         const { ModifyIndex } = JSON.parse(text) as { ModifyIndex?: number };
-        reported.set(nameKey(name), ModifyIndex ?? name.modifyIndex);
+        indexes.set(nameKey(name), ModifyIndex ?? name.modifyIndex);
         return [upsertEvent(name, text)];
       });
       await this.#deps.reporter.changes(events);
+      this.#deps.reported.record(indexes);
     }
-    return reported;
+    return indexes;
   }
 
   /** The mirrored objects within the scope. Nodes and pools of others are not this relay's. */

@@ -25,6 +25,15 @@ describe("linesOf", () => {
 });
 
 describe("LineQueue", () => {
+  it("hands out the lines that were read already, up to a bound, and waits for none", async () => {
+    const queue = new LineQueue(Readable.from([Buffer.from("aaaa\nbbbb\ncccc\n")]));
+    await queue.next(1_000);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    expect([queue.ready(3), queue.ready(4), queue.ready(100), queue.ready(100), queue.bytes]).toEqual([
+      ...[[], ["bbbb"], ["cccc"], [], 0],
+    ]);
+  });
+
   it("does not read on while more than its bound is held", async () => {
     let read = 0;
     const endless = new Readable({

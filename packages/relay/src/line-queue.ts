@@ -64,6 +64,21 @@ export class LineQueue {
     return null;
   }
 
+  /** The next lines that have been read already, each up to `maxBytes` together; not waited for. */
+  ready(maxBytes: number): string[] {
+    const lines: string[] = [];
+    let bytes = 0;
+    for (let line = this.#lines[0]; line !== undefined; line = this.#lines[0]) {
+      bytes += line.length;
+      if (bytes > maxBytes) break;
+      lines.push(line);
+      this.#lines.shift();
+      this.#bytes -= line.length;
+    }
+    if (lines.length > 0) this.#producer();
+    return lines;
+  }
+
   /** Makes the consumer continue. */
   wake(): void {
     this.#consumer();

@@ -12,6 +12,7 @@ const HELP = {
   connections_total: ["counter", "Streams that were opened"],
   resyncs_total: ["counter", "Comparisons of all objects after a start or a gap"],
   reconciliations_total: ["counter", "Searches for objects that were deleted without an event"],
+  missed_total: ["counter", "Changes that comparisons found and the stream did not have"],
   removed_total: ["counter", "Objects removed because the cluster has them no more"],
   connected: ["gauge", "1 while the stream is open"],
   index: ["gauge", "Index up to which the cluster is mirrored"],

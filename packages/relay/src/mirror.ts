@@ -1,4 +1,4 @@
-import { Comparison, type Differences } from "./comparison.ts";
+import { Comparison, type Differences, type StaleObject } from "./comparison.ts";
 import { membersOf, type StreamLine, streamLine } from "./json-text.ts";
 import { LineQueue } from "./line-queue.ts";
 import { info, textOf, warn } from "./log.ts";
@@ -6,14 +6,16 @@ import type { Metrics } from "./metrics.ts";
 import type { Cluster } from "./nomad.ts";
 import type { StateDirectory } from "./position.ts";
 import { type Reporter, Stopped } from "./reporter.ts";
-import { nameKey, nameOf, type ObjectName, TOPICS, type Topic } from "./topics.ts";
+import { type EventObject, nameKey, type ObjectName, objectOf, TOPICS, type Topic } from "./topics.ts";
 import { backoffMs, sleep } from "./wait.ts";
 
 /**
- * Mirrors one region of a cluster: one line of its stream after the other, each reported before the next.
+ * Mirrors one region of a cluster: the lines of its stream in order. Each is reported before the next; those that wait
+ * together are one request.
  *
  *   open stream --> newest index --+-- position's line follows --> lines, in order
  *        ^                         +-- no position, or a gap ----> comparison, then lines after the newest index
+ *        |                         +-- now and then -------------> comparison of indexes, for changes without a line
  *        |                         +-- new namespaces -----------> comparison of these, then lines
  *        +---- stream ends, new namespace, back-off
  *
@@ -25,6 +27,10 @@ const FIRST_LINE_MS = 5_000;
 /** Time after which a lower index than the position counts as a restore, not as a server that starts. */
 const RESTORE_MS = 2_000;
 const IDLE_MS = 60_000;
+/** Time for the line of a change that a comparison has found; without one, the change is reported. */
+const CONFIRM_MS = 1_000;
+/** Upper bound of the lines in one request. */
+const BATCH_BYTES = 1024 * 1024;
 /** An election takes seconds. */
 const MAX_BACKOFF_MS = 5_000;
 
@@ -54,6 +60,8 @@ export class Mirror {
   readonly #settings: MirrorSettings;
   readonly #stop: AbortSignal;
   #reconcileAt: number;
+  /** Changes that a comparison has found; reported at a time unless the stream has them until then. */
+  #found: { readonly stale: readonly StaleObject[]; readonly at: number } = { stale: [], at: Number.POSITIVE_INFINITY };
   /** The state was lost, and the service may know later indexes of the source from another cluster. */
   #isFresh: boolean;
 
@@ -99,13 +107,16 @@ export class Mirror {
       metrics.set("connected", 1);
       const held = await this.#begin(queue, this.#selected(known.names));
       const watch = new NamespaceWatch(cluster, known, () => queue.wake(), signal);
-      if (held !== null) await this.#take(held);
+      if (held !== null) await this.#take([held]);
       while (!this.#stop.aborted) {
         if (watch.changed) throw new NamespacesChanged();
         if (Date.now() >= this.#reconcileAt) await this.#reconcile(this.#selected(watch.names));
-        const line = await this.#nextLine(queue, Math.min(IDLE_MS, Math.max(0, this.#reconcileAt - Date.now())));
+        if (Date.now() >= this.#found.at) await this.#confirm();
+        const wakeAt = Math.min(this.#reconcileAt, this.#found.at);
+        const line = await this.#nextLine(queue, Math.min(IDLE_MS, Math.max(0, wakeAt - Date.now())));
+        const ready = this.#isFresh ? [] : queue.ready(BATCH_BYTES).map(lineOf);
         metrics.set("held_bytes", queue.bytes);
-        if (line !== null) await this.#take(line);
+        await this.#take([line, ...ready].filter((each) => each !== null));
       }
     } finally {
       closing.abort();
@@ -115,10 +126,7 @@ export class Mirror {
   /** The next line with events; null after the wait. */
   async #nextLine(queue: LineQueue, waitMs: number): Promise<StreamLine | null> {
     const text = await queue.next(waitMs);
-    if (text === null || text === "") return null;
-    const line = streamLine(text);
-    if (line === null && membersOf(text).has("Error")) throw new Error(`the stream has ended: ${text.slice(0, 200)}`);
-    return line;
+    return text === null ? null : lineOf(text);
   }
 
   /** Brings the mirror to a state from which the stream continues. @returns the first line, if it was read */
@@ -128,20 +136,21 @@ export class Mirror {
     metrics.set("newest_index", newest);
     const { index } = state.position;
     if (index === null) {
-      await this.#compareAll(0, newest, namespaces, "start");
+      state.reported.clear();
+      await this.#compareAll(newest, namespaces, "start");
       return null;
     }
     if (newest < index && (await this.#isRestored(index))) {
       info("cluster restored", { index, newest });
       state.move({ index: null, whole: true, epoch: state.position.epoch + 1 });
-      await this.#compareAll(0, await cluster.newestIndex(this.#settings.topics), namespaces, "restore");
+      state.reported.clear();
+      await this.#compareAll(await cluster.newestIndex(this.#settings.topics), namespaces, "restore");
       return null;
     }
     const first = newest > index ? await this.#firstLine(queue) : null;
     const isGap = newest > index && (first === null || first.index > index);
     if (isGap) {
-      // Lines of the last index may be missing.
-      await this.#compareAll(state.position.whole ? index : index - 1, newest, namespaces, "gap");
+      await this.#compareAll(newest, namespaces, "gap");
       return first;
     }
     const added = namespaces.filter((name) => !state.scope.namespaces.includes(name));
@@ -166,17 +175,17 @@ export class Mirror {
 
   /** Compares all objects; lines up to the newest index are then mirrored. */
   async #compareAll(
-    since: number,
     newest: number,
     namespaces: readonly string[],
     because: "start" | "gap" | "restore",
   ): Promise<void> {
     const { state, metrics } = this.#deps;
-    info("comparing", { because, since, newest });
+    info("comparing", { because, index: state.position.index, newest });
     const began = Date.now();
     const everywhere = [...new Set([...state.scope.namespaces, ...namespaces])];
     const comparison = this.#comparison(everywhere);
-    const { reported, gone } = await this.#differences(comparison, since);
+    const { stale, gone } = await this.#differences(comparison);
+    const reported = await comparison.report(stale);
     const global = [...new Set([...state.scope.global, ...globalOf(reported)])];
     const removed = await this.#remove(comparison, gone, newest);
     state.keep({
@@ -195,17 +204,20 @@ export class Mirror {
   async #compareAdded(added: readonly string[], index: number, namespaces: readonly string[]): Promise<void> {
     const { state } = this.#deps;
     info("namespaces found", { names: added.join(" ") });
-    const { reported } = await this.#differences(this.#comparison(added), 0, isNamespaced);
+    const comparison = this.#comparison(added);
+    const { stale } = await this.#differences(comparison, isNamespaced);
+    const reported = await comparison.report(stale);
     const ahead = { ...state.scope.ahead, ...aheadOf(reported, index) };
     state.keep({ ...state.scope, namespaces: [...new Set([...state.scope.namespaces, ...namespaces])], ahead });
   }
 
-  /** Removes objects that the cluster deleted without an event. */
+  /** Removes objects that the cluster deleted without an event, and finds those that it changed without one. */
   async #reconcile(namespaces: readonly string[]): Promise<void> {
     const { cluster, state, metrics } = this.#deps;
     const newest = await cluster.newestIndex(this.#settings.topics);
     const comparison = this.#comparison([...state.scope.namespaces, ...namespaces]);
-    const { gone } = await this.#differences(comparison, null);
+    const { stale, gone } = await this.#differences(comparison);
+    this.#found = { stale, at: stale.length === 0 ? Number.POSITIVE_INFINITY : Date.now() + CONFIRM_MS };
     const removed = await this.#remove(comparison, gone, newest);
     state.keep({
       namespaces: state.scope.namespaces.filter((name) => namespaces.includes(name)),
@@ -217,69 +229,86 @@ export class Mirror {
     if (removed.size > 0) info("reconciled", { removed: removed.size });
   }
 
-  /** Mirrors a line, unless it is mirrored. */
-  async #take({ index, events }: StreamLine): Promise<void> {
+  /** Reports the found changes of which the stream has told nothing. */
+  async #confirm(): Promise<void> {
+    const { state, metrics } = this.#deps;
+    const missed = this.#found.stale.filter((each) => each.modifyIndex > state.reported.of(nameKey(each)));
+    this.#found = { stale: [], at: Number.POSITIVE_INFINITY };
+    if (missed.length === 0) return;
+    const comparison = this.#comparison([...state.scope.namespaces]);
+    const reported = await comparison.report(missed);
+    const ahead = { ...state.scope.ahead, ...aheadOf(reported, state.position.index ?? 0) };
+    const global = [...new Set([...state.scope.global, ...globalOf(reported)])];
+    state.keep({ ...state.scope, global, ahead });
+    metrics.add("missed_total", reported.size);
+    info("changes without an event", { reported: reported.size });
+  }
+
+  /** Mirrors lines, except those that are mirrored. */
+  async #take(lines: readonly StreamLine[]): Promise<void> {
     const { reporter, state, metrics } = this.#deps;
-    const { position } = state;
-    metrics.set("newest_index", Math.max(index, metrics.of("newest_index")));
-    if (position.index !== null && (index < position.index || (index === position.index && position.whole))) return;
-    const line = { index, events: this.#wanted(index, events) };
-    if (line.events.length > 0) {
-      const { repeated, retried } = await reporter.line(this.#source(), line);
-      const isForeign = this.#isFresh && repeated && !retried;
-      this.#isFresh = false;
-      if (isForeign) {
-        // Another cluster had this source; its indexes were higher.
-        state.move({ ...state.position, epoch: state.position.epoch + 1 });
-        await reporter.line(this.#source(), line);
-      }
-    }
-    this.#rememberGlobal(line.events);
-    state.move({ ...state.position, index, whole: false });
-    metrics.add("lines_total");
-    metrics.set("index", index);
+    const { index: at, whole } = state.position;
+    const unknown = lines.filter(({ index }) => at === null || index > at || (index === at && !whole));
+    const last = unknown.at(-1);
+    if (last === undefined) return;
+    metrics.set("newest_index", Math.max(last.index, metrics.of("newest_index")));
+    const wanted = unknown.map((line) => this.#wanted(line)).filter(({ events }) => events.length > 0);
+    const [first] = wanted;
+    if (first !== undefined && this.#isFresh) await this.#takeFirst(first);
+    else await reporter.lines(this.#source(), wanted);
+    const objects = wanted.flatMap((line) => line.objects);
+    state.reported.record(objects.map((object) => [nameKey(object), object.modifyIndex]));
+    this.#rememberGlobal(objects);
+    state.move({ ...state.position, index: last.index, whole: false });
+    metrics.add("lines_total", unknown.length);
+    metrics.set("index", last.index);
     const { ahead } = state.scope;
-    if (Object.keys(ahead).length > 0 && Object.values(ahead).every((each) => each < index))
+    if (Object.keys(ahead).length > 0 && Object.values(ahead).every((each) => each < last.index))
       state.keep({ ...state.scope, ahead: {} });
   }
 
+  /** Mirrors the first line of a relay without state. */
+  async #takeFirst(line: StreamLine): Promise<void> {
+    const { reporter, state } = this.#deps;
+    const { repeated, retried } = await reporter.line(this.#source(), line);
+    this.#isFresh = false;
+    if (!repeated || retried) return;
+    // Another cluster had this source; its indexes were higher.
+    state.move({ ...state.position, epoch: state.position.epoch + 1 });
+    await reporter.line(this.#source(), line);
+  }
+
   /** The events of mirrored topics and namespaces whose objects are not mirrored in a later state. */
-  #wanted(index: number, events: readonly string[]): string[] {
+  #wanted({ index, events }: StreamLine): StreamLine & { readonly objects: readonly EventObject[] } {
     const { ahead } = this.#deps.state.scope;
     const { topics, namespaces } = this.#settings;
-    return events.filter((event) => {
-      const name = nameOf(event);
-      if (name === null || !topics.includes(name.topic)) return false;
-      if (TOPICS[name.topic].namespaced && namespaces !== null && !namespaces.has(name.namespace)) return false;
-      return index > (ahead[nameKey(name)] ?? -1);
+    const wanted = events.flatMap((event) => {
+      const object = objectOf(event);
+      if (object === null || !topics.includes(object.topic)) return [];
+      if (TOPICS[object.topic].namespaced && namespaces !== null && !namespaces.has(object.namespace)) return [];
+      return index > (ahead[nameKey(object)] ?? -1) ? [{ event, object }] : [];
     });
+    return { index, events: wanted.map(({ event }) => event), objects: wanted.map(({ object }) => object) };
   }
 
   /** Records nodes and pools that this relay has reported, so that it may delete them. */
-  #rememberGlobal(events: readonly string[]): void {
+  #rememberGlobal(objects: readonly EventObject[]): void {
     const { state } = this.#deps;
-    const names = events.flatMap((event) => {
-      const name = nameOf(event);
-      return name !== null && !TOPICS[name.topic].namespaced ? [nameKey(name)] : [];
-    });
+    const names = objects.filter(({ topic }) => !TOPICS[topic].namespaced).map(nameKey);
     const added = names.filter((name) => !state.scope.global.includes(name));
     if (added.length > 0) state.keep({ ...state.scope, global: [...new Set([...state.scope.global, ...added])] });
   }
 
-  async #differences(
-    comparison: Comparison,
-    since: number | null,
-    wanted: (topic: Topic) => boolean = () => true,
-  ): Promise<Differences> {
-    const reported = new Map<string, number>();
+  async #differences(comparison: Comparison, wanted: (topic: Topic) => boolean = () => true): Promise<Differences> {
+    const stale: StaleObject[] = [];
     let gone: readonly ObjectName[] = [];
     for (const topic of this.#settings.topics.filter(wanted)) {
-      const found = await comparison.differences(topic, since);
-      for (const [name, index] of found.reported) reported.set(name, index);
+      const found = await comparison.differences(topic);
+      stale.push(...found.stale);
       // Objects go after those that refer to them.
       gone = [...found.gone, ...gone];
     }
-    return { reported, gone };
+    return { stale, gone };
   }
 
   /** @returns the removed names, with the index up to which their events are settled */
@@ -292,7 +321,8 @@ export class Mirror {
   #comparison(namespaces: readonly string[]): Comparison {
     const { cluster, mirror, reporter, state } = this.#deps;
     const scope = { namespaces: new Set(namespaces), global: new Set(state.scope.global) };
-    return new Comparison({ cluster, mirror, reporter }, { topics: this.#settings.topics, ...scope });
+    const { reported } = state;
+    return new Comparison({ cluster, mirror, reporter, reported }, { topics: this.#settings.topics, ...scope });
   }
 
   #selected(names: readonly string[]): string[] {
@@ -304,6 +334,14 @@ export class Mirror {
     const { epoch } = this.#deps.state.position;
     return epoch === 0 ? this.#settings.source : `${this.#settings.source}/${epoch}`;
   }
+}
+
+/** @returns null for a heartbeat. @throws when the line says that the stream has ended */
+function lineOf(text: string): StreamLine | null {
+  if (text === "") return null;
+  const line = streamLine(text);
+  if (line === null && membersOf(text).has("Error")) throw new Error(`the stream has ended: ${text.slice(0, 200)}`);
+  return line;
 }
 
 const isNamespaced = (topic: Topic): boolean => TOPICS[topic].namespaced;

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { warn } from "./log.ts";
+import { ReportedIndexes } from "./reported-indexes.ts";
 
 /**
  * Owns the state directory: the position in the cluster's stream, and the scope that was mirrored. Both are replaced
@@ -30,6 +31,7 @@ const NOTHING: Scope = { namespaces: [], global: [], ahead: {} };
 
 export class StateDirectory {
   readonly #path: string;
+  readonly reported: ReportedIndexes;
   position: Position;
   scope: Scope;
 
@@ -38,6 +40,7 @@ export class StateDirectory {
     mkdirSync(path, { recursive: true, mode: 0o700 });
     this.position = this.#read("position.json", START);
     this.scope = this.#read("scope.json", NOTHING);
+    this.reported = new ReportedIndexes(join(path, "reported.jsonl"));
   }
 
   move(position: Position): void {

@@ -39,10 +39,25 @@ export class Reporter {
   async line(source: string, { index, events }: StreamLine): Promise<Outcome> {
     this.#retried = false;
     const query = `source=${encodeURIComponent(source)}`;
-    const bodyOf = (part: readonly string[]) => `{"Index":${index},"Events":[${part.join(",")}]}`;
+    const bodyOf = (part: readonly string[]) => lineText(index, part);
     let repeated = false;
     for (const part of partsOf(events)) repeated = (await this.#report(query, part, bodyOf)) || repeated;
     return { repeated, retried: this.#retried };
+  }
+
+  /**
+   * Reports several lines of the stream in one request, for a relay that is behind. Refused ones are reported one by
+   * one, so that only the refused event is left out.
+   */
+  async lines(source: string, lines: readonly StreamLine[]): Promise<void> {
+    const [first, ...others] = lines;
+    if (first === undefined) return;
+    if (others.length > 0) {
+      const body = lines.map(({ index, events }) => lineText(index, events)).join("\n");
+      const answer = await this.#answered(`/v1/cluster/objects?source=${encodeURIComponent(source)}`, body);
+      if (answer.status === 200) return this.#accepted(answer, lines.flatMap(({ events }) => events).length);
+    }
+    for (const line of lines) await this.line(source, line);
   }
 
   /** Reports the state of objects, of which only differences are published. */
@@ -59,11 +74,8 @@ export class Reporter {
     if (events.length === 0) return false;
     const answer = await this.#answered(`/v1/cluster/objects?${query}`, bodyOf(events));
     if (answer.status === 200) {
-      const { Applied } = JSON.parse(answer.text) as { Applied: boolean };
-      this.#metrics.add("reports_total");
-      this.#metrics.add(Applied ? "events_total" : "repeated_total", Applied ? events.length : 1);
-      this.#metrics.set("last_report_seconds", Math.floor(Date.now() / 1000));
-      return !Applied;
+      this.#accepted(answer, events.length);
+      return !(JSON.parse(answer.text) as { Applied: boolean }).Applied;
     }
     const refused = events.length === 1 ? 1 : Number(/^event (\d+):/.exec(answer.text)?.[1] ?? 0);
     if (refused > 0 && refused <= events.length) {
@@ -73,6 +85,13 @@ export class Reporter {
     const half = Math.ceil(events.length / 2);
     const first = await this.#report(query, events.slice(0, half), bodyOf);
     return (await this.#report(query, events.slice(half), bodyOf)) || first;
+  }
+
+  #accepted({ text }: Pick<Answer, "text">, events: number): void {
+    const { Applied } = JSON.parse(text) as { Applied: boolean };
+    this.#metrics.add("reports_total");
+    this.#metrics.add(Applied ? "events_total" : "repeated_total", Applied ? events : 1);
+    this.#metrics.set("last_report_seconds", Math.floor(Date.now() / 1000));
   }
 
   #refuse(event: string, { status, text }: Answer): void {
@@ -100,6 +119,9 @@ export class Reporter {
     }
   }
 }
+
+const lineText = (index: number, events: readonly string[]): string =>
+  `{"Index":${index},"Events":[${events.join(",")}]}`;
 
 /** Splits by fixed bounds, so that a repeated line has the same parts. */
 export function partsOf(

@@ -10,6 +10,8 @@ export const TOPICS = {
   Service: { key: "ID", namespaced: true, upsert: "ServiceRegistration", removal: "ServiceDeregistration" },
 } as const;
 export type Topic = keyof typeof TOPICS;
+/** Event types that say by themselves that their object was deleted. */
+const REMOVALS: ReadonlySet<string> = new Set(["NodePoolDeleted", "NodeDeregistration", "ServiceDeregistration"]);
 /** In the order in which a list is reported: what others refer to comes first. */
 export const TOPIC_NAMES = Object.keys(TOPICS) as readonly Topic[];
 
@@ -33,10 +35,28 @@ export const removalEvent = ({ topic, namespace, id }: ObjectName): string =>
     Payload: { [topic]: { [TOPICS[topic].key]: id }, Deleted: true },
   });
 
-/** The name of the object of an event from a stream; null for another topic. */
-export function nameOf(event: string): ObjectName | null {
-  const { Topic: topic, Namespace, Key } = JSON.parse(event) as { Topic: string; Namespace?: string; Key?: string };
+/** The object of an event from a stream. */
+export interface EventObject extends ObjectName {
+  /** Null when it was deleted. */
+  readonly modifyIndex: number | null;
+}
+
+/** @returns null for another topic */
+export function objectOf(event: string): EventObject | null {
+  const { Topic: topic, Type, Namespace, Key, Payload } = JSON.parse(event) as StreamEvent;
   if (!Object.hasOwn(TOPICS, topic)) return null;
   const known = topic as Topic;
-  return { topic: known, namespace: TOPICS[known].namespaced ? (Namespace ?? "") : "", id: Key ?? "" };
+  const { namespaced } = TOPICS[known];
+  const isGone = Payload?.["Deleted"] === true || REMOVALS.has(Type ?? "");
+  const { ModifyIndex = 0 } = (Payload?.[known] ?? {}) as { ModifyIndex?: number };
+  const name = { topic: known, namespace: namespaced ? (Namespace ?? "") : "", id: Key ?? "" };
+  return { ...name, modifyIndex: isGone ? null : ModifyIndex };
+}
+
+interface StreamEvent {
+  readonly Topic: string;
+  readonly Type?: string;
+  readonly Namespace?: string;
+  readonly Key?: string;
+  readonly Payload?: Readonly<Record<string, unknown>>;
 }

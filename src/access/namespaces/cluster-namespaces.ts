@@ -50,7 +50,8 @@ export class ClusterNamespaces implements DeletableNamespaces {
 
   read(name: string): Result<ClusterNamespace> {
     const row = this.#row(name);
-    return row ? ok(clusterNamespace(row)) : missing(name);
+    // Upstream's wording.
+    return row ? ok(clusterNamespace(row)) : refuse("missing", "Namespace not found");
   }
 
   async put(

@@ -71,7 +71,7 @@ interface Allocated {
 
 const numberIn = (of: Fields | null, field: string): number => Number(of?.[field] ?? 0);
 
-/** What the scheduler reports as allocated; null without. */
+/** The allocated resources that the scheduler reports; null without. */
 function allocatedTo(allocation: Fields): Allocated | null {
   const given = objectOf(allocation, "AllocatedResources");
   if (!given) return null;
@@ -96,7 +96,7 @@ function allocatedTo(allocation: Fields): Allocated | null {
   };
 }
 
-/** What a task group requests. */
+/** The resources that a task group requests. */
 function requestedBy(group: Fields): Allocated {
   const tasks = ((group["Tasks"] ?? []) as readonly Fields[]).flatMap((task) => {
     const wanted = objectOf(task, "Resources");

@@ -61,7 +61,7 @@ export class EventReader {
   /** @throws RequestError 400 naming event, field and rule */
   read(item: unknown): Report {
     if (!isPlainObject(item)) throw this.#refuse("must be an object");
-    if (Object.hasOwn(item, "Events")) throw this.#refuse("Events: a line of a stream comes alone, one to a request");
+    if (Object.hasOwn(item, "Events")) throw this.#refuse("Events: lines of a stream come without other events");
     const { Topic: topic } = this.#check(TopicName, item);
     return topic === "Node" || topic === "NodeDrain" ? this.#node(item) : this.#object(topic, item);
   }

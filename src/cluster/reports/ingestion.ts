@@ -8,6 +8,7 @@ import type {
   ObjectReport,
   Report,
   ReportedTopic,
+  ReportLine,
   ReportMode,
   SourceLine,
 } from "../../contracts/reports.ts";
@@ -77,17 +78,48 @@ export class Ingestion implements IndexedRows {
     reports: readonly Report[],
     { full = null, onlyChanges = false }: ReportMode = {},
   ): Promise<Result<Ingested>> {
-    let line: number | null;
+    const committed = this.#commit(source, reports, { full, onlyChanges });
+    return committed.ok ? this.#answer(source, committed.value) : committed;
+  }
+
+  /**
+   * Applies lines of a stream in order, each as one transaction and one event line, as `apply` does.
+   * @returns the index of the last line; the first refusal, after the lines before it were applied
+   */
+  async applyLines(lines: readonly ReportLine[]): Promise<Result<Ingested>> {
+    let [source, line]: [SourceLine | null, number | null] = [null, null];
+    for (const [at, each] of lines.entries()) {
+      const committed = this.#commit(each.source, each.reports, {});
+      if (!committed.ok) {
+        await this.#publisher.published();
+        return { ...committed, message: `line ${at + 1}: ${committed.message}` };
+      }
+      source = each.source;
+      line = committed.value ?? line;
+    }
+    return this.#answer(source, line);
+  }
+
+  /** @returns the number of the last event line; null without one */
+  #commit(
+    source: SourceLine | null,
+    reports: readonly Report[],
+    { full = null, onlyChanges = false }: ReportMode,
+  ): Result<number | null> {
     try {
-      line = this.#publisher.commit(() => {
+      const line = this.#publisher.commit(() => {
         if (source && !this.#isNew(source)) return null;
         const all = full ? this.#completed(reports, full) : reports;
         return this.#emitAll(source, this.#numbered(all, onlyChanges));
       });
+      return ok(line);
     } catch (failure) {
       if (failure instanceof Refused) return failure.refusal;
       throw failure;
     }
+  }
+
+  async #answer(source: SourceLine | null, line: number | null): Promise<Result<Ingested>> {
     if (line !== null) return ok({ index: await this.#publisher.indexOf(line), applied: true });
     // A retry, possibly because the first response was lost; the index may be assigned by now.
     await this.#publisher.published();

@@ -20,6 +20,32 @@ export const MAX_REPORT_BYTES = 32 * 1024 * 1024;
 export const MAX_EVENTS = 20_000;
 
 /**
+ * Parses a body of several lines of an upstream stream, one per text line.
+ * @returns null for another body
+ * @throws RequestError as `readReports`, also naming the line's number
+ */
+export function readLines(text: string, namespace: string): readonly ReportBody[] | null {
+  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  if (lines.length < 2 || !isStreamLineText(lines[0] ?? "")) return null;
+  const bodies = lines.map((line, at) => {
+    try {
+      const body = readReports(line, namespace);
+      if (!body.isLine) throw badRequest("must be a line of a stream, like the first one");
+      return body;
+    } catch (failure) {
+      if (!(failure instanceof RequestError)) throw failure;
+      throw new RequestError(
+        failure.status,
+        failure.messages.map((message) => `line ${at + 1}: ${message}`),
+      );
+    }
+  });
+  const events = bodies.reduce((sum, { reports }) => sum + reports.length, 0);
+  if (events > MAX_EVENTS) throw new RequestError(413, `request body: at most ${MAX_EVENTS} events`);
+  return bodies;
+}
+
+/**
  * Parses a JSON array of events, newline-delimited events, or one line of an upstream stream.
  * @param namespace default for events and objects without one
  * @throws RequestError 400 naming the event's number, field and rule; 413 for too many events
@@ -42,6 +68,14 @@ function withNewJob(report: Report, known: Set<string>): Report {
   if (known.has(key)) return rest;
   known.add(key);
   return report;
+}
+
+function isStreamLineText(text: string): boolean {
+  try {
+    return itemsOf(text).isLine;
+  } catch {
+    return false;
+  }
 }
 
 interface Items extends Pick<ReportBody, "lineIndex" | "isLine"> {

@@ -67,10 +67,11 @@ export class Reported implements IndexedRows {
   }
 
   /** Whether a report differs from what is stored. */
-  changes({ topic, namespace, id, deleted, body }: ObjectReport): boolean {
+  changes({ topic, namespace, id, deleted, body, jobVersion }: ObjectReport): boolean {
     const known = this.#row(topic, namespace, id);
     if (deleted || !known) return deleted !== (known === null);
-    return known.body !== body && !equalJson(parseLossless(known.body), parseLossless(body));
+    if (jobVersion !== undefined && jobVersion !== known.job_version) return true;
+    return known.body !== body && !equalJson(comparable(topic, known.body), comparable(topic, body));
   }
 
   /** @param line the number of the change's event line; null when unknown */
@@ -278,6 +279,14 @@ const shown = (
   body: `${body.slice(0, -1)},"CreateIndex":${create_index ?? 0},"ModifyIndex":${modify_index ?? create_index ?? 0}}`,
   modifyIndex: modify_index ?? 0,
 });
+
+/** An object without the fields that only some reports of it contain: events of allocations have no job. */
+function comparable(topic: ReportedTopic, body: string): unknown {
+  const object = parseLossless(body);
+  if (topic !== "Allocation" || !isPlainObject(object)) return object;
+  const { JobVersion: _version, JobType: _type, ...rest } = object;
+  return rest;
+}
 
 /** The last version of an object: a removal report keeps the stored value of every omitted field. */
 function merged(stored: string, reported: string): string {

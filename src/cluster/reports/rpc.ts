@@ -79,6 +79,10 @@ export class ReportMethods implements ReportsApi {
     return this.#ingestion.apply(...parameters);
   }
 
+  ingestLines(...parameters: Parameters<Ingestion["applyLines"]>): ReturnType<Ingestion["applyLines"]> {
+    return this.#ingestion.applyLines(...parameters);
+  }
+
   async ingestStream(
     source: SourceLine | null,
     reports: ReadableStream<Uint8Array>,
