@@ -99,12 +99,12 @@ describeConsole("the frame", (suite) => {
     await page.getByRole("button", { name: "console-a/b", exact: true }).click();
     await open();
     await page.getByRole("button", { name: "console-batch" }).click();
-    await page.getByText("No secrets engine here").waitFor();
+    await page.getByText("No secrets engine yet").waitFor();
     expect(new URL(page.url()).search).toBe("?ns=console-a%2Fb&cluster=console-batch");
     await page.getByRole("link", { name: "Overview" }).click();
     expect(new URL(page.url()).search).toBe("?ns=console-a%2Fb&cluster=console-batch");
     await page.goBack();
-    await page.getByText("No secrets engine here").waitFor();
+    await page.getByText("No secrets engine yet").waitFor();
     await opened.expectClean();
     await opened.close();
   });

@@ -3,7 +3,7 @@ import { ApiError, api } from "../api/client.ts";
 import { clusterNamespace, secretsNamespace } from "../api/namespaces.ts";
 import { Button } from "../components/button.tsx";
 import { Dialog } from "../components/dialog.tsx";
-import { ErrorPanel } from "../components/error-panel.tsx";
+import { ErrorPanel, Lacking } from "../components/error-panel.tsx";
 import { TextField } from "../components/field.tsx";
 import { Icon } from "../components/icons.tsx";
 import { useResource } from "../lib/resource.ts";
@@ -86,7 +86,7 @@ function SecretsNamespaces({ onChoose }: { readonly onChoose: (path: string) => 
           );
         })}
       </ul>
-      {children.error !== null && !isHidden(children.error) && <ErrorPanel error={children.error} />}
+      <Unlisted error={children.error} />
       <form
         class="inline-form"
         onSubmit={(event) => {
@@ -102,7 +102,11 @@ function SecretsNamespaces({ onChoose }: { readonly onChoose: (path: string) => 
 }
 
 /** A token without rights on namespaces types the name instead. */
-const isHidden = (error: unknown): boolean => error instanceof ApiError && (error.isDenied || error.isMissing);
+function Unlisted({ error }: { readonly error: unknown }) {
+  if (error === null || (error instanceof ApiError && error.isMissing)) return null;
+  if (error instanceof ApiError && error.isDenied) return <Lacking refusal={error} what="Namespaces" />;
+  return <ErrorPanel error={error} />;
+}
 
 function ClusterNamespaces({ onChoose }: { readonly onChoose: (name: string) => void }) {
   const found = useResource(["cluster-namespaces"], (signal) => api("GET /v1/namespaces", { quiet: true, signal }));
@@ -120,7 +124,7 @@ function ClusterNamespaces({ onChoose }: { readonly onChoose: (name: string) => 
           />
         ))}
       </ul>
-      {found.error !== null && !isHidden(found.error) && <ErrorPanel error={found.error} />}
+      <Unlisted error={found.error} />
     </section>
   );
 }

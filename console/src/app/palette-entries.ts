@@ -62,8 +62,14 @@ const object = (label: string, kind: string, icon: IconName, address: string): E
   isObject: true,
 });
 
-/** Engines and destinations of the namespace: nothing for callers who may not list them. */
-async function readNamed(signal: AbortSignal): Promise<Entry[]> {
+interface Found {
+  readonly entries: readonly Entry[];
+  /** Kinds of objects that could not be searched, such as `destinations`. */
+  readonly unseen: readonly string[];
+}
+
+/** Engines and destinations of the namespace. */
+async function readNamed(signal: AbortSignal): Promise<Found> {
   const options = { signal, quiet: true, accept: [403, 404] } as const;
   const [mounts, destinations] = await Promise.all([
     apiFull("GET /v1/sys/internal/ui/mounts", options),
@@ -71,7 +77,7 @@ async function readNamed(signal: AbortSignal): Promise<Entry[]> {
   ]);
   const engines = mounts.status === 200 ? Object.entries(mounts.body.data.secret) : [];
   const types = destinations.status === 200 ? Object.entries(destinations.body.data.key_info) : [];
-  return [
+  const entries = [
     ...engines.flatMap(([path, { type }]) => {
       const screen = { kv: "secrets", "cloud-b": "credentials" }[type];
       return screen ? [object(path, "engine", "key", href(screen, [path.replace(/\/$/, "")]))] : [];
@@ -80,6 +86,8 @@ async function readNamed(signal: AbortSignal): Promise<Entry[]> {
       names.map((name) => object(name, "destination", "sync", href("sync", [type.replace(/\/$/, ""), name]))),
     ),
   ];
+  const unseen = [mounts.status === 403 ? "engines" : "", destinations.status === 403 ? "destinations" : ""];
+  return { entries, unseen: unseen.filter(Boolean) };
 }
 
 /** Nodes, jobs, volumes and plugins whose names have this text. */
@@ -96,17 +104,27 @@ async function search(Text: string, signal: AbortSignal): Promise<Entry[]> {
   ];
 }
 
+interface Entries extends Found {
+  /** More may come. */
+  readonly isSearching: boolean;
+}
+
 /** Entries that have all the words. */
-export function useEntries(words: string): readonly Entry[] {
+export function useEntries(words: string): Entries {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const text = useSettled(words.trim(), 200);
   const named = useResource(["palette"], readNamed);
   const found = useResource(["palette", text], (signal) => search(text, signal), { skip: text.length < 2 });
   const has = ({ label, words: others }: Entry): boolean =>
     wanted.every((word) => `${label} ${others}`.toLowerCase().includes(word));
-  return [
+  const entries = [
     ...fixedEntries().filter(has),
-    ...(wanted.length > 0 ? (named.value ?? []).filter(has) : []),
+    ...(wanted.length > 0 ? (named.value?.entries ?? []).filter(has) : []),
     ...(found.value ?? []),
   ];
+  const unseen = [
+    ...(named.error === null ? (named.value?.unseen ?? []) : ["engines", "destinations"]),
+    ...(found.error === null ? [] : ["nodes", "jobs", "volumes", "plugins"]),
+  ];
+  return { entries, unseen, isSearching: named.isLoading || found.isLoading || text !== words.trim() };
 }

@@ -27,7 +27,7 @@ export function paletteShortcut(open: () => void): () => void {
 export function Palette({ onClose }: { readonly onClose: () => void }) {
   const [words, setWords] = useState("");
   const [at, setAt] = useState(0);
-  const found = useEntries(words);
+  const { entries: found, unseen, isSearching } = useEntries(words);
   const selected = Math.min(at, Math.max(0, found.length - 1));
   const run = (entry: Entry | undefined): void => {
     if (!entry) return;
@@ -80,8 +80,14 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
             {entry.isObject && <span class="muted">{entry.words}</span>}
           </div>
         ))}
-        {found.length === 0 && <p class="muted">Nothing found.</p>}
       </div>
+      <p class="muted small" role="status">
+        {isSearching ? "Searching …" : found.length === 0 && "Nothing found."}
+        {!isSearching &&
+          words !== "" &&
+          unseen.length > 0 &&
+          ` Not searched: ${unseen.join(", ")}, which your token may not see.`}
+      </p>
     </Dialog>
   );
 }

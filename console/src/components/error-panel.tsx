@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { ApiError } from "../api/client.ts";
 import { session } from "../api/session.ts";
 import { href } from "../app/router.ts";
+import { rightOf } from "../lib/wire.ts";
 import { Button } from "./button.tsx";
 import { Status } from "./status.tsx";
 
@@ -10,17 +11,20 @@ interface ErrorPanelProps {
   readonly onRetry?: () => void;
   /** The failed action, such as `The secrets could not be listed`. */
   readonly title?: string;
+  /** The name of the content, such as `Destinations`. */
+  readonly what?: string | undefined;
   /** The remedy. */
   readonly children?: ComponentChildren;
 }
 
 /** A failure in the service's own words, with what helps to find it in the log. */
-export function ErrorPanel({ error, onRetry, title, children }: ErrorPanelProps) {
+export function ErrorPanel({ error, onRetry, title, what, children }: ErrorPanelProps) {
   const failure = error instanceof ApiError ? error : null;
   const words = failure ? failure.messages : [error instanceof Error ? error.message : String(error)];
   return (
     <div class="error-panel" role="alert" ref={intoView}>
       <Status tone={failure?.isDenied ? "warn" : "bad"}>{title ?? headline(failure)}</Status>
+      {failure?.isDenied && session.value && <Lacking refusal={failure} what={what} />}
       {words.map((word) => (
         <p key={word} class="error-words">
           {word}
@@ -54,6 +58,24 @@ export function ErrorPanel({ error, onRetry, title, children }: ErrorPanelProps)
     </div>
   );
 }
+
+/** `Your token may not see destinations (sys/sync/destinations: list).` */
+export function Lacking({ refusal, what }: { readonly refusal: ApiError; readonly what?: string | undefined }) {
+  const { verb, target } = refusal.request;
+  const right = rightOf(refusal.request);
+  const isRead = verb === "GET" || verb === "LIST";
+  return (
+    <p class="lacking">
+      Your token may not {isRead ? `see ${what ? inSentence(what) : "this"}` : "do this"} (
+      <code>{right ? right.path : `${verb} ${target.split("?", 1)[0]}`}</code>
+      {right && `: ${right.capability}`}).
+    </p>
+  );
+}
+
+/** Names such as GitHub keep their capital. */
+const inSentence = (label: string): string =>
+  /^[A-Z][a-z]*( |$)/.test(label) ? label.charAt(0).toLowerCase() + label.slice(1) : label;
 
 /** A form may be longer than its window. */
 const intoView = (element: HTMLElement | null): void => {

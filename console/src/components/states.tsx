@@ -1,5 +1,6 @@
 /** Placeholders of a part of a screen: nothing yet, being read, or failed. */
 import type { ComponentChildren } from "preact";
+import { caller } from "../api/session.ts";
 import type { Resource } from "../lib/resource.ts";
 import { ErrorPanel } from "./error-panel.tsx";
 
@@ -21,6 +22,10 @@ export function Empty({
     </div>
   );
 }
+
+/** Title of an empty list that the service narrows to the rights of the caller, such as `No job yet`. */
+export const noneOf = (what: string): string =>
+  caller.value?.isRoot ? `No ${what} yet` : `No ${what} that your token may see`;
 
 export function Loading({ label = "Loading" }: { readonly label?: string }) {
   return (
@@ -44,7 +49,7 @@ export function Loaded<Value>({
   const { value, error, reload } = resource;
   return (
     <>
-      {error !== null && <ErrorPanel error={error} onRetry={reload} />}
+      {error !== null && <ErrorPanel error={error} onRetry={reload} what={label} />}
       {value === undefined ? error === null && <Loading {...(label ? { label } : {})} /> : children(value)}
     </>
   );

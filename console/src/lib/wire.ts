@@ -17,6 +17,18 @@ const CLUSTER =
 
 export const isCluster = (path: string): boolean => CLUSTER.test(path);
 
+const CAPABILITIES: Readonly<Record<Verb, string>> = {
+  ...{ GET: "read", LIST: "list", POST: "update", PUT: "update", PATCH: "patch", DELETE: "delete" },
+};
+
+/** Path and capability that a policy needs for the request; null for the cluster API, whose rules name no paths. */
+export function rightOf({ verb, target }: WireRequest): { readonly path: string; readonly capability: string } | null {
+  const [path = "", query] = target.split("?", 2);
+  if (isCluster(path)) return null;
+  const isList = verb === "LIST" || (verb === "GET" && new URLSearchParams(query).get("list") === "true");
+  return { path: decodeURI(path.slice("/v1/".length)), capability: isList ? "list" : CAPABILITIES[verb] };
+}
+
 /** Encodes a path; its slashes separate segments. */
 export const encodeSegments = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
 

@@ -44,7 +44,7 @@ export function ChooseRole({
           }}
           options={engines.map(({ path }) => ({ value: path, label: path }))}
         />
-        <Loaded resource={roles} label="Reading roles">
+        <Loaded resource={roles} label="Roles">
           {(names) => (
             <SelectField
               label="Role"

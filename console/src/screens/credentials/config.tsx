@@ -61,7 +61,7 @@ function changesOf(before: FormValue, after: FormValue): FormValue {
 /** Configuration of an engine, and the rotation of its root secret. */
 export function Config({ mount, config }: { readonly mount: string; readonly config: Resource<EngineConfig> }) {
   return (
-    <Loaded resource={config} label="Reading the configuration">
+    <Loaded resource={config} label="The configuration">
       {(settings) => (
         <div class="credentials-columns">
           <Settings key={JSON.stringify(settings)} mount={mount} settings={settings} onChanged={config.reload} />

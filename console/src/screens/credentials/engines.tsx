@@ -8,7 +8,7 @@ import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Page } from "../../components/page.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
+import { Empty, Loaded, noneOf } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
@@ -113,12 +113,13 @@ export function Engines() {
             label: "Engines",
             badge: engines.value?.length,
             content: () => (
-              <Loaded resource={engines} label="Reading engines">
+              <Loaded resource={engines} label="Engines">
                 {(list) =>
                   list.length === 0 ? (
-                    <Empty title="No credentials engine yet" actions={enable}>
+                    <Empty title={noneOf("credentials engine")} actions={enable}>
                       Enable one, give it the application of your tenant, then write a role: it says what issued
-                      principals may do.
+                      principals may do. If there should be one, your token may have no right below it, or it is in
+                      another namespace.
                     </Empty>
                   ) : (
                     <EngineTable engines={list} />

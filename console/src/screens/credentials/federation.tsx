@@ -45,7 +45,7 @@ export function Federation({ mount, engine, config }: Props) {
   const subject = accessor && namespaceId.value ? `plugin-identity:${namespaceId.value}:secret:${accessor}` : null;
   const isOn = settings !== undefined && settings.identity_token_audience !== "";
   return (
-    <Loaded resource={published} label="Reading the identity issuer">
+    <Loaded resource={published} label="The identity issuer">
       {({ keys }) => {
         const problem = issuerProblem(issuer);
         return (

@@ -32,7 +32,7 @@ export function Issuer() {
   const published = useResource(["published"], readPublished);
   const configured = useResource(["issuer"], readIssuer);
   return (
-    <Loaded resource={published} label="Reading the identity issuer">
+    <Loaded resource={published} label="The identity issuer">
       {({ discovery, keys }) => {
         const problem = issuerProblem(discovery.issuer);
         return (

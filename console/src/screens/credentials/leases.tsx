@@ -101,7 +101,7 @@ export function Leases({ prefix, irrevocable, onChanged }: Props) {
           items={[{ label: "Revoke by prefix", icon: "trash", isDangerous: true, onSelect: () => setRevoking(true) }]}
         />
       </Toolbar>
-      <Loaded resource={ids} label="Reading leases">
+      <Loaded resource={ids} label="Leases">
         {(all) => (
           <DataTable
             label="Leases"

@@ -69,7 +69,7 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
         </>
       }
     >
-      <Loaded resource={role} label="Reading the role">
+      <Loaded resource={role} label="The role">
         {(settings) => (
           <>
             <Settings role={settings} />

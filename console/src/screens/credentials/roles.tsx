@@ -49,7 +49,7 @@ export function Roles({
     },
   ];
   return (
-    <Loaded resource={roles} label="Reading roles">
+    <Loaded resource={roles} label="Roles">
       {(names) => (
         <>
           {names.length === 0 ? (

@@ -8,7 +8,7 @@ import { confirm } from "../../components/confirm.tsx";
 import { SearchInput } from "../../components/field.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Page, Toolbar } from "../../components/page.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
+import { Empty, Loaded, noneOf } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
@@ -95,7 +95,7 @@ function Nodes({ onJoin }: { readonly onJoin: () => void }) {
                   <Empty title="No node has this in its name or ID" />
                 ) : (
                   <Empty
-                    title="No node yet"
+                    title={noneOf("node")}
                     actions={
                       <Button icon="plus" onClick={onJoin}>
                         Join the first one
@@ -161,7 +161,7 @@ function Jobs() {
             loadMore={list.loadMore}
             empty={
               <div class="card">
-                <Empty title={text ? "No job has this in its name or ID" : "No job is reported"}>
+                <Empty title={text ? "No job has this in its name or ID" : noneOf("job")}>
                   {!text && "Your scheduler reports jobs and allocations; Sallyport starts none itself."}
                 </Empty>
               </div>
@@ -208,7 +208,7 @@ function Agents() {
           ]}
           empty={
             <div class="card">
-              <Empty title="No agent has joined">The button above makes the command that joins one.</Empty>
+              <Empty title={noneOf("agent")}>The button above makes the command that joins one.</Empty>
             </div>
           }
         />

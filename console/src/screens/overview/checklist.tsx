@@ -1,6 +1,6 @@
 /** First steps in a new deployment. The list goes away when all are done, or when it is closed. */
 import { useState } from "preact/hooks";
-import { api } from "../../api/client.ts";
+import { ApiError, api } from "../../api/client.ts";
 import { caller } from "../../api/session.ts";
 import { href } from "../../app/router.ts";
 import { IconButton } from "../../components/button.tsx";
@@ -11,13 +11,14 @@ import { useResource } from "../../lib/resource.ts";
 interface Step {
   readonly label: string;
   readonly href: string;
-  readonly isDone: boolean;
+  readonly isDone: boolean | null;
 }
 
 const KEY = "sallyport.checklist-closed";
 
-/** False for what cannot be read, too. */
-const succeeds = async (read: Promise<boolean>): Promise<boolean> => read.catch(() => false);
+/** Null without the right to read it: the step may be done. */
+const succeeds = async (read: Promise<boolean>): Promise<boolean | null> =>
+  read.catch((failure: unknown) => (failure instanceof ApiError && failure.isMissing ? false : null));
 
 async function readSteps(signal: AbortSignal): Promise<Step[]> {
   const shared = { signal, quiet: true };
@@ -53,7 +54,7 @@ async function readSteps(signal: AbortSignal): Promise<Step[]> {
 export function Checklist() {
   const [isClosed, setClosed] = useState(localStorage.getItem(KEY) !== null);
   const steps = useResource(["steps", caller.value?.accessor], readSteps, { skip: isClosed });
-  const all = steps.value;
+  const all = steps.value?.filter(({ isDone }) => isDone !== null);
   if (isClosed || !all || all.every(({ isDone }) => isDone)) return null;
   const close = (): void => {
     localStorage.setItem(KEY, "1");

@@ -109,6 +109,8 @@ export function findingsOfFigures(figures: Figures): Finding[] {
   add(age - LATE_S, "warn", "Late", `An effect waits for delivery since ${durationText(age * 1000)}.`);
   const lag = figures.max("alarm_lag_seconds");
   add(lag - LATE_S, "warn", "Late", `Work that is due began ${durationText(lag * 1000)} late.`);
+  for (const { labels } of figures.series("scrape_errors").filter(({ value }) => value > 0))
+    add(1, "warn", "Not seen", `Figures are missing: ${labels["class"] ?? "a part"} did not answer.`);
   const lost = figures.sum("audit_lines_lost_total");
   add(lost, "warn", "Audit", `${plural(lost, "line")} of the audit log did not reach a sink.`, href(""));
   return found;

@@ -1,6 +1,6 @@
 import { ApiError, api } from "../../api/client.ts";
 import { caller } from "../../api/session.ts";
-import { ErrorPanel } from "../../components/error-panel.tsx";
+import { ErrorPanel, Lacking } from "../../components/error-panel.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Card, Page, Properties } from "../../components/page.tsx";
 import { Loading } from "../../components/states.tsx";
@@ -31,22 +31,24 @@ export default function OverviewScreen() {
     { everyMs: EVERY_MS },
   );
   const figures = useResource(["metrics"], readFigures, { everyMs: EVERY_MS });
+  const seen = figures.value instanceof Figures ? figures.value : undefined;
+  const denied = figures.value instanceof ApiError ? figures.value : null;
+  // Of a failed repetition the last answer stays, which is no news.
+  const isWhole = health.value !== undefined && health.error === null && seen !== undefined && figures.error === null;
   const findings = worstFirst([
     ...(health.value ? findingsOfHealth(health.value) : []),
-    ...(figures.value ? findingsOfFigures(figures.value) : []),
+    ...(seen ? findingsOfFigures(seen) : []),
     ...findingsOfCaller(caller.value, minute.value),
   ]);
-  const work = figures.value ? waiting(figures.value) : [];
-  const isRead = health.value !== undefined && figures.value !== undefined;
   return (
     <Page title="Overview" about={health.value && `${health.value.cluster_name}, version ${health.value.version}`}>
       {health.error !== null && <ErrorPanel error={health.error} onRetry={health.reload} />}
-      {health.value && (isRead || findings.length > 0) ? (
-        <Verdict findings={findings} isPartial={figures.value === null} />
+      {health.value && (figures.value || figures.error !== null || findings.length > 0) ? (
+        <Verdict findings={findings} isWhole={isWhole} denied={denied} />
       ) : (
         health.error === null && figures.error === null && <Loading label="Reading the health" />
       )}
-      {figures.value && <Areas figures={figures.value} />}
+      {seen && <Areas figures={seen} />}
       {figures.error !== null && (
         <ErrorPanel error={figures.error} onRetry={figures.reload} title="The figures could not be read" />
       )}
@@ -56,14 +58,14 @@ export default function OverviewScreen() {
             title="Needs attention"
             findings={findings}
             none={
-              isRead
+              isWhole
                 ? "Nothing. Failures of sync, leases, nodes, volumes and delivery would be listed here."
-                : figures.error === null
+                : figures.isLoading && !figures.value
                   ? "Reading …"
-                  : "Not known."
+                  : "Not known: failures of sync, leases, nodes, volumes and delivery cannot be seen."
             }
           />
-          {figures.value && <Findings title="Waiting" findings={work} none="Nothing is under way." />}
+          {seen && <Findings title="Waiting" findings={waiting(seen)} none="Nothing is under way." />}
           <Upkeep />
         </div>
         <div class="stack">
@@ -104,29 +106,44 @@ export default function OverviewScreen() {
   );
 }
 
-/** Null for a caller who may not read them. */
-async function readFigures(signal: AbortSignal): Promise<Figures | null> {
+/** The refusal for a caller without either of the two rights that show them. */
+async function readFigures(signal: AbortSignal): Promise<Figures | ApiError> {
+  const query = { format: "json" } as const;
   try {
-    return new Figures(await api("GET /v1/metrics", { query: { format: "json" }, namespace: "default", signal }));
+    return new Figures(
+      await api("GET /v1/metrics", { query, namespace: "default", signal }).catch((failure: unknown) => {
+        if (!(failure instanceof ApiError && failure.isDenied)) throw failure;
+        return api("GET /v1/sys/metrics", { query, namespace: "", signal });
+      }),
+    );
   } catch (failure) {
-    if (failure instanceof ApiError && failure.isDenied) return null;
+    if (failure instanceof ApiError && failure.isDenied) return failure;
     throw failure;
   }
 }
 
-function Verdict({ findings, isPartial }: { readonly findings: readonly Finding[]; readonly isPartial: boolean }) {
+interface VerdictProps {
+  readonly findings: readonly Finding[];
+  /** Whether everything was read. */
+  readonly isWhole: boolean;
+  readonly denied: ApiError | null;
+}
+
+function Verdict({ findings, isWhole, denied }: VerdictProps) {
   const bad = findings.filter(({ tone }) => tone === "bad").length;
   const warnings = findings.length - bad;
   const parts = [bad > 0 ? `${bad} failing` : "", warnings > 0 ? plural(warnings, "warning") : ""].filter(Boolean);
   return (
     <div class="overview-verdict">
       {findings.length === 0 ? (
-        <Status tone="ok">Everything works</Status>
+        <Status tone={isWhole ? "ok" : "off"}>{isWhole ? "Everything works" : "Not everything can be seen"}</Status>
       ) : (
         <Status tone={bad > 0 ? "bad" : "warn"}>{parts.join(", ")}</Status>
       )}
-      {isPartial && (
-        <span class="muted">Your token may not read the figures of the deployment; only its health is shown.</span>
+      {denied && (
+        <div class="muted">
+          <Lacking refusal={denied} what="The figures of the deployment" />
+        </div>
       )}
     </div>
   );

@@ -48,7 +48,7 @@ export function Comparison({ at, from, to }: { readonly at: At; readonly from: n
     Promise.all([from, to].map((version) => readVersion(at.mount, at.path.path, version, signal))),
   );
   return (
-    <Loaded resource={both} label="Reading both versions">
+    <Loaded resource={both} label="Both versions">
       {([before, after]) => {
         const changes = changesBetween(before?.data ?? {}, after?.data ?? {});
         const differing = changes.filter(({ kind }) => kind !== "same");

@@ -39,7 +39,7 @@ export function Destinations({ mount, path, newest }: DestinationsProps) {
   );
   return (
     <>
-      <Loaded resource={found} label="Reading the destinations">
+      <Loaded resource={found} label="The destinations">
         {(entries) =>
           entries.length === 0 ? (
             <div class="card">

@@ -12,7 +12,7 @@ export default function SecretsScreen() {
   const { mount: path, secret } = secretsPlace();
   if (path === null) return <MountList mounts={mounts} />;
   return (
-    <Loaded resource={mounts} label="Reading the mount">
+    <Loaded resource={mounts} label="The mount">
       {({ kv }) => {
         const mount = kv.find((entry) => entry.path === path);
         if (mount) return <Browser key={path} mount={mount} secret={secret} onMountChange={mounts.reload} />;

@@ -20,7 +20,7 @@ type Found = Schemas["SecretMetadata"];
 export function Metadata({ at, metadata }: { readonly at: At; readonly metadata: Resource<Found | null> }) {
   const [isEditing, setEditing] = useState(false);
   return (
-    <Loaded resource={metadata} label="Reading the metadata">
+    <Loaded resource={metadata} label="The metadata">
       {(found) => {
         if (found === null) return <Empty title="No metadata" />;
         const custom = Object.entries(found.custom_metadata ?? {});

@@ -78,7 +78,7 @@ function Config({ mount, onClose }: { readonly mount: KvMount; readonly onClose:
     onClose();
   });
   return (
-    <Loaded resource={found} label="Reading the settings">
+    <Loaded resource={found} label="The settings">
       {() => (
         <form
           onSubmit={(event) => {

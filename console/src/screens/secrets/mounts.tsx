@@ -4,7 +4,7 @@ import { Button, LinkButton } from "../../components/button.tsx";
 import { SearchInput } from "../../components/field.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Page, Toolbar } from "../../components/page.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
+import { Empty, Loaded, noneOf } from "../../components/states.tsx";
 import { Tag } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import type { Resource } from "../../lib/resource.ts";
@@ -83,7 +83,7 @@ export function MountList({ mounts }: { readonly mounts: Resource<Mounts> }) {
         </>
       }
     >
-      <Loaded resource={mounts} label="Reading the mounts">
+      <Loaded resource={mounts} label="The mounts">
         {(found) => {
           const all = rowsOf(found).sort((a, b) => byName(a.path, b.path));
           const rows = all.filter(({ path, description }) =>
@@ -91,7 +91,7 @@ export function MountList({ mounts }: { readonly mounts: Resource<Mounts> }) {
           );
           if (all.length === 0)
             return (
-              <Empty title="No secrets engine here" actions={enable}>
+              <Empty title={noneOf("secrets engine")} actions={enable}>
                 Enable a key/value engine to keep secrets with their versions. If there should be one, your token may
                 have no right below it, or it is in another namespace.
               </Empty>

@@ -66,7 +66,7 @@ export function PlainSecret({
           </Button>
         </div>
       </div>
-      <Loaded resource={value} label="Reading the values">
+      <Loaded resource={value} label="The values">
         {(data) => (data === null ? <Empty title="There is no such secret" /> : <ValueTable data={data} />)}
       </Loaded>
       {isEditing && (

@@ -30,7 +30,7 @@ export function SyncTo({ mount, path, onClose, onDone }: SyncToProps) {
     );
   return (
     <Dialog title={`Sync ${path}`} onClose={onClose} shape="side">
-      <Loaded resource={destinations} label="Reading the destinations">
+      <Loaded resource={destinations} label="The destinations">
         {() => (
           <Empty title="No destination yet" actions={<LinkButton href={createHref()}>Create destination</LinkButton>}>
             Create one first: it holds the credentials of the place where secrets go.

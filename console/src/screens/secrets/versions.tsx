@@ -36,7 +36,7 @@ interface VersionsProps {
 /** All versions, what can be done with each, and what changed between two of them. */
 export function Versions({ at, metadata, onChange }: VersionsProps) {
   return (
-    <Loaded resource={metadata} label="Reading the versions">
+    <Loaded resource={metadata} label="The versions">
       {(found) => {
         if (found === null) return <Empty title="No metadata" />;
         const rows = Object.entries(found.versions)

@@ -8,7 +8,7 @@ import { SearchInput } from "../../components/field.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
 import { Page, Toolbar } from "../../components/page.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
+import { Empty, Loaded, noneOf } from "../../components/states.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { pageOf, useLiveList, useSettled, withText } from "../../lib/live.ts";
@@ -131,7 +131,7 @@ function HostVolumes({ onCreate }: ListProps) {
                   <Empty title="No host volume has this in its name or ID" />
                 ) : (
                   <Empty
-                    title="No host volume yet"
+                    title={noneOf("host volume")}
                     actions={
                       <Button icon="plus" onClick={() => onCreate({ kind: "host", how: "create" })}>
                         Create the first one
@@ -205,7 +205,7 @@ function CsiVolumes({ onCreate }: ListProps) {
                   <Empty title="No CSI volume has this in its name or ID" />
                 ) : (
                   <Empty
-                    title="No CSI volume yet"
+                    title={noneOf("CSI volume")}
                     actions={
                       <Button icon="plus" onClick={() => onCreate({ kind: "csi", how: "create" })}>
                         Create the first one

@@ -3,7 +3,7 @@ import { clusterNamespace } from "../../api/namespaces.ts";
 import { allocationHref, hostVolumeHref, jobHref, pluginHref } from "../../app/cluster-links.ts";
 import { IconButton } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
+import { Empty, Loaded, noneOf } from "../../components/states.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { pageOf, useLive, useLiveList } from "../../lib/live.ts";
@@ -47,7 +47,7 @@ export function Plugins() {
           hrefOf={(row) => pluginHref(row.ID)}
           empty={
             <div class="card">
-              <Empty title="No CSI plugin yet">
+              <Empty title={noneOf("CSI plugin")}>
                 A plugin is there from its first healthy instance on. Name its socket in the configuration of a node's
                 agent (csi.plugins). Plugins of host volumes are shown on the page of their node.
               </Empty>
@@ -127,7 +127,7 @@ export function Claims() {
           loadMore={list.loadMore}
           empty={
             <div class="card">
-              <Empty title="No sticky claim">
+              <Empty title={noneOf("sticky claim")}>
                 A group of a job that asks for a sticky host volume claims it, and so comes back to its data.
               </Empty>
             </div>

@@ -76,7 +76,7 @@ export function Apps() {
   );
   return (
     <>
-      <Loaded resource={apps} label="Reading applications">
+      <Loaded resource={apps} label="Applications">
         {(rows) =>
           rows.length === 0 ? (
             <Empty title="No applications yet" actions={add}>

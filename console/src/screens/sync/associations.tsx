@@ -76,7 +76,7 @@ export function Associations({ destination, pages, isPurging, isExplained, onEdi
   const selected = open === null ? [] : all.filter(({ entry }) => `${entry.accessor}/${entry.secret_name}` === open);
   const [first] = selected;
   return (
-    <Loaded resource={pages} label="Reading secrets">
+    <Loaded resource={pages} label="Secrets">
       {() => (
         <>
           {all.length > 0 && (

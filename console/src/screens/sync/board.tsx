@@ -72,7 +72,7 @@ export function Board() {
             label: "Destinations",
             badge: list?.length,
             content: () => (
-              <Loaded resource={destinations} label="Reading destinations">
+              <Loaded resource={destinations} label="Destinations">
                 {(refs) => <DestinationList refs={refs} figures={figures} />}
               </Loaded>
             ),
@@ -81,7 +81,7 @@ export function Board() {
             name: "matrix",
             label: "Secrets",
             content: () => (
-              <Loaded resource={destinations} label="Reading destinations">
+              <Loaded resource={destinations} label="Destinations">
                 {(refs) => <Matrix refs={refs} />}
               </Loaded>
             ),

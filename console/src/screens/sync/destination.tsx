@@ -87,7 +87,7 @@ export function DestinationPage({ type, name }: DestinationRef) {
           {!verified.ok && <Button onClick={() => setDialog("edit")}>Edit credentials</Button>}
         </div>
       )}
-      <Loaded resource={destination} label="Reading the destination">
+      <Loaded resource={destination} label="The destination">
         {(found) => (
           <>
             <State destination={found} counts={countsOf(associations)} />

@@ -16,6 +16,7 @@ import {
   type Destination,
   type DestinationRef,
   healthOf,
+  isDenied,
   keyOf,
   MAX_CONCURRENT,
   readAssociations,
@@ -30,23 +31,30 @@ const MAX_STATES = 500;
 /** State of a row: null counts are unknown, undefined ones are being read. */
 interface Row {
   readonly ref: DestinationRef;
+  /** Null when it cannot be read, for the reason `why`. */
   readonly state: Destination | null | undefined;
+  readonly why: unknown;
   readonly counts: Readonly<Record<string, number>> | null | undefined;
   readonly isMore: boolean;
   readonly waiting: number | null;
   readonly pace: number | null;
 }
 
-type State = Pick<Row, "state" | "counts" | "isMore">;
+type State = Pick<Row, "state" | "why" | "counts" | "isMore">;
 
 async function readState(ref: DestinationRef, isCounted: boolean, signal: AbortSignal): Promise<State> {
-  const state = await readDestination(ref, signal, { quiet: true }).catch(() => null);
-  if (isCounted || !state) return { state, counts: null, isMore: false };
-  const page = await readAssociations(ref, null, signal, { quiet: true }).catch(() => null);
-  if (!page) return { state, counts: null, isMore: false };
+  let why: unknown = null;
+  const unread = (failure: unknown): null => {
+    why = failure;
+    return null;
+  };
+  const state = await readDestination(ref, signal, { quiet: true }).catch(unread);
+  if (isCounted || !state) return { state, why, counts: null, isMore: false };
+  const page = await readAssociations(ref, null, signal, { quiet: true }).catch(unread);
+  if (!page) return { state, why, counts: null, isMore: false };
   const counts: Record<string, number> = {};
   for (const [, { sync_status }] of page.entries) counts[sync_status] = (counts[sync_status] ?? 0) + 1;
-  return { state, counts, isMore: page.next !== null };
+  return { state, why, counts, isMore: page.next !== null };
 }
 
 const SEVERITY: Readonly<Record<Tone, number>> = { bad: 0, warn: 1, wait: 2, info: 3, ok: 4, off: 5 };
@@ -85,6 +93,7 @@ export function DestinationList({
           return {
             ref,
             state: known?.state,
+            why: known?.why,
             counts: own ? own.byStatus : known && (known.counts ?? (metrics ? {} : null)),
             isMore: known?.isMore ?? false,
             waiting: own ? own.queued + own.waiting : metrics ? 0 : null,
@@ -132,7 +141,10 @@ export function DestinationList({
   );
 }
 
-const health = ({ state, counts }: Row) => state && healthOf(state, counts ?? undefined);
+/** Null where the state or, without figures, the secrets cannot be read. */
+const health = ({ state, counts, why }: Row) => (state && !why ? healthOf(state, counts ?? undefined) : null);
+
+const unreadWord = (why: unknown): string => (isDenied(why) ? "not allowed to see" : "could not be read");
 
 const COLUMNS: readonly Column<Row>[] = [
   { key: "name", label: "Name", render: ({ ref }) => ref.name, sort: ({ ref }) => ref.name },
@@ -152,7 +164,7 @@ const COLUMNS: readonly Column<Row>[] = [
     render: (row) => {
       if (row.state === undefined) return <span class="muted">reading …</span>;
       const found = health(row);
-      return found ? <Status tone={found.tone}>{found.word}</Status> : <span class="muted">not readable</span>;
+      return found ? <Status tone={found.tone}>{found.word}</Status> : <span class="muted">{unreadWord(row.why)}</span>;
     },
   },
   {

@@ -81,7 +81,7 @@ export function Matrix({ refs }: { readonly refs: readonly DestinationRef[] }) {
       {[...(matrix.value?.failures ?? [])].map(([key, error]) => (
         <ErrorPanel key={key} title={`The secrets of ${key} could not be read`} error={error} />
       ))}
-      <Loaded resource={matrix} label="Reading associations">
+      <Loaded resource={matrix} label="Associations">
         {(data) => (
           <DataTable
             label="Secrets by destination"

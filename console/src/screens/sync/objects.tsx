@@ -47,7 +47,7 @@ export function StoredObjects({ name }: { readonly name: string }) {
     return Object.entries(data.objects);
   });
   return (
-    <Loaded resource={objects} label="Reading objects">
+    <Loaded resource={objects} label="Objects">
       {(rows) => (
         <DataTable
           label="Objects"

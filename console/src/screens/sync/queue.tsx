@@ -47,7 +47,7 @@ export function Queue({
   readonly figures: SyncFigures;
 }) {
   return (
-    <Loaded resource={config} label="Reading the configuration">
+    <Loaded resource={config} label="The configuration">
       {(settings) => (
         <div class="sync-queue">
           {settings ? (

@@ -20,7 +20,7 @@ export const keyOf = ({ type, name }: DestinationRef): string => `${type}/${name
 export const MAX_CONCURRENT = 6;
 
 export const isMissing = (failure: unknown): boolean => failure instanceof ApiError && failure.isMissing;
-const isDenied = (failure: unknown): boolean => failure instanceof ApiError && failure.isDenied;
+export const isDenied = (failure: unknown): boolean => failure instanceof ApiError && failure.isDenied;
 
 /** All destinations of the namespace, by type and name. */
 export async function readDestinations(signal: AbortSignal): Promise<DestinationRef[]> {

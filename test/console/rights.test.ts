@@ -1,0 +1,90 @@
+import { expect, it } from "vitest";
+import { describeConsole } from "./support/console.ts";
+
+const DENIED = [/403 /];
+
+describeConsole("a token that may not look", (suite) => {
+  it("is told so by the overview, which does not say that everything works", async () => {
+    const token = await suite().tokenWith("console-blind", 'path "nothing" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, refusals: DENIED });
+    const { page } = opened;
+    await page.getByText("Not everything can be seen").waitFor();
+    await page.getByText("Your token may not see the figures of the deployment (sys/metrics: read).").waitFor();
+    await page.getByText(/^Not known: failures of sync/).waitFor();
+    expect(await page.getByText("Everything works").count()).toBe(0);
+    expect(await page.getByText("Create a destination").count()).toBe(0);
+    await opened.shot("rights-overview");
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("is shown the figures by either right to them", async () => {
+    const token = await suite().tokenWith("console-figures", 'path "sys/metrics" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, refusals: DENIED });
+    await opened.page
+      .getByRole("link", { name: /^Sync / })
+      .first()
+      .waitFor();
+    expect(await opened.page.getByText("may not see").count()).toBe(0);
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("is told by each screen which right it lacks, and not that nothing is there", async () => {
+    const token = await suite().tokenWith("console-blind", 'path "nothing" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, refusals: DENIED });
+    const { page } = opened;
+    const screens: readonly (readonly [path: string, text: RegExp])[] = [
+      ["sync", /may not see destinations \(sys\/sync\/destinations: list\)/],
+      ["sync?tab=matrix", /may not see destinations \(sys\/sync\/destinations: list\)/],
+      ["sync?tab=apps", /may not see applications \(sys\/sync\/repo-host-apps: list\)/],
+      ["access", /may not see policies \(sys\/policies\/acl: list\)/],
+      ["access?tab=tokens", /may not see tokens \(auth\/token\/accessors: list\)/],
+      ["access?tab=methods", /may not see [a-z ]+ \(sys\/auth: read\)/],
+      ["nodes", /may not see nodes \(GET \/v1\/nodes\)/],
+      ["nodes?tab=jobs", /may not see jobs \(GET \/v1\/jobs\)/],
+      ["nodes?tab=agents", /may not see [a-z ]+ \(GET \/v1\/agents\)/],
+      ["storage", /No host volume that your token may see/],
+      ["storage?tab=csi", /may not see CSI volumes \(GET \/v1\/volumes\)/],
+      ["storage?tab=plugins", /may not see [a-z ]+ \(GET \/v1\/plugins\)/],
+      ["audit", /may not see [a-z ]+ \(sys\/audit\/[a-z]+: [a-z]+\)|may not/],
+      ["secrets", /your token may have no right below it/],
+      ["credentials", /your token may have no right below it/],
+    ];
+    const wrong: string[] = [];
+    for (const [path, text] of screens) {
+      await opened.visit(path);
+      const main = page.locator("#main");
+      const isTold = await main
+        .getByText(text)
+        .first()
+        .waitFor({ timeout: 3_000 })
+        .then(
+          () => true,
+          () => false,
+        );
+      const shown = (await main.textContent()) ?? "";
+      if (!isTold || /\bNo [a-zA-Z ]+ yet\b|has joined|in this namespace$/.test(shown)) wrong.push(`${path}: ${shown}`);
+    }
+    expect(wrong).toEqual([]);
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("is told by Ctrl K what was not searched, and while it searches", async () => {
+    const token = await suite().tokenWith("console-blind", 'path "nothing" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, refusals: DENIED });
+    const { page } = opened;
+    await page.route("**/v1/search/fuzzy", async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      await route.continue();
+    });
+    await page.keyboard.press("Control+K");
+    await page.getByRole("combobox").fill("zzzz");
+    await page.getByRole("dialog").getByText("Searching …").waitFor();
+    expect(await page.getByText("Nothing found.").count()).toBe(0);
+    await page.getByText(/Nothing found\. Not searched: destinations, .*which your token may not see\./).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+});
