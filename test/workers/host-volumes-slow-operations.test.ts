@@ -26,7 +26,7 @@ beforeEach(async () => {
 /** Waits until a node has been given something that it keeps to itself. */
 const holding = (count = 1) => vi.waitFor(() => expect(nodes.holding).toBe(count));
 
-type Decision = "createHostVolume" | "updateHostVolume" | "deleteHostVolume";
+type Decision = "createHostVolume" | "registerHostVolume" | "updateHostVolume" | "deleteHostVolume";
 
 /** Sends requests, and waits until the registry has decided on all of them. */
 async function decided(decision: Decision, ...requests: (() => Promise<Answer>)[]): Promise<Promise<Answer>[]> {
@@ -227,6 +227,33 @@ describe("a repeated request", () => {
     const made = (await Promise.all(asked)).map((answer: Answer) => answer.body.Volume.NodeID);
     expect(made.sort()).toEqual([nodeId(1), nodeId(2)]);
   });
+
+  it.each([
+    ["create", "createHostVolume", { NodeID: nodeId(1) }, 2],
+    ["create", "createHostVolume", {}, 1],
+    ["register", "registerHostVolume", { NodeID: nodeId(1), HostPath: "/srv/db" }, 2],
+  ] as const)(
+    "to %s joins the first where there is no room for a second (%s, %j, %i nodes)",
+    async (intent, method, fields, count) => {
+      if (count === 1) await lose(nodeId(2));
+      nodes.behave = () => "hold";
+      const request = (more: object = {}) =>
+        put(`/v1/volume/host/${intent}`, { Volume: { Name: "db", PluginID: "mkdir", ...fields, ...more } });
+      const first = request();
+      await holding();
+      const second = await decided(method, () => request());
+      const other = await request({ Parameters: { mode: "0700" }, NodeID: nodeId(1) });
+      expect([other.status, other.text]).toEqual([409, expect.stringContaining("name already exists")]);
+      await nodes.release();
+      const answers = [await first, await second[0]];
+      const [made] = await listed();
+      expect(answers.map((answer) => [answer?.status, answer?.body.Volume?.ID])).toEqual([
+        [200, made?.ID],
+        [200, made?.ID],
+      ]);
+      expect(nodes.sent).toHaveLength(1);
+    },
+  );
 
   it("with a client token is the same request while the token is stored", async () => {
     const create = (IdempotencyToken: string) =>

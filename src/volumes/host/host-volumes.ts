@@ -86,7 +86,7 @@ export class HostVolumes implements Timed {
     const again = operations.begunBy(begun.request, begun);
     if (again) return ok(this.#resume(again));
     const place = request.nodeId === "" ? search(nodes, store, request, from) : this.#nodeForCreate(request);
-    if (!place.ok) return place;
+    if (!place.ok) return this.#joined(begun) ?? place;
     if ("from" in place.value) return ok({ kind: "searching", search: place.value });
     return this.#make("dhv.create", request, place.value, begun);
   }
@@ -97,9 +97,10 @@ export class HostVolumes implements Timed {
     const again = operations.begunBy(begun.request, begun);
     if (again) return ok(this.#resume(again));
     const node = nodeNamed(nodes, request, request.id ?? request.name);
-    if (!node.ok) return node;
+    if (!node.ok) return this.#joined(begun) ?? node;
     const refusal = this.#nameRefusal(node.value.id, request.name) ?? this.#capacityRefusal(node.value);
-    return refusal ?? this.#make("dhv.register", request, node.value, begun);
+    if (refusal) return this.#joined(begun) ?? refusal;
+    return this.#make("dhv.register", request, node.value, begun);
   }
 
   /** Updates an existing volume. */
@@ -192,6 +193,12 @@ export class HostVolumes implements Timed {
 
   async onAlarm(now: number): Promise<void> {
     this.#dependencies.publisher.commit(() => this.#dependencies.operations.forget(now));
+  }
+
+  /** The running operation of an equal request, when there is no room for a second volume; null without one. */
+  #joined({ request }: Begun): Result<Step> | null {
+    const same = this.#dependencies.operations.openOf(request);
+    return same && ok(this.#resume(same));
   }
 
   /** The running operation that precedes a new request about a volume. */

@@ -112,6 +112,12 @@ export class VolumeOperations implements IndexedRows {
     return left ? operationOf(left) : null;
   }
 
+  /** The newest running operation begun by the same request, awaited or not. */
+  openOf(request: string): VolumeOperation | null {
+    const row = this.#store.one(`request = ? AND ${OPEN} ORDER BY id DESC`, request);
+    return row && operationOf(row);
+  }
+
   /** The running operation of a volume begun by the same request. */
   sameAs(volumeId: string, request: string): VolumeOperation | null {
     const row = this.#store.one(`volume_id = ? AND ${OPEN} AND request = ?`, volumeId, request);
