@@ -1,3 +1,4 @@
+import { waitUntil } from "cloudflare:workers";
 import type { Cloud, CloudAccount } from "../contracts/cloud-directory.ts";
 import type {
   CredentialEngineApi,
@@ -21,7 +22,7 @@ import { settings } from "../platform/settings.ts";
 import { cloudB } from "../providers/cloud-b-azure/client.ts";
 import { sender } from "../providers/outcome.ts";
 import { assertionFor } from "./assertion.ts";
-import { groupsOf, performStep } from "./saga.ts";
+import { groupsOf, LATE_CALL_MS, MIN_CALL_MS, performStep } from "./saga.ts";
 
 /** Jobs that one Worker performs concurrently for one engine after a wake-up. */
 const MAX_CONCURRENT = 6;
@@ -114,7 +115,9 @@ async function performPolls(
         break;
       case "steps": {
         const { claim, steps, seq, account, deadlineMs } = turn;
-        const cloud = await cloudAs(env, account, deadlineMs);
+        // A caller's last call ends with its wait; the job repeats it afterwards.
+        const callMs = wanted ? Math.min(deadlineMs, Math.max(end - Date.now(), MIN_CALL_MS)) : deadlineMs;
+        const cloud = await cloudAs(env, account, callMs);
         const attempt = () => performSteps(cloud, steps, wanted ? CALLS_OF_A_REQUEST : 1);
         // The calls of a job that a request waits for are below the request's span.
         const trace = wanted ? null : turn.trace;
@@ -185,20 +188,25 @@ async function poll(
   }
 }
 
-/** Waits until new credentials work, within the budget. @returns a warning if they do not work yet */
+/**
+ * Waits until new credentials work.
+ * @param until ms since 1970: `replicated`, while the provider only does not know them everywhere; `failing`, otherwise
+ * @returns a warning if they do not work yet
+ */
 export async function probe(
   env: Env,
   account: CloudAccount,
   { clientId, clientSecret }: { clientId: string; clientSecret: string },
-  budgetMs: number,
+  until: { readonly replicated: number; readonly failing: number },
   caller: AbortSignal | null = null,
 ): Promise<string[]> {
-  const end = Date.now() + budgetMs;
   for (let logins = 0; logins < LOGINS && !caller?.aborted; ) {
-    const login = await (await cloudAs(env, account, end - Date.now())).login(clientId, clientSecret);
+    const callMs = Math.max(until.failing - Date.now(), LATE_CALL_MS);
+    const login = await (await cloudAs(env, account, callMs)).login(clientId, clientSecret);
     if (login.ok) logins++;
     else {
       logins = 0;
+      const end = login.failure.outcome === "client" ? until.replicated : until.failing;
       if (Date.now() + LOGIN_EVERY_MS >= end) return [`the credentials cannot be used yet: ${login.failure.message}`];
     }
     if (logins < LOGINS) await pause(LOGIN_EVERY_MS, caller);
@@ -211,7 +219,7 @@ export const unfinished = (what: string): Refusal =>
   refuse("unavailable", `${what} is still under way; it goes on by itself`);
 
 /** Time limit for the revocation of all leases of a mount. */
-const EMPTY_MS = 60_000;
+const EMPTY_MS = 25_000;
 const EMPTY_POLL_MS = 200;
 
 /** Revokes all leases of a mount, so that disabling it leaves no resources behind. Refuses while that is incomplete. */
@@ -232,7 +240,9 @@ export async function emptyEngine(env: Env, { uuid, path }: Pick<Mount, "uuid" |
       );
     }
     if (Date.now() >= end) return stays(unfinished(`the revocation of ${left} leases`));
-    await performJobs(env, uuid, { budgetMs: end - Date.now() });
+    const work = performJobs(env, uuid, { budgetMs: end - Date.now() });
+    waitUntil(work.catch(() => undefined));
+    await Promise.race([work, scheduler.wait(end - Date.now())]);
     await scheduler.wait(EMPTY_POLL_MS);
   }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { answered, type MemoryEngine, memoryEngine, refusedWith, reportOf, stepsOf } from "../../test/memory-engine.ts";
+import type { Step, StepResult } from "../contracts/credential-engine.ts";
 import { LEASE_MS } from "../platform/durable/work-queue.ts";
 
 const application = answered({ objectId: "app", clientId: "client", displayName: "", passwords: [] });
@@ -78,6 +79,77 @@ describe("a throttled removal", () => {
     engine.runner.poll(null, reportOf(first, refusedWith("throttled", 90_000)), 30_000);
     expect(engine.issue("dynamic", 30_001).turn).toMatchObject({ kind: "steps" });
     expect(engine.issue("static", 30_001).turn).toMatchObject({ kind: "steps" });
+  });
+});
+
+describe("credentials at a provider that fails", () => {
+  type Failing = (step: Step, deadlineMs: number) => { result: StepResult; ms: number };
+  const failed = (
+    step: Step,
+    code: "provider_unavailable" | "deadline_exceeded" = "provider_unavailable",
+  ): StepResult => {
+    const outcome = /^(find|get)/.test(step.call) ? "external" : "unknown";
+    return { ok: false, failure: { outcome, code, message: `${step.call} failed`, status: 500, providerCode: "" } };
+  };
+  const atOnce: Failing = (step) => ({ result: failed(step), ms: 5 });
+
+  /** Performs the job of a caller until its end. @returns the refusal, and the caller's wait in ms */
+  function performed(engine: MemoryEngine, role: "dynamic" | "static", answer: Failing) {
+    const { wanted, turn: first } = engine.issue(role, 0);
+    let now = 0;
+    for (let turn = first; ; ) {
+      if (turn?.kind === "end") return { end: turn.end, now, job: wanted.job };
+      if (turn?.kind === "wait") now += turn.ms;
+      const steps = turn?.kind === "steps" ? turn : null;
+      const [step] = steps?.steps ?? [];
+      const { result, ms } = steps && step ? answer(step, steps.deadlineMs) : { result: null, ms: 0 };
+      now += ms;
+      const claim = turn && "claim" in turn ? turn.claim : null;
+      const report = steps && result ? reportOf(steps, result) : claim && { claim, done: null };
+      turn = engine.runner.poll(wanted, report, now);
+    }
+  }
+
+  it.each([
+    ["dynamic", "at once", "error creating service principal: createApplication failed", atOnce],
+    ["static", "at once", "error updating credentials: addApplicationPassword failed", atOnce],
+    [
+      ...([
+        "dynamic",
+        "after a slow start",
+        "error creating service principal: createServicePrincipal failed",
+      ] as const),
+      (step, deadlineMs) =>
+        step.call === "createApplication"
+          ? { result: application, ms: 15_000 }
+          : { result: failed(step, "deadline_exceeded"), ms: deadlineMs },
+    ],
+    [
+      ...(["dynamic", "at its last call", "error creating service principal: addPrincipalPassword failed"] as const),
+      (step, deadlineMs) =>
+        step.call === "addPrincipalPassword"
+          ? { result: failed(step), ms: deadlineMs }
+          : { result: answered({ objectId: "id", clientId: "client" }), ms: 100 },
+    ],
+  ] satisfies [role: "dynamic" | "static", when: string, message: string, answer: Failing][])(
+    "%s, %s, are refused within 25 s, by the name of the create call, and searched for afterwards: %s",
+    (role, _, message, answer) => {
+      const engine = memoryEngine();
+      const { end, now, job } = performed(engine, role, answer);
+      expect(end).toMatchObject({ ok: false, reason: "unavailable", message });
+      expect(now).toBeLessThanOrEqual(25_000);
+      expect(engine.jobs.find(job)?.work.kind).toBe("removal");
+    },
+  );
+
+  it("wait longer for one that only replicates slowly", () => {
+    const engine = memoryEngine();
+    const { end, now } = performed(engine, "dynamic", (step) => {
+      if (step.call === "createApplication") return { result: application, ms: 5 };
+      return { result: refusedWith("not_found"), ms: 5 };
+    });
+    expect(end).toMatchObject({ ok: false });
+    expect(now).toBeGreaterThan(60_000);
   });
 });
 

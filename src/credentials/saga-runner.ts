@@ -9,10 +9,12 @@ import type { EngineStores } from "./engine-stores.ts";
 import { continuesAt, jobSaga, type Work } from "./job.ts";
 import type { JobOutcomes } from "./job-outcome.ts";
 import type { Job, NewJob } from "./job-store.ts";
-import { batchOf, CALL_MS } from "./saga.ts";
+import { batchOf, CALL_MS, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
 
-/** Time limit for all steps of a job that a request waits for. */
+/** Time limit for all steps of a job that a request waits for, at a provider that is slow to replicate. */
 export const REQUEST_MS = 85_000;
+/** Time limit for a caller of a provider that fails. Searches for possible orphans go on afterwards. */
+export const PATIENCE_MS = 25_000;
 /** A Worker keeps its lease through waits up to this long; after a longer one another Worker takes the job. */
 const MAX_WAIT_MS = 3_000;
 /** A retry delay above this counts as a refusal: the job fails, or a removal continues in another round. */
@@ -150,16 +152,21 @@ export class SagaRunner {
       return { kind: "end", end: continuesAt(until) };
     }
     const decision = jobSaga.onError(job.work, step, failure, now, job.tries);
-    if (decision.kind === "failed") return this.#fail(job, lease, step, failure, now);
+    const searched = searchedFor(job.work, step);
+    // A search names the failure of the call that it searches for.
+    const message = (searched && job.failure) || failure.message;
+    if (decision.kind === "failed") return this.#fail(job, lease, searched ?? step.call, { ...failure, message }, now);
     const work = decision.state ?? job.work;
     if (decision.kind === "done") {
-      return this.#advance({ ...job, work, tries: 0, failure: failure.message }, lease, now);
+      return this.#advance({ ...job, work, tries: 0, failure: message }, lease, now);
     }
     const { afterMs } = decision;
     const ms = afterMs === 0 ? 0 : Math.max(afterMs ?? 0, backoff(job.tries, RETRY));
-    const next = jobs.keep(job, { work, tries: job.tries + 1, failure: failure.message });
-    if (ms > MAX_RETRY_DELAY_MS || (job.deadline !== null && now + ms >= job.deadline)) {
-      return this.#fail(next, lease, step, failure, now);
+    const next = jobs.keep(job, { work, tries: job.tries + 1, failure: message });
+    const end =
+      failure.outcome === "client" ? (job.deadline ?? Number.POSITIVE_INFINITY) : patienceOf(job) - MIN_CALL_MS;
+    if (ms > MAX_RETRY_DELAY_MS || now + ms >= end) {
+      return this.#fail(next, lease, searched ?? step.call, { ...failure, message }, now);
     }
     return { kind: "wait", ms, claim: this.#renew(job, lease, now) };
   }
@@ -187,7 +194,9 @@ export class SagaRunner {
     if (!account.ok) return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, account, null, now) };
     const { steps, state } = batchOf(jobSaga, job.work, next, now);
     const { seq } = state === job.work && jobs.isKept(job) ? job : jobs.keep(job, { work: state });
-    const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
+    const leastMs = job.tries > 0 ? MIN_CALL_MS : LATE_CALL_MS;
+    const end = job.deadline ?? Number.POSITIVE_INFINITY;
+    const deadlineMs = Math.min(CALL_MS, Math.max(patienceOf(job) - now, leastMs), end - now);
     const trace = job.work.kind === "removal" ? job.work.trace : null;
     return {
       kind: "steps",
@@ -205,10 +214,10 @@ export class SagaRunner {
     return this.#stores.work.renew(lease, now, lock === null ? RENEWED_BELOW_MS : undefined);
   }
 
-  #fail(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number): PollResult {
+  #fail(job: Job, lease: WorkLease, call: Step["call"], failure: CloudFailure, now: number): PollResult {
     const because = refuse(
       failure.outcome === "client" ? "invalid" : "unavailable",
-      `${describe(step)}: ${failure.message}`,
+      `${describe(call)}: ${failure.message}`,
     );
     return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, failure, now) };
   }
@@ -232,8 +241,21 @@ export class SagaRunner {
   }
 }
 
-/** Description of a step in error messages. */
-function describe({ call }: Step): string {
+/** The end of a caller's wait while the provider fails, ms since 1970; `deadline` is that of a job of a request. */
+const patienceOf = ({ deadline, work }: Job): number =>
+  deadline === null || work.kind === "rotation"
+    ? (deadline ?? Number.POSITIVE_INFINITY)
+    : deadline - REQUEST_MS + PATIENCE_MS;
+
+/** The create call whose result a step searches for, after it stayed unanswered; null for another step. */
+function searchedFor({ kind }: Work, { call }: Step): Step["call"] | null {
+  if (kind === "removal") return null;
+  if (call === "findApplicationsByName") return "createApplication";
+  return call === "getApplication" && kind !== "role" ? "addApplicationPassword" : null;
+}
+
+/** Description of a call in error messages. */
+function describe(call: Step["call"]): string {
   switch (call) {
     case "createApplication":
     case "createServicePrincipal":

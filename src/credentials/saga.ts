@@ -3,6 +3,10 @@ import type { Step, StepResult } from "../contracts/credential-engine.ts";
 
 /** Time limit for the calls of one poll, far below the duration of a lease: no call outlives its lease. */
 export const CALL_MS = 20_000;
+/** The least time of a call: at the end of its caller's wait. */
+export const MIN_CALL_MS = 1_000;
+/** The least time of a call that follows successful ones, however long those took. */
+export const LATE_CALL_MS = 5_000;
 
 export const step = <K extends keyof Cloud>(call: K, ...args: Parameters<Cloud[K]>): Step =>
   ({ call, args }) as unknown as Step;

@@ -6,6 +6,7 @@ import { homeOf } from "../credentials/assertion.ts";
 import { ConfigBody } from "../credentials/config.ts";
 import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/job-worker.ts";
 import { metadataMap, ROLE_NAME, RoleBody } from "../credentials/role.ts";
+import { PATIENCE_MS } from "../credentials/saga-runner.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
@@ -18,7 +19,7 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 const REQUEST_MS = 88_000;
 /** A rotation answers once it is durable; verifying the new secret may take minutes. */
 const ROTATION_MS = 25_000;
-const REMOVAL_MS = 30_000;
+const REMOVAL_MS = 25_000;
 const BEHIND_MS = 25_000;
 const MAX_KEY_LENGTH = 256;
 
@@ -118,9 +119,8 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
   const end = await ended(call, started, REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
-  const probed = verified
-    ? await probe(call.env, unwrap(await engine(call).account()), issued, REQUEST_MS - (Date.now() - began), caller)
-    : [];
+  const until = { replicated: began + REQUEST_MS, failing: began + PATIENCE_MS };
+  const probed = verified ? await probe(call.env, unwrap(await engine(call).account()), issued, until, caller) : [];
   // Those of the role are the operator's.
   const metadata = { ...asked, ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call)))) };
   if (caller) await handOver(call, issued.leaseId);

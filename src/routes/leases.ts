@@ -14,7 +14,7 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
  * of its mount. Prefixes are compared with current paths only.
  */
 
-const REVOKE_MS = 60_000;
+const REVOKE_MS = 25_000;
 /**
  * Time to wait within a request for a resource that the provider does not show yet; then the work continues in the
  * background.

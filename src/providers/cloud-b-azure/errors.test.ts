@@ -65,13 +65,12 @@ describe("a refusal by its code", () => {
     [409, "Conflict", "contended"],
     [429, "TooManyRequests", "throttled"],
     [429, "Authorization_RequestDenied", "throttled"],
-    [503, "ServiceUnavailable", "provider_unavailable"],
     [530, "", "network_error"],
   ])("%i %s is transient: %s", (status, providerCode, code) => {
     expect(refused(status, providerCode)).toMatchObject({ outcome: "external", code, status, providerCode });
   });
 
-  it.each([500, 502, 504, 408])("%i leaves a change uncertain, but not a read", (status) => {
+  it.each([500, 502, 503, 504, 408])("%i leaves a change uncertain, but not a read", (status) => {
     const given = ["unknown", "external"].map((outcome) => ({ outcome, code: "provider_unavailable", status }));
     const found = [writing, reading].map((operation) => refused(status, "InternalServerError", { operation }));
     expect(found).toMatchObject(given);

@@ -199,10 +199,10 @@ function byStatus(status: number, reads: boolean): Meaning {
   if (status === 429) return throttled;
   // Cloudflare's answer to a Worker for a host name that does not resolve (error 1016).
   if (status === 530) return ["external", "network_error", "the provider's host cannot be reached"];
-  if (status === 503) return ["external", "provider_unavailable", "the provider is not available"];
   if (status >= 500 || status === 408) {
-    // Of these statuses only 503 means that the call was not applied.
-    return [reads ? "external" : "unknown", "provider_unavailable", "the provider failed"];
+    // A front may answer 503 for a service behind it that has applied the call, so none of these proves the contrary.
+    const text = status === 503 ? "the provider is not available" : "the provider failed";
+    return [reads ? "external" : "unknown", "provider_unavailable", text];
   }
   return ["client", "refused", "the provider does not accept the request"];
 }
