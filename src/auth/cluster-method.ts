@@ -108,7 +108,7 @@ export async function authMethodOf(
   const invalid = (why: string) => refuse("invalid", `auth method 0 invalid: ${why}`);
   const given = body.Config ? configOf(body.Config) : null;
   const config = given ?? before?.Config;
-  if (!config) return invalid("missing Config");
+  if (!config) return invalid("invalid config: missing auth method Config");
   const settings = {
     Name: body.Name,
     Type: body.Type || (before?.Type ?? ""),
@@ -139,7 +139,7 @@ function settingsProblem({ Name, Type, TokenLocality, TokenNameFormat, MaxTokenT
   return null;
 }
 
-/** Why the configuration of a method cannot be stored, or would have no effect; null when it is good. */
+/** Why the configuration of a method cannot be stored; null when it can. Fields of the other type are kept and shown. */
 async function configProblem({ Type, Config: config }: AuthMethodSettings): Promise<string | null> {
   const problem = Type === "OIDC" ? oidcProblem(config) : await jwtProblem(config);
   if (problem !== null) return `invalid config: ${problem}`;
@@ -153,37 +153,25 @@ async function configProblem({ Type, Config: config }: AuthMethodSettings): Prom
 }
 
 async function jwtProblem(config: AuthMethodConfig): Promise<string | null> {
-  const sources = [config.JWTValidationPubKeys.length > 0, config.JWKSURL !== "", config.OIDCDiscoveryURL !== ""];
-  if (sources.filter(Boolean).length !== 1) {
-    return "exactly one of JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL must be set";
+  if (config.JWTValidationPubKeys.length === 0 && config.JWKSURL === "" && config.OIDCDiscoveryURL === "") {
+    return "JWT auth method requires either OIDCDiscoveryURL, or JWKS URL, or JWTValidationPubKeys set";
   }
   for (const pem of config.JWTValidationPubKeys) {
     const problem = await publicKeyProblem(pem);
     if (problem !== null) return `JWTValidationPubKeys: error parsing public key${problem}`;
   }
-  const unused = [
-    ...(["OIDCClientID", "OIDCClientSecret", "OIDCScopes", "AllowedRedirectURIs"] as const).filter(
-      (field) => config[field].length > 0,
-    ),
-    ...(["OIDCEnablePKCE", "OIDCDisableUserInfo"] as const).filter((field) => config[field]),
-  ];
-  return unused.length > 0 ? `${unused[0]}: only methods of Type OIDC use it` : null;
+  return null;
 }
 
 function oidcProblem(config: AuthMethodConfig): string | null {
-  const missing = (["OIDCDiscoveryURL", "OIDCClientID", "AllowedRedirectURIs"] as const).find(
-    (field) => config[field].length === 0,
-  );
-  if (missing !== undefined) return `${missing} must be set`;
-  if (!config.AllowedRedirectURIs.every(isRedirectUri)) {
-    return "AllowedRedirectURIs: must be URLs that begin with https://, or with http:// on the caller's own machine";
-  }
-  const unused = (["JWTValidationPubKeys", "JWKSURL", "BoundIssuer"] as const).find(
-    (field) => config[field].length > 0,
-  );
-  return unused === undefined ? null : `${unused}: only methods of Type JWT use it`;
+  const missing = (["OIDCDiscoveryURL", "OIDCClientID"] as const).find((field) => config[field] === "");
+  if (missing !== undefined) return `missing ${missing}`;
+  return config.AllowedRedirectURIs.every(isRedirectUri)
+    ? null
+    : "AllowedRedirectURIs: must be URLs that begin with https://, or with http:// on the caller's own machine";
 }
 
+/** The source of the keys. Of several, as upstream, the first of given keys, `JWKSURL` and `OIDCDiscoveryURL` is used. */
 const keysOf = ({ JWTValidationPubKeys: pems, JWKSURL: jwks, OIDCDiscoveryURL: discovery }: AuthMethodConfig): Keys => {
   if (pems.length > 0) return pems;
   return jwks === "" ? { kind: "discovery", url: discovery } : { kind: "jwks", url: jwks };
