@@ -69,6 +69,8 @@ export interface TokenKind {
 /** The body of `/v1/acl/token`, read and checked. */
 export interface ClusterTokenBody {
   readonly AccessorID?: string | undefined;
+  /** Of an uploaded token, beside its accessor. */
+  readonly SecretID?: string | null | undefined;
   readonly Name: string;
   readonly Type: string;
   readonly Policies?: readonly string[] | null | undefined;

@@ -205,9 +205,12 @@ export const aclRoutes = [
     fresh: true,
     body: caseless(ClusterTokenRequest),
     handle: async (call, body) => {
-      for (const field of ["AccessorID", "SecretID"] as const)
-        if (body[field]) throw badRequest(`${field}: must not be set when a token is created`);
-      return answerToken(call, await accessControl(call.env).createClusterToken(body));
+      const { AccessorID: accessor } = body;
+      const access = accessControl(call.env);
+      // As upstream, a token that exists is changed.
+      return accessor && (await access.readClusterToken(accessor)).ok
+        ? answerToken(call, await access.updateClusterToken(accessor, body, maySeeSecrets(call)))
+        : answerToken(call, await access.createClusterToken(body));
     },
   }),
   cluster({

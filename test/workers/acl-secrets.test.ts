@@ -71,3 +71,22 @@ it("stores no secret with ACL_TOKEN_SECRETS=off, and deletes stored ones", async
   expect(kept).toEqual([]);
   expect(await secretOf(made.AccessorID, upstream())).toBe("");
 });
+
+it("tokens are uploaded by both ids, as upstream, and changed by the accessor alone", async () => {
+  await put("/v1/acl/policy/p", { Rules: 'path "a" {}' });
+  const ids = { AccessorID: crypto.randomUUID(), SecretID: crypto.randomUUID() };
+  const client = { Type: "client", Policies: ["p"] };
+  const refused = async (body: object) => (await put("/v1/acl/token", { ...client, ...ids, ...body })).text;
+  const absent = `cannot find token ${ids.AccessorID}`;
+  expect(await refused({ Type: "management", Policies: null })).toBe(absent);
+  for (const SecretID of ["", "root", undefined]) expect(await refused({ SecretID })).toBe(absent);
+  expect(await refused({ AccessorID: "x" })).toBe("cannot find token x");
+  const made = await put("/v1/acl/token", { ...client, ...ids });
+  expect([made.status, made.body]).toEqual([200, expect.objectContaining(ids)]);
+  expect((await get("/v1/acl/token/self", { token: ids.SecretID })).body.AccessorID).toBe(ids.AccessorID);
+  const other = crypto.randomUUID();
+  expect(await refused({ AccessorID: other })).toBe(`cannot find token ${other}`);
+  const renamed = await put("/v1/acl/token", { ...client, AccessorID: ids.AccessorID, Name: "renamed" });
+  expect(renamed.body).toMatchObject({ AccessorID: ids.AccessorID, Name: "renamed" });
+  expect((await get("/v1/acl/token/self", { token: ids.SecretID })).body.Name).toBe("renamed");
+});

@@ -90,7 +90,7 @@ describe("tokens of the cluster API", () => {
     [{ Type: "management", ExpirationTTL: -1 }, "ExpirationTTL"],
     [{ Type: "management", ExpirationTime: "2001-01-01T00:00:00Z" }, "ExpirationTime"],
     [{ Type: "client", Policies: ["p"], Roles: [{ ID: "r" }] }, "cannot find role r"],
-    [{ Type: "management", AccessorID: crypto.randomUUID() }, "AccessorID"],
+    [{ Type: "management", AccessorID: crypto.randomUUID() }, "cannot find token "],
     [{ Type: "client", Policies: "p" }, "Policies"],
   ])("return 400 in plain text for %j", async (body, because) => {
     const refused = await create(body);

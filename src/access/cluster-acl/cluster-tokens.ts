@@ -40,6 +40,7 @@ export class ClusterTokens {
   }
 
   /**
+   * Creates a token. As upstream, a request that names both ids of a client token uploads it.
    * @param origin the path that the token shows, and whether management may read its secret
    * @throws Sealed
    */
@@ -48,14 +49,27 @@ export class ClusterTokens {
     if (!roles.ok) return roles;
     const draft = this.#rules.draftCluster(request, roles.value, origin.path, Date.now());
     if (!draft.ok) return draft;
-    const secret = crypto.randomUUID();
-    const accessor = crypto.randomUUID();
+    const ids = this.#ids(request);
+    if (!ids.ok) return ids;
+    const { accessor, secret } = ids.value;
     const token = { ...draft.value, accessor, secret: origin.readable ? this.#secrets.seal(accessor, secret) : null };
     this.#publisher.commit(() => {
       const row = this.#store.insert(secret, token);
       this.#publisher.emit([tokenUpserted(row, this.#roles.of(row).links)], [{ token: accessor }]);
     }, NOTHING);
     return ok({ accessor, secret });
+  }
+
+  /** The ids of a new token: those of the request, which must be UUIDs that no token has or had, or new ones. */
+  #ids({ AccessorID, SecretID, Type }: ClusterTokenBody): Result<{ accessor: string; secret: string }> {
+    if (!AccessorID) return ok({ accessor: crypto.randomUUID(), secret: crypto.randomUUID() });
+    const secret = SecretID ?? "";
+    // An expired token is a row until it is deleted.
+    const isTaken = this.#store.byAccessor(AccessorID, 0, true) ?? this.#store.find(secret, 0, true);
+    if (isTaken || Type === "management" || !isUuid(AccessorID) || !isUuid(secret)) {
+      return refuse("invalid", `cannot find token ${AccessorID.slice(0, 64)}`);
+    }
+    return ok({ accessor: AccessorID, secret });
   }
 
   /**
@@ -118,3 +132,5 @@ function fixedFieldChange(row: TokenRow, { Global, ExpirationTTL, ExpirationTime
   }
   return null;
 }
+
+const isUuid = (text: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);

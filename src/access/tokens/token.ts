@@ -111,6 +111,8 @@ const RoleLink = caseless(z.object({ ID: z.string().max(128).default(""), Name: 
 /** Body of `/v1/acl/token`; keys are normalized by the decoder of `src/routes/server/body.ts`. */
 export const ClusterTokenRequest = z.object({
   AccessorID: z.string().optional(),
+  /** Of an uploaded token; elsewhere clients send back what they read. */
+  SecretID: z.string().nullish(),
   Name: z.string().max(256).default(""),
   Type: z.string().default("client"),
   Policies: z.array(z.string()).refine(notTooMany, TOO_MANY).nullish(),
@@ -118,7 +120,7 @@ export const ClusterTokenRequest = z.object({
   Global: z.boolean().nullish(),
   ExpirationTTL: nanoseconds().nullish(),
   ExpirationTime: z.string().nullish(),
-  ...echoed("SecretID", "Hash", "CreateTime", "CreateIndex", "ModifyIndex"),
+  ...echoed("Hash", "CreateTime", "CreateIndex", "ModifyIndex"),
 });
 export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;
 
