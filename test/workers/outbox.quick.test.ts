@@ -128,6 +128,34 @@ describe("a row that is enlisted with a commit", () => {
   });
 });
 
+describe("an inner transaction that is undone", () => {
+  const undone = (object: Inside, change: () => unknown) =>
+    expect(() =>
+      object.commit(() => {
+        change();
+        throw new Error("inner");
+      }),
+    ).toThrow("inner");
+
+  it("leaves nothing in memory, while the outer one continues", async () => {
+    const seen: unknown[] = [];
+    const t = async (lane: string, rows: OutboxRow[]) => void seen.push([lane, bodies(rows)]);
+    await withOutbox("inner", { t }, async (object, state) => {
+      const rolledBack = vi.spyOn(object as Inside & { onRollback(): void }, "onRollback");
+      object.commit(() => undone(object, () => object.outbox.enlist("t", "a", 1)));
+      expect([object.nextDue(), waiting(state), rolledBack.mock.calls.length]).toEqual([null, [], 1]);
+      object.commit(() => {
+        object.outbox.enlist("t", "a", "before");
+        undone(object, () => object.commit(() => object.outbox.enlist("t", "b", 2)));
+        object.outbox.enlist("t", "a", "after");
+      });
+      expect(object.nextDue()).not.toBeNull();
+      await object.outbox.drain();
+      expect([object.nextDue(), seen]).toEqual([null, [["a", ["before", "after"]]]]);
+    });
+  });
+});
+
 describe("a lane", () => {
   it("keeps rows that are enlisted during a delivery, and delivers them next", async () => {
     const first = gate();
@@ -459,6 +487,16 @@ describe("the alarm", () => {
       }
       vi.restoreAllMocks();
       await object.outbox.drain();
+    });
+  });
+
+  it("keeps a distance to the next one, for rows that stay due", async () => {
+    await withOutbox("distance", { t: pass }, async (object, state) => {
+      const due = vi.spyOn(object, "nextDue").mockReturnValue(Date.now() - 10_000);
+      const began = Date.now();
+      await object.alarm();
+      expect(((await state.storage.getAlarm()) ?? 0) - began).toBeGreaterThanOrEqual(250);
+      due.mockRestore();
     });
   });
 

@@ -124,7 +124,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** Called at the end of each transaction that readers can see, inside it. */
   protected onChange(_keys: ChangedKeys): void {}
 
-  /** Called after a rollback: values cached from rows may be stale. */
+  /** Called after a rollback, also of an inner transaction: values cached from rows may be stale. */
   protected onRollback(): void {}
 
   /** Deadlines of pending rows: with any, an alarm is set. Tests check it on every object. */
@@ -169,7 +169,7 @@ export abstract class StoredObject extends DurableObject<Env> {
       try {
         return this.ctx.storage.transactionSync(named);
       } catch (failure) {
-        this.outbox.forget();
+        this.#forget();
         throw failure;
       }
     }
@@ -183,13 +183,18 @@ export abstract class StoredObject extends DurableObject<Env> {
       this.#arm(due);
       return result;
     } catch (failure) {
-      this.outbox.forget();
-      this.onRollback();
+      this.#forget();
       throw failure;
     } finally {
       this.#committing = false;
       this.#changed = NOTHING;
     }
+  }
+
+  /** Drops values cached from rows, after a rollback of a transaction or of one inside it. */
+  #forget(): void {
+    this.outbox.forget();
+    this.onRollback();
   }
 
   /** Sets the alarm after a deadline has appeared outside of a transaction. */

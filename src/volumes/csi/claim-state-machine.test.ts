@@ -80,6 +80,18 @@ describe("nextStep", () => {
       for (const live of [true, false]) expect(step(state, { hasOperation: true, live })).toBe("idle");
   });
 
+  it("calls no controller while a call of another claim runs on the node, in any context", () => {
+    for (const state of CLAIM_STATES) {
+      for (const bits of Array.from({ length: 32 }, (_, at) => at)) {
+        const [live, attachAsked, publishAsked, mountLost, attached] = [1, 2, 4, 8, 16].map((bit) => (bits & bit) > 0);
+        const more = { live, attachAsked, publishAsked, mountLost, others: { attached, busy: true } };
+        expect(step(state, more as Partial<ClaimContext>), JSON.stringify(more)).not.toMatch(
+          /^controller\.(un)?publish$/,
+        );
+      }
+    }
+  });
+
   it("releases a claim from every state when its allocation is terminal and undoes each operation once", () => {
     for (const from of CLAIM_STATES) {
       for (const node of ["ours", "theirs", "gone"] as const) {
