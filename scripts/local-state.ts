@@ -289,7 +289,7 @@ function asRefusal(dir: string, failure: unknown): unknown {
   return new Refusal(`STATE_DIR ${dir} cannot be used: ${failure.message}.`);
 }
 
-/** What an operator should know of a root token: Nomad's command line asks about its token only if that is a UUID. */
+/** Returns a notice about a root token for the operator: Nomad's command line asks about its token only if that is a UUID. */
 export const noteOnToken = (token: string): string[] =>
   /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(token)
     ? []

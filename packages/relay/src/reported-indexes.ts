@@ -1,6 +1,6 @@
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 
-/** Appended entries after which the file is written anew. */
+/** Appended entries after which the file is rewritten. */
 const MAX_APPENDED = 50_000;
 
 type Entry = readonly [name: string, index: number | null];
