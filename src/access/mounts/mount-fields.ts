@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { sentence } from "../../platform/http/errors.ts";
 import { duration, echoed, flag, stringList, stringMap } from "../../platform/http/fields.ts";
 
 /*
@@ -15,7 +16,7 @@ export const unlessEmpty = <Schema extends z.ZodType>(schema: Schema) =>
 export const systemDuration = () => unlessEmpty(z.preprocess((given) => (given === "system" ? 0 : given), duration()));
 
 const MAX_NAMES = 128;
-const NO_TYPE = "backend type must be specified as a string";
+const NO_TYPE = sentence("backend type must be specified as a string");
 
 /** A list of names that clients read back. */
 export const names = () =>

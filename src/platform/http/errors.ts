@@ -61,6 +61,14 @@ export const denied = (message = "permission denied"): RequestError => new Reque
 
 const MAX_ISSUES = 10;
 
+const sentences = new Set<string>();
+
+/** A message of a schema that is upstream's whole sentence: an answer has it without the field before it. */
+export function sentence(text: string): string {
+  sentences.add(text);
+  return text;
+}
+
 /** Lists the violated rules by field. Values are never repeated: they may be secrets. */
 export function invalid(failure: z.ZodError): RequestError {
   const messages = failure.issues.slice(0, MAX_ISSUES).map((issue) => {
@@ -68,9 +76,8 @@ export function invalid(failure: z.ZodError): RequestError {
     if (issue.code === "unrecognized_keys")
       return `${field === "" ? "" : `${field}: `}unknown field ${issue.keys.join(", ").slice(0, 200)}`;
     const message = /, received undefined$/.test(issue.message) ? "is required" : issue.message;
-    // Upstream's own sentences name the field already.
-    const isNamed = field === "" || message.startsWith(`${field}:`) || message.includes(`'${field}'`);
-    return isNamed ? message : `${field}: ${message}`;
+    const isWhole = field === "" || message.startsWith(`${field}:`) || sentences.has(message);
+    return isWhole || message.includes(`'${field}'`) ? message : `${field}: ${message}`;
   });
   return new RequestError(400, messages);
 }
