@@ -56,7 +56,7 @@ describeConsole("events", (suite) => {
       .getByText(/^6 May \d\d:34:56$/)
       .waitFor();
     await row("without-a-time")
-      .getByText(/^until \d\d:\d\d:\d\d$/)
+      .getByText(/^after (\d\d:\d\d:\d\d|6 May \d\d:34:56)$/)
       .waitFor();
     await opened.page.getByText("Live", { exact: true }).waitFor();
     await opened.expectClean();
@@ -90,6 +90,34 @@ describeConsole("events", (suite) => {
     await rows.filter({ hasText: "far-away" }).first().waitFor();
     await opened.expectClean();
     await opened.close();
+  });
+
+  it("follows the topics of secrets, destinations, leases and engines, and leads to their objects", async () => {
+    const opened = await suite().open({ path: "events" });
+    const { page } = opened;
+    const role = `events-${Date.now()}`;
+    const topic = page.getByLabel("Topic", { exact: true });
+    for (const name of ["Secret", "Sync", "Lease"]) await topic.selectOption(name);
+    await topic.selectOption("Engine");
+    await page.getByRole("button", { name: "Add filter" }).click();
+    await suite().call("POST", `azure/roles/${role}`, {
+      azure_roles: '[{"role_name":"Reader","scope":"/subscriptions/1"}]',
+    });
+    await expect
+      .poll(() =>
+        page
+          .getByRole("row")
+          .filter({ hasText: /NodeRegistration|ACLPolicy|JobRegistered/ })
+          .count(),
+      )
+      .toBe(0);
+    const row = page.getByRole("row").filter({ hasText: role }).first();
+    await row.click();
+    await page.getByRole("link", { name: "Open the object" }).click();
+    await page.waitForURL(/\/ui\/credentials\/azure/);
+    await opened.expectClean();
+    await opened.close();
+    await suite().call("DELETE", `azure/roles/${role}`);
   });
 
   it("pauses, resumes at the index, and moves through the rows by keyboard", async () => {
@@ -231,6 +259,7 @@ describeConsole("events", (suite) => {
     await report(suite(), "seen-on-a-phone");
     const opened = await suite().open({ path: "events", viewport: { width: 360, height: 740 } });
     await opened.page.getByRole("row").filter({ hasText: "seen-on-a-phone" }).first().waitFor();
+    await opened.page.getByRole("columnheader", { name: "Time" }).waitFor();
     await opened.shot("events-360");
     const width = await opened.page.evaluate(() => document.documentElement.scrollWidth);
     expect(width).toBeLessThanOrEqual(360);

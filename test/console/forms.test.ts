@@ -36,6 +36,55 @@ describeConsole("forms", (suite) => {
     await opened.close();
   });
 
+  it("names fields in the words of the provider, and requires no secret that identity tokens replace", async () => {
+    const opened = await suite().open({ path: "sync/new/cloud-a-sm" });
+    const { page } = opened;
+    const labelled = async (...labels: readonly string[]): Promise<void> => {
+      await page.getByText("More settings").click();
+      for (const label of labels) await page.getByText(label, { exact: true }).first().waitFor();
+      await opened.expectClean();
+    };
+    const shared = ["Identity token audience", "Identity token TTL", "Allowed IPv4 addresses"];
+    await labelled("KMS key ID", "Replica regions", "Role ARN", ...shared);
+    await opened.visit("sync/new/cloud-c-sm");
+    await labelled("KMS key ID", "Service account email", ...shared);
+    expect(await page.getByText("Kms", { exact: false }).count()).toBe(await page.getByText(/KMS/).count());
+    expect(await page.getByLabel(/^Key of the service account/).getAttribute("required")).toBe(null);
+    await opened.visit("sync/new/cloud-b-kv");
+    await labelled(...shared);
+    expect(await page.getByLabel(/^Client secret/).getAttribute("required")).toBe(null);
+    await opened.close();
+  });
+
+  it("calls a mistake of the caller refused, also with the status 500, and a fault of the service failed", async () => {
+    const opened = await suite().open({ refusals: [/500 LIST|500 GET/] });
+    const { page } = opened;
+    const faults: readonly (readonly [text: string, headline: string])[] = [
+      ["backend max lease TTL of 1 would be less", "Refused"],
+      ["internal error; the operator finds it in the log", "The service has failed"],
+    ];
+    for (const [text, headline] of faults) {
+      await page.route("**/v1/sys/policies/acl*", (route) => route.fulfill({ status: 500, json: { errors: [text] } }));
+      await opened.visit("access");
+      await page.getByText(text).waitFor();
+      await page.getByText(headline, { exact: true }).waitFor();
+      await page.unrouteAll();
+      await opened.visit("nodes");
+    }
+    await opened.close();
+  });
+
+  it("offers nodes with an agent for host volumes", async () => {
+    const opened = await suite().open({ path: "nodes" });
+    const { page } = opened;
+    await page.route("**/v1/agents*", (route) => route.fulfill({ json: [] }));
+    await opened.visit("storage?new=host");
+    const node = dialog(opened).getByLabel("Node", { exact: true });
+    await expect.poll(() => node.locator("option").allTextContents()).toEqual(["Any that can do it"]);
+    await page.unrouteAll();
+    await opened.close();
+  });
+
   it("removes the error of a field when the field is changed", async () => {
     const opened = await suite().open({ path: "sync/in-mem/forms-a", refusals: [/400 POST/] });
     await click(opened, "Sync a secret");

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
+import { RELEASE } from "../../src/platform/version.ts";
 import { CANARY, describeConsole } from "./support/console.ts";
 
 describeConsole("overview", (suite) => {
@@ -8,6 +9,7 @@ describeConsole("overview", (suite) => {
     const { page } = opened;
     await page.getByRole("link", { name: /^Nodes .*node/ }).waitFor();
     await page.getByText("Needs attention").waitFor();
+    await page.getByText(`version ${RELEASE}`).waitFor();
     await opened.expectClean();
     await opened.picture("console-overview");
     await opened.close();

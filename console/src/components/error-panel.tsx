@@ -88,6 +88,8 @@ function headline(failure: ApiError | null): string {
   if (failure.status === 403) return "Not allowed";
   if (failure.status === 404) return "Not found";
   if (failure.status === 429) return "Too many requests";
-  if (failure.status >= 500) return "The service has failed";
+  // Both upstreams answer some mistakes of the caller with 500, in plain words.
+  const isRefusal = failure.status === 500 && failure.messages.length > 0 && !/^internal error/i.test(failure.message);
+  if (failure.status >= 500 && !isRefusal) return "The service has failed";
   return "Refused";
 }

@@ -61,10 +61,10 @@ export function labelOf(name: string): string {
 }
 
 const ABBREVIATIONS = new Map(
-  ["id", "url", "uri", "ttl", "arn", "kv", "csi", "cas", "oidc", "jwt", "cidrs"].map((word) => [
-    word,
-    word === "cidrs" ? "CIDRs" : word.toUpperCase(),
-  ]),
+  [
+    ...["ID", "URL", "URI", "TTL", "ARN", "KV", "CSI", "CAS", "OIDC", "JWT", "JWKS", "KMS", "CA", "PEM", "IP", "TLS"],
+    ...["CIDRs", "IDs", "IPv4", "IPv6", "JWTs", "URIs", "URLs", "SPIFFE", "GitHub", "Azure", "AWS"],
+  ].map((word) => [word.toLowerCase(), word]),
 );
 
 const SECRET =

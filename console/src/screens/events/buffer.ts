@@ -17,6 +17,8 @@ export interface EventRow {
   readonly summary: string;
   /** When it happened; null where its object says no time. */
   readonly happened: number | null;
+  /** When an event before it happened, for one without a time of its own. */
+  readonly since: number | null;
   /** When the page got it. */
   readonly received: number;
   /** The line as it came, which of its events this is, and how many it has. */
@@ -52,6 +54,8 @@ export class EventBuffer {
   #foundStart = 0;
   #characters = 0;
   #last = 0;
+  /** Time of the newest event that has one. */
+  #newest: number | null = null;
   #pattern: RegExp | null = null;
   /** Events that have left the buffer. */
   dropped = 0;
@@ -70,6 +74,8 @@ export class EventBuffer {
   addLine(index: number, events: readonly EventBody[], line: string, received: number): void {
     for (const [at, event] of events.entries()) {
       this.received++;
+      const happened = happenedAt(event);
+      if (happened !== null) this.#newest = Math.max(this.#newest ?? 0, happened);
       this.#push({
         kind: "event",
         id: ++this.#last,
@@ -80,7 +86,8 @@ export class EventBuffer {
         namespace: event.Namespace,
         name: nameOf(event),
         summary: summaryOf(event),
-        happened: happenedAt(event),
+        happened,
+        since: this.#newest,
         received,
         line,
         at,
@@ -99,6 +106,7 @@ export class EventBuffer {
     this.#rows = [];
     this.#start = 0;
     this.#characters = 0;
+    this.#newest = null;
     this.dropped = 0;
     this.received = 0;
     this.search(this.#pattern?.source ?? "", true);

@@ -109,8 +109,8 @@ export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamesp
           onKeyDown={onKeyDown}
         >
           <colgroup>
-            <col class="events-col-time minor" />
-            <col class="events-col-index" />
+            <col class="events-col-time" />
+            <col class="events-col-index minor" />
             <col class="events-col-type" />
             <col />
             <col class="events-col-says" />
@@ -118,10 +118,8 @@ export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamesp
           </colgroup>
           <thead>
             <tr aria-rowindex={1}>
-              <th scope="col" class="minor">
-                Time
-              </th>
-              <th scope="col" class="end">
+              <th scope="col">Time</th>
+              <th scope="col" class="end minor">
                 Index
               </th>
               <th scope="col">Event</th>
@@ -174,16 +172,22 @@ export function EventList({ rows, selected, onOpen, onHold, waiting, showsNamesp
                   onBlur={() => setTimeout(measure, 0)}
                   onClick={() => onOpen(row)}
                 >
-                  <td class="minor muted">
+                  <td class="muted">
                     {row.happened === null ? (
-                      <span title={`The event has no time; this page got it at ${timeText(row.received)}`}>
-                        until {momentText(row.received)}
+                      <span
+                        title={
+                          row.since === null
+                            ? `The event has no time; this page got it at ${timeText(row.received)}`
+                            : `The event has no time; the one before happened at ${timeText(row.since)}`
+                        }
+                      >
+                        {row.since === null ? `until ${momentText(row.received)}` : `after ${momentText(row.since)}`}
                       </span>
                     ) : (
                       <span title={timeText(row.happened)}>{momentText(row.happened)}</span>
                     )}
                   </td>
-                  <td class="end mono">{row.index}</td>
+                  <td class="end mono minor">{row.index}</td>
                   <td title={`${row.topic} ${row.type}`}>
                     <span class="events-topic">{row.topic}</span>{" "}
                     {row.type !== row.topic && <span class="muted">{row.type}</span>}

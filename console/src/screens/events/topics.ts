@@ -37,6 +37,10 @@ export const TOPICS: ReadonlyArray<readonly [topic: string, needs: string]> = [
   ["ACLRole", "management"],
   ["ACLAuthMethod", "management"],
   ["ACLBindingRule", "management"],
+  ["Secret", "read or list on the path"],
+  ["Sync", "read or list on the path"],
+  ["Lease", "read or list on the path"],
+  ["Engine", "read or list on the path"],
 ];
 
 /** Address of the screen that shows the event's object; null where the console has none. */
@@ -61,6 +65,16 @@ export function objectHref({ Topic, Key, Namespace, Payload }: EventBody): strin
       return csiVolumeHref(Key, Namespace);
     case "CSIPlugin":
       return pluginHref(Key);
+    case "Secret":
+      return href("secrets", [mountOf(Payload), "at", ...textOf(objectOf(Payload)["Path"]).split("/")]);
+    case "Sync":
+      return href(
+        "sync",
+        ["Type", "Name"].map((field) => textOf(objectOf(Payload)[field])),
+      );
+    case "Lease":
+    case "Engine":
+      return href("credentials", [mountOf(Payload)]);
     default:
       return Topic.startsWith("ACL") ? href("access") : null;
   }
@@ -75,6 +89,8 @@ function objectOf(payload: Readonly<Record<string, unknown>>): Readonly<Record<s
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
+const mountOf = (payload: EventBody["Payload"]): string => textOf(objectOf(payload)["Mount"]).replace(/\/$/, "");
+
 /** The object's name, else its key. */
 export const nameOf = ({ Key, Payload }: EventBody): string => textOf(objectOf(Payload)["Name"]) || Key;
 
@@ -87,7 +103,16 @@ export function summaryOf({ Topic, Payload }: EventBody): string {
     const last = Array.isArray(events) ? (events.at(-1) as { Message?: unknown } | undefined) : undefined;
     return textOf(last?.Message) || textOf(object["Status"]);
   }
-  const words = ["ClientStatus", "Status", "State", "StatusDescription", "ServiceName", "Description"];
+  const words = [
+    "Error",
+    "ErrorCode",
+    "ClientStatus",
+    "Status",
+    "State",
+    "StatusDescription",
+    "ServiceName",
+    "Description",
+  ];
   for (const name of words) if (textOf(object[name])) return textOf(object[name]);
   return "";
 }

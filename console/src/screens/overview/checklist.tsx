@@ -17,15 +17,18 @@ interface Step {
 const KEY = "sallyport.checklist-closed";
 
 /** Null without the right to read it: the step may be done. */
-const succeeds = async (read: Promise<boolean>): Promise<boolean | null> =>
+const succeeds = async (read: Promise<boolean | null>): Promise<boolean | null> =>
   read.catch((failure: unknown) => (failure instanceof ApiError && failure.isMissing ? false : null));
+
+/** Of a list that the service narrows to the rights of the caller: nothing in it may mean no right. */
+const seen = (isThere: boolean): boolean | null => isThere || (caller.value?.isRoot ? false : null);
 
 async function readSteps(signal: AbortSignal): Promise<Step[]> {
   const shared = { signal, quiet: true };
   const [hasSecret, hasDestination, hasAssociation, hasNode, hasPolicy] = await Promise.all([
     succeeds(
       api("GET /v1/sys/internal/ui/mounts", shared).then(({ data }) =>
-        Object.values(data.secret).some(({ type }) => type === "kv"),
+        seen(Object.values(data.secret).some(({ type }) => type === "kv")),
       ),
     ),
     succeeds(api("LIST /v1/sys/sync/destinations", shared).then(({ data }) => data.keys.length > 0)),

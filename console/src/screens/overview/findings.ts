@@ -65,7 +65,7 @@ export function findingsOfFigures(figures: Figures): Finding[] {
     const { destination = "", status = "" } = labels;
     const what = `${plural(value, "secret")} at ${destination}`;
     if (status === "CLIENT_SIDE_ERROR")
-      add(value, "bad", "Failing", `${what}: the provider refuses them.`, destinationHref(destination));
+      add(value, "bad", "Failing", `${what}: refused by the provider.`, destinationHref(destination));
     if (status === "INTERNAL_ERROR")
       add(value, "bad", "Failing", `${what}: the service failed; tried again.`, destinationHref(destination));
     if (status === "EXTERNAL_SERVICE_ERROR")
@@ -130,7 +130,7 @@ export function waiting(figures: Figures): Finding[] {
   };
   add(figures.sum("sync_pending"), "changes on their way to destinations", href("sync"));
   add(figures.sum("engine_jobs"), "tasks at clouds", href("credentials"));
-  add(figures.sum("host_volumes", { state: "pending" }), "host volumes being made", href("storage"));
+  add(figures.sum("host_volumes", { state: "pending" }), "host volumes being created", href("storage"));
   add(figures.sum("volume_operations"), "operations of nodes on volumes", href("storage"));
   add(figures.sum("volume_claims", { state: "pending" }), "claims waiting for a volume", href("storage"));
   return found;

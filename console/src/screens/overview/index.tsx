@@ -30,6 +30,10 @@ export default function OverviewScreen() {
     (signal) => api("GET /v1/sys/health", { signal, accept: [501, 503], anonymous: true, namespace: "" }),
     { everyMs: EVERY_MS },
   );
+  // The version in the health is the one of Vault's API, for its clients.
+  const release = useResource(["release"], (signal) =>
+    api("GET /v1/sys/version", { signal, quiet: true, namespace: "" }),
+  );
   const figures = useResource(["metrics"], readFigures, { everyMs: EVERY_MS });
   const seen = figures.value instanceof Figures ? figures.value : undefined;
   const denied = figures.value instanceof ApiError ? figures.value : null;
@@ -41,7 +45,13 @@ export default function OverviewScreen() {
     ...findingsOfCaller(caller.value, minute.value),
   ]);
   return (
-    <Page title="Overview" about={health.value && `${health.value.cluster_name}, version ${health.value.version}`}>
+    <Page
+      title="Overview"
+      about={
+        health.value &&
+        [health.value.cluster_name, release.value && `version ${release.value.version}`].filter(Boolean).join(", ")
+      }
+    >
       {health.error !== null && <ErrorPanel error={health.error} onRetry={health.reload} />}
       {health.value && (figures.value || figures.error !== null || findings.length > 0) ? (
         <Verdict findings={findings} isWhole={isWhole} denied={denied} />

@@ -71,7 +71,7 @@ const columnsOf = (at: At, onChange: () => void): Column<Row>[] => [
   {
     key: "number",
     label: "Version",
-    width: "9rem",
+    width: "7rem",
     render: ({ number, isNewest }) => (
       <a href={secretHref(at.mount, at.path.path, { version: isNewest ? null : String(number) })}>
         {isNewest ? `${number}, newest` : number}
@@ -81,7 +81,7 @@ const columnsOf = (at: At, onChange: () => void): Column<Row>[] => [
   {
     key: "state",
     label: "State",
-    width: "9rem",
+    width: "7rem",
     render: ({ state }) => <Status tone={TONES[state]}>{WORDS[state]}</Status>,
   },
   { key: "created", label: "Written", render: ({ created }) => <Ago at={created} /> },
@@ -89,7 +89,7 @@ const columnsOf = (at: At, onChange: () => void): Column<Row>[] => [
     key: "actions",
     label: "Actions",
     isLabelHidden: true,
-    width: "4rem",
+    width: "3.5rem",
     align: "end",
     render: (row) => <Menu label={`Actions of version ${row.number}`} items={actionsOf(row, at, onChange)} />,
   },

@@ -36,6 +36,12 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
   const { kind, how } = draft;
   const isHost = kind === "host";
   const nodes = useNodes();
+  // Only an agent makes host volumes; without the right to list agents, every node is offered.
+  const agents = useResource(
+    ["agents-of"],
+    async (signal) => new Set((await api("GET /v1/agents", { quiet: true, signal })).map(({ NodeID }) => NodeID)),
+    { skip: !isHost },
+  );
   const plugins = usePlugins(isHost, nodes);
   const [value, setValue] = useState<FormValue>(
     draft.value ?? (isHost && how === "create" ? { PluginID: "mkdir" } : {}),
@@ -46,7 +52,8 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
   const [overrides, setOverrides] = useState(false);
   const [namespace, setNamespace] = useState(clusterNamespace.value === "*" ? "default" : clusterNamespace.value);
   // A volume that exists is registered through a node: the first one that can do it, unless the person chooses another.
-  const capable = how === "register" ? nodes.find(({ Version, Status }) => Version && Status === "ready") : undefined;
+  const offered = isHost && agents.value ? nodes.filter(({ ID }) => agents.value?.has(ID)) : nodes;
+  const capable = how === "register" ? offered.find(({ Version, Status }) => Version && Status === "ready") : undefined;
   const nodeId = String(value["NodeID"] ?? capable?.ID ?? "");
 
   const name = String(value["Name"] ?? "");
@@ -62,7 +69,7 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
     if (isHost) {
       const op = how === "create" ? "PUT /v1/volume/host/create" : "PUT /v1/volume/host/register";
       const { Volume, Warnings } = await api(op, { namespace, body: { Volume: volume, ...override } });
-      finish(Warnings, `The volume ${Volume.Name} is ${how === "create" ? "made" : "registered"}.`);
+      finish(Warnings, `The volume ${Volume.Name} is ${how === "create" ? "created" : "registered"}.`);
       go(hostVolumeHref(Volume.ID, namespace));
       return;
     }
@@ -75,7 +82,7 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
     const { Warnings } = await (how === "create"
       ? api("PUT /v1/volume/csi/{id}/create", options)
       : api("PUT /v1/volume/csi/{id}", options));
-    finish(Warnings, `The volume ${options.path.id} is ${how === "create" ? "made" : "registered"}.`);
+    finish(Warnings, `The volume ${options.path.id} is ${how === "create" ? "created" : "registered"}.`);
     go(csiVolumeHref(options.path.id, namespace));
   });
   const finish = (warnings: string, text: string): void => {
@@ -129,12 +136,12 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
         />
         {!isHost && (
           <TextField
-            label="Id"
+            label="ID"
             mono
             value={id}
             placeholder={name}
             onChange={setId}
-            hint="Jobs ask for the volume by this id. Left empty, it is the name."
+            hint="Jobs ask for the volume by this ID. Left empty, it is the name."
           />
         )}
         {clusterNamespace.value === "*" && (
@@ -148,7 +155,7 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
             onChange={(entered) => setValue(withField(value, "NodeID", entered))}
             options={[
               { value: "", label: how === "register" ? "Choose a node" : "Any that can do it" },
-              ...nodes.map((node) => ({ value: node.ID, label: `${node.Name} (${node.Status})` })),
+              ...offered.map((node) => ({ value: node.ID, label: `${node.Name} (${node.Status})` })),
             ]}
           />
         )}

@@ -44,12 +44,12 @@ export const TEXTS: Readonly<Record<"host" | "csi", Readonly<Record<string, Fiel
     Constraints: { label: "Constraints" },
   },
   csi: {
-    ExternalID: { label: "External id", hint: "By which the provider knows the volume; left empty, the id." },
+    ExternalID: { label: "External ID", hint: "By which the provider knows the volume; left empty, the ID." },
     Parameters: { hint: "Given to the plugin when it makes the volume." },
     Secrets: { hint: "Given to the plugin. Kept sealed, and never shown again.", isSecret: true },
     MountOptions: { label: "Mount options" },
-    CloneID: { label: "Clone of", hint: "External id of the volume to copy." },
-    SnapshotID: { label: "From snapshot", hint: "Id of the snapshot to restore." },
+    CloneID: { label: "Clone of", hint: "External ID of the volume to copy." },
+    SnapshotID: { label: "From snapshot", hint: "ID of the snapshot to restore." },
     RequestedTopologies: { label: "Topologies" },
   },
 };

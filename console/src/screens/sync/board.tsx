@@ -125,7 +125,7 @@ function Summary({ figures, capacity, destinations }: SummaryProps) {
       </li>
       {capacity !== undefined && (
         <li class="muted">
-          queue: {count(metrics.granted ?? 0)} of {count(capacity)} places reserved
+          queue: {count(sum(({ queued }) => queued))} of {count(capacity)} places in use
         </li>
       )}
     </ul>

@@ -202,13 +202,13 @@ const MEASURED: readonly Column<Row>[] = [
 
 const BREAKER: Column<Row> = {
   key: "breaker",
-  label: "Calls",
+  label: "Calls to the provider",
   width: "13rem",
   isMinor: true,
   sort: ({ state }) => state?.circuit_breaker?.failures ?? 0,
   render: ({ state }) => {
     const breaker = state?.circuit_breaker;
-    if (!breaker) return <span class="muted">{state ? "running" : "–"}</span>;
+    if (!breaker) return <span class="muted">{state ? "allowed" : "–"}</span>;
     return (
       <>
         paused, next try <Countdown to={breaker.next_attempt_at} over="now" />

@@ -13,8 +13,13 @@ export interface ProviderType {
   readonly advanced: readonly string[];
 }
 
+/** Log-in by identity tokens instead of a stored secret (docs/guides/federation.md). */
+const FEDERATION = ["service_account_email", "identity_token_audience", "identity_token_ttl", "identity_token_key"];
+/** Secrets that identity tokens replace. */
+const REPLACED = ["client_secret", "credentials"];
 /** Fields of every type; their defaults are good. */
 const POLICIES = ["granularity", "custom_tags", "update_policy", "deletion_policy"];
+const NETWORKING = ["allowed_ipv4_addresses", "allowed_ipv6_addresses", "allowed_ports", "disable_strict_networking"];
 
 const ABOUT: Readonly<
   Record<string, Omit<ProviderType, "type" | "schema" | "advanced"> & { readonly late?: readonly string[] }>
@@ -23,7 +28,7 @@ const ABOUT: Readonly<
     about: "Secrets Manager of an account and region",
     fixed: ["region"],
     first: ["region", "access_key_id", "secret_access_key"],
-    late: ["role_arn", "external_id"],
+    late: ["role_arn", "external_id", "kms_key_id", "replica_regions"],
   },
   "cloud-b-kv": {
     about: "A key vault, by an application's client secret",
@@ -33,8 +38,9 @@ const ABOUT: Readonly<
   },
   "cloud-c-sm": {
     about: "Secret Manager of a project, by a service account's key",
-    fixed: ["project_id"],
+    fixed: ["project_id", "kms_key_id", "replica_regions"],
     first: ["credentials", "project_id"],
+    late: ["kms_key_id", "replica_regions"],
   },
   "repo-host": {
     about: "Actions secrets of a repository, environment or organization",
@@ -68,7 +74,10 @@ const ABOUT: Readonly<
 export const TYPES: readonly ProviderType[] = (schema.anyOf ?? []).map((own: JsonSchema) => {
   const type = own.title ?? "";
   const { about = "", fixed = [], first = [], late = [] } = ABOUT[type] ?? {};
-  return { type, about, schema: own, fixed, first, advanced: [...late, ...POLICIES] };
+  const isFederated = "identity_token_audience" in (own.properties ?? {});
+  const required = (own.required ?? []).filter((name) => !(isFederated && REPLACED.includes(name)));
+  const advanced = [...FEDERATION, ...late, ...POLICIES, ...NETWORKING];
+  return { type, about, schema: { ...own, required }, fixed, first, advanced };
 });
 
 /** Default names of the secret app/database, with the accessor of its engine and the key password. */
@@ -88,8 +97,10 @@ export const newTexts = (type: string): Readonly<Record<string, FieldTexts>> => 
   },
 });
 
-/** Never part of a form: it is the form's own button. */
-export const HIDDEN: readonly string[] = ["dry_run"];
+/** Never part of a form: the form's own button, and older names of `kms_key_id` and `replica_regions`. */
+export const HIDDEN: readonly string[] = [
+  ...["dry_run", "global_kms_key", "replication_locations", "locational_kms_keys"],
+];
 
 export const TEXTS: Readonly<Record<string, FieldTexts>> = {
   access_key_id: { label: "Access key ID", hint: "Left empty: the deployment's own key." },
@@ -107,6 +118,22 @@ export const TEXTS: Readonly<Record<string, FieldTexts>> = {
     hint: "The JSON file, or @path of a file in the deployment's bucket FILES.",
     rows: 6,
   },
+  kms_key_id: { label: "KMS key ID", hint: "Key that encrypts the objects; left empty, the provider's own." },
+  replica_regions: { label: "Replica regions", hint: "Names of regions; the value is the KMS key there, or empty." },
+  service_account_email: {
+    label: "Service account email",
+    hint: "With identity tokens instead of a key: the service account to act as.",
+  },
+  identity_token_audience: {
+    label: "Identity token audience",
+    hint: "Logs in by identity tokens instead of a stored secret. Credentials, tab Federation, has what the provider needs.",
+  },
+  identity_token_key: { label: "Identity token key", hint: "The issuer has one key, default." },
+  identity_token_ttl: { label: "Identity token TTL", hint: "Such as 1h." },
+  allowed_ipv4_addresses: { label: "Allowed IPv4 addresses" },
+  allowed_ipv6_addresses: { label: "Allowed IPv6 addresses" },
+  allowed_ports: { label: "Allowed ports" },
+  disable_strict_networking: { label: "Ignore the allowed addresses and ports" },
   project_id: { label: "Project ID", hint: "Cannot change later." },
   access_token: { label: "Access token" },
   app_name: { label: "Application", hint: "Instead of an access token: one of the tab GitHub apps." },

@@ -75,6 +75,7 @@ function Capacity({
   readonly onChanged: () => void;
 }) {
   const [entered, setEntered] = useState(String(settings.queue_capacity));
+  const queued = [...(metrics?.byDestination.values() ?? [])].reduce((all, each) => all + each.queued, 0);
   const wanted = { queue_capacity: Number(entered) };
   const save = useAction(async () => {
     await api(...change(wanted));
@@ -87,11 +88,10 @@ function Capacity({
       <Properties
         items={[
           ["State", settings.disabled ? <Status tone="warn">Paused</Status> : <Status tone="ok">Running</Status>],
+          ["In use", metrics && `${count(queued)} of ${count(settings.queue_capacity)} places`],
           [
-            "Reserved",
-            metrics?.granted === null || !metrics
-              ? null
-              : `${count(metrics.granted)} of ${count(settings.queue_capacity)} places`,
+            "Reserved ahead",
+            metrics?.granted && `${count(metrics.granted)} places, by destinations for their next work`,
           ],
         ]}
       />

@@ -52,8 +52,8 @@ function queue(sum: Sum): Finding[] {
   if (sum("sync_paused") > 0)
     return [warning("syncing is paused", "PATCH sys/sync/config with disabled: false resumes it")];
   if (capacity > 0 && granted >= capacity * QUEUE_SHARE)
-    return [problem(`${granted} of ${capacity} places are taken`, "raise queue_capacity in sys/sync/config")];
-  return [ok(`${granted} of ${capacity} places are taken`)];
+    return [problem(`${granted} of ${capacity} places are reserved`, "raise queue_capacity in sys/sync/config")];
+  return [ok(`${granted} of ${capacity} places are reserved`)];
 }
 
 function pushes(all: All): Finding[] {
