@@ -23,20 +23,27 @@ const FINISH_MS = 60_000;
 const STEP_AGAIN_MS = 200;
 
 /**
- * RestoreLedger a snapshot into an empty deployment. Until the last byte is verified the deployment only blocks writes;
- * then all data is replaced.
+ * Restores a snapshot into an empty deployment. Until the last byte is verified the deployment only blocks writes; then
+ * all data is replaced.
+ * @param judge throws unless the caller may still restore; a file may take hours to arrive
  * @throws RequestError 400 for an incomplete or foreign file, 409 when the deployment is not empty
  */
-export async function restoreSnapshot(env: Env, body: ReadableStream<Uint8Array> | null): Promise<Restored> {
+export async function restoreSnapshot(
+  env: Env,
+  body: ReadableStream<Uint8Array> | null,
+  judge: () => Promise<void>,
+): Promise<Restored> {
   const frames = framesOf(body);
   const first = await frames.next();
   if (first.done) throw badRequest("snapshot: it is cut off");
   const opener = new Opener(first.value, env.MASTER_KEY);
   const restore = crypto.randomUUID();
+  await judge();
   unwrap(await accessControl(env).beginRestore(restore));
   let loaded: { objects: number; rows: number };
   try {
     loaded = await load(env, restore, opener, frames);
+    await judge();
     unwrap(await accessControl(env).completeRestore(restore));
   } catch (failure) {
     await undo(env, restore);

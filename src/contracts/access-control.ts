@@ -33,6 +33,8 @@ export interface AuthorizeRequest {
   readonly address?: string | null;
   /** Also returns the caller's own token, so that its look-up needs no second call. */
   readonly self?: boolean;
+  /** Whether the request was judged before: neither uses of its token nor quotas count it again. */
+  readonly again?: boolean;
 }
 
 /** A granted request: the caller, its capabilities, and the mount of the path. */

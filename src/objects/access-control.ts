@@ -124,7 +124,8 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   }
 
   /** Counts a request with a token. It cannot be answered from a cache, so that every one is counted. */
-  #counted(grant: Grant, { address = null }: AuthorizeRequest): Grant | Refusal {
+  #counted(grant: Grant, { address = null, again = false }: AuthorizeRequest): Grant | Refusal {
+    if (again) return { ...grant, cacheable: false };
     const taken = this.#components.rateLimits.take({ ...grant, address }, Date.now());
     if (!taken.ok) return taken;
     return taken.value === null ? grant : { ...grant, rate: taken.value, cacheable: false };

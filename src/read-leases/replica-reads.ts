@@ -56,8 +56,8 @@ export class ReplicaReads {
   }
 
   #grantOf(ask: AuthorizeRequest) {
-    const { token, namespace, path, list = false, wrapTtl = 0, address = null } = ask;
-    const key = JSON.stringify([token, namespace, path, list, wrapTtl]);
+    const { token, namespace, path, list = false, wrapTtl = 0, address = null, again = false } = ask;
+    const key = JSON.stringify([token, namespace, path, list, wrapTtl, ...(again ? ["again"] : [])]);
     // Grants that are kept hold at every address; a refusal may be about the caller's.
     const keys = [`${key} ${address ?? ""}`, key, unknownKey(token)] as const;
     return {

@@ -3,7 +3,7 @@ import { restoreSnapshot } from "../backup/restore.ts";
 import { listSnapshots, openSnapshot } from "../backup/scheduled-snapshots.ts";
 import { takeSnapshot } from "../backup/take.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import { refuse } from "../lib/result.ts";
+import { ok, refuse } from "../lib/result.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
@@ -49,7 +49,7 @@ export const backupRoutes = [
     streams: true,
     handle: async (call) => {
       const restored = unwrap(
-        await unsealed(async () => ({ ok: true as const, value: await restoreSnapshot(call.env, await given(call)) })),
+        await unsealed(async () => ok(await restoreSnapshot(call.env, await given(call), call.recheck))),
       );
       const { listings } = restored;
       const warnings = listings ? [] : ["the lists could not be made yet: POST /v1/sys/listings/rebuild makes them"];

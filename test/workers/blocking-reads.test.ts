@@ -19,7 +19,7 @@ afterEach(() => {
 
 /** A read that has begun to wait for a change after `index`. */
 async function waitAfter(index: number, token: string, query = ""): Promise<{ answer: Promise<Answer> }> {
-  const answer = get(`/v1/jobs?index=${index}${query}`, { token });
+  const answer = get(`/v1/jobs?index=${index}${query}`, { token, headers: { "CF-Connecting-IP": "192.0.2.1" } });
   await vi.waitFor(() => expect(waiting).toHaveBeenCalled());
   return { answer };
 }
@@ -41,14 +41,22 @@ describe("a blocking query", () => {
     expect([found.status, listed(found), found.headers.get("X-Orch-Index")]).toEqual([200, ["web"], String(index)]);
   });
 
-  it("is refused when its token is revoked meanwhile", async () => {
-    const { client_token } = await holderOf(reader);
+  it.each([
+    ["any token", {}],
+    ["a token with limited uses", { num_uses: 5 }],
+    ["a token bound to networks", { bound_cidrs: ["192.0.2.0/24"] }],
+  ])("of %s is refused after its revocation, and after its policy was emptied", async (_which, more) => {
+    const [revoked, emptied] = [await holderOf(reader, more), await holderOf(reader, more)];
     const index = await report(job());
-    const { answer } = await waitAfter(index, client_token);
-    expect((await put("/v1/auth/token/revoke", { token: client_token })).status).toBe(204);
+    const first = await waitAfter(index, revoked.client_token);
+    const second = await waitAfter(index, emptied.client_token);
+    expect((await put("/v1/auth/token/revoke-accessor", { accessor: revoked.accessor })).status).toBe(204);
+    await policies({ [emptied.policies[0]]: 'path "none" {}' });
     await report(job({ ID: "api" }));
-    const refused = await answer;
-    expect([refused.status, refused.text]).toEqual([403, "Permission denied"]);
+    for (const { answer } of [first, second]) {
+      const refused = await answer;
+      expect([refused.status, refused.text]).toEqual([403, "Permission denied"]);
+    }
   });
 
   it("shows only data that its token may read at the end", async () => {

@@ -1,7 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { AccessControl } from "../../src/objects/access-control.ts";
-import { readBody } from "../../src/routes/server/body.ts";
+import { receiveBody } from "../../src/routes/server/body.ts";
 import { secretsRoutes } from "../../src/routes/table.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
@@ -291,12 +291,7 @@ describe("bodies", () => {
       });
       const request = new Request("https://x/v1/sys/policies/acl/p", { method: "PUT", body, headers });
       await expect(
-        readBody(
-          route,
-          { request, env: { ...env, REQUEST_BODY_MS: "80" } as Env, query: new URLSearchParams(), params: {} },
-          "secrets",
-          null,
-        ),
+        receiveBody(route, { request, env: { ...env, REQUEST_BODY_MS: "80" } as Env }),
       ).rejects.toMatchObject({
         status: 408,
         messages: ["request body: did not arrive within 0.08 s"],

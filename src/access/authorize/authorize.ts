@@ -112,7 +112,7 @@ export class Authorizer {
     if (token === null) {
       return { answer: refuse("denied", "permission denied"), tag: "", expires: null, unknown: true, counted: false };
     }
-    const caller = this.#caller(token, Date.now());
+    const caller = this.#caller(token, Date.now(), ask.again === true);
     const { tag = this.#store.hashOf(token), expires = null, counted = false } = caller ?? {};
     return { answer: this.#decide(ask, caller), tag, expires, unknown: caller === null, counted };
   }
@@ -151,16 +151,17 @@ export class Authorizer {
     };
   }
 
-  #caller(token: string, now: number): Caller | null {
+  /** @param again whether the request has been counted, perhaps as the last use of the token */
+  #caller(token: string, now: number, again: boolean): Caller | null {
     const hash = this.#store.hashOf(token);
     const known = this.#callers.get(hash) ?? this.#batchCallers.get(hash);
     if (known) return known.expires === null || known.expires > now ? known : null;
-    const row = this.#store.find(token, now);
+    const row = this.#store.find(token, now, again);
     if (!row || !this.#holders.isEntityActive(row)) return null;
-    const counted = row.uses > 0;
+    const counted = row.uses !== 0;
     const wrapping = isWrapping(row);
     // Only opening the wrapped answer uses a wrapping token up.
-    if (counted && !wrapping) this.#tokens.spend(row, now);
+    if (counted && !wrapping && !again) this.#tokens.spend(row, now);
     const grants = this.#holders.grantsOf(row);
     const { accessor, name, namespace, expires } = row;
     const roles = this.#holders.rolesOf(row);

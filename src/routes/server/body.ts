@@ -18,7 +18,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
 
 const tooLarge = (most: number) => new RequestError(413, `request body: larger than ${most} bytes`);
 
-interface ReadBody {
+interface ParsedBody {
   /** As parsed by the route's schema, or as received for a `raw` route; undefined without a schema. */
   readonly body: unknown;
   /** Fields without effect. Always empty in the cluster API, which refuses such bodies. */
@@ -26,20 +26,29 @@ interface ReadBody {
 }
 
 /**
- * Reads and validates the body of a request.
+ * The body of a request as text; empty for a route without one, or that reads it as a stream.
+ * @throws RequestError 413 beyond the size limit, 408 beyond the time limit, 400 when it is not UTF-8
+ */
+export async function receiveBody(route: AnyRoute, { request, env }: Pick<Call, "request" | "env">): Promise<string> {
+  const hasBody = route.body || route.verb !== "GET";
+  if (route.streams || !hasBody) return "";
+  return readText(request, settings(env).REQUEST_BODY_MS, route.maxBodyBytes ?? MAX_BODY_BYTES);
+}
+
+/**
+ * Validates the body of a request.
+ * @param text as received
  * @param constraints parameter constraints of the caller's policies, for body and query
  */
-export async function readBody(
+export function parseBody(
   route: AnyRoute,
-  { request, env, query, params }: Pick<Call, "request" | "env" | "query" | "params">,
+  { request, query, params }: Pick<Call, "request" | "query" | "params">,
+  text: string,
   area: Area,
   constraints: ParameterConstraints | null,
-): Promise<ReadBody> {
+): ParsedBody {
   if (route.streams) return { body: undefined, unknown: [] };
   const applied = constraintsFor(constraints, capabilityOf[route.verb]);
-  const { maxBodyBytes = MAX_BODY_BYTES } = route;
-  const hasBody = route.body || route.verb !== "GET";
-  const text = hasBody ? await readText(request, settings(env).REQUEST_BODY_MS, maxBodyBytes) : "";
   if (!route.body && applied) checkGiven(applied, { ...formFields(query), ...objectIn(text) });
   if (route.raw) return { body: text, unknown: [] };
   if (!route.body) return { body: undefined, unknown: area === "secrets" ? allUnknown(text, params) : [] };
@@ -101,11 +110,7 @@ function checkPatchType(request: Request): void {
 const withoutNulls = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
 
-/**
- * The body as text.
- * @param withinMs time limit for the whole body
- * @throws RequestError 413 beyond the size limit, 408 beyond the time limit, 400 when it is not UTF-8
- */
+/** @param withinMs time limit for the whole body */
 async function readText(request: Request, withinMs: number, most: number): Promise<string> {
   if (request.body === null) return "";
   const declared = request.headers.get("content-length");

@@ -34,7 +34,7 @@ import { measureAnswer } from "../../platform/observability/metrics/requests.ts"
 import { traceAnswer, traced } from "../../platform/observability/otlp/spans.ts";
 import { helpOn } from "../help.ts";
 import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../table.ts";
-import { readBody } from "./body.ts";
+import { parseBody, receiveBody } from "./body.ts";
 import { allowOrigin, type CrossOrigin, crossOrigin, preflight } from "./cors.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
 import {
@@ -148,9 +148,9 @@ async function answer(
       params,
       grant: null,
       authMount,
-      identify: () => authorizeCall(base, target, true),
+      identify: () => authorizeCall(base, target, { fresh: true }),
     };
-    const { body, unknown } = await readBody(route, call, area, null);
+    const { body, unknown } = parseBody(route, call, await receiveBody(route, call), area, null);
     try {
       const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
       return route.unwrapped ? answered : await wrapAnswer(call, target.path, answered);
@@ -160,18 +160,22 @@ async function answer(
     }
   }
   const mayBeStale = route.fresh === true && place.cached;
-  const grant = (mayBeStale ? null : place.grant) ?? (await authorizeCall(base, target, route.fresh, route.self));
+  const { fresh, self } = route;
+  const grant = (mayBeStale ? null : place.grant) ?? (await authorizeCall(base, target, { fresh, self }));
+  const judgedAt = Date.now();
   if (authMount) recordAuthMount(exchange, authMount);
   const call: AuthorisedCall & { grant: Grant } = {
     ...{ ...base, dialect, params, grant, authMount },
     query: target.verb === "LIST" ? listQuery(base.query, grant.constraints) : base.query,
-    identify: async () => grant,
+    identify: async () => call.grant,
     recheck: () => recheck(base, call, target, route),
   };
   checkRight(route, call);
   await auditRequest(base);
   try {
-    const { body, unknown } = await readBody(route, call, area, call.grant.constraints);
+    const text = await receiveBody(route, call);
+    if (Date.now() - judgedAt > MOMENT_MS) await call.recheck();
+    const { body, unknown } = parseBody(route, call, text, area, call.grant.constraints);
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
     return route.unwrapped ? answered : await wrapAnswer(call, call.grant.path, answered);
   } catch (failure) {
@@ -180,6 +184,12 @@ async function answer(
     if (route.fresh && !READS.has(target.verb)) clearAuthorizeCache();
   }
 }
+
+/**
+ * Longest time for which a judgement stands until its request is carried out. An ordinary request arrives at once, with
+ * its body; what takes longer is judged again.
+ */
+const MOMENT_MS = 2;
 
 /** Counts a login against the quotas. @throws RequestError 429 */
 async function countLogin({ env, exchange }: Base, mount: AuthMount, path: string): Promise<void> {
@@ -240,7 +250,7 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
   }
   // A mount, or a namespace prefix before a system path: only `AccessControl` can distinguish them.
   const fresh = READS.has(target.verb) || MAY_BE_SYSTEM.test(target.path);
-  const grant = await authorizeCall(base, target, fresh);
+  const grant = await authorizeCall(base, target, { fresh });
   if (isSystemPath(grant.path)) return systemPlace(encodePath(grant.path), grant);
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
@@ -294,15 +304,21 @@ const isSystemPath = (path: string): boolean => SERVICE_ROOTS.has(path.split("/"
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
+/** How a request is judged: see `Authorization` and `AuthorizeRequest`. */
+interface Judging {
+  readonly fresh?: boolean | undefined;
+  readonly self?: boolean | undefined;
+  readonly again?: boolean;
+}
+
 async function authorizeCall(
   { env, request, token, headers, exchange, wrapTtl }: Base,
   target: Target,
-  fresh = false,
-  self = false,
+  { fresh = false, self = false, again = false }: Judging,
 ): Promise<Grant> {
   const question =
     exchange.area === "cluster"
-      ? { token, namespace: "", path: null, address: exchange.address }
+      ? { token, namespace: "", path: null, address: exchange.address, again }
       : {
           token,
           namespace: namespaceOf(headers),
@@ -311,11 +327,12 @@ async function authorizeCall(
           wrapTtl,
           address: exchange.address,
           self,
+          again,
         };
   const version = exchange.area === "secrets" && target.verb === "GET" ? versionIn(request.url) : null;
   const answer = await authorize(env, { ask: question, fresh, location: request.cf, version });
   if (!answer.ok) throw refusalError(answer);
-  exchange.rate = answer.rate ?? null;
+  exchange.rate = answer.rate ?? exchange.rate;
   recordTarget(exchange, answer);
   return answer;
 }
@@ -352,15 +369,19 @@ function listQuery(query: URLSearchParams, constraints: Grant["constraints"]): U
   return limited;
 }
 
+/** @throws RequestError 403 when the right is gone, 404 when the path leads elsewhere by now */
 async function recheck(
   base: Base,
   call: AuthorisedCall & { grant: Grant },
   target: Target,
   route: SecretsRoute | ClusterRoute,
 ): Promise<void> {
-  // A use-limited token has already counted this request.
-  if (!call.grant.cacheable) return;
-  call.grant = await authorizeCall(base, target, route.fresh);
+  const { grant: before } = call;
+  // Uses and quotas have counted this request.
+  const grant = await authorizeCall(base, target, { fresh: route.fresh, self: route.self, again: !before.cacheable });
+  const isSame = grant.namespaceId === before.namespaceId && grant.mount?.uuid === before.mount?.uuid;
+  if (!isSame) throw unmatched(base.exchange.area, grant.path, []);
+  call.grant = grant;
   checkRight(route, call);
 }
 
