@@ -86,22 +86,41 @@ async function listTokens(call: AuthorisedCall): Promise<Response> {
   );
 }
 
-async function tokenPage(call: AuthorisedCall): Promise<{ tokens: AclToken[]; next: string | null }> {
+/** One page, in order of creation as upstream; with a prefix by accessor. Costs a walk over all tokens. */
+async function tokenPage(call: AuthorisedCall): Promise<{ tokens: readonly AclToken[]; next: string | null }> {
   const perPage = call.query.get("per_page") ?? "0";
   if (!/^\d{1,9}$/.test(perPage)) throw badRequest("per_page: must be a number, 0 or more");
-  const wanted = Number(perPage) || Number.POSITIVE_INFINITY;
+  const all = await tokensOf(call);
+  if (!call.query.get("prefix")) all.sort(byCreation);
+  const from = call.query.get("next_token") ?? "";
+  const position = from === "" ? 0 : all.findIndex((token) => pageTokenOf(token) === from);
+  if (position < 0) throw badRequest("next_token: is not one of this list");
+  const end = position + (Number(perPage) || all.length);
+  const following = all[end];
+  return { tokens: all.slice(position, end), next: following ? pageTokenOf(following) : null };
+}
+
+async function tokensOf(call: AuthorisedCall): Promise<AclToken[]> {
   const prefix = call.query.get("prefix") ?? "";
   const onlyGlobal = call.query.get("global") === "true";
   const tokens: AclToken[] = [];
-  let next = call.query.get("next_token");
-  do {
-    const limit = Math.min(MAX_PER_PAGE, wanted - tokens.length);
-    const page = await accessControl(call.env).listClusterTokens(prefix, next ?? "", limit, onlyGlobal);
+  for (let from: string | null = ""; from !== null; ) {
+    const page = await accessControl(call.env).listClusterTokens(prefix, from, MAX_PER_PAGE, onlyGlobal);
     tokens.push(...page.tokens);
-    next = page.next;
-  } while (next !== null && tokens.length < wanted);
-  return { tokens, next };
+    from = page.next;
+  }
+  return tokens;
 }
+
+const pageTokenOf = ({ AccessorID }: AclToken): string => AccessorID;
+
+/** The newest tokens have no index for a moment. */
+const byCreation = (a: AclToken, b: AclToken): number =>
+  a.CreateTime < b.CreateTime
+    ? -1
+    : a.CreateTime > b.CreateTime
+      ? 1
+      : (a.CreateIndex ?? Number.MAX_SAFE_INTEGER) - (b.CreateIndex ?? Number.MAX_SAFE_INTEGER);
 
 /** A token as it is shown; callers always see their own secret. */
 const shownToken = (call: AuthorisedCall, token: AclToken): AclToken =>

@@ -197,6 +197,9 @@ describe("tokens of the cluster API", () => {
     }
     expect(new Set(seen).size).toBe(6);
     expect(seen).toHaveLength(6);
+    const names = (await get("/v1/acl/tokens")).body.map(({ Name }: { Name: string }) => Name);
+    expect(names).toEqual(["root", "t0", "t1", "t2", "t3", "t4"]);
+    expect((await get("/v1/acl/tokens?next_token=none")).status).toBe(400);
     const [first = ""] = seen;
     const byPrefix = await get(`/v1/acl/tokens?prefix=${first.slice(0, 8)}`);
     expect(byPrefix.body.map(({ AccessorID }: { AccessorID: string }) => AccessorID)).toEqual([first]);
@@ -378,7 +381,8 @@ describe("namespaces of the cluster API", () => {
     expect((await get("/v1/namespaces?prefix=de")).body).toHaveLength(2);
     expect((await get("/v1/namespaces?prefix=dev")).body).toHaveLength(1);
     expect((await del("/v1/namespace/dev")).status).toBe(200);
-    expect((await get("/v1/namespace/dev")).status).toBe(404);
+    const missing = await get("/v1/namespace/dev");
+    expect([missing.status, missing.text]).toEqual([404, "Namespace not found"]);
     expect((await del("/v1/namespace/dev")).status).toBe(404);
   });
 
