@@ -26,7 +26,7 @@ describe("metricFindings", () => {
 
   it.each([
     [["sync_paused 1"], "warning sync queue: syncing is paused"],
-    [["sync_queue_granted 95", "sync_queue_capacity 100"], "problem sync queue: 95 of 100 places are taken"],
+    [["sync_queue_granted 95", "sync_queue_capacity 100"], "problem sync queue: 95 of 100 places are reserved"],
     [['sync_associations{destination="gh/a",status="UNKNOWN"} 2'], "problem sync: gh/a 2 UNKNOWN"],
     [
       ['outbox_oldest_age_seconds{class="SyncControl",object="main"} 301'],
