@@ -185,6 +185,8 @@ export interface HostVolumesApi {
   deleteHostVolume(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>>;
   /** Waits for the outcome of an operation: see `HostVolumes.outcome`. */
   volumeOperation(id: string, waitMs: number, last: boolean): Promise<Outcome | null>;
+  /** The caller of an operation has left: see `HostVolumes.leave`. */
+  leaveVolumeOperation(operation: string): void;
   /** The reason why an operation has no outcome yet: see `HostVolumes.doubt`. */
   volumeDoubt(operation: string): string | null;
   /** Returns the volumes of a node that the registry does not know. */

@@ -6,7 +6,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-const PRIVATE = "must not be a private address";
+const PRIVATE = "must not be a private address, unless PRIVATE_HOSTS lists it";
 const HTTPS = "must begin with https://";
 
 describe("a URL that a tenant names", () => {

@@ -47,7 +47,9 @@ export function refusedUrl(text: string): string | null {
   if (url.protocol !== "https:" && !(url.protocol === "http:" && isOperatorsHost && isLoopback(url.hostname))) {
     return "must begin with https://";
   }
-  return isPrivate(url.hostname) && !isOperatorsHost ? "must not be a private address" : null;
+  return isPrivate(url.hostname) && !isOperatorsHost
+    ? "must not be a private address, unless PRIVATE_HOSTS lists it"
+    : null;
 }
 
 /** `callProvider` for a URL that a tenant has named: refused URLs are not called. */

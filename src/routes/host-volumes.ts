@@ -64,7 +64,7 @@ async function write(call: AuthorisedCall, given: Readonly<Record<string, unknow
 }
 
 function perform(
-  { env }: AuthorisedCall,
+  { env, request: { signal } }: AuthorisedCall,
   namespaceId: string,
   request: HostVolumeRequest,
   intent: Intent,
@@ -82,6 +82,7 @@ function perform(
         : registry.registerHostVolume(namespaceId, request, begun);
     },
     METHODS[method].deadlineMs,
+    signal,
   );
 }
 
@@ -108,7 +109,12 @@ async function remove(call: AuthorisedCall): Promise<Response> {
   const begun = begunBy(call, "", ["delete", id, force]);
   const registry = clusterRegistry(call.env);
   const begin = () => registry.deleteHostVolume(id, namespace, force, begun);
-  const { index } = await runHostVolumeOperation(call.env, begin, METHODS["dhv.delete"].deadlineMs);
+  const { index } = await runHostVolumeOperation(
+    call.env,
+    begin,
+    METHODS["dhv.delete"].deadlineMs,
+    call.request.signal,
+  );
   return clusterJson(call, { Index: index ?? 0 }, { index });
 }
 

@@ -5,10 +5,12 @@ const ONE_WAIT_MS = 2_000;
  * Polls until an operation is completed; null when it is not by `until` (ms).
  * @param ask waits by itself, possibly at a new object each time; null = still running; `last`: no further poll
  *   follows
+ * @param caller aborts when the caller has left, which ends the polls
  */
 export async function pollOutcome<T>(
   until: number,
   ask: (waitMs: number, last: boolean) => Promise<T | null>,
+  caller: AbortSignal | null = null,
 ): Promise<T | null> {
   for (;;) {
     const left = until - Date.now();
@@ -20,6 +22,6 @@ export async function pollOutcome<T>(
       // The registry is restarting; its stored operations survive.
       await scheduler.wait(Math.min(wait, 200));
     }
-    if (left <= ONE_WAIT_MS) return null;
+    if (left <= ONE_WAIT_MS || caller?.aborted) return null;
   }
 }

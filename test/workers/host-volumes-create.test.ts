@@ -184,7 +184,7 @@ describe("creating a host volume", () => {
   // Proves: D.rules.6.without-id
   it("never places two volumes of a name on one node under concurrent requests", async () => {
     for (const number of [2, 3]) await addNode(number);
-    const answers = await Promise.all(Array.from({ length: 6 }, () => ask()));
+    const answers = await Promise.all(Array.from({ length: 6 }, (_, at) => ask({ Parameters: { mode: `070${at}` } })));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 409, 409, 409]);
     const placed = answers.flatMap(({ status, body }) => (status === 200 ? [body.Volume.NodeID] : []));
     expect(placed.sort()).toEqual([nodeId(1), nodeId(2), nodeId(3)]);

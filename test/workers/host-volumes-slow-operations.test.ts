@@ -1,5 +1,5 @@
 import { runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
@@ -254,6 +254,27 @@ describe("a repeated request", () => {
       expect(nodes.sent).toHaveLength(1);
     },
   );
+
+  it("joins the first at once when its caller has left, whatever other nodes there are", async () => {
+    nodes.behave = () => "hold";
+    const body = JSON.stringify({ Volume: { Name: "db", PluginID: "mkdir" } });
+    const caller = new AbortController();
+    const first = exports.default
+      .fetch("https://x/v1/volume/host/create", {
+        ...{ method: "PUT", headers: { "X-Orch-Token": "root" }, body },
+        signal: caller.signal,
+      })
+      .catch((failure: unknown) => failure);
+    await holding();
+    const left = vi.spyOn(ClusterRegistry.prototype, "leaveVolumeOperation");
+    caller.abort();
+    expect(await first).toBeInstanceOf(Error);
+    await vi.waitFor(() => expect(left).toHaveBeenCalled());
+    const again = await decided("createHostVolume", () => ask());
+    await nodes.release();
+    expect((await again[0])?.body.Volume).toMatchObject({ Name: "db", NodeID: nodeId(1) });
+    expect([nodes.sent.length, (await listed()).length]).toEqual([1, 1]);
+  });
 
   it("with a client token is the same request while the token is stored", async () => {
     const create = (IdempotencyToken: string) =>

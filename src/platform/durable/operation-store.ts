@@ -102,6 +102,11 @@ export class OperationStore<Stored extends Row> {
     return this.#waiters.wait(id, () => this.isOpen(id), waitMs, last);
   }
 
+  /** Ends the wait of a client that has left. */
+  leave(id: string): void {
+    this.#waiters.leave(id);
+  }
+
   /** Wakes all waiters of a completed operation. */
   wake(id: string): void {
     this.#waiters.wake(id);

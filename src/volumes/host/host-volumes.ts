@@ -75,6 +75,11 @@ export class HostVolumes implements Timed {
     return { refusal, volume: operation && store.find(operation.volumeId), index: operation?.index ?? null };
   }
 
+  /** Ends the wait of a caller that has left, so that its repeated request joins the operation. */
+  leave(id: string): void {
+    this.#dependencies.operations.leave(id);
+  }
+
   /** The node's last message about an operation of unknown outcome; null without one. */
   doubt(id: string): string | null {
     return this.#dependencies.operations.find(id)?.doubt ?? null;

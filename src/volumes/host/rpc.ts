@@ -67,6 +67,10 @@ export class HostVolumeMethods implements HostVolumesApi {
     return this.#volumes.outcome(...given);
   }
 
+  leaveVolumeOperation(operation: string): void {
+    this.#volumes.leave(operation);
+  }
+
   volumeDoubt(operation: string): string | null {
     return this.#volumes.doubt(operation);
   }

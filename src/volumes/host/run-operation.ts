@@ -1,3 +1,4 @@
+import { waitUntil } from "cloudflare:workers";
 import type { Outcome, Search, Step } from "../../contracts/host-volumes.ts";
 import { clusterRegistry } from "../../contracts/stubs.ts";
 import { type Result, refuse } from "../../lib/result.ts";
@@ -12,6 +13,7 @@ const GRACE_MS = 10_000;
  * Runs a host-volume operation: begins it in the registry and waits until the node has completed it.
  * @param begin calls the registry
  * @param deadlineMs deadline of the node
+ * @param caller aborts when the caller has left; the operation goes on, and a repeated request joins it
  * @throws RequestError with the refusal of the registry or the node; 504 when the operation is still running at the
  *   deadline. It goes on, and a retry of the same request waits for it. When its outcome is unknown, the retry makes
  *   the registry query the node.
@@ -20,6 +22,7 @@ export async function runHostVolumeOperation(
   env: Env,
   begin: (search: Search) => Promise<Result<Step>>,
   deadlineMs: number,
+  caller: AbortSignal,
 ): Promise<Omit<Outcome, "refusal">> {
   const until = Date.now() + deadlineMs + GRACE_MS;
   for (let search = SEARCH_BEGIN; ; ) {
@@ -30,9 +33,19 @@ export async function runHostVolumeOperation(
       continue;
     }
     const { operation } = step;
-    const outcome = await pollOutcome(until, (waitMs, last) =>
-      clusterRegistry(env).volumeOperation(operation, waitMs, last),
+    const leave = () =>
+      waitUntil(
+        clusterRegistry(env)
+          .leaveVolumeOperation(operation)
+          .catch(() => undefined),
+      );
+    caller.addEventListener("abort", leave);
+    const outcome = await pollOutcome(
+      until,
+      (waitMs, last) => clusterRegistry(env).volumeOperation(operation, waitMs, last),
+      caller,
     );
+    caller.removeEventListener("abort", leave);
     if (!outcome) throw refusalError(refuse("timeout", await notEnded(env, step)));
     if (step.kind === "busy") continue;
     if (outcome.refusal) throw refusalError(outcome.refusal);

@@ -219,6 +219,11 @@ export class VolumeOperations implements IndexedRows {
     return this.#store.ended(id, waitMs, last);
   }
 
+  /** Ends the wait of a client that has left. */
+  leave(id: string): void {
+    this.#store.leave(id);
+  }
+
   /** Wakes all waiters of a completed operation. */
   wake(id: string): void {
     this.#store.wake(id);
