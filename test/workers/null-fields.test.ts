@@ -262,6 +262,37 @@ describe("null in an update", () => {
     succeeded(await put(at as string, body));
   });
 
+  it("is no way around the limit of a role: 0 uses of a secret id are more than the role allows", async () => {
+    await put("/v1/sys/auth/approle", { type: "approle" });
+    succeeded(await put("/v1/auth/approle/role/r", { secret_id_num_uses: 3, secret_id_ttl: 60 }));
+    const refused = await put("/v1/auth/approle/role/r/secret-id", { num_uses: null });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("num_uses cannot be higher")]);
+    const made = succeeded(await put("/v1/auth/approle/role/r/secret-id", { ttl: null, cidr_list: null }));
+    expect(made.body.data).toMatchObject({ secret_id_num_uses: 3, secret_id_ttl: 60 });
+  });
+
+  itRows([
+    ["policies", { policies: null }, { token_policies: [] }],
+    ["token-num-uses", { token_num_uses: null }, { token_num_uses: 0 }],
+    ["bind-secret-id", { bind_secret_id: null }, { bind_secret_id: false }],
+  ])("clears a field of a role that has its own path: %s", async (field, body, shown) => {
+    await put("/v1/sys/auth/approle", { type: "approle" });
+    const bound = { token_bound_cidrs: ["10.0.0.0/8"] };
+    succeeded(await put("/v1/auth/approle/role/r", { token_policies: ["a"], token_num_uses: 5, ...bound }));
+    succeeded(await put(`/v1/auth/approle/role/r/${field}`, body));
+    expect((await get("/v1/auth/approle/role/r")).body.data).toMatchObject(shown as object);
+    expect((await put("/v1/auth/approle/role/r/token-ttl", { token_ttl: null })).status).toBe(400);
+  });
+
+  it("changes no setting of a lockout", async () => {
+    const at = "/v1/sys/auth/userpass";
+    const lockout = { lockout_threshold: 3, lockout_duration: 60, lockout_disable: true };
+    await put(at, { type: "userpass", config: { user_lockout_config: lockout } });
+    const nulls = Object.fromEntries(Object.keys(lockout).map((name) => [name, null]));
+    succeeded(await put(`${at}/tune`, { user_lockout_config: nulls }));
+    expect((await get(at)).body.data.config.user_lockout_config).toMatchObject(lockout);
+  });
+
   it("leaves a token renewable, since upstream decodes a pointer", async () => {
     const { auth } = succeeded(await put("/v1/auth/token/create", { ttl: 60, renewable: null })).body;
     expect(auth.renewable).toBe(true);

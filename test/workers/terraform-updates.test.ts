@@ -292,6 +292,12 @@ describe("a write of a destination", () => {
     for (const field of NETWORKING) expect(options).not.toHaveProperty(field);
   });
 
+  it("keeps everything else when it only replaces the secret of a destination without fixed fields", async () => {
+    const path = "/v1/sys/sync/destinations/gcp-sm/d";
+    const before = succeeded(await put(path, { credentials, allowed_ports: [443], ...tags })).body.data;
+    expect(succeeded(await put(path, { credentials })).body.data.options).toEqual(before.options);
+  });
+
   it("keeps an audience that Terraform writes once", async () => {
     const path = "/v1/sys/sync/destinations/azure-kv/d";
     const login = { key_vault_uri: "https://acme.vault.azure.net", client_id: "c", tenant_id: "t" };

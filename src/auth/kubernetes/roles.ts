@@ -22,7 +22,7 @@ export const KubernetesRoleBody = z.object({
   bound_service_account_namespace_selector: z.literal("", NO_SELECTOR).optional(),
   audience: z.string().max(1024).optional(),
   alias_name_source: z
-    .enum(["serviceaccount_uid", "serviceaccount_name"], 'must be "serviceaccount_uid" or "serviceaccount_name"')
+    .enum(["", "serviceaccount_uid", "serviceaccount_name"], 'must be "serviceaccount_uid" or "serviceaccount_name"')
     .optional(),
   ...tokenFields,
   ...legacyRoleFields,
@@ -58,7 +58,7 @@ export function kubernetesRoleWith(
     bound_service_account_namespaces: body.bound_service_account_namespaces ?? role.bound_service_account_namespaces,
     bound_service_account_namespace_selector: "",
     audience: body.audience ?? role.audience,
-    alias_name_source: body.alias_name_source ?? role.alias_name_source,
+    alias_name_source: body.alias_name_source || role.alias_name_source,
   };
 }
 
