@@ -181,9 +181,15 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     this.authorizer = new Authorizer(store, tokens, paths, evaluator, holders);
 
     // ---- identity, auth methods and logins of the secrets API ----
-    const aliases = new IdentityAliases({ sql, mounts: authMounts, namespaces: tree, commit });
-    const merges = new EntityMerges({ sql, aliases, commit });
-    const identities = new IdentityAdmin({ sql, entities, aliases, namespaces: tree, commit });
+    const commitIdentity = <T>(change: () => T): T =>
+      commit(() => {
+        const changed = change();
+        publisher.emitEntityChange();
+        return changed;
+      });
+    const aliases = new IdentityAliases({ sql, mounts: authMounts, namespaces: tree, commit: commitIdentity });
+    const merges = new EntityMerges({ sql, aliases, commit: commitIdentity });
+    const identities = new IdentityAdmin({ sql, entities, aliases, namespaces: tree, commit: commitIdentity });
     const lockouts = new LoginLockouts();
     const approleStore = new ApproleStore({ sql, keys, tokens: store });
     const content = new AuthMountContent(authEntries, approleStore, entities, store, lockouts);
@@ -231,7 +237,7 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
       clusterRoles: new ClusterRoleMethods(clusterRoles),
       clusterTokens: new ClusterTokenMethods(clusterTokens, tokens, bootstrap, oneTimeTokens, changes),
       cubbyholes: new CubbyholeMethods(cubbyholes, wrappings),
-      identity: new IdentityMethods(identities, aliases, merges, entities),
+      identity: new IdentityMethods(identities, aliases, merges, entities, changes),
       keys: new KeyMethods(keyRotation, tree, outbox),
       mounts: new MountMethods(views, mountAdmin, remounts, holders, outbox),
       namespaces: new NamespaceMethods(tree, namespaces, clusterNamespaces, holders),

@@ -88,6 +88,11 @@ export class EventPublisher<Backfill> {
     for (const [at, line] of lines.entries()) this.#enlist({ events: line, backfills: at === 0 ? backfills : [] });
   }
 
+  /** Enqueues a line without events: rights through entities have changed. Call inside `commit`. */
+  emitEntityChange(): void {
+    this.#enlist({ events: [], backfills: [] });
+  }
+
   /** Like `emit`, as a single line. @returns the number that `indexOf` takes */
   emitLine(events: readonly NewEvent[], backfills: readonly Backfill[]): number {
     return this.#enlist({ events, backfills });

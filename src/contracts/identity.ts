@@ -103,25 +103,25 @@ export interface IdentityWritten {
 /** The methods of `AccessControl` about identity. All apply to one namespace. */
 export interface IdentityApi {
   /** Creates or changes an entity. Without a key, the body's id or name selects it. */
-  writeEntity(namespace: string, key: IdentityKey | null, change: EntityChange): Result<IdentityWritten>;
+  writeEntity(namespace: string, key: IdentityKey | null, change: EntityChange): Promise<Result<IdentityWritten>>;
   /** Creates or changes a group. Without a key, the body's id or name selects it. */
-  writeGroup(namespace: string, key: IdentityKey | null, change: GroupChange): Result<IdentityWritten>;
+  writeGroup(namespace: string, key: IdentityKey | null, change: GroupChange): Promise<Result<IdentityWritten>>;
   readEntity(namespace: string, query: IdentityQuery): EntityRecord | null;
   readGroup(namespace: string, query: IdentityQuery): GroupRecord | null;
   /** Ids and names, sorted by name. */
   listIdentities(namespace: string, kind: IdentityKind): { id: string; name: string }[];
   /** Deletes an entity or a group with its aliases and memberships. Idempotent. */
-  deleteIdentity(namespace: string, kind: IdentityKind, key: IdentityKey): Result<null>;
+  deleteIdentity(namespace: string, kind: IdentityKind, key: IdentityKey): Promise<Result<null>>;
   /** Deletes entities with their aliases and memberships. Unknown ids are ignored. */
-  deleteEntities(namespace: string, ids: readonly string[]): Result<null>;
+  deleteEntities(namespace: string, ids: readonly string[]): Promise<Result<null>>;
   /** Moves aliases and memberships of entities to another one, and deletes those entities. Their tokens stay valid. */
-  mergeEntities(namespace: string, merge: EntityMerge): Result<null>;
+  mergeEntities(namespace: string, merge: EntityMerge): Promise<Result<null>>;
   /** Creates an alias, changes the one with the id, or moves the existing one of the same mount and name. */
-  writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<AliasRecord>;
+  writeIdentityAlias(namespace: string, kind: IdentityKind, change: AliasChange): Promise<Result<AliasRecord>>;
   readIdentityAlias(namespace: string, kind: IdentityKind, id: string): AliasRecord | null;
   listIdentityAliases(namespace: string, kind: IdentityKind): AliasRecord[];
   /** Deletes an alias. Idempotent. */
-  deleteIdentityAlias(namespace: string, kind: IdentityKind, id: string): Result<null>;
+  deleteIdentityAlias(namespace: string, kind: IdentityKind, id: string): Promise<Result<null>>;
   /** Counts the entities of all namespaces. */
   countEntities(): number;
 }

@@ -67,6 +67,11 @@ export class Permission {
     return this.changes > 0 || this.#policies === null || this.#policies.includes(policy);
   }
 
+  /** Whether the token may have rights through an entity: their policies are not listed. */
+  get mayHaveEntity(): boolean {
+    return this.changes > 0 || this.#policies === null;
+  }
+
   invalidate(): void {
     this.changes += 1;
     this.askAt = 0;
@@ -151,8 +156,14 @@ export class Permissions {
     if (permission.readers === 0) this.#held.delete(keyOf(permission.question));
   }
 
-  /** Marks permissions as unsure after changes of their token or policies, of roles, and the end of an auth method. */
+  /**
+   * Marks permissions as unsure after changes of their token or policies, of roles, and the end of an auth method. A line
+   * without events stands for changes of entities and groups, about which there is no event.
+   */
   onHeaders(headers: readonly EventHeader[]): void {
+    if (headers.length === 0) {
+      for (const permission of this.#all()) if (permission.mayHaveEntity) permission.invalidate();
+    }
     for (const { Topic, Type, Key } of headers) {
       const isEndOfMethod = Type === "ACLAuthMethodDeleted";
       if (Topic !== "ACLToken" && Topic !== "ACLPolicy" && Topic !== "ACLRole" && !isEndOfMethod) continue;

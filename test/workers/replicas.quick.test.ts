@@ -1,5 +1,6 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { holderOf, issue, path, policies } from "./access.ts";
+import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, mountKv, patch, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { PLACES, type Place, questions, readAt, valueAt } from "./replicas.ts";
@@ -154,6 +155,33 @@ describe("the next read at every place sees", () => {
     await put("/v1/auth/token/revoke-accessor", { accessor: alone.accessor });
     await put("/v1/auth/token/revoke", { token: parent.client_token });
     for (const token of tokens) expect(await seen(SECRET, token), token).toEqual([403, 403]);
+  });
+
+  it("the revocation of more than 64 tokens at once", async () => {
+    const parent = await holderOf(`${path("kv/data/*", "read")}${path("auth/token/*", "update")}`);
+    const children: string[] = [];
+    for (let n = 0; n < 65; n++) {
+      children.push(
+        (await send("POST", "/v1/auth/token/create", {}, { token: parent.client_token })).body.auth.client_token,
+      );
+    }
+    const ends = [children.at(0) ?? "", children.at(-1) ?? ""];
+    for (const token of ends) expect((await warm(SECRET, token))?.status).toBe(200);
+    await put("/v1/auth/token/revoke", { token: parent.client_token });
+    for (const token of ends) expect(await seen(SECRET, token)).toEqual([403, 403]);
+  });
+
+  it("the end of a parent that expires, in its child and batch token", async () => {
+    const rules = `${path("kv/data/*", "read")}${path("auth/token/*", "update")}`;
+    const parent = await holderOf(rules, { ttl: "1m" });
+    const child = async (body: object) =>
+      (await send("POST", "/v1/auth/token/create", body, { token: parent.client_token })).body.auth.client_token;
+    const tokens = [await child({ ttl: "1h" }), await child({ type: "batch", ttl: "1h" })];
+    freezeTime();
+    for (const token of tokens) expect((await warm(SECRET, token))?.status).toBe(200);
+    vi.setSystemTime(Date.now() + 61_000);
+    await runDurableObjectAlarm(accessObject());
+    for (const token of tokens) expect(await seen(SECRET, token)).toEqual([403, 403]);
   });
 
   it("a changed policy, and its end", async () => {

@@ -422,11 +422,13 @@ describe("a wrapped answer", () => {
     vi.restoreAllMocks();
   });
 
-  it("is refused with 507 while 5000 of the same token wait, and not for another token", async () => {
+  it("is refused with 507 while 5000 of the same token wait, rewrapped ones too, and not for another", async () => {
     const { accessor } = (await get("/v1/auth/token/lookup-self")).body.data;
+    const { token: first } = infoOf(await get("/v1/kv/data/app", asked()));
+    infoOf(await put("/v1/sys/wrapping/rewrap", { token: first }));
     await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
       sql.exec(
-        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4999)
          INSERT INTO wrapped_answers (token, bytes, wrapped, body, asker) SELECT 't' || i, 1, '', x'00', ? FROM n`,
         accessor,
       );

@@ -56,7 +56,10 @@ export class Logins {
       const entity =
         alias && entities.signIn({ namespace, mount: mount.accessor, ...alias, groups: login.groups }, now);
       if (entity && !entity.ok) return entity;
-      if (entity?.value.hasOtherRights) changes = null;
+      if (entity?.value.hasOtherRights) {
+        changes = null;
+        publisher.emitEntityChange();
+      }
       checks.useUp(login, now);
       const { token, warnings } = newToken(mount, login, policies.value, entity?.value.id ?? "", now);
       const sealed = token.family === "batch" ? tokens.seal(token, null, now) : null;

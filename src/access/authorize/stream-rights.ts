@@ -55,7 +55,7 @@ function policiesOf(row: TokenRow, holders: TokenHolders): string[] | null {
   return names.length > MAX_POLICIES ? null : names.map((name) => policyKey({ namespace: row.namespace, name }));
 }
 
-/** How long rights through an entity are valid unchecked, ms: no event reports a change of entities and groups. */
+/** How long rights through an entity are valid unchecked, ms, should the line that reports their change be late. */
 const ENTITY_MS = 30_000;
 
 /** Authorizes event streams; one answer per question, in order. */
@@ -73,16 +73,14 @@ export function streamAnswers(
   };
   return questions.map((question) => {
     const row = tokens.byAccessor(question.accessor, now, true);
-    const grants = row && holders.grantsOf(row);
+    if (!row || !holders.isEntityActive(row)) return { allowed: false };
+    const grants = holders.grantsOf(row);
     const since = clusterNamespaces.since(question.namespace);
-    const scope = grants && streamScope(grants.cluster, question, existing, since);
+    const scope = streamScope(grants.cluster, question, existing, since);
     if (!scope) return { allowed: false };
     const policies = policiesOf(row, holders);
-    if (!question.service) return { allowed: true, scope, expires: row.expires, policies };
     const expires = row.entity_id === "" ? row.expires : Math.min(row.expires ?? Infinity, now + ENTITY_MS);
-    const active = holders.isEntityActive(row);
-    return active
-      ? { allowed: true, scope: { ...scope, paths: pathsOf(grants) }, expires, policies }
-      : { allowed: false };
+    const seen = question.service ? { ...scope, paths: pathsOf(grants) } : scope;
+    return { allowed: true, scope: seen, expires, policies };
   });
 }

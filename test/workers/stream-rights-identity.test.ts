@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { policies } from "./access.ts";
+import { type Answer, del, put } from "./client.ts";
+import { appendKeys, closeAll, noReaders, openStream, throughRelays } from "./streams.ts";
+
+/* Open streams whose rights come through an entity or a group. */
+
+afterEach(async () => {
+  await closeAll();
+  throughRelays(0);
+});
+
+interface Person {
+  readonly token: string;
+  readonly entity: string;
+}
+
+async function login(name: string): Promise<Person> {
+  await put(`/v1/auth/userpass/users/${name}`, { password: "hunter2-hunter2" });
+  const { body } = await put(`/v1/auth/userpass/login/${name}`, { password: "hunter2-hunter2" }, { token: null });
+  return { token: body.auth.client_token, entity: body.auth.entity_id };
+}
+
+/** A group whose policy lets its members read jobs. */
+const readers = (change: object): Promise<Answer> =>
+  put("/v1/identity/group/name/readers", { policies: ["reader"], ...change });
+
+const byEntity = ({ entity }: Person) => put(`/v1/identity/entity/id/${entity}`, { policies: ["reader"] });
+const byGroup = ({ entity }: Person) => readers({ member_entity_ids: [entity] });
+
+beforeEach(async () => {
+  await policies({ reader: 'namespace "default" { capabilities = ["read-job"] }' });
+  await put("/v1/sys/auth/userpass", { type: "userpass" });
+});
+
+describe("the streams of an entity", () => {
+  it.each<[string, number, (of: Person) => Promise<Answer>, (of: Person, other: Person) => Promise<Answer>]>([
+    ["is disabled", 0, byEntity, ({ entity }) => put(`/v1/identity/entity/id/${entity}`, { disabled: true })],
+    [
+      "is disabled, at a relay",
+      1,
+      byEntity,
+      ({ entity }) => put(`/v1/identity/entity/id/${entity}`, { disabled: true }),
+    ],
+    ["is deleted", 0, byEntity, ({ entity }) => del(`/v1/identity/entity/id/${entity}`)],
+    ["loses its policies", 0, byEntity, ({ entity }) => put(`/v1/identity/entity/id/${entity}`, { policies: [] })],
+    ["is in a group that loses its policies", 0, byGroup, () => readers({ policies: [] })],
+    ["leaves its group", 0, byGroup, () => readers({ member_entity_ids: [] })],
+    ["is in a group that is deleted", 0, byGroup, () => del("/v1/identity/group/name/readers")],
+    [
+      "is deleted with others",
+      0,
+      byEntity,
+      ({ entity }) => put("/v1/identity/entity/batch-delete", { entity_ids: [entity] }),
+    ],
+  ])("have no event once it %s", async (_what, relays, allow, lose) => {
+    throughRelays(relays);
+    const person = await login("ann");
+    expect((await allow(person)).status).toBeLessThan(300);
+    const stream = await openStream("?topic=Job&index=-1", { token: person.token });
+    expect(stream.response.status).toBe(200);
+    await appendKeys("before");
+    const keys: string[] = [];
+    while (!keys.includes("before")) keys.push(...(await stream.nextLine()).Events.map(({ Key }) => Key));
+    expect((await lose(person, person)).status).toBeLessThan(300);
+    await appendKeys("after");
+    for (let text = await stream.nextText(); text !== null; text = await stream.nextText()) {
+      expect(text).not.toContain('"after"');
+    }
+    await noReaders();
+  });
+
+  it("are not opened while it is disabled", async () => {
+    const { token, entity } = await login("ann");
+    await put("/v1/auth/userpass/users/ann", { token_policies: "reader" });
+    await put(`/v1/identity/entity/id/${entity}`, { disabled: true });
+    expect((await openStream("?topic=Job", { token })).response.status).toBe(403);
+  });
+});
