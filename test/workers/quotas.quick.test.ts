@@ -140,6 +140,22 @@ describe("a quota", () => {
     expect(await statuses(2, path)).toEqual([200, 429]);
   });
 
+  it("counts one user, role or policy by any spelling of its name", async () => {
+    await put("/v1/sys/auth/up", { type: "userpass" });
+    await put("/v1/auth/up/users/ann", { password: "some-password" });
+    await quota("login", { path: "auth/up/login/Ann", rate: 1, interval: 10 });
+    await quota("user", { path: "auth/up/users/a*", rate: 1, interval: 10 });
+    await quota("policy", { path: "sys/policies/acl/default", rate: 1, interval: 10 });
+    const password = { password: "some-password" };
+    const login = async (name: string) =>
+      (await put(`/v1/auth/up/login/${name}`, password, { token: null, ...from(HERE) })).status;
+    expect([await login("ann"), await login("ANN"), await login("aNn")]).toEqual([200, 429, 429]);
+    const read = async (path: string) => (await get(path, from(HERE))).status;
+    expect([await read("/v1/auth/up/users/Ann"), await read("/v1/auth/up/users/ANN")]).toEqual([200, 429]);
+    const policy = "/v1/sys/policies/acl";
+    expect([await read(`${policy}/default`), await read(`${policy}/DEFAULT`)]).toEqual([200, 429]);
+  });
+
   it("counts logins, which have no token", async () => {
     await put("/v1/sys/auth/userpass", { type: "userpass" });
     await put("/v1/auth/userpass/users/ann", { password: "some-password" });

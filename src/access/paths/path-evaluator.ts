@@ -39,8 +39,7 @@ export class PathEvaluator {
   /** @param list the path names a folder */
   evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
     if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrapBounds: null };
-    const caseless =
-      caselessInAuth(at.path, () => this.#paths.authMountAt(at)) ?? caselessIn(at.path, () => this.#paths.mountAt(at));
+    const caseless = caselessSegment(this.#paths, at);
     const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
     const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
     const decision = { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined };
@@ -105,6 +104,10 @@ function unslashed(acl: PathAcl, path: string): string {
   return path.endsWith("/") && ruleFor(acl, bare) ? bare : path;
 }
 
+/** Index of the segment of a path that is a name without case, counted from 0 in its namespace; null for none. */
+export const caselessSegment = (paths: PathResolver, at: Place): number | null =>
+  caselessInAuth(at.path, () => paths.authMountAt(at)) ?? caselessIn(at.path, () => paths.mountAt(at));
+
 const POLICY = /^sys\/(policies\/acl|policy)\/[^/]+\/?$/;
 const ROLE = /\/(creds|roles)\/[^/]+\/?$/;
 
@@ -120,7 +123,7 @@ function caselessIn(path: string, mountOf: () => Mount | null): number | null {
 }
 
 /** Paths in auth mounts that name a user or a role, which are stored by lower-case names. */
-const AUTH_ENTRY = /^(?:users|role)\/[^/]/;
+const AUTH_ENTRY = /^(?:users|role|login)\/[^/]/;
 
 /** Like `caselessIn`, for a path in an auth mount. @param placeOf the auth mount that contains the path */
 function caselessInAuth(path: string, placeOf: () => AuthPlace | null): number | null {

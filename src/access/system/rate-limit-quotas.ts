@@ -2,6 +2,7 @@ import type { CountedRequest, QuotaBody, QuotasConfig, RateLimitQuota } from "..
 import type { RateLimit } from "../../lib/rate-limit.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import { caselessSegment } from "../paths/path-evaluator.ts";
 import type { PathResolver } from "../paths/path-resolver.ts";
 
 /**
@@ -141,15 +142,19 @@ export class RateLimitQuotas {
     return counter;
   }
 
-  #quotaOf({ namespace, path }: CountedRequest): Stored | undefined {
-    const whole = namespace + path;
+  #quotaOf(request: CountedRequest): Stored | undefined {
+    const { namespace, path } = request;
     const inNamespace = (quota: Stored) =>
       namespace === quota.path || (quota.inheritable && namespace.startsWith(quota.path));
+    const segment = caselessSegment(this.#deps.paths, request);
+    const spelled = (of: string) => inLowerCase(of, segment === null ? -1 : segment + namespace.split("/").length - 1);
+    const whole = spelled(namespace + path);
     // The list is sorted: the first that matches is the most specific.
     return this.#all().find((quota) => {
       if (quota.kind === "global" || quota.kind === "namespace") return inNamespace(quota);
-      if (quota.kind === "exact") return whole === quota.path || whole === `${quota.path}/`;
-      return whole.startsWith(quota.kind === "prefix" ? quota.path.slice(0, -1) : quota.path);
+      const limited = spelled(quota.path);
+      if (quota.kind === "exact") return whole === limited || whole === `${limited}/`;
+      return whole.startsWith(quota.kind === "prefix" ? limited.slice(0, -1) : limited);
     });
   }
 
@@ -183,6 +188,13 @@ export class RateLimitQuotas {
     for (const key of this.#counters.keys()) if (key.startsWith(`${changed} `)) this.#counters.delete(key);
   }
 }
+
+/** A path with one segment in lower case; as it is without that segment. */
+const inLowerCase = (path: string, segment: number): string =>
+  path
+    .split("/")
+    .map((text, at) => (at === segment ? text.toLowerCase() : text))
+    .join("/");
 
 const shown = ({ kind: _kind, ...quota }: Stored): RateLimitQuota => quota;
 
