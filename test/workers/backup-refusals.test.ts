@@ -5,9 +5,10 @@ import { LENGTH_BYTES, MAGIC, Sealer } from "../../src/backup/format.ts";
 import { SINGLETONS } from "../../src/contracts/stored-objects.ts";
 import { accessControl } from "../../src/contracts/stubs.ts";
 import { parseKeyring } from "../../src/platform/crypto/keyring.ts";
-import { policies } from "./access.ts";
+import { issue, policies } from "./access.ts";
 import { allObjects, loseEverything, type Rows, restore, rowsOf, snapshot } from "./backup-world.ts";
 import { get, mountKv, put, send } from "./client.ts";
+import { holdBody } from "./held-bodies.ts";
 import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
 /** An incomplete, foreign or unsuitable file changes nothing, and the deployment continues to work. */
@@ -75,6 +76,15 @@ describe("a snapshot file is refused", () => {
       await refused(Buffer.concat([some, (frames[keep] as Buffer).subarray(0, 9)]), /cut off|is not a snapshot/);
     }
     expect((await restore(whole())).status).toBe(200);
+  });
+
+  it("when its caller's token was revoked before its end", async () => {
+    const { client_token: token } = await issue({ policies: ["root"] });
+    const { answer, finish } = holdBody("POST", "/v1/sys/snapshot", whole(), { token });
+    await scheduler.wait(20);
+    await put("/v1/auth/token/revoke", { token });
+    await finish();
+    expect((await answer).status).toBe(403);
   });
 
   it("when a frame is moved, missing, repeated, or from another snapshot", async () => {

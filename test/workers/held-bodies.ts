@@ -14,7 +14,7 @@ export function holdBody(
   body: unknown,
   { token = "root", headers = {} }: { token?: string; headers?: Record<string, string> } = {},
 ): HeldRequest {
-  const bytes = new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body));
+  const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(JSON.stringify(body));
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
   const writer = writable.getWriter();
   const answer = exports.default.fetch(`https://x${path}`, {
