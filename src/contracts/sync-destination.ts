@@ -61,7 +61,7 @@ export interface AssociationView {
   readonly updated_at: string;
   readonly error_code?: string;
   readonly error_message?: string;
-  /** Explains a success without a push, such as an object left alone by `if-not-exists`. */
+  /** Explains a success without a push, such as an object left alone by `if-not-exists`, or an owed clean-up. */
   readonly note?: string;
   readonly synced_version?: number;
   readonly attempts?: number;
@@ -142,6 +142,8 @@ export interface ObjectRecord {
   readonly cursor: string;
   /** The version expected at the provider, null for none; absent while it is uncertain. */
   readonly version?: number | null;
+  /** The owed clean-up, as a sentence. */
+  readonly owed?: string;
 }
 
 /** The response to `contest`: `kept` are the names the sender may not use. */

@@ -57,6 +57,8 @@ export interface ObjectResult {
   readonly notOurs?: true;
   readonly fingerprint?: string;
   readonly reference?: string;
+  /** The failure of a clean-up at the provider; the object itself is as desired. */
+  readonly owed?: Failure;
   /** The value to store, for destinations of kind `stored`. */
   readonly value?: string;
 }
@@ -129,6 +131,8 @@ export interface ObjectTask {
   readonly blocked: boolean;
   /** Start of the first push with unknown outcome since the last known one (ms since 1970); null for none. */
   readonly unsureSince: number | null;
+  /** A clean-up at the provider is owed; absent in answers of an older version of the service. */
+  readonly owed?: boolean;
   /** Another destination may own the name: `plan` checks before the object is touched. */
   readonly unclaimed: boolean;
 }

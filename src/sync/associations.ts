@@ -146,6 +146,11 @@ export class Associations {
     this.#enqueue(id, "present", now, { queued: true, failed: false });
   }
 
+  /** Whether a clean-up at the provider is owed. */
+  owes({ id }: AssociationRow): boolean {
+    return this.#remoteObjects.owes(id);
+  }
+
   /** The naming the association was last set with. */
   namingOf(row: AssociationRow): SetNaming {
     const kept = this.#namings.get(row.naming);
@@ -260,6 +265,7 @@ export class Associations {
       updated_at: new Date(updated).toISOString(),
       ...(error_code !== null && { error_code, error_message: error_message ?? "" }),
       ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
+      ...(copy?.owed && { note: owedNote(copy.owed) }),
       ...(version !== null && { synced_version: version }),
       ...(attempts > 0 && { attempts }),
       ...(waits && { next_attempt_at: new Date(Math.max(work.readyAt, openUntil)).toISOString() }),
@@ -324,6 +330,9 @@ export class Associations {
     return this.#sql.exec<AssociationRow>(`SELECT * FROM associations WHERE ${condition}`, ...values).toArray();
   }
 }
+
+/** The note on an object whose clean-up is owed. */
+export const owedNote = (because: string): string => `the value is there, and a clean-up is owed: ${because}`;
 
 const isSame = (row: RemoteObjectRow, copy: { subKey: string; name: string }): boolean =>
   row.sub_key === copy.subKey && row.external_name === copy.name;

@@ -83,9 +83,20 @@ export async function verify(env: Env, key: DestinationKey): Promise<Result<Veri
 
 const verificationOf = ({ code, message }: Trouble): Verification => ({ ok: false, error_code: code, message });
 
+type DriftState =
+  | "in_sync"
+  | "changed"
+  | "missing"
+  | "unexpected"
+  | "pending"
+  | "present"
+  | "unreadable"
+  /** The object is in sync, and a clean-up failed: an earlier value may still be readable. */
+  | "clean_up_owed";
+
 interface Drift {
   readonly external_name: string;
-  readonly state: "in_sync" | "changed" | "missing" | "unexpected" | "pending" | "present" | "unreadable";
+  readonly state: DriftState;
   readonly owned?: boolean;
   readonly error_code?: string;
   readonly error_message?: string;
@@ -129,6 +140,9 @@ function driftOf(record: ObjectRecord, found: Inspection | Trouble): Drift {
     return found.state === "absent" ? { ...base, state: "in_sync" } : { ...base, state: "unexpected", ...owned };
   }
   if (found.state === "absent") return { ...base, state: "missing" };
+  if (found.state === "unchanged" && record.owed !== undefined) {
+    return { ...base, state: "clean_up_owed", ...owned, error_message: record.owed };
+  }
   const state = found.state === "unchanged" ? "in_sync" : found.state;
   return { ...base, state, ...owned };
 }

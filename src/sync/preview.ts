@@ -5,7 +5,7 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { settings } from "../platform/settings.ts";
 import type { AssociationCheck } from "./association-check.ts";
-import { type Associations, associationId, secretOf } from "./associations.ts";
+import { type Associations, associationId, owedNote, secretOf } from "./associations.ts";
 import { type Definition, resolved } from "./definition.ts";
 import { type DestinationRecord, federationOf } from "./destination-record.ts";
 import type { DestinationType, Granularity } from "./destinations/index.ts";
@@ -127,6 +127,7 @@ export class Previews {
         cursor: cursorOf(copy.association, copy.sub_key),
         ...(copy.tags_written === digest && { tags }),
         ...(certain && { version: copy.version }),
+        ...(copy.owed !== null && { owed: owedNote(copy.owed) }),
       };
     });
     return ok({ records, isLast: page.length <= limit });

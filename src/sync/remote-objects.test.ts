@@ -24,6 +24,7 @@ const row = (sub_key: string, external_name: string, changes: Partial<RemoteObje
     tags_written: null,
     blocked: null,
     left_alone: 0,
+    owed: null,
   },
   ...{ unsure_since: null, claimed: null, status: "SYNCED", error_code: null, error_message: null, updated: 0 },
   ...changes,

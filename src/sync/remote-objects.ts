@@ -62,6 +62,12 @@ export class RemoteObjects {
     return this.#sql.exec<{ name: string }>(query, OURS).toArray()[0]?.name ?? null;
   }
 
+  /** Whether a clean-up of one of its objects is owed. */
+  owes(association: string): boolean {
+    const query = "SELECT 1 FROM copies WHERE association = ? AND owed IS NOT NULL LIMIT 1";
+    return this.#sql.exec(query, association).toArray().length > 0;
+  }
+
   /** The other association that holds a name, including names of obsolete objects; null for none. */
   holder(collisionKey: string, association: string): string | null {
     const [held] = this.#sql
@@ -121,7 +127,7 @@ export class RemoteObjects {
     this.#update(
       row,
       `claimed = NULL, ours = ?, known = 0, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]',
-       tags_written = NULL, left_alone = 0, unsure_since = NULL`,
+       tags_written = NULL, left_alone = 0, unsure_since = NULL, owed = NULL`,
       UNTRIED,
     );
   }
@@ -228,7 +234,7 @@ export class RemoteObjects {
     this.#update(
       row,
       `ours = 0, known = 1, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]', left_alone = 0,
-       tags_written = NULL, status = 'UNSYNCED', error_code = NULL, error_message = NULL, updated = ?`,
+       tags_written = NULL, owed = NULL, status = 'UNSYNCED', error_code = NULL, error_message = NULL, updated = ?`,
       now,
     );
   }
@@ -246,14 +252,15 @@ export class RemoteObjects {
 
   #recordThere(
     row: RemoteObjectRow,
-    { state, fingerprint, reference, unsureSince }: ObjectResult,
+    { state, fingerprint, reference, unsureSince, owed }: ObjectResult,
     { version, tagKeys, tagsDigest }: Pick<SyncResult, "version" | "tagKeys" | "tagsDigest">,
     now: number,
   ): void {
     this.#update(
       row,
       `known = 1, ours = ?, left_alone = 0, version = ?, fingerprint = ?, reference = ?, tag_keys = ?,
-       tags_written = ?, unsure_since = ?, status = 'SYNCED', error_code = NULL, error_message = NULL, updated = ?`,
+       tags_written = ?, unsure_since = ?, owed = ?, status = 'SYNCED', error_code = NULL, error_message = NULL,
+       updated = ?`,
       OURS,
       version,
       fingerprint ?? null,
@@ -261,6 +268,7 @@ export class RemoteObjects {
       JSON.stringify(tagKeys),
       tagsDigest ?? null,
       unsureSince ?? null,
+      owed?.message ?? null,
       now,
     );
   }
@@ -331,6 +339,7 @@ export const objectTask = (row: RemoteObjectRow, place: string): ObjectTask => (
   previousTagKeys: parseKeys(row.tag_keys),
   tagsWritten: row.tags_written,
   blocked: row.blocked !== null,
+  owed: row.owed !== null,
   unsureSince: row.unsure_since,
   unclaimed: !isClaimed(row, place),
 });

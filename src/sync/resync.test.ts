@@ -26,12 +26,17 @@ const association = (id: string, status: AssociationRow["status"], synced: numbe
 });
 
 /** Resyncs associations with secrets of version 1. @returns the ids set again, and whether each goes behind the others */
-async function resynced(rows: readonly AssociationRow[], work: Readonly<Record<string, WorkView>> = {}) {
+async function resynced(
+  rows: readonly AssociationRow[],
+  work: Readonly<Record<string, WorkView>> = {},
+  owing: readonly string[] = [],
+) {
   const set: [id: string, failed: boolean][] = [];
   const associations = {
     page: () => rows,
     find: (id: string) => rows.find((row) => row.id === id) ?? null,
     any: () => true,
+    owes: ({ id }: AssociationRow) => owing.includes(id),
     setDesired: ({ id }: AssociationRow, _wish: string, _now: number, failed: boolean) => set.push([id, failed]),
   } as unknown as Associations;
   const newestVersions = async (names: readonly string[]) => names.map(() => 1);
@@ -57,6 +62,11 @@ it("enqueues associations that failed behind those that are outdated", async () 
     ["outdated", false],
     ["failed", true],
   ]);
+});
+
+it("enqueues an association whose clean-up is owed", async () => {
+  const rows = [association("current", "SYNCED", 1), association("owing", "SYNCED", 1)];
+  expect(await resynced(rows, {}, ["owing"])).toEqual([["owing", false]]);
 });
 
 it("enqueues associations again that are in back-off or were leased before the change", async () => {

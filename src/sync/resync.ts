@@ -12,8 +12,8 @@ import type { AssociationRow } from "./schema.ts";
 const PAGE = 200;
 
 /**
- * Periodic resync: compares every association with the newest version of its secret and enqueues the differences and
- * final failures. Compares with records only; drift at the provider is not detected. Owned by `SyncDestination`, driven
+ * Periodic resync: compares every association with the newest version of its secret and enqueues the differences, final
+ * failures and owed clean-ups. Compares with records only; drift at the provider is not detected. Owned by `SyncDestination`, driven
  * by its alarm. A page of 200 associations costs one RPC per mount.
  */
 export class Resync {
@@ -106,7 +106,7 @@ export class Resync {
     // A queued row is up to date, unless it waits after a failure or its task was leased before the change.
     if (work) return work.leased || work.attempts > 0;
     if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;
-    return newest !== row.synced_version;
+    return newest !== row.synced_version || this.#associations.owes(row);
   }
 
   #store(nextAt: number, cursor: string): void {

@@ -5,6 +5,8 @@ import type { WorkOutcome } from "../platform/durable/lease.ts";
  * The retry policy of secret sync: the next step of a task by the failures of its objects. Pure. Read by associations
  * (completion of leases), the breaker and the tasks themselves. The first row that applies decides:
  *
+ * Owed clean-ups count as failures.
+ *
  *   a failure with code "paused"             -> again  (same attempt)
  *   a failure other than `client`            -> retry  (back-off, or the provider's wait)
  *   the task ran out of time                 -> again
@@ -38,7 +40,9 @@ export const isPaused = (trouble: Trouble | undefined): boolean => trouble?.code
 
 /** The completion of a task's lease, from the results of its objects: done, again, retry or park. */
 export function completionOf(result: SyncResult): WorkOutcome {
-  const troubles = [result.trouble, ...result.copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
+  const troubles = [result.trouble, ...result.copies.flatMap(({ trouble, owed }) => [trouble, owed])].filter(
+    (one) => one !== undefined,
+  );
   if (troubles.some(isPaused)) return { kind: "again" };
   const passing = troubles.filter((one) => one.outcome !== "client");
   if (passing.length > 0) {

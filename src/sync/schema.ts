@@ -110,6 +110,11 @@ export const destinationMigrations: Migration[] = [
       ALTER TABLE destination ADD COLUMN origin TEXT NOT NULL DEFAULT ''`,
   // The trace that the pushes of the last change continue; NULL for a change without a sampled trace.
   "ALTER TABLE associations ADD COLUMN trace TEXT",
+  // The failure of a clean-up at the provider, as a sentence; NULL: none is owed. Google's references name more than
+  // one version while an older one is to be destroyed.
+  `ALTER TABLE copies ADD COLUMN owed TEXT;
+      UPDATE copies SET owed = 'versions of earlier pushes could not be destroyed'
+        WHERE reference LIKE '[[%],[%' OR reference LIKE '{"versions"%'`,
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -172,6 +177,8 @@ export interface RemoteObjectRow extends Record<string, SqlStorageValue> {
   /** The reason a desired object may not be pushed; null when it may. */
   blocked: string | null;
   left_alone: number;
+  /** The failure of a clean-up at the provider; null: none is owed. */
+  owed: string | null;
   /** Start of the first push with unknown outcome since the last known one (ms since 1970). */
   unsure_since: number | null;
   /** The targets with which the name was checked to be free, joined to one text; null: not checked. */

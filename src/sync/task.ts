@@ -9,7 +9,7 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { restricted } from "../providers/network-policy.ts";
 import { failure, type Permit, sender } from "../providers/outcome.ts";
 import { typeOf } from "./definition.ts";
-import type { CallContext, ProviderSettings } from "./destinations/destination-type.ts";
+import type { CallContext, ProviderSettings, Put } from "./destinations/destination-type.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { refusedKeys } from "./external-name.ts";
 import type { IdentityAccess } from "./identity.ts";
@@ -196,7 +196,7 @@ class TaskRun {
     if (copy.blocked) return this.#leave(copy);
     const fingerprint = this.#fingerprint(value);
     const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
-    if (same) return this.#record(copy, { state: "kept", fingerprint });
+    if (same) return copy.owed ? this.#cleanUp(copy, fingerprint) : this.#record(copy, { state: "kept", fingerprint });
     const { maxValueBytes } = this.#type;
     if (Buffer.byteLength(value) > maxValueBytes) {
       const message = `the value is larger than the ${maxValueBytes} bytes that the destination takes`;
@@ -223,8 +223,18 @@ class TaskRun {
       this.#context(this.#budget()),
     );
     if (done.outcome !== "ok") return this.#fail(copy, done);
-    const reference = done.reference === undefined ? {} : { reference: done.reference };
-    this.#record(copy, { state: done.left ? "left" : "pushed", fingerprint, ...reference });
+    this.#record(copy, { state: done.left ? "left" : "pushed", fingerprint, ...settled(done) });
+  }
+
+  /** Tries the owed clean-up of an object that is up to date. */
+  async #cleanUp(copy: ObjectTask, fingerprint: string): Promise<void> {
+    const type = this.#type;
+    if (type.kind === "stored" || !type.cleanUp) return this.#record(copy, { state: "kept", fingerprint });
+    if (!this.#mayBegin()) return this.#leave(copy);
+    const { name, reference } = copy;
+    const done = await type.cleanUp({ name, reference }, this.#setup.connection, this.#context(this.#budget()));
+    if (done.outcome !== "ok") return this.#fail(copy, done);
+    this.#record(copy, { state: "kept", fingerprint, ...settled(done) });
   }
 
   /** @param sourceGone the secret is deleted, or its association is set to absent */
@@ -293,6 +303,11 @@ class TaskRun {
       .digest("hex");
   }
 }
+
+const settled = ({ reference, owed }: Extract<Put, { outcome: "ok" }>) => ({
+  ...(reference !== undefined && { reference }),
+  ...(owed && { owed }),
+});
 
 const untouched = ({ subKey, name, outside, ours, unsureSince, tagsWritten }: ObjectTask): ObjectResult => ({
   subKey,

@@ -65,7 +65,16 @@ const Drift = z.object({
     z.string(),
     z.object({
       external_name: z.string(),
-      state: z.enum(["in_sync", "changed", "missing", "unexpected", "pending", "present", "unreadable"]),
+      state: z.enum([
+        "in_sync",
+        "changed",
+        "missing",
+        "unexpected",
+        "pending",
+        "present",
+        "unreadable",
+        "clean_up_owed",
+      ]),
       owned: z.boolean().optional(),
       error_code: z.string().optional(),
       error_message: z.string().optional(),

@@ -14,7 +14,7 @@ export const conflicts: readonly (string | null)[] = ["ABORTED", "FAILED_PRECOND
 export const intentAnnotation = "sallyport-intent";
 
 /** A version of a secret. The etag distinguishes it from the same number in a recreated secret. */
-interface Version {
+export interface Version {
   /** Decimal, from 1. */
   number: string;
   etag: string;
@@ -23,7 +23,7 @@ interface Version {
 /**
  * Versions that a push of unknown outcome may have added: numbers above `after`, created since `since` (ms since 1970).
  */
-interface Owed {
+export interface Owed {
   readonly after: string;
   readonly since: number;
 }
@@ -144,18 +144,19 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
       return version ? { ok: true as const, version } : notUnderstood(unreadable("GetSecretVersion", "external"));
     },
 
-    /** Enabled versions before `newest` that a lost push may have added. Null when they cannot be listed now. */
-    async lost({ after, since }: Owed, newest: Version): Promise<readonly Version[] | null> {
+    /** Enabled versions before `newest` that a lost push may have added; a failure when they cannot be listed now. */
+    async lost({ after, since }: Owed, newest: Version): Promise<readonly Version[] | Failure> {
       const found: Version[] = [];
       let token = "";
       for (let page = 0; page < maxPages; page++) {
         const query = `pageSize=${pageSize}${token === "" ? "" : `&pageToken=${encodeURIComponent(token)}`}`;
         const answer = await call("ListSecretVersions", "GET", `${path}/versions?${query}`);
-        const listed = answer.ok ? ListedVersions.safeParse(answer.body).data : undefined;
-        if (listed === undefined) return null;
+        if (!answer.ok) return answer.outcome;
+        const listed = ListedVersions.safeParse(answer.body).data;
+        if (listed === undefined) return unreadable("ListSecretVersions", "external");
         for (const one of listed.versions) {
           const version = versionOf(one);
-          if (version === null) return null;
+          if (version === null) return unreadable("ListSecretVersions", "external");
           const isOlder = Number(version.number) < Number(newest.number);
           if (Number(version.number) <= Number(after) || Date.parse(one.createTime) < since - CLOCK_MS) return found;
           if (isOlder && one.state === "ENABLED") found.push(version);
@@ -166,16 +167,16 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
       return found;
     },
 
-    /** Destroys versions. Returns those not destroyed yet. */
-    async destroy(versions: readonly Version[]): Promise<readonly Version[]> {
+    /** Destroys versions. @returns those not destroyed yet, and the failure */
+    async destroy(versions: readonly Version[]): Promise<{ left: readonly Version[]; failure: Failure | null }> {
       for (const [at, { number, etag }] of versions.entries()) {
         const condition = etag === "" ? {} : { etag };
         const answer = await call("DestroySecretVersion", "POST", `${path}/versions/${number}:destroy`, condition);
         // Deleted, destroyed already, or replaced by a version of another secret: the destruction is complete.
         if (answer.ok || answer.status === "NOT_FOUND" || conflicts.includes(answer.status)) continue;
-        return versions.slice(at);
+        return { left: versions.slice(at), failure: answer.outcome };
       }
-      return [];
+      return { left: [], failure: null };
     },
 
     delete: (etag: string | null) =>

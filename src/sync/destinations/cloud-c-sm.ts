@@ -6,8 +6,17 @@ import { secretManager } from "../../providers/cloud-c-gcp/secret-manager.ts";
 import { failure } from "../../providers/outcome.ts";
 import { cloudCConnection } from "./cloud-c-connection.ts";
 import { labelsOf, labelText, maxLabels } from "./cloud-c-labels.ts";
-import { conflicts, intentAnnotation, owedBy, readReference, referenceTo, remoteSecret } from "./cloud-c-secret.ts";
-import { type ExternalObject, MARKER_TAG, type RemoteDestinationType } from "./destination-type.ts";
+import {
+  conflicts,
+  intentAnnotation,
+  type Owed,
+  owedBy,
+  readReference,
+  referenceTo,
+  remoteSecret,
+  type Version,
+} from "./cloud-c-secret.ts";
+import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 
 /** Secret Manager API v1: CreateSecretRequest.secret_id, and "Quotas and limits" for the payload. */
 const namePattern = /^[A-Za-z0-9_-]{1,255}$/;
@@ -30,7 +39,7 @@ const markerLabel = labelText(MARKER_TAG);
  * A repeated push after a lost answer adds another version. It then lists the versions between the last known one of ours
  * and its own, and destroys those created since the lost push began. A version added by another writer
  * in that time cannot be told from them and is destroyed, too. A version that could not be listed or destroyed is kept
- * in the reference and tried again by the next push.
+ * in the reference, as an owed clean-up.
  */
 export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   kind: "remote",
@@ -126,17 +135,19 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
           // The versions in the reference belong to a secret that was deleted.
           if (created) return { outcome: "ok", reference: referenceTo([version]) };
           const known = readReference(object.reference);
-          const owed = owedBy(known, object.unsureSince ?? null, version);
-          const lost = owed === null ? [] : await secret.lost(owed, version);
-          const old = [...known.versions, ...(lost ?? [])].filter(({ number }) => number !== version.number);
-          const left = await secret.destroy(old);
-          return { outcome: "ok", reference: referenceTo([version, ...left], lost === null ? owed : null) };
+          return destroyOld(secret, version, known.versions, owedBy(known, object.unsureSince ?? null, version));
         }
         if (added.status !== "NOT_FOUND") return added.outcome;
         [created, step] = [false, "create"];
       }
     }
     return failure("external", "contended", `The secret ${name} is being created and deleted by another caller.`);
+  },
+
+  async cleanUp({ name, reference }, details, context) {
+    const { versions, owed } = readReference(reference);
+    const [newest] = versions;
+    return newest ? destroyOld(remoteSecret(name, details, context), newest, versions, owed) : { outcome: "ok" };
   },
 
   async remove({ name, ownedOnly }, details, context) {
@@ -187,6 +198,27 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     return failure("client", "permission_denied", message);
   },
 };
+
+/**
+ * Destroys the versions before `newest`: those of the reference, and those of lost pushes. Those that are left stay in
+ * the reference.
+ */
+async function destroyOld(
+  secret: ReturnType<typeof remoteSecret>,
+  newest: Version,
+  known: readonly Version[],
+  owed: Owed | null,
+): Promise<Put> {
+  const lost = owed === null ? [] : await secret.lost(owed, newest);
+  const found = "outcome" in lost ? [] : lost;
+  const old = [...known, ...found].filter(({ number }) => number !== newest.number);
+  const { left, failure } = await secret.destroy(old);
+  const because = "outcome" in lost ? lost : failure;
+  const reference = referenceTo([newest, ...left], "outcome" in lost ? owed : null);
+  if (because === null) return { outcome: "ok", reference };
+  const message = `A version of an earlier push is still readable: ${because.message}`;
+  return { outcome: "ok", reference, owed: { ...because, message } };
+}
 
 type Step = "create" | "get" | "write";
 

@@ -76,9 +76,10 @@ export interface CallContext {
 
 /**
  * The outcome of `put`. `reference`: an id or version that lets the adapter recognise the object next time (up to 512
- * characters, never secret). `left`: update policy `if-not-exists` found an object and left it.
+ * characters, never secret). `left`: update policy `if-not-exists` found an object and left it. `owed`: the object is as
+ * desired, but a clean-up failed, such as the destruction of the replaced value; `cleanUp` tries it again.
  */
-export type Put = { outcome: "ok"; reference?: string; left?: true } | Failure;
+export type Put = { outcome: "ok"; reference?: string; left?: true; owed?: Failure } | Failure;
 
 /** The outcome of `remove` and `probe`. */
 export type Done = { outcome: "ok" } | Failure;
@@ -153,6 +154,12 @@ export interface RemoteDestinationType<Connection> extends DestinationTypeCommon
   readonly kind: "remote";
   /** Makes the object exist with this value and these tags. */
   put(object: ExternalObject, connection: Connection, context: CallContext): Promise<Put>;
+  /** Tries the owed clean-up of an object that is as desired. Present for types whose `put` may return `owed`. */
+  cleanUp?(
+    object: Pick<ExternalObject, "name" | "reference">,
+    connection: Connection,
+    context: CallContext,
+  ): Promise<Put>;
   /** Makes the object not exist. Already absent is `ok`. */
   remove(object: ObsoleteObject, connection: Connection, context: CallContext): Promise<Done>;
   /** Reads the state of an object without changing it and without reading its value. */

@@ -29,6 +29,7 @@ const STATES: Readonly<Record<State, readonly [Tone, string, string]>> = {
   failing: ["bad", "Failing", "It was never pushed, or its last push failed"],
   pending: ["wait", "Pending", "A push is under way"],
   present: ["info", "Present", "The provider shows that it is there, not what it holds"],
+  clean_up_owed: ["warn", "Clean-up owed", "The object is in sync, and an earlier value may still be readable"],
   unreadable: ["warn", "Not readable", "The provider does not show the object"],
 };
 
