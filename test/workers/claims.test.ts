@@ -55,12 +55,12 @@ describe("a sticky volume", () => {
     expect(claim.CreateIndex).toBeGreaterThan(0);
   });
 
-  it("is claimed by the job inside the allocation, which is not stored", async () => {
+  it("is claimed by the job inside the allocation, which its event leaves out", async () => {
     await make();
     const { TaskGroups } = stickyJob().Payload["Job"] as { TaskGroups: unknown };
     await report(placed("a1", { Job: { Version: 1, TaskGroups } }));
     expect(await holders()).toEqual([["db", "a1"]]);
-    expect((await get("/v1/allocation/a1")).text).not.toContain("Sticky");
+    expect((await get("/v1/allocation/a1")).text).toContain("Sticky");
     const [event] = await eventsOf("Allocation");
     expect(JSON.stringify(event)).not.toContain("Sticky");
   });

@@ -351,6 +351,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "acl-oidc › redirects to the issuer with PKCE, and returns a token for the code",
   ],
   [/acl\/token\/onetime/, "OneTimeSecretID", "acl-onetime › is exchanged for the token that created it"],
+  [
+    /acl\/token/,
+    "SecretID",
+    "acl-secrets › tokens are uploaded by both ids, as upstream, and changed by the accessor alone",
+  ],
   [/acl\/token/, "Roles ID", "acl-roles › names them by id or by name, and returns both"],
   [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › accept an expiry in nanoseconds, as a duration or as a time"],
   [

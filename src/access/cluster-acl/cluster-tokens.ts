@@ -62,6 +62,7 @@ export class ClusterTokens {
 
   /** The ids of a new token: those of the request, which must be UUIDs that no token has or had, or new ones. */
   #ids({ AccessorID, SecretID, Type }: ClusterTokenBody): Result<{ accessor: string; secret: string }> {
+    if (!AccessorID && SecretID) return refuse("invalid", "SecretID: must not be set without AccessorID");
     if (!AccessorID) return ok({ accessor: crypto.randomUUID(), secret: crypto.randomUUID() });
     const secret = SecretID ?? "";
     // An expired token is a row until it is deleted.

@@ -68,12 +68,18 @@ export class JobVersions {
     const { namespace, id } = newest;
     const isNeeded = this.#hasAllocations(namespace, id);
     if (isNeeded) this.replaced(newest);
+    if (!isNeeded) {
+      this.#sql.exec("DELETE FROM job_versions WHERE namespace = ? AND job_id = ?", namespace, id);
+      return;
+    }
+    // Versions of an earlier job of this id make room first: a snapshot does not see rows replaced by conflict.
     this.#sql.exec(
-      isNeeded
-        ? "UPDATE OR REPLACE job_versions SET gone = 1 WHERE namespace = ? AND job_id = ? AND gone = 0"
-        : "DELETE FROM job_versions WHERE namespace = ? AND job_id = ?",
-      ...[namespace, id],
+      `DELETE FROM job_versions WHERE namespace = ?1 AND job_id = ?2 AND gone = 1 AND version IN (
+         SELECT version FROM job_versions WHERE namespace = ?1 AND job_id = ?2 AND gone = 0)`,
+      namespace,
+      id,
     );
+    this.#sql.exec("UPDATE job_versions SET gone = 1 WHERE namespace = ? AND job_id = ? AND gone = 0", namespace, id);
   }
 
   /** An allocation was deleted: the versions of a deleted job go with its last one. */
