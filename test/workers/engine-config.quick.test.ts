@@ -60,7 +60,7 @@ describe("the configuration", () => {
   // Proves: A.config.root_password_ttl.type, A.config.single
   it("changes only the fields of a write, and reads durations as seconds", async () => {
     succeeded(await write({ ...tenant.config, environment: "azurechinacloud", root_password_ttl: "1h30m" }));
-    succeeded(await write({ root_password_ttl: "182d", client_id: null }));
+    succeeded(await write({ root_password_ttl: "182d" }));
     expect(await config()).toMatchObject({
       environment: "azurechinacloud",
       root_password_ttl: 15_724_800,
@@ -68,6 +68,9 @@ describe("the configuration", () => {
     });
     succeeded(await write({ root_password_ttl: 60 }));
     expect((await config()).root_password_ttl).toBe(60);
+    // As upstream, null is an empty text, and absent for a duration.
+    succeeded(await write({ client_id: null, root_password_ttl: null }));
+    expect(await config()).toMatchObject({ client_id: "", root_password_ttl: 60 });
   });
 
   // Proves: A.config.client_secret.exclusive, A.config.identity_token_audience.exclusive, E.auth.1.exclusive
