@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
-import { caller } from "../../api/session.ts";
+import { caller, session } from "../../api/session.ts";
 import { href, place, setQuery } from "../../app/router.ts";
 import { Actor } from "../../components/actor.tsx";
 import { AsCommand } from "../../components/as-command.tsx";
@@ -30,8 +30,10 @@ const KINDS = [
 
 const ABOUT = "Every request and every action of the service, newest first, without values, tokens or addresses.";
 const PAGE = 200;
-/** Prefixes of tokens. A token is in no line, and has no place in an address. */
+/** Prefixes of tokens. A token is in no line, and has no place in an address. One that is a UUID has no prefix. */
 const TOKEN = /^(hv[sbr]|s|b)\./;
+
+const isTokenText = (text: string): boolean => TOKEN.test(text) || text === session.value?.token;
 
 export default function AuditScreen() {
   const kind = KINDS.find(({ value }) => value === place.value.query.get("kind"))?.value ?? "answer";
@@ -60,7 +62,7 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
   const from = Date.parse(place.value.query.get("from") ?? "");
   const until = Date.parse(place.value.query.get("until") ?? "");
   const settled = useSettled(search.trim(), 400);
-  const isToken = TOKEN.test(settled);
+  const isToken = isTokenText(settled);
   const text = isToken ? "" : settled;
   const options = {
     // The log is that of the deployment, whichever namespace is selected.
@@ -92,7 +94,7 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
   const failureOf = useFailures(rows);
   const find = (entered: string): void => {
     setSearch(entered);
-    setQuery({ q: TOKEN.test(entered) ? null : entered });
+    setQuery({ q: isTokenText(entered.trim()) ? null : entered });
     setOpened(null);
   };
   return (
