@@ -343,23 +343,22 @@ export class Connection {
   }
 
   /** Ends an event stream between two lines; others end at their next line. */
-  #endStream(): boolean {
+  #endStream(): void {
     const { isEventStream: isStream, answer } = this.#exchange ?? {};
-    if (this.#leaving || !isStream || answer !== "begun" || !this.#responses.isAtLineEnd) return false;
+    if (this.#leaving || !isStream || answer !== "begun" || !this.#responses.isAtLineEnd) return;
     this.#client.write(LAST_CHUNK);
     this.#leave();
-    return true;
   }
 
   #upstreamEnded(): void {
-    if (this.#leaving || this.#endStream()) return;
+    if (this.#leaving) return;
     if (this.#tunnel) this.#client.end();
     else if (this.#neverAnswered()) this.#leave(502, "the service closed the connection without an answer");
     else this.#leave();
   }
 
   #upstreamFailed(): void {
-    if (this.#leaving || this.#endStream()) return;
+    if (this.#leaving) return;
     // The service has received nothing.
     if (!this.#isConnected) this.#leave(503, "the service is not reachable; try again");
     else if (this.#neverAnswered()) this.#leave(502, "the service closed the connection without an answer");

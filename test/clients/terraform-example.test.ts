@@ -51,7 +51,7 @@ it.runIf(hasTerraform).each([EXAMPLE, CURRENT])("%s is well-formed", (folder) =>
 });
 
 it(`the requests for each resource of ${CURRENT} are replayed by other tests`, () => {
-  const replayed = ["terraform", "terraform-cluster"].map((name) =>
+  const replayed = ["terraform.quick", "terraform-cluster.quick"].map((name) =>
     readFileSync(`test/workers/${name}.test.ts`, "utf8"),
   );
   const used = [...readFileSync(`${CURRENT}/main.tf`, "utf8").matchAll(/^resource "(\w+)"/gm)].map(

@@ -119,7 +119,7 @@ function newVisit(world: World, random: Random): Omit<Asked, "base"> {
     accessor: token.accessor,
     secret: token.secret,
     wish: wishOf(random, token),
-    from: pick(random, [0, 0, -1, -1, Math.floor(random() * known), known, known + Math.floor(random() * 20)]),
+    from: pick(random, [0, 0, -1, -1, Math.floor(random() * known), known, known + 1]),
     format: pick(random, ["lines", "lines", "server-sent-events"] as const),
     errors: random() < 0.5,
   };

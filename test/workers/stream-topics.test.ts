@@ -156,7 +156,7 @@ describe("a drain event", () => {
 describe("an invalid query", () => {
   itRows([
     ["index=18446744073709551616", "index"],
-    ["index=-9007199254740992", "index"],
+    ["index=-18446744073709551616", "index"],
     ["index=1_000", "index"],
     ["index=%E0%A5%A7", "index"],
     ["index=+", "index"],
