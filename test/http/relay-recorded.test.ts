@@ -53,6 +53,7 @@ it("a recorded stream is mirrored once and in order while the relay is killed at
   const wanted = events.filter(({ Topic }) => isTable(Topic)).map(brief);
   await vi.waitFor(async () => expect((await world.published()).map(brief)).toEqual(wanted), { timeout: 60_000 });
   clearInterval(watch);
-  expect(kills).toBeGreaterThan(Math.floor(110 / EVERY));
+  // Lines that wait together are one report.
+  expect(kills).toBeGreaterThanOrEqual(20);
   for (const topic of TABLES) expect(await world.mirrored(topic), topic).toEqual(world.existing(topic));
 });
