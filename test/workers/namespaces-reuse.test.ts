@@ -51,7 +51,7 @@ async function shown(namespace: string): Promise<Record<string, unknown>> {
   const body = (answer: unknown) => {
     const { status, text } = answer as { status: number; text: string };
     // Built-in mounts of a namespace have its own ids.
-    const ids = /"request_id":"[^"]*"|"(accessor":"(cubbyhole|identity|system)_|uuid":")[^"]*"/g;
+    const ids = /"request_id":"[^"]*"|"(accessor":"(cubbyhole|identity|system|auth_token)_|uuid":")[^"]*"/g;
     return `${status} ${text.replace(ids, "")}`;
   };
   return Object.fromEntries(answers.map(([route, answer]) => [route, body(answer)]));

@@ -7,4 +7,4 @@ beforeEach(() => throughRelays(1));
 afterAll(() => throughRelays(0));
 
 // Another module than the one that ran before in the same runtime.
-import "./stream.test.ts?through-relays";
+import "./stream.quick.test.ts?through-relays";
