@@ -5,7 +5,7 @@ import { listDestinations } from "../listings/destinations.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { flag } from "../platform/http/fields.ts";
 import { resolveFile } from "../sync/files.ts";
-import { drift, previewConfiguration, verify } from "../sync/inspect.ts";
+import { drift, identityOf, previewConfiguration, verify } from "../sync/inspect.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { checkedType, destinationAt, flagIn, keyOf, limitIn, NO_DRY_REMOVAL } from "./sync-paths.ts";
@@ -51,9 +51,28 @@ async function configure(call: AuthorisedCall, given: Write, mode: "write" | "pa
     const { planned, warnings, next } = preview;
     return envelope(call, { data: { dry_run: true, planned, next: next ?? "" }, warnings });
   }
-  const word = translateType(call.dialect, key.type);
+  const word = writtenType(call, key.type);
   const { state, warnings } = unwrap(await destinationAt(call, key).configure(key, body, { word, mode, origin }));
   return envelope(call, { data: translateDestination(call.dialect, state), warnings });
+}
+
+/**
+ * The type as the path spells it, which is part of names and of the subject of identity tokens. Headers do not decide: the
+ * same path has the same subject for every client.
+ */
+function writtenType({ request }: AuthorisedCall, type: string): string {
+  const { pathname } = new URL(request.url);
+  return pathname.includes(`/destinations/${type}/`) ? type : translateType("upstream", type);
+}
+
+/** A read also shows the identity of a destination without stored credentials, which its provider must trust. */
+async function read(call: AuthorisedCall): Promise<Response> {
+  const key = keyOf(call);
+  const state = unwrap(await destinationAt(call, key).read());
+  const isFederated = state.connection_details["identity_token_audience"] !== undefined;
+  const identity = isFederated ? await identityOf(call.env, key) : null;
+  const data = translateDestination(call.dialect, state);
+  return envelope(call, { data: identity ? { ...data, identity_token: identity } : data });
 }
 
 export const destinationRoutes = [
@@ -88,10 +107,7 @@ export const destinationRoutes = [
   secrets({
     verb: "GET",
     path: "/sys/sync/destinations/:type/:name",
-    handle: async (call) => {
-      const state = unwrap(await destinationAt(call, keyOf(call)).read());
-      return envelope(call, { data: translateDestination(call.dialect, state) });
-    },
+    handle: read,
   }),
   secrets({
     verb: "POST",

@@ -1,4 +1,5 @@
 import { type DestinationKey, destinationName } from "../contracts/destination.ts";
+import type { SyncFederation } from "../contracts/federation.ts";
 import { kvStore, syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "../contracts/sync-destination.ts";
 import type { SecretRef, Trouble, UpdatePolicy } from "../contracts/sync-tasks.ts";
@@ -74,11 +75,32 @@ export async function verify(env: Env, key: DestinationKey): Promise<Result<Veri
   const { type, connection, context } = inspector.value;
   const sample = await destination.sampleName();
   const probed = await type.probe(connection, context(), sample ?? undefined);
-  return ok(
-    probed.outcome === "ok"
-      ? { ok: true, message: "The credentials are accepted and the target can be reached." }
-      : verificationOf(probed),
-  );
+  if (probed.outcome === "ok")
+    return ok({ ok: true, message: "The credentials are accepted and the target can be reached." });
+  const { federation } = setup.value;
+  const identity = federation ? await shownIdentity(env, federation) : null;
+  return ok(verificationOf(identity ? { ...probed, message: `${probed.message} ${sentenceOf(identity)}` } : probed));
+}
+
+/** The claims of a destination's identity tokens that its provider must trust. */
+interface ShownIdentity {
+  readonly issuer: string;
+  readonly subject: string;
+  readonly audience: string;
+}
+
+async function shownIdentity(env: Env, federation: SyncFederation): Promise<ShownIdentity> {
+  const { issuer, subject, audience } = await identityAccess(env)(federation);
+  return { issuer, subject, audience };
+}
+
+const sentenceOf = ({ issuer, subject, audience }: ShownIdentity): string =>
+  `Its identity tokens have the issuer ${issuer}, the subject ${subject} and the audience ${audience}.`;
+
+/** The identity of a destination that logs in by identity tokens; null for others, and while the service is sealed. */
+export async function identityOf(env: Env, key: DestinationKey): Promise<ShownIdentity | null> {
+  const setup = await syncDestination(env, destinationName(key)).setup();
+  return setup.ok && setup.value.federation ? shownIdentity(env, setup.value.federation) : null;
 }
 
 const verificationOf = ({ code, message }: Trouble): Verification => ({ ok: false, error_code: code, message });

@@ -106,7 +106,12 @@ describe.each(Object.keys(PROVIDERS))("a federated destination of type %s", (typ
       ok: false,
       error_code: expect.stringMatching(/auth_failed|permission_denied/),
     });
-    await provider.trust(`secrets-sync::${type}:${name}`);
+    const subject = `secrets-sync::${type}:${name}`;
+    const { identity_token } = (await get(`/v1/sys/sync/destinations/${type}/${name}`)).body.data;
+    expect(identity_token).toEqual({ issuer: expect.any(String), subject, audience: provider.audience });
+    const { message } = await verify();
+    for (const claim of Object.values(identity_token as Record<string, string>)) expect(message).toContain(claim);
+    await provider.trust(subject);
     expect(await verify()).toMatchObject({ ok: true });
     await write("app", { a: "1" });
     const set = await setAssociation(`${type}/${name}`, "app");
@@ -121,6 +126,15 @@ describe.each(Object.keys(PROVIDERS))("a federated destination of type %s", (typ
     expect(made.status, made.text).toBe(200);
     await provider.trust(`secrets-sync:team:${upstream}:${name}`, "team/");
     expect(await verify("team/")).toEqual({ ok: true, message: expect.any(String) });
+  });
+
+  it.each(["X-Vault-Token", "X-Orch-Token"])("spells the type as the path does, with a token in %s", async (header) => {
+    const headers = { [header]: "root", "Content-Type": "application/json" };
+    const url = `https://x/v1/sys/sync/destinations/${type}/${name}`;
+    const made = await exports.default.fetch(url, { method: "PUT", headers, body: JSON.stringify(provider.body) });
+    expect(made.status).toBe(200);
+    const { subject } = (await get(`/v1/sys/sync/destinations/${type}/${name}`)).body.data.identity_token;
+    expect(subject).toBe(`secrets-sync::${type}:${name}`);
   });
 
   it("keeps the issuer of the request that set the audience, until it is set again", async () => {

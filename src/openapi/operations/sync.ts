@@ -19,6 +19,10 @@ const Destination = z
     name: z.string(),
     type: z.enum(TYPES),
     connection_details: z.record(z.string(), z.unknown()).describe("Sensitive ones read `*****`."),
+    identity_token: z
+      .object({ issuer: z.string(), subject: z.string(), audience: z.string() })
+      .optional()
+      .describe("The claims that the provider must trust; in reads of a destination without stored credentials."),
     options: z.object({
       granularity_level: z.enum(["secret-path", "secret-key"]),
       secret_name_template: z.string().describe("The template in use, also a default of the type."),
