@@ -361,6 +361,15 @@ describe("inspect", () => {
     expect(await inspect(reference)).toEqual({ outcome: "ok", state: "changed", owned: false });
   });
 
+  it("is not sure of a push beside another version of the same second", async () => {
+    const first = await put();
+    const second = await put({ value: "second", reference: "reference" in first ? (first.reference ?? null) : null });
+    const reference = "reference" in second ? (second.reference ?? null) : null;
+    expect(await inspect(reference)).toEqual({ outcome: "ok", state: "present", owned: true });
+    somebodyElse("SetSecret", { value: "theirs" });
+    expect(await inspect(reference)).toEqual({ outcome: "ok", state: "changed", owned: false });
+  });
+
   it("reports a disabled version as changed", async () => {
     const written = await put();
     const reference = "reference" in written ? (written.reference ?? null) : null;

@@ -161,9 +161,7 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
     if (!seen.ok) return seen.outcome;
     const { newest } = seen;
     if (newest.length === 0) return { outcome: "ok", state: "absent", owned: null };
-    const ours = newest.find(({ version }) => version === reference);
-    const state = reference === null ? "present" : ours?.enabled ? "unchanged" : "changed";
-    return { outcome: "ok", state, owned: isOurs(newest) };
+    return { outcome: "ok", state: stateOf(newest, reference), owned: isOurs(newest) };
   },
 
   async probe(details, context) {
@@ -292,6 +290,18 @@ async function newestVersions(
   }
   const message = `The secret ${name} has more than ${maxPages * 25} versions, too many to find the newest.`;
   return { ok: false, outcome: failure("client", "too_many_versions", message) };
+}
+
+/**
+ * The state of our last push among the versions of the newest second. Their order is unknown: a foreign one beside ours
+ * counts as a change, and another one of ours leaves no evidence.
+ */
+function stateOf(newest: readonly Version[], reference: string | null): "present" | "unchanged" | "changed" {
+  if (reference === null) return "present";
+  if (!newest.some(({ version, enabled }) => version === reference && enabled)) return "changed";
+  const others = newest.filter(({ version }) => version !== reference);
+  if (others.length === 0) return "unchanged";
+  return isOurs(others) ? "present" : "changed";
 }
 
 const isOurs = (newest: readonly Version[]): boolean => newest.every(({ tags }) => Object.hasOwn(tags, MARKER_TAG));

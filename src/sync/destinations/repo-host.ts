@@ -164,8 +164,10 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     const secret = SecretAnswer.safeParse(answer.body);
     if (!secret.success) return failure("external", "unreadable_answer", `The answer about ${name} cannot be read.`);
     const pushed = Date.parse(reference ?? "");
-    const later = Date.parse(secret.data.updated_at) > pushed + clockToleranceMs;
-    return { outcome: "ok", state: Number.isNaN(pushed) ? "present" : later ? "changed" : "unchanged", owned: null };
+    const updated = Date.parse(secret.data.updated_at);
+    // The answer to a push follows the write; a later time within the tolerance may be another writer's.
+    const certain = updated > pushed + clockToleranceMs ? "changed" : updated <= pushed ? "unchanged" : "present";
+    return { outcome: "ok", state: Number.isNaN(pushed) ? "present" : certain, owned: null };
   },
 
   async probe(connection, context) {
