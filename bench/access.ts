@@ -58,7 +58,12 @@ export class AccessBench {
     const { path, body } = access.policy;
     const before = server.cpu();
     const { lines, ...rest } = await this.#loader.publish({
-      ...{ group: name, port: server.port, path, body, lines: 1, ms: this.#scale.sliceMs },
+      group: name,
+      port: server.port,
+      path,
+      body,
+      lines: 1,
+      ms: this.#scale.sliceMs,
       request: { method: "PUT", token: access.token },
     });
     return sliceOf({ ...rest, count: lines }, before, server.cpu());
@@ -69,7 +74,11 @@ export class AccessBench {
     return async ({ server, access }: Side): Promise<Slice> => {
       const before = server.cpu();
       const { requests, ...rest } = await this.#loader.requests({
-        ...{ port: server.port, token: access.token, method: "PUT", keys: 0, ms: this.#scale.sliceMs },
+        port: server.port,
+        token: access.token,
+        method: "PUT",
+        keys: 0,
+        ms: this.#scale.sliceMs,
         ...of(access),
         connections,
       });

@@ -218,7 +218,9 @@ export class CsiBench {
 }
 
 const definition = (name: string) => ({
-  ...{ ID: name, Name: name, PluginID: PLUGIN },
+  ID: name,
+  Name: name,
+  PluginID: PLUGIN,
   RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
 });
 
@@ -241,12 +243,16 @@ const ASKED: Readonly<Record<string, (rows: number) => Asked>> = {
     // Of an unclaimed volume.
     const index = (number * ONE_IN + 1) % rows;
     const allocation = (ClientStatus: string) => ({
-      ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+      Topic: "Allocation",
+      Type: "AllocationUpdated",
       Payload: {
         Allocation: {
           ID: `c5100000-0000-4000-8000-${String(number).padStart(12, "0")}`,
-          ...{ Name: `db.main[${volumeOf(index).slice(4, -1)}]`, JobID: "db", TaskGroup: "main" },
-          ...{ NodeID: NODE, ClientStatus },
+          Name: `db.main[${volumeOf(index).slice(4, -1)}]`,
+          JobID: "db",
+          TaskGroup: "main",
+          NodeID: NODE,
+          ClientStatus,
         },
       },
     });

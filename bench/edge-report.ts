@@ -21,11 +21,21 @@ export function edgeMarkdown(report: EdgeReport): string {
     ...table(
       [
         "a caller in",
-        ...["round trip to the owners ms", "warm read p50 / p99 ms", "aim", "", "without replicas", "first read"],
+        "round trip to the owners ms",
+        "warm read p50 / p99 ms",
+        "aim",
+        "",
+        "without replicas",
+        "first read",
       ],
       regions.map(({ region, home, warm, withoutReplicas, cold }) => [
-        ...[nameOf(region), home.toFixed(0), ms(warm), `≤ ${WARM_AIM_MS}`, met(warm.p50.median <= WARM_AIM_MS)],
-        ...[ms(withoutReplicas), ms(cold)],
+        nameOf(region),
+        home.toFixed(0),
+        ms(warm),
+        `≤ ${WARM_AIM_MS}`,
+        met(warm.p50.median <= WARM_AIM_MS),
+        ms(withoutReplicas),
+        ms(cold),
       ]),
     ),
     "",
@@ -33,7 +43,10 @@ export function edgeMarkdown(report: EdgeReport): string {
       ["a write by a caller in", "p50 / p99 ms", "its ways ms: to the owner, then to the farthest replica", "aim", ""],
       [
         ...regions.map(({ region, write, writeWays }) => [
-          ...[nameOf(region), ms(write), writeWays.toFixed(0), `≤ ways + ${COMMIT_MS}`],
+          nameOf(region),
+          ms(write),
+          writeWays.toFixed(0),
+          `≤ ways + ${COMMIT_MS}`,
           met(write.p50.median <= writeWays + COMMIT_MS),
         ]),
         [
@@ -50,17 +63,18 @@ export function edgeMarkdown(report: EdgeReport): string {
       ["questions to owners", "reads", "calls of owners", "at most: one each second, region and owner", ""],
       [
         [
-          ...[`${secrets} secrets read in 4 regions for ${(countedMs / 1000).toFixed(0)} s`, count(questions.reads)],
-          ...[count(questions.calls), count(questions.mostExpected), met(questions.calls <= questions.mostExpected)],
+          `${secrets} secrets read in 4 regions for ${(countedMs / 1000).toFixed(0)} s`,
+          count(questions.reads),
+          count(questions.calls),
+          count(questions.mostExpected),
+          met(questions.calls <= questions.mostExpected),
         ],
       ],
     ),
     "",
     ...table(
       ["replicas of a place (model)", "share of the busiest", "reads/s, times that of one"],
-      shards.map(({ replicas, share, times }) => [
-        ...[String(replicas), `${(share * 100).toFixed(1)} %`, times.toFixed(2)],
-      ]),
+      shards.map(({ replicas, share, times }) => [String(replicas), `${(share * 100).toFixed(1)} %`, times.toFixed(2)]),
     ),
   ].join("\n");
 }

@@ -122,7 +122,12 @@ export async function startEngines(dir: string, double: CloudDouble): Promise<En
             const to = Math.min(count, from + FILLED_AT_ONCE);
             const times = { firstEnd: at(from), lastEnd: at(to) };
             await ask("POST", "/bench/leases", {
-              ...{ uuid, prefix: `creds/${set}/`, from, to, scope: SCOPE, group: GROUP },
+              uuid,
+              prefix: `creds/${set}/`,
+              from,
+              to,
+              scope: SCOPE,
+              group: GROUP,
               ...times,
             });
           }

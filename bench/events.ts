@@ -104,8 +104,14 @@ export class EventsBench {
         const { path, body } = side.append(lines);
         const before = side.server.cpu();
         const { requests, ...rest } = await this.#loader.requests({
-          ...{ port: side.server.port, token: side.token, method: "PUT", keys: 1_000_000, ms: this.#scale.sliceMs },
-          ...{ path, body, connections },
+          port: side.server.port,
+          token: side.token,
+          method: "PUT",
+          keys: 1_000_000,
+          ms: this.#scale.sliceMs,
+          path,
+          body,
+          connections,
         });
         return sliceOf({ ...rest, count: requests * lines }, before, side.server.cpu());
       };

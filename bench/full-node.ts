@@ -212,7 +212,10 @@ export async function fullNode(
   witness.stop();
   const spent = (side: "service" | "agent") => (after[side] ?? Number.NaN) - (before[side] ?? Number.NaN);
   return {
-    ...{ scale, operations, seconds: took, begun },
+    scale,
+    operations,
+    seconds: took,
+    begun,
     cpu: Number.isNaN(spent("service") + spent("agent")) ? null : { service: spent("service"), agent: spent("agent") },
     frames: witness.frames.slice(firstFrame),
     lines: stream.lines,

@@ -44,7 +44,11 @@ try {
   process.on("exit", () => bare.server.stop());
   await bare.backlog(BACKLOG, 0, BACKLOG);
   await measure({
-    ...{ name: "bare Worker", port: bare.server.port, token: "none", idle: bare.stream, silent: "/replay" },
+    name: "bare Worker",
+    port: bare.server.port,
+    token: "none",
+    idle: bare.stream,
+    silent: "/replay",
     stranger: (number) => `/rows/none/${number}`,
     memory: () => ({ workerd: (bare.server.memory() ?? 0) / 1024 }),
   });
@@ -53,8 +57,12 @@ try {
   process.on("exit", () => ours.server.stop());
   await ours.backlog(BACKLOG, 0, 1_000);
   await measure({
-    ...{ name: "service on workerd", port: ours.server.port, token: ours.token, idle: ours.stream },
-    ...{ silent: "/v1/event/stream?topic=Job&index=0", stranger },
+    name: "service on workerd",
+    port: ours.server.port,
+    token: ours.token,
+    idle: ours.stream,
+    silent: "/v1/event/stream?topic=Job&index=0",
+    stranger,
     memory: () => ({ workerd: (ours.server.memory() ?? 0) / 1024 }),
   });
   ours.server.stop();
@@ -86,7 +94,11 @@ async function measureBare(): Promise<void> {
     await fetch(`${url}/fill/backlog?keys=${BACKLOG}`, { method: "POST", body: "x".repeat(300) });
     const [workerd = "0"] = readFileSync(`/proc/${runtime.pid}/task/${runtime.pid}/children`, "utf8").split(" ");
     await measure({
-      ...{ name: "bare Worker, locally", port, token: "none", idle: "/stream", silent: "/replay" },
+      name: "bare Worker, locally",
+      port,
+      token: "none",
+      idle: "/stream",
+      silent: "/replay",
       stranger: (number) => `/rows/none/${number}`,
       memory: () => ({ "workerd serve": residentKib(workerd), "gateway-child": residentKib(gateway.pid) }),
     });
@@ -105,15 +117,21 @@ async function measureStart(): Promise<void> {
   const token = await tokenOf(child);
   const ask = (path: string, body: unknown) =>
     fetch(`http://127.0.0.1:${port}${path}`, {
-      ...{ method: "PUT", headers: { "X-Orch-Token": token }, body: JSON.stringify(body) },
+      method: "PUT",
+      headers: { "X-Orch-Token": token },
+      body: JSON.stringify(body),
     }).then((answer) => answer.text());
   const Payload = { Job: { ID: "web", Padding: "x".repeat(200) } };
   const event = { Topic: "Job", Type: "JobRegistered", Payload };
   const report = Array.from({ length: 200 }, () => event);
   for (let line = 0; line < 200; line++) await ask("/v1/cluster/objects", report);
   await measure({
-    ...{ name: "`npm start`", port, token, idle: "/v1/event/stream?topic=Node&index=-1" },
-    ...{ silent: "/v1/event/stream?topic=Job&index=0", stranger },
+    name: "`npm start`",
+    port,
+    token,
+    idle: "/v1/event/stream?topic=Node&index=-1",
+    silent: "/v1/event/stream?topic=Job&index=0",
+    stranger,
     memory: () => memoryOf(mark),
   });
   child.kill("SIGTERM");
@@ -152,8 +170,10 @@ async function measure(target: Target): Promise<void> {
     const grown = (from: Record<string, number>, to: Record<string, number>, by: number) =>
       (((to[name] ?? 0) - (from[name] ?? 0)) / by).toFixed(1);
     const figures = [
-      ...[grown(start, idle, IDLE), grown(before, silent, SILENT)],
-      ...[grown(first, middle, STRANGERS / 2), grown(second, end, STRANGERS / 2)],
+      grown(start, idle, IDLE),
+      grown(before, silent, SILENT),
+      grown(first, middle, STRANGERS / 2),
+      grown(second, end, STRANGERS / 2),
     ];
     rows.push(`| ${target.name} | ${name} | ${figures.join(" | ")} |`);
   }

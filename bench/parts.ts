@@ -46,12 +46,22 @@ const SYNC: Scaled<SyncScale> = {
 };
 const ENGINE: Scaled<EngineScale> = {
   full: {
-    ...{ rounds: 5, sliceMs: 600, slowSliceMs: 2_000, sizes: [100, 1_000, 10_000] },
-    ...{ ending: 10_000, spreadsMs: [60_000, 0], throttled: { leases: 2_000, perSecond: 200 } },
+    rounds: 5,
+    sliceMs: 600,
+    slowSliceMs: 2_000,
+    sizes: [100, 1_000, 10_000],
+    ending: 10_000,
+    spreadsMs: [60_000, 0],
+    throttled: { leases: 2_000, perSecond: 200 },
   },
   quick: {
-    ...{ rounds: 3, sliceMs: 300, slowSliceMs: 600, sizes: [100, 1_000, 10_000] },
-    ...{ ending: 1_000, spreadsMs: [6_000, 0], throttled: { leases: 500, perSecond: 200 } },
+    rounds: 3,
+    sliceMs: 300,
+    slowSliceMs: 600,
+    sizes: [100, 1_000, 10_000],
+    ending: 1_000,
+    spreadsMs: [6_000, 0],
+    throttled: { leases: 500, perSecond: 200 },
   },
 };
 const EVENTS: Scaled<EventsScale> = {
@@ -60,12 +70,24 @@ const EVENTS: Scaled<EventsScale> = {
 };
 const VOLUMES: Scaled<VolumesScale> = {
   full: {
-    ...{ rounds: 5, sliceMs: 300, agents: 1_000, heldMs: 60_000, sizes: [1_000, 10_000, 100_000] },
-    ...{ queries: 5_000, waitedMs: 30_000, full: { volumes: 2_000, clients: 32, seconds: 20 } },
+    rounds: 5,
+    sliceMs: 300,
+    agents: 1_000,
+    heldMs: 60_000,
+    sizes: [1_000, 10_000, 100_000],
+    queries: 5_000,
+    waitedMs: 30_000,
+    full: { volumes: 2_000, clients: 32, seconds: 20 },
   },
   quick: {
-    ...{ rounds: 3, sliceMs: 300, agents: 200, heldMs: 12_000, sizes: [1_000, 10_000] },
-    ...{ queries: 1_000, waitedMs: 2_000, full: { volumes: 500, clients: 32, seconds: 5 } },
+    rounds: 3,
+    sliceMs: 300,
+    agents: 200,
+    heldMs: 12_000,
+    sizes: [1_000, 10_000],
+    queries: 1_000,
+    waitedMs: 2_000,
+    full: { volumes: 500, clients: 32, seconds: 5 },
   },
 };
 const CSI: Scaled<CsiScale> = {

@@ -118,7 +118,12 @@ export class Bench {
           const { method, path } = side.layer[kind];
           const target = { method, path: `${prefix}${path}` };
           return this.#ask(side, {
-            ...{ port: server.port, token, ...target, keys: 0, body: "", connections: GROWTH_CONNECTIONS },
+            port: server.port,
+            token,
+            ...target,
+            keys: 0,
+            body: "",
+            connections: GROWTH_CONNECTIONS,
           });
         };
       const [ours, bare] = this.#sides;

@@ -102,8 +102,15 @@ export const syncPlots = ({ sync }: SyncReport): Plot[] => {
 const met = (is: boolean): string => (is ? "met" : "missed");
 
 const rates = (name: string, { ours, bare, ratio: times, cpuRatio }: Rates, aim: number): string[] => [
-  ...[name, count(ours.perSecond.median), count(bare.perSecond.median), micro(ours.cpu), micro(bare.cpu)],
-  ...[ratio(times), cpuRatio ? cpuRatio.median.toFixed(2) : "", `≥ ${aim}`, met(times.median >= aim)],
+  name,
+  count(ours.perSecond.median),
+  count(bare.perSecond.median),
+  micro(ours.cpu),
+  micro(bare.cpu),
+  ratio(times),
+  cpuRatio ? cpuRatio.median.toFixed(2) : "",
+  `≥ ${aim}`,
+  met(times.median >= aim),
 ];
 
 const ms = ({ median, low, high }: Figure): string => `${median.toFixed(1)} (${low.toFixed(1)}–${high.toFixed(1)})`;

@@ -137,8 +137,12 @@ export async function fillCsi(service: ClusterService, rows: number, node: strin
   const Volumes = { data: { Type: "csi", Source: "vol", PerAlloc: true } };
   const Job = { ID: "db", TaskGroups: [{ Name: "main", Volumes }] };
   const Allocation = {
-    ...{ ID: idOf(0), Name: `db.main${volumeOf(0).slice(3)}`, JobID: "db", TaskGroup: "main" },
-    ...{ NodeID: node, ClientStatus: "running" },
+    ID: idOf(0),
+    Name: `db.main${volumeOf(0).slice(3)}`,
+    JobID: "db",
+    TaskGroup: "main",
+    NodeID: node,
+    ClientStatus: "running",
   };
   await ask("PUT", "/v1/cluster/objects", [{ Topic: "Node", Type: "NodeRegistration", Payload: { Node } }]);
   const capability = { AccessMode: "single-node-writer", AttachmentMode: "file-system" };

@@ -269,7 +269,11 @@ export class VolumesBench {
     const after = server.cpu();
     const isKnown = waiting !== null && changing !== null && after !== null;
     return {
-      ...{ side: side.name, queries, first, half: p50, last },
+      side: side.name,
+      queries,
+      first,
+      half: p50,
+      last,
       cpu: isKnown ? ((after - changing) / queries) * 1e6 : null,
       share: isKnown && waitedMs > 0 ? (changing - waiting) / (waitedMs / 1000) : null,
       memory: before === null || during === null ? null : { before, each: (during - before) / queries, most },

@@ -5,7 +5,10 @@ import { request as https } from "node:https";
 const { PORT = "8787", TLS_CERT } = process.env;
 const asked = (TLS_CERT ? https : http)(
   {
-    ...{ host: "127.0.0.1", port: PORT, path: "/v1/sys/health?uninitcode=200", timeout: 4000 },
+    host: "127.0.0.1",
+    port: PORT,
+    path: "/v1/sys/health?uninitcode=200",
+    timeout: 4000,
     // Its certificate names the public host, and not this loopback address.
     rejectUnauthorized: false,
   },

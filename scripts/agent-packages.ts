@@ -52,15 +52,26 @@ export async function buildExecutable(entry: string, arch: Arch, output: string)
   try {
     const at = (name: string) => join(work, name);
     buildSync({
-      ...{ absWorkingDir: ROOT, entryPoints: [entry], outfile: at("main.cjs"), bundle: true, minify: true },
-      ...{ platform: "node", format: "cjs", target: "node24", logLevel: "error" },
+      absWorkingDir: ROOT,
+      entryPoints: [entry],
+      outfile: at("main.cjs"),
+      bundle: true,
+      minify: true,
+      platform: "node",
+      format: "cjs",
+      target: "node24",
+      logLevel: "error",
       // Optional native addons of ws.
       external: ["bufferutil", "utf-8-validate"],
     });
     const config = {
-      ...{ main: at("main.cjs"), output: at("blob"), disableExperimentalSEAWarning: true },
+      main: at("main.cjs"),
+      output: at("blob"),
+      disableExperimentalSEAWarning: true,
       // NODE_OPTIONS of a node's operator must not change the agent.
-      ...{ useCodeCache: false, useSnapshot: false, execArgvExtension: "none" },
+      useCodeCache: false,
+      useSnapshot: false,
+      execArgvExtension: "none",
     };
     writeFileSync(at("sea.json"), JSON.stringify(config));
     execFileSync(nodeOf("local", work), ["--experimental-sea-config", at("sea.json")], { stdio: "pipe" });
@@ -115,7 +126,9 @@ Description: Sallyport node agent
 `;
   const scripts = ["postinst", "prerm"].map(
     (name): ArchiveFile => ({
-      ...{ path: name, content: own(`agent/packaging/${name}`), executable: true },
+      path: name,
+      content: own(`agent/packaging/${name}`),
+      executable: true,
     }),
   );
   const controls = [{ path: "control", content: Buffer.from(control) }, ...scripts];

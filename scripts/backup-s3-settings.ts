@@ -13,8 +13,13 @@ export interface S3Settings {
 }
 
 export const S3_SETTINGS: readonly string[] = [
-  ...["BACKUP_S3_BUCKET", "BACKUP_S3_ENDPOINT", "BACKUP_S3_REGION", "BACKUP_S3_PREFIX"],
-  ...["BACKUP_S3_ACCESS_KEY_ID", "BACKUP_S3_SECRET_ACCESS_KEY", "BACKUP_S3_SECRET_ACCESS_KEY_FILE"],
+  "BACKUP_S3_BUCKET",
+  "BACKUP_S3_ENDPOINT",
+  "BACKUP_S3_REGION",
+  "BACKUP_S3_PREFIX",
+  "BACKUP_S3_ACCESS_KEY_ID",
+  "BACKUP_S3_SECRET_ACCESS_KEY",
+  "BACKUP_S3_SECRET_ACCESS_KEY_FILE",
 ];
 
 /** @returns undefined without any of them. @throws Refusal by the name of the setting */

@@ -116,8 +116,18 @@ const styles: Plugin = {
 
 /** Keys of a schema that forms do not use: the service checks what it gets. None of them is the name of a field. */
 const CHECKS: ReadonlySet<string> = new Set([
-  ...["pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "propertyNames"],
-  ...["exclusiveMinimum", "minimum", "maximum", "examples"],
+  "pattern",
+  "format",
+  "minLength",
+  "maxLength",
+  "minItems",
+  "maxItems",
+  "maxProperties",
+  "propertyNames",
+  "exclusiveMinimum",
+  "minimum",
+  "maximum",
+  "examples",
 ]);
 
 /**

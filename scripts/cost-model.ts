@@ -92,9 +92,22 @@ export interface Deployment {
 }
 
 export const DEFAULTS: Deployment = {
-  ...{ reads: 1, writes: 60, logins: 60, nodes: 0, streams: 0, synced: 0, changes: 30, destinations: 10, mounts: 3 },
-  ...{ volumes: 0, leases: 0, places: 3, sampling: 0.1 },
-  ...{ bucket: false, queue: false, open: false },
+  reads: 1,
+  writes: 60,
+  logins: 60,
+  nodes: 0,
+  streams: 0,
+  synced: 0,
+  changes: 30,
+  destinations: 10,
+  mounts: 3,
+  volumes: 0,
+  leases: 0,
+  places: 3,
+  sampling: 0.1,
+  bucket: false,
+  queue: false,
+  open: false,
 };
 
 /** Estimates that no test measures. */

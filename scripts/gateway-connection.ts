@@ -259,8 +259,11 @@ export class Connection {
     const { upstreamPort, upstreamKey } = this.#gateway;
     if (!this.#upstream && upstreamPort === null) throw new Malformed(503, "the service is starting; try again");
     this.#exchange = {
-      ...{ method, mayLeaveHttp: upgrades, isEventStream: isEventStream(target) },
-      ...{ sentAt: null, answer: "awaited" },
+      method,
+      mayLeaveHttp: upgrades,
+      isEventStream: isEventStream(target),
+      sentAt: null,
+      answer: "awaited",
     };
     this.#gateway.busy(this);
     this.#upstream ??= this.#connect(upstreamPort ?? 0);

@@ -74,8 +74,13 @@ export class Gateway extends Server implements Surroundings {
   withTls(context: SecureContextOptions): TlsServer {
     const { headMs } = this.times;
     const tls = createTlsServer({
-      ...{ ...context, minVersion: "TLSv1.2", handshakeTimeout: headMs },
-      ...{ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS },
+      ...context,
+      minVersion: "TLSv1.2",
+      handshakeTimeout: headMs,
+      allowHalfOpen: true,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_MS,
     });
     tls.maxConnections = this.maxConnections;
     tls.on("secureConnection", (client) => this.emit("connection", client));

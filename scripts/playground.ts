@@ -114,7 +114,10 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
 type Tenant = Readonly<Record<"subscription_id" | "tenant_id" | "client_id" | "client_secret", string>>;
 
 const engineBody = ({ subscription_id, tenant_id, client_id, client_secret }: Tenant): object => ({
-  ...{ subscription_id, tenant_id, client_id, client_secret },
+  subscription_id,
+  tenant_id,
+  client_id,
+  client_secret,
 });
 
 const roleBody = ({ subscription_id }: Tenant): object => ({

@@ -30,7 +30,9 @@ export function sbom(lock: Lock, built: string): object {
   const component = (place: string) => {
     const { version = "", license, integrity } = lock[place] ?? {};
     return {
-      ...{ type: place === "" ? "application" : "library", "bom-ref": refOf(place), ...nameParts(place, lock) },
+      type: place === "" ? "application" : "library",
+      "bom-ref": refOf(place),
+      ...nameParts(place, lock),
       version,
       ...(license && {
         licenses: [/ (?:OR|AND|WITH) /.test(license) ? { expression: license } : { license: { id: license } }],

@@ -29,9 +29,21 @@ export interface ServeSettings {
 
 /** The names of all settings that are not the Worker's. */
 export const SERVE_SETTINGS: readonly string[] = [
-  ...["CONFIG", "STATE_DIR", "HOST", "PORT", "TLS_CERT", "TLS_KEY", "TRUSTED_PROXIES", "STOP_TIMEOUT"],
-  ...["MASTER_KEY_FILE", "BOOTSTRAP_SECRET_FILE"],
-  ...["BACKUP_DIR", "BACKUP_TOKEN", "BACKUP_TOKEN_FILE", "BACKUP_EVERY", "BACKUP_KEEP"],
+  "CONFIG",
+  "STATE_DIR",
+  "HOST",
+  "PORT",
+  "TLS_CERT",
+  "TLS_KEY",
+  "TRUSTED_PROXIES",
+  "STOP_TIMEOUT",
+  "MASTER_KEY_FILE",
+  "BOOTSTRAP_SECRET_FILE",
+  "BACKUP_DIR",
+  "BACKUP_TOKEN",
+  "BACKUP_TOKEN_FILE",
+  "BACKUP_EVERY",
+  "BACKUP_KEEP",
   ...S3_SETTINGS,
 ];
 
@@ -91,7 +103,10 @@ export function serveSettings(env: Environment): ServeSettings {
     );
   }
   return {
-    ...{ host, stateDir, tls, trustedProxies },
+    host,
+    stateDir,
+    tls,
+    trustedProxies,
     port: port(env["PORT"] || "8787"),
     backup: backupSettings(env),
     drainMs: duration("STOP_TIMEOUT", env["STOP_TIMEOUT"] || "20s"),

@@ -36,7 +36,9 @@ async function main(): Promise<number> {
   else {
     const config = readConfig(path);
     return start({
-      ...{ config, joinToken: joinToken(tokenFile, config), stop: whenTold() },
+      config,
+      joinToken: joinToken(tokenFile, config),
+      stop: whenTold(),
       reread: () => readConfig(path),
       onReloadSignal: (reload) => process.on("SIGHUP", reload),
     });

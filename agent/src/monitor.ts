@@ -75,7 +75,10 @@ export function processFamilies(): Family[] {
 }
 
 export const family = (name: string, type: Family["type"], help: string, samples: readonly Sample[]): Family => ({
-  ...{ name: name.startsWith("process_") ? name : PREFIX + name, type, help, samples },
+  name: name.startsWith("process_") ? name : PREFIX + name,
+  type,
+  help,
+  samples,
 });
 
 const textOfFamilies = (families: readonly Family[]): string =>

@@ -68,7 +68,11 @@ async function run(live: LiveConfig, { joinToken, stop, pauses = PAUSES }: Start
   if (node === undefined) return EXIT.stopped;
 
   const agent = await agentOf({
-    ...{ live, key, node, stop, pauses },
+    live,
+    key,
+    node,
+    stop,
+    pauses,
     hostVolumes: hostVolumesOf(live.current.config, node.nodeId),
   });
   return agent.run();

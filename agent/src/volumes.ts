@@ -83,7 +83,11 @@ export async function dropVolume({ config, id, stop, pauses = PAUSES }: DropOpti
     const heard = new AbortController();
     let unknown: readonly string[] | undefined;
     const agent = await agentOf({
-      ...{ live: new LiveConfig(config), key: await loadKey(stateDir), node, hostVolumes, pauses },
+      live: new LiveConfig(config),
+      key: await loadKey(stateDir),
+      node,
+      hostVolumes,
+      pauses,
       stop: AbortSignal.any([stop, heard.signal, AbortSignal.timeout(ASK_MS)]),
       onWelcome: ({ unknownVolumes }) => {
         unknown = unknownVolumes;

@@ -199,10 +199,24 @@ function audited(request: Request, env: Env, exec: ExecutionContext, url: URL): 
 
 function auditLine(method: string, path: string, status: number, now: number, durationMs: number): string {
   return JSON.stringify({
-    ...{ level: "audit", kind: "answer", time: new Date(now).toISOString(), requestId: crypto.randomUUID() },
-    ...{ area: "secrets", method, path, route: "none", namespace: "", namespaceId: "root", mount: null },
-    ...{ accessor: "accessor", policies: ["app"], token: "hmac-sha256:", address: null, bytes: null },
-    ...{ status, durationMs },
+    level: "audit",
+    kind: "answer",
+    time: new Date(now).toISOString(),
+    requestId: crypto.randomUUID(),
+    area: "secrets",
+    method,
+    path,
+    route: "none",
+    namespace: "",
+    namespaceId: "root",
+    mount: null,
+    accessor: "accessor",
+    policies: ["app"],
+    token: "hmac-sha256:",
+    address: null,
+    bytes: null,
+    status,
+    durationMs,
   });
 }
 

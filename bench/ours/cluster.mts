@@ -80,15 +80,25 @@ export class ClusterRegistry extends Registry {
     const store = new HostVolumeStore(this.sql);
     const now = Date.now();
     store.insert({
-      ...{ id: FIRST, namespace: "default", name: "db-0", nodeId: FIRST, nodePool: "default", pluginId: "mkdir" },
-      ...{ state: "unavailable", made: true, capacityBytes: 0, hostPath: "/volumes/db-0" },
+      id: FIRST,
+      namespace: "default",
+      name: "db-0",
+      nodeId: FIRST,
+      nodePool: "default",
+      pluginId: "mkdir",
+      state: "unavailable",
+      made: true,
+      capacityBytes: 0,
+      hostPath: "/volumes/db-0",
       wanted: {
         parameters: { mode: "0750" },
         constraints: [],
         capabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
-        ...{ capacityMin: 0, capacityMax: 0 },
+        capacityMin: 0,
+        capacityMax: 0,
       },
-      ...{ createTime: now, modifyTime: now },
+      createTime: now,
+      modifyTime: now,
     });
     store.setIndex(hostVolumeBackfill({ id: FIRST }), INDEX);
     this.sql.exec(
@@ -104,15 +114,34 @@ export class ClusterRegistry extends Registry {
   #fillAllocations(rows: number, perNode: number, oneIn: number): void {
     const reported = new Reported(this.sql);
     const body = JSON.stringify({
-      ...{ ID: FIRST, Namespace: "default", Name: "web.app[0]", NodeID: FIRST, NodeName: "node-0", JobID: "web" },
-      ...{ JobVersion: 1, TaskGroup: "app", EvalID: FIRST, DesiredStatus: "run", ClientStatus: "failed" },
-      ...{ CreateTime: 1.7e18, ModifyTime: 1.7e18 },
+      ID: FIRST,
+      Namespace: "default",
+      Name: "web.app[0]",
+      NodeID: FIRST,
+      NodeName: "node-0",
+      JobID: "web",
+      JobVersion: 1,
+      TaskGroup: "app",
+      EvalID: FIRST,
+      DesiredStatus: "run",
+      ClientStatus: "failed",
+      CreateTime: 1.7e18,
+      ModifyTime: 1.7e18,
       TaskStates: { app: { State: "running", Failed: false, Restarts: 0, StartedAt: "2026-11-01T00:00:00Z" } },
     });
     const { backfill } = reported.applyAs(
       {
-        ...{ topic: "Allocation", type: "AllocationUpdated", namespace: "default", id: FIRST, filterKeys: null },
-        ...{ jobId: "web", nodeId: FIRST, terminal: false, deleted: false, body, extra: "" },
+        topic: "Allocation",
+        type: "AllocationUpdated",
+        namespace: "default",
+        id: FIRST,
+        filterKeys: null,
+        jobId: "web",
+        nodeId: FIRST,
+        terminal: false,
+        deleted: false,
+        body,
+        extra: "",
       },
       1,
     );

@@ -195,7 +195,11 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const content = new AuthMountContent(authEntries, approleStore, entities, store, lockouts);
     const authMethods = new AuthMethods({ mounts: authMounts, content, namespaces: tree, publisher, commit });
     const entries = new AuthMethodEntries({
-      ...{ mounts: authMounts, entries: authEntries, lockouts, namespaces: tree, commit },
+      mounts: authMounts,
+      entries: authEntries,
+      lockouts,
+      namespaces: tree,
+      commit,
     });
     const checks = new LoginChecks(authMounts, authEntries, lockouts, new UsedLoginStates(sql));
     const logins = new Logins({ checks, entities, tokens: store, rules, publisher });
@@ -208,7 +212,11 @@ export class AccessComponents implements BackfilledRows<IndexBackfill> {
     const clusterAuthMethods = new ClusterAuthMethods(sql, keys, publisher);
     const bindingRules = new BindingRules(sql, clusterAuthMethods, publisher);
     const clusterLogins = new ClusterLogins({
-      ...{ methods: clusterAuthMethods, rules: bindingRules, roles: clusterRoles, policies, tokens: clusterTokens },
+      methods: clusterAuthMethods,
+      rules: bindingRules,
+      roles: clusterRoles,
+      policies,
+      tokens: clusterTokens,
     });
     const bootstrap = new Bootstrap(env, state, store, tokenSecrets, commit);
 

@@ -54,7 +54,10 @@ export async function redeemedClaims(
   const tokens = await redeemedCode(provider.value, client, { code, redirectUri, verifier });
   if (!tokens.ok) return tokens;
   const verified = await verifiedIdToken(tokens.value, client, config.OIDCDiscoveryURL, {
-    ...{ issuer: "", subject: "", nonce, maxAge: 0 },
+    issuer: "",
+    subject: "",
+    nonce,
+    maxAge: 0,
     audiences: config.BoundAudiences.length > 0 ? config.BoundAudiences : [client.clientId],
     algorithms: config.SigningAlgs.length > 0 ? config.SigningAlgs : ["RS256"],
     expirationLeeway: config.ExpirationLeeway,

@@ -21,8 +21,16 @@ import { type Fields, objectOf, textOf } from "./reports/topics/topic.ts";
  */
 
 export const CONTEXTS = [
-  ...["jobs", "evals", "allocs", "deployment", "nodes", "node_pools"],
-  ...["plugins", "volumes", "host_volumes", "namespaces"],
+  "jobs",
+  "evals",
+  "allocs",
+  "deployment",
+  "nodes",
+  "node_pools",
+  "plugins",
+  "volumes",
+  "host_volumes",
+  "namespaces",
 ] as const;
 /** Parts of jobs, which only a fuzzy search finds. */
 const JOB_PARTS = ["groups", "tasks", "services", "images", "commands", "classes"] as const;
@@ -105,7 +113,9 @@ const partsOfJobs = (parts: (group: Fields) => readonly Part[]) =>
       yield rows.flatMap((job) =>
         listIn(job, "TaskGroups").flatMap((group) =>
           parts(group).map(([name, ...place]) => ({
-            ...{ id: name, name, scope: [textOf(job, "Namespace"), textOf(job, "ID"), ...place] },
+            id: name,
+            name,
+            scope: [textOf(job, "Namespace"), textOf(job, "ID"), ...place],
           })),
         ),
       );
@@ -210,18 +220,16 @@ export const sources: Readonly<Record<Context, (scope: SearchScope, prefix: stri
 const readsJobs = (scope: SearchScope): boolean => inNamespace(scope, ["read-job"]);
 
 const rightTo: Readonly<Record<Context, (scope: SearchScope) => boolean>> = {
-  ...{
-    jobs: readsJobs,
-    evals: readsJobs,
-    allocs: readsJobs,
-    deployment: readsJobs,
-    groups: readsJobs,
-    tasks: readsJobs,
-    services: readsJobs,
-    images: readsJobs,
-    commands: readsJobs,
-    classes: readsJobs,
-  },
+  jobs: readsJobs,
+  evals: readsJobs,
+  allocs: readsJobs,
+  deployment: readsJobs,
+  groups: readsJobs,
+  tasks: readsJobs,
+  services: readsJobs,
+  images: readsJobs,
+  commands: readsJobs,
+  classes: readsJobs,
   nodes: ({ rights }) => allowsNode(rights, "read"),
   node_pools: ({ rights }) => rights.management || rights.nodePools.length > 0,
   plugins: ({ rights }) => allowsPlugin(rights, "list"),

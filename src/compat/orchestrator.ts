@@ -22,16 +22,30 @@ export const leaderOf = ({ host, port }: Reached): string => `${host.includes(":
 /** The single server as a cluster member. */
 function member({ host, port }: Reached) {
   const Tags = {
-    ...{ role: "nomad", region: REGION, dc: DATACENTER, build: ORCHESTRATOR_VERSION, port: String(port), id: NAME },
-    ...{ bootstrap: "1", expect: "1", vsn: "1", raft_vsn: "3", rpc_addr: host },
+    role: "nomad",
+    region: REGION,
+    dc: DATACENTER,
+    build: ORCHESTRATOR_VERSION,
+    port: String(port),
+    id: NAME,
+    bootstrap: "1",
+    expect: "1",
+    vsn: "1",
+    raft_vsn: "3",
+    rpc_addr: host,
   };
   return { Name: NAME, Addr: host, Port: port, Status: "alive", Tags, ...SERF };
 }
 
 /** The single server, as the operator API shows it. */
 export const serverOf = (reached: Reached) => ({
-  ...{ ID: NAME, Name: NAME, Address: leaderOf(reached), Leader: true, Voter: true },
-  ...{ Version: ORCHESTRATOR_VERSION, RaftProtocol: "3" },
+  ID: NAME,
+  Name: NAME,
+  Address: leaderOf(reached),
+  Leader: true,
+  Voter: true,
+  Version: ORCHESTRATOR_VERSION,
+  RaftProtocol: "3",
 });
 
 export const members = (reached: Reached) => ({
@@ -44,9 +58,14 @@ export const members = (reached: Reached) => ({
 /** The agent self description: this service as a server. @param index the newest index */
 export const self = (reached: Reached, version: string, index: number) => ({
   config: {
-    ...{ Region: REGION, Datacenter: DATACENTER, NodeName: "sallyport", ACL: { Enabled: true } },
+    Region: REGION,
+    Datacenter: DATACENTER,
+    NodeName: "sallyport",
+    ACL: { Enabled: true },
     Version: { Version: ORCHESTRATOR_VERSION, VersionPrerelease: "", VersionMetadata: "", Revision: "" },
-    ...{ Server: { Enabled: true }, Client: { Enabled: false }, UI: { Enabled: false, ShowCLIHints: false } },
+    Server: { Enabled: true },
+    Client: { Enabled: false },
+    UI: { Enabled: false, ShowCLIHints: false },
   },
   member: member(reached),
   // Clients parse strings only.

@@ -5,7 +5,11 @@ import type { NewEvent } from "./event.ts";
 import { EventPublisher } from "./event-publisher.ts";
 
 const event = (Topic: string, Key: string, bytes = 0): NewEvent => ({
-  ...{ Topic, Type: "NodeEvent", Key, Namespace: "", FilterKeys: null },
+  Topic,
+  Type: "NodeEvent",
+  Key,
+  Namespace: "",
+  FilterKeys: null,
   Payload: { [Topic]: { ID: Key, text: "x".repeat(bytes) } },
 });
 

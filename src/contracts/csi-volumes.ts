@@ -244,7 +244,13 @@ export type ClaimState = (typeof CLAIM_STATES)[number];
  * `published` (mounted for its allocation). Released: `unpublishing`, `node-detached`, `controller-detached`.
  */
 export const CLAIM_STATES = [
-  ...["pending", "taken", "attached", "published", "unpublishing", "node-detached", "controller-detached"],
+  "pending",
+  "taken",
+  "attached",
+  "published",
+  "unpublishing",
+  "node-detached",
+  "controller-detached",
 ] as const;
 
 /** The outcome of an operation. */

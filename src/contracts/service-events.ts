@@ -93,7 +93,11 @@ function eventAt(
   const root = namespace + mount;
   const keys = also === null ? [root + path] : [root + path, root + (also ?? "")];
   return {
-    ...{ Topic: topic, Type: type, Key: root + key, Namespace: "", FilterKeys: keys },
+    Topic: topic,
+    Type: type,
+    Key: root + key,
+    Namespace: "",
+    FilterKeys: keys,
     Account: serviceAccount(namespace),
     Payload: { [topic]: { Namespace: namespace, ...(mount !== "" && { Mount: mount }), ...payload } },
   };

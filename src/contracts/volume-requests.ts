@@ -39,7 +39,10 @@ export function csiRequestsOf({ Volumes }: VolumeGroup): CsiVolumeRequest[] {
     if (Type !== "csi" || Source === "") continue;
     const key = JSON.stringify([Source, PerAlloc]);
     requests.set(key, {
-      ...{ source: Source, perAlloc: PerAlloc, accessMode: AccessMode, attachmentMode: AttachmentMode },
+      source: Source,
+      perAlloc: PerAlloc,
+      accessMode: AccessMode,
+      attachmentMode: AttachmentMode,
       readOnly: ReadOnly && (requests.get(key)?.readOnly ?? true),
       mount: mountOf(request.MountOptions),
     });

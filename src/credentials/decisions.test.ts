@@ -29,7 +29,11 @@ describe("a principal for a new application", () => {
 
   it("gets a password for the longest life of the lease", () => {
     const issue: Issue = {
-      ...{ kind: "principal", provision: { ...made, principal: "p" }, lifeMs: 1_000, permanently: true, key: null },
+      kind: "principal",
+      provision: { ...made, principal: "p" },
+      lifeMs: 1_000,
+      permanently: true,
+      key: null,
     };
     expect(issueSaga.next(issue, 5_000)).toEqual(step("addPrincipalPassword", "p", { startsAt: 5_000, endsAt: 6_000 }));
   });

@@ -100,8 +100,17 @@ export class JobStore {
     this.#sql.exec(
       `INSERT INTO jobs (id, kind, sealed, token, repeat, lock, deadline, seq, tries, failure, created)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[job.id, job.work.kind, this.#seal(job.id, job.work), terms?.token ?? null, terms?.repeat ?? null],
-      ...[job.lock, job.deadline, job.seq, job.tries, job.failure, created],
+      job.id,
+      job.work.kind,
+      this.#seal(job.id, job.work),
+      terms?.token ?? null,
+      terms?.repeat ?? null,
+      job.lock,
+      job.deadline,
+      job.seq,
+      job.tries,
+      job.failure,
+      created,
     );
     this.#remember(job);
     return job;

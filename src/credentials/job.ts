@@ -95,7 +95,10 @@ export const jobSaga: Saga<Work> = {
 
 /** The outcome of a successful job. */
 export const done = (warnings: readonly string[] = [], issued: Issued | null = null): JobEnd => ({
-  ...{ ok: true, issued, warnings, goesOnAt: null },
+  ok: true,
+  issued,
+  warnings,
+  goesOnAt: null,
 });
 
 /** The job continues automatically at `at`, ms since 1970. */

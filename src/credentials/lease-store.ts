@@ -170,7 +170,9 @@ export class LeaseStore {
       const rows = this.#sql
         .exec<{ id: string }>(
           "SELECT id FROM leases WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
-          ...[after, upperBound(folder), Math.min(limit - names.length, NAMES_PER_READ)],
+          after,
+          upperBound(folder),
+          Math.min(limit - names.length, NAMES_PER_READ),
         )
         .toArray();
       if (rows.length === 0) return names;

@@ -137,16 +137,30 @@ describe("credentials after unanswered create calls", () => {
       issueSaga,
       principalIssue(),
       [
-        ...[lostAnswer, answered([]), answered(made)],
-        ...[lostAnswer, failure("client", "already_exists", 409), answered([{ objectId: "principal" }])],
-        ...[answered(), answered(), answered(), answered({ keyId: "k", secretText: "s", endsAt: 9 })],
+        lostAnswer,
+        answered([]),
+        answered(made),
+        lostAnswer,
+        failure("client", "already_exists", 409),
+        answered([{ objectId: "principal" }]),
+        answered(),
+        answered(),
+        answered(),
+        answered({ keyId: "k", secretText: "s", endsAt: 9 }),
       ],
       5_000,
     );
     expect(calls).toEqual([
-      ...["createApplication", "findApplicationsByName", "createApplication"],
-      ...["createServicePrincipal", "createServicePrincipal", "findServicePrincipals"],
-      ...["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
+      "createApplication",
+      "findApplicationsByName",
+      "createApplication",
+      "createServicePrincipal",
+      "createServicePrincipal",
+      "findServicePrincipals",
+      "createRoleAssignment",
+      "createRoleAssignment",
+      "addGroupMember",
+      "addPrincipalPassword",
     ]);
     expect(issueSaga.next(state, 5_000)).toBeNull();
     expect(resourcesOf(state).resources).toMatchObject({ application: "second", principal: "principal" });
@@ -168,8 +182,12 @@ describe("credentials after unanswered create calls", () => {
     const key = answered({ keyId: "ours", secretText: "s", endsAt: 9 });
     const { calls, state } = walked(issueSaga, passwordIssue(), [lostAnswer, none, lostAnswer, shown, answered(), key]);
     expect(calls).toEqual([
-      ...["addApplicationPassword", "getApplication", "addApplicationPassword", "getApplication"],
-      ...["removeApplicationPassword", "addApplicationPassword"],
+      "addApplicationPassword",
+      "getApplication",
+      "addApplicationPassword",
+      "getApplication",
+      "removeApplicationPassword",
+      "addApplicationPassword",
     ]);
     expect(orphansOfIssue(state, 0)?.search).toMatchObject({ name: "vault-planned", except: "ours" });
   });
@@ -177,7 +195,10 @@ describe("credentials after unanswered create calls", () => {
 
 it("sends at most sixteen steps in one batch", () => {
   const grants = Array.from({ length: 20 }, (_, n) => ({
-    ...{ assignmentId: String(n), scope: "s", roleId: "r", standing: "wanted" as const },
+    assignmentId: String(n),
+    scope: "s",
+    roleId: "r",
+    standing: "wanted" as const,
   }));
   const begun = newProvision({ displayName: "n", tags: [], signInAudience: "" }, { grants, memberships: [] });
   const provision = { ...begun, made: { objectId: "o", clientId: "c", at: 0 }, principal: "p" };
@@ -263,7 +284,8 @@ describe("the search for orphans", () => {
     const looks = LOOKS.map((second) => `${second} findApplicationsByName n`);
     expect(calls).toEqual([
       ...looks.slice(0, 4),
-      ...["90 deleteApplication late", "90 purgeDeleted late"],
+      "90 deleteApplication late",
+      "90 purgeDeleted late",
       ...looks.slice(4),
     ]);
   });

@@ -184,7 +184,8 @@ export class LineStore {
       const page = this.#sql
         .exec<{ idx: number; bytes: number }>(
           "SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx >= ? ORDER BY idx LIMIT ?",
-          ...[at, WALK_LINES],
+          at,
+          WALK_LINES,
         )
         .toArray();
       for (const row of page) {
@@ -315,7 +316,10 @@ export class LineStore {
         .exec<{ idx: number; bytes: number }>(
           `SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx > ? AND idx <= ?
            AND (facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}) ORDER BY idx LIMIT ?`,
-          ...[at, upTo, ...traces, READ_LINES],
+          at,
+          upTo,
+          ...traces,
+          READ_LINES,
         )
         .toArray();
       yield* this.#these(wanted);

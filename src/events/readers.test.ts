@@ -53,8 +53,13 @@ afterEach(() => {
 });
 
 const subscription = (changes: Partial<Subscription> = {}): Subscription => ({
-  ...{ accessor: "a", topics: { Job: ["*"] }, namespace: "default", from: 0 },
-  ...{ dialect: "neutral", format: "lines", errors: true },
+  accessor: "a",
+  topics: { Job: ["*"] },
+  namespace: "default",
+  from: 0,
+  dialect: "neutral",
+  format: "lines",
+  errors: true,
   ...changes,
 });
 

@@ -336,8 +336,12 @@ export class Readers {
 const slowConsumer = (): Error => Object.assign(new Error("slow consumer"), { retryable: true });
 
 const FEED: Omit<Subscription, "from"> = {
-  ...{ accessor: "", topics: { "*": ["*"] }, namespace: "*" },
-  ...{ dialect: "neutral", format: "feed", errors: false },
+  accessor: "",
+  topics: { "*": ["*"] },
+  namespace: "*",
+  dialect: "neutral",
+  format: "feed",
+  errors: false,
 };
 
 function questionOf({ accessor, topics: keys, namespace, dialect }: Subscription): StreamQuestion {

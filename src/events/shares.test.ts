@@ -10,7 +10,11 @@ it("evicts the oldest lines of an account above its share and keeps the oldest a
   for (let idx = 1; idx <= lines; idx++) {
     sql.exec(
       "INSERT INTO lines (idx, source, seq, upto, events, account) VALUES (?, 's', ?, ?, ?, ?)",
-      ...[idx, idx, 2 * idx, events, account],
+      idx,
+      idx,
+      2 * idx,
+      events,
+      account,
     );
   }
   const shares = new Shares(sql);

@@ -81,7 +81,9 @@ export class Shares {
       this.#sql.exec(
         `INSERT INTO accounts VALUES (?1, ?2, ?3)
          ON CONFLICT (account) DO UPDATE SET bytes = excluded.bytes, lines = excluded.lines`,
-        ...[account, held.bytes, held.lines],
+        account,
+        held.bytes,
+        held.lines,
       );
     } else {
       this.#held.delete(account);
@@ -149,7 +151,9 @@ export class Shares {
     const rows = this.#sql
       .exec<{ idx: number; events: string }>(
         "SELECT idx, events FROM lines WHERE account = ? AND fat = 1 AND idx < ? ORDER BY idx LIMIT ?",
-        ...[account, newest, PAGE],
+        account,
+        newest,
+        PAGE,
       )
       .toArray();
     let bytes = 0;
@@ -158,7 +162,10 @@ export class Shares {
       const saved = Buffer.byteLength(events) - Buffer.byteLength(thin.text);
       this.#sql.exec(
         "UPDATE lines SET events = ?, facts = ?, fat = 0, thinned = ? WHERE idx = ?",
-        ...[thin.text, headersText(thin.headers), saved, idx],
+        thin.text,
+        headersText(thin.headers),
+        saved,
+        idx,
       );
       bytes += saved;
     }
@@ -173,7 +180,11 @@ export class Shares {
         .exec<{ idx: number; source: string; seq: number; bytes: number }>(
           `SELECT idx, source, seq, octet_length(events) AS bytes FROM lines
            WHERE account = ? AND fat = ? AND idx > ? AND idx < ? ORDER BY idx LIMIT ?`,
-          ...[account, fat, oldest, newest, limit],
+          account,
+          fat,
+          oldest,
+          newest,
+          limit,
         )
         .toArray();
     const thin = oldestOf(0);
@@ -182,7 +193,9 @@ export class Shares {
       this.#sql.exec(
         `INSERT INTO sources (source, seq, idx) VALUES (?, ?, ?) ON CONFLICT (source) DO UPDATE
          SET seq = max(seq, excluded.seq), idx = max(idx, excluded.idx)`,
-        ...[source, seq, idx],
+        source,
+        seq,
+        idx,
       );
       this.#sql.exec("DELETE FROM lines WHERE idx = ?", idx);
     }

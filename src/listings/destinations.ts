@@ -81,7 +81,9 @@ export function destinationsOf(
   return read(
     db,
     "SELECT type, name FROM associations WHERE namespace = ? AND mount = ? AND secret = ? ORDER BY type, name",
-    ...[namespace, mount, secret],
+    namespace,
+    mount,
+    secret,
   );
 }
 

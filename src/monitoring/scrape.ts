@@ -103,7 +103,9 @@ async function mountsOf(env: Env, round: Round): Promise<Scraped[]> {
     return [
       ...mounts.kv.some.map(({ name, uuid }) => ({ kind: "KvStore", name, vitals: () => kvStore(env, uuid).vitals() })),
       ...mounts["cloud-b"].some.map(({ name, uuid }) => ({
-        ...{ kind: "CredentialEngine", name, whose: name },
+        kind: "CredentialEngine",
+        name,
+        whose: name,
         vitals: () => credentialEngine(env, uuid).vitals(),
       })),
     ];
@@ -118,7 +120,9 @@ async function destinationsOf(env: Env, round: Round): Promise<Scraped[]> {
     const listed = await within(DEADLINE_MS, someDestinations(env.LISTINGS, MAX_DESTINATIONS));
     round.skipped("SyncDestination", listed.total - listed.some.length);
     return listed.some.map(destinationName).map((name) => ({
-      ...{ kind: "SyncDestination", name, whose: name },
+      kind: "SyncDestination",
+      name,
+      whose: name,
       vitals: () => syncDestination(env, name).vitals(),
     }));
   } catch (failure) {
@@ -133,7 +137,8 @@ const relaysOf = (env: Env, round: Round): Promise<Scraped[]> =>
 
 const subscriptionsOf = (env: Env, round: Round): Promise<Scraped[]> =>
   namedBy(eventLog(env).subscriptions(), "EventSubscription", round, (name) => ({
-    ...{ whose: name, vitals: () => eventSubscription(env, name).vitals() },
+    whose: name,
+    vitals: () => eventSubscription(env, name).vitals(),
   }));
 
 async function namedBy(

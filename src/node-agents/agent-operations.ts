@@ -24,7 +24,11 @@ const WORDS = {
 } as const satisfies Record<OperationState, string>;
 type Word = (typeof WORDS)[OperationState];
 const STATES: Readonly<Record<Word, OperationState>> = {
-  ...{ pending: "queued", sent: "running", unknown: "unknown", done: "done", failed: "failed" },
+  pending: "queued",
+  sent: "running",
+  unknown: "unknown",
+  done: "done",
+  failed: "failed",
 };
 
 export interface OperationRow extends Record<string, SqlStorageValue> {
@@ -103,7 +107,15 @@ export class AgentOperations {
     this.#sql.exec(
       `INSERT INTO operations (id, method, key, gen, deadline_ms, params, sealed, state, created, due)
        VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
-      ...[id, method, key, gen, deadlineMs, JSON.stringify(params), sealed, now, now + deadlineMs + GRACE_MS],
+      id,
+      method,
+      key,
+      gen,
+      deadlineMs,
+      JSON.stringify(params),
+      sealed,
+      now,
+      now + deadlineMs + GRACE_MS,
     );
   }
 
@@ -116,7 +128,9 @@ export class AgentOperations {
          WHERE position IN (
            SELECT position FROM operations WHERE connection IS NULL AND ${OPEN} ORDER BY position
            LIMIT max(0, ?3 - (SELECT count(*) FROM operations WHERE connection = ?1 AND ${OPEN}))) RETURNING *`,
-        ...[connection, now + GRACE_MS, MAX_IN_FLIGHT],
+        connection,
+        now + GRACE_MS,
+        MAX_IN_FLIGHT,
       )
       .toArray()
       .sort((a, b) => a.position - b.position);

@@ -99,7 +99,12 @@ export class Dispatch {
   #frameOf({ id, method, key, gen, deadline_ms, params, sealed }: OperationRow): Req {
     const { secrets, hidden }: SealedPart = sealed ? this.#secrets.open(id, sealed) : {};
     return {
-      ...{ t: "req", op: id, method, key, gen, deadlineMs: deadline_ms },
+      t: "req",
+      op: id,
+      method,
+      key,
+      gen,
+      deadlineMs: deadline_ms,
       params: revealed(JSON.parse(params), hidden ?? {}) as Req["params"],
       ...(secrets && { secrets }),
     };

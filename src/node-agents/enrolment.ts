@@ -58,7 +58,12 @@ export class Enrolment implements Timed {
       .exec<TokenRow>(
         `INSERT INTO join_tokens (accessor, hash, pool, name, created, expires) VALUES (?, ?, ?, ?, ?, ?)
          RETURNING *`,
-        ...[crypto.randomUUID(), hashOf(secret), pool, name, now, now + ttlSeconds * 1_000],
+        crypto.randomUUID(),
+        hashOf(secret),
+        pool,
+        name,
+        now,
+        now + ttlSeconds * 1_000,
       )
       .one();
     return { secret, token: tokenView(row) };
@@ -146,7 +151,12 @@ export class Enrolment implements Timed {
     const recorded = this.#sql.exec(
       `UPDATE agents SET seq = ?2, connected_since = ?3, seen = ?4, version = ?5, name = ifnull(?6, name)
        WHERE node_id = ?1 AND seq <= ?2 RETURNING node_id`,
-      ...[nodeId, seq, connectedSince, seen, version, report?.node.Name ?? null],
+      nodeId,
+      seq,
+      connectedSince,
+      seen,
+      version,
+      report?.node.Name ?? null,
     );
     return recorded.toArray().length > 0;
   }
@@ -155,7 +165,13 @@ export class Enrolment implements Timed {
     const nodeId = crypto.randomUUID();
     this.#sql.exec(
       `INSERT INTO agents (node_id, public_key, service, pool, name, name_bound, created) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      ...[nodeId, key, service, pool, reported, name === null ? 0 : 1, now],
+      nodeId,
+      key,
+      service,
+      pool,
+      reported,
+      name === null ? 0 : 1,
+      now,
     );
     return nodeId;
   }

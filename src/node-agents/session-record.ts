@@ -96,7 +96,12 @@ export class SessionRecord {
   begin({ id }: Link, { boot, epoch, agent, node, unavailableVolumes, held = [] }: Hello, now: number): void {
     this.#write(
       `UPDATE session SET live = ?, since = ?, boot = ?, epoch = ?, version = ?, seen = ?, lost = NULL, seq = seq + 1`,
-      ...[id, now, boot, epoch, agent, now],
+      id,
+      now,
+      boot,
+      epoch,
+      agent,
+      now,
     );
     this.#keepReport(node);
     // Volumes that the report lists as held are unchanged, if they still exist.

@@ -120,7 +120,8 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
         setIndex: (backfill, index) => this.#setIndex(backfill, index),
         indexesSet: () => this.#wakeAfterCommit(),
       },
-      ...{ outbox, commit },
+      outbox,
+      commit,
     });
     this.#reported = new Reported(sql);
     this.#ended = new EndedNamespaces(sql, CLUSTER_CONTENT, GONE);
@@ -134,7 +135,10 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
     const enrolment = new Enrolment(sql, commit);
     const agents = new Agents({ enrolment, nodes, outbox, volumes: this.#host.volumes, commit });
     const ingestion = new Ingestion({
-      ...{ sql, publisher: this.#publisher, reported: this.#reported, nodes },
+      sql,
+      publisher: this.#publisher,
+      reported: this.#reported,
+      nodes,
       observers: {
         Allocation: [
           (before, after, line) =>

@@ -162,8 +162,14 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     const number = this.commit(() => this.#record.opened());
     const { 0: client, 1: socket } = new WebSocketPair();
     const link: Link = {
-      ...{ id: crypto.randomUUID(), number, opened: now, state: "opened", epoch: 0, proto: 0 },
-      ...{ pool: asked.pool, boundName: asked.boundName },
+      id: crypto.randomUUID(),
+      number,
+      opened: now,
+      state: "opened",
+      epoch: 0,
+      proto: 0,
+      pool: asked.pool,
+      boundName: asked.boundName,
     };
     this.ctx.acceptWebSocket(socket, [link.id]);
     socket.serializeAttachment(link);

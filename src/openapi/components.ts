@@ -35,7 +35,15 @@ export const ENVELOPE: JsonSchema = {
     mount_type: { type: "string", description: "Of the engine that answered." },
   },
   required: [
-    ...["request_id", "lease_id", "renewable", "lease_duration", "data", "wrap_info", "warnings", "auth", "mount_type"],
+    "request_id",
+    "lease_id",
+    "renewable",
+    "lease_duration",
+    "data",
+    "wrap_info",
+    "warnings",
+    "auth",
+    "mount_type",
   ],
 };
 

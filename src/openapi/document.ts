@@ -197,7 +197,10 @@ function parametersOf(route: AnyRoute, operation: Operation, area: Area): Json {
     route.verb === "LIST"
       ? [
           {
-            ...{ name: "list", in: "query", required: true, description: "Makes it a LIST." },
+            name: "list",
+            in: "query",
+            required: true,
+            description: "Makes it a LIST.",
             schema: { type: "string", enum: ["true"] },
           },
         ]
@@ -208,7 +211,10 @@ function parametersOf(route: AnyRoute, operation: Operation, area: Area): Json {
 
 const given = (parameters: Parameters, where: "query" | "header"): Json[] =>
   Object.entries(parameters).map(([name, { required, description, schema }]) => ({
-    ...{ name, in: where, description, schema },
+    name,
+    in: where,
+    description,
+    schema,
     ...(required && { required: true }),
   }));
 

@@ -11,15 +11,31 @@ import { type Call, type CallLimits, callProvider, failure, type Network } from 
 
 /** Addresses of no public host: https://www.iana.org/assignments/iana-ipv4-special-registry, and that of IPv6. */
 const PRIVATE_IPV4 = [
-  ...["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"],
-  ...["192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"],
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "172.16.0.0/12",
+  "192.168.0.0/16",
+  "192.0.0.0/24",
+  "192.0.2.0/24",
+  "192.88.99.0/24",
+  "198.18.0.0/15",
+  "198.51.100.0/24",
+  "203.0.113.0/24",
   "224.0.0.0/3",
 ];
 const PRIVATE_IPV6 = [
   // All but global unicast: loopback, embedded IPv4, NAT64, local, link-local, multicast.
-  ...["::/3", "4000::/2", "8000::/1"],
+  "::/3",
+  "4000::/2",
+  "8000::/1",
   // Teredo and other protocol assignments, documentation, 6to4.
-  ...["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"],
+  "2001::/23",
+  "2001:db8::/32",
+  "2002::/16",
+  "3fff::/20",
 ];
 /** Names of private networks (RFC 6761, 6762, 8375), and names without a domain. */
 const PRIVATE_NAME = /^[^.]*$|(?:^|\.)(?:localhost|local|localdomain|internal|intranet|lan|home\.arpa)$/;

@@ -9,7 +9,11 @@ beforeEach(() => {
 
 const grant = { ms: 2_000, term: 1, clock: 1 };
 const answer = (value: string, more: object = {}) => ({
-  ...{ ...grant, value, absent: false, size: value.length, reusable: true },
+  ...grant,
+  value,
+  absent: false,
+  size: value.length,
+  reusable: true,
   ...more,
 });
 

@@ -61,13 +61,20 @@ export class ReplicaReads {
     // Grants that are kept hold at every address; a refusal may be about the caller's.
     const keys = [`${key} ${address ?? ""}`, key, unknownKey(token)] as const;
     return {
-      ...{ owner: ACCESS_OWNER, keys, tag: null },
+      owner: ACCESS_OWNER,
+      keys,
+      tag: null,
       ask: async (): Promise<Answer<Grant | Refusal>> => {
         const { answer, lease, tag, expires, unknown } = await accessControl(this.#env).authorizeFor(this.holder, ask);
         return {
           ...(lease ?? NO_LEASE),
-          ...{ value: answer, reusable: lease !== null, absent: !answer.ok, size: sizeOf(answer) },
-          ...{ tag, ends: expires, key: unknown ? unknownKey(token) : keys[answer.ok ? 1 : 0] },
+          value: answer,
+          reusable: lease !== null,
+          absent: !answer.ok,
+          size: sizeOf(answer),
+          tag,
+          ends: expires,
+          key: unknown ? unknownKey(token) : keys[answer.ok ? 1 : 0],
         };
       },
     };
@@ -75,13 +82,19 @@ export class ReplicaReads {
 
   #secret(mount: string, path: string, version: number): ReadVersion | Refusal | Promise<ReadVersion | Refusal> {
     return this.#secrets.read({
-      ...{ owner: mount, keys: [`${version} ${path}`], tag: path },
+      owner: mount,
+      keys: [`${version} ${path}`],
+      tag: path,
       ask: async () => {
         const { answer, lease } = await kvStore(this.#env, mount).readFor(this.holder, path, version);
         const ends = answer.ok && answer.state === "lives" ? deletionOf(answer) : null;
         return {
           ...(lease ?? NO_LEASE),
-          ...{ value: answer, reusable: lease !== null, absent: !answer.ok, size: sizeOf(answer), ends },
+          value: answer,
+          reusable: lease !== null,
+          absent: !answer.ok,
+          size: sizeOf(answer),
+          ends,
         };
       },
     });

@@ -9,7 +9,13 @@ beforeEach(() => {
 });
 
 const told = (value: string, more: object = {}): Answer<string> => ({
-  ...{ ms: 60_000, term: 1, clock: 1, value, absent: false, size: value.length, reusable: true },
+  ms: 60_000,
+  term: 1,
+  clock: 1,
+  value,
+  absent: false,
+  size: value.length,
+  reusable: true,
   ...more,
 });
 

@@ -12,7 +12,12 @@ const text = () => z.string().max(4_096).default("");
 
 const RuleBody = caseless(
   z.object({
-    ...{ ID: text(), Description: text(), AuthMethod: text(), Selector: text(), BindType: text(), BindName: text() },
+    ID: text(),
+    Description: text(),
+    AuthMethod: text(),
+    Selector: text(),
+    BindType: text(),
+    BindName: text(),
     ...echoed("Hash", "CreateTime", "ModifyTime", "CreateIndex", "ModifyIndex"),
   }),
 );

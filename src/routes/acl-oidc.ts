@@ -41,7 +41,10 @@ async function methodOf(call: Call, name: string, redirectUri: string): Promise<
 }
 
 const requestOf = ({ Name: method, version }: AuthMethod, nonce: string, redirectUri: string) => ({
-  ...{ method, version, nonce, redirectUri },
+  method,
+  version,
+  nonce,
+  redirectUri,
 });
 
 async function authUrl(call: Call, body: z.output<typeof AuthUrlBody>): Promise<Response> {

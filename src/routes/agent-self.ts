@@ -31,7 +31,9 @@ const read = (path: string, rights: ClusterRoute["rights"], answer: (call: Autho
 /** Agent operations that do not apply to a service without its own servers. */
 const refused = (verb: "GET" | "POST", path: string, because: string): ClusterRoute =>
   cluster({
-    ...{ verb, path, refuses: true },
+    verb,
+    path,
+    refuses: true,
     rights: (rights) => allowsAgent(rights, verb === "GET" ? "read" : "write"),
     handle: async () => {
       throw new RequestError(400, because);

@@ -19,7 +19,9 @@ async function madeBy(call: AuthorisedCall, topic: "Evaluation" | "Deployment"):
   const { object } = await clusterRegistry(call.env).readReported(topic, id, namespaceOf(call), true);
   const fields = allocationFields(call);
   return listReported(call, {
-    ...{ topic: "Allocation", job: object?.jobId ?? "", right: "read-job" },
+    topic: "Allocation",
+    job: object?.jobId ?? "",
+    right: "read-job",
     wanted: (allocation) => textOf(allocation, field) === id,
     stub: (allocation) => allocationStub(allocation, fields),
   });
@@ -45,8 +47,10 @@ export const allocationRoutes = [
     rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
     handle: (call) =>
       readOne(call, {
-        ...{ topic: "Allocation", id: call.params["id"] ?? "" },
-        ...{ right: "read-job", missing: "alloc not found" },
+        topic: "Allocation",
+        id: call.params["id"] ?? "",
+        right: "read-job",
+        missing: "alloc not found",
       }),
   }),
   cluster({

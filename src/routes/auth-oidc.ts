@@ -18,8 +18,16 @@ import { type Call, open } from "./server/route.ts";
 const MAX_CODE_CHARACTERS = 8_192;
 /** Errors that a provider may report (RFC 6749, 4.1.2.1; OpenID Connect Core 1.0, 3.1.2.6). */
 const REPORTED = new Set([
-  ...["invalid_request", "unauthorized_client", "access_denied", "unsupported_response_type", "invalid_scope"],
-  ...["server_error", "temporarily_unavailable", "interaction_required", "login_required", "consent_required"],
+  "invalid_request",
+  "unauthorized_client",
+  "access_denied",
+  "unsupported_response_type",
+  "invalid_scope",
+  "server_error",
+  "temporarily_unavailable",
+  "interaction_required",
+  "login_required",
+  "consent_required",
 ]);
 
 const AuthUrlBody = z.object({
@@ -55,8 +63,11 @@ const FormBody = z.object({
 });
 
 const PAGE_HEADERS = {
-  ...{ "Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer" },
-  ...{ "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY" },
+  "Content-Type": "text/html; charset=utf-8",
+  "Cache-Control": "no-store",
+  "Referrer-Policy": "no-referrer",
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
   "Content-Security-Policy": "default-src 'none'; form-action 'self'; frame-ancestors 'none'",
 };
 

@@ -22,7 +22,8 @@ const Increment = z.object({ increment: duration().optional() });
 async function create(call: AuthorisedCall, request: TokenRequest, kind: Partial<TokenKind> = {}): Promise<Response> {
   const { identity, namespace, path } = call.grant;
   const created = await accessControl(call.env).createToken(identity.accessor, namespace, path, request, {
-    ...{ orphan: false, role: null },
+    orphan: false,
+    role: null,
     ...kind,
   });
   const { auth, warnings } = unwrap(created);

@@ -126,7 +126,8 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
   if (caller) await handOver(call, issued.leaseId);
   return envelope(call, {
     data: {
-      ...{ client_id: issued.clientId, client_secret: issued.clientSecret },
+      client_id: issued.clientId,
+      client_secret: issued.clientSecret,
       ...(Object.keys(metadata).length > 0 && { metadata }),
     },
     lease: { id: `${mount?.path ?? ""}${issued.leaseId}`, ttl: issued.ttl, renewable: issued.renewable },

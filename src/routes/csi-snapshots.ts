@@ -134,7 +134,11 @@ export const SnapshotBody = caseless(
     Name: z.string().max(256).nullish(),
     Secrets: texts(16_384),
     Parameters: texts(4096),
-    ...{ ID: theirs, ExternalSourceVolumeID: theirs, SizeBytes: theirs, CreateTime: theirs, IsReady: theirs },
+    ID: theirs,
+    ExternalSourceVolumeID: theirs,
+    SizeBytes: theirs,
+    CreateTime: theirs,
+    IsReady: theirs,
   }),
 );
 const Entries = z.object({ Snapshots: z.array(SnapshotBody) });

@@ -17,8 +17,10 @@ export const deploymentRoutes = [
     rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
     handle: (call) =>
       readOne(call, {
-        ...{ topic: "Deployment", id: call.params["id"] ?? "" },
-        ...{ right: "read-job", missing: "deployment not found" },
+        topic: "Deployment",
+        id: call.params["id"] ?? "",
+        right: "read-job",
+        missing: "deployment not found",
       }),
   }),
 ];

@@ -19,7 +19,10 @@ async function list(call: AuthorisedCall): Promise<Response> {
   // Within one namespace, an index finds a job's evaluations.
   const found = job !== "" && namespaceOf(call) !== "*" && !call.query.get("prefix") ? { job } : {};
   return listReported(call, {
-    ...{ topic: "Evaluation", right: "read-job", hexPrefix: true, ...found },
+    topic: "Evaluation",
+    right: "read-job",
+    hexPrefix: true,
+    ...found,
     wanted: (object) => fits(object, "JobID", job) && fits(object, "Status", status),
   });
 }
@@ -60,8 +63,10 @@ export const evaluationRoutes = [
     handle: async (call) => {
       const extend = truth(call, "related", false) && ((evaluation: Fields) => withRelated(call, evaluation));
       return readOne(call, {
-        ...{ topic: "Evaluation", id: call.params["id"] ?? "" },
-        ...{ right: "read-job", missing: "eval not found" },
+        topic: "Evaluation",
+        id: call.params["id"] ?? "",
+        right: "read-job",
+        missing: "eval not found",
         ...(extend && { extend }),
       });
     },

@@ -72,8 +72,13 @@ async function put(call: AuthorisedCall, body: z.output<typeof Body>): Promise<R
   if (refused !== null) throw badRequest(`Target.URL: ${refused}`);
   unwrap(
     await subscriptionOf(call).write({
-      ...{ topics: body.Topics, namespace: body.Namespace, type, url, secret },
-      ...{ startIndex: body.StartIndex ?? null, maxAttempts: body.MaxAttempts },
+      topics: body.Topics,
+      namespace: body.Namespace,
+      type,
+      url,
+      secret,
+      startIndex: body.StartIndex ?? null,
+      maxAttempts: body.MaxAttempts,
       secretOverlapMs: overlap === null ? null : overlap * 1_000,
     }),
   );
@@ -83,14 +88,20 @@ async function put(call: AuthorisedCall, body: z.output<typeof Body>): Promise<R
 const timeOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 const shown = (name: string, view: SubscriptionView) => ({
-  ...{ Name: name, Topics: view.topics, Namespace: view.namespace },
+  Name: name,
+  Topics: view.topics,
+  Namespace: view.namespace,
   Target: {
     Type: view.type,
     ...(view.url !== null && { URL: view.url }),
     ...(view.previousSecretUntil !== null && { PreviousSecretUntil: timeOf(view.previousSecretUntil) }),
   },
-  ...{ MaxAttempts: view.maxAttempts, DeliveredIndex: view.deliveredIndex, Paused: view.paused },
-  ...{ Attempts: view.attempts, LastError: view.lastError, RetryAt: timeOf(view.retryAt) },
+  MaxAttempts: view.maxAttempts,
+  DeliveredIndex: view.deliveredIndex,
+  Paused: view.paused,
+  Attempts: view.attempts,
+  LastError: view.lastError,
+  RetryAt: timeOf(view.retryAt),
   DeadLetters: view.deadLetters,
 });
 
@@ -105,7 +116,11 @@ async function list(call: AuthorisedCall): Promise<Response> {
 }
 
 const letter = ({ id, attempts, error, at, body }: DeadLetter) => ({
-  ...{ Id: id, Attempts: attempts, Error: error, FailedAt: timeOf(at), Delivery: JSON.parse(body) as unknown },
+  Id: id,
+  Attempts: attempts,
+  Error: error,
+  FailedAt: timeOf(at),
+  Delivery: JSON.parse(body) as unknown,
 });
 
 const done = async (result: Promise<Result<null>>): Promise<Response> => {
@@ -120,31 +135,43 @@ export const eventSubscriptionRoutes = [
   cluster({ verb: "GET", path: "/event/subscriptions", ...MANAGED, handle: list }),
   cluster({ verb: "POST", path: ONE, ...MANAGED, body: Body, handle: put }),
   cluster({
-    ...{ verb: "GET", path: ONE, ...MANAGED },
+    verb: "GET",
+    path: ONE,
+    ...MANAGED,
     handle: async (call) => clusterJson(call, shown(nameOf(call), unwrap(await subscriptionOf(call).read()))),
   }),
   cluster({
-    ...{ verb: "DELETE", path: ONE, ...MANAGED },
+    verb: "DELETE",
+    path: ONE,
+    ...MANAGED,
     handle: async (call) => {
       await subscriptionOf(call).delete();
       return clusterEmpty();
     },
   }),
   cluster({
-    ...{ verb: "GET", path: `${ONE}/dead-letters`, ...MANAGED },
+    verb: "GET",
+    path: `${ONE}/dead-letters`,
+    ...MANAGED,
     handle: async (call) => clusterJson(call, unwrap(await subscriptionOf(call).deadLetters()).map(letter)),
   }),
   cluster({
-    ...{ verb: "POST", path: `${ONE}/replay`, ...MANAGED },
+    verb: "POST",
+    path: `${ONE}/replay`,
+    ...MANAGED,
     body: caseless(z.object({ Index: index })),
     handle: (call, { Index }) => done(subscriptionOf(call).replay(Index)),
   }),
   cluster({
-    ...{ verb: "POST", path: `${ONE}/pause`, ...MANAGED },
+    verb: "POST",
+    path: `${ONE}/pause`,
+    ...MANAGED,
     handle: (call) => done(subscriptionOf(call).pause("requested")),
   }),
   cluster({
-    ...{ verb: "POST", path: `${ONE}/resume`, ...MANAGED },
+    verb: "POST",
+    path: `${ONE}/resume`,
+    ...MANAGED,
     handle: (call) => done(subscriptionOf(call).pause(null)),
   }),
 ];

@@ -27,7 +27,8 @@ async function factsOf(env: Env, request: HostVolumeRequest): Promise<VolumeProp
   const found = id === null ? null : await clusterRegistry(env).readHostVolume(id);
   const volume = found?.volume.namespace === namespace ? found.volume : null;
   return {
-    ...{ name, namespace },
+    name,
+    namespace,
     pluginId: request.pluginId || (volume?.pluginId ?? ""),
     capacityMax: Math.max(request.capacityMax, request.capacityBytes),
     nodePool: volume?.nodePool ?? (nodePool || (nodeId === "" ? "" : await poolOf(env, nodeId))),

@@ -175,11 +175,16 @@ const keyed = (kind: IdentityKind, by: IdentityKey["by"]): SecretsRoute[] => {
     secrets({ verb: "LIST", path: `/identity/${kind}/${by}`, fresh: true, handle: (call) => listed(call, kind, by) }),
     secrets({ verb: "GET", path, fresh: true, handle: (call) => read(call, kind, keyIn(call, by)) }),
     secrets<object>({
-      ...{ verb: "POST", path, fresh: true, body: BODIES[kind][by] },
+      verb: "POST",
+      path,
+      fresh: true,
+      body: BODIES[kind][by],
       handle: (call, body) => write(call, kind, keyIn(call, by), body),
     }),
     secrets({
-      ...{ verb: "DELETE", path, fresh: true },
+      verb: "DELETE",
+      path,
+      fresh: true,
       handle: async (call) => {
         unwrap(await accessControl(call.env).deleteIdentity(call.grant.namespace, kind, keyIn(call, by)));
         return noContent();
@@ -190,14 +195,20 @@ const keyed = (kind: IdentityKind, by: IdentityKey["by"]): SecretsRoute[] => {
 
 const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
   secrets<AliasChange>({
-    ...{ verb: "POST", path: `/identity/${kind}-alias`, fresh: true, body: ALIAS_BODIES[kind] },
+    verb: "POST",
+    path: `/identity/${kind}-alias`,
+    fresh: true,
+    body: ALIAS_BODIES[kind],
     handle: async (call, body) => {
       const alias = unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, body));
       return envelope(call, { data: { id: alias.id, canonical_id: alias.canonical }, mountType: "identity" });
     },
   }),
   secrets<AliasChange>({
-    ...{ verb: "POST", path: `/identity/${kind}-alias/id/:identity`, fresh: true, body: CHANGED_ALIAS_BODIES[kind] },
+    verb: "POST",
+    path: `/identity/${kind}-alias/id/:identity`,
+    fresh: true,
+    body: CHANGED_ALIAS_BODIES[kind],
     handle: async (call, body) => {
       const change = { ...body, id: keyIn(call, "id").value };
       unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, change));
@@ -205,7 +216,9 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
     },
   }),
   secrets({
-    ...{ verb: "LIST", path: `/identity/${kind}-alias/id`, fresh: true },
+    verb: "LIST",
+    path: `/identity/${kind}-alias/id`,
+    fresh: true,
     handle: async (call) => {
       const all = await accessControl(call.env).listIdentityAliases(call.grant.namespace, kind);
       const info = Object.fromEntries(all.map((alias) => [alias.id, aliasData(alias)]));
@@ -213,7 +226,9 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
     },
   }),
   secrets({
-    ...{ verb: "GET", path: `/identity/${kind}-alias/id/:identity`, fresh: true },
+    verb: "GET",
+    path: `/identity/${kind}-alias/id/:identity`,
+    fresh: true,
     handle: async (call) => {
       const { value } = keyIn(call, "id");
       const alias = await accessControl(call.env).readIdentityAlias(call.grant.namespace, kind, value);
@@ -222,7 +237,9 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
     },
   }),
   secrets({
-    ...{ verb: "DELETE", path: `/identity/${kind}-alias/id/:identity`, fresh: true },
+    verb: "DELETE",
+    path: `/identity/${kind}-alias/id/:identity`,
+    fresh: true,
     handle: async (call) => {
       const { value } = keyIn(call, "id");
       unwrap(await accessControl(call.env).deleteIdentityAlias(call.grant.namespace, kind, value));
@@ -235,7 +252,10 @@ const KINDS = ["entity", "group"] as const;
 
 export const identityEntityRoutes = KINDS.flatMap((kind) => [
   secrets<object>({
-    ...{ verb: "POST", path: `/identity/${kind}`, fresh: true, body: BODIES[kind].any },
+    verb: "POST",
+    path: `/identity/${kind}`,
+    fresh: true,
+    body: BODIES[kind].any,
     handle: (call, body) => write(call, kind, null, body),
   }),
   ...keyed(kind, "id"),

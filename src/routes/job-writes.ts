@@ -19,7 +19,10 @@ const refused = (
   because: string,
 ): ClusterRoute =>
   cluster({
-    ...{ verb, path, rights, refuses: true },
+    verb,
+    path,
+    rights,
+    refuses: true,
     handle: async () => {
       throw new RequestError(501, because);
     },

@@ -61,8 +61,12 @@ function readNewestDeployment(call: AuthorisedCall): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
     const { rows, index } = await registry.reported({
-      ...{ topic: "Deployment", namespace: namespaceOf(call), job: idOf(call) },
-      ...{ from: "", limit: 1, reverse: true },
+      topic: "Deployment",
+      namespace: namespaceOf(call),
+      job: idOf(call),
+      from: "",
+      limit: 1,
+      reverse: true,
     });
     const newest = rows[0] ? parseLossless(rows[0].body) : null;
     return { index, respond: () => clusterJson(call, newest, { index }) };

@@ -72,7 +72,8 @@ async function readPoolNodes(call: AuthorisedCall): Promise<Reading> {
 /** Jobs of a pool in the requested namespaces. */
 const listJobs = (call: AuthorisedCall): Promise<Response> =>
   listReported(call, {
-    ...{ topic: "Job", right: "list-jobs" },
+    topic: "Job",
+    right: "list-jobs",
     wanted: (job) => (textOf(job, "NodePool") || "default") === nameOf(call),
     stub: (job, counts) => jobStub(job, jobSummary(job, counts), false),
   });
@@ -123,7 +124,10 @@ async function put(call: AuthorisedCall, body: z.output<typeof PoolBody>): Promi
   if (!POOL_NAME.test(Name)) throw badRequest(`Name: must match ${POOL_NAME.source}`);
   const { SchedulerConfiguration: scheduler } = body;
   const pool = {
-    ...{ Name, Description: body.Description, Meta: body.Meta ?? null, NodeIdentityTTL: body.NodeIdentityTTL },
+    Name,
+    Description: body.Description,
+    Meta: body.Meta ?? null,
+    NodeIdentityTTL: body.NodeIdentityTTL,
     SchedulerConfiguration: scheduler
       ? { ...scheduler, MemoryOversubscriptionEnabled: scheduler.MemoryOversubscriptionEnabled ?? null }
       : null,

@@ -51,7 +51,8 @@ async function showPage(call: Call): Promise<Response> {
 export const documentRoutes = [
   ...["/openapi.json", "/sys/internal/specs/openapi"].map((path) =>
     open({
-      ...{ verb: "GET", path },
+      verb: "GET",
+      path,
       handle: async (call) => show(call, await asset(call, "openapi.json"), "application/json"),
     }),
   ),

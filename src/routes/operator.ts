@@ -28,39 +28,64 @@ const refused = (
   rights: ClusterRoute["rights"] = writesOperator,
 ): ClusterRoute =>
   cluster({
-    ...{ verb, path, rights, refuses: true },
+    verb,
+    path,
+    rights,
+    refuses: true,
     handle: async () => {
       throw new RequestError(501, because);
     },
   });
 
 const DEFAULT_AUTOPILOT = {
-  ...{ CleanupDeadServers: false, LastContactThreshold: "200ms", MaxTrailingLogs: 250, MinQuorum: 0 },
-  ...{ ServerStabilizationTime: "10s", EnableRedundancyZones: false, DisableUpgradeMigration: false },
-  ...{ EnableCustomUpgrades: false, CreateIndex: 0, ModifyIndex: 0 },
+  CleanupDeadServers: false,
+  LastContactThreshold: "200ms",
+  MaxTrailingLogs: 250,
+  MinQuorum: 0,
+  ServerStabilizationTime: "10s",
+  EnableRedundancyZones: false,
+  DisableUpgradeMigration: false,
+  EnableCustomUpgrades: false,
+  CreateIndex: 0,
+  ModifyIndex: 0,
 };
 
 const SCHEDULER = {
   SchedulerConfig: {
-    ...{ SchedulerAlgorithm: "binpack", MemoryOversubscriptionEnabled: false, RejectJobRegistration: true },
+    SchedulerAlgorithm: "binpack",
+    MemoryOversubscriptionEnabled: false,
+    RejectJobRegistration: true,
     PauseEvalBroker: true,
     PreemptionConfig: {
-      ...{ SystemSchedulerEnabled: false, SysBatchSchedulerEnabled: false },
-      ...{ BatchSchedulerEnabled: false, ServiceSchedulerEnabled: false },
+      SystemSchedulerEnabled: false,
+      SysBatchSchedulerEnabled: false,
+      BatchSchedulerEnabled: false,
+      ServiceSchedulerEnabled: false,
     },
-    ...{ CreateIndex: 0, ModifyIndex: 0 },
+    CreateIndex: 0,
+    ModifyIndex: 0,
   },
-  ...{ Index: 0, LastContact: 0, KnownLeader: true, NextToken: "" },
+  Index: 0,
+  LastContact: 0,
+  KnownLeader: true,
+  NextToken: "",
 };
 
 const withoutProtocol = ({ RaftProtocol: _protocol, ...server }: ReturnType<typeof serverOf>) => server;
 
 const health = (call: AuthorisedCall) => ({
-  ...{ Healthy: true, FailureTolerance: 0, Leader: serverOf(reached(call)).ID, Voters: [serverOf(reached(call)).ID] },
+  Healthy: true,
+  FailureTolerance: 0,
+  Leader: serverOf(reached(call)).ID,
+  Voters: [serverOf(reached(call)).ID],
   Servers: [
     {
       ...withoutProtocol(serverOf(reached(call))),
-      ...{ SerfStatus: "alive", LastContact: "0s", LastTerm: 0, LastIndex: 0, Healthy: true },
+      SerfStatus: "alive",
+      LastContact: "0s",
+      LastTerm: 0,
+      LastIndex: 0,
+      Healthy: true,
       StableSince: "0001-01-01T00:00:00Z",
     },
   ],

@@ -95,7 +95,10 @@ async function answer<Match>(
   const body = {
     Matches: Object.fromEntries(found.map(([context, { matches }]) => [context, matches.slice(0, MAX_RESULTS)])),
     Truncations: Object.fromEntries(found.map(([context, { truncated }]) => [context, truncated])),
-    ...{ Index: index, LastContact: 0, KnownLeader: true, NextToken: "" },
+    Index: index,
+    LastContact: 0,
+    KnownLeader: true,
+    NextToken: "",
   };
   return clusterJson(call, body, { index });
 }
@@ -138,9 +141,17 @@ const maySearchAny = (_rights: unknown, call: AuthorisedCall): boolean =>
 
 export const searchRoutes = [
   cluster<z.output<typeof SearchBody>>({
-    ...{ verb: "POST", path: "/search", rights: maySearchAny, body: SearchBody, handle: searchPrefix },
+    verb: "POST",
+    path: "/search",
+    rights: maySearchAny,
+    body: SearchBody,
+    handle: searchPrefix,
   }),
   cluster<z.output<typeof FuzzyBody>>({
-    ...{ verb: "POST", path: "/search/fuzzy", rights: maySearchAny, body: FuzzyBody, handle: searchFuzzy },
+    verb: "POST",
+    path: "/search/fuzzy",
+    rights: maySearchAny,
+    body: FuzzyBody,
+    handle: searchFuzzy,
   }),
 ];

@@ -44,7 +44,9 @@ async function listOfAllocation(call: AuthorisedCall): Promise<Response> {
   const id = call.params["id"] ?? "";
   const { object } = await clusterRegistry(call.env).readReported("Allocation", id, namespaceOf(call), true);
   return listReported(call, {
-    ...{ topic: "Service", job: object?.jobId ?? "", right: "read-job" },
+    topic: "Service",
+    job: object?.jobId ?? "",
+    right: "read-job",
     wanted: (service) => textOf(service, "AllocID") === id,
   });
 }
@@ -70,7 +72,8 @@ export const serviceRoutes = [
     rights: mayReadJobs,
     handle: (call) =>
       listReported(call, {
-        ...{ topic: "Service", right: "read-job" },
+        topic: "Service",
+        right: "read-job",
         wanted: (service) => textOf(service, "ServiceName") === (call.params["name"] ?? ""),
       }),
   }),

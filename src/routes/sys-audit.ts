@@ -92,7 +92,10 @@ export const auditRoutes = [
   secrets({ verb: "GET", path: "/sys/audit/lines", access: "sudo", fresh: true, handle: search }),
   ...(["POST", "DELETE"] as const).map((verb) =>
     secrets({
-      ...{ verb, path: "/sys/audit/:output", access: "sudo", refuses: true },
+      verb,
+      path: "/sys/audit/:output",
+      access: "sudo",
+      refuses: true,
       handle: async () => {
         throw badRequest(
           "audit: the outputs are those of the deployment; change AUDIT_LOG or AUDIT_HTTP_URL, or bind AUDIT_QUEUE or AUDIT_BUCKET (docs/operate/audit.md)",

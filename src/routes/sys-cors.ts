@@ -41,7 +41,10 @@ const CorsBody = z.object({
 
 export const corsRoutes = [
   secrets({
-    ...{ verb: "GET", path: "/sys/config/cors", access: "sudo", fresh: true },
+    verb: "GET",
+    path: "/sys/config/cors",
+    access: "sudo",
+    fresh: true,
     handle: async (call) => {
       const settings = await accessControl(call.env).cors();
       const shown = settings && {
@@ -52,7 +55,11 @@ export const corsRoutes = [
     },
   }),
   secrets<z.output<typeof CorsBody>>({
-    ...{ verb: "POST", path: "/sys/config/cors", access: "sudo", fresh: true, body: CorsBody },
+    verb: "POST",
+    path: "/sys/config/cors",
+    access: "sudo",
+    fresh: true,
+    body: CorsBody,
     handle: async (call, { allowed_origins, allowed_headers }) => {
       await accessControl(call.env).setCors({ origins: allowed_origins, headers: allowed_headers });
       clearCorsCache();
@@ -60,7 +67,10 @@ export const corsRoutes = [
     },
   }),
   secrets({
-    ...{ verb: "DELETE", path: "/sys/config/cors", access: "sudo", fresh: true },
+    verb: "DELETE",
+    path: "/sys/config/cors",
+    access: "sudo",
+    fresh: true,
     handle: async (call) => {
       await accessControl(call.env).setCors(null);
       clearCorsCache();

@@ -18,9 +18,19 @@ import { type AuthorisedCall, open, secrets } from "./server/route.ts";
 const originOf = (call: AuthorisedCall): string => new URL(call.request.url).origin;
 
 const HOST = {
-  ...{ hostname: CLUSTER_NAME, uptime: 0, bootTime: 0, procs: 0, os: "workers", platform: "cloudflare-workers" },
-  ...{ platformFamily: "", platformVersion: "", kernelVersion: "", kernelArch: "" },
-  ...{ virtualizationSystem: "isolate", virtualizationRole: "guest", hostid: "" },
+  hostname: CLUSTER_NAME,
+  uptime: 0,
+  bootTime: 0,
+  procs: 0,
+  os: "workers",
+  platform: "cloudflare-workers",
+  platformFamily: "",
+  platformVersion: "",
+  kernelVersion: "",
+  kernelArch: "",
+  virtualizationSystem: "isolate",
+  virtualizationRole: "guest",
+  hostid: "",
 };
 const MEMORY = { total: 0, available: 0, used: 0, usedPercent: 0, free: 0 };
 
@@ -31,13 +41,23 @@ const VERSIONS = {
 };
 
 const node = (call: AuthorisedCall) => ({
-  ...{ hostname: CLUSTER_NAME, api_address: originOf(call), cluster_address: "", active_node: true },
-  ...{ last_echo: null, version: VERSION },
+  hostname: CLUSTER_NAME,
+  api_address: originOf(call),
+  cluster_address: "",
+  active_node: true,
+  last_echo: null,
+  version: VERSION,
 });
 
 const sanitized = (call: AuthorisedCall) => ({
-  ...{ api_addr: originOf(call), cluster_addr: "", cluster_name: CLUSTER_NAME, disable_clustering: true },
-  ...{ default_lease_ttl: 0, max_lease_ttl: 0, log_level: "", log_format: "json" },
+  api_addr: originOf(call),
+  cluster_addr: "",
+  cluster_name: CLUSTER_NAME,
+  disable_clustering: true,
+  default_lease_ttl: 0,
+  max_lease_ttl: 0,
+  log_level: "",
+  log_format: "json",
   listeners: [{ type: "worker", config: null }],
   seals: [{ type: "keyring", disabled: false }],
   storage: { type: "durable-object", cluster_addr: "", redirect_addr: "", disable_clustering: true },
@@ -81,7 +101,12 @@ const read = (path: string, data: (call: AuthorisedCall) => object | Promise<obj
 
 export const infoRoutes = [
   read("/sys/host-info", () => ({
-    ...{ cpu: [], cpu_times: [], disk: [], host: HOST, memory: MEMORY, timestamp: new Date().toISOString() },
+    cpu: [],
+    cpu_times: [],
+    disk: [],
+    host: HOST,
+    memory: MEMORY,
+    timestamp: new Date().toISOString(),
   })),
   // No license is needed: the features are those of this service that upstream sells.
   read("/sys/license/features", () => ({ features: ["Namespaces", "Secrets Sync"] })),
@@ -93,7 +118,9 @@ export const infoRoutes = [
   }),
   // Not upstream's: there, a server has one version, which this service reports for compatibility.
   read("/sys/version", () => ({
-    ...{ version: RELEASE, build_date: BUILD_DATE, upstream: { vault: VERSION, nomad: ORCHESTRATOR_VERSION } },
+    version: RELEASE,
+    build_date: BUILD_DATE,
+    upstream: { vault: VERSION, nomad: ORCHESTRATOR_VERSION },
   })),
   read("/sys/experiments", () => ({ available: [], enabled: [] })),
   read("/sys/ha-status", (call) => ({ nodes: [node(call)] })),
@@ -116,8 +143,12 @@ export const infoRoutes = [
     secrets({ verb: "GET", path, handle: async () => noContent() }),
   ),
   read("/sys/internal/counters/config", () => ({
-    ...{ enabled: "disable", queries_available: false, default_report_months: 12, retention_months: 0 },
-    ...{ reporting_enabled: false, billing_start_timestamp: null },
+    enabled: "disable",
+    queries_available: false,
+    default_report_months: 12,
+    retention_months: 0,
+    reporting_enabled: false,
+    billing_start_timestamp: null,
   })),
   secrets({
     verb: "GET",
@@ -139,7 +170,10 @@ export const infoRoutes = [
   secrets({ verb: "GET", path: "/sys/plugins/catalog/:type/:name", access: "sudo", handle: readPlugin }),
   ...(["POST", "DELETE"] as const).map((verb) =>
     secrets({
-      ...{ verb, path: "/sys/plugins/catalog/:type/:name", access: "sudo", refuses: true },
+      verb,
+      path: "/sys/plugins/catalog/:type/:name",
+      access: "sudo",
+      refuses: true,
       handle: refusePlugin,
     }),
   ),

@@ -70,7 +70,10 @@ async function listVisible(call: Call): Promise<Response> {
   const header = namespaceOf(call.request.headers);
   const { path } = parseTarget(call.request, new URL(call.request.url), "secrets");
   const caller = await authorize(call.env, {
-    ...{ ask: { token: call.token, namespace: header, path }, fresh: true, location: call.request.cf, version: null },
+    ask: { token: call.token, namespace: header, path },
+    fresh: true,
+    location: call.request.cf,
+    version: null,
   });
   if (!caller.ok && caller.reason !== "denied") throw refusalError(caller);
   const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));

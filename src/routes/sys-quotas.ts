@@ -57,7 +57,8 @@ const quotaJson = (quota: RateLimitQuota) => ({ ...quota, type: "rate-limit", ro
 
 const configJson = (config: QuotasConfig) => ({
   ...config,
-  ...{ enable_rate_limit_audit_logging: false, absolute_rate_limit_exempt_paths: [] },
+  enable_rate_limit_audit_logging: false,
+  absolute_rate_limit_exempt_paths: [],
 });
 
 export const quotaRoutes = [
@@ -69,28 +70,38 @@ export const quotaRoutes = [
       envelope(call, { data: configJson(await accessControl(call.env).quotasConfig()), flat: true }),
   }),
   secrets<z.output<typeof ConfigRequest>>({
-    ...{ verb: "POST", path: "/sys/quotas/config", fresh: true, body: ConfigRequest },
+    verb: "POST",
+    path: "/sys/quotas/config",
+    fresh: true,
+    body: ConfigRequest,
     handle: async (call, { enable_rate_limit_audit_logging: _refused, ...changes }) => {
       await accessControl(call.env).setQuotasConfig(withoutUndefined(changes));
       return noContent();
     },
   }),
   secrets({
-    ...{ verb: "LIST", path: "/sys/quotas/rate-limit", fresh: true },
+    verb: "LIST",
+    path: "/sys/quotas/rate-limit",
+    fresh: true,
     handle: async (call) => {
       const quotas = await accessControl(call.env).rateLimitQuotas();
       return keyList(call, quotas.map(({ name }) => name).sort());
     },
   }),
   secrets({
-    ...{ verb: "GET", path: "/sys/quotas/rate-limit/:name", fresh: true },
+    verb: "GET",
+    path: "/sys/quotas/rate-limit/:name",
+    fresh: true,
     handle: async (call) => {
       const quota = unwrap(await accessControl(call.env).rateLimitQuota(nameOf(call)));
       return envelope(call, { data: quotaJson(quota), flat: true });
     },
   }),
   secrets<z.output<typeof QuotaRequest>>({
-    ...{ verb: "POST", path: "/sys/quotas/rate-limit/:name", fresh: true, body: QuotaRequest },
+    verb: "POST",
+    path: "/sys/quotas/rate-limit/:name",
+    fresh: true,
+    body: QuotaRequest,
     handle: async (call, { type: _type, role: _role, secondary_rate: _secondary, ...quota }) => {
       const interval = quota.interval || DEFAULT_INTERVAL_S;
       unwrap(await accessControl(call.env).putRateLimitQuota(nameOf(call), { ...quota, interval }));
@@ -98,7 +109,9 @@ export const quotaRoutes = [
     },
   }),
   secrets({
-    ...{ verb: "DELETE", path: "/sys/quotas/rate-limit/:name", fresh: true },
+    verb: "DELETE",
+    path: "/sys/quotas/rate-limit/:name",
+    fresh: true,
     handle: async (call) => {
       await accessControl(call.env).deleteRateLimitQuota(nameOf(call));
       return noContent();

@@ -15,12 +15,27 @@ const ROOT_TOKEN =
 
 /** Upstream's answer while no operation is in progress. */
 const NO_REKEY = {
-  ...{ nonce: "", started: false, t: 0, n: 0, progress: 0, required: 1 },
-  ...{ pgp_fingerprints: null, backup: false, verification_required: false },
+  nonce: "",
+  started: false,
+  t: 0,
+  n: 0,
+  progress: 0,
+  required: 1,
+  pgp_fingerprints: null,
+  backup: false,
+  verification_required: false,
 };
 const NO_GENERATION = {
-  ...{ nonce: "", started: false, progress: 0, required: 1, complete: false },
-  ...{ encoded_token: "", encoded_root_token: "", pgp_fingerprint: "", otp: "", otp_length: 0 },
+  nonce: "",
+  started: false,
+  progress: 0,
+  required: 1,
+  complete: false,
+  encoded_token: "",
+  encoded_root_token: "",
+  pgp_fingerprint: "",
+  otp: "",
+  otp_length: 0,
 };
 
 const plain = (body: object): Response =>
@@ -30,7 +45,9 @@ const plain = (body: object): Response =>
 
 const refused = (path: string, because: string) =>
   open({
-    ...{ verb: "POST", path, refuses: true },
+    verb: "POST",
+    path,
+    refuses: true,
     handle: async () => {
       throw badRequest(because);
     },
@@ -44,7 +61,11 @@ const operation = (path: string, idle: object, because: string) => [
 
 export const sealRoutes = [
   secrets({
-    ...{ verb: "POST", path: "/sys/seal", access: "sudo", fresh: true, refuses: true },
+    verb: "POST",
+    path: "/sys/seal",
+    access: "sudo",
+    fresh: true,
+    refuses: true,
     handle: async () => {
       throw badRequest("seal: the service is sealed by removing MASTER_KEY from the deployment");
     },
@@ -52,7 +73,10 @@ export const sealRoutes = [
   ...operation("/sys/rekey/init", NO_REKEY, REKEY),
   refused("/sys/rekey/update", REKEY),
   secrets({
-    ...{ verb: "GET", path: "/sys/rekey/backup", access: "sudo", refuses: true },
+    verb: "GET",
+    path: "/sys/rekey/backup",
+    access: "sudo",
+    refuses: true,
     handle: async () => {
       throw badRequest(REKEY);
     },
@@ -68,7 +92,10 @@ export const sealRoutes = [
     handle: async (call) => envelope(call, { data: { enabled: false, interval: 0, max_operations: 0 }, flat: true }),
   }),
   secrets({
-    ...{ verb: "POST", path: "/sys/rotate/config", access: "sudo", refuses: true },
+    verb: "POST",
+    path: "/sys/rotate/config",
+    access: "sudo",
+    refuses: true,
     handle: async () => {
       throw badRequest("rotate: there is no automatic rotation; call sys/rotate");
     },

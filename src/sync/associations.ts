@@ -196,7 +196,9 @@ export class Associations {
   setTrace(mountUuid: string, secretName: string, trace: string): void {
     this.#sql.exec(
       "UPDATE associations SET trace = ? WHERE mount_uuid = ? AND secret_name = ? AND status = 'PENDING'",
-      ...[trace, mountUuid, secretName],
+      trace,
+      mountUuid,
+      secretName,
     );
   }
 

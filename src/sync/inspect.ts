@@ -43,7 +43,9 @@ async function inspectorFor(
   const type = typeOf(setup.type);
   if (!type || type.kind === "stored") return { value: null };
   const dependencies = {
-    ...{ settings: settings(env), permit: gateLeaseFor(env).holds, apps: appAccess(env) },
+    settings: settings(env),
+    permit: gateLeaseFor(env).holds,
+    apps: appAccess(env),
     identities: identityAccess(env),
   };
   const context = await contextOf(dependencies, setup, type);

@@ -232,8 +232,15 @@ function knownField(name: string): TemplateField {
 }
 
 const escapes: Record<string, string> = {
-  ...{ a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" },
-  ...{ "\\": "\\", '"': '"' },
+  a: "\x07",
+  b: "\b",
+  f: "\f",
+  n: "\n",
+  r: "\r",
+  t: "\t",
+  v: "\v",
+  "\\": "\\",
+  '"': '"',
 };
 
 /** A Go string literal, limited to the escapes that names need. */

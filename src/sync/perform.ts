@@ -151,8 +151,11 @@ class Run {
     this.#reads = options.reads ?? new SecretReads(env, 0);
     const permit = this.#gateLease.holds;
     this.#dependencies = {
-      ...{ object: this.#object, settings: settings(env), permit },
-      ...{ apps: appAccess(env), identities: identityAccess(env) },
+      object: this.#object,
+      settings: settings(env),
+      permit,
+      apps: appAccess(env),
+      identities: identityAccess(env),
     };
   }
 

@@ -27,7 +27,9 @@ function restart(): void {
     return answer.promise;
   };
   const object = {
-    ...{ name: "here", sql, commit: <T>(change: () => T): T => change() },
+    name: "here",
+    sql,
+    commit: <T>(change: () => T): T => change(),
     env: { SYNC_CONTROL: { getByName: () => ({ share }) } },
   } as unknown as ObjectContext;
   gate = new SyncGate(() => Promise.reject(new Error("not asked")));

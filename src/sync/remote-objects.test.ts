@@ -15,18 +15,27 @@ const wanted = (subKey: string, name: string, refused: string | null = null): De
 });
 
 const row = (sub_key: string, external_name: string, changes: Partial<RemoteObjectRow> = {}): RemoteObjectRow => ({
-  ...{ association: "a", sub_key, external_name, fold: external_name.toLowerCase(), obsolete: 0, ours: 2, known: 1 },
-  ...{
-    version: 1,
-    fingerprint: "f",
-    reference: null,
-    tag_keys: "[]",
-    tags_written: null,
-    blocked: null,
-    left_alone: 0,
-    owed: null,
-  },
-  ...{ unsure_since: null, claimed: null, status: "SYNCED", error_code: null, error_message: null, updated: 0 },
+  association: "a",
+  sub_key,
+  external_name,
+  fold: external_name.toLowerCase(),
+  obsolete: 0,
+  ours: 2,
+  known: 1,
+  version: 1,
+  fingerprint: "f",
+  reference: null,
+  tag_keys: "[]",
+  tags_written: null,
+  blocked: null,
+  left_alone: 0,
+  owed: null,
+  unsure_since: null,
+  claimed: null,
+  status: "SYNCED",
+  error_code: null,
+  error_message: null,
+  updated: 0,
   ...changes,
 });
 
@@ -267,8 +276,14 @@ describe("names that other destinations may own", () => {
     expect(steps).toMatchObject([{ kind: "keep", elsewhere: true }]);
     copies.apply("a", steps, 4, HERE);
     expect(copies.of("a")[0]).toMatchObject({
-      ...{ ours: 0, known: 0, version: null, fingerprint: null, tag_keys: "[]", claimed: null },
-      ...{ error_code: "name_collision", status: "CLIENT_SIDE_ERROR" },
+      ours: 0,
+      known: 0,
+      version: null,
+      fingerprint: null,
+      tag_keys: "[]",
+      claimed: null,
+      error_code: "name_collision",
+      status: "CLIENT_SIDE_ERROR",
       blocked: 'external name "X" is taken by the destination t/d, which writes to the same place',
     });
     copies.apply("a", copies.plan("a", [wanted("", "X")]), 5, HERE);

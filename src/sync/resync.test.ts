@@ -10,17 +10,21 @@ import { type AssociationRow, destinationMigrations } from "./schema.ts";
 const NOW = 1_000_000;
 
 const association = (id: string, status: AssociationRow["status"], synced: number): AssociationRow => ({
-  ...{
-    id,
-    mount_uuid: "m",
-    mount_accessor: "m",
-    mount_path: "kv/",
-    named_path: null,
-    secret_name: id,
-    wish: "present",
-    intent: 1,
-  },
-  ...{ seed: "", status, error_code: null, error_message: null, synced_version: synced, updated: 0, asked: 0 },
+  id,
+  mount_uuid: "m",
+  mount_accessor: "m",
+  mount_path: "kv/",
+  named_path: null,
+  secret_name: id,
+  wish: "present",
+  intent: 1,
+  seed: "",
+  status,
+  error_code: null,
+  error_message: null,
+  synced_version: synced,
+  updated: 0,
+  asked: 0,
   naming: 0,
   trace: null,
 });

@@ -10,7 +10,10 @@ const trouble = (outcome: Trouble["outcome"], code: string, retryAfterMs?: numbe
 
 /** A task whose objects have these failures, null for none. */
 const result = (copies: readonly (Trouble | null)[], changes: Partial<SyncResult> = {}): SyncResult => ({
-  ...{ lease: { id: "a", generation: 1, lease: "l", leaseUntil: 0 }, version: 1, tagKeys: [], unfinished: false },
+  lease: { id: "a", generation: 1, lease: "l", leaseUntil: 0 },
+  version: 1,
+  tagKeys: [],
+  unfinished: false,
   copies: copies.map((one, at): ObjectResult => {
     const base = { subKey: String(at), name: `n${at}` };
     return one === null ? { ...base, state: "pushed" } : { ...base, state: "failed", trouble: one };

@@ -4,11 +4,24 @@ import { performTask, TASK_MS } from "./task.ts";
 
 const task: SyncTask = {
   lease: { id: "a", generation: 1, lease: "lease", leaseUntil: Number.MAX_SAFE_INTEGER },
-  ...{ desired: "absent", mountUuid: "m", secretName: "s", granularity: "secret-path", idempotencyToken: "t" },
+  desired: "absent",
+  mountUuid: "m",
+  secretName: "s",
+  granularity: "secret-path",
+  idempotencyToken: "t",
   copies: [
     {
-      ...{ subKey: "", name: "NAME", obsolete: false, ours: "certainly", outside: 1, knownToExist: true },
-      ...{ fingerprint: null, reference: null, previousTagKeys: [], blocked: false, unsureSince: null },
+      subKey: "",
+      name: "NAME",
+      obsolete: false,
+      ours: "certainly",
+      outside: 1,
+      knownToExist: true,
+      fingerprint: null,
+      reference: null,
+      previousTagKeys: [],
+      blocked: false,
+      unsureSince: null,
       unclaimed: false,
     },
   ],
@@ -18,7 +31,13 @@ const task: SyncTask = {
 async function removal(updatePolicy: UpdatePolicy) {
   let calls = 0;
   const setup: Setup = {
-    ...{ namespace: "", type: "repo-host", tags: {}, updatePolicy, retain: false, fingerprintKey: "k", atOnce: 1 },
+    namespace: "",
+    type: "repo-host",
+    tags: {},
+    updatePolicy,
+    retain: false,
+    fingerprintKey: "k",
+    atOnce: 1,
     connection: { access_token: "ghp_1", repository_owner: "acme", repository_name: "web" },
   };
   const result = await performTask(

@@ -286,7 +286,8 @@ class TaskRun {
       trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
     if (general || isPaused(trouble)) this.#stopped = trouble;
     this.#record(copy, {
-      ...{ state: "failed", trouble },
+      state: "failed",
+      trouble,
       ...(trouble.code === "not_owned" && { notOurs: true }),
       ...unsureBefore(copy),
     });

@@ -52,7 +52,9 @@ export class NodeView {
   *placeable(pool: string, from: string, limit: number): Generator<VolumeNode> {
     const rows = this.#sql.exec<Row>(
       `SELECT ${COLUMNS} FROM nodes WHERE ${PLACEABLE} AND id >= ? ${inPool(pool)} ORDER BY id LIMIT ?`,
-      ...[from, ...(isAll(pool) ? [] : [pool]), limit],
+      from,
+      ...(isAll(pool) ? [] : [pool]),
+      limit,
     );
     for (const row of rows) yield this.#nodeOf(row);
   }
@@ -81,7 +83,12 @@ export class NodeView {
       this.#sql.exec(`SELECT 1 FROM node_volumes WHERE node_id = ? AND ${column} = ? LIMIT 1`, row.id, value).toArray()
         .length > 0;
     return {
-      ...{ id: row.id, name, datacenter, nodeClass, pool: row.pool, status: row.status },
+      id: row.id,
+      name,
+      datacenter,
+      nodeClass,
+      pool: row.pool,
+      status: row.status,
       attributes: attributes ?? {},
       meta: meta ?? {},
       eligible: row.eligibility === "eligible",

@@ -21,7 +21,10 @@ export function framings({ method, path, text, takes }: Request, token: string):
   const headOf = (line: string, ...fields: string[]): string =>
     [line, `X-Orch-Token: ${token}`, "Host: sallyport.test", ...fields, "", ""].join("\r\n");
   const broken = (what: string, head: string, body: Buffer | null = null, refused = true): Draft => ({
-    ...{ what, head, body, refused },
+    what,
+    head,
+    body,
+    refused,
   });
   return [
     () => ({ what: "in chunks", headers: [["Transfer-Encoding", "chunked"]], body: chunks, contentLength: null }),

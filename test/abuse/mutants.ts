@@ -333,8 +333,24 @@ export class Mutants {
     const at = this.#path.slice(this.#place.prefix.length);
     const known: readonly string[] = table.verbs(at);
     const method = this.#random.of([
-      ...["GET", "HEAD", "LIST", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "SEARCH"],
-      ...["get", "Post", "FOO", "G%45T", "GETX", "X".repeat(200)],
+      "GET",
+      "HEAD",
+      "LIST",
+      "POST",
+      "PUT",
+      "PATCH",
+      "DELETE",
+      "OPTIONS",
+      "TRACE",
+      "CONNECT",
+      "PROPFIND",
+      "SEARCH",
+      "get",
+      "Post",
+      "FOO",
+      "G%45T",
+      "GETX",
+      "X".repeat(200),
     ]);
     const verb = { HEAD: "GET", PUT: "POST" }[method] ?? method;
     const served = known.includes(verb) || method === "OPTIONS" || (method === "LIST" && area === "cluster");

@@ -24,7 +24,9 @@ const BATCH = 160;
 const AT_ONCE = 4;
 const MAX_FAULTS = 200;
 const TOKEN_LISTS: ReadonlySet<string> = new Set([
-  ...["GET /v1/acl/tokens", "LIST /v1/auth/token/accessors", "GET /v1/agent/tokens"],
+  "GET /v1/acl/tokens",
+  "LIST /v1/auth/token/accessors",
+  "GET /v1/agent/tokens",
 ]);
 
 /** Shortens the body timeout to seconds, and turns rate limits off because a 429 would hide other faults. */

@@ -32,7 +32,12 @@ export class Service {
       env: {
         ...process.env,
         ...deploymentSecrets,
-        ...{ PORT: String(port), STATE_DIR: join(dir, "state"), SEED: "1", AGENT: "1", PLAYGROUND: "1", LOG: "1" },
+        PORT: String(port),
+        STATE_DIR: join(dir, "state"),
+        SEED: "1",
+        AGENT: "1",
+        PLAYGROUND: "1",
+        LOG: "1",
         ...settings,
       },
     });

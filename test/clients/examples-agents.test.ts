@@ -55,7 +55,9 @@ it.runIf(consulTemplate.missing === null)(
     expect(readFileSync(file, "utf8")).toBe("DATABASE_USERNAME=app\nDATABASE_PASSWORD=first\n");
     rmSync(file);
     const child = spawn(consulTemplate.path, ["-config=config.hcl"], {
-      ...{ cwd: folder, stdio: "ignore", env: { PATH: process.env["PATH"], HOME: folder, ...env } },
+      cwd: folder,
+      stdio: "ignore",
+      env: { PATH: process.env["PATH"], HOME: folder, ...env },
     });
     // Written by the running program from the first version, before the secret changes.
     await expect.poll(() => existsSync(file), { timeout: 60_000 }).toBe(true);

@@ -44,8 +44,11 @@ it("the job of GitHub Actions gets its variables by the requests of vault-action
 });
 
 const claimsOf = (ref: string, isProtected: string) => ({
-  ...{ aud: AUDIENCE, sub: `project_path:acme/app:ref_type:branch:ref:${ref}`, project_path: "acme/app" },
-  ...{ ref, ref_protected: isProtected },
+  aud: AUDIENCE,
+  sub: `project_path:acme/app:ref_type:branch:ref:${ref}`,
+  project_path: "acme/app",
+  ref,
+  ref_protected: isProtected,
 });
 
 it("the jobs of GitLab CI get the secret: by the runner's requests, and by the lines of the script", async () => {

@@ -96,8 +96,11 @@ export async function startIssuer(): Promise<{ issuer: SigningIssuer; close: () 
   const server = createServer(async (request, response) => {
     const url = issuer?.url ?? "";
     const discovery = {
-      ...{ issuer: url, jwks_uri: `${url}/keys`, response_types_supported: ["id_token"] },
-      ...{ subject_types_supported: ["public"], id_token_signing_alg_values_supported: ["RS256"] },
+      issuer: url,
+      jwks_uri: `${url}/keys`,
+      response_types_supported: ["id_token"],
+      subject_types_supported: ["public"],
+      id_token_signing_alg_values_supported: ["RS256"],
     };
     response.setHeader("Content-Type", "application/json");
     response.end(JSON.stringify(request.url === "/keys" ? await issuer?.keySet() : discovery));

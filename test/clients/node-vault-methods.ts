@@ -159,8 +159,11 @@ export class NodeVaultMethods {
     const cluster = { kubernetes_host: "https://cluster.example", pem_keys: await issuer.publicKey() };
     await attempt(root.write("auth/methods-kubernetes/config", cluster));
     const pods = {
-      ...{ ...at("kubernetes"), role_name: "app", audience: "sallyport" },
-      ...{ bound_service_account_names: "app", bound_service_account_namespaces: "prod" },
+      ...at("kubernetes"),
+      role_name: "app",
+      audience: "sallyport",
+      bound_service_account_names: "app",
+      bound_service_account_namespaces: "prod",
     };
     await this.#call("addKubernetesRole", pods);
     // Lets the next methods run although node-vault itself fails in the one above.

@@ -118,7 +118,9 @@ describe.runIf(missing === null)("with the stand-ins of the clouds", () => {
       expect(status, body).toBe(200);
       const { lease_id } = JSON.parse(body);
       const revoked = await fetch(`${service.baseUrl}/v1/sys/leases/revoke`, {
-        ...{ method: "POST", headers: { "X-Vault-Token": service.token }, body: JSON.stringify({ lease_id }) },
+        method: "POST",
+        headers: { "X-Vault-Token": service.token },
+        body: JSON.stringify({ lease_id }),
       });
       expect(revoked.status).toBeLessThan(300);
     });

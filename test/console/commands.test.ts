@@ -13,7 +13,9 @@ function words(command: string): string[] {
 }
 
 const wire = (verb: WireRequest["verb"], target: string, body?: unknown, namespace = ""): WireRequest => ({
-  ...{ verb, target, namespace },
+  verb,
+  target,
+  namespace,
   ...(body === undefined ? {} : { body }),
 });
 

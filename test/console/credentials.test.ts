@@ -141,13 +141,11 @@ describeConsole("cloud credentials", (suite) => {
     const faults = `${everything.origin}/_double/faults${everything.search}`;
     const { lease_id } = (await suite().call("GET", `${MOUNT}/creds/reader?verify=true`)) as { lease_id: string };
     await control(faults, "POST", {
-      ...{
-        count: 500,
-        operation: "DeleteApplication",
-        fault: "error",
-        status: 403,
-        code: "Authorization_RequestDenied",
-      },
+      count: 500,
+      operation: "DeleteApplication",
+      fault: "error",
+      status: 403,
+      code: "Authorization_RequestDenied",
       message: CANARY,
     });
     await suite()
@@ -241,7 +239,8 @@ describeConsole("cloud credentials", (suite) => {
 
   it("fits a phone in dark mode", async () => {
     const opened = await suite().open({
-      ...{ theme: "dark", path: `credentials/${MOUNT}/reader` },
+      theme: "dark",
+      path: `credentials/${MOUNT}/reader`,
       refusals: EMPTY_LISTS,
     });
     await opened.page.getByText("Reader").first().waitFor();

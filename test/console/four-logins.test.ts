@@ -18,7 +18,8 @@ interface Reply {
 
 async function request(suite: Suite, method: string, path: string, token: string, body?: object): Promise<Reply> {
   const response = await fetch(`${suite.bench.url}/v1/${path}`, {
-    ...{ method, headers: token === "" ? {} : { "X-Vault-Token": token } },
+    method,
+    headers: token === "" ? {} : { "X-Vault-Token": token },
     ...(body && { body: JSON.stringify(body) }),
   });
   return { status: response.status, body: await response.text() };
@@ -100,7 +101,8 @@ describeConsole("four logins", (suite) => {
       await suite().call("POST", `${method}/role/app`, { ...bound, audience: "vault", ...roleOf("service-account") });
       const logIn = async (namespace: string): Promise<Reply> => {
         const issued = await fetch(`${cluster}/api/v1/namespaces/${namespace}/serviceaccounts/app/token`, {
-          ...{ method: "POST", headers: { Authorization: `Bearer ${admin}` } },
+          method: "POST",
+          headers: { Authorization: `Bearer ${admin}` },
           body: JSON.stringify({ kind: "TokenRequest", spec: { audiences: ["vault"] } }),
         });
         const { status } = (await issued.json()) as { status: { token: string } };

@@ -3,10 +3,25 @@ import { describeConsole } from "./support/console.ts";
 
 /** Parts of screens that read something of their own. */
 const PARTS = [
-  ...["secrets/secret", "secrets/secret/at/app/database", "sync?tab=matrix", "sync?tab=queue", "sync?tab=apps"],
-  ...["sync/in-mem/playground", "credentials?tab=issuer", "events?tab=service", "storage?tab=csi"],
-  ...["storage?tab=plugins", "storage?tab=claims", "nodes?tab=jobs", "nodes?tab=agents", "nodes?tab=join-tokens"],
-  ...["access?tab=tokens", "access?tab=methods", "access?tab=identities", "access?tab=check", "audit?kind=action"],
+  "secrets/secret",
+  "secrets/secret/at/app/database",
+  "sync?tab=matrix",
+  "sync?tab=queue",
+  "sync?tab=apps",
+  "sync/in-mem/playground",
+  "credentials?tab=issuer",
+  "events?tab=service",
+  "storage?tab=csi",
+  "storage?tab=plugins",
+  "storage?tab=claims",
+  "nodes?tab=jobs",
+  "nodes?tab=agents",
+  "nodes?tab=join-tokens",
+  "access?tab=tokens",
+  "access?tab=methods",
+  "access?tab=identities",
+  "access?tab=check",
+  "audit?kind=action",
 ];
 /** All addresses of screens, as the navigation has them. */
 const SCREENS = ["", "secrets", "sync", "credentials", "events", "storage", "nodes", "access", "audit"];

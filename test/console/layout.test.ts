@@ -2,8 +2,20 @@ import { expect, it } from "vitest";
 import { describeConsole } from "./support/console.ts";
 
 const SCREENS = [
-  ...["", "secrets", "secrets/secret", "secrets/secret/at/app/database", "secrets/secret/at/app/database?tab=versions"],
-  ...["sync", "sync?tab=queue", "sync/new/cloud-c-sm", "credentials", "events", "storage", "nodes", "access", "audit"],
+  "",
+  "secrets",
+  "secrets/secret",
+  "secrets/secret/at/app/database",
+  "secrets/secret/at/app/database?tab=versions",
+  "sync",
+  "sync?tab=queue",
+  "sync/new/cloud-c-sm",
+  "credentials",
+  "events",
+  "storage",
+  "nodes",
+  "access",
+  "audit",
 ];
 
 describeConsole("the layout", (suite) => {

@@ -22,12 +22,16 @@ async function plant(suite: Suite): Promise<string> {
   await suite.call("PUT", "cluster/objects", [
     { Topic: "Job", Type: "JobRegistered", Payload: { Job: job } },
     {
-      ...{ Topic: "Deployment", Type: "DeploymentStatusUpdate" },
+      Topic: "Deployment",
+      Type: "DeploymentStatusUpdate",
       Payload: { Deployment: { ...deployment, StatusDescription: CANARY } },
     },
   ]);
   const { auth } = (await suite.call("POST", "auth/token/create", {
-    ...{ policies: ["markup"], display_name: CANARY, meta: { [CANARY]: CANARY }, ttl: "1h" },
+    policies: ["markup"],
+    display_name: CANARY,
+    meta: { [CANARY]: CANARY },
+    ttl: "1h",
   })) as { auth: { accessor: string } };
   return auth.accessor;
 }
@@ -39,19 +43,35 @@ describeConsole("markup in texts", (suite) => {
     const opened = await suite().open({ refusals: [/40\d /] });
     const { page } = opened;
     const screens = [
-      ...["", "secrets", "secrets/markup", `secrets/markup/at/${name}`, `secrets/markup/at/${name}?tab=versions`],
-      ...[`secrets/markup/at/${name}?tab=metadata`, `secrets/markup/at/${name}?tab=destinations`],
-      ...["sync", "sync?tab=matrix", "sync/in-mem/markup", "sync/in-mem/markup?tab=objects"],
-      ...["credentials", `credentials/${name}`, "events", "events?tab=service", `events?topics=Job:${name}`],
-      ...[
-        "nodes?tab=jobs",
-        `nodes/job/${name}`,
-        `nodes/node/${name}`,
-        `storage/host/${name}`,
-        `storage/plugin/${name}`,
-      ],
-      ...["access?tab=policies", `access?tab=tokens&accessor=${accessor}`, "access?tab=methods"],
-      ...["access?tab=entities", "access?tab=groups", `access/method/${name}`, `audit?q=${name}`, name],
+      "",
+      "secrets",
+      "secrets/markup",
+      `secrets/markup/at/${name}`,
+      `secrets/markup/at/${name}?tab=versions`,
+      `secrets/markup/at/${name}?tab=metadata`,
+      `secrets/markup/at/${name}?tab=destinations`,
+      "sync",
+      "sync?tab=matrix",
+      "sync/in-mem/markup",
+      "sync/in-mem/markup?tab=objects",
+      "credentials",
+      `credentials/${name}`,
+      "events",
+      "events?tab=service",
+      `events?topics=Job:${name}`,
+      "nodes?tab=jobs",
+      `nodes/job/${name}`,
+      `nodes/node/${name}`,
+      `storage/host/${name}`,
+      `storage/plugin/${name}`,
+      "access?tab=policies",
+      `access?tab=tokens&accessor=${accessor}`,
+      "access?tab=methods",
+      "access?tab=entities",
+      "access?tab=groups",
+      `access/method/${name}`,
+      `audit?q=${name}`,
+      name,
     ];
     const shown: string[] = [];
     for (const path of screens) {

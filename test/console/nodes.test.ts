@@ -13,30 +13,33 @@ const idOf = (number: number): string => `c0${number.toString(16).padStart(6, "0
 const report = (suite: Suite, events: readonly object[]) => suite.call("PUT", "cluster/objects", events);
 
 const nodeEvent = (ID: string, Name: string) => ({
-  ...{ Topic: "Node", Type: "NodeRegistration" },
+  Topic: "Node",
+  Type: "NodeRegistration",
   Payload: { Node: { ID, Name, Status: "ready", Datacenter: "dc1", NodePool: "default" } },
 });
 
 const jobEvent = (ID: string, more: object = {}) => ({
-  ...{ Topic: "Job", Type: "JobRegistered" },
+  Topic: "Job",
+  Type: "JobRegistered",
   Payload: {
     Job: { ID, Name: ID, Type: "service", Status: "running", Version: 0, TaskGroups: [{ Name: "g" }], ...more },
   },
 });
 
 const placed = (number: number, NodeID: string, ClientStatus = "running", more: object = {}) => ({
-  ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+  Topic: "Allocation",
+  Type: "AllocationUpdated",
   Payload: {
     Allocation: {
-      ...{
-        ID: idOf(number),
-        Name: `console.g[${number}]`,
-        JobID: "console-job",
-        JobVersion: 0,
-        TaskGroup: "g",
-        NodeID,
-      },
-      ...{ DesiredStatus: "run", ClientStatus, ...more },
+      ID: idOf(number),
+      Name: `console.g[${number}]`,
+      JobID: "console-job",
+      JobVersion: 0,
+      TaskGroup: "g",
+      NodeID,
+      DesiredStatus: "run",
+      ClientStatus,
+      ...more,
     },
   },
 });
@@ -140,7 +143,8 @@ describeConsole("nodes and jobs", (suite) => {
       placed(3, node, "failed", { JobID: "console-shop", ClientDescription: CANARY, Name: `console-shop.g ${CANARY}` }),
       placed(4, node, "running", { JobID: "console-shop" }),
       {
-        ...{ Topic: "Deployment", Type: "DeploymentStatusUpdate" },
+        Topic: "Deployment",
+        Type: "DeploymentStatusUpdate",
         Payload: { Deployment: { ID: idOf(5), JobID: "console-shop", Status: "failed", StatusDescription: CANARY } },
       },
     ]);
@@ -208,8 +212,16 @@ describeConsole("nodes and jobs", (suite) => {
     const opened = await suite().open();
     const { page } = opened;
     await servePages(page, /\/v1\/nodes\?.*per_page=200/, 100_000, (at) => ({
-      ...{ ID: idOf(at), Name: `node-${at}`, Status: "ready", StatusDescription: "", Drain: false, Version: "" },
-      ...{ SchedulingEligibility: "eligible", NodePool: "default", Datacenter: "dc1", NodeClass: "" },
+      ID: idOf(at),
+      Name: `node-${at}`,
+      Status: "ready",
+      StatusDescription: "",
+      Drain: false,
+      Version: "",
+      SchedulingEligibility: "eligible",
+      NodePool: "default",
+      Datacenter: "dc1",
+      NodeClass: "",
     }));
     await opened.visit("nodes");
     const table = page.getByRole("table", { name: "Nodes" });

@@ -28,7 +28,8 @@ async function report(suite: Suite, id: string, { node, source, kind, status = "
   await suite.call("PUT", "cluster/objects", [
     { Topic: "Job", Type: "JobRegistered", Payload: { Job: job } },
     {
-      ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+      Topic: "Allocation",
+      Type: "AllocationUpdated",
       Payload: { Allocation: { ...alloc, DesiredStatus: "run", ClientStatus: status } },
     },
   ]);
@@ -313,15 +314,16 @@ describeConsole("storage", (suite) => {
     await servePages(page, "**/v1/volumes?*type=host*", 100_000, (at) => ({
       ID: `${at.toString(16).padStart(8, "0")}-0000-4000-8000-000000000000`,
       Name: at % 50 === 0 ? `${CANARY}${at}` : `volume-${at}`,
-      ...{
-        Namespace: "default",
-        NodePool: "default",
-        NodeID: "n",
-        PluginID: "mkdir",
-        State: "ready",
-        CapacityBytes: 1,
-      },
-      ...{ CreateTime: 1, ModifyTime: 1, CreateIndex: 1, ModifyIndex: 1 },
+      Namespace: "default",
+      NodePool: "default",
+      NodeID: "n",
+      PluginID: "mkdir",
+      State: "ready",
+      CapacityBytes: 1,
+      CreateTime: 1,
+      ModifyTime: 1,
+      CreateIndex: 1,
+      ModifyIndex: 1,
     }));
     await opened.visit("storage");
     const table = page.getByRole("table", { name: "Host volumes" });

@@ -137,7 +137,11 @@ describeConsole("sync board", (suite) => {
     const faults = providerValue(suite().bench, "CLOUD_A");
     const opened = await suite().open({ path: "sync/cloud-a-sm/console", refusals: EMPTY_LISTS });
     await control(`${faults}/faults`, "POST", {
-      ...{ count: 50, fault: "error", status: 400, code: "AccessDeniedException", message: CANARY },
+      count: 50,
+      fault: "error",
+      status: 400,
+      code: "AccessDeniedException",
+      message: CANARY,
     });
     await click(opened, "Sync a secret");
     await opened.page.getByLabel(/^Path of the secret/).fill("app/database");

@@ -29,7 +29,12 @@ export function rawClient(double: Pick<CloudADouble, "url">, now: () => number) 
     const { target, path = "/", method = "POST", headers = {}, key = defaultKey } = options;
     const { service = "secretsmanager", region = "eu-west-1", datetime = stamp(now()) } = options;
     const signed = await new AwsV4Signer({
-      ...{ url: double.url + path, method, body, service, region, datetime },
+      url: double.url + path,
+      method,
+      body,
+      service,
+      region,
+      datetime,
       accessKeyId: key.accessKeyId,
       secretAccessKey: key.secretAccessKey,
       ...(key.sessionToken === undefined ? {} : { sessionToken: key.sessionToken }),

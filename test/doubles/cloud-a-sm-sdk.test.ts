@@ -153,8 +153,11 @@ describe("our requests and those of the vendor's client", () => {
         };
         const headers = new Headers(request.headers);
         captured.resolve({
-          ...{ method: request.method, path: request.path, contentType: headers.get("content-type") },
-          ...{ target: headers.get("x-amz-target"), body: JSON.parse(request.body) },
+          method: request.method,
+          path: request.path,
+          contentType: headers.get("content-type"),
+          target: headers.get("x-amz-target"),
+          body: JSON.parse(request.body),
         });
         return next(given);
       },

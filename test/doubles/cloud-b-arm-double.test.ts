@@ -23,8 +23,10 @@ const subscription = (of = one) => `/subscriptions/${of.details.subscription_id}
 const idAt = (scope: string, name: string = crypto.randomUUID()) => `${scope}/${authorization}/roleAssignments/${name}`;
 const given = (changed: Record<string, unknown> = {}) => ({
   properties: {
-    ...{ roleDefinitionId: one.role("Reader"), principalId: one.details.existing_application.principal_id },
-    ...{ principalType: "ServicePrincipal", ...changed },
+    roleDefinitionId: one.role("Reader"),
+    principalId: one.details.existing_application.principal_id,
+    principalType: "ServicePrincipal",
+    ...changed,
   },
 });
 const put = (id: string, body: unknown = given()) => one.arm(`PUT ${id}?${version}`, body);
@@ -137,7 +139,9 @@ describe("role assignments", () => {
     const list = `GET ${subscription()}/${authorization}/roleAssignments?${version}&$filter=principalId eq '${principalId}'`;
     expect((await one.arm(list)).body.value).toEqual([made.body]);
     expect(one.everything().assignments.at(-1)).toEqual({
-      ...{ id, scope: one.details.resource_group, principalId },
+      id,
+      scope: one.details.resource_group,
+      principalId,
       roleDefinitionId: one.role("Reader"),
     });
     expect((await put(idAt(subscription()))).status).toBe(201);

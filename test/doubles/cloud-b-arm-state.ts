@@ -66,13 +66,23 @@ export class SubscriptionState {
   constructor(directory: DirectoryState) {
     this.#directory = directory;
     this.definitions = builtIn.map(([name, roleName, actions, notActions = []]) => ({
-      ...{ name, roleName, custom: false, actions, notActions, assignableScopes: ["/"] },
+      name,
+      roleName,
+      custom: false,
+      actions,
+      notActions,
+      assignableScopes: ["/"],
     }));
   }
 
   define(roleName: string, actions: readonly string[] = ["Microsoft.Resources/subscriptions/read"]): RoleDefinition {
     const definition: RoleDefinition = {
-      ...{ name: crypto.randomUUID(), roleName, custom: true, actions, notActions: [], assignableScopes: [this.root] },
+      name: crypto.randomUUID(),
+      roleName,
+      custom: true,
+      actions,
+      notActions: [],
+      assignableScopes: [this.root],
     };
     this.definitions.push(definition);
     return definition;

@@ -254,7 +254,9 @@ function showDefinition({ subscription, scope }: Call, definition: RoleDefinitio
     scope === "" ? `/providers/Microsoft.Authorization/roleDefinitions/${name}` : subscription.definitionId(definition);
   const permissions = [{ actions, notActions, dataActions: [], notDataActions: [] }];
   return {
-    ...{ id, name, type: "Microsoft.Authorization/roleDefinitions" },
+    id,
+    name,
+    type: "Microsoft.Authorization/roleDefinitions",
     properties: {
       roleName,
       type: custom ? "CustomRole" : "BuiltInRole",
@@ -270,7 +272,9 @@ function showAssignment({ subscription, directory }: Call, assignment: Assignmen
   const principalType = directory.groups.has(principalId) ? "Group" : "ServicePrincipal";
   const roleDefinitionId = subscription.definitionId({ name: definition });
   return {
-    ...{ id, name, type: "Microsoft.Authorization/roleAssignments" },
+    id,
+    name,
+    type: "Microsoft.Authorization/roleAssignments",
     properties: { roleDefinitionId, principalId, principalType, scope, condition: null, createdOn: timeOf(created) },
   };
 }

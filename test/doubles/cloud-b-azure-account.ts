@@ -29,7 +29,8 @@ interface Cloud {
 }
 
 const cloud = (graph: string, arm: string, armResource: string): Cloud => ({
-  ...{ graph: `https://${graph}`, arm: `https://${arm}` },
+  graph: `https://${graph}`,
+  arm: `https://${arm}`,
   armAudiences: [arm, armResource].flatMap((host) => [`https://${host}`, `https://${host}/`]),
 });
 
@@ -88,11 +89,17 @@ export class Account implements Tenant {
     this.#giveRole(armRole);
 
     this.answer = {
-      ...{ account: directory.tenantId, environment, tenant_id: directory.tenantId, subscription_id: subscription.id },
-      ...{ client_id: rootApplication.appId, client_secret: secret.secretText },
+      account: directory.tenantId,
+      environment,
+      tenant_id: directory.tenantId,
+      subscription_id: subscription.id,
+      client_id: rootApplication.appId,
+      client_secret: secret.secretText,
       root: { object_id: rootApplication.id, principal_id: this.#root.id, key_id: secret.keyId },
       existing_application: {
-        ...{ object_id: existing.id, client_id: existing.appId, principal_id: existingPrincipal.id },
+        object_id: existing.id,
+        client_id: existing.appId,
+        principal_id: existingPrincipal.id,
       },
       groups: [...directory.groups.values()].map(({ id, displayName }) => ({ id, displayName })),
       role_definitions: subscription.definitions.map((definition) => this.#showDefinition(definition)),
@@ -130,7 +137,8 @@ export class Account implements Tenant {
     }
     const { permissions } = principal;
     return {
-      ...{ clientId, objectId: principal.id },
+      clientId,
+      objectId: principal.id,
       roles: (resource) => (resource === this.cloud.graph ? [...permissions] : []),
     };
   }
@@ -173,7 +181,10 @@ export class Account implements Tenant {
         [...members].map((memberId) => ({ groupId, memberId })),
       ),
       assignments: [...this.subscription.assignments.values()].map(({ id, scope, definition: name, principalId }) => ({
-        ...{ id, scope, principalId, roleDefinitionId: this.subscription.definitionId({ name }) },
+        id,
+        scope,
+        principalId,
+        roleDefinitionId: this.subscription.definitionId({ name }),
       })),
     };
   }
@@ -197,7 +208,9 @@ export class Account implements Tenant {
       case "AddPassword": {
         const { displayName, startDateTime, endDateTime } = change;
         const password = directory.addPassword(this.#client(change.id), {
-          ...{ displayName, start: milliseconds(startDateTime), end: milliseconds(endDateTime) },
+          displayName,
+          start: milliseconds(startDateTime),
+          end: milliseconds(endDateTime),
         });
         for (const kind of ["password", "passwordInGraph"] as const) directory.unseen.show(kind, password.keyId);
         return { keyId: password.keyId, secretText: password.secretText };

@@ -74,7 +74,13 @@ export function openAccount(double: AzureDouble, options: AzureOptions = {}) {
   }
 
   return {
-    ...{ account, details, requestToken, tokenFor, graph, createApplication, createPrincipal },
+    account,
+    details,
+    requestToken,
+    tokenFor,
+    graph,
+    createApplication,
+    createPrincipal,
     arm: sendTo(details.arm_url, armResource),
     call: (change: Change) => account.call(change),
     everything: (): Everything => account.everything(),

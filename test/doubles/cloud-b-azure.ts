@@ -148,7 +148,10 @@ export async function startAzure({ now = Date.now, port = 0 }: AzureDoubleOption
   }
 
   return {
-    ...{ loginUrl, graphUrl, armUrl, openAccount },
+    loginUrl,
+    graphUrl,
+    armUrl,
+    openAccount,
     otherTenants: (request) => (directory.tenantOf(request) === null ? null : login),
     close: () => listeners.close(),
   };

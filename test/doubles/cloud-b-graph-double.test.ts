@@ -243,7 +243,9 @@ describe("applications and principals", () => {
     expect(refusal(await one.graph(`DELETE /applications/${application.id}`))).toEqual(missing);
     expect(refusal(await one.graph(`GET /servicePrincipals/${principal.id}`))).toEqual(missing);
     expect(one.everything()).toMatchObject({
-      ...{ applications: before.applications, principals: before.principals, memberships: [] },
+      applications: before.applications,
+      principals: before.principals,
+      memberships: [],
       deletedApplications: [{ id: application.id, displayName: "new" }],
       deletedPrincipals: [{ id: principal.id, appId: application.appId }],
       assignments: [...before.assignments, { id: assignment, principalId: principal.id }],

@@ -84,7 +84,12 @@ describe("faults", () => {
 
   it("apply to their operation, with the given skip and count", async () => {
     one.account.fault({
-      ...{ operation: "GetGroup", skip: 1, count: 2, fault: "error", status: 429, code: "TooManyRequests" },
+      operation: "GetGroup",
+      skip: 1,
+      count: 2,
+      fault: "error",
+      status: 429,
+      code: "TooManyRequests",
       headers: { "retry-after": "7" },
     });
     const answers = [await group(), await one.graph("GET /groups"), await group(), await group(), await group()];
@@ -126,7 +131,7 @@ describe("faults", () => {
     const control = (path: string, body?: unknown) =>
       read(
         fetch(`${double.armUrl}/_double/${path}?account=${one.details.account}`, {
-          ...{ method: body === undefined ? "GET" : "POST" },
+          method: body === undefined ? "GET" : "POST",
           ...(body !== undefined && { body: JSON.stringify(body) }),
         }),
       );

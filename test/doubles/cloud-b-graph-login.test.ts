@@ -223,7 +223,9 @@ describe("assertions", () => {
     const far = "https://issuer.example/v1/identity/oidc/plugins";
     one.call({ change: "AddFederatedCredential", id, issuer: far, subject, audience });
     one.call({
-      ...{ change: "PublishIssuer", issuer: far, configuration: { issuer: far, jwks_uri: `${far}/keys` } },
+      change: "PublishIssuer",
+      issuer: far,
+      configuration: { issuer: far, jwks_uri: `${far}/keys` },
       keys: served[`${path}/.well-known/keys`],
     });
     expect((await assert(await sign({ iss: far }))).status).toBe(200);

@@ -83,9 +83,16 @@ export class DirectoryState {
   ): Application {
     this.#checkQuota(owner);
     const application: Application = {
-      ...{ id: crypto.randomUUID(), appId: crypto.randomUUID(), displayName: displayName ?? "", tags, signInAudience },
-      ...{ passwords: [], federated: [], owners: new Set(owner === null ? [] : [owner]) },
-      ...{ created: this.now(), deleted: false },
+      id: crypto.randomUUID(),
+      appId: crypto.randomUUID(),
+      displayName: displayName ?? "",
+      tags,
+      signInAudience,
+      passwords: [],
+      federated: [],
+      owners: new Set(owner === null ? [] : [owner]),
+      created: this.now(),
+      deleted: false,
     };
     this.applications.set(application.id, application);
     if (owner !== null) this.unseen.hide("application", application.id);
@@ -100,8 +107,15 @@ export class DirectoryState {
     }
     this.#checkQuota(owner);
     const principal: Principal = {
-      ...{ id: crypto.randomUUID(), appId, displayName, passwords: [], owners: new Set(owner === null ? [] : [owner]) },
-      ...{ created: this.now(), deleted: false, enabled: true, permissions: [] },
+      id: crypto.randomUUID(),
+      appId,
+      displayName,
+      passwords: [],
+      owners: new Set(owner === null ? [] : [owner]),
+      created: this.now(),
+      deleted: false,
+      enabled: true,
+      permissions: [],
     };
     this.principals.set(principal.id, principal);
     if (owner !== null) {
@@ -201,8 +215,10 @@ export const bad = (message: string) => new GraphError(400, "Request_BadRequest"
 export const timeOf = (milliseconds: number) => new Date(milliseconds).toISOString().replace("Z", "0000Z");
 
 export const viewPassword = ({ keyId, displayName, start, end }: Password): PasswordView => ({
-  ...{ keyId, displayName },
-  ...{ startDateTime: timeOf(start), endDateTime: timeOf(end) },
+  keyId,
+  displayName,
+  startDateTime: timeOf(start),
+  endDateTime: timeOf(end),
 });
 
 export const viewApplication = (application: Application): ApplicationView => {
@@ -211,6 +227,8 @@ export const viewApplication = (application: Application): ApplicationView => {
 };
 
 export const viewPrincipal = ({ id, appId, displayName, passwords }: Client): PrincipalView => ({
-  ...{ id, appId, displayName },
+  id,
+  appId,
+  displayName,
   passwords: passwords.map(viewPassword),
 });

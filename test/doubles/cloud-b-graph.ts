@@ -29,14 +29,18 @@ const nothing: Done = { status: 204 };
 const readers = ["Application.ReadWrite.All", "Application.Read.All", "Directory.Read.All"];
 const writers = ["Application.ReadWrite.All", "Application.ReadWrite.OwnedBy"];
 const groupReaders = [
-  ...["GroupMember.ReadWrite.All", "GroupMember.Read.All"],
-  ...["Group.ReadWrite.All", "Group.Read.All", "Directory.Read.All"],
+  "GroupMember.ReadWrite.All",
+  "GroupMember.Read.All",
+  "Group.ReadWrite.All",
+  "Group.Read.All",
+  "Directory.Read.All",
 ];
 const memberWriters = ["GroupMember.ReadWrite.All", "Group.ReadWrite.All"];
 
 const routes: Partial<Record<OperationName, Route>> = {
   ListApplications: {
-    ...{ method: "GET", path: "applications" },
+    method: "GET",
+    path: "applications",
     perform(call) {
       call.require(...readers, ...writers);
       const seen = live(call.state.applications).filter(({ id }) => !call.state.unseen.hides("application", id));
@@ -44,7 +48,8 @@ const routes: Partial<Record<OperationName, Route>> = {
     },
   },
   CreateApplication: {
-    ...{ method: "POST", path: "applications" },
+    method: "POST",
+    path: "applications",
     perform(call) {
       call.require(...writers);
       const { tags, signInAudience, displayName } = call.body(bodies.application);
@@ -53,7 +58,8 @@ const routes: Partial<Record<OperationName, Route>> = {
     },
   },
   GetApplication: {
-    ...{ method: "GET", path: "applications/*" },
+    method: "GET",
+    path: "applications/*",
     perform(call) {
       call.require(...readers, ...writers);
       call.options("$select");
@@ -63,29 +69,34 @@ const routes: Partial<Record<OperationName, Route>> = {
     },
   },
   UpdateApplication: {
-    ...{ method: "PATCH", path: "applications/*" },
+    method: "PATCH",
+    path: "applications/*",
     perform(call) {
       Object.assign(owned(call, call.application), definedOnly(call.body(bodies.changedApplication)));
       return nothing;
     },
   },
   DeleteApplication: {
-    ...{ method: "DELETE", path: "applications/*" },
+    method: "DELETE",
+    path: "applications/*",
     perform(call) {
       call.state.deleteApplication(owned(call, call.application));
       return nothing;
     },
   },
   AddApplicationPassword: {
-    ...{ method: "POST", path: "applications/*/addPassword" },
+    method: "POST",
+    path: "applications/*/addPassword",
     perform: (call) => addPassword(call, owned(call, call.application)),
   },
   RemoveApplicationPassword: {
-    ...{ method: "POST", path: "applications/*/removePassword" },
+    method: "POST",
+    path: "applications/*/removePassword",
     perform: (call) => removePassword(call, owned(call, call.application)),
   },
   ListServicePrincipals: {
-    ...{ method: "GET", path: "servicePrincipals" },
+    method: "GET",
+    path: "servicePrincipals",
     perform(call) {
       call.require(...readers, ...writers);
       const seen = live(call.state.principals).filter(({ id }) => !call.state.unseen.hides("principal", id));
@@ -94,7 +105,8 @@ const routes: Partial<Record<OperationName, Route>> = {
   },
   CreateServicePrincipal: { method: "POST", path: "servicePrincipals", perform: createPrincipal },
   GetServicePrincipal: {
-    ...{ method: "GET", path: "servicePrincipals/*" },
+    method: "GET",
+    path: "servicePrincipals/*",
     perform(call) {
       call.require(...readers, ...writers);
       call.options("$select");
@@ -104,22 +116,26 @@ const routes: Partial<Record<OperationName, Route>> = {
     },
   },
   DeleteServicePrincipal: {
-    ...{ method: "DELETE", path: "servicePrincipals/*" },
+    method: "DELETE",
+    path: "servicePrincipals/*",
     perform(call) {
       call.state.deletePrincipal(owned(call, call.principal));
       return nothing;
     },
   },
   AddServicePrincipalPassword: {
-    ...{ method: "POST", path: "servicePrincipals/*/addPassword" },
+    method: "POST",
+    path: "servicePrincipals/*/addPassword",
     perform: (call) => addPassword(call, owned(call, call.principal)),
   },
   RemoveServicePrincipalPassword: {
-    ...{ method: "POST", path: "servicePrincipals/*/removePassword" },
+    method: "POST",
+    path: "servicePrincipals/*/removePassword",
     perform: (call) => removePassword(call, owned(call, call.principal)),
   },
   ListDeletedApplications: {
-    ...{ method: "GET", path: "directory/deletedItems/microsoft.graph.application" },
+    method: "GET",
+    path: "directory/deletedItems/microsoft.graph.application",
     perform(call) {
       call.require(...readers, ...writers);
       const seen = [...call.state.applications.values()].filter(
@@ -129,7 +145,8 @@ const routes: Partial<Record<OperationName, Route>> = {
     },
   },
   GetDeletedItem: {
-    ...{ method: "GET", path: "directory/deletedItems/*" },
+    method: "GET",
+    path: "directory/deletedItems/*",
     perform(call) {
       call.require(...readers, ...writers);
       const { id, appId, displayName } = owned(call, call.deletedItem);
@@ -137,21 +154,24 @@ const routes: Partial<Record<OperationName, Route>> = {
     },
   },
   DeleteDeletedItem: {
-    ...{ method: "DELETE", path: "directory/deletedItems/*" },
+    method: "DELETE",
+    path: "directory/deletedItems/*",
     perform(call) {
       call.state.deletePermanently(owned(call, call.deletedItem));
       return nothing;
     },
   },
   ListGroups: {
-    ...{ method: "GET", path: "groups" },
+    method: "GET",
+    path: "groups",
     perform(call) {
       call.require(...groupReaders);
       return ok(call.list([...call.state.groups.values()].map(showGroup), ["displayName"]));
     },
   },
   GetGroup: {
-    ...{ method: "GET", path: "groups/*" },
+    method: "GET",
+    path: "groups/*",
     perform(call) {
       call.require(...groupReaders);
       call.options("$select");
@@ -159,7 +179,8 @@ const routes: Partial<Record<OperationName, Route>> = {
     },
   },
   ListGroupMembers: {
-    ...{ method: "GET", path: "groups/*/members" },
+    method: "GET",
+    path: "groups/*/members",
     perform(call) {
       call.require(...groupReaders);
       return ok(
@@ -172,7 +193,8 @@ const routes: Partial<Record<OperationName, Route>> = {
   },
   AddGroupMember: { method: "POST", path: "groups/*/members/$ref", perform: addMember },
   RemoveGroupMember: {
-    ...{ method: "DELETE", path: "groups/*/members/*/$ref" },
+    method: "DELETE",
+    path: "groups/*/members/*/$ref",
     perform(call) {
       call.require(...memberWriters);
       call.noBody();
@@ -290,27 +312,39 @@ const definedOnly = <T extends object>(given: T) =>
 
 const showApplication = (application: Application) => ({
   ...showClient(application),
-  ...{ tags: application.tags, signInAudience: application.signInAudience, keyCredentials: [] },
+  tags: application.tags,
+  signInAudience: application.signInAudience,
+  keyCredentials: [],
 });
 
 const showPrincipal = (principal: Principal) => ({
   ...showClient(principal),
-  ...{ accountEnabled: principal.enabled, servicePrincipalType: "Application", tags: [] },
+  accountEnabled: principal.enabled,
+  servicePrincipalType: "Application",
+  tags: [],
 });
 
 const showClient = ({ id, appId, displayName, passwords, created, deleted }: Application | Principal) => ({
-  ...{ id, appId, displayName, createdDateTime: timeOf(created), deletedDateTime: deleted ? timeOf(created) : null },
+  id,
+  appId,
+  displayName,
+  createdDateTime: timeOf(created),
+  deletedDateTime: deleted ? timeOf(created) : null,
   passwordCredentials: passwords.map((password) => showPassword(password, false)),
 });
 
 const showGroup = ({ id, displayName, dynamic }: Group) => ({
-  ...{ id, displayName, securityEnabled: true, mailEnabled: false },
+  id,
+  displayName,
+  securityEnabled: true,
+  mailEnabled: false,
   groupTypes: dynamic ? ["DynamicMembership"] : [],
 });
 
 /** The secret itself is shown once, by the operation that makes it. */
 const showPassword = (password: Password, whole: boolean) => ({
   ...viewPassword(password),
-  ...{ customKeyIdentifier: null, hint: password.secretText.slice(0, 3) },
+  customKeyIdentifier: null,
+  hint: password.secretText.slice(0, 3),
   secretText: whole ? password.secretText : null,
 });

@@ -108,8 +108,15 @@ describe("the vendor's client with the double", () => {
 
 describe("our adapter and the vendor's client", () => {
   const object = (changed: Partial<ExternalObject>): ExternalObject => ({
-    ...{ name: "app-db", value: "", tags: { "hashicorp:vault": "" }, reference: null, knownToExist: false },
-    ...{ idempotencyToken: "i", previousTagKeys: [], contentType: "application/json", updatePolicy: "replace" },
+    name: "app-db",
+    value: "",
+    tags: { "hashicorp:vault": "" },
+    reference: null,
+    knownToExist: false,
+    idempotencyToken: "i",
+    previousTagKeys: [],
+    contentType: "application/json",
+    updatePolicy: "replace",
     ...changed,
   });
   const connection = () => ({ ...double.account, cloud: "AzurePublicCloud" });

@@ -132,8 +132,15 @@ export class Vault {
     const secret: Secret = existing ?? { name, versions: [], state: "active", polls: 0, deletedAt: 0 };
     const at = this.#seconds();
     const version: Version = {
-      ...{ id: randomBytes(16).toString("hex"), value: String(body["value"]), created: at, updated: at },
-      ...{ contentType: null, tags: null, enabled: true, nbf: null, exp: null },
+      id: randomBytes(16).toString("hex"),
+      value: String(body["value"]),
+      created: at,
+      updated: at,
+      contentType: null,
+      tags: null,
+      enabled: true,
+      nbf: null,
+      exp: null,
     };
     apply(version, body);
     secret.versions.push(version);
@@ -194,7 +201,11 @@ export class Vault {
       id: `${this.#uri()}/secrets/${name}${withVersion ? `/${id}` : ""}`,
       ...(contentType !== null && { contentType }),
       attributes: {
-        ...{ enabled, created, updated, recoveryLevel: "Recoverable+Purgeable", recoverableDays },
+        enabled,
+        created,
+        updated,
+        recoveryLevel: "Recoverable+Purgeable",
+        recoverableDays,
         ...(nbf !== null && { nbf }),
         ...(exp !== null && { exp }),
       },

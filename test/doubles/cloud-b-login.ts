@@ -253,15 +253,17 @@ export class Directory {
     const seconds = this.#options.tokenSeconds ?? 3599;
     const nbf = Math.floor(this.#options.now() / 1000);
     const claims = {
-      ...{ aud: resource, iss: `https://sts.windows.net/${tenantId}/`, tid: tenantId, appid: clientId, oid: objectId },
+      aud: resource,
+      iss: `https://sts.windows.net/${tenantId}/`,
+      tid: tenantId,
+      appid: clientId,
+      oid: objectId,
       ...(roles(resource).length > 0 && { roles: roles(resource) }),
-      ...{
-        nbf,
-        exp: nbf + seconds,
-        serial: this.#serial(tenantId),
-        uti: randomBytes(16).toString("base64url"),
-        ver: "1.0",
-      },
+      nbf,
+      exp: nbf + seconds,
+      serial: this.#serial(tenantId),
+      uti: randomBytes(16).toString("base64url"),
+      ver: "1.0",
     };
     const encoded = [{ typ: "JWT", alg: "HS256" }, claims].map((part) =>
       Buffer.from(JSON.stringify(part)).toString("base64url"),

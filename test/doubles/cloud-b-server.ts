@@ -53,7 +53,8 @@ function send(outgoing: ServerResponse, { status, body, headers = {} }: Answer):
   const json = typeof body !== "string" && body !== undefined;
   outgoing.writeHead(status, {
     ...(json ? { "content-type": "application/json; charset=utf-8" } : { "content-type": "text/plain" }),
-    ...{ "x-ms-request-id": crypto.randomUUID(), "cache-control": "no-cache" },
+    "x-ms-request-id": crypto.randomUUID(),
+    "cache-control": "no-cache",
     ...headers,
   });
   outgoing.end(json ? JSON.stringify(body) : body);

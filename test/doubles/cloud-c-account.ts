@@ -62,7 +62,10 @@ export interface AccountOptions {
 }
 
 const initial: AccountState = {
-  ...{ deny: [], apiEnabled: true, disabled: false, projectExists: true },
+  deny: [],
+  apiEnabled: true,
+  disabled: false,
+  projectExists: true,
   emptyDeletes: false,
 };
 

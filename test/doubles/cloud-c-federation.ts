@@ -72,7 +72,10 @@ export class Federation {
     const token = `ya29.d.${randomBytes(32).toString("base64url")}`;
     this.#federated.set(token, providers[0]?.email ?? "");
     return {
-      ...{ access_token: token, issued_token_type: fixed.requestedTokenType, token_type: "Bearer", expires_in: 3599 },
+      access_token: token,
+      issued_token_type: fixed.requestedTokenType,
+      token_type: "Bearer",
+      expires_in: 3599,
     };
   }
 

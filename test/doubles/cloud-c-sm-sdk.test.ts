@@ -107,7 +107,9 @@ describe("the vendor's client with the double", () => {
     await expect(add("")).rejects.toMatchObject({ code: 3 });
     double.change({ deny: ["secretmanager.secrets.get"] });
     await expect(client.getSecret({ name: name() })).rejects.toMatchObject({
-      ...{ code: 7, reason: "IAM_PERMISSION_DENIED", domain: "iam.googleapis.com" },
+      code: 7,
+      reason: "IAM_PERMISSION_DENIED",
+      domain: "iam.googleapis.com",
       errorInfoMetadata: { permission: "secretmanager.secrets.get" },
     });
   });

@@ -98,7 +98,9 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
   const byProject = (project: string) =>
     [...accounts.values()].find(({ id, projectNumber }) => id === project || projectNumber === project);
   const shown = ({ id, projectNumber, keyFile }: Account): OpenedAccount => ({
-    ...{ account: id, projectId: id, projectNumber },
+    account: id,
+    projectId: id,
+    projectNumber,
     credentials: keyFile,
   });
   const openAccount = async (): Promise<OpenedAccount> => {
@@ -356,7 +358,12 @@ function describe(
   const rpc = parsed instanceof StatusError ? null : parsed;
   const operation = isToken ? "Token" : (rpc?.rpc.name ?? null);
   return {
-    ...{ operation, method, target, version: rpc?.version ?? null, status: null, error: null },
+    operation,
+    method,
+    target,
+    version: rpc?.version ?? null,
+    status: null,
+    error: null,
     valueBytes: operation === "AddSecretVersion" ? payloadBytes(body) : null,
   };
 }

@@ -129,8 +129,11 @@ export async function startDeployProject(
     const account = new Account(id, accessToken, { ...accountOptions, ...given }, now);
     const [personal, ofTeam] = account.projects;
     const answer = {
-      ...{ id, accessToken, projectId: personal?.id ?? "" },
-      ...{ teamId: account.teamId, teamProjectId: ofTeam?.id ?? "" },
+      id,
+      accessToken,
+      projectId: personal?.id ?? "",
+      teamId: account.teamId,
+      teamProjectId: ofTeam?.id ?? "",
     };
     accounts.set(id, { account, opened: answer, log: [], faults: [] });
     return answer;
@@ -330,8 +333,13 @@ async function receive(incoming: IncomingMessage): Promise<Received> {
 
 function describe({ method, url, body }: Received, operation: LoggedRequest["operation"]): LoggedRequest {
   const entry = {
-    ...{ operation, method, target: url.pathname + url.search },
-    ...{ body: null, valueBytes: null, status: null, errorCode: null },
+    operation,
+    method,
+    target: url.pathname + url.search,
+    body: null,
+    valueBytes: null,
+    status: null,
+    errorCode: null,
   };
   try {
     const parsed = [parseJson(body)].flat()[0] as Record<string, unknown>;

@@ -38,7 +38,11 @@ async function send(method: string, path: string, body?: unknown, { token, heade
 }
 
 const variable = (changed: Record<string, unknown> = {}) => ({
-  ...{ key: "DB", value: "secret-value", type: "encrypted", target: ["production"], ...changed },
+  key: "DB",
+  value: "secret-value",
+  type: "encrypted",
+  target: ["production"],
+  ...changed,
 });
 const path = (version: string, rest = "") => `/${version}/projects/${account.projectId}/env${rest}`;
 const create = (changed: Record<string, unknown> = {}, query = "", options: Sending = {}) =>

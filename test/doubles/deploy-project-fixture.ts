@@ -37,8 +37,16 @@ export class Fixture {
   put = (changed: Partial<ExternalObject> = {}, to = this.connection(), given = this.context()) =>
     deployProject.put(
       {
-        ...{ name: "DB", reference: null, value, tags: {}, idempotencyToken: "intent-1", knownToExist: false },
-        ...{ previousTagKeys: [], contentType: "text/plain", updatePolicy: "replace", ...changed },
+        name: "DB",
+        reference: null,
+        value,
+        tags: {},
+        idempotencyToken: "intent-1",
+        knownToExist: false,
+        previousTagKeys: [],
+        contentType: "text/plain",
+        updatePolicy: "replace",
+        ...changed,
       },
       to,
       given,

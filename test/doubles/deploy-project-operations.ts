@@ -88,20 +88,36 @@ function variableBody(variable: Stored, decrypt = false): Record<string, unknown
   const { id, key, type, target, gitBranch, customEnvironmentIds, comment, createdAt, updatedAt } = variable;
   const readable = type === "plain" || (decrypt && type === "encrypted");
   return {
-    ...{ id, key, type, target, customEnvironmentIds, createdAt, updatedAt, createdBy: "user_1", updatedBy: null },
-    ...{ configurationId: null, ...(gitBranch ? { gitBranch } : {}), ...(comment === null ? {} : { comment }) },
+    id,
+    key,
+    type,
+    target,
+    customEnvironmentIds,
+    createdAt,
+    updatedAt,
+    createdBy: "user_1",
+    updatedBy: null,
+    configurationId: null,
+    ...(gitBranch ? { gitBranch } : {}),
+    ...(comment === null ? {} : { comment }),
     value: readable ? variable.value : type === "sensitive" ? "" : `ciphertext:${id}`,
   };
 }
 
 const projectBody = ({ id: account }: Account, { id, name, teamId }: Project) => ({
-  ...{ id, name, accountId: teamId ?? account, alias: [], directoryListing: false, nodeVersion: "24.x" },
-  ...{
-    defaultResourceConfig: { functionDefaultRegions: [] },
-    deploymentExpiration: {},
-    resourceConfig: { functionDefaultRegions: [] },
-  },
-  ...{ speedInsights: { id }, createdAt: 0, updatedAt: 0, framework: null },
+  id,
+  name,
+  accountId: teamId ?? account,
+  alias: [],
+  directoryListing: false,
+  nodeVersion: "24.x",
+  defaultResourceConfig: { functionDefaultRegions: [] },
+  deploymentExpiration: {},
+  resourceConfig: { functionDefaultRegions: [] },
+  speedInsights: { id },
+  createdAt: 0,
+  updatedAt: 0,
+  framework: null,
 });
 
 /** The body, UTF-8. Throws `ApiError`. */

@@ -39,7 +39,11 @@ beforeEach(() => {
 
 const project = () => ({ idOrName: at.account.teamProjectId, teamId: at.account.teamId });
 const variable: CreateProjectEnv11 & CreateProjectEnv21 = {
-  ...{ key: "K", value: "V", type: "sensitive", target: ["production"], comment: "c" },
+  key: "K",
+  value: "V",
+  type: "sensitive",
+  target: ["production"],
+  comment: "c",
 };
 
 describe("the vendor's client with the double", () => {
@@ -98,7 +102,9 @@ describe("our adapter's traffic against the vendor's schemas", () => {
       const answer = await through(request);
       const [url, { method = "", headers, body }] = request;
       seen.push({
-        ...{ method, url: new URL(url), headers: headers as Record<string, string> },
+        method,
+        url: new URL(url),
+        headers: headers as Record<string, string>,
         sent: typeof body === "string" ? JSON.parse(body) : null,
         answered: answer.ok ? JSON.parse(answer.text) : null,
       });

@@ -24,11 +24,15 @@ const post = async (
 const NDJSON = { "Content-Type": "application/x-ndjson", Authorization: "Bearer t" };
 const DATADOG = { "Content-Type": "application/json", "DD-API-KEY": "t" };
 const SPLUNK = {
-  ...{ "Content-Type": "application/json", Authorization: "Splunk t" },
+  "Content-Type": "application/json",
+  Authorization: "Splunk t",
   "X-Splunk-Request-Channel": crypto.randomUUID(),
 };
 const entry = (more: object = {}) => ({
-  ...{ ddsource: "sallyport", service: "sallyport", timestamp: Date.parse("2026-11-25T10:00:00.123Z"), message: LINE },
+  ddsource: "sallyport",
+  service: "sallyport",
+  timestamp: Date.parse("2026-11-25T10:00:00.123Z"),
+  message: LINE,
   ...more,
 });
 

@@ -72,16 +72,28 @@ function consolesOf(serviceUrl: string): string[] {
 async function providerOf(issuer: SigningIssuer, redirectUris: readonly string[]) {
   const { url } = issuer;
   const provider = new OidcProvider({
-    ...{ issuer: url, clientId: CLIENT.id, clientSecret: CLIENT.secret, redirectUris, people: PEOPLE },
-    ...{ key: await issuer.privateKey(), algorithm: ALGORITHM, claims: {} },
+    issuer: url,
+    clientId: CLIENT.id,
+    clientSecret: CLIENT.secret,
+    redirectUris,
+    people: PEOPLE,
+    key: await issuer.privateKey(),
+    algorithm: ALGORITHM,
+    claims: {},
   });
   const document = {
-    ...{ issuer: url, jwks_uri: `${url}/keys`, authorization_endpoint: `${url}/authorize` },
-    ...{ token_endpoint: `${url}/token`, response_types_supported: ["code"], subject_types_supported: ["public"] },
+    issuer: url,
+    jwks_uri: `${url}/keys`,
+    authorization_endpoint: `${url}/authorize`,
+    token_endpoint: `${url}/token`,
+    response_types_supported: ["code"],
+    subject_types_supported: ["public"],
     id_token_signing_alg_values_supported: [ALGORITHM],
   };
   const json = (value: object) => ({
-    ...{ status: 200, headers: { "content-type": "application/json" }, body: JSON.stringify(value) },
+    status: 200,
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(value),
   });
   return async ({ method, path, query, headers, body }: SystemRequest): Promise<SystemAnswer | null> => {
     if (path === "/.well-known/openid-configuration") return json(document);

@@ -19,13 +19,18 @@ export interface SystemAnswer {
 }
 
 const json = (status: number, value: object): SystemAnswer => ({
-  ...{ status, headers: { "content-type": "application/json" }, body: JSON.stringify(value) },
+  status,
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(value),
 });
 const secret = (): string => randomBytes(24).toString("base64url");
 const bearer = ({ headers }: SystemRequest): string => `${headers["authorization"] ?? ""}`.replace(/^bearer /i, "");
 const discovery = (url: string, keys: string): object => ({
-  ...{ issuer: url, jwks_uri: `${url}${keys}`, response_types_supported: ["id_token"] },
-  ...{ subject_types_supported: ["public"], id_token_signing_alg_values_supported: [ALGORITHM] },
+  issuer: url,
+  jwks_uri: `${url}${keys}`,
+  response_types_supported: ["id_token"],
+  subject_types_supported: ["public"],
+  id_token_signing_alg_values_supported: [ALGORITHM],
 });
 
 /**
@@ -76,11 +81,28 @@ export class ActionsIssuer {
     const ref = `refs/heads/${branch}`;
     const workflow = `acme/app/.github/workflows/deploy.yml@${ref}`;
     return this.#issuer.sign({
-      ...{ aud, sub: `repo:acme/app:ref:${ref}`, jti: randomUUID(), ref, ref_type: "branch", ref_protected: "false" },
-      ...{ repository: "acme/app", repository_id: "74", repository_owner: "acme", repository_owner_id: "65" },
-      ...{ repository_visibility: "private", actor: "ann", actor_id: "12", event_name: "push", workflow: "deploy" },
-      ...{ workflow_ref: workflow, job_workflow_ref: workflow, run_id: "1", run_number: "10", run_attempt: "1" },
-      ...{ runner_environment: "github-hosted", sha: "0".repeat(40) },
+      aud,
+      sub: `repo:acme/app:ref:${ref}`,
+      jti: randomUUID(),
+      ref,
+      ref_type: "branch",
+      ref_protected: "false",
+      repository: "acme/app",
+      repository_id: "74",
+      repository_owner: "acme",
+      repository_owner_id: "65",
+      repository_visibility: "private",
+      actor: "ann",
+      actor_id: "12",
+      event_name: "push",
+      workflow: "deploy",
+      workflow_ref: workflow,
+      job_workflow_ref: workflow,
+      run_id: "1",
+      run_number: "10",
+      run_attempt: "1",
+      runner_environment: "github-hosted",
+      sha: "0".repeat(40),
     });
   }
 }
@@ -201,7 +223,8 @@ export class AccessTeam {
       typeof headers[name] === "string" ? [[name, headers[name]]] : [],
     );
     const passed = await fetch(`${this.#serviceUrl}${path}?${query}`, {
-      ...{ method, headers: { ...Object.fromEntries(kept), "Cf-Access-Jwt-Assertion": token } },
+      method,
+      headers: { ...Object.fromEntries(kept), "Cf-Access-Jwt-Assertion": token },
       ...(method !== "GET" && { body }),
     });
     const contentType = passed.headers.get("content-type") ?? "application/json";

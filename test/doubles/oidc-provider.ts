@@ -51,11 +51,15 @@ const LOGIN_PAGE = `<!doctype html><html lang="en"><title>Log in</title><form me
 <button>Log in</button></form></html>`;
 
 const page = (status: number): Answer => ({
-  ...{ status, headers: { "content-type": "text/html; charset=utf-8" }, body: LOGIN_PAGE },
+  status,
+  headers: { "content-type": "text/html; charset=utf-8" },
+  body: LOGIN_PAGE,
 });
 
 const json = (status: number, value: object): Answer => ({
-  ...{ status, headers: { "content-type": "application/json" }, body: JSON.stringify(value) },
+  status,
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(value),
 });
 
 /**

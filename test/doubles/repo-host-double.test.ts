@@ -31,7 +31,9 @@ async function send(path: string, { method = "GET", body, bearer, headers = {} }
     method,
     redirect: "manual",
     headers: {
-      ...{ accept: "application/vnd.github+json", "user-agent": "test", "x-github-api-version": "2022-11-28" },
+      accept: "application/vnd.github+json",
+      "user-agent": "test",
+      "x-github-api-version": "2022-11-28",
       authorization: `Bearer ${bearer ?? account.credentials.accessToken}`,
       ...(body === undefined ? {} : { "content-type": "application/json" }),
       ...headers,
@@ -127,8 +129,12 @@ describe("writing a secret", () => {
     const { id } = (await send("/repos/acme/api")).body;
     const statuses = [];
     for (const more of [
-      ...[{}, { visibility: "some" }, { visibility: "selected" }, { visibility: "all", selected_repository_ids: [id] }],
-      ...[{ visibility: "selected", selected_repository_ids: [1] }, { visibility: "private" }],
+      {},
+      { visibility: "some" },
+      { visibility: "selected" },
+      { visibility: "all", selected_repository_ids: [id] },
+      { visibility: "selected", selected_repository_ids: [1] },
+      { visibility: "private" },
       { visibility: "selected", selected_repository_ids: [id] },
     ]) {
       statuses.push(await putStatus("A", { ...good, ...more }, {}, path));
@@ -205,7 +211,8 @@ describe("an application", () => {
   it("gets tokens with at most the permissions of the installation, for an hour", async () => {
     const { body, status } = await issue({ repositories: ["web"], permissions: { secrets: "write" } });
     expect({ status, permissions: body.permissions }).toEqual({
-      ...{ status: 201, permissions: { metadata: "read", secrets: "write" } },
+      status: 201,
+      permissions: { metadata: "read", secrets: "write" },
     });
     expect(await statusOf(secrets, { bearer: body.token })).toBe(200);
     expect(await statusOf("/repos/acme/api", { bearer: body.token })).toBe(404);

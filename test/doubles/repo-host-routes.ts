@@ -171,7 +171,11 @@ function createToken({ actor, body, now }: Call, id: string): Answer {
 }
 
 const describe = (state: State, { id, name, private: isPrivate, archived }: Repository) => ({
-  ...{ id, name, full_name: `${state.credentials.owner}/${name}`, private: isPrivate, archived },
+  id,
+  name,
+  full_name: `${state.credentials.owner}/${name}`,
+  private: isPrivate,
+  archived,
   owner: { login: state.credentials.owner, type: "Organization" },
 });
 
@@ -232,7 +236,9 @@ function key(vault: Vault): Answer {
 }
 
 const described = ({ name, createdAt, updatedAt, visibility }: Secret, organization?: string) => ({
-  ...{ name, created_at: iso(createdAt), updated_at: iso(updatedAt) },
+  name,
+  created_at: iso(createdAt),
+  updated_at: iso(updatedAt),
   ...(visibility === undefined ? {} : { visibility }),
   ...(visibility === "selected"
     ? { selected_repositories_url: `https://api.github.com/orgs/${organization}/actions/secrets/${name}/repositories` }

@@ -47,7 +47,8 @@ describe("the vendor's client with the double", () => {
     expect((await actions.createOrUpdateRepoSecret(write)).status).toBe(201);
     expect((await actions.createOrUpdateRepoSecret(write)).status).toBe(204);
     expect((await actions.getRepoSecret(secret)).data).toMatchObject({
-      ...{ name: "TOKEN", updated_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) },
+      name: "TOKEN",
+      updated_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
     });
     expect((await actions.listRepoSecrets(place)).data).toMatchObject({ total_count: 1, secrets: [{ name: "TOKEN" }] });
     expect(account.secrets()).toMatchObject([{ place: "acme/web", value: "one" }]);
@@ -64,8 +65,12 @@ describe("the vendor's client with the double", () => {
     const { data: ofOrganization } = await actions.getOrgPublicKey({ org: "acme" });
     const { id } = (await client().rest.repos.get(place)).data;
     await actions.createOrUpdateOrgSecret({
-      ...{ org: "acme", secret_name: "O", visibility: "selected", selected_repository_ids: [id] },
-      ...{ encrypted_value: seal("o", ofOrganization.key), key_id: ofOrganization.key_id },
+      org: "acme",
+      secret_name: "O",
+      visibility: "selected",
+      selected_repository_ids: [id],
+      encrypted_value: seal("o", ofOrganization.key),
+      key_id: ofOrganization.key_id,
     });
     expect(account.secrets()).toMatchObject([
       { place: "acme", name: "O", value: "o", visibility: "selected", selected: [id] },
@@ -90,7 +95,10 @@ describe("the vendor's client with the double", () => {
       request: new Octokit({ baseUrl: double.url, ...plain }).request,
     });
     const token = await auth({
-      ...{ type: "installation", installationId, repositoryNames: ["web"], permissions: { secrets: "write" } },
+      type: "installation",
+      installationId,
+      repositoryNames: ["web"],
+      permissions: { secrets: "write" },
     });
     expect(token).toMatchObject({ repositorySelection: "selected", permissions: { secrets: "write" } });
     const limited = client(token.token).rest.actions;
@@ -116,13 +124,22 @@ describe("the vendor's client with the double", () => {
 
 describe("our adapter and the vendor's client", () => {
   const object: ExternalObject = {
-    ...{ name: "TOKEN", value: '{"password":"é😀\\n"}', tags: {}, idempotencyToken: "i", knownToExist: false },
-    ...{ reference: null, previousTagKeys: [], contentType: "application/json", updatePolicy: "replace" },
+    name: "TOKEN",
+    value: '{"password":"é😀\\n"}',
+    tags: {},
+    idempotencyToken: "i",
+    knownToExist: false,
+    reference: null,
+    previousTagKeys: [],
+    contentType: "application/json",
+    updatePolicy: "replace",
   };
   const context = (): CallContext => ({ settings: { REPO_HOST_URL: double.url }, send: sender({ deadlineMs: 5000 }) });
   const connection = () => ({
-    ...{ access_token: account.credentials.accessToken, secrets_location: "repository" as const },
-    ...{ repository_owner: "acme", repository_name: "web" },
+    access_token: account.credentials.accessToken,
+    secrets_location: "repository" as const,
+    repository_owner: "acme",
+    repository_name: "web",
   });
 
   it("read, overwrite and remove each other's secrets", async () => {

@@ -63,10 +63,14 @@ export async function startRepoHost(options: RepoHostOptions = {}): Promise<Repo
     const serial = accounts.size;
     const credentials: Credentials = {
       account: String(serial),
-      ...{ owner: "acme", repository: "web", environment: "production" },
+      owner: "acme",
+      repository: "web",
+      environment: "production",
       accessToken: `ghp_${randomBytes(18).toString("hex")}`,
       fineGrainedToken: `github_pat_${randomBytes(30).toString("hex")}`,
-      ...{ appId: String(4200 + serial), appKey, installationId: 51_000_000 + serial },
+      appId: String(4200 + serial),
+      appKey,
+      installationId: 51_000_000 + serial,
     };
     const account = new Account(await newState(credentials), now);
     accounts.set(credentials.account, account);
@@ -198,7 +202,10 @@ function logEntry({ method, path, headers, body }: Received, actor: Actor | null
     // No body, or none that can be read: it is answered as such later.
   }
   return {
-    ...{ operation: route?.operation ?? "unknown", method, path, subject: route?.subject ?? null },
+    operation: route?.operation ?? "unknown",
+    method,
+    path,
+    subject: route?.subject ?? null,
     bearer: actor?.kind === "token" ? actor.token.kind : (actor?.kind ?? null),
     userAgent: headers["user-agent"] ?? "",
     apiVersion: String(headers["x-github-api-version"] ?? "") || null,

@@ -40,7 +40,9 @@ export class S3Double {
 
   get settings(): Record<string, string> {
     return {
-      ...{ BACKUP_S3_BUCKET: "backups", BACKUP_S3_ENDPOINT: this.endpoint, BACKUP_S3_REGION: "eu-test-1" },
+      BACKUP_S3_BUCKET: "backups",
+      BACKUP_S3_ENDPOINT: this.endpoint,
+      BACKUP_S3_REGION: "eu-test-1",
       BACKUP_S3_ACCESS_KEY_ID: this.key.accessKeyId,
       BACKUP_S3_SECRET_ACCESS_KEY: this.key.secretAccessKey,
     };
@@ -58,7 +60,9 @@ export class S3Double {
     const verdict = await verifySignature(
       { method, target, headers, body, isUnsignedAllowed: method === "GET" },
       {
-        ...{ service: "s3", regions: ["eu-test-1"], now: Date.now() },
+        service: "s3",
+        regions: ["eu-test-1"],
+        now: Date.now(),
         find: (id) => (id === this.key.accessKeyId ? this.key : undefined),
       },
     );

@@ -234,7 +234,9 @@ function childrenIn(paths: readonly string[], folder: string): string[] {
 const CREATED = "2026-10-01T08:00:00.123456789Z";
 
 const stateOf = ({ deletion_time = "", destroyed = false }: FakeVersion) => ({
-  ...{ created_time: CREATED, deletion_time, destroyed },
+  created_time: CREATED,
+  deletion_time,
+  destroyed,
 });
 
 function metadataOf({ versions, metadata = {} }: FakeSecret): Answer {
@@ -242,9 +244,15 @@ function metadataOf({ versions, metadata = {} }: FakeSecret): Answer {
   const first = Math.min(...numbers);
   return envelope(
     goJson({
-      ...{ cas_required: false, created_time: CREATED, custom_metadata: null, delete_version_after: "0s" },
-      ...{ max_versions: 0, updated_time: CREATED, oldest_version: first > 1 ? first : 0 },
-      ...{ current_version: numbers.length === 0 ? 0 : Math.max(...numbers), ...metadata },
+      cas_required: false,
+      created_time: CREATED,
+      custom_metadata: null,
+      delete_version_after: "0s",
+      max_versions: 0,
+      updated_time: CREATED,
+      oldest_version: first > 1 ? first : 0,
+      current_version: numbers.length === 0 ? 0 : Math.max(...numbers),
+      ...metadata,
       versions: Object.fromEntries(numbers.map((number) => [number, stateOf(versions[number] as FakeVersion)])),
     }),
   );

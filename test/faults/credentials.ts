@@ -106,8 +106,14 @@ export class Credentials implements Workload {
       if (first && first.id !== id) this.wrong.push(`one key became the leases ${first.id} and ${id}`);
       if (first) return;
       first = {
-        ...{ id, role, clientId: data.client_id, clientSecret: data.client_secret, busy: false, renewable: true },
-        ...{ expires: begun + seconds * 1_000, fate: new Doubt<"lives" | "ended">("lives") },
+        id,
+        role,
+        clientId: data.client_id,
+        clientSecret: data.client_secret,
+        busy: false,
+        renewable: true,
+        expires: begun + seconds * 1_000,
+        fate: new Doubt<"lives" | "ended">("lives"),
       };
       this.#leases.push(first);
       if (!this.#directory.accepts(first.clientId, first.clientSecret))

@@ -71,7 +71,9 @@ export class Node {
     const socket = join(this.#dir, "csi.sock");
     const config = join(this.#dir, "agent.json");
     const content = {
-      ...{ service, name, stateDir: join(this.#dir, "state") },
+      service,
+      name,
+      stateDir: join(this.#dir, "state"),
       hostVolumes: { volumesDir: join(this.#dir, "volumes"), pluginDir: this.#dir },
       csi: { mountsDir: join(this.#dir, "mounts"), plugins: [{ id: "dir", socket }] },
     };

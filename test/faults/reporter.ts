@@ -31,15 +31,23 @@ export interface Usage {
 export function usage(name: string, nodeId: string, volume: object): Usage {
   const [jobId, allocId] = [`job-${name}`, `alloc-${name}`];
   const event = (topic: string, type: string, object: object, more: object = {}) => ({
-    ...{ Topic: topic, Type: type, Namespace: "default" },
+    Topic: topic,
+    Type: type,
+    Namespace: "default",
     Payload: { [topic]: object, ...more },
   });
   const TaskGroups = [{ Name: "main", Volumes: { disk: { Name: "disk", ...volume } } }];
   const job = { ID: jobId, Version: 1, TaskGroups };
   const allocation = (ClientStatus: string) =>
     event("Allocation", "AllocationUpdated", {
-      ...{ ID: allocId, JobID: jobId, JobVersion: 1, TaskGroup: "main", Name: `${jobId}.main[0]` },
-      ...{ NodeID: nodeId, ClientStatus, DesiredStatus: "run" },
+      ID: allocId,
+      JobID: jobId,
+      JobVersion: 1,
+      TaskGroup: "main",
+      Name: `${jobId}.main[0]`,
+      NodeID: nodeId,
+      ClientStatus,
+      DesiredStatus: "run",
     });
   return {
     jobId,

@@ -38,7 +38,10 @@ export class Secrets implements Workload {
     this.#randomFor = randomFor;
     this.all = Array.from({ length: count }, (_, number) => ({
       name: `team/${number % 3}/s${number}`,
-      ...{ sent: new Set<string>(), versions: new Map(), busy: false, onlyWritten: number % 3 !== 0 },
+      sent: new Set<string>(),
+      versions: new Map(),
+      busy: false,
+      onlyWritten: number % 3 !== 0,
     }));
   }
 

@@ -79,7 +79,11 @@ export class Streams implements Workload {
     this.#client = client;
     this.#randomFor = randomFor;
     this.#readers = WISHES.map((wish, number) => ({
-      ...{ wish, whole: number === 0, lines: new Map(), reached: 0, visits: 0 },
+      wish,
+      whole: number === 0,
+      lines: new Map(),
+      reached: 0,
+      visits: 0,
       format: number % 3 === 2 ? "server-sent-events" : "lines",
     }));
   }
@@ -157,7 +161,8 @@ export class Streams implements Workload {
     const write: Write = { marks: [mark], answered: false, index: null };
     this.#writes.push(write);
     const answer = await this.#client.call("PUT", `/v1/acl/policy/${name}`, {
-      ...{ Description: mark, Rules: 'node { policy = "read" }' },
+      Description: mark,
+      Rules: 'node { policy = "read" }',
     });
     write.answered = isSuccess(answer);
     this.#done.add(isSuccess(answer) ? "policy" : "not answered");
@@ -188,8 +193,13 @@ export class Streams implements Workload {
       const begun = reader.reached;
       const visit = await read(
         {
-          ...{ base: this.#client.base, accessor: null, secret: "root", wish: reader.wish },
-          ...{ from: begun + 1, format: reader.format, errors: false },
+          base: this.#client.base,
+          accessor: null,
+          secret: "root",
+          wish: reader.wish,
+          from: begun + 1,
+          format: reader.format,
+          errors: false,
         },
         {
           pause: () => 0,

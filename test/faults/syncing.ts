@@ -77,7 +77,9 @@ export class Syncing implements Workload {
   #of(destination: string, secret: string): Association {
     const key = `${destination} ${secret}`;
     const found = this.#associations.get(key) ?? {
-      ...{ destination, secret, busy: false },
+      destination,
+      secret,
+      busy: false,
       wish: new Doubt<Wish>("removed"),
     };
     this.#associations.set(key, found);

@@ -68,7 +68,10 @@ export class World {
     await nodes.begin();
     for (const workload of this.#workloads) await workload.begin();
     this.#chaos = new Chaos({
-      ...{ service, providers: providers.all, mortals: nodes.processes, lines: this.#lines },
+      service,
+      providers: providers.all,
+      mortals: nodes.processes,
+      lines: this.#lines,
       answered: () => client.answered,
     });
   }

@@ -48,7 +48,9 @@ it.runIf(isThere)("the agent for arm64 joins, and serves a CSI driver for arm64"
 
   const socket = at("csi.sock");
   const driver = start(at("csi-dir"), [], {
-    ...{ CSI_ENDPOINT: `unix://${socket}`, CSI_DIR_ROOT: at("volumes-of-csi"), CSI_DIR_NODE_ID: "node-1" },
+    CSI_ENDPOINT: `unix://${socket}`,
+    CSI_DIR_ROOT: at("volumes-of-csi"),
+    CSI_DIR_NODE_ID: "node-1",
   });
   await eventually("the driver", () => driver.log().includes("serving") || undefined, SLOW_MS);
   const config = JSON.parse(readFileSync(path, "utf8").replace("SOCKETS", root));
@@ -73,8 +75,16 @@ it.runIf(isThere)("the agent for arm64 joins, and serves a CSI driver for arm64"
     return result.result as { externalId: string; context: object; path: string };
   };
   const made = await ask(1, "csi.controller.create", {
-    ...{ name: "v", capacityMin: 0, capacityMax: 0, capabilities: [capability], mount: null, parameters: {} },
-    ...{ snapshotId: "", cloneId: "", topology: null, mutableParameters: { mode: "0750" } },
+    name: "v",
+    capacityMin: 0,
+    capacityMax: 0,
+    capabilities: [capability],
+    mount: null,
+    parameters: {},
+    snapshotId: "",
+    cloneId: "",
+    topology: null,
+    mutableParameters: { mode: "0750" },
   });
   const { externalId } = made;
   const use = { externalId, allocId: "a1" };

@@ -56,8 +56,15 @@ it("the page and the systemd unit list every exit code; the unit does not restar
 it("the systemd unit uses a user without privileges, limits memory, and stops plugins with the agent", () => {
   const settings = unit.split("\n").filter((line) => /^[A-Z]/.test(line));
   for (const setting of [
-    ...["User=sallyport-agent", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "ProtectSystem=strict"],
-    ...["ProtectHome=yes", "PrivateTmp=yes", "RestrictSUIDSGID=yes", "MemoryMax=512M", "KillMode=mixed"],
+    "User=sallyport-agent",
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "ProtectSystem=strict",
+    "ProtectHome=yes",
+    "PrivateTmp=yes",
+    "RestrictSUIDSGID=yes",
+    "MemoryMax=512M",
+    "KillMode=mixed",
   ])
     expect(settings).toContain(setting);
   expect(settings.filter((setting) => /^(AmbientCapabilities|ReadWritePaths)=/.test(setting))).toEqual([]);

@@ -94,7 +94,11 @@ it("reports only the changed volume to a service that supports volume changes", 
   session.request({ op: opOf(30), gen: 2, ...deletion(ID) });
   await session.result(opOf(30));
   expect(session.frames.findLast(({ t }) => t === "vols")).toEqual({
-    ...{ t: "vols", seq: 21, usable: [], unavailable: [], gone: [ID] },
+    t: "vols",
+    seq: 21,
+    usable: [],
+    unavailable: [],
+    gone: [ID],
   });
   expect(session.frames.filter(({ t }) => t === "fp")).toEqual([]);
 });

@@ -167,9 +167,16 @@ it.runIf(!because && isLong)(
     /** As the unit does: the user, these groups, and no capability. */
     const agent = (groups: string) =>
       root.start([
-        ...["setpriv", "--reuid=sallyport-agent", "--regid=sallyport-agent", `--groups=${groups}`],
-        ...["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"],
-        ...["sallyport-agent", "--config", "/etc/sallyport-agent/agent.json"],
+        "setpriv",
+        "--reuid=sallyport-agent",
+        "--regid=sallyport-agent",
+        `--groups=${groups}`,
+        "--bounding-set=-all",
+        "--inh-caps=-all",
+        "--no-new-privs",
+        "sallyport-agent",
+        "--config",
+        "/etc/sallyport-agent/agent.json",
       ]);
     const own = /^sallyport-agent:x:(\d+):/m.exec(readFileSync(root.at("etc/group"), "utf8"))?.[1] ?? "";
     const outside = agent(own);
@@ -205,8 +212,15 @@ it.runIf(!because && isLong)(
       return result.result as { externalId: string; context: object; path: string };
     };
     const made = await ask(1, "csi.controller.create", {
-      ...{ name: "v", capacityMin: 0, capacityMax: 0, capabilities: [capability], mount: null, parameters: {} },
-      ...{ snapshotId: "", cloneId: "", topology: null },
+      name: "v",
+      capacityMin: 0,
+      capacityMax: 0,
+      capabilities: [capability],
+      mount: null,
+      parameters: {},
+      snapshotId: "",
+      cloneId: "",
+      topology: null,
     });
     const use = { externalId: made.externalId, allocId: "a1" };
     const common = { capability, mount: null, readOnly: false, context: made.context };

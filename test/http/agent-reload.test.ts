@@ -48,8 +48,15 @@ it("SIGHUP applies a changed configuration without a new connection, and operati
   const op = "01939b5e-7a10-7cc1-8b5e-000000000001";
   driver.misbehave({ calls: { CreateVolume: { delayMs: 1_000 } } });
   const params = {
-    ...{ pluginId: "disk", name: "v", capacityMin: 0, capacityMax: 0, mount: null, parameters: {} },
-    ...{ snapshotId: "", cloneId: "", topology: null },
+    pluginId: "disk",
+    name: "v",
+    capacityMin: 0,
+    capacityMax: 0,
+    mount: null,
+    parameters: {},
+    snapshotId: "",
+    cloneId: "",
+    topology: null,
     capabilities: [{ accessMode: "single-node-writer", attachmentMode: "file-system" }],
   };
   session.request({ op, method: "csi.controller.create", params });

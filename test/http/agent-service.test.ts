@@ -109,11 +109,19 @@ describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (w
     await statusIs(way, id, "ready", agent);
     const volume = crypto.randomUUID();
     const wanted: Operation = {
-      ...{ id: uuidV7(), method: "dhv.create" },
-      ...{ key: hostVolumeKey(volume), gen: 1, deadlineMs: 30_000 },
+      id: uuidV7(),
+      method: "dhv.create",
+      key: hostVolumeKey(volume),
+      gen: 1,
+      deadlineMs: 30_000,
       params: {
-        ...{ id: volume, name: "data", namespace: "default", pluginId: "mkdir" },
-        ...{ parameters: {}, capacityMin: 0, capacityMax: 0 },
+        id: volume,
+        name: "data",
+        namespace: "default",
+        pluginId: "mkdir",
+        parameters: {},
+        capacityMin: 0,
+        capacityMax: 0,
       },
     };
     expect(await ask(id, wanted)).toEqual({ ok: true, value: null });

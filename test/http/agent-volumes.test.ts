@@ -54,7 +54,13 @@ async function list(path: string): Promise<Record<string, unknown>[]> {
 it("`volumes list` shows the volumes on disk, and marks those unknown to the service", async () => {
   const { service, path, at, stop } = await nodeWithVolumes();
   const shown = (ID: string, Name: string, Known: boolean) => ({
-    ...{ ID, Name, Namespace: "default", PluginID: "mkdir", State: "ready", Path: join(at("volumes"), ID), Known },
+    ID,
+    Name,
+    Namespace: "default",
+    PluginID: "mkdir",
+    State: "ready",
+    Path: join(at("volumes"), ID),
+    Known,
   });
   // The running agent continues.
   expect(await list(path)).toEqual([shown(DATA, "data", true), shown(OLD, "old", true)]);

@@ -7,9 +7,12 @@ import { type IntakeFormat, LogIntake } from "../doubles/log-intake.ts";
 const TOKEN = "canary-token-of-the-intake";
 const lines = Array.from({ length: 3 }, (_, number) =>
   JSON.stringify({
-    ...{ level: "audit", kind: "answer", time: new Date(1_764_064_800_123 + number).toISOString() },
+    level: "audit",
+    kind: "answer",
+    time: new Date(1_764_064_800_123 + number).toISOString(),
     // A path cannot pass for the time.
-    ...{ requestId: String(number), path: '/v1/kv/"time":"1970-01-01T00:00:00.000Z"' },
+    requestId: String(number),
+    path: '/v1/kv/"time":"1970-01-01T00:00:00.000Z"',
   }),
 );
 

@@ -88,7 +88,9 @@ it("every answered request has a line in the bucket, under concurrency and with 
   expect(left).toContain(null);
   // Actions of the service itself are audited, too.
   const made = await fetch(`${base}/v1/auth/token/create`, {
-    ...{ method: "POST", headers: { "X-Orch-Token": "root" }, body: '{"ttl":"1s"}' },
+    method: "POST",
+    headers: { "X-Orch-Token": "root" },
+    body: '{"ttl":"1s"}',
   });
   const { accessor } = ((await made.json()) as { auth: { accessor: string } }).auth;
   // The requests that wrote these batches are over; the next ones do not wait for them.

@@ -16,8 +16,27 @@ import { afterTest } from "./agent-service.ts";
 /* A root file system with a shell, a few programs and their libraries: as on a new machine, and without Node. */
 
 const PROGRAMS = [
-  ...["sh", "cat", "chgrp", "chmod", "chown", "cp", "curl", "getent", "groupadd", "gzip", "id", "mkdir", "mktemp"],
-  ...["mv", "rm", "sed", "setpriv", "sha256sum", "tar", "uname", "useradd"],
+  "sh",
+  "cat",
+  "chgrp",
+  "chmod",
+  "chown",
+  "cp",
+  "curl",
+  "getent",
+  "groupadd",
+  "gzip",
+  "id",
+  "mkdir",
+  "mktemp",
+  "mv",
+  "rm",
+  "sed",
+  "setpriv",
+  "sha256sum",
+  "tar",
+  "uname",
+  "useradd",
 ] as const;
 
 const pathOf = (program: string): string | undefined => {

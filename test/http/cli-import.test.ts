@@ -59,7 +59,10 @@ const nameOf = ({ method, url, headers, body }: Write): string =>
   `${method} ${headers["x-vault-namespace"]} ${url} ${body}`;
 
 const environment = () => ({
-  ...{ SALLYPORT_ADDR: proxy.url, SALLYPORT_TOKEN: "root", SALLYPORT_NAMESPACE: namespace, VAULT_TOKEN: TOKEN },
+  SALLYPORT_ADDR: proxy.url,
+  SALLYPORT_TOKEN: "root",
+  SALLYPORT_NAMESPACE: namespace,
+  VAULT_TOKEN: TOKEN,
 });
 const importArguments = (...more: string[]) => ["import", "vault", "--from", vault.url, "--json", ...more];
 const run = (...more: string[]) => cli(importArguments(...more), environment());
@@ -96,7 +99,7 @@ async function expectEqual(source: Readonly<Record<string, FakeNamespace>> = vau
         expect(
           [earlier.length, earlier.filter(([, version]) => !(version as { destroyed: boolean }).destroyed)],
           name,
-        ).toEqual([...[name === "app/pruned" ? 3 : 0, []]]);
+        ).toEqual([name === "app/pruned" ? 3 : 0, []]);
         expect(Object.keys(data.versions).slice(earlier.length), name).toEqual(Object.keys(versions));
         expect(data, name).toMatchObject({ max_versions: 0, cas_required: false, custom_metadata: null, ...metadata });
         for (const [number, { value, destroyed, deletion_time = "" }] of Object.entries(versions)) {
@@ -123,21 +126,20 @@ describe("import vault --dry-run", () => {
     const { counts, versions, entries } = printed(ended);
     expect([values, proxy.writes]).toEqual([[], 0]);
     expect(counts).toMatchObject({
-      ...{
-        namespace: { written: 2 },
-        mount: { written: 3 },
-        secret: { written: 14 },
-        policy: { written: 3, skipped: 3 },
-      },
-      ...{
-        destination: { written: 1, incomplete: 1 },
-        association: { written: 2, incomplete: 1 },
-        app: { incomplete: 1 },
-      },
+      namespace: { written: 2 },
+      mount: { written: 3 },
+      secret: { written: 14 },
+      policy: { written: 3, skipped: 3 },
+      destination: { written: 1, incomplete: 1 },
+      association: { written: 2, incomplete: 1 },
+      app: { incomplete: 1 },
     });
     expect(versions).toBe(VERSIONS);
     expect(entries).toContainEqual({
-      ...{ kind: "source", name: "pki/", action: "skipped", reason: "mounts of type pki are not imported" },
+      kind: "source",
+      name: "pki/",
+      action: "skipped",
+      reason: "mounts of type pki are not imported",
     });
     const text = await cli(
       importArguments("--dry-run").filter((word) => word !== "--json"),
@@ -158,7 +160,9 @@ describe("import vault", () => {
     // Deleted, destroyed, and before the oldest one.
     expect(versions_without_value).toBe(1 + 1 + (3 + 1) + 3);
     expect(entries.filter(({ action }) => action === "incomplete").map(({ name }) => name)).toEqual([
-      ...["github-apps/bot", "vercel-project/site", "vercel-project/site/secret/app/database"],
+      "github-apps/bot",
+      "vercel-project/site",
+      "vercel-project/site/secret/app/database",
     ]);
     await expectEqual();
     const numbers = await call("GET", namespace, "secret/data/app/numbers");
@@ -185,7 +189,7 @@ describe("import vault", () => {
     await run("--only", "kv");
     const { secrets, values } = {
       ...vault.namespaces[""]?.mounts["secret/"],
-      ...{ values: vault.namespaces[""]?.mounts["old/"]?.values as Record<string, string> },
+      values: vault.namespaces[""]?.mounts["old/"]?.values as Record<string, string>,
     } as { secrets: Record<string, { versions: Record<number, object> }>; values: Record<string, string> };
     Object.assign(secrets["app/numbers"]?.versions ?? {}, { 2: { value: '{"later":true}' } });
     values["plain"] = '{"user":"other"}';
@@ -281,8 +285,10 @@ describe("import vault", () => {
     expect(ended.code).toBe(1);
     expect(entries.map(({ kind, name, action }) => `${kind} ${name} ${action}`)).toEqual(
       expect.arrayContaining([
-        ...["source secret/app database/ failed", `secret ${namespace}/secret/app/database failed`],
-        ...["source / skipped", "source sys/sync skipped"],
+        "source secret/app database/ failed",
+        `secret ${namespace}/secret/app/database failed`,
+        "source / skipped",
+        "source sys/sync skipped",
       ]),
     );
     expect(counts["secret"]).toEqual({ written: 10, failed: 1 });
@@ -290,7 +296,9 @@ describe("import vault", () => {
 
   it("is limited to mounts, and to a number of versions before the oldest one", async () => {
     expect(printed(await run("--only", "kv", "--mount", "old")).counts).toEqual({
-      ...{ mount: { written: 1 }, secret: { written: 2 }, namespace: { written: 2 } },
+      mount: { written: 1 },
+      secret: { written: 2 },
+      namespace: { written: 2 },
     });
     const limited = printed(await run("--only", "kv", "--max-gap", "2"));
     expect(
@@ -346,7 +354,11 @@ describe("import dump", () => {
     ] as const)
       await call("POST", namespace, `sys/mounts/${path}`, { type: "kv", options: { version } });
     const get = (version: number, data: object | null, more = {}) => ({
-      ...{ request_id: "1", lease_id: "", lease_duration: 0, renewable: false, warnings: null },
+      request_id: "1",
+      lease_id: "",
+      lease_duration: 0,
+      renewable: false,
+      warnings: null,
       data: {
         data,
         metadata: { version, custom_metadata: { owner: "ann" }, deletion_time: "", destroyed: false, ...more },

@@ -13,7 +13,10 @@ export const SOURCE: Readonly<Record<string, FakeNamespace>> = {
   "": {
     mounts: {
       "secret/": {
-        ...{ type: "kv", options: { version: "2" }, accessor: "kv_1", config: { max_versions: 12 } },
+        type: "kv",
+        options: { version: "2" },
+        accessor: "kv_1",
+        config: { max_versions: 12 },
         secrets: {
           "app/database": {
             versions: {
@@ -58,7 +61,9 @@ export const SOURCE: Readonly<Record<string, FakeNamespace>> = {
         },
       },
       "old/": {
-        ...{ type: "kv", options: null, accessor: "kv_2" },
+        type: "kv",
+        options: null,
+        accessor: "kv_2",
         values: { plain: value({ user: "ci", ttl: "1h" }), "deep/er": value({ n: 1 }) },
       },
       "pki/": { type: "pki", options: null, accessor: "pki_1" },
@@ -72,7 +77,8 @@ export const SOURCE: Readonly<Record<string, FakeNamespace>> = {
       "aws-sm/prod": {
         connection_details: { access_key_id: "*****", secret_access_key: "*****", region: "eu-west-1" },
         options: {
-          ...{ granularity_level: "secret-path", secret_name_template: "vault/{{ .MountAccessor }}/{{ .SecretPath }}" },
+          granularity_level: "secret-path",
+          secret_name_template: "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
           custom_tags: { team: "web" },
         },
         associations: [
@@ -93,7 +99,9 @@ export const SOURCE: Readonly<Record<string, FakeNamespace>> = {
   team: {
     mounts: {
       "kv/": {
-        ...{ type: "kv", options: { version: "2" }, accessor: "kv_3" },
+        type: "kv",
+        options: { version: "2" },
+        accessor: "kv_3",
         secrets: {
           stripe: { versions: { 1: { value: value({ key: SECRET_WORD }) } } },
           pruned: {

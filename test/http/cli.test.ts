@@ -133,12 +133,16 @@ describe("the tours", () => {
   const source: FakeNamespace = {
     mounts: {
       "apps/": {
-        ...{ type: "kv", options: { version: "2" }, accessor: "kv_1" },
+        type: "kv",
+        options: { version: "2" },
+        accessor: "kv_1",
         secrets: { web: { versions }, worker: { versions: { 1: { value: '{"k":"v"}' }, 2: gone } } },
       },
       "pki/": { type: "pki", options: null, accessor: "pki_1" },
       "secret/": {
-        ...{ type: "kv", options: { version: "2" }, accessor: "kv_2" },
+        type: "kv",
+        options: { version: "2" },
+        accessor: "kv_2",
         secrets: { "a b/c": { versions }, top: { versions: { 1: { value: '{"n":1}' } } } },
       },
     },

@@ -106,7 +106,8 @@ describe("put", () => {
     double.call("CreateSecret", { Name: "app/db" });
     double.fault({ fault: "error", type: "AccessDeniedException", operation: "UpdateSecret", count: 2 });
     expect(await put({ knownToExist: true })).toMatchObject({
-      ...{ outcome: "client", code: "permission_denied" },
+      outcome: "client",
+      code: "permission_denied",
       message: expect.stringContaining("secretsmanager:UpdateSecret"),
     });
   });
@@ -237,7 +238,8 @@ describe("remove", () => {
     await put();
     double.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
     expect(await remove()).toMatchObject({
-      ...{ outcome: "client", code: "permission_denied" },
+      outcome: "client",
+      code: "permission_denied",
       message: expect.stringContaining("secretsmanager:DeleteSecret"),
     });
   });

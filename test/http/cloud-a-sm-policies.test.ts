@@ -156,7 +156,8 @@ describe("update policies", () => {
     expect(await put({ updatePolicy: "owned-only", knownToExist: true })).toEqual(written);
     denied("DescribeSecret", 2);
     expect(await put({ updatePolicy: "owned-only", knownToExist: true })).toMatchObject({
-      ...{ outcome: "client", code: "permission_denied" },
+      outcome: "client",
+      code: "permission_denied",
       message: expect.stringContaining("secretsmanager:DescribeSecret"),
     });
     expect(secret()?.versions).toHaveLength(1);
@@ -215,7 +216,8 @@ describe("inspect", () => {
   it("returns the missing permission, and never 'unknown'", async () => {
     denied("DescribeSecret");
     expect(await inspect()).toMatchObject({
-      ...{ outcome: "client", code: "permission_denied" },
+      outcome: "client",
+      code: "permission_denied",
       message: expect.stringContaining("secretsmanager:DescribeSecret"),
     });
     double.fault({ fault: "drop" });
@@ -252,7 +254,8 @@ describe("probe", () => {
   it("fails for keys without any permission", async () => {
     for (const operation of ["DescribeSecret", "UpdateSecret"]) denied(operation);
     expect(await probe()).toEqual({
-      ...{ outcome: "client", code: "rights_unproven" },
+      outcome: "client",
+      code: "rights_unproven",
       message: expect.stringContaining("have it only for secrets that carry the tag hashicorp:vault"),
     });
   });

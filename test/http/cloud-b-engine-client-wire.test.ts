@@ -30,7 +30,11 @@ function recording(answer: (url: URL, body: unknown) => [status: number, body?: 
 }
 
 const account = (changed: Partial<CloudAccount> = {}): CloudAccount => ({
-  ...{ tenantId: uuid(), subscriptionId: uuid(), clientId: uuid(), clientSecret: "s3cret~text", environment: "" },
+  tenantId: uuid(),
+  subscriptionId: uuid(),
+  clientId: uuid(),
+  clientSecret: "s3cret~text",
+  environment: "",
   ...changed,
 });
 
@@ -88,7 +92,8 @@ describe("a cloud", () => {
   it("at another address keeps its own name in role definitions", async () => {
     const { send, sent } = recording();
     const urls = {
-      ...{ CLOUD_B_LOGIN_URL: "https://login.example/", CLOUD_B_GRAPH_URL: "https://graph.example/base/" },
+      CLOUD_B_LOGIN_URL: "https://login.example/",
+      CLOUD_B_GRAPH_URL: "https://graph.example/base/",
       CLOUD_B_ARM_URL: "https://arm.example",
     };
     const given = account({ environment: "AzureChinaCloud" });
@@ -96,7 +101,10 @@ describe("a cloud", () => {
     await cloud.addGroupMember(uuid(), uuid());
     await cloud.deleteRoleAssignment(`/providers/Microsoft.Authorization/roleAssignments/${uuid()}`);
     expect(sent.map(({ url }) => new URL(url).origin)).toEqual([
-      ...["https://login.example", "https://graph.example", "https://login.example", "https://arm.example"],
+      "https://login.example",
+      "https://graph.example",
+      "https://login.example",
+      "https://arm.example",
     ]);
     expect(sent[1]?.url).toMatch("https://graph.example/base/v1.0/groups/");
     expect(sent[1]?.body).toMatch("https://microsoftgraph.chinacloudapi.cn/v1.0/directoryObjects/");
@@ -136,7 +144,10 @@ describe("a request", () => {
   });
 
   const assignment = (scope: string, assignmentId = uuid()) => ({
-    ...{ scope, assignmentId, roleDefinitionId: "/r", principalId: uuid() },
+    scope,
+    assignmentId,
+    roleDefinitionId: "/r",
+    principalId: uuid(),
   });
   const anything = `/subscriptions/${uuid()}/resourceGroups/production`;
   it.each<[string, (cloud: Cloud) => Promise<unknown>]>([
@@ -216,7 +227,8 @@ describe("an answer", () => {
     const password = { keyId: uuid(), secretText: "hunter2", endDateTime: "2030-01-02T03:04:05.1234567Z" };
     const add = (body: unknown) =>
       cloudB(account(), {}, recording(() => [200, body]).send).addApplicationPassword(uuid(), {
-        ...{ displayName: "x", endsAt: Date.now() + 1000 },
+        displayName: "x",
+        endsAt: Date.now() + 1000,
       });
     const endsAt = Date.UTC(2030, 0, 2, 3, 4, 5, 123);
     const { keyId, secretText } = password;
@@ -283,12 +295,14 @@ describe("a token", () => {
     opened = double.openAccount(options);
   };
   const urls = () => ({
-    ...{ CLOUD_B_LOGIN_URL: double.loginUrl, CLOUD_B_GRAPH_URL: double.graphUrl, CLOUD_B_ARM_URL: double.armUrl },
+    CLOUD_B_LOGIN_URL: double.loginUrl,
+    CLOUD_B_GRAPH_URL: double.graphUrl,
+    CLOUD_B_ARM_URL: double.armUrl,
   });
   const identity = (changed: Partial<CloudAccount> = {}) => {
     const { tenant_id: tenantId, subscription_id: subscriptionId, client_id: clientId } = opened.details;
     const { client_secret: clientSecret, environment } = opened.details;
-    return { ...{ tenantId, subscriptionId, clientId, clientSecret, environment }, ...changed };
+    return { tenantId, subscriptionId, clientId, clientSecret, environment, ...changed };
   };
   const client = (changed: Partial<CloudAccount> = {}, assertion?: ClientAssertion) =>
     cloudB(identity(changed), urls(), sender({ deadlineMs: 5000 }), assertion);

@@ -23,13 +23,19 @@ function open(options: AzureOptions = {}): void {
 }
 
 const urls = () => ({
-  ...{ CLOUD_B_LOGIN_URL: double.loginUrl, CLOUD_B_GRAPH_URL: `${double.graphUrl}/`, CLOUD_B_ARM_URL: double.armUrl },
+  CLOUD_B_LOGIN_URL: double.loginUrl,
+  CLOUD_B_GRAPH_URL: `${double.graphUrl}/`,
+  CLOUD_B_ARM_URL: double.armUrl,
 });
 const identity = (changed: Partial<CloudAccount> = {}): CloudAccount => {
   const { tenant_id, subscription_id, client_id, client_secret, environment } = opened.details;
   return {
-    ...{ tenantId: tenant_id, subscriptionId: subscription_id, clientId: client_id, clientSecret: client_secret },
-    ...{ environment, ...changed },
+    tenantId: tenant_id,
+    subscriptionId: subscription_id,
+    clientId: client_id,
+    clientSecret: client_secret,
+    environment,
+    ...changed,
   };
 };
 const client = (changed: Partial<CloudAccount> = {}) => cloudB(identity(changed), urls(), sender({ deadlineMs: 5000 }));
@@ -258,8 +264,10 @@ describe("a role", () => {
       const subscription = `/subscriptions/${opened.details.subscription_id}`;
       const scope = kind === "resource group" ? opened.details.resource_group : subscription;
       const grant = {
-        ...{ scope: kind.endsWith("slash") ? scope.slice(1) : scope, assignmentId: crypto.randomUUID() },
-        ...{ roleDefinitionId: definition().id, principalId: principal.objectId },
+        scope: kind.endsWith("slash") ? scope.slice(1) : scope,
+        assignmentId: crypto.randomUUID(),
+        roleDefinitionId: definition().id,
+        principalId: principal.objectId,
       };
       const { id } = await value(cloud.createRoleAssignment(grant));
       expect(id).toBe(`${scope}/providers/Microsoft.Authorization/roleAssignments/${grant.assignmentId}`);
@@ -281,8 +289,11 @@ describe("a role", () => {
     const { principal } = await newPrincipal();
     const scope = `/subscriptions/${opened.details.subscription_id}`;
     const grant = (changed: object) => ({
-      ...{ scope, roleDefinitionId: definition().id, principalId: principal.objectId },
-      ...{ assignmentId: crypto.randomUUID(), ...changed },
+      scope,
+      roleDefinitionId: definition().id,
+      principalId: principal.objectId,
+      assignmentId: crypto.randomUUID(),
+      ...changed,
     });
     const nowhere = { ...grant({}), scope: `${scope}/resourceGroups/nowhere` };
     expect(await cloud.createRoleAssignment(nowhere)).toEqual(failed({ outcome: "client", code: "not_found" }));
@@ -325,8 +336,10 @@ describe("a refusal names the missing right or resource", () => {
       { armRole: "Reader" },
       () =>
         cloud.createRoleAssignment({
-          ...{ scope: opened.details.resource_group, assignmentId: nobody },
-          ...{ roleDefinitionId: definition().id, principalId: opened.details.root.principal_id },
+          scope: opened.details.resource_group,
+          assignmentId: nobody,
+          roleDefinitionId: definition().id,
+          principalId: opened.details.root.principal_id,
         }),
       "User Access Administrator or Owner on /subscriptions/",
     ],

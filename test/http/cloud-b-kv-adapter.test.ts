@@ -32,8 +32,15 @@ const context = (send: Send = sender({ deadlineMs: 20_000 })): CallContext => ({
   send,
 });
 const object = (changed: Partial<ExternalObject> = {}): ExternalObject => ({
-  ...{ name, value, tags: marker, reference: null, knownToExist: false, idempotencyToken: "intent-1" },
-  ...{ previousTagKeys: [], contentType: "text/plain", updatePolicy: "replace" },
+  name,
+  value,
+  tags: marker,
+  reference: null,
+  knownToExist: false,
+  idempotencyToken: "intent-1",
+  previousTagKeys: [],
+  contentType: "text/plain",
+  updatePolicy: "replace",
   ...changed,
 });
 const put = (changed: Partial<ExternalObject> = {}, to = connection(), given = context()) =>

@@ -29,8 +29,15 @@ const settings = (changed: Record<string, string> = {}) =>
   ({ CLOUD_B_LOGIN_URL: double.url, SYNC_ALLOWED_HOSTS: "127.0.0.1", ...changed }) as CallContext["settings"];
 const context = (): CallContext => ({ settings: settings(), send: sender({ deadlineMs: 5000 }) });
 const object: ExternalObject = {
-  ...{ name: "app-db", value, tags: { "hashicorp:vault": "" }, reference: null, knownToExist: false },
-  ...{ idempotencyToken: "i", previousTagKeys: [], contentType: "text/plain", updatePolicy: "replace" },
+  name: "app-db",
+  value,
+  tags: { "hashicorp:vault": "" },
+  reference: null,
+  knownToExist: false,
+  idempotencyToken: "i",
+  previousTagKeys: [],
+  contentType: "text/plain",
+  updatePolicy: "replace",
 };
 const put = (to = connection(), given = context()) => cloudBKv.put(object, to, given);
 const probe = (to = connection(), given = context()) => cloudBKv.probe(to, given);
@@ -315,7 +322,9 @@ describe("probe", () => {
 describe("errors", () => {
   type Refusal = Omit<Extract<Fault, { fault: "error" }>, "fault">;
   const vault = (status: number, type: string, inner?: string): Refusal => ({
-    ...{ service: "vault", status, type },
+    service: "vault",
+    status,
+    type,
     ...(inner && { inner }),
   });
   const login = (status: number, type: string, number = 0): Refusal => ({ service: "login", status, type, number });

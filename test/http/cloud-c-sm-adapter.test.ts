@@ -38,8 +38,10 @@ const addAsSomebodyElse = () =>
     body: { payload: { data: "b25l", dataCrc32c: "714388201" } },
   });
 const relabelling = (labels: Record<string, string>) => ({
-  ...{ operation: "UpdateSecret", secretId: "app-db" },
-  ...{ query: { updateMask: "labels" }, body: { labels } },
+  operation: "UpdateSecret",
+  secretId: "app-db",
+  query: { updateMask: "labels" },
+  body: { labels },
 });
 const relabelAsSomebodyElse = (labels: Record<string, string>) => double.call(relabelling(labels));
 
@@ -221,7 +223,8 @@ describe("a push repeated after a lost answer", () => {
     const at = [connectionOf(own), contextOf(own)] as const;
     const add = () =>
       own.call({
-        ...{ operation: "AddSecretVersion", secretId: "app-db" },
+        operation: "AddSecretVersion",
+        secretId: "app-db",
         body: { payload: { data: "b25l", dataCrc32c: "714388201" } },
       });
     own.call(creation());

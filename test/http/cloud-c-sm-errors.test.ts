@@ -52,7 +52,9 @@ describe("an answer", () => {
     ["SOMETHING_NEW", "permission_denied"],
   ])("PERMISSION_DENIED because of %s is %s", async (reason, code) => {
     double.fault({
-      ...{ fault: "error", status: "PERMISSION_DENIED", operation: "CreateSecret" },
+      fault: "error",
+      status: "PERMISSION_DENIED",
+      operation: "CreateSecret",
       details: [errorInfo(reason)],
     });
     expect(await put()).toMatchObject({ outcome: "client", code });
@@ -259,11 +261,13 @@ describe("probe", () => {
 
   it("distinguishes a wrong key, an unknown account and a disabled account", async () => {
     expect(await probe(withKey({ private_key: anotherKey }))).toMatchObject({
-      ...{ outcome: "client", code: "auth_failed" },
+      outcome: "client",
+      code: "auth_failed",
       message: expect.stringContaining("private key"),
     });
     expect(await probe(withKey({ client_email: "nobody@acme-double.iam.gserviceaccount.com" }))).toMatchObject({
-      ...{ outcome: "client", code: "auth_failed" },
+      outcome: "client",
+      code: "auth_failed",
       message: expect.stringContaining("e-mail"),
     });
     // Once without a token, and once after its token was refused.
@@ -283,7 +287,8 @@ describe("probe", () => {
     expect(await probe()).toMatchObject({ outcome: "client", code: "project_not_found" });
     double.change({ projectExists: true, deny: ["secretmanager.secrets.list", "secretmanager.secrets.get"] });
     expect(await probe()).toMatchObject({
-      ...{ outcome: "client", code: "permission_denied" },
+      outcome: "client",
+      code: "permission_denied",
       message: expect.stringContaining("acme-double"),
     });
     const other = await double.openAccount();

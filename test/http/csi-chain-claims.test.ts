@@ -174,7 +174,10 @@ describe("a claim", () => {
     await use.expectTaken();
     node.driver.misbehave({ calls: { NodeExpandVolume: { fail: { code: 13, times: 2 } } } });
     const grown = await world.make({
-      ...{ ID: use.volume, Name: "", PluginID: node.plugin, RequestedCapacityMin: 2 ** 32 },
+      ID: use.volume,
+      Name: "",
+      PluginID: node.plugin,
+      RequestedCapacityMin: 2 ** 32,
     });
     expect([grown.status, grown.text]).toEqual([
       502,

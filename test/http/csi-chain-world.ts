@@ -99,13 +99,16 @@ export interface Claim {
 }
 
 export const definition = {
-  ...{ ID: "v", Name: "v", PluginID: "disk" },
+  ID: "v",
+  Name: "v",
+  PluginID: "disk",
   RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
 };
 
 /** A job whose group requests a volume. */
 export const job = (id: string, volume: string, more: object = {}) => ({
-  ...{ Topic: "Job", Type: "JobRegistered" },
+  Topic: "Job",
+  Type: "JobRegistered",
   Payload: {
     Job: {
       ID: id,
@@ -117,7 +120,8 @@ const MODES = { AccessMode: "single-node-writer", AttachmentMode: "file-system" 
 
 /** An allocation of that job. */
 export const allocation = (id: string, jobId: string, nodeId: string, status: string) => ({
-  ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+  Topic: "Allocation",
+  Type: "AllocationUpdated",
   Payload: {
     Allocation: {
       ID: id,

@@ -27,8 +27,16 @@ describe("a volume of a plugin", () => {
     expect(driver.directories("volumes")).toEqual([made.ExternalID]);
     expect(existsSync(driver.data(made.ExternalID))).toBe(true);
     expect(made).toMatchObject({
-      ...{ ID: "life-1", Name: "one", PluginID: "life", Provider: "csi-dir.sallyport", Capacity: 1000 },
-      ...{ Schedulable: true, ControllersHealthy: 1, NodesHealthy: 1, Topologies: [], Secrets: null },
+      ID: "life-1",
+      Name: "one",
+      PluginID: "life",
+      Provider: "csi-dir.sallyport",
+      Capacity: 1000,
+      Schedulable: true,
+      ControllersHealthy: 1,
+      NodesHealthy: 1,
+      Topologies: [],
+      Secrets: null,
     });
     const read = await world.read("life-1");
     expect([read.status, read.body]).toEqual([200, made]);
@@ -126,7 +134,8 @@ describe("a volume of a plugin", () => {
     const volume = { ...definition, ID: "secret-1", Name: "secret-1", PluginID: "secret" };
     const create = (token: string) =>
       ask("PUT", "/v1/volume/csi/secret-1/create", {
-        ...{ ...volume, Secrets: { token, user: "CANARY-user-09" } },
+        ...volume,
+        Secrets: { token, user: "CANARY-user-09" },
         MountOptions: { FSType: "ext4", MountFlags: [flag] },
       });
     const wrong = await create("CANARY-wrong-81");
@@ -174,7 +183,9 @@ describe("a claim on a volume", () => {
     expect(readFileSync(`${one.driver.data(ExternalID)}/file`, "utf8")).toBe("of the first");
     expect(Object.keys(one.record(ExternalID).published)).toEqual([one.name]);
     expect((await world.read("claim-1")).body).toMatchObject({
-      ...{ AccessMode: "single-node-writer", AttachmentMode: "file-system", WriteAllocs: { [first]: null } },
+      AccessMode: "single-node-writer",
+      AttachmentMode: "file-system",
+      WriteAllocs: { [first]: null },
       Allocations: [{ ID: first, NodeID: one.id }],
     });
     const [external] = (await world.ask("GET", "/v1/volumes/external?plugin_id=claim&per_page=1")).body.Volumes;
@@ -305,8 +316,16 @@ describe("a snapshot", () => {
     const [{ ID: id, CreateTime }] = taken.body.Snapshots;
     expect(taken.body.Snapshots).toEqual([
       {
-        ...{ ID: id, Name: "first", PluginID: "snap", SourceVolumeID: "snap-1", SizeBytes: 4096, IsReady: true },
-        ...{ ExternalSourceVolumeID: source.ExternalID, CreateTime, Parameters: null, Secrets: null },
+        ID: id,
+        Name: "first",
+        PluginID: "snap",
+        SourceVolumeID: "snap-1",
+        SizeBytes: 4096,
+        IsReady: true,
+        ExternalSourceVolumeID: source.ExternalID,
+        CreateTime,
+        Parameters: null,
+        Secrets: null,
       },
     ]);
     expect(driver.directories("snapshots")).toEqual([id]);
@@ -433,8 +452,12 @@ describe("a plugin", () => {
       return body.find(({ ID }: { ID: string }) => ID === "seen");
     };
     expect(await mine()).toMatchObject({
-      ...{ ControllersHealthy: 1, ControllersExpected: 1, NodesHealthy: 2, NodesExpected: 2 },
-      ...{ ControllerRequired: true, Provider: "csi-dir.sallyport" },
+      ControllersHealthy: 1,
+      ControllersExpected: 1,
+      NodesHealthy: 2,
+      NodesExpected: 2,
+      ControllerRequired: true,
+      Provider: "csi-dir.sallyport",
     });
     const { body } = await world.ask("GET", "/v1/plugin/csi/seen");
     expect(Object.keys(body.Controllers)).toEqual([first.id]);

@@ -269,7 +269,9 @@ it("publishes a volume of a single writer at one target of its node at a time", 
   const { volumeId } = await create("v");
   const mode = (accessMode: number) => ({ ...MOUNT, accessMode: { mode: accessMode } });
   const on = (accessMode: number, name: string) => ({
-    ...{ volumeId, stagingTargetPath: driver.place(`staging-${accessMode}`), targetPath: driver.place(name) },
+    volumeId,
+    stagingTargetPath: driver.place(`staging-${accessMode}`),
+    targetPath: driver.place(name),
     volumeCapability: mode(accessMode),
   });
   const single = ACCESS_MODE.singleNodeSingleWriter;

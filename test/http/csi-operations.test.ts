@@ -501,8 +501,13 @@ it("accepts single-writer and multi-writer modes of one node where the plugin ha
     if (!volume.ok) throw new Error(volume.message);
     const publish = (allocId: string) =>
       run("csi.node.publish", {
-        ...{ externalId: volume.externalId, allocId, capability, mount: null, readOnly: false },
-        ...{ context: volume.context, publishContext: {} },
+        externalId: volume.externalId,
+        allocId,
+        capability,
+        mount: null,
+        readOnly: false,
+        context: volume.context,
+        publishContext: {},
       });
     driver.misbehave({ withoutNodeRpcs: [NODE_RPC.singleNodeMultiWriter] });
     expect(await publish("a1")).toMatchObject({ ok: false, kind: "unsupported" });

@@ -106,7 +106,8 @@ describe("the deployed bundle, running", () => {
   }, async () => {
     const firstToken = commandsOf("First token").filter((line) => !line.startsWith("export SALLYPORT_ADDR"));
     const said = await sh([...firstToken, "echo $SALLYPORT_TOKEN", ...commandsOf("Smoke check")], {
-      ...{ SALLYPORT_ADDR: base, BOOTSTRAP_SECRET: SECRETS.BOOTSTRAP_SECRET },
+      SALLYPORT_ADDR: base,
+      BOOTSTRAP_SECRET: SECRETS.BOOTSTRAP_SECRET,
     });
     root = said.split("\n", 1)[0] ?? "";
     expect(root).toMatch(/^[\w.-]{20,}$/);

@@ -138,8 +138,13 @@ function resumed(
 const whole = (world: World, from: number, over: () => number | null): Promise<Visit> =>
   read(
     {
-      ...{ base: world.service.base, accessor: null, secret: "root", wish: { topics: ANY, namespace: "*" } },
-      ...{ from, format: "lines", errors: false },
+      base: world.service.base,
+      accessor: null,
+      secret: "root",
+      wish: { topics: ANY, namespace: "*" },
+      from,
+      format: "lines",
+      errors: false,
     },
     { pause: () => 0, leaves: ({ reached }) => reached >= (over() ?? Number.POSITIVE_INFINITY) },
     () => world.now(),

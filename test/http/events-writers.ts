@@ -230,7 +230,8 @@ export class Writer {
     const world = this.#world;
     const write = this.#rightsWrite("", world.mark());
     const answer = await world.call("PUT", "/v1/acl/token", {
-      ...{ Name: write.mark, Type: management ? "management" : "client" },
+      Name: write.mark,
+      Type: management ? "management" : "client",
       ...(!management && { Policies: this.#somePolicies() }),
       ...(seconds !== null && { ExpirationTTL: `${Math.ceil(seconds)}s` }),
     });

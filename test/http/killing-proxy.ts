@@ -60,7 +60,8 @@ export class KillingProxy {
     if (fate === "kill before") return this.#killed();
     const { host: _host, connection: _connection, ...headers } = request.headers;
     const answer = await fetch(this.#service.base + url, {
-      ...{ method, headers: Object.entries(headers).map(([name, value]) => [name, String(value)] as [string, string]) },
+      method,
+      headers: Object.entries(headers).map(([name, value]) => [name, String(value)] as [string, string]),
       ...(isWrite && { body }),
     });
     const text = await answer.text();

@@ -94,14 +94,23 @@ describe("a volume in use", () => {
     const Volumes = { v: { Type: "host", Name: "v", Source: "db" } };
     const job = { ID: "web", Namespace: "default", Version: 1, TaskGroups: [{ Name: "g", Volumes }] };
     const allocation = (ClientStatus: string) => ({
-      ...{ ID: "a1", Namespace: "default", JobID: "web", JobVersion: 1, TaskGroup: "g", Name: "web.g[0]" },
-      ...{ NodeID: node.id, ClientStatus, DesiredStatus: "run" },
+      ID: "a1",
+      Namespace: "default",
+      JobID: "web",
+      JobVersion: 1,
+      TaskGroup: "g",
+      Name: "web.g[0]",
+      NodeID: node.id,
+      ClientStatus,
+      DesiredStatus: "run",
     });
     const report = (status: string) =>
       cluster.call("PUT", "/v1/cluster/objects", [
         { Topic: "Job", Type: "JobRegistered", Namespace: "default", Payload: { Job: job } },
         {
-          ...{ Topic: "Allocation", Type: "AllocationUpdated", Namespace: "default" },
+          Topic: "Allocation",
+          Type: "AllocationUpdated",
+          Namespace: "default",
           Payload: { Allocation: allocation(status) },
         },
       ]);

@@ -55,7 +55,9 @@ async function open() {
   const location = { hash: "" };
   const answered = Promise.resolve({ ok: true, json: () => Promise.resolve(structuredClone(api)) });
   const page = {
-    ...{ location, scrollTo: () => {}, fetch: () => answered },
+    location,
+    scrollTo: () => {},
+    fetch: () => answered,
     document: { title: "", getElementById: part, createElement: () => new Element(), querySelector: () => null },
     addEventListener: (name: string, listener: () => void) => windowListeners.set(name, listener),
   };

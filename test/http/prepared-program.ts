@@ -19,7 +19,12 @@ export function programOf(entry: string): string {
   mkdirSync(kept, { recursive: true });
   const made = `${file}.${process.pid}`;
   buildSync({
-    ...{ entryPoints: [entry], outfile: made, bundle: true, platform: "node", format: "esm", target: "node24" },
+    entryPoints: [entry],
+    outfile: made,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node24",
     // As in the builds of agent and driver: CommonJS packages load Node's modules through `require`.
     banner: {
       js: 'import { createRequire, flushCompileCache } from "node:module"; const require = createRequire(import.meta.url);',

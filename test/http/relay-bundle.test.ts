@@ -47,8 +47,13 @@ it("metrics and health are served at the address", async () => {
 
 it("the unit runs the bundle of the page without privileges, and leaves invalid options to the operator", () => {
   for (const setting of [
-    ...["DynamicUser=yes", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "ProtectSystem=strict"],
-    ...["StateDirectory=sallyport-relay", "RestartPreventExitStatus=2", "MemoryMax=1G"],
+    "DynamicUser=yes",
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "ProtectSystem=strict",
+    "StateDirectory=sallyport-relay",
+    "RestartPreventExitStatus=2",
+    "MemoryMax=1G",
   ])
     expect(unit.split("\n")).toContain(setting);
   const [, installed] = /^ExecStart=\/usr\/bin\/node (\S+) nomad$/m.exec(unit) ?? [];

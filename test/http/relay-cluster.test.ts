@@ -43,31 +43,48 @@ function shared(): Service {
 }
 
 const job = (ID: string, more: Fields = {}): Fields => ({
-  ...{ ID, Name: ID, Namespace: "default", Type: "service", Status: "running", Priority: 50, Version: 0 },
-  ...{ SubmitTime: digits("1795327689311953341"), TaskGroups: [{ Name: "g", Count: 1, Tasks: [{ Name: "t" }] }] },
+  ID,
+  Name: ID,
+  Namespace: "default",
+  Type: "service",
+  Status: "running",
+  Priority: 50,
+  Version: 0,
+  SubmitTime: digits("1795327689311953341"),
+  TaskGroups: [{ Name: "g", Count: 1, Tasks: [{ Name: "t" }] }],
   ...more,
 });
 const id = (number: number): string => `${number.toString(16).padStart(8, "0")}-0000-4000-8000-000000000000`;
 const evaluation = (number: number, JobID: string, more: Fields = {}): Fields => ({
-  ...{ ID: id(number), JobID, Namespace: "default", Type: "service", Status: "complete", TriggeredBy: "job-register" },
+  ID: id(number),
+  JobID,
+  Namespace: "default",
+  Type: "service",
+  Status: "complete",
+  TriggeredBy: "job-register",
   ...more,
 });
 const allocation = (number: number, JobID: string, more: Fields = {}): Fields => ({
-  ...{
-    ID: id(number),
-    JobID,
-    Namespace: "default",
-    NodeID: id(1),
-    EvalID: id(2),
-    TaskGroup: "g",
-    Name: `${JobID}.g[0]`,
-  },
-  ...{ ClientStatus: "running", DesiredStatus: "run", CreateTime: digits("1795327689795004686") },
+  ID: id(number),
+  JobID,
+  Namespace: "default",
+  NodeID: id(1),
+  EvalID: id(2),
+  TaskGroup: "g",
+  Name: `${JobID}.g[0]`,
+  ClientStatus: "running",
+  DesiredStatus: "run",
+  CreateTime: digits("1795327689795004686"),
   ...more,
 });
 const node: Fields = {
-  ...{ ID: id(1), Name: "n1", Datacenter: "dc1", NodePool: "default", Status: "ready" },
-  ...{ SchedulingEligibility: "eligible", Attributes: { "kernel.name": "linux" } },
+  ID: id(1),
+  Name: "n1",
+  Datacenter: "dc1",
+  NodePool: "default",
+  Status: "ready",
+  SchedulingEligibility: "eligible",
+  Attributes: { "kernel.name": "linux" },
 };
 
 const registered = (object: Fields) => ({ topic: "Job", type: "JobRegistered", object });
@@ -203,9 +220,10 @@ describe("a relay of a cluster", () => {
     nomad.commit([{ topic: "Node", type: "NodeRegistration", object: node }]);
     nomad.commit([
       ...["a", "b", "c"].map((name) => registered(job(name))),
-      ...[evaluated(evaluation(10, "a", { Status: "pending" })), allocated(allocation(7, "a"))],
-      ...[{ topic: "Deployment", type: "DeploymentStatusUpdate", object: deployment }],
-      ...[{ topic: "NodePool", type: "NodePoolUpserted", object: { Name: "gpu", Description: "old" } }],
+      evaluated(evaluation(10, "a", { Status: "pending" })),
+      allocated(allocation(7, "a")),
+      { topic: "Deployment", type: "DeploymentStatusUpdate", object: deployment },
+      { topic: "NodePool", type: "NodePoolUpserted", object: { Name: "gpu", Description: "old" } },
     ]);
     await started("--reconcile", "1s");
     await equal();
@@ -233,9 +251,13 @@ describe("a relay of a cluster", () => {
     const ofC = "Job JobRegistered c default";
     expect(after.filter((event) => event !== ofC).sort()).toEqual(
       [
-        ...["Job JobRegistered a default", "Job JobRegistered b default", `Node NodeRegistration ${id(1)} `],
-        ...[`Allocation AllocationUpdated ${id(7)} default`, `Evaluation EvaluationUpdated ${id(10)} default`],
-        ...[`Deployment DeploymentStatusUpdate ${id(5)} default`, "NodePool NodePoolUpserted gpu "],
+        "Job JobRegistered a default",
+        "Job JobRegistered b default",
+        `Node NodeRegistration ${id(1)} `,
+        `Allocation AllocationUpdated ${id(7)} default`,
+        `Evaluation EvaluationUpdated ${id(10)} default`,
+        `Deployment DeploymentStatusUpdate ${id(5)} default`,
+        "NodePool NodePoolUpserted gpu ",
       ].sort(),
     );
     expect(after.filter((event) => event === ofC)).toHaveLength(29);

@@ -84,7 +84,10 @@ export class RelayWorld {
       stdio: ["ignore", "ignore", "pipe"],
       env: {
         ...PROGRAM_ENV,
-        ...{ NOMAD_ADDR: this.nomad.url, NOMAD_TOKEN, SALLYPORT_ADDR: this.proxy.url, SALLYPORT_TOKEN: "root" },
+        NOMAD_ADDR: this.nomad.url,
+        NOMAD_TOKEN,
+        SALLYPORT_ADDR: this.proxy.url,
+        SALLYPORT_TOKEN: "root",
       },
     });
     this.#relay = relay;
@@ -175,8 +178,13 @@ async function newestOf(service: Service): Promise<number> {
 }
 
 const PATHS: Readonly<Record<Table, string>> = {
-  ...{ Job: "jobs", Allocation: "allocations", Evaluation: "evaluations", Deployment: "deployments" },
-  ...{ Service: "services", Node: "nodes", NodePool: "node/pools" },
+  Job: "jobs",
+  Allocation: "allocations",
+  Evaluation: "evaluations",
+  Deployment: "deployments",
+  Service: "services",
+  Node: "nodes",
+  NodePool: "node/pools",
 };
 
 const BUILT_IN: ReadonlySet<string> = new Set(["all", "default"]);

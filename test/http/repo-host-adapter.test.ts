@@ -51,8 +51,15 @@ const context = (changed: Partial<CallContext> = {}, deadlineMs = 5000): CallCon
 const put = (changed: Partial<ExternalObject> = {}, connection = repository(), given = context()) =>
   repoHost.put(
     {
-      ...{ name: "DB_PASSWORD", value, tags: {}, idempotencyToken: "intent-1", knownToExist: false },
-      ...{ reference: null, previousTagKeys: [], contentType: "text/plain", updatePolicy: "replace" },
+      name: "DB_PASSWORD",
+      value,
+      tags: {},
+      idempotencyToken: "intent-1",
+      knownToExist: false,
+      reference: null,
+      previousTagKeys: [],
+      contentType: "text/plain",
+      updatePolicy: "replace",
       ...changed,
     },
     connection,
@@ -94,7 +101,9 @@ describe("put", () => {
       expect(apiVersion).toBe("2022-11-28");
     }
     expect(account.requests().at(-1)).toMatchObject({
-      ...{ method: "PUT", path: "/repos/acme/web/actions/secrets/OTHER", fields: ["encrypted_value", "key_id"] },
+      method: "PUT",
+      path: "/repos/acme/web/actions/secrets/OTHER",
+      fields: ["encrypted_value", "key_id"],
     });
   });
 
@@ -138,7 +147,9 @@ describe("put", () => {
     account.call({ operation: "delete-repository", repository: "api" });
     account.call({ operation: "rotate-key", place: "acme" });
     expect(await put({}, { ...selected, selected_repository_names: ["gone"] })).toMatchObject({
-      ...{ outcome: "client", code: "not_found", message: expect.stringContaining("acme/gone") },
+      outcome: "client",
+      code: "not_found",
+      message: expect.stringContaining("acme/gone"),
     });
   });
 
@@ -155,7 +166,8 @@ describe("update policies", () => {
   it("if-not-exists leaves an existing secret and writes an absent one", async () => {
     expect(await put({ updatePolicy: "if-not-exists" })).toEqual(ok);
     expect(await put({ updatePolicy: "if-not-exists", value: "two", knownToExist: true })).toEqual({
-      ...{ outcome: "ok", left: true },
+      outcome: "ok",
+      left: true,
     });
     expect(account.secrets()).toMatchObject([{ value }]);
   });

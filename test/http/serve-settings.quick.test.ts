@@ -19,16 +19,23 @@ function file(name: string, text: string, mode = 0o600): string {
 
 const NEEDED = { MASTER_KEY: "k", STATE_DIR: "/var/lib/sallyport" };
 const S3 = {
-  ...{ BACKUP_TOKEN: "t", BACKUP_S3_BUCKET: "backups" },
-  ...{ BACKUP_S3_ACCESS_KEY_ID: "id", BACKUP_S3_SECRET_ACCESS_KEY: "secret" },
+  BACKUP_TOKEN: "t",
+  BACKUP_S3_BUCKET: "backups",
+  BACKUP_S3_ACCESS_KEY_ID: "id",
+  BACKUP_S3_SECRET_ACCESS_KEY: "secret",
 };
 const tls = () => ({ TLS_CERT: file("cert.pem", FIRST.cert), TLS_KEY: file("key.pem", FIRST.key) });
 
 describe("the settings of npm run serve", () => {
   it("have defaults for one machine on loopback", () => {
     expect(serveSettings(NEEDED)).toEqual({
-      ...{ host: "127.0.0.1", port: 8787, stateDir: "/var/lib/sallyport", tls: undefined, trustedProxies: [] },
-      ...{ backup: undefined, drainMs: 20_000 },
+      host: "127.0.0.1",
+      port: 8787,
+      stateDir: "/var/lib/sallyport",
+      tls: undefined,
+      trustedProxies: [],
+      backup: undefined,
+      drainMs: 20_000,
     });
   });
 
@@ -81,11 +88,18 @@ describe("the settings of npm run serve", () => {
 
   it("of a backup have a day and a week as defaults", () => {
     expect(serveSettings({ ...NEEDED, BACKUP_DIR: "/b", BACKUP_TOKEN: "t" }).backup).toEqual({
-      ...{ to: "/b", token: "t", keep: 7, everyMs: 86_400_000 },
+      to: "/b",
+      token: "t",
+      keep: 7,
+      everyMs: 86_400_000,
     });
     expect(serveSettings({ ...NEEDED, ...S3, BACKUP_S3_PREFIX: "a/b" }).backup?.to).toEqual({
-      ...{ endpoint: "https://s3.us-east-1.amazonaws.com", region: "us-east-1", bucket: "backups", prefix: "a/b/" },
-      ...{ accessKeyId: "id", secretAccessKey: "secret" },
+      endpoint: "https://s3.us-east-1.amazonaws.com",
+      region: "us-east-1",
+      bucket: "backups",
+      prefix: "a/b/",
+      accessKeyId: "id",
+      secretAccessKey: "secret",
     });
   });
 });
@@ -108,9 +122,9 @@ describe("docs/operate/self-hosted.md", () => {
     const unit = readFileSync("deploy/sallyport.service", "utf8");
     const container = readFileSync("deploy/Containerfile", "utf8");
     const set = [
-      ...[...page.matchAll(/^([A-Z0-9_]+)=/gm)],
-      ...[...unit.matchAll(/^Environment=([A-Z_]+)=/gm)],
-      ...[...container.matchAll(/(?:^ENV| )([A-Z_]+)=/gm)],
+      ...page.matchAll(/^([A-Z0-9_]+)=/gm),
+      ...unit.matchAll(/^Environment=([A-Z_]+)=/gm),
+      ...container.matchAll(/(?:^ENV| )([A-Z_]+)=/gm),
     ].map(([, name]) => name);
     expect(set).toEqual(expect.arrayContaining(["TLS_CERT", "MASTER_KEY_FILE", "HOST"]));
     const known = [...SERVE_SETTINGS, ...WORKER_SETTINGS];
@@ -163,7 +177,9 @@ describe("a line of the log", () => {
 
   it("keeps the fields of the Worker's line, and its time", () => {
     expect(line('{"level":"audit","kind":"answer"}')).toEqual({
-      ...{ time: "2026-11-25T10:00:00.000Z", level: "audit", kind: "answer" },
+      time: "2026-11-25T10:00:00.000Z",
+      level: "audit",
+      kind: "answer",
     });
     expect(line('{"time":"2026-01-01T00:00:00Z"}').time).toBe("2026-01-01T00:00:00Z");
   });

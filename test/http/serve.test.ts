@@ -18,8 +18,14 @@ const MASTER_KEY = Buffer.from("serve-tests-use-this-master-key!").toString("bas
 const dir = mkdtempSync(join(tmpdir(), "sallyport-serve-"));
 const backups = join(dir, "backups");
 const settings = {
-  ...{ STATE_DIR: join(dir, "state"), TLS_CERT: join(dir, "cert.pem"), TLS_KEY: join(dir, "key.pem") },
-  ...{ MASTER_KEY, BOOTSTRAP_SECRET, AUDIT_ADDRESS: "plain", EVENT_HEARTBEAT_MS: "300", STOP_TIMEOUT: "60s" },
+  STATE_DIR: join(dir, "state"),
+  TLS_CERT: join(dir, "cert.pem"),
+  TLS_KEY: join(dir, "key.pem"),
+  MASTER_KEY,
+  BOOTSTRAP_SECRET,
+  AUDIT_ADDRESS: "plain",
+  EVENT_HEARTBEAT_MS: "300",
+  STOP_TIMEOUT: "60s",
   TRUSTED_PROXIES: "127.0.0.1",
 };
 const started: Served[] = [];

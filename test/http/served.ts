@@ -68,7 +68,11 @@ export class Served {
 
   async call(method: string, path: string, token = "", body?: unknown, headers = {}): Promise<Answer> {
     const sent = request({
-      ...{ method, path, host: "127.0.0.1", port: this.port, agent: this.#agent },
+      method,
+      path,
+      host: "127.0.0.1",
+      port: this.port,
+      agent: this.#agent,
       headers: { ...(token && { "X-Orch-Token": token }), "Content-Type": "application/json", ...headers },
     });
     sent.end(body === undefined ? undefined : body instanceof Buffer ? body : JSON.stringify(body));

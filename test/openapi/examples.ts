@@ -9,8 +9,15 @@ const MAX_LENGTH = 6_000;
 
 /** Fields whose value is a secret, though only of a test; and what an example shows instead. */
 const SECRETS: ReadonlySet<string> = new Set([
-  ...["client_token", "client_secret", "token", "private_key", "access_key_id", "secret_access_key"],
-  ...["SecretID", "Token", "BootstrapSecret"],
+  "client_token",
+  "client_secret",
+  "token",
+  "private_key",
+  "access_key_id",
+  "secret_access_key",
+  "SecretID",
+  "Token",
+  "BootstrapSecret",
 ]);
 const HIDDEN = "…";
 

@@ -17,7 +17,7 @@ describe("verdictOn", () => {
     ["two writes in either order", [write(1, 1, 9), write(2, 1, 9), read(2, 10, 11), read(2, 12, 13)], true],
     [
       "two readers that see two writes in two orders",
-      [...[write(1, 1, 9), write(2, 1, 9)], ...[read(1, 2, 3), read(2, 4, 5), read(1, 6, 7)]],
+      [write(1, 1, 9), write(2, 1, 9), read(1, 2, 3), read(2, 4, 5), read(1, 6, 7)],
       false,
     ],
     ["a write without an outcome that took effect", [write(1, 1, Infinity), read(0, 2, 3), read(1, 50, 51)], true],

@@ -8,7 +8,10 @@ clock.moves = true;
 const RULES = { Rules: 'node { policy = "read" }' };
 const indexOf = (answer: Answer): number => Number(answer.headers.get("x-nomad-index"));
 const AUTH_METHOD = {
-  ...{ Name: "ci", Type: "JWT", TokenLocality: "local", MaxTokenTTL: "1h" },
+  Name: "ci",
+  Type: "JWT",
+  TokenLocality: "local",
+  MaxTokenTTL: "1h",
   Config: { JWKSURL: "https://issuer.example/keys", BoundAudiences: ["us"] },
 };
 

@@ -14,7 +14,10 @@ const AUDIENCE = "cluster";
 const CLAIMS = { sub: "repo:app", aud: AUDIENCE, team: "ops", groups: ["a", "b"] };
 const MAPPINGS = { ClaimMappings: { sub: "subject", team: "team" }, ListClaimMappings: { groups: "groups" } };
 const method = (Config: object = {}, more: object = {}) => ({
-  ...{ Name: "ci", Type: "JWT", TokenLocality: "local", MaxTokenTTL: "1h" },
+  Name: "ci",
+  Type: "JWT",
+  TokenLocality: "local",
+  MaxTokenTTL: "1h",
   Config: { OIDCDiscoveryURL: issuer.url, BoundAudiences: [AUDIENCE], ...MAPPINGS, ...Config },
   ...more,
 });
@@ -56,24 +59,51 @@ afterEach(() => {
 describe("auth methods of the cluster API", () => {
   it("return every field, lists of them without a token, and send events", async () => {
     const Config = {
-      ...{ JWKSURL: `${issuer.url}/keys`, OIDCDiscoveryURL: "", BoundIssuer: ["https://a"], SigningAlgs: ["ES256"] },
-      ...{ ExpirationLeeway: "1m", NotBeforeLeeway: 60_000_000_000, ClockSkewLeeway: "-1s", VerboseLogging: true },
+      JWKSURL: `${issuer.url}/keys`,
+      OIDCDiscoveryURL: "",
+      BoundIssuer: ["https://a"],
+      SigningAlgs: ["ES256"],
+      ExpirationLeeway: "1m",
+      NotBeforeLeeway: 60_000_000_000,
+      ClockSkewLeeway: "-1s",
+      VerboseLogging: true,
     };
     const Format = "${auth_method_name}/${value.subject}";
     const made = await put("/v1/acl/auth-method", method(Config, { Default: true, TokenNameFormat: Format }));
     expect(made.body).toEqual({
-      ...{ Name: "ci", Type: "JWT", TokenLocality: "local", TokenNameFormat: Format, MaxTokenTTL: "1h0m0s" },
+      Name: "ci",
+      Type: "JWT",
+      TokenLocality: "local",
+      TokenNameFormat: Format,
+      MaxTokenTTL: "1h0m0s",
       Default: true,
       Config: {
-        ...{ JWTValidationPubKeys: null, JWKSURL: `${issuer.url}/keys`, JWKSCACert: "", OIDCDiscoveryURL: "" },
-        ...{ OIDCClientID: "", OIDCClientSecret: "", OIDCClientAssertion: null, OIDCEnablePKCE: false },
-        ...{ OIDCDisableUserInfo: false, OIDCScopes: null, BoundAudiences: [AUDIENCE], BoundIssuer: ["https://a"] },
-        ...{ AllowedRedirectURIs: null, DiscoveryCaPem: null, SigningAlgs: ["ES256"], ...MAPPINGS },
-        ...{ ExpirationLeeway: "1m0s", NotBeforeLeeway: "1m0s", ClockSkewLeeway: "-1s", VerboseLogging: true },
+        JWTValidationPubKeys: null,
+        JWKSURL: `${issuer.url}/keys`,
+        JWKSCACert: "",
+        OIDCDiscoveryURL: "",
+        OIDCClientID: "",
+        OIDCClientSecret: "",
+        OIDCClientAssertion: null,
+        OIDCEnablePKCE: false,
+        OIDCDisableUserInfo: false,
+        OIDCScopes: null,
+        BoundAudiences: [AUDIENCE],
+        BoundIssuer: ["https://a"],
+        AllowedRedirectURIs: null,
+        DiscoveryCaPem: null,
+        SigningAlgs: ["ES256"],
+        ...MAPPINGS,
+        ExpirationLeeway: "1m0s",
+        NotBeforeLeeway: "1m0s",
+        ClockSkewLeeway: "-1s",
+        VerboseLogging: true,
       },
       Hash: expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/),
-      ...{ CreateTime: expect.any(String), ModifyTime: made.body.CreateTime },
-      ...{ CreateIndex: expect.any(Number), ModifyIndex: made.body.CreateIndex },
+      CreateTime: expect.any(String),
+      ModifyTime: made.body.CreateTime,
+      CreateIndex: expect.any(Number),
+      ModifyIndex: made.body.CreateIndex,
     });
     expect((await get("/v1/acl/auth-method/ci")).body).toEqual(made.body);
     const { Name, Type, Default, Hash, CreateIndex, ModifyIndex } = made.body;
@@ -98,8 +128,11 @@ describe("auth methods of the cluster API", () => {
     const kept = await put("/v1/acl/auth-method/ci", { Name: "ci", MaxTokenTTL: "2h" });
     expect(kept.body).toEqual({
       ...made,
-      ...{ MaxTokenTTL: "2h0m0s", Default: false, Hash: expect.not.stringContaining(made.Hash) },
-      ...{ ModifyTime: expect.any(String), ModifyIndex: expect.any(Number) },
+      MaxTokenTTL: "2h0m0s",
+      Default: false,
+      Hash: expect.not.stringContaining(made.Hash),
+      ModifyTime: expect.any(String),
+      ModifyIndex: expect.any(Number),
     });
   });
 
@@ -161,16 +194,21 @@ describe("binding rules", () => {
   it("return every field, lists of them without selectors, and send events", async () => {
     await putMethod();
     const rule = {
-      ...{ Description: "operators", AuthMethod: "ci", Selector: 'value.team == "ops"' },
-      ...{ BindType: "policy", BindName: "team-${value.team}" },
+      Description: "operators",
+      AuthMethod: "ci",
+      Selector: 'value.team == "ops"',
+      BindType: "policy",
+      BindName: "team-${value.team}",
     };
     const made = await put("/v1/acl/binding-rule", rule);
     expect(made.body).toEqual({
       ID: expect.stringMatching(/^[0-9a-f-]{36}$/),
       ...rule,
       Hash: expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/),
-      ...{ CreateTime: expect.any(String), ModifyTime: made.body.CreateTime },
-      ...{ CreateIndex: expect.any(Number), ModifyIndex: made.body.CreateIndex },
+      CreateTime: expect.any(String),
+      ModifyTime: made.body.CreateTime,
+      CreateIndex: expect.any(Number),
+      ModifyIndex: made.body.CreateIndex,
     });
     const at = `/v1/acl/binding-rule/${made.body.ID}`;
     expect((await get(at)).body).toEqual(made.body);
@@ -179,7 +217,13 @@ describe("binding rules", () => {
     expect((await get("/v1/acl/binding-rules")).body).toEqual([stub]);
     const changed = await put(at, { ID, Description: "all", BindName: "ops" });
     expect(changed.body).toMatchObject({
-      ...{ ID, Description: "all", AuthMethod: "ci", Selector: "", BindType: "policy", BindName: "ops", CreateIndex },
+      ID,
+      Description: "all",
+      AuthMethod: "ci",
+      Selector: "",
+      BindType: "policy",
+      BindName: "ops",
+      CreateIndex,
     });
     const gone = await del(at);
     expect([gone.status, gone.text]).toEqual([200, ""]);
@@ -242,7 +286,11 @@ describe("a login of the cluster API", () => {
     const { status, body, text } = await login(await issuer.sign(CLAIMS));
     expect(status, text).toBe(200);
     expect(body).toMatchObject({
-      ...{ Name: "JWT-ci-repo:app", Type: "client", Policies: ["team-ops"], Global: false, ExpirationTTL: "1h0m0s" },
+      Name: "JWT-ci-repo:app",
+      Type: "client",
+      Policies: ["team-ops"],
+      Global: false,
+      ExpirationTTL: "1h0m0s",
       Roles: [{ ID: role.ID, Name: "readers" }],
     });
     expect(Date.parse(body.ExpirationTime) - Date.parse(body.CreateTime)).toBe(3_600_000);
@@ -288,8 +336,23 @@ describe("a login of the cluster API", () => {
       await putMethod();
       await bind({ BindType: "policy", BindName });
       const hostile = [
-        ...["root", "*", "../root", "ops/*", "a.b", "ops ", " ops", "ops\n", "ops\0", "${value.subject}", "%72oot"],
-        ...["response-wrapping", "Ops,root", '["root"]', "ｒｏｏｔ", "K", "x".repeat(200)],
+        "root",
+        "*",
+        "../root",
+        "ops/*",
+        "a.b",
+        "ops ",
+        " ops",
+        "ops\n",
+        "ops\0",
+        "${value.subject}",
+        "%72oot",
+        "response-wrapping",
+        "Ops,root",
+        '["root"]',
+        "ｒｏｏｔ",
+        "K",
+        "x".repeat(200),
       ];
       for (const team of hostile) {
         const { status, body } = await login(await issuer.sign({ ...CLAIMS, team }));

@@ -15,11 +15,18 @@ const SECRET = "client secret/1";
 const RedirectURI = "https://nomad.example/ui/settings/tokens";
 const NONCE = "nonce-of-the-client";
 const method = (Config: object = {}, more: object = {}) => ({
-  ...{ Name: "sso", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: "1h" },
+  Name: "sso",
+  Type: "OIDC",
+  TokenLocality: "local",
+  MaxTokenTTL: "1h",
   Config: {
-    ...{ OIDCDiscoveryURL: issuer.url, OIDCClientID: CLIENT, OIDCClientSecret: SECRET, OIDCScopes: ["groups"] },
-    ...{ AllowedRedirectURIs: [RedirectURI, "http://localhost:4649/oidc/callback"] },
-    ...{ ClaimMappings: { sub: "subject", email: "email", team: "team" }, ListClaimMappings: { groups: "groups" } },
+    OIDCDiscoveryURL: issuer.url,
+    OIDCClientID: CLIENT,
+    OIDCClientSecret: SECRET,
+    OIDCScopes: ["groups"],
+    AllowedRedirectURIs: [RedirectURI, "http://localhost:4649/oidc/callback"],
+    ClaimMappings: { sub: "subject", email: "email", team: "team" },
+    ListClaimMappings: { groups: "groups" },
     ...Config,
   },
   ...more,
@@ -53,8 +60,11 @@ const idToken = (claims: JWTPayload = {}) => issuer.sign({ sub: "ann", aud: CLIE
 const document = (more: object = {}) =>
   issuer.put("/.well-known/openid-configuration", {
     body: JSON.stringify({
-      ...{ issuer: issuer.url, jwks_uri: `${issuer.url}/keys`, token_endpoint: `${issuer.url}/token` },
-      ...{ authorization_endpoint: `${issuer.url}/authorize?tenant=1`, userinfo_endpoint: `${issuer.url}/userinfo` },
+      issuer: issuer.url,
+      jwks_uri: `${issuer.url}/keys`,
+      token_endpoint: `${issuer.url}/token`,
+      authorization_endpoint: `${issuer.url}/authorize?tenant=1`,
+      userinfo_endpoint: `${issuer.url}/userinfo`,
       ...more,
     }),
   });
@@ -70,7 +80,9 @@ beforeEach(async () => {
   await put("/v1/acl/policy/ops", { Rules: 'node { policy = "read" }' });
   await putMethod();
   await put("/v1/acl/binding-rule", {
-    ...{ AuthMethod: "sso", BindType: "policy", BindName: "ops" },
+    AuthMethod: "sso",
+    BindType: "policy",
+    BindName: "ops",
     Selector: '"ops" in list.groups and value.email == "ann@example.com"',
   });
 });
@@ -85,8 +97,13 @@ describe("a login in a browser", () => {
     expect(`${url.origin}${url.pathname}`).toBe(`${issuer.url}/authorize`);
     const { state = "", code_challenge: challenge, ...sent } = Object.fromEntries(url.searchParams);
     expect(sent).toEqual({
-      ...{ tenant: "1", response_type: "code", client_id: CLIENT, redirect_uri: RedirectURI, scope: "openid groups" },
-      ...{ nonce: NONCE, code_challenge_method: "S256" },
+      tenant: "1",
+      response_type: "code",
+      client_id: CLIENT,
+      redirect_uri: RedirectURI,
+      scope: "openid groups",
+      nonce: NONCE,
+      code_challenge_method: "S256",
     });
     await answerWith(await idToken());
     const { status, body, text } = await complete(state, { Iss: issuer.url });
@@ -96,7 +113,9 @@ describe("a login in a browser", () => {
     const redeemed = await issuer.requests("/token");
     const form = Object.fromEntries(new URLSearchParams(redeemed.body));
     expect(form).toEqual({
-      ...{ grant_type: "authorization_code", code: "code-1", redirect_uri: RedirectURI },
+      grant_type: "authorization_code",
+      code: "code-1",
+      redirect_uri: RedirectURI,
       code_verifier: expect.stringMatching(/^[\w-]{43}$/),
     });
     const verifier = form["code_verifier"] ?? "";

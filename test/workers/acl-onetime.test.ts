@@ -29,8 +29,11 @@ describe("a one-time token", () => {
     const made = await put("/v1/acl/token/onetime", {}, { token: SecretID });
     expect(made.body).toEqual({
       OneTimeToken: {
-        ...{ OneTimeSecretID: expect.stringMatching(/^[0-9a-f-]{36}$/), AccessorID, ExpiresAt: expect.any(String) },
-        ...{ CreateIndex: expect.any(Number), ModifyIndex: expect.any(Number) },
+        OneTimeSecretID: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        AccessorID,
+        ExpiresAt: expect.any(String),
+        CreateIndex: expect.any(Number),
+        ModifyIndex: expect.any(Number),
       },
       Index: Number(made.headers.get("x-nomad-index")),
     });

@@ -92,8 +92,11 @@ describe("actions at a deadline are recorded", () => {
     await later(121_000);
     expect((await second).status).toBe(504);
     await written("operation-dropped", {
-      ...{ operation: expect.any(String), method: "csi.controller.delete", plugin: "disk" },
-      ...{ namespace: "default", volume: "b" },
+      operation: expect.any(String),
+      method: "csi.controller.delete",
+      plugin: "disk",
+      namespace: "default",
+      volume: "b",
     });
     await csi.release();
     expect((await first).status).toBe(200);

@@ -65,7 +65,13 @@ describe("a secret id", () => {
       for (let at = 1; at < 10_000; at += 1) {
         sql.exec(
           "INSERT INTO approle_secret_ids VALUES (?, ?, ?, ?, ?, NULL, ?, ?)",
-          ...[mount, role, `h${at}`, `a${at}`, uses, updated, value],
+          mount,
+          role,
+          `h${at}`,
+          `a${at}`,
+          uses,
+          updated,
+          value,
         );
       }
     });

@@ -266,8 +266,12 @@ describe("a role", () => {
     expect((await get("/v1/auth/approle/role/FULL")).body.data).toEqual(stored);
     await put(at, { policies: "ops", period: "1m", bound_cidr_list: "10.1.0.0/16" });
     expect((await get(at)).body.data).toEqual({
-      ...{ ...stored, token_policies: ["ops"], token_period: 60, secret_id_bound_cidrs: ["10.1.0.0/16"] },
-      ...{ policies: ["ops"], period: 60 },
+      ...stored,
+      token_policies: ["ops"],
+      token_period: 60,
+      secret_id_bound_cidrs: ["10.1.0.0/16"],
+      policies: ["ops"],
+      period: 60,
     });
     expect((await get(`${at}/policies`)).body.data).toEqual({ token_policies: ["ops"], policies: ["ops"] });
     expect((await get(`${at}/period`)).body.data).toEqual({ token_period: 60, period: 60 });
@@ -352,8 +356,13 @@ describe("a secret id", () => {
     const { secret_id, secret_id_accessor } = await secretId({ metadata: { tag: "blue" }, cidr_list: "10.0.0.0/8" });
     expect([secret_id, secret_id_accessor]).toEqual([expect.stringMatching(UUID), expect.stringMatching(UUID)]);
     const record = {
-      ...{ secret_id_accessor, secret_id_num_uses: 0, secret_id_ttl: 0, metadata: { tag: "blue" } },
-      ...{ cidr_list: ["10.0.0.0/8"], token_bound_cidrs: [], expiration_time: "0001-01-01T00:00:00Z" },
+      secret_id_accessor,
+      secret_id_num_uses: 0,
+      secret_id_ttl: 0,
+      metadata: { tag: "blue" },
+      cidr_list: ["10.0.0.0/8"],
+      token_bound_cidrs: [],
+      expiration_time: "0001-01-01T00:00:00Z",
       creation_time: expect.stringMatching(/^20/),
       last_updated_time: expect.stringMatching(/^20/),
     };
@@ -393,9 +402,19 @@ describe("a secret id", () => {
     expect(await secretId({ num_uses: 4, ttl: 59 })).toMatchObject({ secret_id_num_uses: 4, secret_id_ttl: 59 });
     await secretId({ cidr_list: "10.9.0.0/16,2001:db8:1::/48", token_bound_cidrs: "192.0.2.1" });
     const refused = [
-      ...[{ num_uses: 6 }, { num_uses: 0 }, { ttl: 61 }, { ttl: 0 }, { ttl: -1 }, { num_uses: -1 }],
-      ...[{ cidr_list: "11.0.0.0/8" }, { cidr_list: "10.0.0.0/7" }, { cidr_list: "2001:db9::/48" }],
-      ...[{ token_bound_cidrs: "192.0.3.1" }, { cidr_list: "none" }, { metadata: "{" }, { metadata: [1] }],
+      { num_uses: 6 },
+      { num_uses: 0 },
+      { ttl: 61 },
+      { ttl: 0 },
+      { ttl: -1 },
+      { num_uses: -1 },
+      { cidr_list: "11.0.0.0/8" },
+      { cidr_list: "10.0.0.0/7" },
+      { cidr_list: "2001:db9::/48" },
+      { token_bound_cidrs: "192.0.3.1" },
+      { cidr_list: "none" },
+      { metadata: "{" },
+      { metadata: [1] },
     ];
     for (const body of refused) expect((await put(`${ROLE}/secret-id`, body)).status, JSON.stringify(body)).toBe(400);
     expect((await list(`${ROLE}/secret-id`)).body.data.keys).toHaveLength(3);
@@ -404,8 +423,10 @@ describe("a secret id", () => {
   it("returns 404 for a role that does not exist", async () => {
     const none = "/v1/auth/approle/role/none";
     const answers = [
-      ...[await put(`${none}/secret-id`, {}), await put(`${none}/custom-secret-id`, { secret_id: "x" })],
-      ...[await list(`${none}/secret-id`), await put(`${none}/secret-id/lookup`, { secret_id: "x" })],
+      await put(`${none}/secret-id`, {}),
+      await put(`${none}/custom-secret-id`, { secret_id: "x" }),
+      await list(`${none}/secret-id`),
+      await put(`${none}/secret-id/lookup`, { secret_id: "x" }),
       await put(`${none}/secret-id/destroy`, { secret_id: "x" }),
       await put(`${none}/secret-id-accessor/lookup`, { secret_id_accessor: "x" }),
       await put(`${none}/secret-id-accessor/destroy`, { secret_id_accessor: "x" }),

@@ -272,9 +272,14 @@ describe("the configuration", () => {
     const unused = { oidc_discovery_ca_pem: "", jwks_ca_pem: "" };
     await configure({ oidc_discovery_url: issuer.url, ...config, ...unused });
     expect((await get("/v1/auth/jwt/config")).body.data).toEqual({
-      ...{ oidc_discovery_url: issuer.url, jwks_url: "", jwt_validation_pubkeys: [] },
+      oidc_discovery_url: issuer.url,
+      jwks_url: "",
+      jwt_validation_pubkeys: [],
       jwks_pairs: [],
-      ...{ oidc_client_id: "", oidc_response_mode: "", oidc_response_types: [], provider_config: {} },
+      oidc_client_id: "",
+      oidc_response_mode: "",
+      oidc_response_types: [],
+      provider_config: {},
       ...config,
     });
     for (const name of Object.keys(unused)) {
@@ -369,13 +374,31 @@ describe("the configuration", () => {
 describe("a role", () => {
   it("stores every field, and keeps those that an update does not name", async () => {
     const fields = {
-      ...{ role_type: "jwt", bound_audiences: ["a"], bound_subject: "s", bound_claims: { x: ["y"] } },
-      ...{ bound_claims_type: "glob", user_claim: "/u", user_claim_json_pointer: true, claim_mappings: { a: "b" } },
-      ...{ groups_claim: "g", expiration_leeway: 1, not_before_leeway: 2, clock_skew_leeway: -1, max_age: 60 },
+      role_type: "jwt",
+      bound_audiences: ["a"],
+      bound_subject: "s",
+      bound_claims: { x: ["y"] },
+      bound_claims_type: "glob",
+      user_claim: "/u",
+      user_claim_json_pointer: true,
+      claim_mappings: { a: "b" },
+      groups_claim: "g",
+      expiration_leeway: 1,
+      not_before_leeway: 2,
+      clock_skew_leeway: -1,
+      max_age: 60,
       callback_mode: "client",
-      ...{ verbose_oidc_logging: true, allowed_redirect_uris: ["https://x/cb"], oidc_scopes: ["email"] },
-      ...{ token_ttl: 60, token_max_ttl: 120, token_explicit_max_ttl: 600, token_period: 30, token_num_uses: 3 },
-      ...{ token_policies: ["a"], token_bound_cidrs: ["10.0.0.0/8"], token_no_default_policy: true },
+      verbose_oidc_logging: true,
+      allowed_redirect_uris: ["https://x/cb"],
+      oidc_scopes: ["email"],
+      token_ttl: 60,
+      token_max_ttl: 120,
+      token_explicit_max_ttl: 600,
+      token_period: 30,
+      token_num_uses: 3,
+      token_policies: ["a"],
+      token_bound_cidrs: ["10.0.0.0/8"],
+      token_no_default_policy: true,
       token_type: "service",
     };
     expect((await put("/v1/auth/jwt/role/All", fields)).status).toBe(204);
@@ -384,9 +407,15 @@ describe("a role", () => {
     await put("/v1/auth/jwt/role/all", { role_type: "jwt", ...older });
     expect((await get("/v1/auth/jwt/role/all")).body.data).toEqual({
       ...fields,
-      ...{ token_ttl: 61, token_max_ttl: 121, token_period: 31, token_policies: ["b"] },
-      ...{ token_bound_cidrs: ["10.0.0.1"], token_num_uses: 4 },
-      ...{ ...older, policies: ["b"], bound_cidrs: ["10.0.0.1"] },
+      token_ttl: 61,
+      token_max_ttl: 121,
+      token_period: 31,
+      token_policies: ["b"],
+      token_bound_cidrs: ["10.0.0.1"],
+      token_num_uses: 4,
+      ...older,
+      policies: ["b"],
+      bound_cidrs: ["10.0.0.1"],
     });
     expect((await list("/v1/auth/jwt/role")).body.data.keys).toEqual(["all", "ci"]);
     expect((await del("/v1/auth/jwt/role/all")).status).toBe(204);

@@ -43,8 +43,10 @@ describe("a login of a service account", () => {
     const { status, body } = await login(await cluster.sign(podClaims()), "App");
     expect([status, body.errors]).toEqual([200, undefined]);
     const account = {
-      ...{ service_account_uid: "0b1f7c3e-uid", service_account_name: "app" },
-      ...{ service_account_namespace: "prod", service_account_secret_name: "" },
+      service_account_uid: "0b1f7c3e-uid",
+      service_account_name: "app",
+      service_account_namespace: "prod",
+      service_account_secret_name: "",
     };
     expect(body.auth).toMatchObject({ policies: ["default", "reader"], metadata: { ...account, role: "app" } });
     const { data } = (await get("/v1/auth/token/lookup-self", { token: body.auth.client_token })).body;
@@ -166,7 +168,11 @@ describe("the configuration of a cluster", () => {
     expect((await configure({ ...host, ...fields, pem_keys, ...unused })).status).toBe(204);
     const { body, text } = await get("/v1/auth/kubernetes/config");
     expect(body.data).toEqual({
-      ...{ kubernetes_host: cluster.url, ...fields, pem_keys, ...unused, token_reviewer_jwt_set: true },
+      kubernetes_host: cluster.url,
+      ...fields,
+      pem_keys,
+      ...unused,
+      token_reviewer_jwt_set: true,
     });
     expect(text).not.toContain(REVIEWER);
   });
@@ -189,10 +195,19 @@ describe("the configuration of a cluster", () => {
 describe("a role of service accounts", () => {
   it("stores every field, and keeps those that an update does not name", async () => {
     const fields = {
-      ...{ bound_service_account_names: ["a-*"], bound_service_account_namespaces: ["*"], audience: "x" },
-      ...{ bound_service_account_namespace_selector: "", alias_name_source: "serviceaccount_name" },
-      ...{ token_ttl: 60, token_max_ttl: 120, token_explicit_max_ttl: 600, token_period: 30, token_num_uses: 3 },
-      ...{ token_policies: ["a"], token_bound_cidrs: ["10.0.0.0/8"], token_no_default_policy: true },
+      bound_service_account_names: ["a-*"],
+      bound_service_account_namespaces: ["*"],
+      audience: "x",
+      bound_service_account_namespace_selector: "",
+      alias_name_source: "serviceaccount_name",
+      token_ttl: 60,
+      token_max_ttl: 120,
+      token_explicit_max_ttl: 600,
+      token_period: 30,
+      token_num_uses: 3,
+      token_policies: ["a"],
+      token_bound_cidrs: ["10.0.0.0/8"],
+      token_no_default_policy: true,
       token_type: "service",
     };
     expect((await put("/v1/auth/kubernetes/role/All", fields)).status).toBe(204);
@@ -201,9 +216,17 @@ describe("a role of service accounts", () => {
     const updated = await put("/v1/auth/kubernetes/role/all", { ...older, audience: "" });
     expect([updated.status, updated.body.warnings]).toEqual([200, [expect.stringContaining("audience")]]);
     expect((await get("/v1/auth/kubernetes/role/all")).body.data).toEqual({
-      ...{ ...fields, audience: "", token_ttl: 61, token_max_ttl: 121, token_period: 31 },
-      ...{ token_policies: ["b"], token_bound_cidrs: ["10.0.0.1"], token_num_uses: 4 },
-      ...{ ...older, policies: ["b"], bound_cidrs: ["10.0.0.1"] },
+      ...fields,
+      audience: "",
+      token_ttl: 61,
+      token_max_ttl: 121,
+      token_period: 31,
+      token_policies: ["b"],
+      token_bound_cidrs: ["10.0.0.1"],
+      token_num_uses: 4,
+      ...older,
+      policies: ["b"],
+      bound_cidrs: ["10.0.0.1"],
     });
     expect((await list("/v1/auth/kubernetes/role")).body.data.keys).toEqual(["all", "app"]);
     expect((await del("/v1/auth/kubernetes/role/all")).status).toBe(204);

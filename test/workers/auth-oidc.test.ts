@@ -64,9 +64,15 @@ describe("a login in a browser", () => {
     const url = new URL(await begin({ role: "People" }));
     expect(`${url.origin}${url.pathname}`).toBe(`${provider.url}/authorize`);
     expect(Object.fromEntries(url.searchParams)).toEqual({
-      ...{ response_type: "code", client_id: "sallyport", redirect_uri: CLI, scope: "openid email groups" },
-      ...{ state: expect.any(String), nonce: expect.stringMatching(/^[\w-]{43}$/), code_challenge_method: "S256" },
-      ...{ code_challenge: expect.stringMatching(/^[\w-]{43}$/), max_age: "60" },
+      response_type: "code",
+      client_id: "sallyport",
+      redirect_uri: CLI,
+      scope: "openid email groups",
+      state: expect.any(String),
+      nonce: expect.stringMatching(/^[\w-]{43}$/),
+      code_challenge_method: "S256",
+      code_challenge: expect.stringMatching(/^[\w-]{43}$/),
+      max_age: "60",
     });
   });
 
@@ -97,8 +103,11 @@ describe("a login in a browser", () => {
   it("sends the client secret in the body if the provider requires it", async () => {
     const other = await newProvider("in-body", [CLI]);
     const discovery = {
-      ...{ issuer: other.url, jwks_uri: `${other.url}/keys`, authorization_endpoint: `${other.url}/authorize` },
-      ...{ token_endpoint: `${other.url}/token`, token_endpoint_auth_methods_supported: ["client_secret_post"] },
+      issuer: other.url,
+      jwks_uri: `${other.url}/keys`,
+      authorization_endpoint: `${other.url}/authorize`,
+      token_endpoint: `${other.url}/token`,
+      token_endpoint_auth_methods_supported: ["client_secret_post"],
     };
     await other.put("/.well-known/openid-configuration", { body: JSON.stringify(discovery) });
     await put("/v1/auth/oidc/config", { oidc_discovery_url: other.url, ...CLIENT });
@@ -107,7 +116,9 @@ describe("a login in a browser", () => {
     const { body, authorization } = await other.requests("/token");
     expect(authorization).toBe("");
     expect(Object.fromEntries(new URLSearchParams(body))).toMatchObject({
-      ...{ client_id: CLIENT.oidc_client_id, client_secret: CLIENT.oidc_client_secret, code: returned["code"] },
+      client_id: CLIENT.oidc_client_id,
+      client_secret: CLIENT.oidc_client_secret,
+      code: returned["code"],
     });
   });
 });
@@ -326,9 +337,16 @@ describe("the configuration of logins in a browser", () => {
     await put("/v1/auth/oidc/config", { oidc_discovery_url: provider.url, ...CLIENT, ...settings });
     expect((await get("/v1/auth/oidc/config")).body.data).toEqual({
       jwks_pairs: [],
-      ...{ oidc_discovery_url: provider.url, jwks_url: "", jwt_validation_pubkeys: [], bound_issuer: "" },
-      ...{ jwt_supported_algs: [], default_role: "", namespace_in_state: true, oidc_client_id: "sallyport" },
-      ...{ ...settings, oidc_response_types: ["code"] },
+      oidc_discovery_url: provider.url,
+      jwks_url: "",
+      jwt_validation_pubkeys: [],
+      bound_issuer: "",
+      jwt_supported_algs: [],
+      default_role: "",
+      namespace_in_state: true,
+      oidc_client_id: "sallyport",
+      ...settings,
+      oidc_response_types: ["code"],
     });
   });
 

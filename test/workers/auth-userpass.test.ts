@@ -193,8 +193,14 @@ describe("a user", () => {
 
   it("stores every token field, and accepts older names of some", async () => {
     const fields = {
-      ...{ token_ttl: 60, token_max_ttl: 120, token_explicit_max_ttl: 600, token_period: 30, token_num_uses: 3 },
-      ...{ token_policies: ["a"], token_bound_cidrs: ["10.0.0.0/8"], token_no_default_policy: true },
+      token_ttl: 60,
+      token_max_ttl: 120,
+      token_explicit_max_ttl: 600,
+      token_period: 30,
+      token_num_uses: 3,
+      token_policies: ["a"],
+      token_bound_cidrs: ["10.0.0.0/8"],
+      token_no_default_policy: true,
       token_type: "service",
     };
     await put("/v1/auth/userpass/users/bob", { password: "x", ...fields });
@@ -202,9 +208,14 @@ describe("a user", () => {
     const older = { ttl: 61, max_ttl: 121, period: 31, policies: "b", bound_cidrs: "10.0.0.1" };
     await put("/v1/auth/userpass/users/bob", older);
     expect((await get("/v1/auth/userpass/users/bob")).body.data).toMatchObject({
-      ...{ token_ttl: 61, token_max_ttl: 121, token_period: 31, token_policies: ["b"] },
+      token_ttl: 61,
+      token_max_ttl: 121,
+      token_period: 31,
+      token_policies: ["b"],
       token_bound_cidrs: ["10.0.0.1"],
-      ...{ ...older, policies: ["b"], bound_cidrs: ["10.0.0.1"] },
+      ...older,
+      policies: ["b"],
+      bound_cidrs: ["10.0.0.1"],
     });
     await put("/v1/auth/userpass/users/eve", { password: "x", token_period: "1h", token_no_default_policy: true });
     const { auth } = (await signIn("x", "eve")).body;
@@ -332,13 +343,19 @@ describe("sys/auth", () => {
   it("keeps the settings of a method and returns them", async () => {
     const lockout = { lockout_duration: 60, lockout_counter_reset_duration: 70 };
     const config = {
-      ...{ force_no_cache: true, token_type: "service", passthrough_request_headers: ["X-A"] },
-      ...{ allowed_response_headers: ["X-B"], audit_non_hmac_request_keys: ["c"], audit_non_hmac_response_keys: ["d"] },
+      force_no_cache: true,
+      token_type: "service",
+      passthrough_request_headers: ["X-A"],
+      allowed_response_headers: ["X-B"],
+      audit_non_hmac_request_keys: ["c"],
+      audit_non_hmac_response_keys: ["d"],
       user_lockout_config: lockout,
     };
     await put("/v1/sys/auth/x", { type: "userpass", local: true, seal_wrap: true, options: { a: "b" }, config });
     expect((await get("/v1/sys/auth/x")).body.data).toMatchObject({
-      ...{ local: true, seal_wrap: true, options: { a: "b" } },
+      local: true,
+      seal_wrap: true,
+      options: { a: "b" },
       config: { ...config, user_lockout_config: { ...lockout, lockout_threshold: 5, lockout_disable: false } },
     });
     await put("/v1/sys/auth/x/tune", { audit_non_hmac_request_keys: "", options: { e: "f" } });

@@ -73,7 +73,9 @@ it("a snapshot contains everything acknowledged before it began, and nothing hal
     await patiently(() => put(`/v1/namespace/n${n}`, {}));
   });
   let last: { file: Uint8Array; destinations: number; mounts: number } = {
-    ...{ file: new Uint8Array(), destinations: 0, mounts: 0 },
+    file: new Uint8Array(),
+    destinations: 0,
+    mounts: 0,
   };
   try {
     for (let snapshots = 0; snapshots < SNAPSHOTS; snapshots++) {

@@ -51,7 +51,9 @@ function change(sql: SqlStorage, random: () => number): void {
     () =>
       sql.exec(
         "INSERT INTO named VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET v = excluded.v",
-        ...[name, value, new Uint8Array([pick(256), 0]).buffer],
+        name,
+        value,
+        new Uint8Array([pick(256), 0]).buffer,
       ),
     () => sql.exec("INSERT OR IGNORE INTO named VALUES (?, ?, NULL)", name, value),
     () => sql.exec("DELETE FROM named WHERE name = ?", name),

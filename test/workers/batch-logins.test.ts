@@ -74,14 +74,24 @@ describe("a login with a role of token_type batch", () => {
     expect(status, text).toBe(200);
     expect(body.auth).toMatchObject({
       client_token: expect.stringMatching(/^hvb\./),
-      ...{ accessor: "", policies: ["default", "reader"], orphan: true, token_type: "batch" },
-      ...{ renewable: false, lease_duration: 3600, num_uses: 0, entity_id: expect.stringMatching(/^[0-9a-f-]{36}$/) },
+      accessor: "",
+      policies: ["default", "reader"],
+      orphan: true,
+      token_type: "batch",
+      renewable: false,
+      lease_duration: 3600,
+      num_uses: 0,
+      entity_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
     });
     const token = body.auth.client_token;
     expect(await statusOf(token)).toBe(200);
     expect((await get("/v1/kv/data/other", { token })).status).toBe(403);
     expect((await get(SELF, { token })).body.data).toMatchObject({
-      ...{ type: "batch", accessor: "", entity_id: body.auth.entity_id, orphan: true, ttl: expect.any(Number) },
+      type: "batch",
+      accessor: "",
+      entity_id: body.auth.entity_id,
+      orphan: true,
+      ttl: expect.any(Number),
     });
     expect((await list("/v1/auth/token/accessors")).body.data.keys).toHaveLength(1);
     expect((await send("POST", "/v1/auth/token/renew-self", {}, { token })).status).toBe(400);

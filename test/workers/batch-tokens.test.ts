@@ -37,16 +37,30 @@ describe("a batch token", () => {
     const { body } = await post("create", { type: "batch", policies: ["app"], ttl: "1h", meta: { team: "x" } });
     expect(body.auth).toMatchObject({
       client_token: expect.stringMatching(/^hvb\.[A-Za-z0-9_-]+$/),
-      ...{ accessor: "", policies: ["app", "default"], metadata: { team: "x" }, orphan: false },
-      ...{ lease_duration: 3600, renewable: false, num_uses: 0, token_type: "batch" },
+      accessor: "",
+      policies: ["app", "default"],
+      metadata: { team: "x" },
+      orphan: false,
+      lease_duration: 3600,
+      renewable: false,
+      num_uses: 0,
+      token_type: "batch",
     });
     expect(await dump()).toBe(before);
     const token = body.auth.client_token;
     expect(await statusOf(token)).toBe(200);
     expect((await get("/v1/kv/data/other", { token })).status).toBe(403);
     const shown = {
-      ...{ accessor: "", id: token, type: "batch", ttl: 3600, creation_ttl: 3600, renewable: false },
-      ...{ meta: { team: "x" }, orphan: false, path: "auth/token/create", policies: ["app", "default"] },
+      accessor: "",
+      id: token,
+      type: "batch",
+      ttl: 3600,
+      creation_ttl: 3600,
+      renewable: false,
+      meta: { team: "x" },
+      orphan: false,
+      path: "auth/token/create",
+      policies: ["app", "default"],
     };
     expect((await get(SELF, { token })).body.data).toMatchObject(shown);
     expect((await post("lookup", { token })).body.data).toMatchObject(shown);

@@ -9,7 +9,8 @@ type Claim = Answer["body"];
 /** A job whose group `g` asks for these host volumes, sticky by default. */
 export const stickyJob = (sources: readonly string[] = ["db"], more: object = {}, request: object = {}): Reported =>
   job({
-    ...{ ID: "web", Version: 1 },
+    ID: "web",
+    Version: 1,
     TaskGroups: [
       {
         Name: "g",

@@ -116,7 +116,12 @@ async function step(model: Model, random: () => number, nr: number): Promise<str
     const version = (model.jobs.get(job)?.version ?? 0) + (random() < 0.3 ? 1 : 0);
     const own = random() < 0.2;
     const allocation: Allocation = {
-      ...{ job, version, node: pick(NODES), live: true, wants: own ? new Set(some) : null, since: model.now() },
+      job,
+      version,
+      node: pick(NODES),
+      live: true,
+      wants: own ? new Set(some) : null,
+      since: model.now(),
     };
     const { TaskGroups } = asJob(job, version, some).Payload["Job"] as { TaskGroups: unknown };
     await report(asAllocation(`a${nr}`, allocation, own ? { Job: { TaskGroups } } : {}));

@@ -28,8 +28,15 @@ describe("a sticky volume", () => {
     await report(stickyJob());
     const index = await report(placed("a1"));
     expect(await onlyClaim()).toEqual({
-      ...{ AllocID: "a1", CreateIndex: index, ID: expect.stringMatching(/^[0-9a-f-]{36}$/), JobID: "web" },
-      ...{ ModifyIndex: index, Namespace: "default", TaskGroupName: "g", VolumeID: volume.ID, VolumeName: "db" },
+      AllocID: "a1",
+      CreateIndex: index,
+      ID: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      JobID: "web",
+      ModifyIndex: index,
+      Namespace: "default",
+      TaskGroupName: "g",
+      VolumeID: volume.ID,
+      VolumeName: "db",
     });
   });
 

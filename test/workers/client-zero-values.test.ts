@@ -118,11 +118,26 @@ describe("what the Go clients make with empty fields", () => {
   const indexes = { CreateIndex: 0, ModifyIndex: 0 };
   const times = { CreateTime: time, ModifyTime: time, ...indexes };
   const unset = {
-    ...{ ExpirationLeeway: "", NotBeforeLeeway: "", ClockSkewLeeway: "", JWTValidationPubKeys: null },
-    ...{ OIDCDiscoveryURL: "", OIDCClientID: "", OIDCClientSecret: "", OIDCClientAssertion: null },
-    ...{ OIDCEnablePKCE: false, OIDCDisableUserInfo: false, OIDCScopes: null, BoundAudiences: null },
-    ...{ BoundIssuer: null, AllowedRedirectURIs: null, DiscoveryCaPem: null, JWKSCACert: "", SigningAlgs: null },
-    ...{ ClaimMappings: null, ListClaimMappings: null, VerboseLogging: false },
+    ExpirationLeeway: "",
+    NotBeforeLeeway: "",
+    ClockSkewLeeway: "",
+    JWTValidationPubKeys: null,
+    OIDCDiscoveryURL: "",
+    OIDCClientID: "",
+    OIDCClientSecret: "",
+    OIDCClientAssertion: null,
+    OIDCEnablePKCE: false,
+    OIDCDisableUserInfo: false,
+    OIDCScopes: null,
+    BoundAudiences: null,
+    BoundIssuer: null,
+    AllowedRedirectURIs: null,
+    DiscoveryCaPem: null,
+    JWKSCACert: "",
+    SigningAlgs: null,
+    ClaimMappings: null,
+    ListClaimMappings: null,
+    VerboseLogging: false,
   };
   const text = (name: string) => ({ Name: name, Description: "" });
 
@@ -134,8 +149,14 @@ describe("what the Go clients make with empty fields", () => {
     const key = Buffer.from((await crypto.subtle.exportKey("spki", pem.publicKey)) as ArrayBuffer).toString("base64");
     const JWTValidationPubKeys = [`-----BEGIN PUBLIC KEY-----\n${key}\n-----END PUBLIC KEY-----`];
     const method = {
-      ...{ Name: "m", Type: "JWT", TokenLocality: "local", TokenNameFormat: "", MaxTokenTTL: 3_600_000_000_000 },
-      ...{ Default: false, Config: { ...unset, JWTValidationPubKeys }, ...times },
+      Name: "m",
+      Type: "JWT",
+      TokenLocality: "local",
+      TokenNameFormat: "",
+      MaxTokenTTL: 3_600_000_000_000,
+      Default: false,
+      Config: { ...unset, JWTValidationPubKeys },
+      ...times,
     };
     const rule = {
       ID: "",
@@ -147,8 +168,14 @@ describe("what the Go clients make with empty fields", () => {
       ...times,
     };
     const policies = {
-      ...{ Quota: "", Capabilities: null, NodePoolConfiguration: null, VaultConfiguration: null, Meta: null },
-      ...{ ConsulConfiguration: null, RequiredExtraClaims: null, OptionalExtraClaims: null },
+      Quota: "",
+      Capabilities: null,
+      NodePoolConfiguration: null,
+      VaultConfiguration: null,
+      Meta: null,
+      ConsulConfiguration: null,
+      RequiredExtraClaims: null,
+      OptionalExtraClaims: null,
     };
     const writes: readonly (readonly [string, object])[] = [
       ["/v1/acl/policy/p", { ...text("p"), Rules: 'node { policy = "read" }', JobACL: null, ...indexes }],

@@ -13,14 +13,41 @@ const ZERO_TIME = "0001-01-01T00:00:00Z";
 const REQUEST = { Region: "", Namespace: "", SecretID: "" };
 
 const csiVolume = (more: object = {}) => ({
-  ...{ ID: "v1", Name: "vol-one", ExternalID: "", Namespace: "", RequestedTopologies: null, Topologies: null },
-  ...{ AccessMode: "", AttachmentMode: "", MountOptions: null, Secrets: null, Parameters: null, Context: null },
-  ...{ Capacity: 0, RequestedCapacityMin: 1000, RequestedCapacityMax: 0, CloneID: "", SnapshotID: "" },
+  ID: "v1",
+  Name: "vol-one",
+  ExternalID: "",
+  Namespace: "",
+  RequestedTopologies: null,
+  Topologies: null,
+  AccessMode: "",
+  AttachmentMode: "",
+  MountOptions: null,
+  Secrets: null,
+  Parameters: null,
+  Context: null,
+  Capacity: 0,
+  RequestedCapacityMin: 1000,
+  RequestedCapacityMax: 0,
+  CloneID: "",
+  SnapshotID: "",
   RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
-  ...{ ReadAllocs: null, WriteAllocs: null, Allocations: null, Schedulable: false, PluginID: PLUGIN, Provider: "" },
-  ...{ ProviderVersion: "", ControllerRequired: false, ControllersHealthy: 0, ControllersExpected: 0 },
-  ...{ NodesHealthy: 0, NodesExpected: 0, ResourceExhausted: ZERO_TIME },
-  ...{ CreateIndex: 0, ModifyIndex: 0, CreateTime: 0, ModifyTime: 0 },
+  ReadAllocs: null,
+  WriteAllocs: null,
+  Allocations: null,
+  Schedulable: false,
+  PluginID: PLUGIN,
+  Provider: "",
+  ProviderVersion: "",
+  ControllerRequired: false,
+  ControllersHealthy: 0,
+  ControllersExpected: 0,
+  NodesHealthy: 0,
+  NodesExpected: 0,
+  ResourceExhausted: ZERO_TIME,
+  CreateIndex: 0,
+  ModifyIndex: 0,
+  CreateTime: 0,
+  ModifyTime: 0,
   ...more,
 });
 
@@ -37,8 +64,16 @@ it("a CSI volume is created, changed, registered and snapshotted by the Go clien
   expect((await get("/v1/volume/csi/v1", UPSTREAM)).body.Capacity).toBe(2000);
   const Snapshots = [
     {
-      ...{ ID: "", ExternalSourceVolumeID: "", SizeBytes: 0, CreateTime: 0, IsReady: false, SourceVolumeID: "v1" },
-      ...{ PluginID: "", Name: "monday", Secrets: null, Parameters: null },
+      ID: "",
+      ExternalSourceVolumeID: "",
+      SizeBytes: 0,
+      CreateTime: 0,
+      IsReady: false,
+      SourceVolumeID: "v1",
+      PluginID: "",
+      Name: "monday",
+      Secrets: null,
+      Parameters: null,
     },
   ];
   const taken = await put("/v1/volumes/snapshot", { Snapshots, ...REQUEST }, UPSTREAM);
@@ -64,9 +99,22 @@ it("a host volume and a drain are created by the Go client's requests", async ()
   new ScriptedNodes();
   const node = await addNode(1);
   const Volume = {
-    ...{ Namespace: "", ID: "", Name: "db", PluginID: "mkdir", NodePool: "", NodeID: "", CapacityBytes: 0 },
-    ...{ RequestedCapacityMinBytes: 0, RequestedCapacityMaxBytes: 0, RequestedCapabilities: null, HostPath: "" },
-    ...{ State: "", CreateIndex: 0, CreateTime: 0, ModifyIndex: 0, ModifyTime: 0 },
+    Namespace: "",
+    ID: "",
+    Name: "db",
+    PluginID: "mkdir",
+    NodePool: "",
+    NodeID: "",
+    CapacityBytes: 0,
+    RequestedCapacityMinBytes: 0,
+    RequestedCapacityMaxBytes: 0,
+    RequestedCapabilities: null,
+    HostPath: "",
+    State: "",
+    CreateIndex: 0,
+    CreateTime: 0,
+    ModifyIndex: 0,
+    ModifyTime: 0,
   };
   const made = await put("/v1/volume/host/create", { Volume, PolicyOverride: false, ...REQUEST }, UPSTREAM);
   expect(made.status, made.text).toBe(200);

@@ -47,7 +47,9 @@ describe("/ui/", () => {
     for (const path of files) {
       const answer = await fetched(path);
       expect([path, answer.status, answer.headers.get("Cache-Control")]).toEqual([
-        ...[path, 200, "public, max-age=31536000, immutable"],
+        path,
+        200,
+        "public, max-age=31536000, immutable",
       ]);
       expect(answer.headers.get("Content-Type")).toMatch(path.endsWith(".js") ? /javascript/ : /^text\/css/);
     }
@@ -94,7 +96,9 @@ describe("without the console's files", () => {
     for (const path of ["/", "/ui", "/ui/", "/ui/secrets"]) {
       const answer = await answerAt(path);
       expect([path, answer?.status, answer?.headers.get("Content-Type")]).toEqual([
-        ...[path, 503, "text/html; charset=utf-8"],
+        path,
+        503,
+        "text/html; charset=utf-8",
       ]);
       expect(answer?.headers.get("Content-Security-Policy")).toBe(POLICY);
       expect(await answer?.text()).toContain("npm run build");

@@ -122,7 +122,9 @@ describe("a claim survives a crash of the registry", () => {
     await expect.poll(async () => (await claimsOf())[0]?.Attempts).toBeGreaterThan(0);
     await killRegistry();
     expect((await claimsOf())[0]).toMatchObject({
-      ...{ State: "unpublishing", LastError: "could not detach from node: stuck", ExternalNodeID: "far-node-2" },
+      State: "unpublishing",
+      LastError: "could not detach from node: stuck",
+      ExternalNodeID: "far-node-2",
     });
     csi.behave = () => "work";
     await byItself(isFree);

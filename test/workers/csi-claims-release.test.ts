@@ -127,7 +127,8 @@ describe("releasing a claim", () => {
     await expect.poll(async () => (await claimsOf())[0]?.Attempts).toBeGreaterThan(0);
     expect(await claimsOf()).toMatchObject([
       {
-        ...{ State: "unpublishing", LastError: "could not detach from node: stuck" },
+        State: "unpublishing",
+        LastError: "could not detach from node: stuck",
         NextRetry: expect.stringMatching(/^20\d\d-/),
       },
     ]);

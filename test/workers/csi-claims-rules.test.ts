@@ -191,7 +191,8 @@ it("a volume is not written during an operation on it, nor with an operation's r
     return request.ok ? request.value : expect.fail();
   });
   expect(await clusterRegistry(env).commitCsiVolumes([], requests)).toMatchObject({
-    ...{ ok: false, reason: "conflict" },
+    ok: false,
+    reason: "conflict",
     message: expect.stringMatching(/^operation .* on volume v1 has not ended yet$/),
   });
   expect((await get("/v1/volume/csi/v2")).status).toBe(404);

@@ -33,11 +33,22 @@ describe("a claim", () => {
     await expect.poll(() => statesOf()).toEqual(["published"]);
     expect(await claimsOf()).toEqual([
       {
-        ...{ AccessMode: "single-node-writer", AllocID: "a1", AttachmentMode: "file-system", Attempts: 0 },
-        ...{ CreateTime: expect.any(Number), ExpansionOwed: false, ExternalNodeID: "far-node", LastError: "" },
-        ...{ Mode: "write", ModifyTime: expect.any(Number), NextRetry: null, NodeID: nodeId(1), OperationID: "" },
+        AccessMode: "single-node-writer",
+        AllocID: "a1",
+        AttachmentMode: "file-system",
+        Attempts: 0,
+        CreateTime: expect.any(Number),
+        ExpansionOwed: false,
+        ExternalNodeID: "far-node",
+        LastError: "",
+        Mode: "write",
+        ModifyTime: expect.any(Number),
+        NextRetry: null,
+        NodeID: nodeId(1),
+        OperationID: "",
         Problem: "",
-        ...{ Path: "/mounts/a1", State: "published" },
+        Path: "/mounts/a1",
+        State: "published",
       },
     ]);
     const held = (await get("/v1/volume/csi/v1")).body;
@@ -68,12 +79,17 @@ describe("a claim", () => {
     expect(await claimsOf()).toMatchObject([{ Mode: mode, AccessMode: "multi-node-single-writer" }]);
     const access = {
       capability: { accessMode: "multi-node-single-writer", attachmentMode: "file-system" },
-      ...{ mount: { fsType: "xfs", mountFlags: ["ro"] }, readOnly: mode === "read", context: { made: "here" } },
+      mount: { fsType: "xfs", mountFlags: ["ro"] },
+      readOnly: mode === "read",
+      context: { made: "here" },
     };
     expect(csi.sent.slice(1).map(({ operation }) => operation.params)).toEqual([
       { pluginId: PLUGIN, externalId: "ext-vol-one", externalNodeId: "far-node", ...access },
       {
-        ...{ pluginId: PLUGIN, externalId: "ext-vol-one", allocId: "a1", ...access },
+        pluginId: PLUGIN,
+        externalId: "ext-vol-one",
+        allocId: "a1",
+        ...access,
         publishContext: { device: "/dev/ext-vol-one" },
       },
     ]);
@@ -125,16 +141,26 @@ describe("a claim is created", () => {
   const report = (...objects: unknown[]) => put("/v1/cluster/objects", objects);
   const groups = (volumes: object) => [{ Name: "g", Volumes: { v: { Type: "csi", Source: "v1", ...volumes } } }];
   const allocation = (more: object = {}) => ({
-    ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+    Topic: "Allocation",
+    Type: "AllocationUpdated",
     Payload: {
       Allocation: {
-        ...{ ID: "a1", Namespace: "default", JobID: "web", JobVersion: 1, TaskGroup: "g", Name: "web.g[3]" },
-        ...{ NodeID: nodeId(1), ClientStatus: "running", DesiredStatus: "run", ...more },
+        ID: "a1",
+        Namespace: "default",
+        JobID: "web",
+        JobVersion: 1,
+        TaskGroup: "g",
+        Name: "web.g[3]",
+        NodeID: nodeId(1),
+        ClientStatus: "running",
+        DesiredStatus: "run",
+        ...more,
       },
     },
   });
   const job = (volumes: object, Version = 1) => ({
-    ...{ Topic: "Job", Type: "JobRegistered" },
+    Topic: "Job",
+    Type: "JobRegistered",
     Payload: { Job: { ID: "web", Namespace: "default", Version, TaskGroups: groups(volumes) } },
   });
 
@@ -198,7 +224,7 @@ describe("a claim is created", () => {
 describe("a claim on a node without an agent", () => {
   it("is recorded without any operation", async () => {
     await create();
-    const Node = { ...{ ID: nodeId(7), Name: "far", Datacenter: "dc1", Status: "ready" }, ...nodePlugins() };
+    const Node = { ID: nodeId(7), Name: "far", Datacenter: "dc1", Status: "ready", ...nodePlugins() };
     expect(
       (await put("/v1/cluster/objects", [{ Topic: "Node", Type: "NodeRegistration", Payload: { Node } }])).status,
     ).toBe(200);

@@ -41,7 +41,9 @@ const endpoints: Record<string, Endpoint> = {
   "detaching of a volume": { ...deletes, path: `/v1/volume/csi/v1/detach?node=${nodeId(1)}` },
   "list of what the provider has": { ...reads, path: EXTERNAL, right: "csi-list-volume" },
   "making of a snapshot": {
-    ...{ ...writes, method: "POST", path: "/v1/volumes/snapshot" },
+    ...writes,
+    method: "POST",
+    path: "/v1/volumes/snapshot",
     body: { Snapshots: [{ SourceVolumeID: "v1", Name: "s" }] },
   },
   "deletion of a snapshot": { ...deletes, path: `/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=s` },

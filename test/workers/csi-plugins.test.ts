@@ -20,7 +20,11 @@ describe("a CSI plugin", () => {
     expect(await counts()).toEqual([1, 2, 1, 1]);
     const shown = await plugin();
     expect(shown).toMatchObject({
-      ...{ ID: PLUGIN, Provider: "disk.example", Version: "1.0", ControllerRequired: true, Allocations: [] },
+      ID: PLUGIN,
+      Provider: "disk.example",
+      Version: "1.0",
+      ControllerRequired: true,
+      Allocations: [],
       Controllers: {
         [nodeId(1)]: { Healthy: false },
         [nodeId(2)]: { Healthy: true, ControllerInfo: { SupportsCreateDelete: true, SupportsClone: false } },
@@ -30,9 +34,15 @@ describe("a CSI plugin", () => {
     expect(shown.CreateIndex).toBeGreaterThan(0);
     expect((await get("/v1/plugins?type=csi")).body).toEqual([
       {
-        ...{ ControllerRequired: true, ControllersExpected: 2, ControllersHealthy: 1, ID: PLUGIN },
-        ...{ NodesExpected: 1, NodesHealthy: 1, Provider: "disk.example" },
-        ...{ CreateIndex: shown.CreateIndex, ModifyIndex: shown.ModifyIndex },
+        ControllerRequired: true,
+        ControllersExpected: 2,
+        ControllersHealthy: 1,
+        ID: PLUGIN,
+        NodesExpected: 1,
+        NodesHealthy: 1,
+        Provider: "disk.example",
+        CreateIndex: shown.CreateIndex,
+        ModifyIndex: shown.ModifyIndex,
       },
     ]);
   });
@@ -73,7 +83,10 @@ describe("a CSI plugin", () => {
     const told = await eventsOf("CSIPlugin");
     expect(told).toHaveLength(before + 1);
     expect(told.at(-1)).toMatchObject({
-      ...{ Type: "NodeRegistration", Key: PLUGIN, Namespace: "", FilterKeys: [PLUGIN] },
+      Type: "NodeRegistration",
+      Key: PLUGIN,
+      Namespace: "",
+      FilterKeys: [PLUGIN],
       Payload: {
         Plugin: { ID: PLUGIN, ControllersHealthy: 0, ControllersExpected: 1, ModifyIndex: told.at(-1).Index },
       },

@@ -23,7 +23,8 @@ const must = async (asked: Promise<Answer>): Promise<Answer> => {
 const withSticky = () =>
   put("/v1/cluster/objects", [
     {
-      ...{ Topic: "Job", Type: "JobRegistered" },
+      Topic: "Job",
+      Type: "JobRegistered",
       Payload: {
         Job: {
           ID: "db",
@@ -32,11 +33,16 @@ const withSticky = () =>
       },
     },
     {
-      ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+      Topic: "Allocation",
+      Type: "AllocationUpdated",
       Payload: {
         Allocation: {
-          ...{ ID: "a110c000-0000-4000-8000-000000000001", Name: "db.main[0]", JobID: "db", TaskGroup: "main" },
-          ...{ NodeID: NODE, ClientStatus: "running" },
+          ID: "a110c000-0000-4000-8000-000000000001",
+          Name: "db.main[0]",
+          JobID: "db",
+          TaskGroup: "main",
+          NodeID: NODE,
+          ClientStatus: "running",
         },
       },
     },
@@ -63,9 +69,14 @@ it("responses about volumes, snapshots and claims are JSON with the documented f
   const claims = await must(get("/v1/volumes/claims?namespace=default&per_page=10"));
   const lists = await Promise.all(
     [
-      ...["/v1/volumes?type=csi", "/v1/volumes?type=host", `/v1/volumes/external?plugin_id=${PLUGIN}&per_page=10`],
-      ...[`/v1/volumes/snapshot?plugin_id=${PLUGIN}&per_page=10`, "/v1/volume/csi/v1/claims"],
-      ...["/v1/volume/csi/v1/operations", "/v1/plugins?type=csi", `/v1/plugin/csi/${PLUGIN}`],
+      "/v1/volumes?type=csi",
+      "/v1/volumes?type=host",
+      `/v1/volumes/external?plugin_id=${PLUGIN}&per_page=10`,
+      `/v1/volumes/snapshot?plugin_id=${PLUGIN}&per_page=10`,
+      "/v1/volume/csi/v1/claims",
+      "/v1/volume/csi/v1/operations",
+      "/v1/plugins?type=csi",
+      `/v1/plugin/csi/${PLUGIN}`,
     ].map((path) => must(get(path))),
   );
   for (const { headers } of [made, registered, csiRead, snapshot, host, shared, hostRead, claims, ...lists])
@@ -76,8 +87,12 @@ it("responses about volumes, snapshots and claims are JSON with the documented f
   expect(snapshot.body).toMatchObject({ NextToken: "", Snapshots: [{ ID: "snap-s", SourceVolumeID: "v1" }] });
   expect(claims.body.Claims).toMatchObject([
     {
-      ...{ ID: expect.stringMatching(/^[0-9a-f-]{36}$/), Namespace: "default", JobID: "db" },
-      ...{ TaskGroupName: "main", VolumeName: "data", VolumeID: ID },
+      ID: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      Namespace: "default",
+      JobID: "db",
+      TaskGroupName: "main",
+      VolumeName: "data",
+      VolumeID: ID,
     },
   ]);
 });
@@ -88,8 +103,10 @@ it("deletions answer without a body", async () => {
   await must(create({ ID: "v2", Name: "two" }));
   await must(send("POST", "/v1/volumes/snapshot", { Snapshots: [{ SourceVolumeID: "v1", Name: "s" }] }));
   for (const path of [
-    ...[`/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=snap-s`, `/v1/volume/csi/v1/detach?node=${NODE}`],
-    ...["/v1/volume/csi/v1", "/v1/volume/csi/v2/delete"],
+    `/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=snap-s`,
+    `/v1/volume/csi/v1/detach?node=${NODE}`,
+    "/v1/volume/csi/v1",
+    "/v1/volume/csi/v2/delete",
   ])
     expect((await must(del(path))).text, path).toBe("");
 });

@@ -18,7 +18,8 @@ const report = async (events: readonly object[]): Promise<void> => {
 };
 
 const allocation = (ID: string, volume: string, ClientStatus: string) => ({
-  ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+  Topic: "Allocation",
+  Type: "AllocationUpdated",
   Payload: {
     Allocation: { ID, Name: `db.main${volume.slice(3)}`, JobID: "db", TaskGroup: "main", NodeID: NODE, ClientStatus },
   },

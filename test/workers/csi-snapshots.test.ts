@@ -23,11 +23,22 @@ describe("snapshots", () => {
     const made = await snapshot({ Secrets: { b: "2", c: "2" } }, { "X-Orch-CSI-Secrets": "c=3" });
     expect(made.status, made.text).toBe(200);
     expect(made.body).toEqual({
-      ...{ Index: 0, KnownLeader: true, LastContact: 0, NextToken: "" },
+      Index: 0,
+      KnownLeader: true,
+      LastContact: 0,
+      NextToken: "",
       Snapshots: [
         {
-          ...{ CreateTime: 1_700_000_000, ExternalSourceVolumeID: "ext-vol-one", ID: "snap-s1", IsReady: true },
-          ...{ Name: "s1", Parameters: null, PluginID: PLUGIN, Secrets: null, SizeBytes: 7, SourceVolumeID: "v1" },
+          CreateTime: 1_700_000_000,
+          ExternalSourceVolumeID: "ext-vol-one",
+          ID: "snap-s1",
+          IsReady: true,
+          Name: "s1",
+          Parameters: null,
+          PluginID: PLUGIN,
+          Secrets: null,
+          SizeBytes: 7,
+          SourceVolumeID: "v1",
         },
       ],
     });

@@ -60,32 +60,56 @@ describe("creating a CSI volume", () => {
   // Proves: D.csi.create.endpoint, D.csi.read.endpoint, D.csi.read.volume_id
   it("calls its plugin, and returns all fields of the volume", async () => {
     const made = await create({
-      ...{ RequestedCapacityMin: 1000, RequestedCapacityMax: 2000, Parameters: { tier: "gold" } },
+      RequestedCapacityMin: 1000,
+      RequestedCapacityMax: 2000,
+      Parameters: { tier: "gold" },
       RequestedTopologies: { Required: [{ Segments: { zone: "a" } }] },
       MountOptions: { FSType: "ext4", MountFlags: ["noatime"] },
     });
     expect(made.status, made.text).toBe(200);
     const { CreateIndex, CreateTime } = made.body.Volumes[0];
     expect(made.body).toEqual({
-      ...{ Index: CreateIndex, KnownLeader: true, LastContact: 0, NextToken: "", Warnings: "" },
+      Index: CreateIndex,
+      KnownLeader: true,
+      LastContact: 0,
+      NextToken: "",
+      Warnings: "",
       Volumes: [
         {
-          ...{
-            AccessMode: "",
-            Allocations: [],
-            AttachmentMode: "",
-            Capacity: 1000,
-            CloneID: "",
-            ControllerRequired: true,
-          },
-          ...{ Context: { made: "here" }, ControllersExpected: 1, ControllersHealthy: 1, ExternalID: "ext-vol-one" },
-          ...{ CreateIndex, CreateTime, ModifyIndex: CreateIndex, ModifyTime: CreateTime, ID: "v1", Name: "vol-one" },
-          ...{ MountOptions: { FSType: "ext4", MountFlags: ["[REDACTED]"] }, Namespace: "default", NodesExpected: 1 },
-          ...{ NodesHealthy: 1, Parameters: { tier: "gold" }, PluginID: PLUGIN, Provider: "disk.example" },
+          AccessMode: "",
+          Allocations: [],
+          AttachmentMode: "",
+          Capacity: 1000,
+          CloneID: "",
+          ControllerRequired: true,
+          Context: { made: "here" },
+          ControllersExpected: 1,
+          ControllersHealthy: 1,
+          ExternalID: "ext-vol-one",
+          CreateIndex,
+          CreateTime,
+          ModifyIndex: CreateIndex,
+          ModifyTime: CreateTime,
+          ID: "v1",
+          Name: "vol-one",
+          MountOptions: { FSType: "ext4", MountFlags: ["[REDACTED]"] },
+          Namespace: "default",
+          NodesExpected: 1,
+          NodesHealthy: 1,
+          Parameters: { tier: "gold" },
+          PluginID: PLUGIN,
+          Provider: "disk.example",
           MutableParameters: {},
-          ...{ ProviderVersion: "1.0", ReadAllocs: {}, ResourceExhausted: null, Schedulable: true, Secrets: null },
+          ProviderVersion: "1.0",
+          ReadAllocs: {},
+          ResourceExhausted: null,
+          Schedulable: true,
+          Secrets: null,
           RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
-          ...{ RequestedCapacityMax: 2000, RequestedCapacityMin: 1000, SnapshotID: "", WriteAllocs: {} },
+          RequestedCapacityMax: 2000,
+          RequestedCapacityMin: 1000,
+          SnapshotID: "",
+          WriteAllocs: {},
           RequestedTopologies: { Preferred: null, Required: [{ Segments: { zone: "a" } }] },
           Topologies: [{ Segments: { zone: "a" } }],
         },
@@ -94,18 +118,25 @@ describe("creating a CSI volume", () => {
     expect(CreateIndex).toBeGreaterThan(0);
     expect((await get("/v1/volume/csi/v1")).body).toEqual(made.body.Volumes[0]);
     expect(csi.sent[0]?.operation.params).toEqual({
-      ...{ pluginId: PLUGIN, name: "vol-one", capacityMin: 1000, capacityMax: 2000, parameters: { tier: "gold" } },
+      pluginId: PLUGIN,
+      name: "vol-one",
+      capacityMin: 1000,
+      capacityMax: 2000,
+      parameters: { tier: "gold" },
       capabilities: [{ accessMode: "single-node-writer", attachmentMode: "file-system" }],
       mount: { fsType: "ext4", mountFlags: ["noatime"] },
-      ...{ snapshotId: "", cloneId: "", topology: { required: [{ zone: "a" }], preferred: [] } },
+      snapshotId: "",
+      cloneId: "",
+      topology: { required: [{ zone: "a" }], preferred: [] },
     });
     const [event] = await eventsOf("CSIVolume");
     expect(event).toMatchObject({
-      ...{ Type: "CSIVolumeRegistered", Key: "v1", Namespace: "default", FilterKeys: ["v1", "vol-one", PLUGIN] },
-      ...{
-        Index: CreateIndex,
-        Payload: { Volume: { ID: "v1", CreateIndex, ModifyIndex: CreateIndex, Secrets: null } },
-      },
+      Type: "CSIVolumeRegistered",
+      Key: "v1",
+      Namespace: "default",
+      FilterKeys: ["v1", "vol-one", PLUGIN],
+      Index: CreateIndex,
+      Payload: { Volume: { ID: "v1", CreateIndex, ModifyIndex: CreateIndex, Secrets: null } },
     });
   });
 
@@ -313,7 +344,8 @@ describe("registering a CSI volume", () => {
     expect(again.status, again.text).toBe(200);
     expect(again.body.Volumes[0]).toEqual({
       ...shown,
-      ...{ ModifyIndex: again.body.Index, ModifyTime: expect.any(Number) },
+      ModifyIndex: again.body.Index,
+      ModifyTime: expect.any(Number),
     });
     expect(csi.sent.at(-1)?.operation).toMatchObject({
       secrets: { key: "s3cr3t" },
@@ -335,7 +367,9 @@ describe("registering a CSI volume", () => {
     await make({ RequestedCapacityMin: 1000 });
     const grown = await register({ RequestedCapacityMin: 1500, RequestedCapacityMax: 2000 });
     expect(grown.body.Volumes[0]).toMatchObject({
-      ...{ Capacity: 1500, RequestedCapacityMin: 1500, RequestedCapacityMax: 2000 },
+      Capacity: 1500,
+      RequestedCapacityMin: 1500,
+      RequestedCapacityMax: 2000,
     });
     expect(csi.asked).toEqual(["create", "validate", "expand"]);
     await register({ RequestedCapacityMin: 500, RequestedCapacityMax: 5000 });

@@ -22,8 +22,14 @@ const CONTROLLER = {
 };
 
 export const instance = (more: Record<string, unknown> = {}) => ({
-  ...{ PluginID: PLUGIN, Provider: "disk.example", ProviderVersion: "1.0", Healthy: true, HealthDescription: "" },
-  ...{ RequiresControllerPlugin: true, RequiresTopologies: false, UpdateTime: "2026-01-02T03:04:05Z" },
+  PluginID: PLUGIN,
+  Provider: "disk.example",
+  ProviderVersion: "1.0",
+  Healthy: true,
+  HealthDescription: "",
+  RequiresControllerPlugin: true,
+  RequiresTopologies: false,
+  UpdateTime: "2026-01-02T03:04:05Z",
   ...more,
 });
 
@@ -165,8 +171,14 @@ export class ScriptedCsi {
 
   #list({ maxEntries, startingToken }: { maxEntries: number; startingToken: string }) {
     const all = [...this.disks.values()].map(({ externalId, capacityBytes }) => ({
-      ...{ externalId, capacityBytes, context: {}, snapshotId: "", cloneId: "", publishedNodeIds: [] },
-      ...{ isAbnormal: false, status: "" },
+      externalId,
+      capacityBytes,
+      context: {},
+      snapshotId: "",
+      cloneId: "",
+      publishedNodeIds: [],
+      isAbnormal: false,
+      status: "",
     }));
     const from = Number(startingToken || "0");
     const to = maxEntries === 0 ? all.length : from + maxEntries;
@@ -196,7 +208,9 @@ export const runs = (
   { alloc = "a1", status = "running", source = "v1", job = `web-${alloc}`, ...request }: Record<string, unknown> = {},
 ): Promise<void> =>
   run(node, [{ Type: "csi", Source: source, ...request } as never], {
-    ...{ alloc: alloc as string, status: status as string, job: job as string },
+    alloc: alloc as string,
+    status: status as string,
+    job: job as string,
   });
 
 export const ends = (node: string, alloc = "a1", more: Record<string, unknown> = {}): Promise<void> =>
@@ -213,11 +227,17 @@ export const statesOf = async (id = "v1"): Promise<string[]> =>
   (await claimsOf(id)).map(({ State }: { State: string }) => State);
 
 export const shown = (snapshotId: string, sourceExternalId: string) => ({
-  ...{ snapshotId, sourceExternalId, sizeBytes: 7, createTime: 1_700_000_000, isReady: true },
+  snapshotId,
+  sourceExternalId,
+  sizeBytes: 7,
+  createTime: 1_700_000_000,
+  isReady: true,
 });
 
 export const definition = (more: Record<string, unknown> = {}) => ({
-  ...{ ID: "v1", Name: "vol-one", PluginID: PLUGIN },
+  ID: "v1",
+  Name: "vol-one",
+  PluginID: PLUGIN,
   RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
   ...more,
 });

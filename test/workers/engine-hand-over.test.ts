@@ -67,7 +67,10 @@ const isCalled = (operation: OperationName) => async () =>
 
 /** The poll of an issue that makes the call. */
 const TURN = {
-  ...{ CreateApplication: 1, CreateServicePrincipal: 2, CreateRoleAssignment: 3, AddServicePrincipalPassword: 3 },
+  CreateApplication: 1,
+  CreateServicePrincipal: 2,
+  CreateRoleAssignment: 3,
+  AddServicePrincipalPassword: 3,
   AddApplicationPassword: 1,
 };
 

@@ -217,10 +217,7 @@ describe("a revocation", () => {
     const below = folders.flatMap((name) => numbers.slice(0, 250).map((number) => name + number));
     await runInDurableObject(engineObject(uuid), (_object, { storage: { sql } }) => {
       for (const name of [...numbers, ...below]) {
-        sql.exec(
-          `INSERT INTO leases SELECT ? AS id, ${REST} FROM leases WHERE id = ?`,
-          ...[id.replace(/[^/]+$/, name), id],
-        );
+        sql.exec(`INSERT INTO leases SELECT ? AS id, ${REST} FROM leases WHERE id = ?`, id.replace(/[^/]+$/, name), id);
       }
       sql.exec("DELETE FROM leases WHERE id = ?", id);
     });

@@ -125,7 +125,10 @@ describe("an orphan of an unanswered create call", () => {
   const hidden = (operation: OperationName, body: unknown) =>
     tenant.fault({ operation, fault: "raw", status: 200, body: JSON.stringify(body) });
   const bare = ({ object_id, client_id }: { object_id: string; client_id: string }) => ({
-    ...{ id: object_id, appId: client_id, displayName: "x", passwordCredentials: [] },
+    id: object_id,
+    appId: client_id,
+    displayName: "x",
+    passwordCredentials: [],
   });
   const passwordsOf = async (objectId: string) =>
     (await tenant.everything()).applications.find(({ id }) => id === objectId)?.passwords ?? [];

@@ -193,7 +193,10 @@ const counted = (sql: SqlStorage) => ({
     .toArray(),
 });
 const booked = (store: LineStore, sql: SqlStorage) => ({
-  ...{ lines: store.lines, bytes: store.bytes, oldest: store.oldest, newest: store.newest },
+  lines: store.lines,
+  bytes: store.bytes,
+  oldest: store.oldest,
+  newest: store.newest,
   accounts: sql.exec("SELECT account, bytes, lines FROM accounts ORDER BY account").toArray(),
 });
 
@@ -341,7 +344,10 @@ it("lines stored before headers existed are returned, also by filters", async ()
       const events = JSON.stringify([{ ...event({ Key: `é${idx}` }), Index: idx }]);
       sql.exec(
         "INSERT INTO lines (idx, source, seq, bytes, events) VALUES (?, 'a', ?, ?, ?)",
-        ...[idx, idx, Buffer.byteLength(events), events],
+        idx,
+        idx,
+        Buffer.byteLength(events),
+        events,
       );
     }
     sql.exec("INSERT INTO sources VALUES ('a', 8, 8), ('b', 3, 4)");

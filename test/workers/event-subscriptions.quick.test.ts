@@ -39,8 +39,16 @@ describe("a subscription", () => {
     await expect.poll(hook.keys).toEqual(["a", "b", "c", "d"]);
     await expect.poll(async () => (await subscription("s")).DeliveredIndex).toBe(last);
     expect(await subscription("s")).toEqual({
-      ...{ Name: "s", Topics: { "*": ["*"] }, Namespace: "default", Target: { Type: "webhook", URL: hook.url } },
-      ...{ MaxAttempts: 20, DeliveredIndex: last, Paused: null, Attempts: 0, LastError: null, RetryAt: null },
+      Name: "s",
+      Topics: { "*": ["*"] },
+      Namespace: "default",
+      Target: { Type: "webhook", URL: hook.url },
+      MaxAttempts: 20,
+      DeliveredIndex: last,
+      Paused: null,
+      Attempts: 0,
+      LastError: null,
+      RetryAt: null,
       DeadLetters: 0,
     });
     const [first] = await hook.received();
@@ -251,8 +259,11 @@ describe("a failed delivery", () => {
     const [first] = await hook.received();
     expect((await get("/v1/event/subscription/s/dead-letters")).body).toEqual([
       {
-        ...{ Id: first?.id, Attempts: 2, Error: "the receiver answered with status 400" },
-        ...{ FailedAt: expect.any(String), Delivery: JSON.parse(first?.body ?? "") },
+        Id: first?.id,
+        Attempts: 2,
+        Error: "the receiver answered with status 400",
+        FailedAt: expect.any(String),
+        Delivery: JSON.parse(first?.body ?? ""),
       },
     ]);
     expect((await command("s", "replay", { Index: index })).status).toBe(200);

@@ -68,9 +68,14 @@ it("one stream contains every change of the cluster by any caller under its eigh
   const seen: { Topic: string; Index: number }[] = [];
   while (seen.at(-1)?.Topic !== "NodeDrain") seen.push(...(await stream.nextLine()).Events);
   expect(seen.map(({ Topic }) => Topic)).toEqual([
-    ...["ACLPolicy", "ACLToken"],
-    ...["Job", "Evaluation", "Deployment", "Allocation"],
-    ...["Node", "NodeDrain"],
+    "ACLPolicy",
+    "ACLToken",
+    "Job",
+    "Evaluation",
+    "Deployment",
+    "Allocation",
+    "Node",
+    "NodeDrain",
   ]);
   const indexes = seen.map(({ Index }) => Index);
   expect(indexes).toEqual([...indexes].sort((a, b) => a - b));

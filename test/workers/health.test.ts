@@ -24,8 +24,12 @@ const health = (query = "", options: Parameters<typeof get>[1] = anyone): Promis
 };
 
 const WELL = {
-  ...{ access_control: "ok", event_log: "ok", cluster_registry: "ok", sync_control: "ok" },
-  ...{ listings: "ok", outbox: "ok" },
+  access_control: "ok",
+  event_log: "ok",
+  cluster_registry: "ok",
+  sync_control: "ok",
+  listings: "ok",
+  outbox: "ok",
 };
 
 const broken = {

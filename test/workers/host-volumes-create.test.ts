@@ -63,8 +63,13 @@ describe("creating a host volume", () => {
           gen: 1,
           deadlineMs: 60_000,
           params: {
-            ...{ id: ID, name: "db", namespace: "default", pluginId: "mkdir", parameters: { mode: "0750" } },
-            ...{ capacityMin: 1_000, capacityMax: 2_000 },
+            id: ID,
+            name: "db",
+            namespace: "default",
+            pluginId: "mkdir",
+            parameters: { mode: "0750" },
+            capacityMin: 1_000,
+            capacityMax: 2_000,
           },
         },
       },
@@ -175,7 +180,9 @@ describe("creating a host volume", () => {
     expect((await ask()).text).toContain("1 nodes had existing volume, 0 nodes filtered by node pool governance, 230");
     const last = `19999999-0000-4000-8000-000000000000`;
     await registry.registerNode(last, {
-      ...{ Name: "last", Datacenter: "dc1", Attributes: { "plugins.host_volume.mkdir.version": "1" } },
+      Name: "last",
+      Datacenter: "dc1",
+      Attributes: { "plugins.host_volume.mkdir.version": "1" },
     });
     await registry.nodeConnected(last);
     expect((await make()).NodeID).toBe(last);

@@ -123,16 +123,30 @@ describe("events", () => {
     const keys = (name: string) => [made.ID, name, "mkdir"];
     expect(events).toEqual([
       {
-        ...{ Topic: "HostVolume", Type: "HostVolumeRegistered", Key: made.ID, Namespace: "default" },
-        ...{ FilterKeys: keys("db"), Index: made.ModifyIndex, Payload: { Volume: made } },
+        Topic: "HostVolume",
+        Type: "HostVolumeRegistered",
+        Key: made.ID,
+        Namespace: "default",
+        FilterKeys: keys("db"),
+        Index: made.ModifyIndex,
+        Payload: { Volume: made },
       },
       {
-        ...{ Topic: "HostVolume", Type: "HostVolumeRegistered", Key: made.ID, Namespace: "default" },
-        ...{ FilterKeys: keys("renamed"), Index: updated.Index, Payload: { Volume: updated.Volume } },
+        Topic: "HostVolume",
+        Type: "HostVolumeRegistered",
+        Key: made.ID,
+        Namespace: "default",
+        FilterKeys: keys("renamed"),
+        Index: updated.Index,
+        Payload: { Volume: updated.Volume },
       },
       {
-        ...{ Topic: "HostVolume", Type: "HostVolumeDeleted", Key: made.ID, Namespace: "default" },
-        ...{ FilterKeys: keys("renamed"), Index: deleted.Index },
+        Topic: "HostVolume",
+        Type: "HostVolumeDeleted",
+        Key: made.ID,
+        Namespace: "default",
+        FilterKeys: keys("renamed"),
+        Index: deleted.Index,
         Payload: { Volume: { ...updated.Volume, ModifyIndex: deleted.Index } },
       },
     ]);
@@ -214,7 +228,8 @@ describe("a volume in use", () => {
     }
     expect(await update(ID)).toEqual(inUse);
     await report({
-      ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+      Topic: "Allocation",
+      Type: "AllocationUpdated",
       Payload: { Allocation: { ID: "a1", JobID: "web", TaskGroup: "g", NodeID: nodeId(1), ClientStatus: "complete" } },
     });
     expect((await deletion(ID))[0]).toBe(200);
@@ -223,7 +238,8 @@ describe("a volume in use", () => {
   it("is none of an allocation whose job is not reported yet", async () => {
     const { ID } = await make();
     await report({
-      ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+      Topic: "Allocation",
+      Type: "AllocationUpdated",
       Payload: { Allocation: { ID: "a1", JobID: "web", TaskGroup: "g", NodeID: nodeId(1), ClientStatus: "running" } },
     });
     expect((await deletion(ID))[0]).toBe(200);

@@ -35,9 +35,18 @@ describe("the list of volumes", () => {
     const answer = await list();
     expect(answer.body).toEqual([
       {
-        ...{ CapacityBytes: 0, CreateIndex: made.CreateIndex, CreateTime: made.CreateTime, ID: made.ID },
-        ...{ ModifyIndex: made.ModifyIndex, ModifyTime: made.ModifyTime, Name: "db", Namespace: "default" },
-        ...{ NodeID: nodeId(1), NodePool: "default", PluginID: "mkdir", State: "pending" },
+        CapacityBytes: 0,
+        CreateIndex: made.CreateIndex,
+        CreateTime: made.CreateTime,
+        ID: made.ID,
+        ModifyIndex: made.ModifyIndex,
+        ModifyTime: made.ModifyTime,
+        Name: "db",
+        Namespace: "default",
+        NodeID: nodeId(1),
+        NodePool: "default",
+        PluginID: "mkdir",
+        State: "pending",
       },
     ]);
     expect(answer.headers.get("X-Orch-Index")).toBe(String(made.ModifyIndex));
@@ -278,7 +287,9 @@ describe("a read of one volume", () => {
     await run(nodeId(1), ["db"], { alloc: "a1" });
     const shown = (await get(`/v1/volume/host/${ID}`)).body;
     expect(shown.Allocations.map((each: Answer["body"]) => [each.ID, each.JobID, each.ClientStatus])).toContainEqual([
-      ...["a1", "web", "running"],
+      "a1",
+      "web",
+      "running",
     ]);
     await finish(nodeId(1), "a1");
     await finish(nodeId(1), "a2");

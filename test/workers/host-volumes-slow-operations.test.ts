@@ -136,7 +136,9 @@ describe("an operation that exceeds the request time", () => {
     await nodes.release();
     expect(await listed()).toEqual([]);
     expect((await eventsOf("HostVolume")).map(({ Type }) => Type)).toEqual([
-      ...["HostVolumeRegistered", "NodeEvent", "HostVolumeDeleted"],
+      "HostVolumeRegistered",
+      "NodeEvent",
+      "HostVolumeDeleted",
     ]);
   });
 });
@@ -261,7 +263,9 @@ describe("a repeated request", () => {
     const caller = new AbortController();
     const first = exports.default
       .fetch("https://x/v1/volume/host/create", {
-        ...{ method: "PUT", headers: { "X-Orch-Token": "root" }, body },
+        method: "PUT",
+        headers: { "X-Orch-Token": "root" },
+        body,
         signal: caller.signal,
       })
       .catch((failure: unknown) => failure);

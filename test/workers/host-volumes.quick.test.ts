@@ -25,14 +25,22 @@ describe("updating a host volume", () => {
       RequestedCapabilities: [{ AccessMode: "single-node-multi-writer", AttachmentMode: "file-system" }],
     });
     const updated = await ask({
-      ...{ ID: made.ID, PluginID: "", Name: "renamed", Parameters: { mode: "0700" }, RequestedCapacityMaxBytes: 9 },
+      ID: made.ID,
+      PluginID: "",
+      Name: "renamed",
+      Parameters: { mode: "0700" },
+      RequestedCapacityMaxBytes: 9,
       Constraints: [{ LTarget: "x", Operand: "=", RTarget: "y" }],
     });
     expect(updated.status, updated.text).toBe(200);
     expect(updated.body.Volume).toEqual({
       ...made,
-      ...{ Name: "renamed", Parameters: { mode: "0700" }, RequestedCapacityMaxBytes: 9, State: "pending" },
-      ...{ ModifyIndex: updated.body.Index, ModifyTime: expect.any(Number) },
+      Name: "renamed",
+      Parameters: { mode: "0700" },
+      RequestedCapacityMaxBytes: 9,
+      State: "pending",
+      ModifyIndex: updated.body.Index,
+      ModifyTime: expect.any(Number),
     });
     expect(updated.body.Index).toBeGreaterThan(made.ModifyIndex);
     expect(nodes.sent.map(({ operation }) => operation.gen)).toEqual([1, 2]);
@@ -120,7 +128,12 @@ describe("registering a host volume", () => {
     const made = await register({ CapacityBytes: 77, Constraints: [] });
     expect(made.status, made.text).toBe(200);
     expect(made.body.Volume).toMatchObject({
-      ...{ Name: "db", HostPath: "/srv/db", CapacityBytes: 77, PluginID: "", NodeID: nodeId(1), NodePool: "default" },
+      Name: "db",
+      HostPath: "/srv/db",
+      CapacityBytes: 77,
+      PluginID: "",
+      NodeID: nodeId(1),
+      NodePool: "default",
     });
     expect(nodes.sent.map(({ operation }) => [operation.method, operation.params])).toEqual([
       ["dhv.register", { id: made.body.Volume.ID, name: "db", namespace: "default", hostPath: "/srv/db" }],

@@ -184,8 +184,15 @@ export async function run(
       Namespace: namespace,
       Payload: {
         Allocation: {
-          ...{ ID: alloc, Namespace: namespace, JobID: job, JobVersion: version, TaskGroup: "g", Name: name },
-          ...{ NodeID: node, ClientStatus: status, DesiredStatus: "run" },
+          ID: alloc,
+          Namespace: namespace,
+          JobID: job,
+          JobVersion: version,
+          TaskGroup: "g",
+          Name: name,
+          NodeID: node,
+          ClientStatus: status,
+          DesiredStatus: "run",
         },
       },
     },

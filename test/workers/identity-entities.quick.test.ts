@@ -31,8 +31,16 @@ describe("an entity", () => {
   it("has the fields that a request sets", async () => {
     const id = await made("entity", { name: "ann", policies: ["reader"], metadata: { team: "ops" } });
     expect((await get(`/v1/identity/entity/id/${id}`)).body.data).toMatchObject({
-      ...{ id, name: "ann", policies: ["reader"], metadata: { team: "ops" }, disabled: false, aliases: [] },
-      ...{ direct_group_ids: [], inherited_group_ids: [], group_ids: [], namespace_id: "root" },
+      id,
+      name: "ann",
+      policies: ["reader"],
+      metadata: { team: "ops" },
+      disabled: false,
+      aliases: [],
+      direct_group_ids: [],
+      inherited_group_ids: [],
+      group_ids: [],
+      namespace_id: "root",
     });
     expect((await put("/v1/identity/entity", { id, name: "anna", disabled: true })).status).toBe(204);
     expect((await put("/v1/identity/entity/name/anna", { policies: "a,b" })).status).toBe(204);
@@ -136,11 +144,17 @@ describe("a group", () => {
     const outer = await made("group", { name: "outer", policies: ["reader"], member_group_ids: [inner] });
     expect(await reads(token)).toBe(200);
     expect((await get(`/v1/identity/entity/id/${entity}`)).body.data).toMatchObject({
-      ...{ direct_group_ids: [inner], inherited_group_ids: [outer], group_ids: [inner, outer] },
+      direct_group_ids: [inner],
+      inherited_group_ids: [outer],
+      group_ids: [inner, outer],
     });
     expect((await get("/v1/identity/group/name/inner")).body.data).toMatchObject({
-      ...{ id: inner, type: "internal", alias: {}, member_entity_ids: [entity], parent_group_ids: [outer] },
-      ...{ metadata: { a: "b" } },
+      id: inner,
+      type: "internal",
+      alias: {},
+      member_entity_ids: [entity],
+      parent_group_ids: [outer],
+      metadata: { a: "b" },
     });
     expect((await put("/v1/identity/group", { id: inner, member_entity_ids: [] })).status).toBe(204);
     expect(await reads(token)).toBe(403);

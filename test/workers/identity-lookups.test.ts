@@ -135,7 +135,9 @@ describe("POST identity/entity/merge", () => {
     expect(remaining).toMatchObject({ merged_entity_ids: [from.entity], group_ids: [group] });
     expect(remaining.aliases).toHaveLength(2);
     expect(remaining.aliases.find(({ id }: { id: string }) => id === alias)).toMatchObject({
-      ...{ canonical_id: to.entity, merged_from_canonical_ids: [from.entity], mount_accessor: guests },
+      canonical_id: to.entity,
+      merged_from_canonical_ids: [from.entity],
+      mount_accessor: guests,
     });
     expect(await reads(from.token)).toBe(200);
     expect((await signIn("bob", "guests")).entity).toBe(to.entity);
@@ -204,7 +206,8 @@ describe("POST identity/entity/merge", () => {
       [{ to_entity_id, from_entity_ids: [ann.entity, bob.entity] }, "found in multiple fromEntities"],
       [
         {
-          ...{ to_entity_id, from_entity_ids: [ann.entity, bob.entity] },
+          to_entity_id,
+          from_entity_ids: [ann.entity, bob.entity],
           conflicting_alias_ids_to_keep: [await aliasOf(ann.entity), await aliasOf(bob.entity)],
         },
         "one entity at a time",

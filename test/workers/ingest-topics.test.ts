@@ -41,7 +41,12 @@ describe("an event of topic", () => {
         Index,
         Events: [
           {
-            ...{ Topic: topic, Type: given.Type, Key: key, Namespace: "prod", FilterKeys: keys, Index },
+            Topic: topic,
+            Type: given.Type,
+            Key: key,
+            Namespace: "prod",
+            FilterKeys: keys,
+            Index,
             Payload: { [topic]: object },
           },
         ],
@@ -53,7 +58,12 @@ describe("an event of topic", () => {
     const Index = await report(nodePool());
     expect(await eventsOf("NodePool")).toEqual([
       {
-        ...{ Topic: "NodePool", Type: "NodePoolUpserted", Key: "gpu", Namespace: "", FilterKeys: null, Index },
+        Topic: "NodePool",
+        Type: "NodePoolUpserted",
+        Key: "gpu",
+        Namespace: "",
+        FilterKeys: null,
+        Index,
         Payload: { NodePool: { Name: "gpu", CreateIndex: Index, ModifyIndex: Index } },
       },
     ]);
@@ -74,7 +84,11 @@ describe("an event of topic", () => {
     const [{ Payload }] = await eventsOf("Allocation");
     expect(Payload.Allocation).toEqual({
       ...(allocation().Payload["Allocation"] as object),
-      ...{ Namespace: "default", JobVersion: 3, JobType: "batch", CreateIndex: Index, ModifyIndex: Index },
+      Namespace: "default",
+      JobVersion: 3,
+      JobType: "batch",
+      CreateIndex: Index,
+      ModifyIndex: Index,
     });
   });
 
@@ -128,7 +142,9 @@ describe("the deletion of an object", () => {
         [topic]: {
           ...(born.Payload[topic] as object),
           ...(last.Payload[topic] as object),
-          ...{ Namespace: "default", CreateIndex: first, ModifyIndex: second },
+          Namespace: "default",
+          CreateIndex: first,
+          ModifyIndex: second,
         },
         Deleted: deleted,
       },

@@ -92,8 +92,13 @@ export async function newProvider(name: string, redirectUris: readonly string[])
     await (await fetch(at, { method: "PUT", body: JSON.stringify(settings) })).text();
   };
   await change({
-    ...{ issuer: url, redirectUris, clientId: CLIENT.oidc_client_id, clientSecret: CLIENT.oidc_client_secret },
-    ...{ key: await issuer.privateKey(), algorithm: "RS256", claims: { sub: "ann", email: "ann@example.com" } },
+    issuer: url,
+    redirectUris,
+    clientId: CLIENT.oidc_client_id,
+    clientSecret: CLIENT.oidc_client_secret,
+    key: await issuer.privateKey(),
+    algorithm: "RS256",
+    claims: { sub: "ann", email: "ann@example.com" },
   });
   const endpoints = {
     authorization_endpoint: `${url}/authorize`,

@@ -43,8 +43,14 @@ describe("concurrent password guesses", () => {
     for (let i = 0; i < 5; i += 1) expect(await accessObject().authFailed(mount, "ann", true)).toBe(false);
     expect(await accessObject().authFailed(mount, "ann", true)).toBe(true);
     const login = {
-      ...{ entry, alias: { name: "ann", metadata: {} }, groups: [], displayName: "ann", metadata: {} },
-      ...{ settings: DEFAULT_TOKEN_SETTINGS, address: null, path: "auth/userpass/login/ann" },
+      entry,
+      alias: { name: "ann", metadata: {} },
+      groups: [],
+      displayName: "ann",
+      metadata: {},
+      settings: DEFAULT_TOKEN_SETTINGS,
+      address: null,
+      path: "auth/userpass/login/ann",
       seen: [{ kind: "user", name: "ann", text: attempt.ok ? (attempt.value ?? "") : "" }],
     };
     expect(await accessObject().login(login)).toEqual({ ok: false, reason: "denied", message: "permission denied" });
@@ -100,7 +106,11 @@ describe("a concurrent change of a user", () => {
     );
     expect(made.map(({ status }) => status)).toEqual([204, 204, 204, 204]);
     expect((await get("/v1/auth/jwt/role/ci")).body.data).toMatchObject({
-      ...{ token_ttl: 60, token_policies: ["a"], groups_claim: "g", bound_audiences: ["b"], bound_subject: "x" },
+      token_ttl: 60,
+      token_policies: ["a"],
+      groups_claim: "g",
+      bound_audiences: ["b"],
+      bound_subject: "x",
     });
   });
 });
@@ -208,7 +218,10 @@ describe("an external group", () => {
     await put("/v1/sys/auth/jwt", { type: "jwt" });
     await put("/v1/auth/jwt/config", { oidc_discovery_url: issuer.url });
     await put("/v1/auth/jwt/role/ci", {
-      ...{ role_type: "jwt", user_claim: "sub", bound_audiences: "a", groups_claim: "groups" },
+      role_type: "jwt",
+      user_claim: "sub",
+      bound_audiences: "a",
+      groups_claim: "groups",
     });
     const accessorOf = async (mount: string) => (await get(`/v1/sys/auth/${mount}`)).body.data.accessor;
     const group = (await put("/v1/identity/group", { name: "ops", type: "external", policies: "ops" })).body.data.id;
@@ -216,7 +229,9 @@ describe("an external group", () => {
     expect((await put("/v1/identity/group-alias", alias)).status).toBe(200);
     const entity = (await signIn("right")).body.auth.entity_id;
     await put("/v1/identity/entity-alias", {
-      ...{ name: "ann", mount_accessor: await accessorOf("jwt"), canonical_id: entity },
+      name: "ann",
+      mount_accessor: await accessorOf("jwt"),
+      canonical_id: entity,
     });
     const jwt = await issuer.sign({ sub: "ann", aud: "a", groups: ["ops"] });
     const joined = (await put("/v1/auth/jwt/login", { role: "ci", jwt }, NOBODY)).body.auth;
@@ -234,7 +249,8 @@ describe("a token that is bound to networks", () => {
     await policies({ writer: path("kv/data/*", "create", "update") });
     await put("/v1/auth/userpass/users/ann", { token_policies: "writer", token_bound_cidrs: "10.0.0.0/8" });
     const from = (address: string, token: string | null = null) => ({
-      ...{ token, headers: { "CF-Connecting-IP": address } },
+      token,
+      headers: { "CF-Connecting-IP": address },
     });
     const login = await put("/v1/auth/userpass/login/ann", { password: "right" }, from("10.1.2.3"));
     const write = async (address: string) =>

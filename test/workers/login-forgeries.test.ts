@@ -176,8 +176,18 @@ describe("a claim of another type", () => {
     expect((await login(await issuer.sign({ ...MAIN, ...claims }))).status).toBe(200);
     expect((await login(await issuer.sign({ ...MAIN, ...claims, env: ["dev", "prod"] }))).status).toBe(200);
     for (const other of [
-      ...[{ env: { prod: "prod" } }, { env: [["prod"]] }, { env: "Prod" }, { env: "prod " }, { env: ["pro", "d"] }],
-      ...[{ level: "1" }, { level: true }, { ok: "true" }, { ok: 1 }, { ok: [] }, { env: null }, { env: undefined }],
+      { env: { prod: "prod" } },
+      { env: [["prod"]] },
+      { env: "Prod" },
+      { env: "prod " },
+      { env: ["pro", "d"] },
+      { level: "1" },
+      { level: true },
+      { ok: "true" },
+      { ok: 1 },
+      { ok: [] },
+      { env: null },
+      { env: undefined },
     ]) {
       expect((await login(await issuer.sign({ ...MAIN, ...claims, ...other }))).status, JSON.stringify(other)).toBe(
         400,
@@ -191,7 +201,8 @@ describe("a claim of another type", () => {
   it("named like a property of every object is absent", async () => {
     const refused = { ...ROLE, bound_claims: JSON.parse('{"__proto__":"x","sub":"repo:app"}') };
     expect(await put("/v1/auth/jwt/role/ci", refused)).toMatchObject({
-      ...{ status: 400, body: { errors: ['bound_claims: must have no key "__proto__"'] } },
+      status: 400,
+      body: { errors: ['bound_claims: must have no key "__proto__"'] },
     });
     for (const name of ["__proto__", "constructor", "toString", "/__proto__/x", "/constructor/name", "/sub/length"]) {
       const pointer = name.startsWith("/");

@@ -102,7 +102,9 @@ describe("the credentials engine", () => {
     await revoke(body.lease_id);
     expect(await values("sallyport_leases")).toEqual({ "cloud-b/ live": 1 });
     expect(await values("sallyport_engine_jobs_ended_total")).toMatchObject({
-      ...{ "cloud-b/ role ok": 1, "cloud-b/ issue ok": 2, "cloud-b/ removal ok": 1 },
+      "cloud-b/ role ok": 1,
+      "cloud-b/ issue ok": 2,
+      "cloud-b/ removal ok": 1,
     });
     await runInDurableObject(engineObject(uuid), (_engine, { storage }) =>
       storage.sql.exec("UPDATE leases SET state = 'irrevocable'"),
@@ -145,7 +147,8 @@ describe("the event stream", () => {
     await del(`/v1/acl/token/${made.body.AccessorID}`);
     while ((await stream.nextText()) !== null);
     expect(await values("sallyport_event_streams_cut_total")).toEqual({
-      ...{ "log slow_consumer": 0, "log permission_denied": 1 },
+      "log slow_consumer": 0,
+      "log permission_denied": 1,
     });
   });
 
@@ -161,7 +164,9 @@ describe("the event stream", () => {
     const lines = valueIn(await scrape(), "sallyport_event_buffer_lines") ?? 0;
     await eventually(async () =>
       expect(await values("sallyport_event_lines_delivered_total")).toEqual({
-        ...{ log: 0, [first]: 2 * lines, [second]: lines },
+        log: 0,
+        [first]: 2 * lines,
+        [second]: lines,
       }),
     );
     expect(await values("sallyport_event_relays")).toEqual({ "": 2 });
@@ -170,7 +175,7 @@ describe("the event stream", () => {
       Object.keys(sizes)
         .filter((name) => name.startsWith("EventRelay"))
         .sort(),
-    ).toEqual([...[`EventRelay ${first}`, `EventRelay ${second}`]]);
+    ).toEqual([`EventRelay ${first}`, `EventRelay ${second}`]);
     vi.spyOn(EventRelay.prototype, "vitals").mockImplementationOnce(() => {
       throw new Error("broken");
     });
@@ -203,7 +208,8 @@ describe("the cluster", () => {
     await put("/v1/volume/host/create", { Volume: { Name: "broken", PluginID: "mkdir", NodeID: nodeId(1) } });
     expect(await values("sallyport_volume_operations")).toEqual({});
     expect(await values("sallyport_volume_operations_ended_total")).toEqual({
-      ...{ "host dhv.create ok": 2, "host dhv.create faulty": 1 },
+      "host dhv.create ok": 2,
+      "host dhv.create faulty": 1,
     });
     await report(gone(placed("a1")));
     await expectExact(registry(), MEASURES.clusterMeasures);
@@ -222,7 +228,9 @@ describe("the cluster", () => {
       expect(Object.keys(await values("sallyport_csi_claims"))).toEqual([expect.stringMatching(/ failing$/)]),
     );
     expect(await values("sallyport_volume_operations_ended_total")).toMatchObject({
-      ...{ "csi csi.controller.create ok": 1, "csi csi.controller.publish ok": 1, "csi csi.node.publish faulty": 1 },
+      "csi csi.controller.create ok": 1,
+      "csi csi.controller.publish ok": 1,
+      "csi csi.node.publish faulty": 1,
     });
     await expectExact(registry(), MEASURES.clusterMeasures);
     csi.behave = () => "work";

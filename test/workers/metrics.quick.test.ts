@@ -68,7 +68,9 @@ describe("the metrics response", () => {
     const samples = await scrape();
     const { Gauges } = (await get("/v1/metrics?format=json")).body;
     const shown = Gauges.map(({ Name, Labels, Value }: Record<string, unknown>) => ({
-      ...{ name: Name, labels: Labels, value: Value },
+      name: Name,
+      labels: Labels,
+      value: Value,
     }));
     const gauges = samples.filter(({ name }) => isMetric(name) && definitionOf(name).type === "gauge");
     expect(shown).toEqual(expect.arrayContaining(gauges));

@@ -28,19 +28,21 @@ const done = async (answer: Promise<{ status: number; text: string }>) => {
 /** All lists without a name in their path, and those of the test's content, by path. */
 const LISTS = [
   ...secretsRoutes.routes.filter(({ verb, path }) => verb === "LIST" && !path.includes(":")).map((route) => route.path),
-  ...["/sys/sync/destinations/in-mem", "/kv/metadata", "/cloud-b/roles"],
+  "/sys/sync/destinations/in-mem",
+  "/kv/metadata",
+  "/cloud-b/roles",
 ];
 const READS = [
-  ...[
-    "/sys/mounts",
-    "/sys/internal/ui/mounts",
-    `${APPS}/bot`,
-    "/sys/policies/acl/p",
-    "/kv/data/app",
-    "/cloud-b/config",
-  ],
-  ...["/sys/sync/destinations/in-mem/d", "/sys/sync/destinations/in-mem/d/objects"],
-  ...["/sys/sync/associations/kv/app", "/sys/sync/destinations/in-mem/d/associations"],
+  "/sys/mounts",
+  "/sys/internal/ui/mounts",
+  `${APPS}/bot`,
+  "/sys/policies/acl/p",
+  "/kv/data/app",
+  "/cloud-b/config",
+  "/sys/sync/destinations/in-mem/d",
+  "/sys/sync/destinations/in-mem/d/objects",
+  "/sys/sync/associations/kv/app",
+  "/sys/sync/destinations/in-mem/d/associations",
 ];
 
 /** All content of a namespace, without the fields of a single response. */
@@ -84,7 +86,9 @@ describe("DELETE sys/namespaces/:name", () => {
     const full = await shown(TEAM);
     expect(Object.keys(full).filter((route) => full[route] === empty[route])).toEqual([
       // The same in every namespace, or nothing that this test makes.
-      ...["LIST /sys/version-history", "LIST /sys/quotas/rate-limit", "LIST /sys/snapshot"],
+      "LIST /sys/version-history",
+      "LIST /sys/quotas/rate-limit",
+      "LIST /sys/snapshot",
       "LIST /auth/token/roles",
     ]);
 

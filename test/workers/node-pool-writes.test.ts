@@ -17,13 +17,20 @@ describe("writing a node pool", () => {
     expect([made.status, made.text]).toEqual([200, ""]);
     const Index = Number(made.headers.get("X-Orch-Index"));
     expect((await get("/v1/node/pool/gpu")).body).toEqual({
-      ...{ ...gpu, Hash: "", NodeIdentityTTL: 86_400_000_000_000, SchedulerConfiguration: null },
-      ...{ CreateIndex: Index, ModifyIndex: Index },
+      ...gpu,
+      Hash: "",
+      NodeIdentityTTL: 86_400_000_000_000,
+      SchedulerConfiguration: null,
+      CreateIndex: Index,
+      ModifyIndex: Index,
     });
     const scheduler = { SchedulerAlgorithm: "spread", MemoryOversubscriptionEnabled: true };
     const changed = await put("/v1/node/pool/gpu", { SchedulerConfiguration: scheduler });
     expect((await get("/v1/node/pool/gpu")).body).toMatchObject({
-      ...{ Description: "", Meta: null, NodeIdentityTTL: 0, CreateIndex: Index },
+      Description: "",
+      Meta: null,
+      NodeIdentityTTL: 0,
+      CreateIndex: Index,
       SchedulerConfiguration: scheduler,
       ModifyIndex: Number(changed.headers.get("X-Orch-Index")),
     });
@@ -103,7 +110,9 @@ describe("the jobs of a node pool", () => {
   beforeEach(async () => {
     await put("/v1/node/pools", gpu);
     await report(
-      ...[job(), job({ ID: "train", NodePool: "gpu" }), job({ ID: "tune", NodePool: "gpu" }, { Namespace: "dev" })],
+      job(),
+      job({ ID: "train", NodePool: "gpu" }),
+      job({ ID: "tune", NodePool: "gpu" }, { Namespace: "dev" }),
     );
   });
 

@@ -35,7 +35,11 @@ describe("hello", () => {
     const [agent] = await ScriptedAgent.connected({ node });
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     expect(await readNode(agent.node)).toMatchObject({
-      ...{ ID: agent.node, Name: "db-7", Datacenter: "dc9", NodeClass: "large", Meta: { rack: "7" } },
+      ID: agent.node,
+      Name: "db-7",
+      Datacenter: "dc9",
+      NodeClass: "large",
+      Meta: { rack: "7" },
       SecretID: "",
       Status: "ready",
     });

@@ -18,10 +18,22 @@ describe("the list of nodes", () => {
     expect(ids(answer)).toEqual([id(1), id(2)]);
     const node = await read(id(1));
     expect(answer.body[0]).toEqual({
-      ...{ Address: "", CreateIndex: node.CreateIndex, Datacenter: "dc1", Drain: false, Drivers: node.Drivers },
-      ...{ HostVolumes: node.HostVolumes, ID: id(1), LastDrain: null, ModifyIndex: node.ModifyIndex, Name: "node-1" },
-      ...{ NodeClass: "large", NodePool: "default", SchedulingEligibility: "eligible", Status: "ready" },
-      ...{ StatusDescription: "", Version: "1.2.3" },
+      Address: "",
+      CreateIndex: node.CreateIndex,
+      Datacenter: "dc1",
+      Drain: false,
+      Drivers: node.Drivers,
+      HostVolumes: node.HostVolumes,
+      ID: id(1),
+      LastDrain: null,
+      ModifyIndex: node.ModifyIndex,
+      Name: "node-1",
+      NodeClass: "large",
+      NodePool: "default",
+      SchedulingEligibility: "eligible",
+      Status: "ready",
+      StatusDescription: "",
+      Version: "1.2.3",
     });
     expect(answer.headers.get("X-Orch-Index")).toBe(String(node.ModifyIndex));
     expect(answer.headers.get("X-Orch-KnownLeader")).toBe("true");
@@ -190,7 +202,9 @@ describe("eligibility", () => {
       expect(node).toEqual(told.Payload.Node);
       expect(node.SchedulingEligibility).toBe(eligibility);
       expect(node.Events.at(-1)).toMatchObject({
-        ...{ Message: `Node marked as ${eligibility} for scheduling`, Subsystem: "Cluster", CreateIndex: Index },
+        Message: `Node marked as ${eligibility} for scheduling`,
+        Subsystem: "Cluster",
+        CreateIndex: Index,
       });
     }
   });
@@ -320,7 +334,9 @@ describe("an invalid request", () => {
   it("accepts fields in any case, and returns 400 for unknown ones", async () => {
     await ready();
     const answer = await put(`/v1/node/${ID}/drain`, {
-      ...{ nodeid: ID.toUpperCase(), drainspec: { deadline: -1, ignoresystemjobs: null }, Region: "global" },
+      nodeid: ID.toUpperCase(),
+      drainspec: { deadline: -1, ignoresystemjobs: null },
+      Region: "global",
     });
     const refused = await put(`/v1/node/${ID}/drain`, { DrainSpec: { Deadlin: 1 }, Other: true });
     expect([refused.status, refused.text]).toEqual([

@@ -94,7 +94,8 @@ const flows: Readonly<Record<string, Flow>> = {
       attempt(
         put("/v1/cluster/objects", [
           {
-            ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+            Topic: "Allocation",
+            Type: "AllocationUpdated",
             Payload: { Allocation: { ID: "a1", NodeID: ID, JobID: "web", ClientStatus: "complete" } },
           },
         ]),

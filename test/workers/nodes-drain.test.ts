@@ -55,16 +55,22 @@ describe("a drain", () => {
     expect(node).toEqual(told.Payload.Node);
     const started = node.DrainStrategy?.StartedAt ?? "";
     expect(node).toMatchObject({
-      ...{ Drain: true, SchedulingEligibility: "ineligible", Status: "ready" },
+      Drain: true,
+      SchedulingEligibility: "ineligible",
+      Status: "ready",
       DrainStrategy: {
-        ...{ Deadline: 3600 * SECOND, IgnoreSystemJobs: true },
+        Deadline: 3600 * SECOND,
+        IgnoreSystemJobs: true,
         ForceDeadline: new Date(Date.parse(started) + 3_600_000).toISOString(),
       },
       LastDrain: { Status: "draining", StartedAt: started, UpdatedAt: started, Meta: { why: "disks" } },
     });
     expect(node.LastDrain?.AccessorID).toMatch(/./);
     expect(node.Events.at(-1)).toMatchObject({
-      ...{ Message: "Node drain strategy set", Subsystem: "Drain", Details: null, CreateIndex: Index },
+      Message: "Node drain strategy set",
+      Subsystem: "Drain",
+      Details: null,
+      CreateIndex: Index,
     });
   });
 
@@ -82,7 +88,10 @@ describe("a drain", () => {
     const [set, done] = [await next(), await next()];
     expect(set.Payload.Node).toMatchObject({ Drain: true, LastDrain: { Status: "draining" } });
     expect(done.Payload.Node).toMatchObject({
-      ...{ Drain: false, DrainStrategy: null, SchedulingEligibility: "ineligible", LastDrain: { Status: "complete" } },
+      Drain: false,
+      DrainStrategy: null,
+      SchedulingEligibility: "ineligible",
+      LastDrain: { Status: "complete" },
     });
     expect(done.Payload.Node.Events.slice(-2)).toMatchObject([
       { Message: "Node drain strategy set", CreateIndex: set.Index },
@@ -141,7 +150,8 @@ describe("a drain", () => {
     const done = await next();
     expect(done.Payload.Node).toMatchObject({ Drain: false, LastDrain: { Status: "complete" } });
     expect(done.Payload.Node.Events.at(-1)).toMatchObject({
-      ...{ Message: "Node drain complete", Details: { deadline_reached: "true" } },
+      Message: "Node drain complete",
+      Details: { deadline_reached: "true" },
     });
   });
 
@@ -233,7 +243,9 @@ describe("a drain", () => {
     const node = await read();
     expect(node).toEqual(told.Payload.Node);
     expect(node).toMatchObject({
-      ...{ Drain: false, DrainStrategy: null, SchedulingEligibility: eligibility },
+      Drain: false,
+      DrainStrategy: null,
+      SchedulingEligibility: eligibility,
       LastDrain: { Status: "canceled", Meta: { by: "me" } },
     });
     expect(node.Events.at(-1)?.Message).toBe("Node drain disabled");

@@ -45,8 +45,13 @@ const acts = {
 type Act = keyof typeof acts;
 
 const nodeInfoOf = (ID: string) => ({
-  ...{ ID, MaxVolumes: 5, AccessibleTopology: null, RequiresNodeStageVolume: false, SupportsStats: false },
-  ...{ SupportsExpand: false, SupportsCondition: false },
+  ID,
+  MaxVolumes: 5,
+  AccessibleTopology: null,
+  RequiresNodeStageVolume: false,
+  SupportsStats: false,
+  SupportsExpand: false,
+  SupportsCondition: false,
 });
 
 const described = <Driver extends object>(drivers: Readonly<Record<string, Driver>>, HealthDescription: string) =>
@@ -61,8 +66,14 @@ const inState: Readonly<Record<string, readonly Act[]>> = {
 
 describe("a registration that changes figures only", () => {
   const plugin = {
-    ...{ PluginID: "disk", Provider: "disk.example", ProviderVersion: "1.0", Healthy: true, HealthDescription: "" },
-    ...{ RequiresControllerPlugin: true, RequiresTopologies: false, UpdateTime: "2026-01-02T03:04:05Z" },
+    PluginID: "disk",
+    Provider: "disk.example",
+    ProviderVersion: "1.0",
+    Healthy: true,
+    HealthDescription: "",
+    RequiresControllerPlugin: true,
+    RequiresTopologies: false,
+    UpdateTime: "2026-01-02T03:04:05Z",
   };
   const { NodeResources, Drivers } = fingerprint();
   const csi = {
@@ -238,8 +249,12 @@ describe("a registration", () => {
     const after = await read();
     expect(after).toEqual(told.Payload.Node);
     expect(after).toMatchObject({
-      ...{ CreateIndex: before.CreateIndex, SchedulingEligibility: "ineligible", Status: "ready" },
-      ...{ Name: "node-1", Attributes: before.Attributes, LastDrain: before.LastDrain },
+      CreateIndex: before.CreateIndex,
+      SchedulingEligibility: "ineligible",
+      Status: "ready",
+      Name: "node-1",
+      Attributes: before.Attributes,
+      LastDrain: before.LastDrain,
     });
     expect(after.Events.at(-1)).toMatchObject({ Message: "Node re-registered", Subsystem: "Cluster" });
   });
@@ -252,7 +267,9 @@ describe("a registration", () => {
     ["no name of a pool", { NodePool: "a b" }, "NodePool: must be 1 to 128 letters, digits, - or _"],
   ])("with %s is refused without a change", async (_what, more, message) => {
     expect(await registry().registerNode(ID, { ...fingerprint(), ...more })).toEqual({
-      ...{ ok: false, reason: "invalid", message },
+      ok: false,
+      reason: "invalid",
+      message,
     });
     expect((await get(`/v1/node/${ID}`)).status).toBe(404);
     expect(await allLines()).toEqual([]);

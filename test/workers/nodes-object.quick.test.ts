@@ -88,7 +88,11 @@ describe("the Node object", () => {
   it("has Resources, derived from NodeResources", () => {
     both((each) =>
       expect(each["Resources"]).toEqual({
-        ...{ CPU: 8000, MemoryMB: 16_000, DiskMB: 100_000, IOPS: 0, Devices: null },
+        CPU: 8000,
+        MemoryMB: 16_000,
+        DiskMB: 100_000,
+        IOPS: 0,
+        Devices: null,
         Networks: (each["NodeResources"] as { Networks: unknown }).Networks,
       }),
     );
@@ -98,8 +102,12 @@ describe("the Node object", () => {
   it("has Reserved, derived from ReservedResources", () => {
     both((each) =>
       expect(each["Reserved"]).toEqual({
-        ...{ CPU: 100, MemoryMB: 256, DiskMB: 1024, IOPS: 0 },
-        ...{ Networks: null, Devices: null },
+        CPU: 100,
+        MemoryMB: 256,
+        DiskMB: 1024,
+        IOPS: 0,
+        Networks: null,
+        Devices: null,
       }),
     );
   });
@@ -162,7 +170,10 @@ describe("the Node object", () => {
     both((each) =>
       expect(each["Drivers"]).toMatchObject({
         exec: {
-          ...{ Attributes: { "driver.exec": "true" }, Detected: true, Healthy: true, HealthDescription: "Healthy" },
+          Attributes: { "driver.exec": "true" },
+          Detected: true,
+          Healthy: true,
+          HealthDescription: "Healthy",
         },
         raw: { Attributes: null, Detected: false, Healthy: false, HealthDescription: "" },
       }),
@@ -189,8 +200,14 @@ describe("the Node object", () => {
     both((each) =>
       expect((each["NodeResources"] as { Networks: unknown }).Networks).toEqual([
         {
-          ...{ Mode: "host", Device: "eth0", CIDR: "10.0.0.7/32", IP: "10.0.0.7", MBits: 1000 },
-          ...{ DNS: null, ReservedPorts: null, DynamicPorts: null },
+          Mode: "host",
+          Device: "eth0",
+          CIDR: "10.0.0.7/32",
+          IP: "10.0.0.7",
+          MBits: 1000,
+          DNS: null,
+          ReservedPorts: null,
+          DynamicPorts: null,
         },
       ]),
     );
@@ -201,7 +218,10 @@ describe("the Node object", () => {
     both((each) =>
       expect((each["NodeResources"] as { NodeNetworks: unknown }).NodeNetworks).toEqual([
         {
-          ...{ Mode: "host", Device: "eth0", MacAddress: "02:00:00:00:00:01", Speed: 1000 },
+          Mode: "host",
+          Device: "eth0",
+          MacAddress: "02:00:00:00:00:01",
+          Speed: 1000,
           Addresses: [expect.anything()],
         },
       ]),
@@ -220,11 +240,20 @@ describe("the Node object", () => {
   it("has the fields of later versions, too", () => {
     both((each) =>
       expect(each).toMatchObject({
-        ...{ NodePool: "default", LastDrain: null, HostNetworks: null, CgroupParent: "", IdentitySigningKeyID: "" },
-        ...{ GCVolumesOnNodeGC: false, NodeMaxAllocs: 0, LastAllocUpdateIndex: 0, LastMissedHeartbeatIndex: 0 },
+        NodePool: "default",
+        LastDrain: null,
+        HostNetworks: null,
+        CgroupParent: "",
+        IdentitySigningKeyID: "",
+        GCVolumesOnNodeGC: false,
+        NodeMaxAllocs: 0,
+        LastAllocUpdateIndex: 0,
+        LastMissedHeartbeatIndex: 0,
         NodeResources: {
           Cpu: { TotalCpuCores: 4, ReservableCpuCores: null },
-          ...{ MinDynamicPort: 20_000, MaxDynamicPort: 32_000, Processors: { Topology: null } },
+          MinDynamicPort: 20_000,
+          MaxDynamicPort: 32_000,
+          Processors: { Topology: null },
         },
         ReservedResources: { Cpu: { ReservedCpuCores: null } },
       }),

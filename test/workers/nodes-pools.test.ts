@@ -21,8 +21,14 @@ describe("node pools", () => {
     const answer = await get("/v1/node/pools");
     expect(names(answer)).toEqual(["all", "default", "gpu"]);
     expect(answer.body[0]).toEqual({
-      ...{ Name: "all", Description: expect.any(String), Hash: "", Meta: null, NodeIdentityTTL: 0 },
-      ...{ SchedulerConfiguration: null, CreateIndex: 1, ModifyIndex: 1 },
+      Name: "all",
+      Description: expect.any(String),
+      Hash: "",
+      Meta: null,
+      NodeIdentityTTL: 0,
+      SchedulerConfiguration: null,
+      CreateIndex: 1,
+      ModifyIndex: 1,
     });
     expect((await get("/v1/node/pool/default")).body).toEqual(answer.body[1]);
     expect((await get("/v1/node/pool/gpu")).body).toEqual(answer.body[2]);

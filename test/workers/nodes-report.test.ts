@@ -20,8 +20,13 @@ describe("a reported node", () => {
     const node = await read();
     expect(node).toEqual(told.Payload.Node);
     expect(node).toMatchObject({
-      ...{ Name: "n1", Status: "ready", SecretID: "", Datacenter: "", NodePool: "default" },
-      ...{ CreateIndex: told.Index, ModifyIndex: told.Index },
+      Name: "n1",
+      Status: "ready",
+      SecretID: "",
+      Datacenter: "",
+      NodePool: "default",
+      CreateIndex: told.Index,
+      ModifyIndex: told.Index,
       NodeResources: { Cpu: { CpuShares: 7, Own: 1, TotalCpuCores: 0 } },
       Resources: { CPU: 7 },
       Events: [{ Message: "Node registered", CreateIndex: told.Index }],
@@ -52,7 +57,11 @@ describe("a reported node", () => {
 
   it("keeps status, eligibility and drain if a report omits them, and no other fields", async () => {
     await report("NodeRegistration", {
-      ...{ ID, Name: "n1", Meta: { a: "b" }, Status: "ready", SchedulingEligibility: "ineligible" },
+      ID,
+      Name: "n1",
+      Meta: { a: "b" },
+      Status: "ready",
+      SchedulingEligibility: "ineligible",
       Events: [{ Message: "own", Subsystem: "Theirs", Timestamp: "2026-01-02T03:04:05+02:00", CreateIndex: 3 }],
     });
     const before = await read();
@@ -62,8 +71,13 @@ describe("a reported node", () => {
     await report("NodeEvent", { ID, Name: "n2" });
     const after = await read();
     expect(after).toMatchObject({
-      ...{ Name: "n2", Meta: {}, Status: "ready", SchedulingEligibility: "ineligible" },
-      ...{ StatusUpdatedAt: before.StatusUpdatedAt, Events: before.Events, CreateIndex: before.CreateIndex },
+      Name: "n2",
+      Meta: {},
+      Status: "ready",
+      SchedulingEligibility: "ineligible",
+      StatusUpdatedAt: before.StatusUpdatedAt,
+      Events: before.Events,
+      CreateIndex: before.CreateIndex,
     });
   });
 
@@ -134,7 +148,8 @@ describe("the owner of a node", () => {
     await report("NodeRegistration", { ID, Name: "theirs" });
     const before = await read();
     expect(await registry().registerNode(ID, fingerprint())).toEqual({
-      ...{ ok: false, reason: "conflict" },
+      ok: false,
+      reason: "conflict",
       message: `node ${ID} is reported by a scheduler: no agent can take it over`,
     });
     expect(await read()).toEqual(before);

@@ -28,12 +28,17 @@ describe("null in the body of any POST of the secrets API", () => {
     }
     expect([...absent].sort()).toEqual([
       // Decoded into a structure with a pointer.
-      ...["/auth/token/create renewable", "/auth/token/create-orphan renewable", "/auth/token/create/:role renewable"],
+      "/auth/token/create renewable",
+      "/auth/token/create-orphan renewable",
+      "/auth/token/create/:role renewable",
       // `no data provided`, as without it.
       "/data/:path+ data",
       // Objects, whose absent members have no effect.
-      ...["/data/:path+ options", "/sys/auth/:path+ config", "/sys/auth/:path+/tune user_lockout_config"],
-      ...["/sys/mounts/:path+ config", "/sys/mounts/auth/:path+/tune user_lockout_config"],
+      "/data/:path+ options",
+      "/sys/auth/:path+ config",
+      "/sys/auth/:path+/tune user_lockout_config",
+      "/sys/mounts/:path+ config",
+      "/sys/mounts/auth/:path+/tune user_lockout_config",
     ]);
   });
 });
@@ -54,11 +59,17 @@ interface Row {
 
 const enable = (type: string) => () => put(`/v1/sys/auth/${type}`, { type });
 const tokenFields = {
-  ...{ token_policies: ["a"], token_bound_cidrs: ["10.0.0.0/8"], token_num_uses: 5, token_no_default_policy: true },
+  token_policies: ["a"],
+  token_bound_cidrs: ["10.0.0.0/8"],
+  token_num_uses: 5,
+  token_no_default_policy: true,
   token_type: "service",
 };
 const clearedToken = {
-  ...{ token_policies: [], token_bound_cidrs: [], token_num_uses: 0, token_no_default_policy: false },
+  token_policies: [],
+  token_bound_cidrs: [],
+  token_num_uses: 0,
+  token_no_default_policy: false,
   token_type: "default",
 };
 const JWT = "/v1/auth/jwt/role/r";
@@ -80,23 +91,40 @@ const rows: readonly Row[] = [
     at: JWT,
     prepare: enable("jwt"),
     before: {
-      ...{ ...tokenFields, bound_audiences: ["x"], bound_subject: "s", bound_claims: { a: "b" }, groups_claim: "g" },
-      ...{ claim_mappings: { a: "b" }, oidc_scopes: ["c"], verbose_oidc_logging: true, role_type: "jwt" },
+      ...tokenFields,
+      bound_audiences: ["x"],
+      bound_subject: "s",
+      bound_claims: { a: "b" },
+      groups_claim: "g",
+      claim_mappings: { a: "b" },
+      oidc_scopes: ["c"],
+      verbose_oidc_logging: true,
+      role_type: "jwt",
       user_claim: "sub",
     },
     // The second run of vault-action's own tests against one role.
     fixed: { role_type: "jwt", user_claim: "sub", token_bound_cidrs: ["10.0.0.0/8"] },
     cleared: {
-      ...{ token_policies: [], token_num_uses: 0, token_no_default_policy: false, token_type: "default" },
-      ...{ bound_audiences: [], bound_subject: "", bound_claims: {}, groups_claim: "", claim_mappings: {} },
-      ...{ oidc_scopes: [], verbose_oidc_logging: false },
+      token_policies: [],
+      token_num_uses: 0,
+      token_no_default_policy: false,
+      token_type: "default",
+      bound_audiences: [],
+      bound_subject: "",
+      bound_claims: {},
+      groups_claim: "",
+      claim_mappings: {},
+      oidc_scopes: [],
+      verbose_oidc_logging: false,
     },
   },
   {
     at: "/v1/auth/kubernetes/role/r",
     prepare: enable("kubernetes"),
     before: {
-      ...{ ...tokenFields, audience: "a", bound_service_account_names: ["n"] },
+      ...tokenFields,
+      audience: "a",
+      bound_service_account_names: ["n"],
       bound_service_account_namespaces: ["s"],
     },
     cleared: { ...clearedToken, audience: "" },
@@ -104,19 +132,27 @@ const rows: readonly Row[] = [
   {
     at: "/v1/auth/token/roles/r",
     before: {
-      ...{ allowed_policies: ["a"], disallowed_policies: ["b"], allowed_policies_glob: ["c"], orphan: true },
-      ...{
-        disallowed_policies_glob: ["d"],
-        allowed_entity_aliases: ["e"],
-        path_suffix: "suffix",
-        token_num_uses: 4,
-        renewable: true,
-      },
+      allowed_policies: ["a"],
+      disallowed_policies: ["b"],
+      allowed_policies_glob: ["c"],
+      orphan: true,
+      disallowed_policies_glob: ["d"],
+      allowed_entity_aliases: ["e"],
+      path_suffix: "suffix",
+      token_num_uses: 4,
+      renewable: true,
       token_bound_cidrs: ["10.0.0.0/8"],
     },
     cleared: {
-      ...{ allowed_policies: [], disallowed_policies: [], allowed_policies_glob: [], orphan: false, renewable: false },
-      ...{ disallowed_policies_glob: [], allowed_entity_aliases: [], path_suffix: "", token_num_uses: null },
+      allowed_policies: [],
+      disallowed_policies: [],
+      allowed_policies_glob: [],
+      orphan: false,
+      renewable: false,
+      disallowed_policies_glob: [],
+      allowed_entity_aliases: [],
+      path_suffix: "",
+      token_num_uses: null,
     },
   },
   {
@@ -180,7 +216,8 @@ const rows: readonly Row[] = [
     data: (data) => data["options"] as Fields,
     cleared: {
       custom_tags: {},
-      ...{ allowed_ports: undefined, disable_strict_networking: undefined },
+      allowed_ports: undefined,
+      disable_strict_networking: undefined,
     },
   },
 ];

@@ -33,8 +33,11 @@ describe("the service", () => {
     expect((await get("/v1/sys/health")).body.enterprise).toBe(true);
     await mountEngine(null);
     const written = await put("/v1/cloud-b/config", {
-      ...{ subscription_id: crypto.randomUUID(), tenant_id: crypto.randomUUID(), client_id: "c" },
-      ...{ identity_token_audience: "api://x", identity_token_ttl: "10m" },
+      subscription_id: crypto.randomUUID(),
+      tenant_id: crypto.randomUUID(),
+      client_id: "c",
+      identity_token_audience: "api://x",
+      identity_token_ttl: "10m",
     });
     expect(written.status, written.text).toBeLessThan(300);
     const { data } = (await get("/v1/cloud-b/config")).body;

@@ -133,7 +133,11 @@ it("describes the first token of a deployment", async () => {
 it("describes reports of schedulers", async () => {
   const { ok, any } = bound(run);
   await ok("PUT", "/v1/cluster/objects?source=eu&source_index=7", [
-    ...[job({ Name: "web", Meta: { a: "b" } }), allocation(), evaluation(), deployment(), nodePool()],
+    job({ Name: "web", Meta: { a: "b" } }),
+    allocation(),
+    evaluation(),
+    deployment(),
+    nodePool(),
     service({ AllocID: uuid(1), Tags: ["a"] }),
   ]);
   await any("PUT", "/v1/cluster/objects?source=eu&source_index=7", [job()]);
@@ -265,7 +269,9 @@ it("describes host volumes and claims on them", async () => {
   const node = await addNode(1);
   const made = await ok("PUT", "/v1/volume/host/create", {
     Volume: volume({
-      ...{ NodeID: node, Parameters: { mode: "0700" }, RequestedCapacityMinBytes: 1024 },
+      NodeID: node,
+      Parameters: { mode: "0700" },
+      RequestedCapacityMinBytes: 1024,
       // biome-ignore lint/suspicious/noTemplateCurlyInString: how constraints name attributes
       Constraints: [{ LTarget: "${attr.kernel.name}", Operand: "=", RTarget: "linux" }],
     }),

@@ -379,23 +379,22 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
     await ok("GET", `/v1/agent/${path}`);
   for (const path of ["/v1/status/leader", "/v1/status/peers", "/v1/regions"]) await ok("GET", path);
   for (const path of [
-    ...[
-      "license/features",
-      "license/status",
-      "replication/status",
-      "host-info",
-      "version",
-      "experiments",
-      "ha-status",
-      "config/state/sanitized",
-      "rotate/config",
-      "rekey/init",
-      "generate-root/attempt",
-    ],
+    "license/features",
+    "license/status",
+    "replication/status",
+    "host-info",
+    "version",
+    "experiments",
+    "ha-status",
+    "config/state/sanitized",
+    "rotate/config",
+    "rekey/init",
+    "generate-root/attempt",
     ...["requests", "tokens", "entities", "activity", "activity/monthly", "config"].map(
       (name) => `internal/counters/${name}`,
     ),
-    ...["plugins/catalog", "plugins/catalog/secret/kv"],
+    "plugins/catalog",
+    "plugins/catalog/secret/kv",
   ])
     await ok("GET", `/v1/sys/${path}`);
   await ok("GET", "/v1/sys/quotas/config");

@@ -40,7 +40,8 @@ beforeEach(async () => {
 async function configure(headers: Record<string, string>, settings: object = exporting): Promise<number> {
   const url = "https://x/v1/auth/jwt/config?secret=in-the-query";
   const request = new Request<unknown, IncomingRequestCfProperties>(url, {
-    ...{ method: "PUT", headers: { ...headers, "X-Vault-Token": "root" } },
+    method: "PUT",
+    headers: { ...headers, "X-Vault-Token": "root" },
     body: JSON.stringify({ oidc_discovery_url: issuer.url }),
   });
   const context = createExecutionContext();
@@ -85,14 +86,18 @@ describe("a request with a sampled traceparent", () => {
       status: {},
     });
     expect(attributes(server)).toEqual({
-      ...{ "http.request.method": "PUT", "http.route": "/v1/auth/{jwt}/config", "http.response.status_code": 204 },
+      "http.request.method": "PUT",
+      "http.route": "/v1/auth/{jwt}/config",
+      "http.response.status_code": 204,
       "sallyport.request_id": expect.stringMatching(/^[0-9a-f-]{36}$/),
     });
     const calls = spans.filter(({ kind }) => kind === 3);
     expect(calls.map(({ parentSpanId }) => parentSpanId)).toEqual(calls.map(() => server.spanId));
     const host = new URL(issuer.url).host;
     expect(attributes(calls.at(-1))).toEqual({
-      ...{ "http.request.method": "GET", "server.address": host, "http.response.status_code": 200 },
+      "http.request.method": "GET",
+      "server.address": host,
+      "http.response.status_code": 200,
     });
     const { trace: sent } = await issuer.requests(JWKS);
     expect(calls.map(({ spanId }) => `00-${trace}-${spanId}-01 vendor=a`)).toContain(sent);
@@ -170,7 +175,9 @@ async function whileQueueExports(run: () => Promise<void>): Promise<void> {
 async function sendTraced(path: string, body: object, headers: Record<string, string>): Promise<number> {
   const context = createExecutionContext();
   const request = new Request<unknown, IncomingRequestCfProperties>(`https://x/v1/${path}`, {
-    ...{ method: "PUT", headers: { ...headers, "X-Vault-Token": "root" }, body: JSON.stringify(body) },
+    method: "PUT",
+    headers: { ...headers, "X-Vault-Token": "root" },
+    body: JSON.stringify(body),
   });
   const answer = await worker.fetch(request, exporting as unknown as Env, context);
   await answer.text();

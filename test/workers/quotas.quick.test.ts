@@ -33,8 +33,16 @@ describe("sys/quotas/rate-limit", () => {
   it("is stored and shown, with upstream's defaults", async () => {
     await quota("all", { rate: "1000.5", path: "" });
     expect((await get(`${AT}/all`)).body.data).toEqual({
-      ...{ name: "all", type: "rate-limit", path: "", role: "", rate: 1000.5, interval: 1, block_interval: 0 },
-      ...{ inheritable: true, group_by: "ip", secondary_rate: 0 },
+      name: "all",
+      type: "rate-limit",
+      path: "",
+      role: "",
+      rate: 1000.5,
+      interval: 1,
+      block_interval: 0,
+      inheritable: true,
+      group_by: "ip",
+      secondary_rate: 0,
     });
     const settings = { rate: 7, interval: "1m", block_interval: 90, inheritable: true, group_by: "none" };
     await quota("kv", { path: "kv", ...settings, type: "rate-limit", role: "", secondary_rate: 0 });
@@ -178,7 +186,9 @@ describe("a quota", () => {
     const config = { enable_rate_limit_response_headers: true, rate_limit_exempt_paths: ["kv/metadata/*"] };
     expect((await put("/v1/sys/quotas/config", config)).status).toBe(204);
     expect((await get("/v1/sys/quotas/config")).body.data).toEqual({
-      ...{ ...config, enable_rate_limit_audit_logging: false, absolute_rate_limit_exempt_paths: [] },
+      ...config,
+      enable_rate_limit_audit_logging: false,
+      absolute_rate_limit_exempt_paths: [],
     });
     const { headers } = await get("/v1/kv/data/a", from(HERE));
     const shown = (name: string) => headers.get(`X-Ratelimit-${name}`);

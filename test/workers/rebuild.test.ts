@@ -121,7 +121,10 @@ describe("rebuilding the lists", () => {
         );
     });
     expect((await rebuild()).body.data).toEqual({
-      ...{ destinations: 4, listed_destinations: 4, listed_associations: 1_205, behind: 0 },
+      destinations: 4,
+      listed_destinations: 4,
+      listed_associations: 1_205,
+      behind: 0,
     });
     expect((await listed())[1]).toHaveLength(1_205);
   });

@@ -93,7 +93,12 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
     const controller = new AbortController();
     controllers.push(controller);
     const subscription: Subscription = {
-      ...{ accessor: "a", topics: { "*": ["*"] }, namespace: "*", dialect: "neutral", format: "lines", errors: true },
+      accessor: "a",
+      topics: { "*": ["*"] },
+      namespace: "*",
+      dialect: "neutral",
+      format: "lines",
+      errors: true,
       ...more,
       from: (more.from ?? 0) < 0 ? newest + 1 : Math.max(more.from ?? 0, oldest),
     };
@@ -273,7 +278,10 @@ describe("a feed that resumes after an eviction", () => {
     append(10);
     expect(await indexesTo(beyond, 65)).toEqual(upTo(65, 60));
     expect(ask.mock.calls.flatMap(([questions]) => questions)).toContainEqual({
-      ...{ accessor: "b", topics: ["*"], namespace: "*", service: true },
+      accessor: "b",
+      topics: ["*"],
+      namespace: "*",
+      service: true,
     });
   });
 });

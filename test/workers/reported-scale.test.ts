@@ -27,7 +27,10 @@ const fill = (topics: readonly string[], rows: number, bytes = 0): Promise<void>
            'node-' || CAST(i * ?3 / ?1 AS INTEGER), i % 2,
            json_object('ID', printf('%08x-0000-4000-8000-000000000000', i), 'Namespace', 'ns-' || (i % 10),
              'Status', 'running', 'Padding', hex(zeroblob(?4))), 1, i + 1, i + 1 FROM n`,
-        ...[rows, topic, JOBS, bytes / 2],
+        rows,
+        topic,
+        JOBS,
+        bytes / 2,
       );
     }
   });
@@ -103,14 +106,16 @@ describe.each(SIZES)("with %i objects of each topic", (size) => {
 
   it("a report costs the same, and updates no index of an unchanged column", async () => {
     const base = {
-      ...{
-        topic: "Job" as const,
-        type: "JobRegistered",
-        namespace: inMiddle,
-        filterKeys: null,
-        nodeId: `node-${JOBS / 2}`,
-      },
-      ...{ jobId: `job-${JOBS / 2}`, terminal: false, deleted: false, body: '{"ID":"x"}', extra: "" },
+      topic: "Job" as const,
+      type: "JobRegistered",
+      namespace: inMiddle,
+      filterKeys: null,
+      nodeId: `node-${JOBS / 2}`,
+      jobId: `job-${JOBS / 2}`,
+      terminal: false,
+      deleted: false,
+      body: '{"ID":"x"}',
+      extra: "",
     };
     const changed = await counted((reported) => reported.applyAs({ ...base, id: middle }, 7));
     expect([changed.result.event.Key, changed.read <= 4, changed.written]).toEqual([middle, true, 1]);

@@ -9,8 +9,10 @@ const inDev = { Namespace: "dev" };
 describe("GET /v1/services", () => {
   it("lists the names with the distinct tags of their registrations, by namespace", async () => {
     await report(
-      ...[service({ ID: "a", Tags: ["v1", "edge"] }), service({ ID: "b", Tags: ["v2", "edge"] })],
-      ...[service({ ID: "c", ServiceName: "api", Tags: null }), service({ ID: "d", ServiceName: "db" }, inDev)],
+      service({ ID: "a", Tags: ["v1", "edge"] }),
+      service({ ID: "b", Tags: ["v2", "edge"] }),
+      service({ ID: "c", ServiceName: "api", Tags: null }),
+      service({ ID: "d", ServiceName: "db" }, inDev),
     );
     const named = [
       { ServiceName: "api", Tags: [] },
@@ -43,7 +45,9 @@ describe("GET /v1/services", () => {
 
 it("GET /v1/service/:name lists the registrations of a name in the namespace", async () => {
   await report(
-    ...[service({ ID: "a" }), service({ ID: "b", Port: 81 }), service({ ID: "c", ServiceName: "api" })],
+    service({ ID: "a" }),
+    service({ ID: "b", Port: 81 }),
+    service({ ID: "c", ServiceName: "api" }),
     service({ ID: "d" }, inDev),
   );
   expect(ids(await get("/v1/service/http"))).toEqual(["a", "b"]);
@@ -53,9 +57,7 @@ it("GET /v1/service/:name lists the registrations of a name in the namespace", a
 });
 
 it("GET /v1/allocation/:id/services lists the registrations of an allocation", async () => {
-  await report(
-    ...[job(), allocation(), service({ ID: "a", AllocID: uuid(1) }), service({ ID: "b", AllocID: uuid(2) })],
-  );
+  await report(job(), allocation(), service({ ID: "a", AllocID: uuid(1) }), service({ ID: "b", AllocID: uuid(2) }));
   expect(ids(await get(`/v1/allocation/${uuid(1)}/services`))).toEqual(["a"]);
   expect(ids(await get(`/v1/allocation/${uuid(7)}/services`))).toEqual([]);
   expect(ids(await get(`/v1/allocation/${uuid(1)}/services?namespace=dev`))).toEqual([]);

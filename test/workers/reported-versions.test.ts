@@ -107,8 +107,11 @@ it("counts a job's groups by its placed allocations", async () => {
   expect([status, body]).toEqual([
     200,
     {
-      ...{ JobID: "web", Namespace: "default", JobStopped: true },
-      ...{ JobCreateIndex: expect.any(Number), JobModifyIndex: expect.any(Number) },
+      JobID: "web",
+      Namespace: "default",
+      JobStopped: true,
+      JobCreateIndex: expect.any(Number),
+      JobModifyIndex: expect.any(Number),
       TaskGroups: {
         cache: { Desired: 3, Placed: 3, Running: 2, Healthy: 1, Unhealthy: 1, Events: null },
         idle: { Desired: 1, Placed: 0, Running: 0, Healthy: 0, Unhealthy: 0, Events: null },

@@ -49,13 +49,32 @@ describe("a job's stub", () => {
     const Index = await report(job());
     expect((await get("/v1/jobs")).body).toEqual([
       {
-        ...{ ID: "web", Name: "web", Namespace: "default", ParentID: "", NodePool: "", Type: "" },
-        ...{ Status: "", StatusDescription: "", Datacenters: null, Multiregion: null, Priority: 50, Version: 0 },
-        ...{ SubmitTime: null, JobModifyIndex: 0, Periodic: false, ParameterizedJob: false, Stop: false },
-        ...{ CreateIndex: Index, ModifyIndex: Index },
+        ID: "web",
+        Name: "web",
+        Namespace: "default",
+        ParentID: "",
+        NodePool: "",
+        Type: "",
+        Status: "",
+        StatusDescription: "",
+        Datacenters: null,
+        Multiregion: null,
+        Priority: 50,
+        Version: 0,
+        SubmitTime: null,
+        JobModifyIndex: 0,
+        Periodic: false,
+        ParameterizedJob: false,
+        Stop: false,
+        CreateIndex: Index,
+        ModifyIndex: Index,
         JobSummary: {
-          ...{ JobID: "web", Namespace: "default", Summary: {}, Children: null },
-          ...{ CreateIndex: Index, ModifyIndex: Index },
+          JobID: "web",
+          Namespace: "default",
+          Summary: {},
+          Children: null,
+          CreateIndex: Index,
+          ModifyIndex: Index,
         },
       },
     ]);
@@ -113,19 +132,42 @@ describe("a job's stub", () => {
 
 describe("an allocation's stub", () => {
   const transition = {
-    ...{ ForceReschedule: null, Migrate: null, MigrateDisablePlacement: null },
-    ...{ NoShutdownDelay: null, Reschedule: null },
+    ForceReschedule: null,
+    Migrate: null,
+    MigrateDisablePlacement: null,
+    NoShutdownDelay: null,
+    Reschedule: null,
   };
 
   it.each(["/v1/allocations", "/v1/job/web/allocations"])("has every field that upstream lists: %s", async (path) => {
     const Index = await report(allocation({ Job: { Version: 3, Type: "service" } }));
     expect((await get(path)).body).toEqual([
       {
-        ...{ ID: uuid(1), EvalID: "", Name: "", Namespace: "default", NodeID: uuid(9), NodeName: "", JobID: "web" },
-        ...{ JobType: "service", JobVersion: 3, TaskGroup: "cache", DesiredStatus: "run", DesiredDescription: "" },
-        ...{ DesiredTransition: transition, ClientStatus: "running", ClientDescription: "", DeploymentStatus: null },
-        ...{ FollowupEvalID: "", NextAllocation: "", RescheduleTracker: null, PreemptedAllocations: null },
-        ...{ PreemptedByAllocation: "", CreateIndex: Index, ModifyIndex: Index, CreateTime: null, ModifyTime: null },
+        ID: uuid(1),
+        EvalID: "",
+        Name: "",
+        Namespace: "default",
+        NodeID: uuid(9),
+        NodeName: "",
+        JobID: "web",
+        JobType: "service",
+        JobVersion: 3,
+        TaskGroup: "cache",
+        DesiredStatus: "run",
+        DesiredDescription: "",
+        DesiredTransition: transition,
+        ClientStatus: "running",
+        ClientDescription: "",
+        DeploymentStatus: null,
+        FollowupEvalID: "",
+        NextAllocation: "",
+        RescheduleTracker: null,
+        PreemptedAllocations: null,
+        PreemptedByAllocation: "",
+        CreateIndex: Index,
+        ModifyIndex: Index,
+        CreateTime: null,
+        ModifyTime: null,
         TaskStates: null,
       },
     ]);
@@ -138,7 +180,8 @@ describe("an allocation's stub", () => {
     expect(await one("")).toMatchObject({ TaskStates });
     expect(Object.keys(await one(""))).not.toContain("AllocatedResources");
     expect(await one("resources=true&task_states=false")).toMatchObject({
-      ...{ TaskStates: null, AllocatedResources: { Shared: { DiskMB: 300 } } },
+      TaskStates: null,
+      AllocatedResources: { Shared: { DiskMB: 300 } },
     });
     for (const [parameter, value] of [
       ["resources", "some"],
@@ -405,7 +448,13 @@ describe("a read of an allocation", () => {
     const TaskGroups = [{ Name: "cache", Tasks: [{ Name: "redis", Driver: "docker" }] }];
     await report(job({ Type: "system", Version: 7, TaskGroups }), allocation({ JobVersion: 6 }));
     expect((await whole()).Job).toMatchObject({
-      ...{ ID: "web", Name: "web", Type: "system", Version: 6, Priority: 50, Status: "", Datacenters: null },
+      ID: "web",
+      Name: "web",
+      Type: "system",
+      Version: 6,
+      Priority: 50,
+      Status: "",
+      Datacenters: null,
       TaskGroups: [{ ...TaskGroups[0], Count: 1 }],
     });
     for (const { Payload } of await eventsOf("Allocation"))
@@ -464,7 +513,8 @@ describe("evaluations", () => {
     expect(ids(await get("/v1/evaluations?status=complete"))).toEqual([uuid(2), uuid(3)]);
     expect(ids(await get("/v1/evaluations?status=complete&job=web&namespace=*"))).toEqual([uuid(2)]);
     expect(await get("/v1/evaluations?job=web&filter=Status==complete")).toMatchObject({
-      ...{ status: 400, text: "Filter expression cannot be used with other filter parameters" },
+      status: 400,
+      text: "Filter expression cannot be used with other filter parameters",
     });
   });
 });

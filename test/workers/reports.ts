@@ -18,13 +18,20 @@ export interface Reported {
 const event =
   (topic: string, type: string, base: object) =>
   (object: object = {}, more: object = {}): Reported => ({
-    ...{ Topic: topic, Type: type, Payload: { [topic]: { ...base, ...object } } },
+    Topic: topic,
+    Type: type,
+    Payload: { [topic]: { ...base, ...object } },
     ...more,
   });
 
 export const job = event("Job", "JobRegistered", { ID: "web" });
 export const allocation = event("Allocation", "AllocationUpdated", {
-  ...{ ID: uuid(1), JobID: "web", TaskGroup: "cache", NodeID: uuid(9), ClientStatus: "running", DesiredStatus: "run" },
+  ID: uuid(1),
+  JobID: "web",
+  TaskGroup: "cache",
+  NodeID: uuid(9),
+  ClientStatus: "running",
+  DesiredStatus: "run",
 });
 export const evaluation = event("Evaluation", "EvaluationUpdated", { ID: uuid(2), JobID: "web", Status: "complete" });
 export const deployment = event("Deployment", "DeploymentStatusUpdate", {
@@ -33,7 +40,10 @@ export const deployment = event("Deployment", "DeploymentStatusUpdate", {
   Status: "running",
 });
 export const service = event("Service", "ServiceRegistration", {
-  ...{ ID: "_nomad-task-1", JobID: "web", ServiceName: "http", Port: 80 },
+  ID: "_nomad-task-1",
+  JobID: "web",
+  ServiceName: "http",
+  Port: 80,
 });
 export const nodePool = event("NodePool", "NodePoolUpserted", { Name: "gpu" });
 export const node = event("Node", "NodeRegistration", {

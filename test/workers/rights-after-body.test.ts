@@ -35,7 +35,8 @@ describe("a request whose body ends after its token was revoked", () => {
       const { client_token: token } = await issue({ policies: ["root"] });
       const handled = vi.spyOn(route, "handle");
       const { answer, finish } = holdBody(route.verb, path, route.body ? leastBody(route.body) : {}, {
-        ...{ token, headers: route.verb === "PATCH" ? PATCH : {} },
+        token,
+        headers: route.verb === "PATCH" ? PATCH : {},
       });
       await pass();
       await accessObject().revokeToken({ own: token });

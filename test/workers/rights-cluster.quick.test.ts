@@ -64,14 +64,12 @@ const asks: Asks = {
 const rows = rowsOf([["", clusterRoutes]], clusterRights, asks, NOBODY);
 const topics = Object.entries(topicRights).map(
   ([topic, right]): Row => ({
-    ...{
-      name: `topic ${topic}`,
-      right,
-      method: "GET",
-      path: "/event/stream",
-      query: `topic=${topic}`,
-      body: undefined,
-    },
+    name: `topic ${topic}`,
+    right,
+    method: "GET",
+    path: "/event/stream",
+    query: `topic=${topic}`,
+    body: undefined,
   }),
 );
 
@@ -181,8 +179,12 @@ async function fill(Namespace: string): Promise<string[]> {
     { ...stickyJob([Namespace], { ...ids, NodePool: Namespace }), ...more },
     {
       ...placed(allocation ?? "", {
-        ...{ ...ids, ID: allocation, JobID: Namespace, NodeID: node },
-        ...{ EvalID: evaluation, DeploymentID: deployment },
+        ...ids,
+        ID: allocation,
+        JobID: Namespace,
+        NodeID: node,
+        EvalID: evaluation,
+        DeploymentID: deployment,
       }),
       ...more,
     },
@@ -194,7 +196,9 @@ async function fill(Namespace: string): Promise<string[]> {
   new ScriptedCsi();
   expect((await create({ ...ids })).status).toBe(200);
   await run(node, [{ Type: "csi", Source: Namespace } as never], {
-    ...{ alloc: ON_VOLUME, job: `${Namespace}-csi`, namespace: Namespace },
+    alloc: ON_VOLUME,
+    job: `${Namespace}-csi`,
+    namespace: Namespace,
   });
   const claims = () => get(`/v1/volume/csi/${Namespace}/claims?namespace=${Namespace}`);
   await expect.poll(async () => (await claims()).body?.length).toBe(1);
@@ -244,17 +248,47 @@ const shows: Readonly<Record<string, string>> = {
 
 /** Reads of content in namespaces. */
 const NAMESPACED = [
-  ...["job/:id", "job/:id/allocations", "job/:id/evaluations", "job/:id/deployments", "jobs"],
-  ...["job/:id/summary", "job/:id/versions", "job/:id/scale", "job/:id/deployment", "evaluation/:id/allocations"],
-  ...["deployment/allocations/:id", "services", "service/:name", "allocation/:id/services", "node/pool/:name/jobs"],
-  ...["allocation/:id", "allocations", "evaluation/:id", "evaluations", "deployment/:id", "deployments"],
-  ...["node/:id/allocations", "plugin/csi/:id", "volumes", "volumes, csi", "volumes/claims", "volume/host/:id"],
-  ...["volume/csi/:id", "volume/csi/:id/claims", "volume/csi/:id/operations"],
+  "job/:id",
+  "job/:id/allocations",
+  "job/:id/evaluations",
+  "job/:id/deployments",
+  "jobs",
+  "job/:id/summary",
+  "job/:id/versions",
+  "job/:id/scale",
+  "job/:id/deployment",
+  "evaluation/:id/allocations",
+  "deployment/allocations/:id",
+  "services",
+  "service/:name",
+  "allocation/:id/services",
+  "node/pool/:name/jobs",
+  "allocation/:id",
+  "allocations",
+  "evaluation/:id",
+  "evaluations",
+  "deployment/:id",
+  "deployments",
+  "node/:id/allocations",
+  "plugin/csi/:id",
+  "volumes",
+  "volumes, csi",
+  "volumes/claims",
+  "volume/host/:id",
+  "volume/csi/:id",
+  "volume/csi/:id/claims",
+  "volume/csi/:id/operations",
 ].map((path) => `GET /v1/${path}`);
 /** Reads of namespaces, pools, policies and tokens. */
 const OTHERS = [
-  ...["namespaces", "namespace/:name", "node/pools", "node/pool/:name", "acl/policies", "acl/policy/:name"],
-  ...["acl/tokens", "acl/token/:accessor"],
+  "namespaces",
+  "namespace/:name",
+  "node/pools",
+  "node/pool/:name",
+  "acl/policies",
+  "acl/policy/:name",
+  "acl/tokens",
+  "acl/token/:accessor",
 ].map((path) => `GET /v1/${path}`);
 
 describe("other namespaces", () => {

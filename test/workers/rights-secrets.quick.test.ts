@@ -229,24 +229,34 @@ async function tell(accessor: string, token: string, namespaces: readonly string
 /** Reads of content in namespaces of the secrets API, except mounts, which lie in one themselves. */
 const NAMESPACED = [
   ...[
-    ...[
-      // The log of the whole deployment, for the root namespace only.
-      "sys/audit/lines",
-      "sys/internal/ui/mounts",
-      "sys/internal/ui/namespaces",
-      "sys/leases/count",
-      "sys/metrics",
-      "sys/mounts",
-      "sys/namespaces/:name",
-    ],
-    ...["sys/policies/acl/:name", "sys/policy", "sys/policy/:name", "sys/sync/associations/:path+"],
-    ...["sys/sync/destinations/:type/:name", "sys/sync/destinations/:type/:name/associations"],
-    ...["sys/sync/destinations/:type/:name/drift", "sys/sync/destinations/in-mem/:name/objects"],
-    ...["sys/sync/repo-host-apps/:name"],
+    // The log of the whole deployment, for the root namespace only.
+    "sys/audit/lines",
+    "sys/internal/ui/mounts",
+    "sys/internal/ui/namespaces",
+    "sys/leases/count",
+    "sys/metrics",
+    "sys/mounts",
+    "sys/namespaces/:name",
+    "sys/policies/acl/:name",
+    "sys/policy",
+    "sys/policy/:name",
+    "sys/sync/associations/:path+",
+    "sys/sync/destinations/:type/:name",
+    "sys/sync/destinations/:type/:name/associations",
+    "sys/sync/destinations/:type/:name/drift",
+    "sys/sync/destinations/in-mem/:name/objects",
+    "sys/sync/repo-host-apps/:name",
   ].map((path) => `GET /v1/${path}`),
   ...[
-    ...["auth/token/accessors", "sys/leases/lookup", "sys/namespaces", "sys/policies/acl", "sys/policy"],
-    ...["sys/sync/associations", "sys/sync/destinations", "sys/sync/destinations/:type", "sys/sync/repo-host-apps"],
+    "auth/token/accessors",
+    "sys/leases/lookup",
+    "sys/namespaces",
+    "sys/policies/acl",
+    "sys/policy",
+    "sys/sync/associations",
+    "sys/sync/destinations",
+    "sys/sync/destinations/:type",
+    "sys/sync/repo-host-apps",
   ].map((path) => `LIST /v1/${path}`),
 ].sort();
 

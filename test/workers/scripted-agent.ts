@@ -176,7 +176,12 @@ export class ScriptedAgent {
     const now = Math.floor(Date.now() / 1_000);
     const iat = claims.iat ?? now;
     return new SignJWT({
-      ...{ iss: this.node, sub: this.node, aud: this.service, jti: crypto.randomUUID(), iat, exp: iat + 60 },
+      iss: this.node,
+      sub: this.node,
+      aud: this.service,
+      jti: crypto.randomUUID(),
+      iat,
+      exp: iat + 60,
       ...claims,
     })
       .setProtectedHeader({ alg: "EdDSA" })

@@ -34,8 +34,12 @@ beforeEach(async () => {
   await addNode(2);
   await put("/v1/namespace/dev", {});
   await report(
-    ...[job({ Name: "Web", ...TASKS }), job({ ID: "worker", Name: "worker" }, { Namespace: "dev" })],
-    ...[allocation({ Name: "web.cache[0]" }), evaluation(), deployment(), nodePool()],
+    job({ Name: "Web", ...TASKS }),
+    job({ ID: "worker", Name: "worker" }, { Namespace: "dev" }),
+    allocation({ Name: "web.cache[0]" }),
+    evaluation(),
+    deployment(),
+    nodePool(),
   );
   await make({ Name: "database" });
 });
@@ -154,7 +158,9 @@ describe("the operator API", () => {
     ]);
     expect((await get("/v1/operator/autopilot/configuration")).body.CleanupDeadServers).toBe(false);
     expect((await get("/v1/operator/scheduler/configuration")).body.SchedulerConfig).toMatchObject({
-      ...{ SchedulerAlgorithm: "binpack", RejectJobRegistration: true, PauseEvalBroker: true },
+      SchedulerAlgorithm: "binpack",
+      RejectJobRegistration: true,
+      PauseEvalBroker: true,
     });
     for (const path of ["gc", "reconcile/summaries"]) {
       const { status, text } = await put(`/v1/system/${path}`, "");

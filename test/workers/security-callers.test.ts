@@ -19,8 +19,13 @@ describe("credentials of one kind are refused elsewhere", () => {
     "what an agent connects by": async () => (await ScriptedAgent.joined()).token(),
     "an identity token of ours": async () => {
       const assertion = await assertionFor(env, {
-        ...{ namespace: "", namespaceId: "root", mountAccessor: "cloud-b_0", mountPath: "cloud-b/" },
-        ...{ audience: "sallyport", ttlSeconds: 3_600, origin: "https://x" },
+        namespace: "",
+        namespaceId: "root",
+        mountAccessor: "cloud-b_0",
+        mountPath: "cloud-b/",
+        audience: "sallyport",
+        ttlSeconds: 3_600,
+        origin: "https://x",
       });
       return assertion.sign();
     },
@@ -91,9 +96,14 @@ describe("the administrator of a namespace of secrets", () => {
   it("cannot read other namespaces, or change global settings", async () => {
     const { inside, outside } = await tenant();
     const reads = [
-      ...["/v1/kv/data/app", "/v1/theirs/data/app", "/v1/sys/mounts/theirs", "/v1/b/kv/data/app"],
-      ...["/v1/sys/policies/acl/canary-of-another", "/v1/sys/sync/destinations/in-mem/theirs"],
-      ...["/v1/sys/sync/associations/kv/app", "/v1/sys/internal/ui/mounts/theirs"],
+      "/v1/kv/data/app",
+      "/v1/theirs/data/app",
+      "/v1/sys/mounts/theirs",
+      "/v1/b/kv/data/app",
+      "/v1/sys/policies/acl/canary-of-another",
+      "/v1/sys/sync/destinations/in-mem/theirs",
+      "/v1/sys/sync/associations/kv/app",
+      "/v1/sys/internal/ui/mounts/theirs",
     ];
     const lists = ["/v1/sys/policies/acl", "/v1/sys/namespaces", "/v1/sys/sync/destinations"];
     for (const at of [inside, outside]) {

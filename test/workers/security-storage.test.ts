@@ -114,17 +114,18 @@ describe("a snapshot file", () => {
     const [begin, one, two, end] = file().pieces as [Buffer, Buffer, Buffer, Buffer];
     const [otherBegin, otherOne] = file().pieces as [Buffer, Buffer];
     const wrong = [
-      ...[[begin], [begin, one], [begin, one, two], [begin, end], [begin, one, end], [begin, two, end]],
-      ...[
-        [begin, two, one, end],
-        [begin, one, one, two, end],
-        [begin, one, two, end, end],
-        [begin, one, two, end, one],
-      ],
-      ...[
-        [begin, otherOne, two, end],
-        [otherBegin, one, two, end],
-      ],
+      [begin],
+      [begin, one],
+      [begin, one, two],
+      [begin, end],
+      [begin, one, end],
+      [begin, two, end],
+      [begin, two, one, end],
+      [begin, one, one, two, end],
+      [begin, one, two, end, end],
+      [begin, one, two, end, one],
+      [begin, otherOne, two, end],
+      [otherBegin, one, two, end],
     ];
     for (const pieces of wrong) expect(typeof (await opened(Buffer.concat(pieces)))).toBe("string");
   });

@@ -45,7 +45,11 @@ describe("topic Secret", () => {
     await put("/v1/kv/data/app/db", { data: { password: "hunter2" } });
     const [first] = (await stream.nextLine()).Events;
     expect(first).toEqual({
-      ...{ Topic: "Secret", Type: "SecretWritten", Key: "kv/app/db", Namespace: "", Index: expect.any(Number) },
+      Topic: "Secret",
+      Type: "SecretWritten",
+      Key: "kv/app/db",
+      Namespace: "",
+      Index: expect.any(Number),
       FilterKeys: ["kv/data/app/db", "kv/"],
       Payload: { Secret: { Namespace: "", Mount: "kv/", Path: "app/db", Version: 1 } },
     });
@@ -278,7 +282,10 @@ describe("topics Lease and Engine", () => {
     const stream = await openStream("?topic=Engine&index=0");
     await skippingWaits(async () => succeeded(await put("/v1/cloud-b/rotate-root", {})));
     await tenant.fault({
-      ...{ operation: "AddApplicationPassword", fault: "error", status: 403, code: "Authorization_RequestDenied" },
+      operation: "AddApplicationPassword",
+      fault: "error",
+      status: 403,
+      code: "Authorization_RequestDenied",
     });
     const refused = await put("/v1/cloud-b/rotate-root", {});
     expect(refused.status).toBeGreaterThanOrEqual(400);

@@ -40,8 +40,13 @@ function withReaders({ heartbeatMs = 50, stallMs = 150 } = {}) {
     const controller = new AbortController();
     controllers.push(controller);
     const subscription: Subscription = {
-      ...{ accessor: "a", topics: { "*": ["*"] }, namespace: "*", from: 0 },
-      ...{ dialect: "neutral", format: "lines", errors: false },
+      accessor: "a",
+      topics: { "*": ["*"] },
+      namespace: "*",
+      from: 0,
+      dialect: "neutral",
+      format: "lines",
+      errors: false,
       ...more,
     };
     const stream = await readers.open(subscription, controller.signal);

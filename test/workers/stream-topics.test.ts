@@ -184,8 +184,16 @@ it("a filter has the same result from disk and from memory, in either dialect", 
   const end = ["Job", "Node", "Deployment", "NodeDrain"].map((Topic) => event({ Topic, Key: "end", Namespace: "" }));
   await append([event({ Key: "between" })], end);
   const queries = [
-    ...["topic=Node", "topic=NodeDrain", "topic=Job", "topic=*:%C3%A9%0A&topic=Job:end", "topic=Job:&topic=Job:end"],
-    ...["topic=Node:n%20%22Node%22&topic=Node:end", "topic=Deployment", "", "namespace=*&topic=Job", "namespace=prod"],
+    "topic=Node",
+    "topic=NodeDrain",
+    "topic=Job",
+    "topic=*:%C3%A9%0A&topic=Job:end",
+    "topic=Job:&topic=Job:end",
+    "topic=Node:n%20%22Node%22&topic=Node:end",
+    "topic=Deployment",
+    "",
+    "namespace=*&topic=Job",
+    "namespace=prod",
   ];
   const seen = async () => {
     const all: string[][] = [];

@@ -39,7 +39,8 @@ const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
     const role_arn = `arn:aws:iam::123456789012:role/${crypto.randomUUID()}`;
     const audience = "sts.amazonaws.com";
     return {
-      ...{ type: "cloud-a-sm", audience },
+      type: "cloud-a-sm",
+      audience,
       body: { region: "eu-west-1", role_arn, identity_token_audience: audience },
       stored: { access_key_id, secret_access_key, role_arn: "", identity_token_audience: "" },
       trust: async (subject, namespace) =>
@@ -54,7 +55,8 @@ const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
     const { client_secret, ...body } = account;
     const audience = "api://AzureADTokenExchange";
     return {
-      ...{ type: "cloud-b-kv", audience },
+      type: "cloud-b-kv",
+      audience,
       body: { ...body, identity_token_audience: audience },
       stored: { client_secret, identity_token_audience: "" },
       trust: async (subject, namespace) =>
@@ -69,13 +71,16 @@ const PROVIDERS: Readonly<Record<string, () => Promise<Provider>>> = {
     const name = `${POOLS}/${crypto.randomUUID()}/providers/sallyport`;
     const audience = `https:${name}`;
     return {
-      ...{ type: "cloud-c-sm", audience },
+      type: "cloud-c-sm",
+      audience,
       body: {
-        ...{ project_id: account.projectId, identity_token_audience: audience },
+        project_id: account.projectId,
+        identity_token_audience: audience,
         service_account_email: account.credentials.client_email,
       },
       stored: {
-        ...{ credentials: JSON.stringify(account.credentials), identity_token_audience: "" },
+        credentials: JSON.stringify(account.credentials),
+        identity_token_audience: "",
         service_account_email: "",
       },
       trust: async (subject, namespace) =>

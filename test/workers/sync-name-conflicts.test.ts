@@ -53,7 +53,8 @@ describe.each(Object.keys(providers))("two destinations with a common target at 
   it("returns 400 with the owner of a name, also on a dry run, and leaves its object alone", async () => {
     await expectRefused(`${type}/two`, `the destination ${type}/one`);
     const planned = await put(`/sys/sync/destinations/${type}/two/associations/set?dry_run=true`, {
-      ...{ mount: "kv", secret_name: "app" },
+      mount: "kv",
+      secret_name: "app",
     });
     expect(planned.text).toContain(`the destination ${type}/one`);
     await write("app", { key: "second" });
@@ -138,7 +139,8 @@ describe("destinations of one organisation", () => {
     expect(made.status, made.text).toBe(200);
     await setAssociation("repo-host/one", "app");
     const theirs = await put("/team/sys/sync/destinations/repo-host/theirs/associations/set", {
-      ...{ mount: "kv", secret_name: "app" },
+      mount: "kv",
+      secret_name: "app",
     });
     expect(theirs.text).toContain("is taken by a destination of another namespace, which");
     expect(theirs.text).not.toContain("repo-host/one");

@@ -59,8 +59,17 @@ describe("a template", () => {
     const mount = await mountKv("apps/kv", inTeam);
     await put("/v1/apps/kv/data/path/to/secret1", { data: { foo: "1" } }, inTeam);
     const fields = [
-      ...["DestinationType", "DestinationName", "NamespacePath", "NamespaceBaseName", "NamespaceID", "MountPath"],
-      ...["MountBaseName", "MountAccessor", "SecretPath", "SecretBaseName", "SecretKey"],
+      "DestinationType",
+      "DestinationName",
+      "NamespacePath",
+      "NamespaceBaseName",
+      "NamespaceID",
+      "MountPath",
+      "MountBaseName",
+      "MountAccessor",
+      "SecretPath",
+      "SecretBaseName",
+      "SecretKey",
     ];
     const body = {
       granularity: "secret-key",
@@ -276,8 +285,10 @@ describe("names that collide", () => {
     await setAssociation(D, "two");
     await eventually(async () =>
       expect(await statuses(D)).toEqual({
-        ...{ "one a": "SYNCED", "one b": "SYNCED" },
-        ...{ "two b": "CLIENT_SIDE_ERROR", "two c": "SYNCED" },
+        "one a": "SYNCED",
+        "one b": "SYNCED",
+        "two b": "CLIENT_SIDE_ERROR",
+        "two c": "SYNCED",
       }),
     );
     expect(await outside()).toEqual({ a: "1", b: "1", c: "2" });

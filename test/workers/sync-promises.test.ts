@@ -340,7 +340,9 @@ describe("deploy-project", () => {
     const there = async () => (await fetch(`${url}/secrets?account=${account.id}`)).json();
     const common = { access_token: account.accessToken, granularity: "secret-path" };
     await makeDestination("deploy-project", "own", {
-      ...{ ...common, project_id: account.projectId, deployment_environments: ["development", "preview"] },
+      ...common,
+      project_id: account.projectId,
+      deployment_environments: ["development", "preview"],
     });
     expect(await outcomes("deploy-project/own", "app/db")).toEqual({ SYNCED: 1 });
     const own = { projectId: account.projectId, target: ["development", "preview"] };

@@ -192,11 +192,13 @@ describe("networking fields", () => {
     const none = (await makeDestination("cloud-a-sm", "d")).body.data.options;
     expect(Object.keys(none).filter((name) => /allowed|strict/.test(name))).toEqual([]);
     const fields = {
-      ...{ allowed_ipv4_addresses: ["127.0.0.0/8", "127.0.0.0/8"], allowed_ipv6_addresses: "::1/128,2001:db8::/32" },
+      allowed_ipv4_addresses: ["127.0.0.0/8", "127.0.0.0/8"],
+      allowed_ipv6_addresses: "::1/128,2001:db8::/32",
       allowed_ports: ["443", 8200, 443],
     };
     expect((await put(at, fields)).body.data.options).toMatchObject({
-      ...{ allowed_ipv4_addresses: ["127.0.0.0/8"], allowed_ipv6_addresses: ["::1/128", "2001:db8::/32"] },
+      allowed_ipv4_addresses: ["127.0.0.0/8"],
+      allowed_ipv6_addresses: ["::1/128", "2001:db8::/32"],
       allowed_ports: [443, 8200],
     });
     await put(at, { disable_strict_networking: "true", allowed_ports: [] });
@@ -217,7 +219,8 @@ describe("networking fields", () => {
     await write("app", { a: "1" });
     await setAssociation("cloud-a-sm/d", "app");
     expect(await association("cloud-a-sm/d", "app")).toMatchObject({
-      ...{ sync_status: "CLIENT_SIDE_ERROR", error_code: "network_blocked" },
+      sync_status: "CLIENT_SIDE_ERROR",
+      error_code: "network_blocked",
     });
     expect(await cloudA.requests()).toEqual([]);
     await put(at, { allowed_ipv4_addresses: "127.0.0.0/8", allowed_ports: "443" });

@@ -12,8 +12,13 @@ const paths: readonly AtPath[] = [
     name: "nomad_namespace",
     path: "/v1/namespace/d",
     fields: [
-      ...["Description", "Quota", "Meta", "Capabilities"],
-      ...["NodePoolConfiguration", "VaultConfiguration", "ConsulConfiguration"],
+      "Description",
+      "Quota",
+      "Meta",
+      "Capabilities",
+      "NodePoolConfiguration",
+      "VaultConfiguration",
+      "ConsulConfiguration",
     ],
     configurations: [
       {},
@@ -37,7 +42,9 @@ const paths: readonly AtPath[] = [
     configurations: [
       { Name: "p", Rules: 'node { policy = "read" }\n' },
       {
-        ...{ Name: "p", Description: "d", Rules: '\nnamespace "default" { policy = "read" }' },
+        Name: "p",
+        Description: "d",
+        Rules: '\nnamespace "default" { policy = "read" }',
         JobACL: { Namespace: "default", JobID: "j", Group: "g", Task: "" },
       },
     ],
@@ -59,13 +66,38 @@ const blocks = (request: { Required: unknown; Preferred: unknown } | null) =>
 
 /** A CSI volume as Go's client writes it. */
 const csiVolume = (given: Fields) => ({
-  ...{ ExternalID: "", Namespace: "", RequestedTopologies: null, Topologies: null, MountOptions: null, Secrets: {} },
-  ...{ AccessMode: "", AttachmentMode: "", Parameters: {}, Context: null, Capacity: 0 },
-  ...{ RequestedCapacityMin: 0, RequestedCapacityMax: 0, CloneID: "", SnapshotID: "" },
-  ...{ ReadAllocs: null, WriteAllocs: null, Allocations: null, Schedulable: false, Provider: "", ProviderVersion: "" },
-  ...{ ControllerRequired: false, ControllersHealthy: 0, ControllersExpected: 0, NodesHealthy: 0, NodesExpected: 0 },
-  ...{ ResourceExhausted: NEVER, CreateTime: 0, ModifyTime: 0, ...UNSET },
-  ...{ PluginID: PLUGIN, RequestedCapabilities: [capability("single-node-writer")] },
+  ExternalID: "",
+  Namespace: "",
+  RequestedTopologies: null,
+  Topologies: null,
+  MountOptions: null,
+  Secrets: {},
+  AccessMode: "",
+  AttachmentMode: "",
+  Parameters: {},
+  Context: null,
+  Capacity: 0,
+  RequestedCapacityMin: 0,
+  RequestedCapacityMax: 0,
+  CloneID: "",
+  SnapshotID: "",
+  ReadAllocs: null,
+  WriteAllocs: null,
+  Allocations: null,
+  Schedulable: false,
+  Provider: "",
+  ProviderVersion: "",
+  ControllerRequired: false,
+  ControllersHealthy: 0,
+  ControllersExpected: 0,
+  NodesHealthy: 0,
+  NodesExpected: 0,
+  ResourceExhausted: NEVER,
+  CreateTime: 0,
+  ModifyTime: 0,
+  ...UNSET,
+  PluginID: PLUGIN,
+  RequestedCapabilities: [capability("single-node-writer")],
   ...given,
   ...(given["RequestedTopologies"] !== undefined && {
     RequestedTopologies: { Required: null, Preferred: null, ...(given["RequestedTopologies"] as Fields) },
@@ -87,8 +119,13 @@ const csi = (intent: "create" | "register", configurations: readonly Fields[]): 
     },
     fields: ["Name", "RequestedTopologies"],
     computed: [
-      ...["ID", "ExternalID", "PluginID", "Namespace", "RequestedCapabilities"],
-      ...["RequestedCapacityMin", "RequestedCapacityMax"],
+      "ID",
+      "ExternalID",
+      "PluginID",
+      "Namespace",
+      "RequestedCapabilities",
+      "RequestedCapacityMin",
+      "RequestedCapacityMax",
     ],
     configurations: configurations.map((given, at) => ({ ID: idOf(at), Name: idOf(at), PluginID: PLUGIN, ...given })),
     create: async (given, at) => {
@@ -108,9 +145,22 @@ const host = (intent: "create" | "register", configurations: readonly Fields[]):
   let nodes: ScriptedNodes;
   const write = async (given: Fields) => {
     const Volume = {
-      ...{ ID: "", Namespace: "default", NodePool: "", NodeID: "", PluginID: "", HostPath: "", State: "" },
-      ...{ Constraints: [], Parameters: {}, RequestedCapacityMinBytes: 0, RequestedCapacityMaxBytes: 0 },
-      ...{ CapacityBytes: 0, CreateTime: 0, ModifyTime: 0, ...UNSET, ...given },
+      ID: "",
+      Namespace: "default",
+      NodePool: "",
+      NodeID: "",
+      PluginID: "",
+      HostPath: "",
+      State: "",
+      Constraints: [],
+      Parameters: {},
+      RequestedCapacityMinBytes: 0,
+      RequestedCapacityMaxBytes: 0,
+      CapacityBytes: 0,
+      CreateTime: 0,
+      ModifyTime: 0,
+      ...UNSET,
+      ...given,
     };
     const written = succeeded(await put(`/v1/volume/host/${intent}`, { Volume }, nomad)).body.Volume;
     await nodes.report(nodeId(1));
@@ -133,8 +183,14 @@ const host = (intent: "create" | "register", configurations: readonly Fields[]):
     },
     fields: ["Name", "RequestedCapabilities", "Parameters", "Constraints"],
     computed: [
-      ...["Namespace", "PluginID", "NodeID", "NodePool", "HostPath", "CapacityBytes"],
-      ...["RequestedCapacityMinBytes", "RequestedCapacityMaxBytes"],
+      "Namespace",
+      "PluginID",
+      "NodeID",
+      "NodePool",
+      "HostPath",
+      "CapacityBytes",
+      "RequestedCapacityMinBytes",
+      "RequestedCapacityMaxBytes",
     ],
     configurations,
     create: async (given) => (await write(given)).ID,
@@ -148,7 +204,14 @@ const host = (intent: "create" | "register", configurations: readonly Fields[]):
 };
 
 const token = (given: Fields) => ({
-  ...{ AccessorID: "", SecretID: "", Name: "", Policies: [], Roles: [], Global: false, CreateTime: NEVER, ...UNSET },
+  AccessorID: "",
+  SecretID: "",
+  Name: "",
+  Policies: [],
+  Roles: [],
+  Global: false,
+  CreateTime: NEVER,
+  ...UNSET,
   ...given,
 });
 
@@ -167,14 +230,37 @@ const policy = () => put("/v1/acl/policy/dev", { Rules: 'node { policy = "read" 
 
 /** The configuration of an auth method as Go's client writes it. */
 const config = (given: Fields) => ({
-  ...{ JWTValidationPubKeys: [], JWKSURL: "", JWKSCACert: "", OIDCDiscoveryURL: "", OIDCClientID: "" },
-  ...{ OIDCClientSecret: "", OIDCClientAssertion: null, OIDCEnablePKCE: false, OIDCDisableUserInfo: false },
-  ...{ OIDCScopes: [], BoundAudiences: [], BoundIssuer: [], AllowedRedirectURIs: [], DiscoveryCaPem: [] },
-  ...{ SigningAlgs: [], ExpirationLeeway: "", NotBeforeLeeway: "", ClockSkewLeeway: "", VerboseLogging: false },
-  ...{ ClaimMappings: {}, ListClaimMappings: {}, ...given },
+  JWTValidationPubKeys: [],
+  JWKSURL: "",
+  JWKSCACert: "",
+  OIDCDiscoveryURL: "",
+  OIDCClientID: "",
+  OIDCClientSecret: "",
+  OIDCClientAssertion: null,
+  OIDCEnablePKCE: false,
+  OIDCDisableUserInfo: false,
+  OIDCScopes: [],
+  BoundAudiences: [],
+  BoundIssuer: [],
+  AllowedRedirectURIs: [],
+  DiscoveryCaPem: [],
+  SigningAlgs: [],
+  ExpirationLeeway: "",
+  NotBeforeLeeway: "",
+  ClockSkewLeeway: "",
+  VerboseLogging: false,
+  ClaimMappings: {},
+  ListClaimMappings: {},
+  ...given,
 });
 const authMethod = (given: Fields) => ({
-  ...{ TokenNameFormat: "", Default: false, Hash: null, CreateTime: NEVER, ModifyTime: NEVER, ...UNSET, ...given },
+  TokenNameFormat: "",
+  Default: false,
+  Hash: null,
+  CreateTime: NEVER,
+  ModifyTime: NEVER,
+  ...UNSET,
+  ...given,
   Config: config(given["Config"] as Fields),
 });
 const putMethod = async (given: Fields): Promise<string> => {
@@ -204,7 +290,11 @@ const made: readonly Resource[] = [
     configurations: [
       { ...JWT, Name: "a", Config: { JWKSURL: "https://issuer.example/keys" } },
       {
-        ...{ ...JWT, Name: "b", TokenLocality: "global", Default: true, TokenNameFormat: "ci" },
+        ...JWT,
+        Name: "b",
+        TokenLocality: "global",
+        Default: true,
+        TokenNameFormat: "ci",
         Config: { OIDCDiscoveryURL: "https://issuer.example", ClaimMappings: { sub: "subject" } },
       },
     ],
@@ -230,8 +320,15 @@ const made: readonly Resource[] = [
     },
     "/v1/acl/binding-rule",
     (given) => ({
-      ...{ Description: "", AuthMethod: "", Selector: "", BindType: "", BindName: "", CreateTime: NEVER },
-      ...{ ModifyTime: NEVER, ...UNSET, ...given },
+      Description: "",
+      AuthMethod: "",
+      Selector: "",
+      BindType: "",
+      BindName: "",
+      CreateTime: NEVER,
+      ModifyTime: NEVER,
+      ...UNSET,
+      ...given,
     }),
   ),
   {
@@ -251,10 +348,13 @@ const made: readonly Resource[] = [
   csi("create", [
     {},
     {
-      ...{ RequestedCapacityMin: 1_000_000, RequestedCapacityMax: 2_000_000, Parameters: { tier: "gold" } },
+      RequestedCapacityMin: 1_000_000,
+      RequestedCapacityMax: 2_000_000,
+      Parameters: { tier: "gold" },
       RequestedTopologies: { Required: [{ Segments: { zone: "a" } }] },
       RequestedCapabilities: [capability("single-node-writer"), capability("single-node-reader-only")],
-      ...{ MountOptions: { FSType: "ext4", MountFlags: ["noatime"] }, Secrets: { token: "s" } },
+      MountOptions: { FSType: "ext4", MountFlags: ["noatime"] },
+      Secrets: { token: "s" },
     },
     {
       RequestedTopologies: {
@@ -266,25 +366,37 @@ const made: readonly Resource[] = [
   csi("register", [
     { ExternalID: "ext-a", ...capability("single-node-writer") },
     {
-      ...{ ExternalID: "ext-b", ...capability("multi-node-multi-writer") },
+      ExternalID: "ext-b",
+      ...capability("multi-node-multi-writer"),
       RequestedCapabilities: [capability("multi-node-multi-writer")],
       RequestedTopologies: { Required: [{ Segments: { zone: "a" } }] },
-      ...{ Context: { share: "a" }, Secrets: { token: "s" }, MountOptions: { FSType: "", MountFlags: [] } },
+      Context: { share: "a" },
+      Secrets: { token: "s" },
+      MountOptions: { FSType: "", MountFlags: [] },
     },
   ]),
   host("create", [
     { Name: "small", PluginID: "mkdir", RequestedCapabilities: [capability("single-node-writer")] },
     {
-      ...{ Name: "large", PluginID: "mkdir", NodeID: nodeId(1), NodePool: "default", Parameters: { mode: "0700" } },
+      Name: "large",
+      PluginID: "mkdir",
+      NodeID: nodeId(1),
+      NodePool: "default",
+      Parameters: { mode: "0700" },
       RequestedCapabilities: [capability("single-node-multi-writer"), capability("single-node-reader-only")],
       Constraints: [{ LTarget: `\${attr.kernel.name}`, RTarget: "linux", Operand: "=" }],
-      ...{ RequestedCapacityMinBytes: 1_000_000, RequestedCapacityMaxBytes: 2_000_000 },
+      RequestedCapacityMinBytes: 1_000_000,
+      RequestedCapacityMaxBytes: 2_000_000,
     },
   ]),
   host("register", [
     {
-      ...{ Name: "srv", NodeID: nodeId(1), HostPath: "/srv/db", CapacityBytes: 1_000_000 },
-      ...{ Parameters: { a: "1" }, RequestedCapabilities: [capability("single-node-writer")] },
+      Name: "srv",
+      NodeID: nodeId(1),
+      HostPath: "/srv/db",
+      CapacityBytes: 1_000_000,
+      Parameters: { a: "1" },
+      RequestedCapabilities: [capability("single-node-writer")],
     },
   ]),
 ];

@@ -35,12 +35,15 @@ const withZeros =
 
 const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const credentials = JSON.stringify({
-  ...{ type: "service_account", client_email: "sync@acme-prod.iam.gserviceaccount.com", project_id: "acme-prod" },
+  type: "service_account",
+  client_email: "sync@acme-prod.iam.gserviceaccount.com",
+  project_id: "acme-prod",
   private_key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
 });
 
 const networking = {
-  ...{ allowed_ipv4_addresses: ["192.168.1.0/24", "10.0.0.0/8"], allowed_ipv6_addresses: ["2001:db8::/32"] },
+  allowed_ipv4_addresses: ["192.168.1.0/24", "10.0.0.0/8"],
+  allowed_ipv6_addresses: ["2001:db8::/32"],
   allowed_ports: [443, 8200],
 };
 const NETWORKING = [...Object.keys(networking), "disable_strict_networking"];
@@ -53,8 +56,12 @@ const destination = (type: string, login: Fields, secret: Fields, full: Fields, 
   steps: [
     { ...login, ...full, ...networking, granularity: "secret-path" },
     {
-      ...{ ...login, ...less, allowed_ipv6_addresses: ["2001:db8:1::/48"], allowed_ports: [443] },
-      ...{ disable_strict_networking: true, granularity: "secret-key" },
+      ...login,
+      ...less,
+      allowed_ipv6_addresses: ["2001:db8:1::/48"],
+      allowed_ports: [443],
+      disable_strict_networking: true,
+      granularity: "secret-key",
     },
     { ...login, ...less },
     { ...login, ...full, ...networking, granularity: "secret-key" },
@@ -104,14 +111,23 @@ const walks: readonly Walk[] = [
     steps: [
       {},
       {
-        ...{ description: "d", default_lease_ttl: 600, max_lease_ttl: 3600, listing_visibility: "unauth" },
+        description: "d",
+        default_lease_ttl: 600,
+        max_lease_ttl: 3600,
+        listing_visibility: "unauth",
         passthrough_request_headers: ["X-A"],
       },
       {},
     ],
     body: ({ default_lease_ttl = 0, max_lease_ttl = 0, ...given }) => ({
-      ...{ description: "", listing_visibility: "", passthrough_request_headers: [], options: null, ...given },
-      ...{ default_lease_ttl: `${default_lease_ttl}s`, max_lease_ttl: `${max_lease_ttl}s`, force_no_cache: false },
+      description: "",
+      listing_visibility: "",
+      passthrough_request_headers: [],
+      options: null,
+      ...given,
+      default_lease_ttl: `${default_lease_ttl}s`,
+      max_lease_ttl: `${max_lease_ttl}s`,
+      force_no_cache: false,
     }),
     state: ({ body: { data } }) => {
       const { default_lease_ttl, max_lease_ttl, ...rest } = data.config;
@@ -133,8 +149,12 @@ const walks: readonly Walk[] = [
     ],
     steps: [
       {
-        ...{ token_policies: ["a"], token_bound_cidrs: ["10.0.0.0/8"], secret_id_bound_cidrs: ["10.0.0.0/8"] },
-        ...{ token_num_uses: 5, token_ttl: 60, token_type: "service" },
+        token_policies: ["a"],
+        token_bound_cidrs: ["10.0.0.0/8"],
+        secret_id_bound_cidrs: ["10.0.0.0/8"],
+        token_num_uses: 5,
+        token_ttl: 60,
+        token_type: "service",
       },
       { token_num_uses: 0, token_ttl: 0, token_type: "default" },
     ],
@@ -158,8 +178,15 @@ const walks: readonly Walk[] = [
       { bound_audiences: ["y", "z"] },
     ],
     body: withZeros({
-      ...{ role_type: "jwt", user_claim: "sub", token_policies: [], bound_audiences: null, bound_claims: {} },
-      ...{ groups_claim: "", bound_subject: "", expiration_leeway: 0, verbose_oidc_logging: false },
+      role_type: "jwt",
+      user_claim: "sub",
+      token_policies: [],
+      bound_audiences: null,
+      bound_claims: {},
+      groups_claim: "",
+      bound_subject: "",
+      expiration_leeway: 0,
+      verbose_oidc_logging: false,
     }),
     state: dataOf,
   },
@@ -169,13 +196,21 @@ const walks: readonly Walk[] = [
     fields: ["allowed_policies", "disallowed_policies", "orphan", "path_suffix", "allowed_entity_aliases", "renewable"],
     steps: [
       {
-        ...{ allowed_policies: ["a"], disallowed_policies: ["b"], orphan: true, path_suffix: "suffix" },
-        ...{ allowed_entity_aliases: ["e"], renewable: true },
+        allowed_policies: ["a"],
+        disallowed_policies: ["b"],
+        orphan: true,
+        path_suffix: "suffix",
+        allowed_entity_aliases: ["e"],
+        renewable: true,
       },
       {},
     ],
     body: withZeros({
-      ...{ allowed_policies: null, disallowed_policies: null, orphan: false, path_suffix: "", renewable: false },
+      allowed_policies: null,
+      disallowed_policies: null,
+      orphan: false,
+      path_suffix: "",
+      renewable: false,
       allowed_entity_aliases: null,
     }),
     state: dataOf,

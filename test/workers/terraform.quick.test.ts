@@ -17,7 +17,9 @@ import {
 const key = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const pem = key.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 const credentials = JSON.stringify({
-  ...{ type: "service_account", client_email: "sync@acme-prod.iam.gserviceaccount.com", project_id: "acme-prod" },
+  type: "service_account",
+  client_email: "sync@acme-prod.iam.gserviceaccount.com",
+  project_id: "acme-prod",
   private_key: pem,
 });
 const azure = { key_vault_uri: "https://acme.vault.azure.net", client_id: "c", client_secret: "s", tenant_id: "t" };
@@ -26,8 +28,12 @@ const vercel = { access_token: "t", project_id: "prj_1", deployment_environments
 const aws = { access_key_id: "AKIA1", secret_access_key: "s", region: "eu-west-1" };
 
 const mountLists = {
-  ...{ passthrough_request_headers: ["X-B", "X-A"], allowed_response_headers: ["X-C"], allowed_managed_keys: ["k"] },
-  ...{ audit_non_hmac_request_keys: ["a"], audit_non_hmac_response_keys: ["b"], delegated_auth_accessors: ["acc"] },
+  passthrough_request_headers: ["X-B", "X-A"],
+  allowed_response_headers: ["X-C"],
+  allowed_managed_keys: ["k"],
+  audit_non_hmac_request_keys: ["a"],
+  audit_non_hmac_response_keys: ["b"],
+  delegated_auth_accessors: ["acc"],
 };
 
 const destination = (type: string, fields: readonly string[], configurations: readonly Fields[]): AtPath => ({
@@ -100,9 +106,19 @@ const paths: readonly AtPath[] = [
     name: "vault_mount",
     path: "/v1/sys/mounts/d",
     fields: [
-      ...["description", "local", "seal_wrap", "passthrough_request_headers", "allowed_response_headers", "options"],
-      ...["allowed_managed_keys", "delegated_auth_accessors", "identity_token_key", "listing_visibility"],
-      ...["audit_non_hmac_request_keys", "audit_non_hmac_response_keys", "external_entropy_access"],
+      "description",
+      "local",
+      "seal_wrap",
+      "passthrough_request_headers",
+      "allowed_response_headers",
+      "options",
+      "allowed_managed_keys",
+      "delegated_auth_accessors",
+      "identity_token_key",
+      "listing_visibility",
+      "audit_non_hmac_request_keys",
+      "audit_non_hmac_response_keys",
+      "external_entropy_access",
     ],
     configurations: [
       { type: "azure" },
@@ -119,7 +135,12 @@ const paths: readonly AtPath[] = [
     ],
     // The provider writes the settings of a configuration into `config`, and omits unset ones.
     body: ({ type, description = "", options = {}, local = false, seal_wrap = false, ...config }) => ({
-      ...{ type, description, options, local, seal_wrap, external_entropy_access: false },
+      type,
+      description,
+      options,
+      local,
+      seal_wrap,
+      external_entropy_access: false,
       config: { options: null, default_lease_ttl: "0s", max_lease_ttl: "0s", force_no_cache: false, ...config },
     }),
     state: ({ body }) => ({ ...body.data, ...body.data.config }),
@@ -202,7 +223,9 @@ const made: readonly Resource[] = [
       { data: { nested: { list: [1, "a", null, true] }, number: 1.5, empty: "" } },
       { data: {} },
       {
-        ...{ data: { a: "1" }, max_versions: 5, delete_version_after: 12_600 },
+        data: { a: "1" },
+        max_versions: 5,
+        delete_version_after: 12_600,
         custom_metadata: { owner: "a@b.c", zone: "eu" },
       },
     ],

@@ -149,20 +149,32 @@ describe("auth/token/create/:role", () => {
 
   it("applies parent, path, uses, times and networks of the role", async () => {
     await role({
-      ...{ orphan: true, renewable: false, path_suffix: "v12", token_num_uses: 5 },
-      ...{ token_explicit_max_ttl: "2h", token_bound_cidrs: "10.0.0.0/8", token_no_default_policy: true },
+      orphan: true,
+      renewable: false,
+      path_suffix: "v12",
+      token_num_uses: 5,
+      token_explicit_max_ttl: "2h",
+      token_bound_cidrs: "10.0.0.0/8",
+      token_no_default_policy: true,
       allowed_policies: "a",
     });
     const { auth, warnings } = (await create({ num_uses: 9, explicit_max_ttl: "3h" })).body;
     expect(auth).toMatchObject({
-      ...{ orphan: true, renewable: false, num_uses: 5, lease_duration: 7200, policies: ["a"] },
+      orphan: true,
+      renewable: false,
+      num_uses: 5,
+      lease_duration: 7200,
+      policies: ["a"],
     });
     expect(warnings).toContain(
       "Explicit max TTL specified both during creation call and in role; using the lesser value of 7200 seconds",
     );
     const shown = await send("POST", "/v1/auth/token/lookup", { token: auth.client_token });
     expect(shown.body.data).toMatchObject({
-      ...{ role: "app", path: "auth/token/create/app/v12", explicit_max_ttl: 7200, bound_cidrs: ["10.0.0.0/8"] },
+      role: "app",
+      path: "auth/token/create/app/v12",
+      explicit_max_ttl: 7200,
+      bound_cidrs: ["10.0.0.0/8"],
     });
     const from = (address: string) => ({ token: auth.client_token, headers: { "CF-Connecting-IP": address } });
     const self = "/v1/sys/internal/ui/mounts";

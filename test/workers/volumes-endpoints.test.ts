@@ -39,24 +39,36 @@ interface Endpoint {
 const endpoints: Record<string, Endpoint> = {
   "list of volumes": { method: "GET", path: () => VOLUMES, rights: ["host-volume-read"], blocks: true },
   "read of a volume": {
-    ...{ method: "GET", path: (id) => `/v1/volume/host/${id}`, rights: ["host-volume-read"], blocks: true },
+    method: "GET",
+    path: (id) => `/v1/volume/host/${id}`,
+    rights: ["host-volume-read"],
+    blocks: true,
   },
   "creation of a volume": {
-    ...{ method: "PUT", path: () => "/v1/volume/host/create", blocks: false },
-    ...{ body: { Volume: volume({ Name: "new" }) }, rights: ["host-volume-create", "host-volume-write"] },
+    method: "PUT",
+    path: () => "/v1/volume/host/create",
+    blocks: false,
+    body: { Volume: volume({ Name: "new" }) },
+    rights: ["host-volume-create", "host-volume-write"],
   },
   "registration of a volume": {
-    ...{ method: "PUT", path: () => "/v1/volume/host/register", blocks: false },
+    method: "PUT",
+    path: () => "/v1/volume/host/register",
+    blocks: false,
     body: { Volume: { Name: "new", NodeID: nodeId(1), HostPath: "/srv/new" } },
     rights: ["host-volume-register", "host-volume-write"],
   },
   "deletion of a volume": {
-    ...{ method: "DELETE", path: (id) => `/v1/volume/host/${id}/delete`, blocks: false },
+    method: "DELETE",
+    path: (id) => `/v1/volume/host/${id}/delete`,
+    blocks: false,
     rights: ["host-volume-write", "host-volume-delete"],
   },
   "list of claims": { method: "GET", path: () => CLAIMS, rights: ["host-volume-read"], blocks: true },
   "deletion of a claim": {
-    ...{ method: "DELETE", path: (_id, claim) => `/v1/volumes/claim/${claim}`, blocks: false },
+    method: "DELETE",
+    path: (_id, claim) => `/v1/volumes/claim/${claim}`,
+    blocks: false,
     rights: ["host-volume-write"],
   },
 };
@@ -212,20 +224,16 @@ describe("the list of volumes", () => {
     await addNode(2);
     await make({ NodeID: nodeId(2) });
     for (const [prefix, found] of [
-      ...[
-        ["00", 1],
-        ["000000", 1],
-        ["00000002", 1],
-        ["0000000200", 1],
-        ["00000001", 0],
-        ["ff", 0],
-        ["FF", 0],
-      ],
-      ...[
-        [nodeId(2), 1],
-        [nodeId(2).toUpperCase(), 1],
-        [nodeId(2).replaceAll("-", ""), 1],
-      ],
+      ["00", 1],
+      ["000000", 1],
+      ["00000002", 1],
+      ["0000000200", 1],
+      ["00000001", 0],
+      ["ff", 0],
+      ["FF", 0],
+      [nodeId(2), 1],
+      [nodeId(2).toUpperCase(), 1],
+      [nodeId(2).replaceAll("-", ""), 1],
     ] as [string, number][]) {
       const answer = await get(`${VOLUMES}&node_id=${prefix}`);
       expect([prefix, answer.status, answer.body?.length], answer.text).toEqual([prefix, 200, found]);
@@ -248,14 +256,12 @@ describe("the list of volumes", () => {
     const made = await ask({ PluginID: "abcd" });
     expect(made.status, made.text).toBe(200);
     for (const [prefix, found] of [
-      ...[
-        ["ab", 1],
-        ["abcd", 1],
-        ["AB", 0],
-        ["ac", 0],
-        ["abcdef", 0],
-        ["mkdir", 0],
-      ],
+      ["ab", 1],
+      ["abcd", 1],
+      ["AB", 0],
+      ["ac", 0],
+      ["abcdef", 0],
+      ["mkdir", 0],
     ] as [string, number][]) {
       const answer = await get(`${VOLUMES}&plugin_id=${prefix}`);
       expect([prefix, answer.status, answer.body?.length], answer.text).toEqual([prefix, 200, found]);

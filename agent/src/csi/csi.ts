@@ -58,7 +58,11 @@ export class Csi {
       () => this.onChange(),
       (info, client, last) =>
         inspectVolumes({
-          ...{ client, pluginId: config.id, info, uses: this.#uses, last },
+          client,
+          pluginId: config.id,
+          info,
+          uses: this.#uses,
+          last,
           whenIdle: (externalId, task) => {
             const turn = volumeTurn(config.id, externalId);
             return this.#queue.isBusy(turn) ? undefined : this.#queue.run(turn, task);

@@ -56,7 +56,8 @@ export async function probePlugin(client: PluginClient, { roles, topology }: Csi
       version: vendorVersion.slice(0, 256),
       requiresController,
       requiresTopologies: services.includes(PLUGIN_SERVICE.volumeAccessibilityConstraints),
-      ...{ controller, node },
+      controller,
+      node,
       availableBytes: controller?.["SupportsGetCapacity"]
         ? await availableBytes(client, node?.AccessibleTopology?.Segments)
         : undefined,

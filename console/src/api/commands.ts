@@ -23,7 +23,11 @@ function curlCommand({ verb, target, body, namespace }: WireRequest): string {
   const method = verb === "GET" || verb === "LIST" ? [] : ["-X", verb];
   const type = verb === "PATCH" ? ["-H", quoted("Content-Type: application/merge-patch+json")] : [];
   return [
-    ...["curl", "-s", ...method, "-H", `"X-Orch-Token: $SALLYPORT_TOKEN"`],
+    "curl",
+    "-s",
+    ...method,
+    "-H",
+    `"X-Orch-Token: $SALLYPORT_TOKEN"`,
     ...(namespace ? ["-H", quoted(`X-Orch-Namespace: ${namespace}`)] : []),
     ...type,
     ...(body === undefined ? [] : ["-d", quoted(JSON.stringify(body))]),

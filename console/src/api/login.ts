@@ -20,8 +20,12 @@ export async function logInWithToken(token: string, { namespace, keep }: LoginPl
 /** @param mount path of the auth method below `auth/` */
 export async function logInWithPassword(mount: string, name: string, password: string, at: LoginPlace): Promise<void> {
   const { auth } = await api("POST /v1/auth/userpass/login/{name}", {
-    ...{ mount: `auth/${mount}`, path: { name }, body: { password }, namespace: at.namespace },
-    ...{ anonymous: true, sensitive: true },
+    mount: `auth/${mount}`,
+    path: { name },
+    body: { password },
+    namespace: at.namespace,
+    anonymous: true,
+    sensitive: true,
   });
   await begin(auth, `password:${mount}`, at);
 }
@@ -49,7 +53,9 @@ export const redirectUri = (): string => `${location.origin}/ui/oidc/callback`;
 export async function logInWithOidc(mount: string, role: string, at: LoginPlace): Promise<void> {
   const nonce = crypto.randomUUID();
   const { data } = await api("POST /v1/auth/oidc/oidc/auth_url", {
-    ...{ mount: `auth/${mount}`, namespace: at.namespace, anonymous: true },
+    mount: `auth/${mount}`,
+    namespace: at.namespace,
+    anonymous: true,
     body: { ...(role ? { role } : {}), redirect_uri: redirectUri(), client_nonce: nonce },
   });
   if (!/^https?:\/\//.test(data.auth_url))
@@ -74,7 +80,10 @@ export async function completeOidc(): Promise<string> {
   if (!text) throw new Error("This tab has not begun a log-in. Begin it again.");
   const pending = JSON.parse(text) as Pending;
   const { auth } = await api("GET /v1/auth/oidc/oidc/callback", {
-    ...{ mount: `auth/${pending.mount}`, namespace: pending.namespace, anonymous: true, quiet: true },
+    mount: `auth/${pending.mount}`,
+    namespace: pending.namespace,
+    anonymous: true,
+    quiet: true,
     query: { state: query.get("state") ?? "", code: query.get("code") ?? "", client_nonce: pending.nonce },
   });
   await begin(auth, `oidc:${pending.mount}`, pending);
@@ -108,8 +117,15 @@ const callerOf = (data: Schemas["Token"]): Caller => ({
 });
 
 const unknownCaller = (namespace: string): Caller => ({
-  ...{ name: "unknown", accessor: "", policies: [], namespace, isRoot: false, isRenewable: false, type: "unknown" },
-  ...{ expires: null, uses: 0 },
+  name: "unknown",
+  accessor: "",
+  policies: [],
+  namespace,
+  isRoot: false,
+  isRenewable: false,
+  type: "unknown",
+  expires: null,
+  uses: 0,
 });
 
 /** Reads who the caller is, and when the token ends. */

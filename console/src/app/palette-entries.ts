@@ -31,7 +31,9 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 const link = (label: string, icon: IconName, address: string, words = ""): Entry => ({
-  ...{ label, icon, words },
+  label,
+  icon,
+  words,
   run: () => go(address),
 });
 
@@ -46,13 +48,17 @@ const fixedEntries = (): Entry[] => [
   link("Issue credentials", "key", href("credentials", [], { new: "credentials" }), "azure lease"),
   link("What may a token do?", "access", href("access", [], { tab: "check" }), "rights policy check"),
   {
-    ...{ label: "Show the commands of this screen", words: "curl vault nomad", icon: "terminal" },
+    label: "Show the commands of this screen",
+    words: "curl vault nomad",
+    icon: "terminal",
     run: () => void (isDockOpen.value = true),
   },
   { label: "Light appearance", words: "theme", icon: "light", run: () => void (theme.value = "light") },
   { label: "Dark appearance", words: "theme", icon: "dark", run: () => void (theme.value = "dark") },
   {
-    ...{ label: "Lock this tab", words: "log out", icon: "lock" },
+    label: "Lock this tab",
+    words: "log out",
+    icon: "lock",
     run: () => endSession("Locked. Log in again to continue where you were."),
   },
 ];

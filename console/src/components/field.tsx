@@ -73,7 +73,11 @@ export function TextField({
       {(ids) => {
         const own = {
           ...ids,
-          ...{ value, placeholder, disabled, autofocus, required: field.required },
+          value,
+          placeholder,
+          disabled,
+          autofocus,
+          required: field.required,
           class: mono ? "input mono" : "input",
         };
         if (list) return <Combo {...own} onChange={onChange} options={list} />;

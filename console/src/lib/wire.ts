@@ -18,7 +18,12 @@ const CLUSTER =
 export const isCluster = (path: string): boolean => CLUSTER.test(path);
 
 const CAPABILITIES: Readonly<Record<Verb, string>> = {
-  ...{ GET: "read", LIST: "list", POST: "update", PUT: "update", PATCH: "patch", DELETE: "delete" },
+  GET: "read",
+  LIST: "list",
+  POST: "update",
+  PUT: "update",
+  PATCH: "patch",
+  DELETE: "delete",
 };
 
 /** Path and capability that a policy needs for the request; null for the cluster API, whose rules name no paths. */

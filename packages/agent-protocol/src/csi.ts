@@ -51,7 +51,12 @@ export const CSI_METHODS = {
     params: z.object({
       ...plugin,
       ...capacity,
-      ...{ name: text(256, 1), capabilities, mount, parameters: texts, snapshotId: text(1024), cloneId: text(1024) },
+      name: text(256, 1),
+      capabilities,
+      mount,
+      parameters: texts,
+      snapshotId: text(1024),
+      cloneId: text(1024),
       /** For plugins with MODIFY_VOLUME. */
       mutableParameters: texts.optional(),
       topology: z.object({ required: topologies, preferred: topologies }).nullable(),
@@ -130,7 +135,11 @@ export const CSI_METHODS = {
   "csi.node.publish": {
     params: z.object({
       ...use,
-      ...{ capability, mount, readOnly: z.boolean(), context: texts, publishContext: texts },
+      capability,
+      mount,
+      readOnly: z.boolean(),
+      context: texts,
+      publishContext: texts,
     }),
     result: z.object({ path: text(4096, 1) }),
     deadlineMs: CONTROLLER_MS,

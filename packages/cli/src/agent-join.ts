@@ -37,7 +37,10 @@ Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
   run: async (args, io) => {
     const text = { type: "string" } as const;
     const { values } = readArguments(args, {
-      ...{ pool: text, name: text, ttl: text, service: text },
+      pool: text,
+      name: text,
+      ttl: text,
+      service: text,
       json: { type: "boolean" },
     });
     const server = serviceOf(io.env);
@@ -53,7 +56,9 @@ Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
     const { text: answer } = await new Api(server, 0).call("POST", "agent/tokens", { body: JSON.stringify(wanted) });
     const { Token, ExpirationTime, AccessorID } = JSON.parse(answer);
     const config = {
-      ...{ service, ...(values.name && { name: values.name }), ...(pool !== "default" && { pool }) },
+      service,
+      ...(values.name && { name: values.name }),
+      ...(pool !== "default" && { pool }),
       joinTokenFile: "/etc/sallyport-agent/join-token",
     };
     const configured = [

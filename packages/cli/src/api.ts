@@ -144,7 +144,9 @@ export class Api {
   async #send(method: Method, url: URL, body: string | undefined) {
     const { token, namespace } = this.#server;
     const response = await fetch(url, {
-      ...{ method, redirect: "manual", signal: AbortSignal.timeout(this.#contact.hasAnswered ? REQUEST_MS : FIRST_MS) },
+      method,
+      redirect: "manual",
+      signal: AbortSignal.timeout(this.#contact.hasAnswered ? REQUEST_MS : FIRST_MS),
       headers: {
         [`X-${this.#dialect}-Token`]: token,
         ...(this.#dialect === "Vault" && { "X-Vault-Request": "true" }),

@@ -13,7 +13,15 @@ import { VERSION } from "./version.ts";
 /** The program `sallyport`: finds the command, and turns failures into exit codes. */
 
 const COMMANDS: readonly Command[] = [
-  ...[importVault, importDump, doctor, snapshotSave, snapshotRestore, snapshotList, agentJoin, relay, cost],
+  importVault,
+  importDump,
+  doctor,
+  snapshotSave,
+  snapshotRestore,
+  snapshotList,
+  agentJoin,
+  relay,
+  cost,
 ];
 
 const HELP: ReadonlySet<string> = new Set(["--help", "-h"]);

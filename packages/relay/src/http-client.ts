@@ -59,7 +59,8 @@ export class HttpClient {
   #send(path: string, { method = "GET", body, signal }: Sent): Promise<http.IncomingMessage> {
     const { request } = this.#base.protocol === "https:" ? https : http;
     const options: http.RequestOptions = {
-      ...{ method, agent: this.#agent },
+      method,
+      agent: this.#agent,
       ...(signal && { signal }),
       headers: {
         ...this.#headers,

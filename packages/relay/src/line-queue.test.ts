@@ -30,7 +30,11 @@ describe("LineQueue", () => {
     await queue.next(1_000);
     await new Promise((resolve) => setTimeout(resolve, 10));
     expect([queue.ready(3), queue.ready(4), queue.ready(100), queue.ready(100), queue.bytes]).toEqual([
-      ...[[], ["bbbb"], ["cccc"], [], 0],
+      [],
+      ["bbbb"],
+      ["cccc"],
+      [],
+      0,
     ]);
   });
 

@@ -10,15 +10,21 @@ const page = readFileSync("docs/guides/mirror-nomad.md", "utf8");
 describe("readOptions", () => {
   it("has defaults, and accepts the words `relay nomad`", () => {
     expect(readOptions(["relay", "nomad"], ENV)).toMatchObject({
-      ...{ source: "nomad/global", namespaces: null, reconcileMs: 600_000, stateDir: "/var/lib/sallyport-relay" },
-      ...{ metrics: { host: "127.0.0.1", port: 9464 } },
+      source: "nomad/global",
+      namespaces: null,
+      reconcileMs: 600_000,
+      stateDir: "/var/lib/sallyport-relay",
+      metrics: { host: "127.0.0.1", port: 9464 },
     });
     const { source, namespaces, topics, metrics } = readOptions(
       ["nomad", "--namespace", "a", "--namespace", "b", "--topic", "Job", "--metrics", "[::1]:80"],
       { ...ENV, NOMAD_REGION: "eu" },
     );
     expect({ source, namespaces, topics, metrics }).toEqual({
-      ...{ source: "nomad/eu", namespaces: new Set(["a", "b"]), topics: ["Job"], metrics: { host: "::1", port: 80 } },
+      source: "nomad/eu",
+      namespaces: new Set(["a", "b"]),
+      topics: ["Job"],
+      metrics: { host: "::1", port: 80 },
     });
   });
 

@@ -77,7 +77,12 @@ function parsed(argv: readonly string[]) {
       args: [...argv],
       allowPositionals: true,
       options: {
-        ...{ "state-dir": text, source: text, reconcile: text, metrics: text, namespace: texts, topic: texts },
+        "state-dir": text,
+        source: text,
+        reconcile: text,
+        metrics: text,
+        namespace: texts,
+        topic: texts,
       },
     });
   } catch (failure) {

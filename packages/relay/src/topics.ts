@@ -31,7 +31,9 @@ export const upsertEvent = ({ topic, namespace }: ObjectName, object: string): s
 
 export const removalEvent = ({ topic, namespace, id }: ObjectName): string =>
   JSON.stringify({
-    ...{ Topic: topic, Type: TOPICS[topic].removal, Namespace: namespace },
+    Topic: topic,
+    Type: TOPICS[topic].removal,
+    Namespace: namespace,
     Payload: { [topic]: { [TOPICS[topic].key]: id }, Deleted: true },
   });
 

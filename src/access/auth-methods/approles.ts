@@ -86,7 +86,10 @@ export class Approles {
       NOTHING,
     );
     return ok({
-      ...{ secret_id: secretId, secret_id_accessor: accessor, secret_id_ttl: ttl, secret_id_num_uses: uses },
+      secret_id: secretId,
+      secret_id_accessor: accessor,
+      secret_id_ttl: ttl,
+      secret_id_num_uses: uses,
     });
   }
 
@@ -110,7 +113,9 @@ export class Approles {
       creation_time: new Date(created).toISOString(),
       expiration_time: found.expires === null ? NEVER : new Date(found.expires).toISOString(),
       last_updated_time: new Date(found.updated).toISOString(),
-      ...{ metadata, cidr_list: cidrs, token_bound_cidrs: tokenCidrs },
+      metadata,
+      cidr_list: cidrs,
+      token_bound_cidrs: tokenCidrs,
     });
   }
 

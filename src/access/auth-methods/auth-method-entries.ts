@@ -88,7 +88,9 @@ export class AuthMethodEntries {
       .every()
       .filter((mount) => mount.namespace.startsWith(namespace))
       .map(({ uuid, accessor, namespace: at }) => ({
-        ...{ namespace: at, namespaceId: namespaces.idOf(at) ?? "", accessor },
+        namespace: at,
+        namespaceId: namespaces.idOf(at) ?? "",
+        accessor,
         names: lockouts.locked(uuid, this.#lockoutOf(uuid), now),
       }))
       .filter(({ names }) => names.length > 0)

@@ -2,7 +2,10 @@ import { describe, expect, it } from "vitest";
 import { LoginLockouts } from "./login-lockouts.ts";
 
 const CONFIG = {
-  ...{ lockout_threshold: 5, lockout_duration: 900, lockout_counter_reset_duration: 900, lockout_disable: false },
+  lockout_threshold: 5,
+  lockout_duration: 900,
+  lockout_counter_reset_duration: 900,
+  lockout_disable: false,
 };
 const NOW = 1_000_000;
 

@@ -166,7 +166,11 @@ export class Authorizer {
     const { accessor, name, namespace, expires } = row;
     const roles = this.#holders.rolesOf(row);
     const identity = {
-      ...{ accessor, name, policies: [...policiesOf(row), ...roles.policies], namespace, root: grants.root },
+      accessor,
+      name,
+      policies: [...policiesOf(row), ...roles.policies],
+      namespace,
+      root: grants.root,
       ...(roles.links.length > 0 && { roles: roles.links }),
       ...(row.family === "batch" && { batch: { parent: row.parent, expires } }),
     };

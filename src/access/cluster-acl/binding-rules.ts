@@ -150,9 +150,12 @@ export class BindingRules {
         const stored = JSON.parse(row.value) as Stored;
         const { Description, Selector, BindType, BindName } = stored;
         return {
-          ...{ ID: row.id, AuthMethod: row.auth_method, ...stored },
+          ID: row.id,
+          AuthMethod: row.auth_method,
+          ...stored,
           Hash: digest(row.id, Description, row.auth_method, Selector, BindType, BindName),
-          ...{ CreateIndex: row.create_index, ModifyIndex: row.modify_index },
+          CreateIndex: row.create_index,
+          ModifyIndex: row.modify_index,
         };
       });
   }

@@ -48,8 +48,12 @@ export class ClusterAuthMethods {
       .exec<MethodRow>("SELECT * FROM cluster_auth_methods ORDER BY name")
       .toArray()
       .map((row) => ({
-        ...{ Name: row.name, Type: row.type, Default: row.is_default === 1, Hash: row.hash },
-        ...{ CreateIndex: row.create_index, ModifyIndex: row.modify_index },
+        Name: row.name,
+        Type: row.type,
+        Default: row.is_default === 1,
+        Hash: row.hash,
+        CreateIndex: row.create_index,
+        ModifyIndex: row.modify_index,
       }));
   }
 
@@ -132,7 +136,9 @@ export class ClusterAuthMethods {
 
 const withRow = (stored: Stored, { hash, create_index, modify_index }: MethodRow): AuthMethod => ({
   ...stored,
-  ...{ Hash: hash, CreateIndex: create_index, ModifyIndex: modify_index },
+  Hash: hash,
+  CreateIndex: create_index,
+  ModifyIndex: modify_index,
 });
 
 function storedOf(settings: AuthMethodSettings, before: AuthMethod | null): Stored {

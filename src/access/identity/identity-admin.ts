@@ -291,7 +291,10 @@ const keyOf = ({ id, name }: { readonly id?: string | undefined; readonly name?:
 const stored = (given: object | null | undefined, before: string): string => (given ? JSON.stringify(given) : before);
 
 const shared = ({ id, name, policies, metadata, created, updated }: EntityRow | GroupRow) => ({
-  ...{ id, name, created, updated },
+  id,
+  name,
+  created,
+  updated,
   policies: JSON.parse(policies) as string[],
   metadata: JSON.parse(metadata) as Record<string, string>,
 });

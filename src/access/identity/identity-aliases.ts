@@ -168,7 +168,12 @@ export class IdentityAliases {
         const isToken = accessor.startsWith(tokenMountAccessor(""));
         const mount = isToken ? tokenMount(accessor) : this.#deps.mounts.byAccessor(accessor);
         return {
-          ...{ id, canonical, name, created, updated, accessor },
+          id,
+          canonical,
+          name,
+          created,
+          updated,
+          accessor,
           mountPath: `auth/${mount?.path ?? ""}`,
           mountType: mount?.type ?? "",
           metadata: JSON.parse(metadata) as Record<string, string>,

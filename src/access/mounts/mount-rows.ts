@@ -25,7 +25,16 @@ function mountOf<M extends StoredMount>(row: Row): M {
   const { namespace, path, type, accessor, uuid, description } = row;
   const options: Record<string, string> = JSON.parse(row.options);
   const mount: StoredMount = {
-    ...{ namespace, path, type, accessor, uuid, description, options, local, seal_wrap, config },
+    namespace,
+    path,
+    type,
+    accessor,
+    uuid,
+    description,
+    options,
+    local,
+    seal_wrap,
+    config,
   };
   return mount as M;
 }

@@ -74,7 +74,9 @@ export class NamespaceDeletions {
       this.#sql.exec(
         `INSERT INTO ending_namespaces VALUES (?, ?, ?)
          ON CONFLICT (kind, name) DO UPDATE SET due = excluded.due`,
-        ...[kind, name, Date.now() + GRACE_MS],
+        kind,
+        name,
+        Date.now() + GRACE_MS,
       ),
     );
     const closed = await owner.close(name);

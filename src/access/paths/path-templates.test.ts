@@ -4,7 +4,9 @@ import type { PathRule } from "../../contracts/policies.ts";
 import { resolveTemplate, type TemplateSubject, templateProblem } from "./path-templates.ts";
 
 const subject = (more: Partial<TemplateSubject> = {}): TemplateSubject => ({
-  ...{ id: "e-1", name: "ann", metadata: { team: "ops" } },
+  id: "e-1",
+  name: "ann",
+  metadata: { team: "ops" },
   aliases: [
     { accessor: "acc_1", id: "a-1", name: "ann@x", metadata: { repo: "org/app" }, customMetadata: { "a.b": "c" } },
   ],

@@ -33,7 +33,14 @@ interface PolicySet {
 }
 
 const builtIn = (namespace: string, name: string, text: string): PolicyRow => ({
-  ...{ namespace, name, text, parsed: "", description: "", create_index: 1, modify_index: 1, job_acl: null },
+  namespace,
+  name,
+  text,
+  parsed: "",
+  description: "",
+  create_index: 1,
+  modify_index: 1,
+  job_acl: null,
 });
 
 const NAME = /^[a-z0-9._@ -]{1,128}$/;

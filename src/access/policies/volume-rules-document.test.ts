@@ -34,8 +34,12 @@ describe("a volume rule", () => {
 
   it("is a member of a JSON document", () => {
     const small = {
-      ...{ namespaces: ["default", "prod-*"], plugins: ["mkdir", "zfs"], name_pattern: "^[a-z-]+$" },
-      ...{ max_capacity: 10737418240, node_pools: ["gpu"], enforcement: "soft-mandatory" },
+      namespaces: ["default", "prod-*"],
+      plugins: ["mkdir", "zfs"],
+      name_pattern: "^[a-z-]+$",
+      max_capacity: 10737418240,
+      node_pools: ["gpu"],
+      enforcement: "soft-mandatory",
     };
     expect(read(JSON.stringify({ volume_rule: { small } }))).toEqual([WHOLE]);
     expect(read(JSON.stringify({ volume_rule: [{ small }] }))).toEqual([WHOLE]);

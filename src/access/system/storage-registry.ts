@@ -22,7 +22,9 @@ export class StorageRegistry {
     if (!fresh) this.forget({ kind, name });
     this.#sql.exec(
       `INSERT INTO ${TABLE} (kind, name, id) VALUES (?1, ?2, ?3) ON CONFLICT (kind, name) DO UPDATE SET lost = (id <> ?3)`,
-      ...[kind, name, id],
+      kind,
+      name,
+      id,
     );
     return this.#sql.exec<{ id: string }>(`SELECT id FROM ${TABLE} WHERE kind = ? AND name = ?`, kind, name).one().id;
   }

@@ -48,7 +48,11 @@ export class Cubbyholes {
         this.#deps.sql.exec(
           `INSERT INTO cubbyholes (token, namespace, path, value, bytes) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT DO UPDATE SET value = excluded.value, bytes = excluded.bytes`,
-          ...[accessor, namespaceId, path, this.#deps.keys.seal(text, context(owner, path)), bytes],
+          accessor,
+          namespaceId,
+          path,
+          this.#deps.keys.seal(text, context(owner, path)),
+          bytes,
         ),
       NOTHING,
     );
@@ -61,7 +65,9 @@ export class Cubbyholes {
       () =>
         this.#deps.sql.exec(
           "DELETE FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
-          ...[accessor, namespaceId, path],
+          accessor,
+          namespaceId,
+          path,
         ),
       NOTHING,
     );
@@ -86,7 +92,9 @@ export class Cubbyholes {
     return this.#deps.sql
       .exec<{ value: ArrayBuffer; bytes: number }>(
         "SELECT value, bytes FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
-        ...[accessor, namespaceId, path],
+        accessor,
+        namespaceId,
+        path,
       )
       .toArray()[0];
   }

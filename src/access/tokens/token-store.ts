@@ -182,7 +182,11 @@ export class TokenStore {
   endIssued(namespace: string, path: string, now: number): void {
     this.#sql.exec(
       "UPDATE tokens SET expires = ?1 WHERE expires > ?1 AND namespace = ?2 AND (path = ?3 OR path >= ?4 AND path < ?5)",
-      ...[now, namespace, path, `${path}/`, upperBound(`${path}/`)],
+      now,
+      namespace,
+      path,
+      `${path}/`,
+      upperBound(`${path}/`),
     );
   }
 
@@ -192,7 +196,10 @@ export class TokenStore {
       .exec<{ path: string }>(
         `SELECT DISTINCT path FROM tokens WHERE namespace = ? AND path >= ? AND path < ? AND expires > ? AND uses >= 0
          ORDER BY path`,
-        ...[namespace, prefix, upperBound(prefix), now],
+        namespace,
+        prefix,
+        upperBound(prefix),
+        now,
       )
       .toArray()
       .map(({ path }) => path);
@@ -204,7 +211,11 @@ export class TokenStore {
       .exec<{ accessor: string }>(
         `SELECT accessor FROM tokens WHERE accessor > ? AND namespace = ? AND path = ? AND expires > ? AND uses >= 0
          ORDER BY accessor LIMIT ?`,
-        ...[after, namespace, path, now, limit],
+        after,
+        namespace,
+        path,
+        now,
+        limit,
       )
       .toArray()
       .map(({ accessor }) => accessor);

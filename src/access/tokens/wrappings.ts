@@ -131,15 +131,37 @@ export class Wrappings {
   #insert({ namespace, path, ttl, body, accessor: wrapped, asker }: WrapRequest, now: number): WrapInfo {
     const token = `hvs.${randomText(24)}`;
     const row = this.#deps.tokens.insert(token, {
-      ...{ namespace, path, ttl, policies: POLICIES, parent: null, orphan: 1, family: "secrets", global: 0 },
-      ...{ name: "", meta: null, created: now, expires: now + ttl * 1000, renewed: null, explicit_max_ttl: ttl },
-      ...{ period: 0, uses: 1, renewable: 0, max_ttl: 0, entity_id: "" },
-      ...{ auth_mount: null, auth_entry: null, bound_cidrs: null },
+      namespace,
+      path,
+      ttl,
+      policies: POLICIES,
+      parent: null,
+      orphan: 1,
+      family: "secrets",
+      global: 0,
+      name: "",
+      meta: null,
+      created: now,
+      expires: now + ttl * 1000,
+      renewed: null,
+      explicit_max_ttl: ttl,
+      period: 0,
+      uses: 1,
+      renewable: 0,
+      max_ttl: 0,
+      entity_id: "",
+      auth_mount: null,
+      auth_entry: null,
+      bound_cidrs: null,
     });
     const bytes = Buffer.byteLength(body);
     this.#deps.sql.exec(
       "INSERT INTO wrapped_answers (token, bytes, wrapped, body, asker) VALUES (?, ?, ?, ?, ?)",
-      ...[row.accessor, bytes, wrapped, this.#deps.keys.seal(body, context(row)), asker],
+      row.accessor,
+      bytes,
+      wrapped,
+      this.#deps.keys.seal(body, context(row)),
+      asker,
     );
     if (this.#held) this.#held = { n: this.#held.n + 1, bytes: this.#held.bytes + bytes };
     const creation_time = new Date(now).toISOString();

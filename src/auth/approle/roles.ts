@@ -104,7 +104,10 @@ const field = (
   reset: ApproleBody,
   show: RoleField["show"],
 ): RoleField => ({
-  ...{ path, names, show, reset },
+  path,
+  names,
+  show,
+  reset,
   body: z.object(Object.fromEntries(names.map((name) => [name, roleFields[name]]))) as z.ZodType<ApproleBody>,
 });
 

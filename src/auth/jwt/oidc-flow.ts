@@ -32,7 +32,12 @@ export const loginUrl = (
   sealed: string,
 ): string =>
   authorizationUrl(provider, clientOf(config), {
-    ...{ redirectUri, nonce, verifier, state: sealed, scopes: role.oidc_scopes, maxAge: role.max_age },
+    redirectUri,
+    nonce,
+    verifier,
+    state: sealed,
+    scopes: role.oidc_scopes,
+    maxAge: role.max_age,
     responseMode: config.oidc_response_mode === "form_post" ? "form_post" : "",
   });
 

@@ -28,7 +28,11 @@ export const hashed = (text: string): string => createHash("sha256").update(text
 
 /** A new login with fresh random values. */
 export const newState = (role: string, redirectUri: string, clientNonce: string, now: number): OidcState => ({
-  ...{ id: random(), role, redirectUri, nonce: random(), verifier: random() },
+  id: random(),
+  role,
+  redirectUri,
+  nonce: random(),
+  verifier: random(),
   client: clientNonce === "" ? "" : hashed(clientNonce),
   expires: now + STATE_MS,
 });

@@ -5,8 +5,16 @@ import { type KeySource, keysOf } from "./key-sources.ts";
 
 /** Signature algorithms with a public key. A symmetric algorithm would accept the public key as its secret. */
 export const ALGORITHMS = [
-  ...["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"],
-  ...["PS256", "PS384", "PS512", "EdDSA"],
+  "RS256",
+  "RS384",
+  "RS512",
+  "ES256",
+  "ES384",
+  "ES512",
+  "PS256",
+  "PS384",
+  "PS512",
+  "EdDSA",
 ] as const;
 
 export type Claims = Readonly<Record<string, unknown>>;

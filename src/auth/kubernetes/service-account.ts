@@ -55,8 +55,13 @@ export async function serviceAccountOf(
 /** The claims of a token with a valid signature. Without a review it must expire: no deletion ends it earlier. */
 async function signedClaims(token: string, config: KubernetesConfig, role: KubernetesRole): Promise<Result<Claims>> {
   const verified = await verifyToken(token, config.pem_keys, {
-    ...{ issuer: issuerOf(config), subject: "", audiences: role.audience === "" ? [] : [role.audience] },
-    ...{ algorithms: [], expirationLeeway: 0, notBeforeLeeway: 0, clockSkewLeeway: 0 },
+    issuer: issuerOf(config),
+    subject: "",
+    audiences: role.audience === "" ? [] : [role.audience],
+    algorithms: [],
+    expirationLeeway: 0,
+    notBeforeLeeway: 0,
+    clockSkewLeeway: 0,
   });
   if (!verified.ok) return refuse("denied", `permission denied: ${verified.message}`);
   return isReviewed(config) || typeof verified.value["exp"] === "number"
@@ -119,7 +124,8 @@ async function reviewProblem(
   const answer = await fetchJson(apiUrl(config, REVIEWS), {
     method: "POST",
     headers: {
-      ...{ "Content-Type": "application/json", Accept: "application/json" },
+      "Content-Type": "application/json",
+      Accept: "application/json",
       Authorization: `Bearer ${config.token_reviewer_jwt || token}`,
     },
     body: JSON.stringify({ apiVersion: "authentication.k8s.io/v1", kind: "TokenReview", spec }),

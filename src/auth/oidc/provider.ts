@@ -61,8 +61,12 @@ export function authorizationUrl({ authorization }: Provider, { clientId }: Oidc
   const { redirectUri, scopes, state, nonce, verifier, responseMode = "", maxAge = 0 } = login;
   const url = new URL(authorization);
   const parameters = {
-    ...{ response_type: "code", client_id: clientId, redirect_uri: redirectUri },
-    ...{ scope: [...new Set(["openid", ...scopes])].join(" "), state, nonce },
+    response_type: "code",
+    client_id: clientId,
+    redirect_uri: redirectUri,
+    scope: [...new Set(["openid", ...scopes])].join(" "),
+    state,
+    nonce,
     code_challenge: createHash("sha256").update(verifier).digest("base64url"),
     code_challenge_method: "S256",
     ...(responseMode !== "" && { response_mode: responseMode }),
@@ -87,14 +91,18 @@ export async function redeemedCode(
 ): Promise<Result<Tokens>> {
   const isPublic = clientSecret === "";
   const form = new URLSearchParams({
-    ...{ grant_type: "authorization_code", code, redirect_uri: redirectUri, code_verifier: verifier },
+    grant_type: "authorization_code",
+    code,
+    redirect_uri: redirectUri,
+    code_verifier: verifier,
     ...((isPublic || secretInBody) && { client_id: clientId }),
     ...(!isPublic && secretInBody && { client_secret: clientSecret }),
   });
   // RFC 6749, 2.3.1: both parts are encoded before they are joined.
   const basic = Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString("base64");
   const headers: Record<string, string> = {
-    ...{ "Content-Type": "application/x-www-form-urlencoded", Accept: "application/json" },
+    "Content-Type": "application/x-www-form-urlencoded",
+    Accept: "application/json",
     ...(!isPublic && !secretInBody && { Authorization: `Basic ${basic}` }),
   };
   const answer = await fetchJson(token, { method: "POST", headers, body: form.toString() });

@@ -131,9 +131,17 @@ const asStored = (a: string, b: string): number => Buffer.compare(Buffer.from(a)
 type PoolRecord = Omit<NodePool, "CreateIndex" | "ModifyIndex">;
 
 const upserted = (record: PoolRecord): ObjectReport => ({
-  ...{ topic: "NodePool", type: "NodePoolUpserted", namespace: "", id: record.Name, filterKeys: null },
-  ...{ jobId: null, nodeId: null, terminal: false, deleted: false },
-  ...{ body: JSON.stringify(record), extra: "" },
+  topic: "NodePool",
+  type: "NodePoolUpserted",
+  namespace: "",
+  id: record.Name,
+  filterKeys: null,
+  jobId: null,
+  nodeId: null,
+  terminal: false,
+  deleted: false,
+  body: JSON.stringify(record),
+  extra: "",
 });
 
 const recordOf = (name: string): PoolRecord => ({

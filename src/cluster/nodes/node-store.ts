@@ -150,7 +150,10 @@ export class NodeStore implements IndexedRows {
       `SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id >= ? AND id ${upTo} ?
        ${pool === undefined ? "" : "AND pool = ?"}
        ORDER BY id ${reverse ? "DESC" : "ASC"} LIMIT ?`,
-      ...[first, end, ...(pool === undefined ? [] : [pool]), limit + 1],
+      first,
+      end,
+      ...(pool === undefined ? [] : [pool]),
+      limit + 1,
     );
     const rows: NodeText[] = [];
     let bytes = 0;
@@ -240,8 +243,18 @@ export class NodeStore implements IndexedRows {
            eligibility = excluded.eligibility, draining = excluded.draining, heard = excluded.heard,
            down_at = excluded.down_at, drain_due = excluded.drain_due, body = excluded.body, events = excluded.events
          RETURNING row`,
-        ...[node.ID, origin, node.NodePool, node.Status, node.SchedulingEligibility, draining ? 1 : 0, heard],
-        ...[downAt, draining ? drainDue : null, JSON.stringify(record), JSON.stringify(Events), line],
+        node.ID,
+        origin,
+        node.NodePool,
+        node.Status,
+        node.SchedulingEligibility,
+        draining ? 1 : 0,
+        heard,
+        downAt,
+        draining ? drainDue : null,
+        JSON.stringify(record),
+        JSON.stringify(Events),
+        line,
       )
       .one();
     if (HostVolumes !== known?.node.HostVolumes) this.#volumes.write(node.ID, HostVolumes);
@@ -286,7 +299,9 @@ export class NodeStore implements IndexedRows {
     );
     this.#sql.exec(
       "UPDATE nodes SET create_index = ifnull(create_index, ?1), modify_index = ?1, events = ?2 WHERE row = ?3",
-      ...[index, JSON.stringify(events), Number(row)],
+      index,
+      JSON.stringify(events),
+      Number(row),
     );
   }
 

@@ -74,7 +74,10 @@ export class NodeVolumes {
     this.#sql.exec(
       `INSERT INTO node_volumes VALUES (?, ?, ?, ?)
        ON CONFLICT (node_id, name) DO UPDATE SET id = excluded.id, body = excluded.body`,
-      ...[nodeId, name, id, body],
+      nodeId,
+      name,
+      id,
+      body,
     );
   }
 }

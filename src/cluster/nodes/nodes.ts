@@ -32,8 +32,16 @@ const NODES_PER_ALARM = 500;
 
 /** Fields of a node's lifecycle, which a new registration leaves unchanged. */
 const LIFECYCLE_FIELDS = [
-  ...["Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "DrainStrategy", "LastDrain"],
-  ...["Events", "LastAllocUpdateIndex", "LastMissedHeartbeatIndex"],
+  "Status",
+  "StatusDescription",
+  "StatusUpdatedAt",
+  "SchedulingEligibility",
+  "Drain",
+  "DrainStrategy",
+  "LastDrain",
+  "Events",
+  "LastAllocUpdateIndex",
+  "LastMissedHeartbeatIndex",
 ] as const;
 /** Fields derived from others. */
 const DERIVED_FIELDS = ["Resources", "Reserved", "ComputedClass"] as const;

@@ -84,8 +84,11 @@ function allocatedTo(allocation: Fields): Allocated | null {
         return [
           name,
           {
-            ...{ CPU: numberIn(cpu, "CpuShares"), Cores: 0, MemoryMB: numberIn(memory, "MemoryMB") },
-            ...{ MemoryMaxMB: numberIn(memory, "MemoryMaxMB"), DiskMB: 0 },
+            CPU: numberIn(cpu, "CpuShares"),
+            Cores: 0,
+            MemoryMB: numberIn(memory, "MemoryMB"),
+            MemoryMaxMB: numberIn(memory, "MemoryMaxMB"),
+            DiskMB: 0,
             Networks: (task as Fields)["Networks"] ?? null,
           },
         ];
@@ -110,13 +113,21 @@ function requestedBy(group: Fields): Allocated {
 function totalOf({ tasks, diskMB, networks }: Allocated): Fields {
   const sum = (field: string) => Object.values(tasks).reduce((total, task) => total + numberIn(task, field), 0);
   return {
-    ...{ CPU: sum("CPU"), Cores: 0, MemoryMB: sum("MemoryMB"), MemoryMaxMB: sum("MemoryMaxMB"), DiskMB: diskMB },
+    CPU: sum("CPU"),
+    Cores: 0,
+    MemoryMB: sum("MemoryMB"),
+    MemoryMaxMB: sum("MemoryMaxMB"),
+    DiskMB: diskMB,
     Networks: networks,
   };
 }
 
 /** Placement figures of an allocation without any: a placed one had at least one node evaluated. */
 const metricsOf = (allocation: Fields): Fields => ({
-  ...{ NodesEvaluated: textOf(allocation, "NodeID") === "" ? 0 : 1, NodesFiltered: 0, NodesExhausted: 0 },
-  ...{ AllocationTime: 0, CoalescedFailures: 0, ScoreMetaData: null },
+  NodesEvaluated: textOf(allocation, "NodeID") === "" ? 0 : 1,
+  NodesFiltered: 0,
+  NodesExhausted: 0,
+  AllocationTime: 0,
+  CoalescedFailures: 0,
+  ScoreMetaData: null,
 });

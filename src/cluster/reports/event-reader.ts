@@ -23,7 +23,9 @@ function eventSchema<Payload extends z.ZodRawShape, Type extends string>(payload
     Namespace: z.string().optional(),
     Payload: z.strictObject({ ...payload, Deleted: z.boolean().optional() }),
     // Computed fields, accepted in forwarded lines.
-    ...{ Key: ignored, FilterKeys: ignored, Index: ignored },
+    Key: ignored,
+    FilterKeys: ignored,
+    Index: ignored,
   });
 }
 

@@ -130,7 +130,10 @@ export class Ingestion implements IndexedRows {
   setIndex({ row: [source = "", line = "", sourceIndex = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE report_sources SET idx = ? WHERE source = ? AND line = ? AND source_index = ?",
-      ...[index, source, line, Number(sourceIndex)],
+      index,
+      source,
+      line,
+      Number(sourceIndex),
     );
   }
 

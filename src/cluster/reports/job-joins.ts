@@ -47,7 +47,8 @@ export class JobJoins {
          FROM reported WHERE topic = 'Allocation' AND namespace = ? AND job_id = ? AND terminal = 0
            AND ifnull(json_extract(body, '$.DesiredStatus'), '') NOT IN ('stop', 'evict')
            AND NOT ifnull(json_extract(body, '$.DeploymentStatus.Canary'), 0) GROUP BY 1`,
-        ...[namespace, id],
+        namespace,
+        id,
       )
       .toArray()
       .map(({ group, ...counts }) => ({ group: String(group), ...(counts as Omit<GroupScale, "group">) }));
@@ -88,7 +89,8 @@ export class JobJoins {
     const [newest] = this.#sql
       .exec<{ text: string; job_version: number | null }>(
         `SELECT ${column} AS text, job_version FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
-        ...[namespace, jobId],
+        namespace,
+        jobId,
       )
       .toArray();
     if (newest && (jobVersion === null || newest.job_version === jobVersion)) return newest.text;
@@ -96,7 +98,9 @@ export class JobJoins {
       .exec<{ text: string }>(
         `SELECT ${column} AS text FROM job_versions WHERE namespace = ? AND job_id = ? AND version = ?
          ORDER BY gone LIMIT 1`,
-        ...[namespace, jobId, jobVersion],
+        namespace,
+        jobId,
+        jobVersion,
       )
       .toArray();
     return earlier?.text ?? newest?.text ?? null;
@@ -107,7 +111,9 @@ export class JobJoins {
       .exec<{ tally: string; count: number }>(
         `SELECT tally, count(*) AS count FROM reported
          WHERE topic = ? AND namespace = ? AND job_id = ? AND tally IS NOT NULL GROUP BY tally`,
-        ...[topic, namespace, job],
+        topic,
+        namespace,
+        job,
       )
       .toArray();
   }
@@ -116,7 +122,9 @@ export class JobJoins {
     const rows = this.#sql.exec<{ queued: string | null }>(
       `SELECT json_extract(body, '$.QueuedAllocations') AS queued FROM reported
        WHERE topic = 'Evaluation' AND namespace = ? AND job_id = ? ORDER BY row DESC LIMIT ?`,
-      ...[namespace, job, EVALUATIONS_READ],
+      namespace,
+      job,
+      EVALUATIONS_READ,
     );
     return rows.toArray().find(({ queued }) => queued !== null)?.queued ?? null;
   }

@@ -64,22 +64,53 @@ export function jobSummary(job: Fields, { groups, children, queued }: JobCounts)
 }
 
 export const PLAIN_JOB = {
-  ...{ Region: "global", Namespace: "default", ParentID: "", Type: "service", Priority: 50, NodePool: "default" },
-  ...{ AllAtOnce: false, Dispatched: false, Stable: false, Stop: false, Status: "", StatusDescription: "" },
-  ...{ Version: 0, SubmitTime: 0, JobModifyIndex: 0 },
+  Region: "global",
+  Namespace: "default",
+  ParentID: "",
+  Type: "service",
+  Priority: 50,
+  NodePool: "default",
+  AllAtOnce: false,
+  Dispatched: false,
+  Stable: false,
+  Stop: false,
+  Status: "",
+  StatusDescription: "",
+  Version: 0,
+  SubmitTime: 0,
+  JobModifyIndex: 0,
 };
 /** Fields that Nomad writes as null when unset. */
 const ABSENT = {
-  ...{ Affinities: null, Constraints: null, Datacenters: null, Meta: null, Multiregion: null, Payload: null },
-  ...{ Periodic: null, ParameterizedJob: null, Reschedule: null, Spreads: null, Update: null },
+  Affinities: null,
+  Constraints: null,
+  Datacenters: null,
+  Meta: null,
+  Multiregion: null,
+  Payload: null,
+  Periodic: null,
+  ParameterizedJob: null,
+  Reschedule: null,
+  Spreads: null,
+  Update: null,
 };
 
 const PLAIN_GROUP = { Count: 1, Tasks: [], Meta: null, Volumes: null, Networks: null, Services: null };
 const PLAIN_PERIODIC = {
-  ...{ Enabled: true, Spec: "", Specs: null, SpecType: "cron", ProhibitOverlap: false, TimeZone: "UTC" },
+  Enabled: true,
+  Spec: "",
+  Specs: null,
+  SpecType: "cron",
+  ProhibitOverlap: false,
+  TimeZone: "UTC",
 };
 const PLAIN_RESCHEDULE = {
-  ...{ Attempts: 0, Interval: 0, Delay: 0, DelayFunction: "", MaxDelay: 0, Unlimited: false },
+  Attempts: 0,
+  Interval: 0,
+  Delay: 0,
+  DelayFunction: "",
+  MaxDelay: 0,
+  Unlimited: false,
 };
 
 /** Fills missing fields, and those that are null but have a default; others are unchanged. */

@@ -41,13 +41,19 @@ export class JobVersions {
        VALUES (?, ?, ?, 0, ?, ?, ?)
        ON CONFLICT (namespace, job_id, version, gone) DO UPDATE SET body = excluded.body,
          create_index = excluded.create_index, modify_index = excluded.modify_index`,
-      ...[namespace, id, job_version, body, create_index, modify_index],
+      namespace,
+      id,
+      job_version,
+      body,
+      create_index,
+      modify_index,
     );
     this.#sql.exec(
       `DELETE FROM job_versions WHERE namespace = ?1 AND job_id = ?2 AND gone = 0 AND version < (
          SELECT version FROM job_versions WHERE namespace = ?1 AND job_id = ?2 AND gone = 0
          ORDER BY version DESC LIMIT 1 OFFSET ${MAX_VERSIONS})`,
-      ...[namespace, id],
+      namespace,
+      id,
     );
   }
 
@@ -59,7 +65,10 @@ export class JobVersions {
        FROM (SELECT 1) LEFT JOIN reported AS job ON topic = 'Job' AND namespace = ?1 AND id = ?2
        WHERE job_version IS NOT ?3
        ON CONFLICT (namespace, job_id, version, gone) DO NOTHING`,
-      ...[namespace, id, version, body],
+      namespace,
+      id,
+      version,
+      body,
     );
   }
 
@@ -98,7 +107,9 @@ export class JobVersions {
     this.#sql.exec(
       `UPDATE job_versions SET create_index = ifnull(create_index, ?1), modify_index = ifnull(modify_index, ?1)
        WHERE namespace = ?2 AND job_id = ?3 AND modify_index IS NULL`,
-      ...[index, namespace, id],
+      index,
+      namespace,
+      id,
     );
   }
 
@@ -109,7 +120,9 @@ export class JobVersions {
     const rows = this.#sql.exec<Row>(
       `SELECT body, create_index, modify_index FROM job_versions
        WHERE namespace = ? AND job_id = ? AND gone = 0 AND version IS NOT ? ORDER BY version DESC`,
-      ...[namespace, id, jobVersion],
+      namespace,
+      id,
+      jobVersion,
     );
     for (const { body, create_index, modify_index } of rows) {
       bytes += body.length;

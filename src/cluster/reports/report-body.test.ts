@@ -17,8 +17,26 @@ const SEEDS = [
   { Index: 7, Events: [{ Topic: "Evaluation", Type: "EvaluationUpdated", Payload: { Evaluation: { ID: "e" } } }] },
 ];
 const VALUES: readonly unknown[] = [
-  ...[null, true, false, 0, -1, 1.5, 1e300, "", "x", "*", "a/b", "\u0000", "\ud800", [], {}, [[]], { ID: "x" }],
-  ...[{ __proto__: { ID: "y" } }, { rawJSON: "1" }, { toString: 1, constructor: 2, hasOwnProperty: 3 }],
+  null,
+  true,
+  false,
+  0,
+  -1,
+  1.5,
+  1e300,
+  "",
+  "x",
+  "*",
+  "a/b",
+  "\u0000",
+  "\ud800",
+  [],
+  {},
+  [[]],
+  { ID: "x" },
+  { __proto__: { ID: "y" } },
+  { rawJSON: "1" },
+  { toString: 1, constructor: 2, hasOwnProperty: 3 },
 ];
 const NAMES = ["ID", "Name", "Namespace", "Topic", "Type", "Payload", "Job", "Meta", "Deleted", "__proto__", "toJSON"];
 

@@ -90,7 +90,11 @@ export class Reported implements IndexedRows {
     const promised = known && created === null ? known.create_line : null;
     return {
       event: {
-        ...{ Topic: topic, Type: report.type, Key: id, Namespace: namespace, FilterKeys: report.filterKeys },
+        Topic: topic,
+        Type: report.type,
+        Key: id,
+        Namespace: namespace,
+        FilterKeys: report.filterKeys,
         Payload: payloadText({ topic, body, extra: report.extra }, created),
       },
       origin: promised === line ? null : promised,
@@ -105,7 +109,11 @@ export class Reported implements IndexedRows {
     this.#sql.exec(
       `UPDATE reported SET create_index = ifnull(create_index, ?1), modify_index = ?1
        WHERE topic = ?2 AND namespace = ?3 AND id = ?4 AND (?5 IS NULL OR ifnull(create_line, 0) <= ?5)`,
-      ...[index, table, namespace, id, line === undefined ? null : Number(line)],
+      index,
+      table,
+      namespace,
+      id,
+      line === undefined ? null : Number(line),
     );
     if (table === "Job") this.versions.setIndex(namespace, id, index);
   }
@@ -152,7 +160,9 @@ export class Reported implements IndexedRows {
   bytesOf({ topic, namespace, id }: Pick<ObjectReport, "topic" | "namespace" | "id">): number {
     const rows = this.#sql.exec<{ bytes: number }>(
       "SELECT octet_length(body) AS bytes FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
-      ...[topic, namespace, id],
+      topic,
+      namespace,
+      id,
     );
     return rows.toArray()[0]?.bytes ?? 0;
   }
@@ -232,7 +242,16 @@ export class Reported implements IndexedRows {
     this.#sql.exec(
       `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, tally, job_version, body, create_line)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[topic, namespace, id, jobId, nodeId, terminal ? 1 : 0, tally ?? null, jobVersion, body, line],
+      topic,
+      namespace,
+      id,
+      jobId,
+      nodeId,
+      terminal ? 1 : 0,
+      tally ?? null,
+      jobVersion,
+      body,
+      line,
     );
   }
 
@@ -245,7 +264,13 @@ export class Reported implements IndexedRows {
       this.#sql.exec(
         `UPDATE reported SET job_id = ?, node_id = ?, terminal = ?, tally = ?, job_version = ?, body = ?
          WHERE row = ?`,
-        ...[jobId, nodeId, terminal ? 1 : 0, tally ?? null, jobVersion, body, known.row],
+        jobId,
+        nodeId,
+        terminal ? 1 : 0,
+        tally ?? null,
+        jobVersion,
+        body,
+        known.row,
       );
     }
   }
@@ -260,11 +285,21 @@ export class Reported implements IndexedRows {
 }
 
 const storedOf = ({ namespace, id, job_id, node_id, terminal, body }: Row): Kept => ({
-  ...{ namespace, id, jobId: job_id, nodeId: node_id, terminal: terminal === 1, body },
+  namespace,
+  id,
+  jobId: job_id,
+  nodeId: node_id,
+  terminal: terminal === 1,
+  body,
 });
 
 const storedFrom = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectReport): Kept => ({
-  ...{ namespace, id, jobId, nodeId, terminal, body },
+  namespace,
+  id,
+  jobId,
+  nodeId,
+  terminal,
+  body,
 });
 
 const shown = (

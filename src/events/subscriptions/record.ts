@@ -97,7 +97,13 @@ export class SubscriptionRecord {
        VALUES (1, 1, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET definition = excluded.definition, target = excluded.target,
          namespace_id = excluded.namespace_id, since = excluded.since`,
-      ...[JSON.stringify(definition), target, namespace.id, namespace.since, cursor, newest, now],
+      JSON.stringify(definition),
+      target,
+      namespace.id,
+      namespace.since,
+      cursor,
+      newest,
+      now,
     );
     this.moveTo(cursor, now);
   }

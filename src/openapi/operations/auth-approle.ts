@@ -9,23 +9,36 @@ const uses = z.int().describe("Uses left; 0 = any number.");
 
 const Role = z.object({
   ...TokenSettings.shape,
-  ...{ bind_secret_id: z.boolean(), local_secret_ids: z.boolean(), secret_id_bound_cidrs: networks.nullable() },
-  ...{ secret_id_num_uses: uses, secret_id_ttl: seconds },
+  bind_secret_id: z.boolean(),
+  local_secret_ids: z.boolean(),
+  secret_id_bound_cidrs: networks.nullable(),
+  secret_id_num_uses: uses,
+  secret_id_ttl: seconds,
 });
 
 const Issued = z.object({
-  ...{ secret_id: z.string(), secret_id_accessor: z.string(), secret_id_ttl: seconds, secret_id_num_uses: uses },
+  secret_id: z.string(),
+  secret_id_accessor: z.string(),
+  secret_id_ttl: seconds,
+  secret_id_num_uses: uses,
 });
 
 const Record = z.object({
-  ...{ secret_id_accessor: z.string(), secret_id_ttl: seconds, secret_id_num_uses: uses, metadata: texts },
-  ...{ creation_time: time, expiration_time: time, last_updated_time: time },
-  ...{ cidr_list: networks, token_bound_cidrs: networks },
+  secret_id_accessor: z.string(),
+  secret_id_ttl: seconds,
+  secret_id_num_uses: uses,
+  metadata: texts,
+  creation_time: time,
+  expiration_time: time,
+  last_updated_time: time,
+  cidr_list: networks,
+  token_bound_cidrs: networks,
 });
 
 const fieldTexts: Readonly<Record<string, string>> = {
   ...tokenFieldTexts,
-  ...{ policies: legacyTokenFieldTexts.policies, period: legacyTokenFieldTexts.period },
+  policies: legacyTokenFieldTexts.policies,
+  period: legacyTokenFieldTexts.period,
   role_id: "The role id, unique in the auth method. Default: a random one.",
   bind_secret_id: "Whether logins need a secret id.",
   secret_id_bound_cidrs: "Networks that logins are accepted from.",
@@ -198,7 +211,9 @@ export const approle = group(
           total: z.int(),
           by_namespace: z.array(
             z.object({
-              ...{ namespace_id: z.string(), namespace_path: z.string(), counts: z.int() },
+              namespace_id: z.string(),
+              namespace_path: z.string(),
+              counts: z.int(),
               mount_accessors: z.array(
                 z.object({ mount_accessor: z.string(), counts: z.int(), alias_identifiers: z.array(z.string()) }),
               ),

@@ -6,15 +6,23 @@ import { legacyRoleFieldTexts, loggedIn, TokenSettings, tokenFieldTexts } from "
 const texts = z.array(z.string());
 
 const Config = z.object({
-  ...{ kubernetes_host: z.string(), kubernetes_ca_cert: z.string(), pem_keys: texts, issuer: z.string() },
-  ...{ disable_iss_validation: z.boolean(), disable_local_ca_jwt: z.boolean() },
-  ...{ use_annotations_as_alias_metadata: z.boolean(), token_reviewer_jwt_set: z.boolean() },
+  kubernetes_host: z.string(),
+  kubernetes_ca_cert: z.string(),
+  pem_keys: texts,
+  issuer: z.string(),
+  disable_iss_validation: z.boolean(),
+  disable_local_ca_jwt: z.boolean(),
+  use_annotations_as_alias_metadata: z.boolean(),
+  token_reviewer_jwt_set: z.boolean(),
 });
 
 const Role = z.object({
   ...TokenSettings.shape,
-  ...{ bound_service_account_names: texts, bound_service_account_namespaces: texts },
-  ...{ bound_service_account_namespace_selector: z.string(), audience: z.string(), alias_name_source: z.string() },
+  bound_service_account_names: texts,
+  bound_service_account_namespaces: texts,
+  bound_service_account_namespace_selector: z.string(),
+  audience: z.string(),
+  alias_name_source: z.string(),
 });
 
 const configTexts = {

@@ -5,23 +5,37 @@ import { Auth } from "./tokens.ts";
 
 const names = z.array(z.string()).optional();
 const config = {
-  ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean(), token_type: z.string() },
+  default_lease_ttl: seconds,
+  max_lease_ttl: seconds,
+  force_no_cache: z.boolean(),
+  token_type: z.string(),
   listing_visibility: z.string().optional(),
   user_lockout_config: z
     .object({
-      ...{ lockout_threshold: z.int(), lockout_duration: seconds, lockout_counter_reset_duration: seconds },
+      lockout_threshold: z.int(),
+      lockout_duration: seconds,
+      lockout_counter_reset_duration: seconds,
       lockout_disable: z.boolean(),
     })
     .optional(),
-  ...{ passthrough_request_headers: names, allowed_response_headers: names },
-  ...{ audit_non_hmac_request_keys: names, audit_non_hmac_response_keys: names },
+  passthrough_request_headers: names,
+  allowed_response_headers: names,
+  audit_non_hmac_request_keys: names,
+  audit_non_hmac_response_keys: names,
 };
 
 const mount = {
-  ...{ type: z.string(), description: z.string(), accessor: z.string(), uuid: z.string() },
-  ...{ local: z.boolean(), seal_wrap: z.boolean(), external_entropy_access: z.boolean() },
+  type: z.string(),
+  description: z.string(),
+  accessor: z.string(),
+  uuid: z.string(),
+  local: z.boolean(),
+  seal_wrap: z.boolean(),
+  external_entropy_access: z.boolean(),
   options: z.record(z.string(), z.string()).nullable(),
-  ...{ plugin_version: z.string(), running_plugin_version: z.string(), running_sha256: z.string() },
+  plugin_version: z.string(),
+  running_plugin_version: z.string(),
+  running_sha256: z.string(),
   deprecation_status: z.string(),
   config: z.object(config),
 };
@@ -35,14 +49,21 @@ const Tuning = z.object({
 
 export const TokenSettings = z
   .object({
-    ...{ token_ttl: seconds, token_max_ttl: seconds, token_explicit_max_ttl: seconds, token_period: seconds },
+    token_ttl: seconds,
+    token_max_ttl: seconds,
+    token_explicit_max_ttl: seconds,
+    token_period: seconds,
     token_policies: z.array(z.string()),
     token_bound_cidrs: z.array(z.string()),
     token_no_default_policy: z.boolean(),
     token_num_uses: z.int(),
     token_type: z.string(),
-    ...{ ttl: seconds.optional(), max_ttl: seconds.optional(), period: seconds.optional() },
-    ...{ policies: names, bound_cidrs: names, num_uses: z.int().optional() },
+    ttl: seconds.optional(),
+    max_ttl: seconds.optional(),
+    period: seconds.optional(),
+    policies: names,
+    bound_cidrs: names,
+    num_uses: z.int().optional(),
   })
   .meta({ id: "TokenSettings" });
 
@@ -73,8 +94,10 @@ export const tokenFieldTexts = {
 
 /** Older names of some of these fields. Reads show a field that was written with its older name under both. */
 export const legacyTokenFieldTexts = {
-  ...{ ttl: "Older name of `token_ttl`.", max_ttl: "Older name of `token_max_ttl`." },
-  ...{ period: "Older name of `token_period`.", policies: "Older name of `token_policies`." },
+  ttl: "Older name of `token_ttl`.",
+  max_ttl: "Older name of `token_max_ttl`.",
+  period: "Older name of `token_period`.",
+  policies: "Older name of `token_policies`.",
   bound_cidrs: "Older name of `token_bound_cidrs`.",
 };
 
@@ -87,20 +110,38 @@ const user: Operation["body"] = {
 
 const texts = z.array(z.string());
 const JwtConfig = z.object({
-  ...{ oidc_discovery_url: z.string(), jwks_url: z.string(), jwt_validation_pubkeys: texts, bound_issuer: z.string() },
-  ...{ jwt_supported_algs: texts, default_role: z.string(), namespace_in_state: z.boolean() },
-  ...{ oidc_client_id: z.string(), oidc_response_mode: z.string(), oidc_response_types: texts },
+  oidc_discovery_url: z.string(),
+  jwks_url: z.string(),
+  jwt_validation_pubkeys: texts,
+  bound_issuer: z.string(),
+  jwt_supported_algs: texts,
+  default_role: z.string(),
+  namespace_in_state: z.boolean(),
+  oidc_client_id: z.string(),
+  oidc_response_mode: z.string(),
+  oidc_response_types: texts,
   provider_config: z.object({ provider: z.string().optional() }),
   jwks_pairs: z.array(z.object({ jwks_url: z.string(), jwks_ca_pem: z.string() })),
 });
 const JwtRole = z.object({
   ...TokenSettings.shape,
-  ...{ role_type: z.string(), bound_audiences: texts, bound_subject: z.string() },
-  ...{ bound_claims: z.record(z.string(), z.unknown()), bound_claims_type: z.string(), groups_claim: z.string() },
-  ...{ user_claim: z.string(), user_claim_json_pointer: z.boolean(), claim_mappings: z.record(z.string(), z.string()) },
-  ...{ expiration_leeway: seconds, not_before_leeway: seconds, clock_skew_leeway: seconds, max_age: seconds },
+  role_type: z.string(),
+  bound_audiences: texts,
+  bound_subject: z.string(),
+  bound_claims: z.record(z.string(), z.unknown()),
+  bound_claims_type: z.string(),
+  groups_claim: z.string(),
+  user_claim: z.string(),
+  user_claim_json_pointer: z.boolean(),
+  claim_mappings: z.record(z.string(), z.string()),
+  expiration_leeway: seconds,
+  not_before_leeway: seconds,
+  clock_skew_leeway: seconds,
+  max_age: seconds,
   callback_mode: z.string().optional(),
-  ...{ verbose_oidc_logging: z.boolean(), allowed_redirect_uris: texts, oidc_scopes: texts },
+  verbose_oidc_logging: z.boolean(),
+  allowed_redirect_uris: texts,
+  oidc_scopes: texts,
 });
 
 const jwtConfigTexts = {

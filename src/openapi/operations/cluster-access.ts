@@ -11,7 +11,10 @@ const JobAcl = z
 
 const policy = {
   ...indexes,
-  ...{ Description: z.string(), Hash: z.string(), JobACL: JobAcl.nullable(), Name: z.string() },
+  Description: z.string(),
+  Hash: z.string(),
+  JobACL: JobAcl.nullable(),
+  Name: z.string(),
 };
 const parsed = z.looseObject({}).nullable().describe("The rules as they were read, as upstream shows them.");
 const Policy = z.object({ ...policy, Rules: z.string(), RulesJSON: parsed }).meta({ id: "AclPolicy" });
@@ -21,7 +24,9 @@ const token = {
   ...indexes,
   CreateTime: time,
   ExpirationTime: timeOrNull,
-  ...{ Global: z.boolean(), Hash: z.string(), Name: z.string() },
+  Global: z.boolean(),
+  Hash: z.string(),
+  Name: z.string(),
   Policies: z.array(z.string()).nullable().describe("Null for a management token."),
   Roles: z.array(z.object({ ID: z.string(), Name: z.string() })).describe("Those that exist."),
   Type: z.enum(["client", "management"]),
@@ -45,7 +50,10 @@ const choice = z.object({
 });
 const Namespace = z
   .object({
-    ...{ Name: z.string(), Description: z.string(), Meta: texts.nullable(), ...indexes },
+    Name: z.string(),
+    Description: z.string(),
+    Meta: texts.nullable(),
+    ...indexes,
     Quota: z.string().describe("As it was given; like the others below it governs nothing here."),
     Capabilities: z.record(z.string(), z.array(z.string()).nullable()).nullable(),
     NodePoolConfiguration: choice.nullable(),

@@ -8,7 +8,9 @@ const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() }
 
 const Role = z
   .object({
-    ...{ ID: z.string(), Name: z.string(), Description: z.string() },
+    ID: z.string(),
+    Name: z.string(),
+    Description: z.string(),
     Policies: z.array(z.object({ Name: z.string() })),
     Hash: z.string(),
     ...indexes,
@@ -29,17 +31,35 @@ const methodStub = { Name: z.string(), Type: z.enum(["OIDC", "JWT"]), Default: z
 const Method = z
   .object({
     ...methodStub,
-    ...{ TokenLocality: z.enum(["local", "global"]), TokenNameFormat: z.string(), MaxTokenTTL: z.string() },
+    TokenLocality: z.enum(["local", "global"]),
+    TokenNameFormat: z.string(),
+    MaxTokenTTL: z.string(),
     Config: z.object({
-      ...{ JWTValidationPubKeys: list, JWKSURL: z.string(), JWKSCACert: z.string(), OIDCDiscoveryURL: z.string() },
-      ...{ OIDCClientID: z.string(), OIDCClientSecret: z.string().describe("`redacted` when there is one.") },
-      ...{ OIDCClientAssertion: z.null(), OIDCEnablePKCE: z.boolean(), OIDCDisableUserInfo: z.boolean() },
-      ...{ OIDCScopes: list, BoundAudiences: list, BoundIssuer: list, AllowedRedirectURIs: list },
-      ...{ DiscoveryCaPem: z.null(), SigningAlgs: list, ExpirationLeeway: leeway, NotBeforeLeeway: leeway },
-      ...{ ClockSkewLeeway: leeway, ClaimMappings: texts.nullable(), ListClaimMappings: texts.nullable() },
+      JWTValidationPubKeys: list,
+      JWKSURL: z.string(),
+      JWKSCACert: z.string(),
+      OIDCDiscoveryURL: z.string(),
+      OIDCClientID: z.string(),
+      OIDCClientSecret: z.string().describe("`redacted` when there is one."),
+      OIDCClientAssertion: z.null(),
+      OIDCEnablePKCE: z.boolean(),
+      OIDCDisableUserInfo: z.boolean(),
+      OIDCScopes: list,
+      BoundAudiences: list,
+      BoundIssuer: list,
+      AllowedRedirectURIs: list,
+      DiscoveryCaPem: z.null(),
+      SigningAlgs: list,
+      ExpirationLeeway: leeway,
+      NotBeforeLeeway: leeway,
+      ClockSkewLeeway: leeway,
+      ClaimMappings: texts.nullable(),
+      ListClaimMappings: texts.nullable(),
       VerboseLogging: z.boolean(),
     }),
-    ...{ CreateTime: time, ModifyTime: time, ...indexes },
+    CreateTime: time,
+    ModifyTime: time,
+    ...indexes,
   })
   .meta({ id: "AclAuthMethod", description: "A way to authenticate callers of `acl/login`." });
 
@@ -60,7 +80,10 @@ const Rule = z
   .object({
     ...ruleStub,
     Selector: z.string().describe("A filter over `value` and `list`; empty selects every caller."),
-    ...{ BindType: z.enum(["role", "policy", "management"]), BindName: z.string(), CreateTime: time, ModifyTime: time },
+    BindType: z.enum(["role", "policy", "management"]),
+    BindName: z.string(),
+    CreateTime: time,
+    ModifyTime: time,
     ...indexes,
   })
   .meta({ id: "AclBindingRule", description: "The rights that callers of an auth method get." });
@@ -76,7 +99,11 @@ const ruleBody = {
 } as const;
 
 const OneTimeToken = z.object({
-  ...{ OneTimeSecretID: z.string(), AccessorID: z.string(), ExpiresAt: time, CreateIndex: index, ModifyIndex: index },
+  OneTimeSecretID: z.string(),
+  AccessorID: z.string(),
+  ExpiresAt: time,
+  CreateIndex: index,
+  ModifyIndex: index,
 });
 
 export const clusterAcl = group(

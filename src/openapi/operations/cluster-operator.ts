@@ -8,7 +8,11 @@ const found = { Index: index, LastContact: z.literal(0), KnownLeader: z.literal(
 const truncations = (contexts: readonly [string, ...string[]]) => z.partialRecord(z.enum(contexts), z.boolean());
 
 const server = {
-  ...{ ID: z.string(), Name: z.string(), Address: z.string(), Leader: z.boolean(), Voter: z.boolean() },
+  ID: z.string(),
+  Name: z.string(),
+  Address: z.string(),
+  Leader: z.boolean(),
+  Voter: z.boolean(),
   Version: z.string(),
 };
 
@@ -26,7 +30,11 @@ export const clusterOperator = group(
           Index: index,
           Servers: z.array(
             z.object({
-              ...{ ID: z.string(), Node: z.string(), Address: z.string(), Leader: z.boolean(), Voter: z.boolean() },
+              ID: z.string(),
+              Node: z.string(),
+              Address: z.string(),
+              Leader: z.boolean(),
+              Voter: z.boolean(),
               RaftProtocol: z.string(),
             }),
           ),
@@ -48,12 +56,19 @@ export const clusterOperator = group(
       answers: plain(
         "The health.",
         z.object({
-          ...{ Healthy: z.boolean(), FailureTolerance: z.int(), Leader: z.string(), Voters: z.array(z.string()) },
+          Healthy: z.boolean(),
+          FailureTolerance: z.int(),
+          Leader: z.string(),
+          Voters: z.array(z.string()),
           Servers: z.array(
             z.object({
               ...server,
-              ...{ SerfStatus: z.string(), LastContact: z.string(), LastTerm: z.int(), LastIndex: z.int() },
-              ...{ Healthy: z.boolean(), StableSince: z.string() },
+              SerfStatus: z.string(),
+              LastContact: z.string(),
+              LastTerm: z.int(),
+              LastIndex: z.int(),
+              Healthy: z.boolean(),
+              StableSince: z.string(),
             }),
           ),
         }),

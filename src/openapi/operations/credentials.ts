@@ -5,12 +5,17 @@ import { keys, seconds, time } from "../shapes.ts";
 
 const Config = z
   .object({
-    ...{ subscription_id: z.string(), tenant_id: z.string(), environment: z.string(), client_id: z.string() },
+    subscription_id: z.string(),
+    tenant_id: z.string(),
+    environment: z.string(),
+    client_id: z.string(),
     root_password_ttl: seconds,
     identity_token_audience: z.string(),
     identity_token_ttl: seconds,
     rotation_schedule: z.string(),
-    ...{ rotation_window: seconds, rotation_period: seconds, rotation_policy: z.string() },
+    rotation_window: seconds,
+    rotation_period: seconds,
+    rotation_policy: z.string(),
     disable_automated_rotation: z.boolean(),
     root_password_expiration_date: time.optional().describe("When the secret that a rotation made ends."),
     next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
@@ -23,7 +28,9 @@ const Role = z
     cloud_groups: z.array(z.object({ group_name: z.string(), object_id: z.string() })).nullable(),
     application_object_id: z.string(),
     persist_app: z.boolean(),
-    ...{ ttl: seconds, max_ttl: seconds, explicit_max_ttl: seconds },
+    ttl: seconds,
+    max_ttl: seconds,
+    explicit_max_ttl: seconds,
     permanently_delete: z.boolean(),
     sign_in_audience: z.enum(["", ...AUDIENCES]),
     tags: z.array(z.string()).nullable(),
@@ -136,7 +143,8 @@ export const credentials = group(
       answers: data(
         "The credentials, with their lease.",
         z.object({
-          ...{ client_id: z.string(), client_secret: z.string() },
+          client_id: z.string(),
+          client_secret: z.string(),
           metadata: z.record(z.string(), z.string()).optional(),
         }),
       ),

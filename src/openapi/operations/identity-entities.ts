@@ -6,28 +6,51 @@ const ids = z.array(z.string());
 
 const Alias = z
   .object({
-    ...{ id: z.string(), canonical_id: z.string(), name: z.string(), mount_accessor: z.string() },
-    ...{ mount_path: z.string(), mount_type: z.string(), metadata: texts.nullable(), custom_metadata: texts },
-    ...{ local: z.boolean(), merged_from_canonical_ids: ids.nullable(), creation_time: time, last_update_time: time },
+    id: z.string(),
+    canonical_id: z.string(),
+    name: z.string(),
+    mount_accessor: z.string(),
+    mount_path: z.string(),
+    mount_type: z.string(),
+    metadata: texts.nullable(),
+    custom_metadata: texts,
+    local: z.boolean(),
+    merged_from_canonical_ids: ids.nullable(),
+    creation_time: time,
+    last_update_time: time,
   })
   .meta({ id: "IdentityAlias" });
 
 const shared = {
-  ...{ id: z.string(), name: z.string(), policies: ids, metadata: texts.nullable(), creation_time: time },
-  ...{ last_update_time: time, namespace_id: z.string() },
+  id: z.string(),
+  name: z.string(),
+  policies: ids,
+  metadata: texts.nullable(),
+  creation_time: time,
+  last_update_time: time,
+  namespace_id: z.string(),
 };
 
 const Entity = z
   .object({
-    ...{ ...shared, aliases: z.array(Alias), disabled: z.boolean(), direct_group_ids: ids },
-    ...{ inherited_group_ids: ids, group_ids: ids, merged_entity_ids: ids.nullable() },
+    ...shared,
+    aliases: z.array(Alias),
+    disabled: z.boolean(),
+    direct_group_ids: ids,
+    inherited_group_ids: ids,
+    group_ids: ids,
+    merged_entity_ids: ids.nullable(),
   })
   .meta({ id: "Entity" });
 
 const IdentityGroup = z
   .object({
-    ...{ ...shared, type: z.string(), alias: z.union([Alias, z.object({})]), member_entity_ids: ids.nullable() },
-    ...{ member_group_ids: ids.nullable(), parent_group_ids: ids },
+    ...shared,
+    type: z.string(),
+    alias: z.union([Alias, z.object({})]),
+    member_entity_ids: ids.nullable(),
+    member_group_ids: ids.nullable(),
+    parent_group_ids: ids,
   })
   .meta({ id: "IdentityGroup" });
 
@@ -60,7 +83,8 @@ const lookupFields = {
 
 const several: Record<string, Operation> = {
   "POST /identity/entity/merge": {
-    ...{ id: "mergeEntities", summary: "Merge entities into one" },
+    id: "mergeEntities",
+    summary: "Merge entities into one",
     body: {
       fields: {
         to_entity_id: "The entity that remains, with its policies and metadata.",
@@ -72,7 +96,8 @@ const several: Record<string, Operation> = {
     answers: { ...data("Merged, with a warning.", z.null()), ...noContent },
   },
   "POST /identity/entity/batch-delete": {
-    ...{ id: "deleteEntities", summary: "Delete several entities" },
+    id: "deleteEntities",
+    summary: "Delete several entities",
     body: { fields: { entity_ids: "Ids of entities; unknown ones are ignored." } },
     answers: noContent,
   },
@@ -89,33 +114,43 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
   const written = { ...data("Created.", made), ...noContent };
   const result: Record<string, Operation> = {
     [`POST /identity/${kind}`]: {
-      ...{ id: `write${noun}`, summary: `Create or update ${a}`, body: { fields: { ...selected, ...fields } } },
+      id: `write${noun}`,
+      summary: `Create or update ${a}`,
+      body: { fields: { ...selected, ...fields } },
       answers: written,
     },
     [`POST /identity/${kind}-alias`]: {
-      ...{ id: `write${noun}Alias`, summary: `Create an alias of ${a}, or move it` },
+      id: `write${noun}Alias`,
+      summary: `Create an alias of ${a}, or move it`,
       body: { fields: { id: "Updates the alias with this id.", ...aliased } },
       answers: data("The alias.", z.object({ id: z.string(), canonical_id: z.string() })),
     },
     [`POST /identity/lookup/${kind}`]: {
-      ...{ id: `lookUp${noun}`, summary: `Find ${a} by id, name or alias` },
+      id: `lookUp${noun}`,
+      summary: `Find ${a} by id, name or alias`,
       body: { fields: lookupFields },
       answers: { ...data("The record.", record), ...noContent },
     },
     [`POST /identity/${kind}-alias/id/:identity`]: {
-      ...{ id: `write${noun}AliasById`, summary: `Update an alias of ${a}` },
+      id: `write${noun}AliasById`,
+      summary: `Update an alias of ${a}`,
       body: { fields: aliased },
       answers: noContent,
     },
     [`LIST /identity/${kind}-alias/id`]: {
-      ...{ id: `list${noun}Aliases`, summary: `List the aliases of ${many}` },
+      id: `list${noun}Aliases`,
+      summary: `List the aliases of ${many}`,
       answers: data("Their ids.", keysOf({ key_info: z.record(z.string(), Alias) })),
     },
     [`GET /identity/${kind}-alias/id/:identity`]: {
-      ...{ id: `read${noun}Alias`, summary: `Read an alias of ${a}`, answers: data("The alias.", Alias) },
+      id: `read${noun}Alias`,
+      summary: `Read an alias of ${a}`,
+      answers: data("The alias.", Alias),
     },
     [`DELETE /identity/${kind}-alias/id/:identity`]: {
-      ...{ id: `delete${noun}Alias`, summary: `Delete an alias of ${a}`, answers: noContent },
+      id: `delete${noun}Alias`,
+      summary: `Delete an alias of ${a}`,
+      answers: noContent,
     },
   };
   for (const [by, name] of [
@@ -127,17 +162,25 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
     const info = by === "id" ? { key_info: z.record(z.string(), z.object({ name: z.string() })) } : {};
     const settable = by === "id" ? { name: selected.name, ...fields } : fields;
     result[`LIST ${path}`] = {
-      ...{ id: `list${noun}s${By}`, summary: `List ${many} by ${by}`, answers: data("The list.", keysOf(info)) },
+      id: `list${noun}s${By}`,
+      summary: `List ${many} by ${by}`,
+      answers: data("The list.", keysOf(info)),
     };
     result[`GET ${path}/:${name}`] = {
-      ...{ id: `read${noun}${By}`, summary: `Read ${a} by ${by}`, answers: data("The record.", record) },
+      id: `read${noun}${By}`,
+      summary: `Read ${a} by ${by}`,
+      answers: data("The record.", record),
     };
     result[`POST ${path}/:${name}`] = {
-      ...{ id: `write${noun}${By}`, summary: `Update ${a} by ${by}`, body: { fields: settable } },
+      id: `write${noun}${By}`,
+      summary: `Update ${a} by ${by}`,
+      body: { fields: settable },
       answers: by === "id" ? noContent : written,
     };
     result[`DELETE ${path}/:${name}`] = {
-      ...{ id: `delete${noun}${By}`, summary: `Delete ${a} by ${by}`, answers: noContent },
+      id: `delete${noun}${By}`,
+      summary: `Delete ${a} by ${by}`,
+      answers: noContent,
     };
   }
   return result;

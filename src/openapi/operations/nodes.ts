@@ -11,7 +11,10 @@ const open = z.record(z.string(), z.unknown());
 const Drivers = z.record(
   z.string(),
   z.object({
-    ...{ Attributes: texts.nullable(), Detected: z.boolean(), Healthy: z.boolean(), HealthDescription: z.string() },
+    Attributes: texts.nullable(),
+    Detected: z.boolean(),
+    Healthy: z.boolean(),
+    HealthDescription: z.string(),
     UpdateTime: time,
   }),
 );
@@ -20,34 +23,41 @@ const HostVolumes = z.record(
   z.object({ ID: z.string(), Name: z.string(), Path: z.string(), ReadOnly: z.boolean() }),
 );
 const LastDrain = z.object({
-  ...{
-    AccessorID: z.string(),
-    Meta: texts.nullable(),
-    StartedAt: timeOrNull,
-    Status: z.string(),
-    UpdatedAt: timeOrNull,
-  },
+  AccessorID: z.string(),
+  Meta: texts.nullable(),
+  StartedAt: timeOrNull,
+  Status: z.string(),
+  UpdatedAt: timeOrNull,
 });
 const DrainStrategy = z.object({
   Deadline: z.int().describe("Nanoseconds; 0 is none, negative is immediate."),
-  ...{ IgnoreSystemJobs: z.boolean(), ForceDeadline: timeOrNull, StartedAt: timeOrNull },
+  IgnoreSystemJobs: z.boolean(),
+  ForceDeadline: timeOrNull,
+  StartedAt: timeOrNull,
 });
 const Network = z.looseObject({
-  ...{ Mode: z.string(), Device: z.string(), CIDR: z.string(), IP: z.string(), MBits: z.number() },
-  ...{ DNS: z.unknown(), ReservedPorts: z.unknown(), DynamicPorts: z.unknown() },
+  Mode: z.string(),
+  Device: z.string(),
+  CIDR: z.string(),
+  IP: z.string(),
+  MBits: z.number(),
+  DNS: z.unknown(),
+  ReservedPorts: z.unknown(),
+  DynamicPorts: z.unknown(),
 });
 const NodeNetwork = z.looseObject({
-  ...{ Mode: z.string(), Device: z.string(), MacAddress: z.string(), Speed: z.number() },
+  Mode: z.string(),
+  Device: z.string(),
+  MacAddress: z.string(),
+  Speed: z.number(),
   Addresses: z
     .array(
       z.looseObject({
-        ...{
-          Family: z.string(),
-          Alias: z.string(),
-          Address: z.string(),
-          ReservedPorts: z.string(),
-          Gateway: z.string(),
-        },
+        Family: z.string(),
+        Alias: z.string(),
+        Address: z.string(),
+        ReservedPorts: z.string(),
+        Gateway: z.string(),
       }),
     )
     .nullable(),
@@ -58,7 +68,9 @@ const NodeResources = z
     Cpu: z.looseObject({ CpuShares: z.number() }),
     Memory: z.looseObject({ MemoryMB: z.number() }),
     Disk: z.looseObject({ DiskMB: z.number() }),
-    ...{ Networks: z.array(Network), NodeNetworks: z.array(NodeNetwork), Devices: devices },
+    Networks: z.array(Network),
+    NodeNetworks: z.array(NodeNetwork),
+    Devices: devices,
   })
   .meta({ id: "NodeResources" });
 const ReservedResources = z
@@ -71,31 +83,58 @@ const ReservedResources = z
   .meta({ id: "ReservedResources" });
 const LegacyResources = z
   .looseObject({
-    ...{ CPU: z.number(), MemoryMB: z.number(), DiskMB: z.number(), IOPS: z.number() },
-    ...{ Networks: z.array(Network).nullable(), Devices: devices },
+    CPU: z.number(),
+    MemoryMB: z.number(),
+    DiskMB: z.number(),
+    IOPS: z.number(),
+    Networks: z.array(Network).nullable(),
+    Devices: devices,
   })
   .meta({ id: "LegacyResources" });
 
 /** Reported nodes may have further fields. */
 const Node = z
   .looseObject({
-    ...{ ID: z.string(), Name: z.string(), Datacenter: z.string(), NodeClass: z.string(), NodePool: z.string() },
-    ...{ ComputedClass: z.string(), HTTPAddr: z.string(), TLSEnabled: z.boolean(), CgroupParent: z.string() },
-    ...{ IdentitySigningKeyID: z.string(), GCVolumesOnNodeGC: z.boolean(), NodeMaxAllocs: z.int() },
+    ID: z.string(),
+    Name: z.string(),
+    Datacenter: z.string(),
+    NodeClass: z.string(),
+    NodePool: z.string(),
+    ComputedClass: z.string(),
+    HTTPAddr: z.string(),
+    TLSEnabled: z.boolean(),
+    CgroupParent: z.string(),
+    IdentitySigningKeyID: z.string(),
+    GCVolumesOnNodeGC: z.boolean(),
+    NodeMaxAllocs: z.int(),
     SecretID: z.literal(""),
-    ...{ Attributes: texts, Meta: texts, Links: texts.nullable() },
-    ...{ NodeResources, ReservedResources, Resources: LegacyResources, Reserved: LegacyResources },
-    ...{ CSIControllerPlugins: open.nullable(), CSINodePlugins: open.nullable(), HostNetworks: open.nullable() },
-    ...{ HostVolumes: HostVolumes.nullable(), Drivers, Drain: z.boolean() },
-    ...{ DrainStrategy: DrainStrategy.nullable(), LastDrain: LastDrain.nullable() },
+    Attributes: texts,
+    Meta: texts,
+    Links: texts.nullable(),
+    NodeResources,
+    ReservedResources,
+    Resources: LegacyResources,
+    Reserved: LegacyResources,
+    CSIControllerPlugins: open.nullable(),
+    CSINodePlugins: open.nullable(),
+    HostNetworks: open.nullable(),
+    HostVolumes: HostVolumes.nullable(),
+    Drivers,
+    Drain: z.boolean(),
+    DrainStrategy: DrainStrategy.nullable(),
+    LastDrain: LastDrain.nullable(),
     SchedulingEligibility: z.enum(ELIGIBILITIES),
     Status: z.enum(STATUSES),
     StatusDescription: z.string(),
     StatusUpdatedAt: z.int().describe("Seconds since 1970."),
-    ...{ LastAllocUpdateIndex: index, LastMissedHeartbeatIndex: index },
+    LastAllocUpdateIndex: index,
+    LastMissedHeartbeatIndex: index,
     Events: z.array(
       z.object({
-        ...{ Message: z.string(), Subsystem: z.string(), Details: texts.nullable(), Timestamp: time },
+        Message: z.string(),
+        Subsystem: z.string(),
+        Details: texts.nullable(),
+        Timestamp: time,
         CreateIndex: index,
       }),
     ),
@@ -107,20 +146,34 @@ const NodeStub = z
   .object({
     Address: z.string(),
     Attributes: texts.optional().describe("With `os=true`: the operating system's name."),
-    ...{ Datacenter: z.string(), Drain: z.boolean(), Drivers, HostVolumes: HostVolumes.nullable(), ID: z.string() },
-    ...{ LastDrain: LastDrain.nullable(), Name: z.string(), NodeClass: z.string(), NodePool: z.string() },
+    Datacenter: z.string(),
+    Drain: z.boolean(),
+    Drivers,
+    HostVolumes: HostVolumes.nullable(),
+    ID: z.string(),
+    LastDrain: LastDrain.nullable(),
+    Name: z.string(),
+    NodeClass: z.string(),
+    NodePool: z.string(),
     NodeResources: NodeResources.optional().describe("With `resources=true` only."),
     ReservedResources: ReservedResources.optional(),
     SchedulingEligibility: z.enum(ELIGIBILITIES),
-    ...{ Status: z.enum(STATUSES), StatusDescription: z.string(), Version: z.string(), ...createdAndModified },
+    Status: z.enum(STATUSES),
+    StatusDescription: z.string(),
+    Version: z.string(),
+    ...createdAndModified,
   })
   .meta({ id: "NodeStub", description: "List view of a node." });
 
 const Pool = z
   .looseObject({
-    ...{ Name: z.string(), Description: z.string(), Hash: z.string(), Meta: texts.nullable() },
+    Name: z.string(),
+    Description: z.string(),
+    Hash: z.string(),
+    Meta: texts.nullable(),
     NodeIdentityTTL: z.int().describe("Nanoseconds."),
-    ...{ SchedulerConfiguration: open.nullable(), ...createdAndModified },
+    SchedulerConfiguration: open.nullable(),
+    ...createdAndModified,
   })
   .meta({ id: "NodePool" });
 
@@ -152,12 +205,19 @@ const JoinToken = z.object({
   AccessorID: z.string(),
   NodePool: z.string(),
   Name: z.string().describe("The one name that a node may join under; empty is any."),
-  ...{ CreateTime: time, ExpirationTime: time },
+  CreateTime: time,
+  ExpirationTime: time,
   NodeID: z.string().describe("The node that has joined by it; empty while it is unused."),
 });
 const agent = {
-  ...{ NodeID: z.string(), Name: z.string(), NodePool: z.string(), Version: z.string(), Connected: z.boolean() },
-  ...{ ConnectedSince: timeOrNull, LastSeen: timeOrNull, CreateTime: time },
+  NodeID: z.string(),
+  Name: z.string(),
+  NodePool: z.string(),
+  Version: z.string(),
+  Connected: z.boolean(),
+  ConnectedSince: timeOrNull,
+  LastSeen: timeOrNull,
+  CreateTime: time,
 };
 const Agent = z.object(agent);
 
@@ -170,7 +230,11 @@ const nodeList: Parameters = {
 };
 const [READ, WRITE] = ["node:read", "node:write"];
 const changes = (id: string, summary: string, more: Partial<Operation> = {}): Operation => ({
-  ...{ id, summary, right: WRITE, method: "put", query: pretty },
+  id,
+  summary,
+  right: WRITE,
+  method: "put",
+  query: pretty,
   answers: bare("The node's new index.", Written),
   errors: [409],
   ...more,
@@ -315,7 +379,9 @@ export const nodes = group(
       },
       answers: {
         101: {
-          ...{ kind: "socket", description: "The connection is open.", protocol: SUBPROTOCOL },
+          kind: "socket",
+          description: "The connection is open.",
+          protocol: SUBPROTOCOL,
           sends: z.union([welcome, req, done, cancel]),
           takes: z.union([hello, ack, res, fp]),
         },

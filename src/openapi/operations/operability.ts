@@ -14,7 +14,9 @@ const Metrics = z
     Samples: z.array(
       z.object({
         ...labelled,
-        ...{ Count: z.number(), Sum: z.number(), Mean: z.number() },
+        Count: z.number(),
+        Sum: z.number(),
+        Mean: z.number(),
         Buckets: z.array(z.object({ le: z.number().nullable(), count: z.number() })),
       }),
     ),
@@ -65,10 +67,17 @@ const page = (type: string, description: string): Readonly<Record<number, Answer
 
 const agentMember = z
   .object({
-    ...{ Name: z.string(), Addr: z.string(), Port: z.int(), Status: z.string() },
+    Name: z.string(),
+    Addr: z.string(),
+    Port: z.int(),
+    Status: z.string(),
     Tags: z.record(z.string(), z.string()).describe("`build` is the version that clients compare."),
-    ...{ ProtocolMin: z.int(), ProtocolMax: z.int(), ProtocolCur: z.int() },
-    ...{ DelegateMin: z.int(), DelegateMax: z.int(), DelegateCur: z.int() },
+    ProtocolMin: z.int(),
+    ProtocolMax: z.int(),
+    ProtocolCur: z.int(),
+    DelegateMin: z.int(),
+    DelegateMax: z.int(),
+    DelegateCur: z.int(),
   })
   .meta({ id: "AgentMember", description: "A server in upstream's form." });
 
@@ -104,7 +113,9 @@ export const operability = group(
       answers: plain(
         "This service as the only member.",
         z.object({
-          ...{ ServerName: z.string(), ServerRegion: z.string(), ServerDC: z.string() },
+          ServerName: z.string(),
+          ServerRegion: z.string(),
+          ServerDC: z.string(),
           Members: z.array(agentMember),
         }),
       ),

@@ -11,12 +11,19 @@ const Deployment = reportedObject("Deployment", { ID: z.string(), Namespace: z.s
 const count = z.int().min(0);
 const JobSummary = z
   .object({
-    ...{ JobID: z.string(), Namespace: z.string(), ...createdAndModified },
+    JobID: z.string(),
+    Namespace: z.string(),
+    ...createdAndModified,
     Summary: z
       .record(
         z.string(),
         z.object({
-          ...{ Queued: count, Starting: count, Running: count, Complete: count, Failed: count, Lost: count },
+          Queued: count,
+          Starting: count,
+          Running: count,
+          Complete: count,
+          Failed: count,
+          Lost: count,
           Unknown: count,
         }),
       )
@@ -30,12 +37,19 @@ const JobSummary = z
 
 const JobScale = z
   .object({
-    ...{ JobID: z.string(), Namespace: z.string(), JobStopped: z.boolean() },
-    ...{ JobCreateIndex: z.number(), JobModifyIndex: z.number() },
+    JobID: z.string(),
+    Namespace: z.string(),
+    JobStopped: z.boolean(),
+    JobCreateIndex: z.number(),
+    JobModifyIndex: z.number(),
     TaskGroups: z.record(
       z.string(),
       z.object({
-        ...{ Desired: count, Placed: count, Running: count, Healthy: count, Unhealthy: count },
+        Desired: count,
+        Placed: count,
+        Running: count,
+        Healthy: count,
+        Unhealthy: count,
         Events: z.null(),
       }),
     ),
@@ -44,11 +58,24 @@ const JobScale = z
 
 export const JobStub = z
   .object({
-    ...{ ID: z.string(), ParentID: z.string(), Namespace: z.string(), NodePool: z.string(), Type: z.string() },
-    ...{ Status: z.string(), StatusDescription: z.string(), Name: z.string() },
-    ...{ Datacenters: z.array(z.string()).nullable(), Multiregion: z.unknown() },
-    ...{ Priority: z.number(), Version: z.number(), SubmitTime: z.number().nullable(), ...createdAndModified },
-    ...{ JobModifyIndex: z.number(), Periodic: z.boolean(), ParameterizedJob: z.boolean(), Stop: z.boolean() },
+    ID: z.string(),
+    ParentID: z.string(),
+    Namespace: z.string(),
+    NodePool: z.string(),
+    Type: z.string(),
+    Status: z.string(),
+    StatusDescription: z.string(),
+    Name: z.string(),
+    Datacenters: z.array(z.string()).nullable(),
+    Multiregion: z.unknown(),
+    Priority: z.number(),
+    Version: z.number(),
+    SubmitTime: z.number().nullable(),
+    ...createdAndModified,
+    JobModifyIndex: z.number(),
+    Periodic: z.boolean(),
+    ParameterizedJob: z.boolean(),
+    Stop: z.boolean(),
     JobSummary,
     Meta: z.record(z.string(), z.string()).nullable().optional().describe("With `meta=true` only."),
   })
@@ -152,7 +179,9 @@ export const reported = group(
       query: { ...namespace, related: flag("Shows linked evaluations as `RelatedEvals`."), ...waiting },
     },
     "GET /services": {
-      ...{ id: "listServices", summary: "List the names of services", right: READ },
+      id: "listServices",
+      summary: "List the names of services",
+      right: READ,
       query: { ...namespaces, ...waiting },
       answers: bare("The namespaces with services visible to the caller.", z.array(ServiceNames)),
     },

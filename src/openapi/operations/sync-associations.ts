@@ -41,7 +41,8 @@ const DestinationsOfSecret = z
     associated_destinations: z.record(
       z.string(),
       z.object({
-        ...{ type: z.string(), name: z.string() },
+        type: z.string(),
+        name: z.string(),
         sync_status: status.describe("The worst of its keys."),
         updated_at: time,
         ...explanation,
@@ -109,7 +110,8 @@ export const associations = group(
         "Secrets, with their mounts.",
         keysOf({
           key_info: z.record(z.string(), z.array(z.object({ mount: z.string(), secret_path: z.string() }))),
-          ...{ total_associations: z.int(), total_secrets: z.int() },
+          total_associations: z.int(),
+          total_secrets: z.int(),
         }),
       ),
     },

@@ -6,7 +6,13 @@ import { count, data, flag, group, noContent, text } from "../operation.ts";
 import { keys, keysOf, texts, time } from "../shapes.ts";
 
 export const STATUSES = [
-  ...["PENDING", "SYNCED", "UNSYNCED", "CLIENT_SIDE_ERROR", "EXTERNAL_SERVICE_ERROR", "UNKNOWN", "INTERNAL_ERROR"],
+  "PENDING",
+  "SYNCED",
+  "UNSYNCED",
+  "CLIENT_SIDE_ERROR",
+  "EXTERNAL_SERVICE_ERROR",
+  "UNKNOWN",
+  "INTERNAL_ERROR",
 ] as const;
 const TYPES = [...destinationTypes.keys()];
 
@@ -29,11 +35,10 @@ const Destination = z
       custom_tags: texts,
       update_policy: z.enum(["replace", "if-not-exists", "owned-only"]),
       deletion_policy: z.enum(["delete", "retain"]),
-      ...{
-        allowed_ipv4_addresses: z.array(z.string()).optional(),
-        allowed_ipv6_addresses: z.array(z.string()).optional(),
-      },
-      ...{ allowed_ports: z.array(z.int()).optional(), disable_strict_networking: z.boolean().optional() },
+      allowed_ipv4_addresses: z.array(z.string()).optional(),
+      allowed_ipv6_addresses: z.array(z.string()).optional(),
+      allowed_ports: z.array(z.int()).optional(),
+      disable_strict_networking: z.boolean().optional(),
     }),
     purge_initiated_at: time.optional(),
     purge_error: z.string().optional(),

@@ -6,30 +6,53 @@ import { SealStatus } from "./system.ts";
 const flat = { flat: true } as const;
 
 const Host = z.object({
-  ...{ cpu: z.array(anything).max(0), cpu_times: z.array(anything).max(0), disk: z.array(anything).max(0) },
+  cpu: z.array(anything).max(0),
+  cpu_times: z.array(anything).max(0),
+  disk: z.array(anything).max(0),
   host: z.record(z.string(), z.union([z.string(), z.int()])),
   memory: z.record(z.string(), z.number()),
   timestamp: time,
 });
 
 const Node = z.object({
-  ...{ hostname: z.string(), api_address: z.string(), cluster_address: z.string(), active_node: z.boolean() },
-  ...{ last_echo: z.null(), version: z.string() },
+  hostname: z.string(),
+  api_address: z.string(),
+  cluster_address: z.string(),
+  active_node: z.boolean(),
+  last_echo: z.null(),
+  version: z.string(),
 });
 
 const Rekey = z.object({
-  ...{ nonce: z.string(), started: z.literal(false), t: z.int(), n: z.int(), progress: z.int(), required: z.int() },
-  ...{ pgp_fingerprints: z.null(), backup: z.boolean(), verification_required: z.boolean() },
+  nonce: z.string(),
+  started: z.literal(false),
+  t: z.int(),
+  n: z.int(),
+  progress: z.int(),
+  required: z.int(),
+  pgp_fingerprints: z.null(),
+  backup: z.boolean(),
+  verification_required: z.boolean(),
 });
 
 const RootGeneration = z.object({
-  ...{ nonce: z.string(), started: z.literal(false), progress: z.int(), required: z.int(), complete: z.boolean() },
-  ...{ encoded_token: z.string(), encoded_root_token: z.string(), pgp_fingerprint: z.string(), otp: z.string() },
+  nonce: z.string(),
+  started: z.literal(false),
+  progress: z.int(),
+  required: z.int(),
+  complete: z.boolean(),
+  encoded_token: z.string(),
+  encoded_root_token: z.string(),
+  pgp_fingerprint: z.string(),
+  otp: z.string(),
   otp_length: z.int(),
 });
 
 const plugin = {
-  ...{ name: z.string(), builtin: z.literal(true), version: z.string(), deprecation_status: z.string() },
+  name: z.string(),
+  builtin: z.literal(true),
+  version: z.string(),
+  deprecation_status: z.string(),
 };
 const names = z.array(z.string());
 
@@ -39,9 +62,12 @@ const Rules = z.record(
   z.string(),
   z.object({
     capabilities: names,
-    ...{ allowed_parameters: values.optional(), denied_parameters: values.optional() },
-    ...{ required_parameters: names.optional(), subscribe_event_types: names.optional() },
-    ...{ min_wrapping_ttl: seconds.optional(), max_wrapping_ttl: seconds.optional() },
+    allowed_parameters: values.optional(),
+    denied_parameters: values.optional(),
+    required_parameters: names.optional(),
+    subscribe_event_types: names.optional(),
+    min_wrapping_ttl: seconds.optional(),
+    max_wrapping_ttl: seconds.optional(),
     pagination_limit: z.number().optional(),
   }),
 );
@@ -49,14 +75,23 @@ const Rules = z.record(
 const quotaPath = { name: "The quota's name." };
 
 const Quota = z.object({
-  ...{ name: z.string(), type: z.literal("rate-limit"), path: z.string(), role: z.literal(""), rate: z.number() },
-  ...{ interval: seconds, block_interval: seconds, inheritable: z.boolean(), group_by: z.enum(["ip", "none"]) },
+  name: z.string(),
+  type: z.literal("rate-limit"),
+  path: z.string(),
+  role: z.literal(""),
+  rate: z.number(),
+  interval: seconds,
+  block_interval: seconds,
+  inheritable: z.boolean(),
+  group_by: z.enum(["ip", "none"]),
   secondary_rate: z.literal(0),
 });
 
 const QuotasSettings = z.object({
-  ...{ enable_rate_limit_response_headers: z.boolean(), enable_rate_limit_audit_logging: z.literal(false) },
-  ...{ rate_limit_exempt_paths: names, absolute_rate_limit_exempt_paths: names },
+  enable_rate_limit_response_headers: z.boolean(),
+  enable_rate_limit_audit_logging: z.literal(false),
+  rate_limit_exempt_paths: names,
+  absolute_rate_limit_exempt_paths: names,
 });
 
 const Replication = z.object({ mode: z.literal("disabled") });
@@ -208,7 +243,9 @@ export const systemInfo = group(
       answers: data(
         "Names by type, and the details of each.",
         z.object({
-          ...{ auth: names, database: names, secret: names },
+          auth: names,
+          database: names,
+          secret: names,
           detailed: z.array(z.object({ type: z.string(), ...plugin })),
         }),
       ),
@@ -240,7 +277,9 @@ export const systemInfo = group(
       answers: plain("The progress.", Rekey),
     },
     "DELETE /sys/rekey/init": {
-      ...{ id: "cancelRekey", summary: "Cancel a rekey (none)", description: nothingToCancel },
+      id: "cancelRekey",
+      summary: "Cancel a rekey (none)",
+      description: nothingToCancel,
       answers: noContent,
     },
     "GET /sys/generate-root/attempt": {
@@ -249,8 +288,10 @@ export const systemInfo = group(
       answers: plain("The progress.", RootGeneration),
     },
     "DELETE /sys/generate-root/attempt": {
-      ...{ id: "cancelRootGeneration", summary: "Cancel a root token's generation (none)" },
-      ...{ description: nothingToCancel, answers: noContent },
+      id: "cancelRootGeneration",
+      summary: "Cancel a root token's generation (none)",
+      description: nothingToCancel,
+      answers: noContent,
     },
     "POST /sys/step-down": { id: "stepDown", summary: "Step down (no other server)", answers: noContent },
     "GET /sys/config/cors": {
@@ -302,7 +343,9 @@ export const systemInfo = group(
       answers: data("Their names.", keysOf({})),
     },
     "GET /sys/quotas/rate-limit/:name": {
-      ...{ id: "readRateLimitQuota", summary: "Read a rate-limit quota", path: quotaPath },
+      id: "readRateLimitQuota",
+      summary: "Read a rate-limit quota",
+      path: quotaPath,
       answers: data("The quota.", Quota, flat),
     },
     "POST /sys/quotas/rate-limit/:name": {
@@ -326,7 +369,9 @@ export const systemInfo = group(
       answers: noContent,
     },
     "DELETE /sys/quotas/rate-limit/:name": {
-      ...{ id: "deleteRateLimitQuota", summary: "Delete a rate-limit quota", path: quotaPath },
+      id: "deleteRateLimitQuota",
+      summary: "Delete a rate-limit quota",
+      path: quotaPath,
       answers: noContent,
     },
     "GET /sys/internal/ui/resultant-acl": {

@@ -9,34 +9,57 @@ const Health = z
     initialized: z.boolean(),
     sealed: z.boolean(),
     sealed_because: z.string().optional(),
-    ...{ standby: z.literal(false), performance_standby: z.literal(false) },
-    ...{ replication_performance_mode: z.literal("disabled"), replication_dr_mode: z.literal("disabled") },
+    standby: z.literal(false),
+    performance_standby: z.literal(false),
+    replication_performance_mode: z.literal("disabled"),
+    replication_dr_mode: z.literal("disabled"),
     server_time_utc: z.int().describe("Seconds since 1970."),
     version: z.string(),
     enterprise: z.literal(true),
-    ...{ cluster_name: z.string(), cluster_id: z.string() },
-    ...{ echo_duration_ms: z.literal(0), clock_skew_ms: z.literal(0) },
+    cluster_name: z.string(),
+    cluster_id: z.string(),
+    echo_duration_ms: z.literal(0),
+    clock_skew_ms: z.literal(0),
     ...healthOfParts,
   })
   .meta({ id: "Health" });
 
 export const SealStatus = z.object({
-  ...{ type: z.string(), initialized: z.boolean(), sealed: z.boolean(), t: z.int(), n: z.int(), progress: z.int() },
-  ...{ nonce: z.string(), version: z.string(), build_date: time, migration: z.boolean(), cluster_name: z.string() },
-  ...{ cluster_id: z.string(), recovery_seal: z.boolean(), storage_type: z.string() },
+  type: z.string(),
+  initialized: z.boolean(),
+  sealed: z.boolean(),
+  t: z.int(),
+  n: z.int(),
+  progress: z.int(),
+  nonce: z.string(),
+  version: z.string(),
+  build_date: time,
+  migration: z.boolean(),
+  cluster_name: z.string(),
+  cluster_id: z.string(),
+  recovery_seal: z.boolean(),
+  storage_type: z.string(),
 });
 
 const Leader = z.object({
-  ...{ ha_enabled: z.boolean(), is_self: z.boolean(), active_time: time, leader_address: z.string() },
-  ...{ leader_cluster_address: z.string(), performance_standby: z.boolean() },
+  ha_enabled: z.boolean(),
+  is_self: z.boolean(),
+  active_time: time,
+  leader_address: z.string(),
+  leader_cluster_address: z.string(),
+  performance_standby: z.boolean(),
   performance_standby_last_remote_wal: z.int(),
 });
 
 const names = z.array(z.string()).optional();
 /** Settings without effect on these engines: stored and returned. */
 const kept = {
-  ...{ passthrough_request_headers: names, allowed_response_headers: names, allowed_managed_keys: names },
-  ...{ audit_non_hmac_request_keys: names, audit_non_hmac_response_keys: names, delegated_auth_accessors: names },
+  passthrough_request_headers: names,
+  allowed_response_headers: names,
+  allowed_managed_keys: names,
+  audit_non_hmac_request_keys: names,
+  audit_non_hmac_response_keys: names,
+  delegated_auth_accessors: names,
   identity_token_key: z.string().optional(),
 };
 
@@ -45,12 +68,18 @@ const mount = {
   description: z.string(),
   accessor: z.string().describe("The identifier of the mount, which a move does not change."),
   uuid: z.string(),
-  ...{ local: z.boolean(), seal_wrap: z.boolean(), external_entropy_access: z.boolean() },
+  local: z.boolean(),
+  seal_wrap: z.boolean(),
+  external_entropy_access: z.boolean(),
   options: texts.nullable(),
-  ...{ plugin_version: z.string(), running_plugin_version: z.string(), running_sha256: z.string() },
+  plugin_version: z.string(),
+  running_plugin_version: z.string(),
+  running_sha256: z.string(),
   deprecation_status: z.string(),
   config: z.object({
-    ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean() },
+    default_lease_ttl: seconds,
+    max_lease_ttl: seconds,
+    force_no_cache: z.boolean(),
     listing_visibility: z.string(),
     ...kept,
   }),
@@ -66,7 +95,10 @@ const Glimpse = z.object({ type: z.string(), description: z.string(), options: t
 
 const Tuned = z.object({
   description: z.string(),
-  ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean(), options: texts.nullable() },
+  default_lease_ttl: seconds,
+  max_lease_ttl: seconds,
+  force_no_cache: z.boolean(),
+  options: texts.nullable(),
   listing_visibility: z.string().optional(),
   ...kept,
 });
@@ -77,12 +109,19 @@ const Flags = z.object({ activated: z.array(z.string()), unactivated: z.array(z.
 const flags = data("The flags: all are active.", Flags);
 
 const Discovery = z.object({
-  ...{ issuer: z.string(), jwks_uri: z.string(), response_types_supported: z.array(z.string()) },
-  ...{ subject_types_supported: z.array(z.string()), id_token_signing_alg_values_supported: z.array(z.string()) },
+  issuer: z.string(),
+  jwks_uri: z.string(),
+  response_types_supported: z.array(z.string()),
+  subject_types_supported: z.array(z.string()),
+  id_token_signing_alg_values_supported: z.array(z.string()),
 });
 const JsonWebKey = z.object({
-  ...{ use: z.literal("sig"), kty: z.literal("RSA"), kid: z.string(), alg: z.literal("RS256") },
-  ...{ n: z.string(), e: z.string() },
+  use: z.literal("sig"),
+  kty: z.literal("RSA"),
+  kid: z.string(),
+  alg: z.literal("RS256"),
+  n: z.string(),
+  e: z.string(),
 });
 
 const ttls = {
@@ -131,7 +170,9 @@ export const system = group(
       answers: data(
         "The term.",
         z.object({
-          ...{ term: z.int(), install_time: time, encryptions: z.int() },
+          term: z.int(),
+          install_time: time,
+          encryptions: z.int(),
           pending_rewraps: z.int().describe("Objects whose keys are still wrapped by an older one."),
         }),
         { flat: true },

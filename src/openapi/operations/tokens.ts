@@ -6,15 +6,15 @@ export const Auth = z
   .object({
     client_token: z.string().describe("The token; empty when it was named by its accessor."),
     accessor: z.string(),
-    ...{
-      policies: z.array(z.string()),
-      token_policies: z.array(z.string()),
-      identity_policies: z.array(z.string()).nullable(),
-    },
+    policies: z.array(z.string()),
+    token_policies: z.array(z.string()),
+    identity_policies: z.array(z.string()).nullable(),
     metadata: texts.nullable(),
     orphan: z.boolean(),
     entity_id: z.string().describe("The entity of the holder; empty for none."),
-    ...{ lease_duration: seconds, renewable: z.boolean(), mfa_requirement: z.null() },
+    lease_duration: seconds,
+    renewable: z.boolean(),
+    mfa_requirement: z.null(),
     num_uses: z.int().describe("0: as often as one likes."),
     token_type: z.enum(["service", "batch"]),
   })
@@ -52,15 +52,23 @@ const Token = z
 const TokenRole = z
   .object({
     name: z.string(),
-    ...{ allowed_policies: z.array(z.string()), allowed_policies_glob: z.array(z.string()) },
-    ...{ disallowed_policies: z.array(z.string()), disallowed_policies_glob: z.array(z.string()) },
+    allowed_policies: z.array(z.string()),
+    allowed_policies_glob: z.array(z.string()),
+    disallowed_policies: z.array(z.string()),
+    disallowed_policies_glob: z.array(z.string()),
     allowed_entity_aliases: z.array(z.string()),
-    ...{ orphan: z.boolean(), renewable: z.boolean(), path_suffix: z.string() },
+    orphan: z.boolean(),
+    renewable: z.boolean(),
+    path_suffix: z.string(),
     token_type: z.enum(["service", "batch", "default-service", "default-batch"]),
-    ...{ token_period: seconds, token_explicit_max_ttl: seconds, period: seconds, explicit_max_ttl: seconds },
+    token_period: seconds,
+    token_explicit_max_ttl: seconds,
+    period: seconds,
+    explicit_max_ttl: seconds,
     token_no_default_policy: z.boolean(),
     token_num_uses: z.int().optional(),
-    ...{ token_bound_cidrs: z.array(z.string()).optional(), bound_cidrs: z.array(z.string()).optional() },
+    token_bound_cidrs: z.array(z.string()).optional(),
+    bound_cidrs: z.array(z.string()).optional(),
   })
   .meta({ id: "TokenRole" });
 
@@ -134,7 +142,7 @@ export const tokens = group(
         },
       },
       answers: {
-        ...{ 200: { kind: "envelope", description: "Changed, with warnings.", parts: {} } },
+        200: { kind: "envelope", description: "Changed, with warnings.", parts: {} },
         ...noContent,
       },
     },

@@ -21,11 +21,22 @@ const Topology = z.object({ Segments: texts });
 const Topologies = z.array(Topology);
 
 const common = {
-  ...{ AccessMode: z.string(), AttachmentMode: z.string(), ControllerRequired: z.boolean() },
-  ...{ ControllersExpected: z.int(), ControllersHealthy: z.int(), ...createdAndModified },
+  AccessMode: z.string(),
+  AttachmentMode: z.string(),
+  ControllerRequired: z.boolean(),
+  ControllersExpected: z.int(),
+  ControllersHealthy: z.int(),
+  ...createdAndModified,
   CreateTime: nanoseconds,
-  ...{ ExternalID: z.string(), ID: z.string(), ModifyTime: nanoseconds, Name: z.string(), Namespace: z.string() },
-  ...{ NodesExpected: z.int(), NodesHealthy: z.int(), PluginID: z.string(), Provider: z.string() },
+  ExternalID: z.string(),
+  ID: z.string(),
+  ModifyTime: nanoseconds,
+  Name: z.string(),
+  Namespace: z.string(),
+  NodesExpected: z.int(),
+  NodesHealthy: z.int(),
+  PluginID: z.string(),
+  Provider: z.string(),
   ResourceExhausted: z.null(),
   Schedulable: z.boolean(),
   Topologies,
@@ -40,14 +51,21 @@ const CsiVolume = z
   .object({
     ...common,
     Allocations: z.array(AllocationStub),
-    ...{ Capacity: bytes, CloneID: z.string(), Context: texts },
+    Capacity: bytes,
+    CloneID: z.string(),
+    Context: texts,
     MountOptions: z.object({ FSType: z.string(), MountFlags: z.array(z.literal("[REDACTED]")).nullable() }).nullable(),
     MutableParameters: texts.describe("As last set here; others are the plugin's."),
-    ...{ Parameters: texts, ProviderVersion: z.string(), ReadAllocs: users, RequestedCapabilities: Capabilities },
-    ...{ RequestedCapacityMax: bytes, RequestedCapacityMin: bytes },
+    Parameters: texts,
+    ProviderVersion: z.string(),
+    ReadAllocs: users,
+    RequestedCapabilities: Capabilities,
+    RequestedCapacityMax: bytes,
+    RequestedCapacityMin: bytes,
     RequestedTopologies: z.object({ Required: Topologies.nullable(), Preferred: Topologies.nullable() }).nullable(),
     Secrets: z.null(),
-    ...{ SnapshotID: z.string(), WriteAllocs: users },
+    SnapshotID: z.string(),
+    WriteAllocs: users,
   })
   .meta({ id: "CsiVolume" });
 
@@ -58,63 +76,86 @@ const CsiOperation = z
     CreateTime: nanoseconds,
     EndTime: nanoseconds.nullable(),
     Error: z.string(),
-    ...{
-      ID: z.string(),
-      Method: z.string(),
-      NodeID: z.string(),
-      NodesAsked: z.array(z.string()),
-      PluginID: z.string(),
-    },
+    ID: z.string(),
+    Method: z.string(),
+    NodeID: z.string(),
+    NodesAsked: z.array(z.string()),
+    PluginID: z.string(),
     State: z.enum(["queued", "running", "unknown", "done", "failed"]),
   })
   .meta({ id: "CsiOperation" });
 
 const CsiClaim = z
   .object({
-    ...{ AccessMode: z.string(), AllocID: z.string(), AttachmentMode: z.string(), Attempts: z.int() },
+    AccessMode: z.string(),
+    AllocID: z.string(),
+    AttachmentMode: z.string(),
+    Attempts: z.int(),
     CreateTime: nanoseconds,
     ExpansionOwed: z.boolean().describe("The file system on the node has yet to grow."),
     ExternalNodeID: z.string(),
     LastError: z.string().describe("Why the last try failed; empty when it did not."),
-    ...{ Mode: z.string(), ModifyTime: nanoseconds },
+    Mode: z.string(),
+    ModifyTime: nanoseconds,
     NextRetry: timeOrNull,
-    ...{ NodeID: z.string(), OperationID: z.string(), Path: z.string(), State: z.string() },
+    NodeID: z.string(),
+    OperationID: z.string(),
+    Path: z.string(),
+    State: z.string(),
     Problem: z.string().describe("Why its node cannot use the volume as it should; empty when it can."),
   })
   .meta({ id: "CsiClaim", description: "A claim of an allocation on a CSI volume." });
 
 const ExternalVolume = z.object({
-  ...{ CapacityBytes: bytes, CloneID: z.string(), ExternalID: z.string(), IsAbnormal: z.boolean() },
-  ...{
-    PublishedExternalNodeIDs: z.array(z.string()),
-    SnapshotID: z.string(),
-    Status: z.string(),
-    VolumeContext: texts,
-  },
+  CapacityBytes: bytes,
+  CloneID: z.string(),
+  ExternalID: z.string(),
+  IsAbnormal: z.boolean(),
+  PublishedExternalNodeIDs: z.array(z.string()),
+  SnapshotID: z.string(),
+  Status: z.string(),
+  VolumeContext: texts,
 });
 
 const Snapshot = z
   .object({
     CreateTime: z.int().describe("Seconds since 1970."),
-    ...{ ExternalSourceVolumeID: z.string(), ID: z.string(), IsReady: z.boolean() },
-    ...{ Parameters: z.null(), Secrets: z.null(), SizeBytes: bytes, Name: z.string(), PluginID: z.string() },
+    ExternalSourceVolumeID: z.string(),
+    ID: z.string(),
+    IsReady: z.boolean(),
+    Parameters: z.null(),
+    Secrets: z.null(),
+    SizeBytes: bytes,
+    Name: z.string(),
+    PluginID: z.string(),
     SourceVolumeID: z.string(),
   })
   .meta({ id: "CsiSnapshot" });
 
 const pluginStub = {
-  ...{ ControllerRequired: z.boolean(), ControllersExpected: z.int(), ControllersHealthy: z.int() },
-  ...{ ...createdAndModified, ID: z.string(), NodesExpected: z.int(), NodesHealthy: z.int(), Provider: z.string() },
+  ControllerRequired: z.boolean(),
+  ControllersExpected: z.int(),
+  ControllersHealthy: z.int(),
+  ...createdAndModified,
+  ID: z.string(),
+  NodesExpected: z.int(),
+  NodesHealthy: z.int(),
+  Provider: z.string(),
 };
 const Instance = z
   .object({
     AllocID: z.string(),
     AvailableCapacity: bytes.optional().describe("Bytes for new volumes, of a controller that reports them."),
     ControllerInfo: z.record(z.string(), z.boolean()).optional(),
-    ...{ HealthDescription: z.string(), Healthy: z.boolean() },
+    HealthDescription: z.string(),
+    Healthy: z.boolean(),
     NodeInfo: z.record(z.string(), z.unknown()).optional(),
-    ...{ PluginID: z.string(), Provider: z.string(), ProviderVersion: z.string() },
-    ...{ RequiresControllerPlugin: z.boolean(), RequiresTopologies: z.boolean(), UpdateTime: z.string().nullable() },
+    PluginID: z.string(),
+    Provider: z.string(),
+    ProviderVersion: z.string(),
+    RequiresControllerPlugin: z.boolean(),
+    RequiresTopologies: z.boolean(),
+    UpdateTime: z.string().nullable(),
     VolumeProblems: z
       .array(z.object({ AllocID: z.string(), ExternalID: z.string(), Reason: z.string() }))
       .optional()
@@ -124,8 +165,12 @@ const Instance = z
 const Plugin = z.object({
   ...pluginStub,
   Allocations: z.array(AllocationStub).nullable(),
-  ...{ ControllerJobs: z.object({}), Controllers: z.record(z.string(), Instance), NodeJobs: z.object({}) },
-  ...{ Nodes: z.record(z.string(), Instance), ...timesInNanoseconds, Version: z.string() },
+  ControllerJobs: z.object({}),
+  Controllers: z.record(z.string(), Instance),
+  NodeJobs: z.object({}),
+  Nodes: z.record(z.string(), Instance),
+  ...timesInNanoseconds,
+  Version: z.string(),
 });
 
 const LIST = "namespace:csi-list-volume";
@@ -133,7 +178,12 @@ const READ = "namespace:csi-read-volume";
 const WRITE = "namespace:csi-write-volume";
 
 const written = (id: string, summary: string, description: string): Operation => ({
-  ...{ id, summary, description, right: WRITE, method: "put", query: { ...namespace, ...pretty } },
+  id,
+  summary,
+  description,
+  right: WRITE,
+  method: "put",
+  query: { ...namespace, ...pretty },
   body: { schema: z.union([CsiRequestBody, CsiVolumeBody]) },
   answers: bare("The volumes.", Written),
   errors: PLUGIN_FAILS,
@@ -143,7 +193,12 @@ const OVERRIDE =
 const registered = `It must exist at its provider; \`NodeID\` names the node that validates it. ${OVERRIDE}`;
 
 const deleted = (id: string, summary: string, more: Partial<Operation> = {}): Operation => ({
-  ...{ id, summary, right: WRITE, query: namespace, answers: nothing, errors: PLUGIN_FAILS },
+  id,
+  summary,
+  right: WRITE,
+  query: namespace,
+  answers: nothing,
+  errors: PLUGIN_FAILS,
   ...more,
 });
 

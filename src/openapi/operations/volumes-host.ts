@@ -26,8 +26,16 @@ import { CsiVolumeStub } from "./volumes-csi.ts";
 
 const State = z.enum(["pending", "ready", "unavailable"]);
 const stub = {
-  ...{ CapacityBytes: bytes, ...createdAndModified, ...timesInNanoseconds, ID: z.string(), Name: z.string() },
-  ...{ Namespace: z.string(), NodeID: z.string(), NodePool: z.string(), PluginID: z.string(), State },
+  CapacityBytes: bytes,
+  ...createdAndModified,
+  ...timesInNanoseconds,
+  ID: z.string(),
+  Name: z.string(),
+  Namespace: z.string(),
+  NodeID: z.string(),
+  NodePool: z.string(),
+  PluginID: z.string(),
+  State,
 };
 const HostVolumeStub = z.object(stub).meta({ id: "HostVolumeStub", description: "List view of a host volume." });
 
@@ -37,7 +45,8 @@ const volume = {
   HostPath: z.string(),
   Parameters: texts.optional(),
   RequestedCapabilities: Capabilities,
-  ...{ RequestedCapacityMaxBytes: bytes, RequestedCapacityMinBytes: bytes },
+  RequestedCapacityMaxBytes: bytes,
+  RequestedCapacityMinBytes: bytes,
 };
 const HostVolume = z.object(volume).meta({ id: "HostVolume" });
 const HostVolumeInUse = z.object({
@@ -47,8 +56,14 @@ const HostVolumeInUse = z.object({
 
 const Claim = z
   .object({
-    ...{ AllocID: z.string(), ID: z.string(), JobID: z.string(), Namespace: z.string(), TaskGroupName: z.string() },
-    ...{ VolumeID: z.string(), VolumeName: z.string(), ...createdAndModified },
+    AllocID: z.string(),
+    ID: z.string(),
+    JobID: z.string(),
+    Namespace: z.string(),
+    TaskGroupName: z.string(),
+    VolumeID: z.string(),
+    VolumeName: z.string(),
+    ...createdAndModified,
   })
   .meta({ id: "VolumeClaim" });
 
@@ -100,7 +115,9 @@ const claimDeleted = (id: string): Operation => ({
 });
 
 const volumeQuery: Parameters = {
-  ...{ type: required(word("Which kind.", "csi", "host")), ...namespaces, ...prefix },
+  type: required(word("Which kind.", "csi", "host")),
+  ...namespaces,
+  ...prefix,
   node_id: text(`Only on nodes whose ids begin with these bytes: ${hex}.`),
   plugin_id: text(`Only of this plugin, or of those whose ids begin with these bytes: ${hex}.`),
   node_pool: text("Only on nodes of this pool; host volumes."),
@@ -140,7 +157,10 @@ export const hostVolumes = group(
         job_id: text("Only of this job."),
         task_group: text("Only of this task group."),
         volume_name: text("Only on volumes of this name."),
-        ...{ ...mustPage, ...filter, ...reverse, ...waiting },
+        ...mustPage,
+        ...filter,
+        ...reverse,
+        ...waiting,
       },
       answers: bare("The claims.", z.object({ Claims: z.array(Claim), NextToken: z.string() })),
     },

@@ -104,7 +104,11 @@ export class Outbox {
     const text = JSON.stringify(typeof body === "function" ? body(seq) : body);
     this.#sql.exec(
       "INSERT INTO outbox (topic, lane, seq, body, enlisted) VALUES (?, ?, ?, ?, ?)",
-      ...[topic, lane, seq, text, now],
+      topic,
+      lane,
+      seq,
+      text,
+      now,
     );
     const bytes = text.length * MAX_BYTES_PER_CHARACTER;
     this.#lanes.add(topic, lane, { attempts: 0, due: now + GRACE_MS, since: now, newest: seq, bytes });
@@ -228,7 +232,9 @@ export class Outbox {
     const rows = this.#sql
       .exec<Row>(
         state.bytes <= BYTES_PER_DELIVERY ? OLDEST : OLDEST_WITHIN_BYTES,
-        ...[topic, lane, ROWS_PER_DELIVERY],
+        topic,
+        lane,
+        ROWS_PER_DELIVERY,
         ...(state.bytes <= BYTES_PER_DELIVERY ? [] : [BYTES_PER_DELIVERY]),
       )
       .toArray();

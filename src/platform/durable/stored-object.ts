@@ -75,7 +75,9 @@ export abstract class StoredObject extends DurableObject<Env> {
     this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change, NOTHING));
     const current = () => this.env;
     this.context = {
-      ...{ name, sql: this.sql, outbox: this.outbox },
+      name,
+      sql: this.sql,
+      outbox: this.outbox,
       get env() {
         return current();
       },

@@ -226,7 +226,9 @@ export class WorkQueue {
       this.#write(
         [this.#firstReady],
         "UPDATE work SET lease = ?, ready_at = ? WHERE id = ?",
-        ...[lease, leaseUntil, row.id],
+        lease,
+        leaseUntil,
+        row.id,
       );
       leases.set(row.id, { lease, at: leaseUntil, generation: row.generation });
       return { id: row.id, generation: row.generation, lease, leaseUntil };
@@ -381,7 +383,9 @@ export class WorkQueue {
     this.#write(
       [this.#firstReady],
       "UPDATE work SET lease = NULL, attempts = ?, ready_at = ? WHERE id = ?",
-      ...[attempts, readyAt, id],
+      attempts,
+      readyAt,
+      id,
     );
     leases.delete(id);
   }

@@ -75,7 +75,9 @@ export function secretsManager(
       return { ok: false, outcome: failure("external", "provider_unavailable", message) };
     }
     const parameters = {
-      ...{ RoleArn: role, RoleSessionName: "sallyport", DurationSeconds: String(sessionSeconds) },
+      RoleArn: role,
+      RoleSessionName: "sallyport",
+      DurationSeconds: String(sessionSeconds),
       ...(token && { WebIdentityToken: token }),
       ...(externalId !== undefined && keys !== null && { ExternalId: externalId }),
     };

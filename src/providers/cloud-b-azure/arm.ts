@@ -18,17 +18,23 @@ const administrator = (scope: string) =>
   `the engine's application the role User Access Administrator or Owner on ${scope}`;
 
 const getting: Operation = {
-  ...{ name: "Reading the role definition", reads: true },
-  ...{ grant: reader, missing: "role definition with this id" },
+  name: "Reading the role definition",
+  reads: true,
+  grant: reader,
+  missing: "role definition with this id",
 };
 const finding: Operation = { ...getting, name: "Looking for the role definition", missing: "such subscription" };
 const creating = (scope: string): Operation => ({
-  ...{ name: "Assigning the role", reads: false },
-  ...{ grant: administrator(scope), missing: "such scope or role definition" },
+  name: "Assigning the role",
+  reads: false,
+  grant: administrator(scope),
+  missing: "such scope or role definition",
 });
 const deleting: Operation = {
-  ...{ name: "Removing the role assignment", reads: false },
-  ...{ grant: administrator("the assignment's scope"), missing: "such role assignment" },
+  name: "Removing the role assignment",
+  reads: false,
+  grant: administrator("the assignment's scope"),
+  missing: "such role assignment",
 };
 
 /** Roles and role assignments, by Azure Resource Manager. Roles are searched in the subscription, whose id is a UUID. */

@@ -71,7 +71,11 @@ function reach(account: CloudAccount, urls: CloudBUrls, assertion: ClientAsserti
   if (proof === undefined) return "client_secret or identity_token_audience is required";
   const { loginUrl, management } = cloud;
   return {
-    ...{ loginUrl: trimmed(urls.CLOUD_B_LOGIN_URL) || loginUrl, tenantId, clientId, management, proof },
+    loginUrl: trimmed(urls.CLOUD_B_LOGIN_URL) || loginUrl,
+    tenantId,
+    clientId,
+    management,
+    proof,
     addresses: {
       graph: trimmed(urls.CLOUD_B_GRAPH_URL) || management.graphUrl,
       arm: trimmed(urls.CLOUD_B_ARM_URL) || management.armUrl,

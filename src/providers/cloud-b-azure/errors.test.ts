@@ -3,8 +3,10 @@ import { failure } from "../outcome.ts";
 import { notSent, type Operation, refusal, unanswered, unreadable } from "./errors.ts";
 
 const writing: Operation = {
-  ...{ name: "Making it", reads: false },
-  ...{ grant: "the engine's application the right R", missing: "such thing" },
+  name: "Making it",
+  reads: false,
+  grant: "the engine's application the right R",
+  missing: "such thing",
 };
 const reading: Operation = { ...writing, name: "Reading it", reads: true };
 
@@ -177,7 +179,11 @@ describe("a call without an answer of the service", () => {
   ])("%s is %s", (given, code) => {
     const outcome = failure("external", given, "It failed.");
     expect(unanswered({ outcome }, writing)).toEqual({
-      ...{ outcome: "external", code, message: "It failed.", status: null, providerCode: "" },
+      outcome: "external",
+      code,
+      message: "It failed.",
+      status: null,
+      providerCode: "",
     });
   });
 
@@ -195,13 +201,19 @@ describe("a call without an answer of the service", () => {
     const outcome = failure("client", "auth_failed", "No access token was given.");
     const token = { ok: false, outcome, status: 401, providerCode: "AADSTS7000215" } as const;
     expect(unanswered(token, writing)).toMatchObject({
-      ...{ outcome: "client", code: "auth_failed", status: 401, providerCode: "AADSTS7000215" },
+      outcome: "client",
+      code: "auth_failed",
+      status: 401,
+      providerCode: "AADSTS7000215",
     });
   });
 
   it("names the violated rule when no request was sent", () => {
     expect(notSent(writing, "refused", "an object id must be a UUID")).toMatchObject({
-      ...{ outcome: "client", code: "refused", status: null, message: expect.stringContaining("must be a UUID.") },
+      outcome: "client",
+      code: "refused",
+      status: null,
+      message: expect.stringContaining("must be a UUID."),
     });
   });
 });

@@ -24,7 +24,11 @@ const failed = (
   providerCode = "",
   retryAfterMs: number | null = null,
 ): CloudFailure => ({
-  ...{ outcome, code, message, status, providerCode },
+  outcome,
+  code,
+  message,
+  status,
+  providerCode,
   ...(retryAfterMs !== null && { retryAfterMs }),
 });
 

@@ -21,7 +21,10 @@ const AnApplication: z.ZodType<Application> = z
     passwordCredentials: z.array(z.object({ keyId: Uuid, displayName: Text, hint: Text })).default([]),
   })
   .transform(({ id, appId, displayName, passwordCredentials }) => ({
-    ...{ objectId: id, clientId: appId, displayName, passwords: passwordCredentials },
+    objectId: id,
+    clientId: appId,
+    displayName,
+    passwords: passwordCredentials,
   }));
 
 const APrincipal: z.ZodType<ServicePrincipal> = z.object({ id: Uuid }).transform(({ id }) => ({ objectId: id }));

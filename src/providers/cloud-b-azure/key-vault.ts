@@ -66,7 +66,9 @@ export function keyVault(
   } = connection;
   const { loginUrl, vaultResource: resource } = cloudOf(connection) ?? clouds[0];
   const account = {
-    ...{ tenantId, clientId, resource },
+    tenantId,
+    clientId,
+    resource,
     ...(identity === undefined ? { clientSecret } : { assertion: identity }),
     loginUrl: settings.CLOUD_B_LOGIN_URL?.replace(/\/+$/, "") || loginUrl,
   };
@@ -92,7 +94,10 @@ export function keyVault(
 }
 
 const unanswered = (outcome: Failure): VaultFailure => ({
-  ...{ ok: false, status: null, code: "", inner: "" },
+  ok: false,
+  status: null,
+  code: "",
+  inner: "",
   outcome,
 });
 

@@ -3,7 +3,11 @@ import type { Cloud, CloudCode, CloudFailure } from "../../contracts/cloud-direc
 import { isNotYetThere } from "./lag.ts";
 
 const failure = (code: CloudCode, providerCode = ""): CloudFailure => ({
-  ...{ outcome: "client", code, message: "It was refused.", status: 400, providerCode },
+  outcome: "client",
+  code,
+  message: "It was refused.",
+  status: 400,
+  providerCode,
 });
 
 const second = 1000;

@@ -2,7 +2,10 @@ import { expect, it } from "vitest";
 import { requestToken } from "./login.ts";
 
 const account = {
-  ...{ loginUrl: "https://login.example", tenantId: "t", clientId: "c", resource: "https://vault.example" },
+  loginUrl: "https://login.example",
+  tenantId: "t",
+  clientId: "c",
+  resource: "https://vault.example",
   clientSecret: "s",
 };
 

@@ -76,7 +76,8 @@ async function tokenOfIdentity(
   }
   const post = async (operation: string, url: string, body: object, authorization?: string) => {
     const headers = {
-      ...{ accept: "application/json", "content-type": "application/json" },
+      accept: "application/json",
+      "content-type": "application/json",
       ...(authorization && { authorization }),
     };
     const call = await send([url, { method: "POST", headers, body: JSON.stringify(body) }]);

@@ -87,8 +87,14 @@ const variableSchema = z
   })
   .transform(
     ({ id, key, type, target, gitBranch, customEnvironmentIds, comment, updatedAt }): Variable => ({
-      ...{ id, key, type, target: [target ?? []].flat(), gitBranch: gitBranch || null },
-      ...{ customEnvironmentIds: customEnvironmentIds ?? [], comment: comment ?? "", updatedAt: updatedAt ?? 0 },
+      id,
+      key,
+      type,
+      target: [target ?? []].flat(),
+      gitBranch: gitBranch || null,
+      customEnvironmentIds: customEnvironmentIds ?? [],
+      comment: comment ?? "",
+      updatedAt: updatedAt ?? 0,
     }),
   );
 

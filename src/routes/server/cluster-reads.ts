@@ -61,7 +61,11 @@ export function listReported(call: AuthorisedCall, list: ReportedList): Promise<
       fetch: async (from, limit, reverse) => {
         if (!isToken({ topic, prefix }, from)) throw badRequest("next_token: is not one of this list");
         const query: ReportedQuery = {
-          ...{ topic, prefix, from, limit, reverse },
+          topic,
+          prefix,
+          from,
+          limit,
+          reverse,
           namespace: everywhere ? null : namespaceOf(call),
           ...(job !== undefined && { job }),
           ...(node !== undefined && { node }),

@@ -12,8 +12,13 @@ import type { HeaderReader } from "../../platform/http/request-headers.ts";
 
 /** Request headers that every allowed origin may send. */
 export const CORS_HEADERS: readonly string[] = [
-  ...["Content-Type", "X-Requested-With", "Authorization", "X-Vault-Request", "X-Vault-No-Request-Forwarding"],
-  ...["X-Vault-Policy-Override", "X-HTTP-Method-Override"],
+  "Content-Type",
+  "X-Requested-With",
+  "Authorization",
+  "X-Vault-Request",
+  "X-Vault-No-Request-Forwarding",
+  "X-Vault-Policy-Override",
+  "X-HTTP-Method-Override",
   ...Object.values(requestHeader).flat(),
 ];
 

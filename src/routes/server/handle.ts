@@ -165,7 +165,11 @@ async function answer(
   const judgedAt = Date.now();
   if (authMount) recordAuthMount(exchange, authMount);
   const call: AuthorisedCall & { grant: Grant } = {
-    ...{ ...base, dialect, params, grant, authMount },
+    ...base,
+    dialect,
+    params,
+    grant,
+    authMount,
     query: target.verb === "LIST" ? listQuery(base.query, grant.constraints) : base.query,
     identify: async () => call.grant,
     recheck: () => recheck(base, call, target, route),
@@ -284,7 +288,12 @@ function authPlace({ mount, path, counted = false }: AuthPlace): Place {
 }
 
 const PLACE_DEFAULTS = {
-  ...{ root: "/v1", grant: null, cached: false, upstream: false, authMount: null, counted: false },
+  root: "/v1",
+  grant: null,
+  cached: false,
+  upstream: false,
+  authMount: null,
+  counted: false,
 } as const;
 
 /** Paths below `auth/`, also inside a namespace; `auth/token` has fixed routes. */

@@ -3,15 +3,49 @@ import { RouteTable } from "./route.ts";
 import { RouteIndex } from "./route-index.ts";
 
 const PATHS = [
-  ...["", "/:path+", "/data", "/data/:path+", "/sys/mounts", "/sys/mounts/:path+", "/sys/:name", "/sys/:name/tune"],
-  ...["/sys/health", "/openapi.json", "/:kind/list", "/sys", "/sys/mounts/:path/tune", "/volume/csi/:id/attach"],
+  "",
+  "/:path+",
+  "/data",
+  "/data/:path+",
+  "/sys/mounts",
+  "/sys/mounts/:path+",
+  "/sys/:name",
+  "/sys/:name/tune",
+  "/sys/health",
+  "/openapi.json",
+  "/:kind/list",
+  "/sys",
+  "/sys/mounts/:path/tune",
+  "/volume/csi/:id/attach",
 ];
 const routes = PATHS.map((path) => ({ verb: "GET" as const, path }));
 
 const ASKED = [
-  ...["/", "", "/data", "/data/", "/data/a", "/data/a/b/", "/sys", "/sys/", "/sys/mounts", "/sys/mounts/"],
-  ...["/sys/mounts/a/tune", "/sys/x", "/sys/x/tune", "/sys/health", "/openapi.json", "/openapixjson", "/x/list"],
-  ...["/sys/list", "/volume/csi/1/attach", "/volume/csi", "/volume", "/data//a", "//data/a", "/sys//mounts", "/%64ata"],
+  "/",
+  "",
+  "/data",
+  "/data/",
+  "/data/a",
+  "/data/a/b/",
+  "/sys",
+  "/sys/",
+  "/sys/mounts",
+  "/sys/mounts/",
+  "/sys/mounts/a/tune",
+  "/sys/x",
+  "/sys/x/tune",
+  "/sys/health",
+  "/openapi.json",
+  "/openapixjson",
+  "/x/list",
+  "/sys/list",
+  "/volume/csi/1/attach",
+  "/volume/csi",
+  "/volume",
+  "/data//a",
+  "//data/a",
+  "/sys//mounts",
+  "/%64ata",
 ];
 
 describe("RouteIndex", () => {
@@ -30,10 +64,16 @@ describe("RouteIndex", () => {
   it("leaves only the routes that spell out the segments of a path, or leave them open", () => {
     const index = new RouteIndex(routes);
     expect(index.candidates("/sys/health").map(({ path }) => path)).toEqual([
-      ...["/:path+", "/sys/:name", "/sys/:name/tune", "/sys/health", "/:kind/list"],
+      "/:path+",
+      "/sys/:name",
+      "/sys/:name/tune",
+      "/sys/health",
+      "/:kind/list",
     ]);
     expect(index.candidates("/volume/csi/1/attach").map(({ path }) => path)).toEqual([
-      ...["/:path+", "/:kind/list", "/volume/csi/:id/attach"],
+      "/:path+",
+      "/:kind/list",
+      "/volume/csi/:id/attach",
     ]);
   });
 });

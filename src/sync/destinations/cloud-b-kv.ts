@@ -107,7 +107,8 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   targets: ({ key_vault_uri: vault }) => [vault.toLowerCase()],
   immutable: ["key_vault_uri", "tenant_id", "cloud"],
   resolve: ({ key_vault_uri: uri, cloud, ...rest }) => ({
-    ...{ ...rest, key_vault_uri: new URL(uri).origin },
+    ...rest,
+    key_vault_uri: new URL(uri).origin,
     cloud: (cloudOf({ cloud }) ?? clouds[0]).name,
   }),
   defaults: {

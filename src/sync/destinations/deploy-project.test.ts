@@ -28,7 +28,9 @@ describe("the connection", () => {
 
   it("accepts numbers as text, drops unknown fields and clears the team with an empty text", () => {
     expect(parse({ access_token: 12_345, team_id: "team_1", other: 1 }).data).toEqual({
-      ...{ access_token: "12345", project_id: "prj_1", team_id: "team_1" },
+      access_token: "12345",
+      project_id: "prj_1",
+      team_id: "team_1",
       deployment_environments: ["production"],
     });
     expect(parse({ team_id: "" }).data).not.toHaveProperty("team_id");

@@ -5,8 +5,10 @@ import { repoHost } from "./repo-host.ts";
 
 const minimal = { access_token: "ghp_1", repository_owner: "acme", repository_name: "web" };
 const organization = {
-  ...{ access_token: "ghp_1", secrets_location: "organization" },
-  ...{ organization_name: "acme", organization_visibility: "private" },
+  access_token: "ghp_1",
+  secrets_location: "organization",
+  organization_name: "acme",
+  organization_visibility: "private",
 };
 
 describe("connection fields", () => {
@@ -16,8 +18,10 @@ describe("connection fields", () => {
       "an id as text, and cleared fields",
       { ...minimal, access_token: "", app_name: "sync-bot", installation_id: "4711", environment_name: "", extra: 1 },
       {
-        ...{ app_name: "sync-bot", installation_id: 4711 },
-        ...{ repository_owner: "acme", repository_name: "web" },
+        app_name: "sync-bot",
+        installation_id: 4711,
+        repository_owner: "acme",
+        repository_name: "web",
       },
     ],
     ["an id as a number", { ...minimal, app_name: "b", installation_id: 7 }, { installation_id: 7, app_name: "b" }],

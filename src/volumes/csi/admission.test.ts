@@ -5,7 +5,9 @@ import { admissionRefusal, type Claimed } from "./admission.ts";
 const FULL = "volume max claims reached";
 
 const volume = (access: string | null, readers: number, writers: number, more: Partial<Claimed> = {}): Claimed => ({
-  ...{ id: "V", schedulable: true, nodeIsFull: false },
+  id: "V",
+  schedulable: true,
+  nodeIsFull: false,
   capabilities: [{ AccessMode: access ?? "single-node-writer", AttachmentMode: "file-system" }],
   holders: {
     nodeId: access === null ? null : "N",

@@ -34,13 +34,11 @@ export interface Claimed {
 }
 
 const WRITING: ReadonlySet<string> = new Set([
-  ...[
-    "single-node-writer",
-    "single-node-single-writer",
-    "single-node-multi-writer",
-    "multi-node-single-writer",
-    "multi-node-multi-writer",
-  ],
+  "single-node-writer",
+  "single-node-single-writer",
+  "single-node-multi-writer",
+  "multi-node-single-writer",
+  "multi-node-multi-writer",
 ]);
 
 /** Why a claim is not admitted now; null when it is. */

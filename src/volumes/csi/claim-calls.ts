@@ -68,8 +68,15 @@ export class ClaimCalls {
       const { namespace, id: volumeId, pluginId } = volume;
       const begun = this.#dispatcher.begin(
         {
-          ...{ pluginId, namespace, volumeId, nodeId: able.value[0] ?? "", locks: false, method, params },
-          ...{ request: `claim ${crypto.randomUUID()}`, change: forClaim(claim) },
+          pluginId,
+          namespace,
+          volumeId,
+          nodeId: able.value[0] ?? "",
+          locks: false,
+          method,
+          params,
+          request: `claim ${crypto.randomUUID()}`,
+          change: forClaim(claim),
         },
         this.#secrets.of(volume),
       );

@@ -40,8 +40,13 @@ export class ClaimContexts {
     const plugin = plugins.find(volume.pluginId);
     const node = this.#node(claim);
     return {
-      ...{ state: claim.state, attachAsked: claim.attachAsked, publishAsked: claim.publishAsked, nodeId: claim.nodeId },
-      ...{ owesExpansion: claim.owesExpansion, hasOperation: claim.operation !== null, live: this.isLive(claim) },
+      state: claim.state,
+      attachAsked: claim.attachAsked,
+      publishAsked: claim.publishAsked,
+      nodeId: claim.nodeId,
+      owesExpansion: claim.owesExpansion,
+      hasOperation: claim.operation !== null,
+      live: this.isLive(claim),
       refused: claim.state === "pending" ? this.#refused(claim, volume, plugin) : null,
       node: this.#place(node, claim, volume),
       mountLost: isRestarted(claim.boot, node?.boot ?? ""),
@@ -57,7 +62,9 @@ export class ClaimContexts {
       return refuse("conflict", `volume ${volume.id} is being deleted`);
     const most = plugins.nodeInstance(volume.pluginId, claim.nodeId)?.NodeInfo?.["MaxVolumes"];
     return admissionRefusal(claim, {
-      ...{ id: volume.id, schedulable: isSchedulable(plugin), capabilities: volume.capabilities },
+      id: volume.id,
+      schedulable: isSchedulable(plugin),
+      capabilities: volume.capabilities,
       holders: claims.holders(name),
       nodeIsFull: typeof most === "number" && most > 0 && claims.othersOn(claim.nodeId, volume.pluginId, name) >= most,
     });

@@ -175,7 +175,8 @@ export class ClaimController implements Timed {
       return;
     }
     this.#claims.update(claim, {
-      ...{ operation: begun.value, due: null },
+      operation: begun.value,
+      due: null,
       ...(method === "csi.controller.publish" && { attachAsked: true }),
       ...(method === "csi.node.publish" && { publishAsked: true, boot: this.#contexts.bootOf(claim) }),
     });
@@ -210,7 +211,9 @@ const modesOf = ({ accessMode, attachmentMode }: CsiClaim, { capabilities: [firs
 
 /** The row changes after a failed step: next attempt with backoff. */
 export const failure = ({ attempts }: CsiClaim, refusal: Refusal) => ({
-  ...{ attempts: attempts + 1, refusal, due: Date.now() + backoff(attempts) },
+  attempts: attempts + 1,
+  refusal,
+  due: Date.now() + backoff(attempts),
 });
 
 const waiting = (claim: CsiClaim, { refusal, again }: Extract<Step, { kind: "wait" }>) =>

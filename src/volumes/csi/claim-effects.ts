@@ -54,7 +54,10 @@ export class ClaimEffects implements Effects {
     const method = operation.method as CsiClaimMethod;
     this.#claims.update(claim, {
       ...this.#reached(method, result),
-      ...{ operation: null, attempts: 0, refusal: null, due: Date.now() },
+      operation: null,
+      attempts: 0,
+      refusal: null,
+      due: Date.now(),
     });
     this.#claims.touchResting(nameOf(claim), claim.nodeId);
     this.#controller.emitChange(nameOf(claim), [{ table: CSI_OPERATION, row: [operation.id] }]);

@@ -57,7 +57,10 @@ export class ClaimIntake {
     if (!own?.length && ofJob.length === 0) return UNCHANGED;
     const body = JSON.parse(after.body) as { Name?: string; TaskGroup?: string; JobVersion?: number | null };
     const allocation: Allocation = {
-      ...{ id, node_id: after.nodeId, name: body.Name ?? "", task_group: body.TaskGroup ?? "" },
+      id,
+      node_id: after.nodeId,
+      name: body.Name ?? "",
+      task_group: body.TaskGroup ?? "",
       job_version: body.JobVersion ?? null,
     };
     const wanted = own
@@ -107,13 +110,13 @@ export class ClaimIntake {
     const made = asks.map((ask) =>
       this.#dependencies.claims.insert(
         {
-          ...{
-            namespace,
-            volumeId: volumeIdOf(ask, allocation.name ?? ""),
-            allocId: allocation.id,
-            nodeId: allocation.node_id ?? "",
-          },
-          ...{ mode: ask.readOnly ? "read" : "write", accessMode: ask.accessMode, attachmentMode: ask.attachmentMode },
+          namespace,
+          volumeId: volumeIdOf(ask, allocation.name ?? ""),
+          allocId: allocation.id,
+          nodeId: allocation.node_id ?? "",
+          mode: ask.readOnly ? "read" : "write",
+          accessMode: ask.accessMode,
+          attachmentMode: ask.attachmentMode,
           mount: ask.mount,
         },
         now,

@@ -6,16 +6,18 @@ import { type ClaimContext, nextStep } from "./claim-state-machine.ts";
 const NODES = ["ours", "theirs", "away", "down", "gone"] as const;
 
 const contextOf = (state: ClaimState, more: Partial<ClaimContext> = {}): ClaimContext => ({
-  ...{
-    state,
-    hasOperation: false,
-    attachAsked: false,
-    publishAsked: false,
-    mountLost: false,
-    owesExpansion: false,
-    live: true,
-  },
-  ...{ refused: null, node: "ours", nodeId: "N", attaches: true, others: { attached: false, busy: false } },
+  state,
+  hasOperation: false,
+  attachAsked: false,
+  publishAsked: false,
+  mountLost: false,
+  owesExpansion: false,
+  live: true,
+  refused: null,
+  node: "ours",
+  nodeId: "N",
+  attaches: true,
+  others: { attached: false, busy: false },
   ...more,
 });
 

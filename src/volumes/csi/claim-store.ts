@@ -68,7 +68,15 @@ export class CsiClaimStore {
         `INSERT INTO csi_claims (namespace, volume_id, alloc_id, node_id, mode, access_mode, attachment_mode, mount, state,
            due, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending', ?9, ?9, ?9)
          ON CONFLICT (namespace, volume_id, alloc_id) DO NOTHING`,
-        ...[namespace, volumeId, allocId, nodeId, mode, accessMode, attachmentMode, mount, now],
+        namespace,
+        volumeId,
+        allocId,
+        nodeId,
+        mode,
+        accessMode,
+        attachmentMode,
+        mount,
+        now,
       ).rowsWritten > 0
     );
   }
@@ -85,7 +93,8 @@ export class CsiClaimStore {
     this.#sql.exec(
       `UPDATE csi_claims SET ${columns.map(([column]) => `${column} = ?`).join(", ")}, updated = ? WHERE row = ?`,
       ...columns.map(([, value]) => value),
-      ...[Date.now(), row],
+      Date.now(),
+      row,
     );
   }
 
@@ -118,7 +127,7 @@ export class CsiClaimStore {
 
   /** The claims of a volume whose allocations are not terminal. */
   live({ namespace, id }: Name): CsiClaim[] {
-    return this.#rows(`${OF_VOLUME} AND ${LIVE} ORDER BY row LIMIT 1000`, ...[namespace, id]);
+    return this.#rows(`${OF_VOLUME} AND ${LIVE} ORDER BY row LIMIT 1000`, namespace, id);
   }
 
   /** The users of a volume, pending and releasing claims included. */
@@ -127,7 +136,9 @@ export class CsiClaimStore {
       .exec<Pick<Row, "alloc_id" | "node_id" | "mode" | "state" | "volume_mode" | "attachment_mode">>(
         `SELECT alloc_id, node_id, mode, state, volume_mode, attachment_mode FROM csi_claims WHERE ${OF_VOLUME}
          ORDER BY row LIMIT ?`,
-        ...[namespace, id, MAX_USERS],
+        namespace,
+        id,
+        MAX_USERS,
       )
       .toArray();
     const first = rows.find(({ state }) => state !== "pending");
@@ -145,7 +156,9 @@ export class CsiClaimStore {
       this.#sql.exec(
         `UPDATE csi_claims SET owes_expansion = 1, due = iif(operation IS NULL, ?, due)
          WHERE ${OF_VOLUME} AND publish_asked = 1 AND state IN ('attached', 'published')`,
-        ...[Date.now(), namespace, id],
+        Date.now(),
+        namespace,
+        id,
       ).rowsWritten > 0
     );
   }
@@ -187,7 +200,10 @@ export class CsiClaimStore {
       .exec<{ n: number }>(
         `SELECT count(DISTINCT json_array(namespace, volume_id)) AS n FROM csi_claims
          WHERE node_id = ? AND plugin_id = ? AND state <> 'pending' AND NOT (${OF_VOLUME})`,
-        ...[nodeId, pluginId, namespace, id],
+        nodeId,
+        pluginId,
+        namespace,
+        id,
       )
       .one().n;
   }
@@ -262,15 +278,31 @@ export class CsiClaimStore {
 }
 
 const claimOf = (row: Row): CsiClaim => ({
-  ...{ row: row.row, namespace: row.namespace, volumeId: row.volume_id, allocId: row.alloc_id, nodeId: row.node_id },
-  ...{ externalNodeId: row.external_node_id, pluginId: row.plugin_id, mode: row.mode as Mode },
-  ...{ accessMode: row.access_mode, attachmentMode: row.attachment_mode, volumeMode: row.volume_mode },
+  row: row.row,
+  namespace: row.namespace,
+  volumeId: row.volume_id,
+  allocId: row.alloc_id,
+  nodeId: row.node_id,
+  externalNodeId: row.external_node_id,
+  pluginId: row.plugin_id,
+  mode: row.mode as Mode,
+  accessMode: row.access_mode,
+  attachmentMode: row.attachment_mode,
+  volumeMode: row.volume_mode,
   state: row.state as ClaimState,
-  ...{ operation: row.operation, attachAsked: row.attach_asked === 1, publishAsked: row.publish_asked === 1 },
-  ...{ owesExpansion: row.owes_expansion === 1, boot: row.boot, attempts: row.attempts },
+  operation: row.operation,
+  attachAsked: row.attach_asked === 1,
+  publishAsked: row.publish_asked === 1,
+  owesExpansion: row.owes_expansion === 1,
+  boot: row.boot,
+  attempts: row.attempts,
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
-  ...{ due: row.due, mount: row.mount, publishContext: row.publish_context, path: row.path },
-  ...{ created: row.created, updated: row.updated },
+  due: row.due,
+  mount: row.mount,
+  publishContext: row.publish_context,
+  path: row.path,
+  created: row.created,
+  updated: row.updated,
 });
 
 const modesOf = (first: CsiClaim | null): Holders["modes"] =>

@@ -129,10 +129,7 @@ export class CsiOperations implements IndexedRows {
   /** The recent operations of a volume before a sequence number, newest first. */
   ofVolume(namespace: string, volumeId: string, before: number, limit: number): CsiOperation[] {
     return this.#store
-      .rows(
-        "namespace = ? AND volume_id = ? AND gen < ? ORDER BY gen DESC LIMIT ?",
-        ...[namespace, volumeId, before, limit],
-      )
+      .rows("namespace = ? AND volume_id = ? AND gen < ? ORDER BY gen DESC LIMIT ?", namespace, volumeId, before, limit)
       .map(operationOf);
   }
 
@@ -149,9 +146,21 @@ export class CsiOperations implements IndexedRows {
     this.#sql.exec(
       `INSERT INTO csi_operations (id, plugin_id, namespace, volume_id, lock, serial, node_id, tried, method, state, request,
          params, change, sealed, created, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[id, pluginId, namespace, volumeId, given.locks ? lockOf(namespace, volumeId) : second, serial ? 1 : 0],
-      ...[nodeId, JSON.stringify([nodeId]), method, waits ? "queued" : "running", request],
-      ...[JSON.stringify(given.params), given.change === null ? null : JSON.stringify(given.change), given.sealed, now],
+      id,
+      pluginId,
+      namespace,
+      volumeId,
+      given.locks ? lockOf(namespace, volumeId) : second,
+      serial ? 1 : 0,
+      nodeId,
+      JSON.stringify([nodeId]),
+      method,
+      waits ? "queued" : "running",
+      request,
+      JSON.stringify(given.params),
+      given.change === null ? null : JSON.stringify(given.change),
+      given.sealed,
+      now,
       waits ? now + QUEUED_MS : null,
     );
     if (!waits) this.#enlist(id);
@@ -191,11 +200,13 @@ export class CsiOperations implements IndexedRows {
     this.#store.update(
       id,
       "state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?",
-      ...[refusal ? "failed" : "done", refusal && JSON.stringify(refusal)],
+      refusal ? "failed" : "done",
+      refusal && JSON.stringify(refusal),
       // A claim stores its part of the result itself, sealed.
       result === null || isForClaim(method) ? null : JSON.stringify(result),
       mayYetBeMade ? 1 : 0,
-      ...[now, now + kept],
+      now,
+      now + kept,
     );
     this.#next(pluginId);
   }
@@ -206,7 +217,11 @@ export class CsiOperations implements IndexedRows {
     const { deadlineMs } = CSI_METHODS[method];
     const { secrets } = hidden;
     return {
-      ...{ id, method, gen, deadlineMs, key: keyOf(operation) },
+      id,
+      method,
+      gen,
+      deadlineMs,
+      key: keyOf(operation),
       params: revealed(params, hidden.params),
       ...(Object.keys(secrets).length > 0 && { secrets }),
     };
@@ -280,8 +295,14 @@ function keyOf({ id, method, pluginId, namespace, volumeId, change, locks }: Csi
 }
 
 const operationOf = (row: Row): CsiOperation => ({
-  ...{ id: row.id, gen: row.gen, pluginId: row.plugin_id, namespace: row.namespace, volumeId: row.volume_id },
-  ...{ nodeId: row.node_id, tried: JSON.parse(row.tried) as string[], uncertain: row.uncertain === 1 },
+  id: row.id,
+  gen: row.gen,
+  pluginId: row.plugin_id,
+  namespace: row.namespace,
+  volumeId: row.volume_id,
+  nodeId: row.node_id,
+  tried: JSON.parse(row.tried) as string[],
+  uncertain: row.uncertain === 1,
   method: row.method as CsiMethod,
   state: row.state === "running" && row.uncertain === 1 ? "unknown" : (row.state as OperationState),
   params: JSON.parse(row.params) as CsiOperation["params"],
@@ -290,7 +311,9 @@ const operationOf = (row: Row): CsiOperation => ({
   sealed: row.sealed,
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
   result: row.result === null ? null : JSON.parse(row.result),
-  ...{ index: row.idx, created: row.created, ended: row.ended },
+  index: row.idx,
+  created: row.created,
+  ended: row.ended,
 });
 
 /** An operation as reads show it. */

@@ -85,8 +85,14 @@ export class CsiVolumes implements Effects {
       const volume = known ? known.volume : request;
       const begun = dispatcher.begin(
         {
-          ...{ pluginId: plugin.id, namespace: request.namespace, volumeId: request.id, nodeId: chosen, locks: false },
-          ...{ method: "csi.controller.validate", request: digest, params: validateParams(volume) },
+          pluginId: plugin.id,
+          namespace: request.namespace,
+          volumeId: request.id,
+          nodeId: chosen,
+          locks: false,
+          method: "csi.controller.validate",
+          request: digest,
+          params: validateParams(volume),
           change: nodeId,
         },
         request.secrets ?? (store.find(request) ? secrets.of(request) : {}),
@@ -254,8 +260,15 @@ export class CsiVolumes implements Effects {
     if (lock?.method === "csi.controller.create") return;
     const begun = dispatcher.begin(
       {
-        ...{ pluginId, namespace, volumeId, nodeId, locks: !lock, change: null },
-        ...{ method: "csi.controller.delete", request: `made again: ${id}`, params: { pluginId, externalId } },
+        pluginId,
+        namespace,
+        volumeId,
+        nodeId,
+        locks: !lock,
+        change: null,
+        method: "csi.controller.delete",
+        request: `made again: ${id}`,
+        params: { pluginId, externalId },
       },
       secrets.open(operation.sealed).secrets,
     );
@@ -345,8 +358,15 @@ export class CsiVolumes implements Effects {
     if (!able.ok) return able;
     const begun = dispatcher.begin(
       {
-        ...{ pluginId, namespace, volumeId: id, nodeId: able.value[0] ?? "", locks: true },
-        ...{ method, request: digest, params, change },
+        pluginId,
+        namespace,
+        volumeId: id,
+        nodeId: able.value[0] ?? "",
+        locks: true,
+        method,
+        request: digest,
+        params,
+        change,
       },
       secrets,
     );
@@ -369,10 +389,16 @@ export class CsiVolumes implements Effects {
     const volume: CsiVolume = {
       ...wanted,
       mount: wanted.mount && { ...wanted.mount, MountFlags: mountFlags },
-      ...{ externalId: made.externalId, capacityBytes: made.capacityBytes, context: made.context },
+      externalId: made.externalId,
+      capacityBytes: made.capacityBytes,
+      context: made.context,
       topologies: made.topologies.map((Segments) => ({ Segments })),
       ...providerOf(plugin),
-      ...{ nodeExpansionOwed: false, createTime: now, modifyTime: now, createIndex: null, modifyIndex: null },
+      nodeExpansionOwed: false,
+      createTime: now,
+      modifyTime: now,
+      createIndex: null,
+      modifyIndex: null,
     };
     store.write(volume);
     secrets.keep(volume, hidden.secrets);

@@ -62,7 +62,13 @@ export class Csi {
     const jobVolumes = new JobVolumes(sql, secrets);
     this.intake = new ClaimIntake({ sql, claims: claimStore, secrets, jobVolumes, controller });
     this.volumes = new CsiVolumes({
-      ...{ publisher, store, plugins, claims: this.claims, operations, secrets, dispatcher },
+      publisher,
+      store,
+      plugins,
+      claims: this.claims,
+      operations,
+      secrets,
+      dispatcher,
     });
     dispatcher.serve(this.volumes, new ClaimEffects(claimStore, store, this.#orphans, secrets, controller));
     this.calls = new ProviderCalls({ store, plugins, operations, secrets, dispatcher });

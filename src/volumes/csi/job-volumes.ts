@@ -47,14 +47,15 @@ export class JobVolumes {
 
   of(namespace: string, jobId: string): JobVolumeRequest[] {
     return this.#rows(namespace, jobId).map((row) => ({
-      ...{
-        source: row.source,
-        perAlloc: row.per_alloc === 1,
-        taskGroup: row.task_group,
-        readOnly: row.read_only === 1,
-      },
-      ...{ accessMode: row.access_mode, attachmentMode: row.attachment_mode, mount: row.mount },
-      ...{ firstVersion: row.first_version, lastVersion: row.last_version },
+      source: row.source,
+      perAlloc: row.per_alloc === 1,
+      taskGroup: row.task_group,
+      readOnly: row.read_only === 1,
+      accessMode: row.access_mode,
+      attachmentMode: row.attachment_mode,
+      mount: row.mount,
+      firstVersion: row.first_version,
+      lastVersion: row.last_version,
     }));
   }
 
@@ -86,13 +87,16 @@ export class JobVolumes {
              attachment_mode = excluded.attachment_mode, mount = excluded.mount,
              first_version = min(first_version, excluded.first_version),
              last_version = max(last_version, excluded.last_version)`,
-          ...[namespace, request.source, request.perAlloc ? 1 : 0, jobId, taskGroup, request.readOnly ? 1 : 0],
-          ...[
-            request.accessMode,
-            request.attachmentMode,
-            request.mount && this.#secrets.sealForClaim(request.mount),
-            version,
-          ],
+          namespace,
+          request.source,
+          request.perAlloc ? 1 : 0,
+          jobId,
+          taskGroup,
+          request.readOnly ? 1 : 0,
+          request.accessMode,
+          request.attachmentMode,
+          request.mount && this.#secrets.sealForClaim(request.mount),
+          version,
         );
       }
     }

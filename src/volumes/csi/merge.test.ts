@@ -3,20 +3,44 @@ import type { CsiRequest, CsiVolume } from "../../contracts/csi-volumes.ts";
 import { humanBytes, merged } from "./merge.ts";
 
 const request: CsiRequest = {
-  ...{ id: "v", namespace: "default", name: "", pluginId: "p", externalId: "", cloneId: "", snapshotId: "" },
+  id: "v",
+  namespace: "default",
+  name: "",
+  pluginId: "p",
+  externalId: "",
+  cloneId: "",
+  snapshotId: "",
   capabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
-  ...{ mount: null, topologyRequest: null, parameters: {}, context: {}, capacityMin: 0, capacityMax: 0, secrets: null },
+  mount: null,
+  topologyRequest: null,
+  parameters: {},
+  context: {},
+  capacityMin: 0,
+  capacityMax: 0,
+  secrets: null,
 };
 
 const { secrets: _secrets, ...wanted } = request;
 const volume: CsiVolume = {
   ...wanted,
-  ...{ name: "n", externalId: "e", parameters: { a: "b" }, context: { kept: "yes" } },
+  name: "n",
+  externalId: "e",
+  parameters: { a: "b" },
+  context: { kept: "yes" },
   mount: { FSType: "ext4", MountFlags: ["noatime"] },
-  ...{ provider: "x", providerVersion: "1", controllerRequired: true, topologies: [{ Segments: { zone: "a" } }] },
+  provider: "x",
+  providerVersion: "1",
+  controllerRequired: true,
+  topologies: [{ Segments: { zone: "a" } }],
   topologyRequest: { Required: [{ Segments: { zone: "a" } }], Preferred: null },
-  ...{ capacityBytes: 1500, capacityMin: 1000, capacityMax: 2000, nodeExpansionOwed: false },
-  ...{ createTime: 1, modifyTime: 1, createIndex: 1, modifyIndex: 1 },
+  capacityBytes: 1500,
+  capacityMin: 1000,
+  capacityMax: 2000,
+  nodeExpansionOwed: false,
+  createTime: 1,
+  modifyTime: 1,
+  createIndex: 1,
+  modifyIndex: 1,
 };
 
 const MODES = { AccessMode: "single-node-writer", AttachmentMode: "file-system" };

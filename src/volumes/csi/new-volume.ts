@@ -18,8 +18,12 @@ export function volumeFrom(request: CsiRequest, plugin: CsiPlugin, known: Merged
     ...wanted,
     ...providerOf(plugin),
     topologies: request.topologyRequest?.Required ?? [],
-    ...{ capacityBytes: 0, nodeExpansionOwed: false, createTime: now, modifyTime: now },
-    ...{ createIndex: null, modifyIndex: null },
+    capacityBytes: 0,
+    nodeExpansionOwed: false,
+    createTime: now,
+    modifyTime: now,
+    createIndex: null,
+    modifyIndex: null,
   };
 }
 

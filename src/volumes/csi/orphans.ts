@@ -53,7 +53,12 @@ export class Orphans implements NodeFollower, Timed {
       `INSERT INTO csi_leftovers (node_id, plugin_id, namespace, volume_id, external_id, alloc_id) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT (node_id, namespace, volume_id, alloc_id) DO UPDATE SET plugin_id = excluded.plugin_id,
          external_id = excluded.external_id, operation = NULL, attempts = 0, due = NULL`,
-      ...[nodeId, pluginId, namespace, volumeId, externalId, allocId],
+      nodeId,
+      pluginId,
+      namespace,
+      volumeId,
+      externalId,
+      allocId,
     );
   }
 
@@ -61,7 +66,10 @@ export class Orphans implements NodeFollower, Timed {
   forget({ nodeId, namespace, volumeId, allocId }: CsiClaim): void {
     this.#dependencies.sql.exec(
       "DELETE FROM csi_leftovers WHERE node_id = ? AND namespace = ? AND volume_id = ? AND alloc_id = ?",
-      ...[nodeId, namespace, volumeId, allocId],
+      nodeId,
+      namespace,
+      volumeId,
+      allocId,
     );
   }
 
@@ -72,7 +80,8 @@ export class Orphans implements NodeFollower, Timed {
     else if (after.Status === "ready") {
       const touched = sql.exec(
         "UPDATE csi_leftovers SET due = ? WHERE node_id = ? AND operation IS NULL",
-        ...[Date.now(), after.ID],
+        Date.now(),
+        after.ID,
       );
       if (touched.rowsWritten > 0) queueMicrotask(() => void this.onAlarm(Date.now()));
     }
@@ -114,8 +123,14 @@ export class Orphans implements NodeFollower, Timed {
     const begun = refuseIfSealed(() =>
       dispatcher.begin(
         {
-          ...{ pluginId, namespace, volumeId, nodeId, locks: false, method: "csi.node.detach" },
-          ...{ params: { pluginId, externalId, allocId }, change: forClaim({ allocId, nodeId }) },
+          pluginId,
+          namespace,
+          volumeId,
+          nodeId,
+          locks: false,
+          method: "csi.node.detach",
+          params: { pluginId, externalId, allocId },
+          change: forClaim({ allocId, nodeId }),
           request: `leftover ${crypto.randomUUID()}`,
         },
         {},
@@ -128,7 +143,8 @@ export class Orphans implements NodeFollower, Timed {
   #putOff(row: number, attempts: number): void {
     this.#dependencies.sql.exec(
       "UPDATE csi_leftovers SET operation = NULL, attempts = attempts + 1, due = ? WHERE row = ?",
-      ...[Date.now() + backoff(attempts), row],
+      Date.now() + backoff(attempts),
+      row,
     );
   }
 

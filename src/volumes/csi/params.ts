@@ -22,21 +22,31 @@ type Validated = Pick<
 >;
 
 export const validateParams = (volume: Validated) => ({
-  ...{ pluginId: volume.pluginId, externalId: remoteId(volume) },
+  pluginId: volume.pluginId,
+  externalId: remoteId(volume),
   capabilities: volume.capabilities.map(({ AccessMode, AttachmentMode }) => ({
     accessMode: AccessMode,
     attachmentMode: AttachmentMode,
   })),
-  ...{ mount: mountParam(volume.mount), parameters: volume.parameters, context: volume.context },
+  mount: mountParam(volume.mount),
+  parameters: volume.parameters,
+  context: volume.context,
 });
 
 export function createParams(request: CsiRequest) {
   const { pluginId, name, parameters, mutableParameters = {}, snapshotId, cloneId, capacityMin, capacityMax } = request;
   return {
-    ...{ pluginId, name, parameters, capacityMin, capacityMax, snapshotId, cloneId },
+    pluginId,
+    name,
+    parameters,
+    capacityMin,
+    capacityMax,
+    snapshotId,
+    cloneId,
     ...(Object.keys(mutableParameters).length > 0 && { mutableParameters }),
     capabilities: validateParams(request).capabilities,
-    ...{ mount: mountParam(request.mount), topology: topologyParam(request.topologyRequest) },
+    mount: mountParam(request.mount),
+    topology: topologyParam(request.topologyRequest),
   };
 }
 
@@ -44,7 +54,11 @@ export function expandParams(volume: CsiVolume) {
   const { pluginId, capacityMin, capacityMax, capabilities, mount } = volume;
   const [capability] = capabilities;
   return {
-    ...{ pluginId, externalId: remoteId(volume), capacityMin, capacityMax, mount: mountParam(mount) },
+    pluginId,
+    externalId: remoteId(volume),
+    capacityMin,
+    capacityMax,
+    mount: mountParam(mount),
     capability: capability ? { accessMode: capability.AccessMode, attachmentMode: capability.AttachmentMode } : null,
   };
 }

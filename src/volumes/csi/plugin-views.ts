@@ -4,9 +4,19 @@ import { isPlainObject } from "../../lib/json.ts";
 /** CSI plugins: the instances nodes report, and their form in responses and events (docs/internals/wire/nomad.md). */
 
 const CONTROLLER_FLAGS = [
-  ...["SupportsAttachDetach", "SupportsClone", "SupportsCondition", "SupportsCreateDelete"],
-  ...["SupportsCreateDeleteSnapshot", "SupportsExpand", "SupportsGet", "SupportsGetCapacity", "SupportsListSnapshots"],
-  ...["SupportsListVolumes", "SupportsListVolumesAttachedNodes", "SupportsModify", "SupportsReadOnlyAttach"],
+  "SupportsAttachDetach",
+  "SupportsClone",
+  "SupportsCondition",
+  "SupportsCreateDelete",
+  "SupportsCreateDeleteSnapshot",
+  "SupportsExpand",
+  "SupportsGet",
+  "SupportsGetCapacity",
+  "SupportsListSnapshots",
+  "SupportsListVolumes",
+  "SupportsListVolumesAttachedNodes",
+  "SupportsModify",
+  "SupportsReadOnlyAttach",
 ] as const;
 const NODE_FLAGS = ["RequiresNodeStageVolume", "SupportsCondition", "SupportsExpand", "SupportsStats"] as const;
 

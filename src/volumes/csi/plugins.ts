@@ -70,7 +70,9 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
       .exec<PluginRow>(
         "SELECT * FROM csi_plugins WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
         from > prefix ? from : prefix,
-        ...[[...prefix].length, prefix, PAGE + 1],
+        [...prefix].length,
+        prefix,
+        PAGE + 1,
       )
       .toArray();
     return { plugins: rows.slice(0, PAGE).map((row) => this.#pluginOf(row)), next: rows[PAGE]?.id ?? null };
@@ -81,7 +83,10 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     const rows = this.#sql
       .exec<InstanceRow>(
         "SELECT * FROM csi_plugin_instances WHERE plugin_id = ? AND role = ? AND node_id >= ? ORDER BY node_id LIMIT ?",
-        ...[id, role, from, limit + 1],
+        id,
+        role,
+        from,
+        limit + 1,
       )
       .toArray();
     return {
@@ -97,7 +102,9 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
         `SELECT csi_plugin_instances.* FROM csi_plugin_instances CROSS JOIN nodes ON nodes.id = node_id AND origin = 'agent'
          WHERE plugin_id = ?1 AND role = 'controller' AND healthy = 1 AND node_id = ifnull(?3, node_id)
          ORDER BY node_id LIMIT ?2`,
-        ...[id, limit, onNode],
+        id,
+        limit,
+        onNode,
       )
       .toArray()
       .map((row) => [row.node_id, infoOf(row)] as const);
@@ -147,7 +154,11 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
       this.#sql.exec(
         `INSERT INTO csi_plugin_instances VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (plugin_id, role, node_id) DO UPDATE SET healthy = excluded.healthy, info = excluded.info`,
-        ...[plugin_id, role, nodeId, Healthy ? 1 : 0, info],
+        plugin_id,
+        role,
+        nodeId,
+        Healthy ? 1 : 0,
+        info,
       );
       if (!known || notable(known.info) !== notable(info)) touched.add(plugin_id);
     }
@@ -155,7 +166,9 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
       if (is.has(key)) continue;
       this.#sql.exec(
         "DELETE FROM csi_plugin_instances WHERE plugin_id = ? AND role = ? AND node_id = ?",
-        ...[plugin_id, role, nodeId],
+        plugin_id,
+        role,
+        nodeId,
       );
       touched.add(plugin_id);
     }
@@ -191,7 +204,11 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
       `INSERT INTO csi_plugins (id, provider, version, controller_required, create_time, modify_time)
        VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (id) DO UPDATE SET provider = excluded.provider,
          version = excluded.version, controller_required = excluded.controller_required, modify_time = excluded.modify_time`,
-      ...[id, info.Provider, info.ProviderVersion, info.RequiresControllerPlugin ? 1 : 0, now],
+      id,
+      info.Provider,
+      info.ProviderVersion,
+      info.RequiresControllerPlugin ? 1 : 0,
+      now,
     );
     const [controllers, nodes] = ROLES.map((role) => this.instances(id, role, "", SHOWN_IN_EVENTS).instances);
     const plugin = this.#counted(id);
@@ -226,9 +243,14 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
 
   #pluginOf(row: PluginRow): CsiPlugin {
     return {
-      ...{ id: row.id, provider: row.provider, version: row.version },
-      ...{ controllerRequired: row.controller_required === 1, createTime: row.create_time },
-      ...{ modifyTime: row.modify_time, createIndex: row.create_index, modifyIndex: row.modify_index },
+      id: row.id,
+      provider: row.provider,
+      version: row.version,
+      controllerRequired: row.controller_required === 1,
+      createTime: row.create_time,
+      modifyTime: row.modify_time,
+      createIndex: row.create_index,
+      modifyIndex: row.modify_index,
       ...this.#counts(row.id),
     };
   }

@@ -89,8 +89,15 @@ export class ProviderCalls {
       if (!able.ok) return able;
       const begun = dispatcher.begin(
         {
-          ...{ pluginId, namespace, volumeId: id, nodeId: able.value[0] ?? "", locks: false, method },
-          ...{ request: digest, params: { ...params }, change: null },
+          pluginId,
+          namespace,
+          volumeId: id,
+          nodeId: able.value[0] ?? "",
+          locks: false,
+          method,
+          request: digest,
+          params: { ...params },
+          change: null,
         },
         secrets,
       );

@@ -61,9 +61,26 @@ const fields = {
 /** Server-owned fields are accepted and ignored, so that a read's response can be sent back. */
 const ours = z.unknown().optional();
 const OURS = [
-  ...["AccessMode", "Allocations", "AttachmentMode", "Capacity", "ControllerRequired", "ControllersExpected"],
-  ...["ControllersHealthy", "CreateIndex", "CreateTime", "ModifyIndex", "ModifyTime", "NodesExpected", "NodesHealthy"],
-  ...["Provider", "ProviderVersion", "ReadAllocs", "ResourceExhausted", "Schedulable", "Topologies", "WriteAllocs"],
+  "AccessMode",
+  "Allocations",
+  "AttachmentMode",
+  "Capacity",
+  "ControllerRequired",
+  "ControllersExpected",
+  "ControllersHealthy",
+  "CreateIndex",
+  "CreateTime",
+  "ModifyIndex",
+  "ModifyTime",
+  "NodesExpected",
+  "NodesHealthy",
+  "Provider",
+  "ProviderVersion",
+  "ReadAllocs",
+  "ResourceExhausted",
+  "Schedulable",
+  "Topologies",
+  "WriteAllocs",
 ];
 
 /** One volume of a body, after normalization. */
@@ -79,7 +96,10 @@ export const CsiRequestBody = z.strictObject({
   PolicyOverride: z.boolean().default(false),
   Namespace: text(128).default(""),
   // Header and query take precedence; the volume id makes requests idempotent.
-  ...{ Region: ours, AuthToken: ours, SecretID: ours, IdempotencyToken: ours },
+  Region: ours,
+  AuthToken: ours,
+  SecretID: ours,
+  IdempotencyToken: ours,
 });
 
 const segments = spelling(Segments);
@@ -121,17 +141,24 @@ export function requestOf(volume: CsiFields, namespace: string): Result<CsiReque
   if (faults.length > 0) return refuse("invalid", `validation: ${faults.join(", ")}`);
   const { RequestedTopologies: asked, MountOptions: mount } = volume;
   return ok({
-    ...{ id: volume.ID ?? "", namespace, name: volume.Name ?? "", pluginId: volume.PluginID ?? "" },
+    id: volume.ID ?? "",
+    namespace,
+    name: volume.Name ?? "",
+    pluginId: volume.PluginID ?? "",
     externalId: volume.ExternalID ?? "",
     capabilities: volume.RequestedCapabilities ?? [],
     mount: mount ?? null,
     topologyRequest: asked
       ? { Required: shownTopologies(asked.Required), Preferred: shownTopologies(asked.Preferred) }
       : null,
-    ...{ parameters: volume.Parameters ?? {}, mutableParameters: volume.MutableParameters ?? {} },
+    parameters: volume.Parameters ?? {},
+    mutableParameters: volume.MutableParameters ?? {},
     context: volume.Context ?? {},
-    ...{ capacityMin: volume.RequestedCapacityMin ?? 0, capacityMax: volume.RequestedCapacityMax ?? 0 },
-    ...{ cloneId: volume.CloneID ?? "", snapshotId: volume.SnapshotID ?? "", secrets: volume.Secrets ?? null },
+    capacityMin: volume.RequestedCapacityMin ?? 0,
+    capacityMax: volume.RequestedCapacityMax ?? 0,
+    cloneId: volume.CloneID ?? "",
+    snapshotId: volume.SnapshotID ?? "",
+    secrets: volume.Secrets ?? null,
   });
 }
 

@@ -119,7 +119,10 @@ export class CsiVolumeStore implements IndexedRows {
     this.#sql.exec(
       `INSERT INTO csi_volumes (namespace, id, plugin_id, body) VALUES (?, ?, ?, ?)
        ON CONFLICT (namespace, id) DO UPDATE SET body = excluded.body`,
-      ...[volume.namespace, volume.id, volume.pluginId, JSON.stringify(body)],
+      volume.namespace,
+      volume.id,
+      volume.pluginId,
+      JSON.stringify(body),
     );
   }
 
@@ -143,7 +146,9 @@ export class CsiVolumeStore implements IndexedRows {
   setSealed({ namespace, id }: Name, sealed: Uint8Array): void {
     this.#sql.exec(
       "INSERT INTO csi_volume_secrets VALUES (?, ?, ?) ON CONFLICT (namespace, id) DO UPDATE SET sealed = excluded.sealed",
-      ...[namespace, id, sealed],
+      namespace,
+      id,
+      sealed,
     );
   }
 
@@ -151,7 +156,9 @@ export class CsiVolumeStore implements IndexedRows {
     this.#sql.exec(
       `UPDATE csi_volumes SET create_index = ifnull(create_index, ?1), modify_index = ?1
        WHERE namespace = ?2 AND id = ?3`,
-      ...[index, namespace, id],
+      index,
+      namespace,
+      id,
     );
   }
 }

@@ -5,8 +5,13 @@ import * as kind from "../../lib/bexpr/kinds.ts";
 /** CSI volumes: the forms of requests, rows, responses and events (docs/internals/wire/volumes.md). */
 
 export const ACCESS_MODES = [
-  ...["single-node-reader-only", "single-node-writer", "single-node-single-writer", "single-node-multi-writer"],
-  ...["multi-node-reader-only", "multi-node-single-writer", "multi-node-multi-writer"],
+  "single-node-reader-only",
+  "single-node-writer",
+  "single-node-single-writer",
+  "single-node-multi-writer",
+  "multi-node-reader-only",
+  "multi-node-single-writer",
+  "multi-node-multi-writer",
 ] as const;
 export const ATTACHMENT_MODES = ["file-system", "block-device"] as const;
 
@@ -91,12 +96,28 @@ export function csiVolumeStub(volume: ShownCsiVolume) {
   const { CreateIndex, CreateTime, ExternalID, ID, ModifyIndex, ModifyTime, Name, Namespace } = volume;
   const { NodesExpected, NodesHealthy, PluginID, Provider, ResourceExhausted, Schedulable, Topologies } = volume;
   return {
-    ...{ AccessMode, AttachmentMode, ControllerRequired, ControllersExpected, ControllersHealthy },
-    ...{ CreateIndex, CreateTime },
+    AccessMode,
+    AttachmentMode,
+    ControllerRequired,
+    ControllersExpected,
+    ControllersHealthy,
+    CreateIndex,
+    CreateTime,
     CurrentReaders: Object.keys(volume.ReadAllocs).length,
     CurrentWriters: Object.keys(volume.WriteAllocs).length,
-    ...{ ExternalID, ID, ModifyIndex, ModifyTime, Name, Namespace, NodesExpected, NodesHealthy, PluginID, Provider },
-    ...{ ResourceExhausted, Schedulable, Topologies },
+    ExternalID,
+    ID,
+    ModifyIndex,
+    ModifyTime,
+    Name,
+    Namespace,
+    NodesExpected,
+    NodesHealthy,
+    PluginID,
+    Provider,
+    ResourceExhausted,
+    Schedulable,
+    Topologies,
   };
 }
 

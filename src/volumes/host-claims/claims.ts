@@ -61,7 +61,11 @@ export class VolumeClaims {
     if (is === null || !after?.jobId) return changeSet([]);
     const { TaskGroup = "", JobVersion = null } = JSON.parse(after.body) as AllocationBody;
     const request: ClaimRequest = {
-      ...{ namespace: report.namespace, allocId: report.id, nodeId: is, jobId: after.jobId, taskGroup: TaskGroup },
+      namespace: report.namespace,
+      allocId: report.id,
+      nodeId: is,
+      jobId: after.jobId,
+      taskGroup: TaskGroup,
     };
     const names = report.sticky ?? this.#requestedVolumes(request, JobVersion);
     if (names) return changeSet(this.#claimAll(request, names));

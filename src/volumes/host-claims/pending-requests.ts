@@ -89,11 +89,21 @@ export class PendingRequests {
     this.#sql.exec(
       `INSERT INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      ...[namespace, allocId, nodeId, jobId, version, taskGroup, volumeName],
+      namespace,
+      allocId,
+      nodeId,
+      jobId,
+      version,
+      taskGroup,
+      volumeName,
     );
   }
 }
 
 const requestOf = ({ namespace, alloc_id, node_id, job_id, task_group }: Row): ClaimRequest => ({
-  ...{ namespace, allocId: alloc_id, nodeId: node_id, jobId: job_id, taskGroup: task_group },
+  namespace,
+  allocId: alloc_id,
+  nodeId: node_id,
+  jobId: job_id,
+  taskGroup: task_group,
 });

@@ -46,7 +46,10 @@ export class ClaimStore implements IndexedRows {
     const [row] = this.#sql
       .exec<Row>(
         "SELECT * FROM volume_claims WHERE volume_id = ? AND namespace = ? AND job_id = ? AND task_group = ?",
-        ...[volumeId, namespace, jobId, taskGroup],
+        volumeId,
+        namespace,
+        jobId,
+        taskGroup,
       )
       .toArray();
     return row ? claimOf(row) : null;
@@ -76,7 +79,13 @@ export class ClaimStore implements IndexedRows {
   insert({ id, namespace, jobId, taskGroup, volumeId, volumeName, allocId }: StoredClaim): void {
     this.#sql.exec(
       "INSERT INTO volume_claims VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
-      ...[id, namespace, jobId, taskGroup, volumeId, volumeName, allocId],
+      id,
+      namespace,
+      jobId,
+      taskGroup,
+      volumeId,
+      volumeName,
+      allocId,
     );
   }
 

@@ -11,7 +11,9 @@ export function changeOf(request: HostVolumeRequest, volume: StoredVolume | null
     name,
     pluginId: request.pluginId || (volume?.pluginId ?? ""),
     wanted: {
-      ...{ parameters, capacityMin, capacityMax },
+      parameters,
+      capacityMin,
+      capacityMax,
       constraints: volume?.wanted.constraints ?? request.constraints,
       capabilities: capabilities ?? [DEFAULT_CAPABILITY],
     },

@@ -34,7 +34,11 @@ export class HostVolumeComponents {
     this.#operations = new VolumeOperations(sql, env, outbox);
     this.states = new VolumeStates(new NodeView(sql), this.store, this.#operations, this.claims);
     this.volumes = new HostVolumes({
-      ...{ sql, publisher, store: this.store, operations: this.#operations, claims: this.claims },
+      sql,
+      publisher,
+      store: this.store,
+      operations: this.#operations,
+      claims: this.claims,
     });
   }
 

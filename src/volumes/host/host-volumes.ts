@@ -256,16 +256,21 @@ export class HostVolumes implements Timed {
     const now = Date.now();
     const { name, pluginId, wanted, capacityBytes, hostPath } = changeOf(request, null);
     const volume: StoredVolume = {
-      ...{
-        id: crypto.randomUUID(),
-        namespace: request.namespace,
-        name,
-        nodeId: node.id,
-        nodePool: node.pool,
-        pluginId,
-      },
-      ...{ state: "pending", made: false, wanted, capacityBytes, hostPath, createTime: now, modifyTime: now },
-      ...{ createIndex: null, modifyIndex: null },
+      id: crypto.randomUUID(),
+      namespace: request.namespace,
+      name,
+      nodeId: node.id,
+      nodePool: node.pool,
+      pluginId,
+      state: "pending",
+      made: false,
+      wanted,
+      capacityBytes,
+      hostPath,
+      createTime: now,
+      modifyTime: now,
+      createIndex: null,
+      modifyIndex: null,
     };
     return publisher.commit(() => {
       store.insert(volume);

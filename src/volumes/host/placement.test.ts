@@ -5,9 +5,18 @@ import { hasCapacity, obstacleOf } from "./placement.ts";
 import type { HostVolumeStore } from "./volume-store.ts";
 
 const node = (changes: Partial<VolumeNode> = {}): VolumeNode => ({
-  ...{ id: "n", name: "n", datacenter: "dc", nodeClass: "", pool: "default", meta: {} },
+  id: "n",
+  name: "n",
+  datacenter: "dc",
+  nodeClass: "",
+  pool: "default",
+  meta: {},
   attributes: { "plugins.host_volume.mkdir.version": "1.0.0" },
-  ...{ status: "ready", eligible: true, hasAgent: true, isUsable: () => false, hasName: () => false },
+  status: "ready",
+  eligible: true,
+  hasAgent: true,
+  isUsable: () => false,
+  hasName: () => false,
   ...changes,
 });
 

@@ -53,7 +53,12 @@ const ours = z.unknown().optional();
 
 const Volume = z.strictObject({
   ...Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, (field as z.ZodType).optional()])),
-  ...{ Allocations: ours, CreateIndex: ours, CreateTime: ours, ModifyIndex: ours, ModifyTime: ours, State: ours },
+  Allocations: ours,
+  CreateIndex: ours,
+  CreateTime: ours,
+  ModifyIndex: ours,
+  ModifyTime: ours,
+  State: ours,
 });
 type VolumeFields = { readonly [Name in keyof typeof fields]?: z.output<(typeof fields)[Name]> };
 
@@ -64,7 +69,9 @@ export const HostVolumeRequestBody = z.strictObject({
   Namespace: identifier().default(""),
   IdempotencyToken: text(256).default(""),
   // Header and query take precedence.
-  ...{ Region: ours, AuthToken: ours, SecretID: ours },
+  Region: ours,
+  AuthToken: ours,
+  SecretID: ours,
 });
 
 const bodySpelling = spelling(HostVolumeRequestBody, {

@@ -130,7 +130,13 @@ export class VolumeOperations implements IndexedRows {
     this.#sql.exec(
       `INSERT INTO volume_operations (id, volume_id, node_id, method, gen, state, request, params, change)
        VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?)`,
-      ...[id, volumeId, nodeId, method, gen, request, JSON.stringify(params)],
+      id,
+      volumeId,
+      nodeId,
+      method,
+      gen,
+      request,
+      JSON.stringify(params),
       change && JSON.stringify(change),
     );
     this.#outbox.enlist(TOPIC, volumeId, id);
@@ -204,7 +210,10 @@ export class VolumeOperations implements IndexedRows {
   async #start(row: Row): Promise<Refusal | null> {
     const method = row.method as VolumeMethod;
     const started = await nodeSession(this.#env, row.node_id).start({
-      ...{ id: row.id, method, key: hostVolumeKey(row.volume_id), gen: row.gen },
+      id: row.id,
+      method,
+      key: hostVolumeKey(row.volume_id),
+      gen: row.gen,
       deadlineMs: METHODS[method].deadlineMs,
       params: JSON.parse(row.params) as Record<string, unknown>,
     });

@@ -7,9 +7,21 @@ import { VolumeStates } from "./volume-states.ts";
 import type { HostVolumeStore } from "./volume-store.ts";
 
 const volume = (id: string, nodeId: string): StoredVolume => ({
-  ...{ id, namespace: "default", name: id, nodeId, nodePool: "default", pluginId: "mkdir", state: "ready", made: true },
+  id,
+  namespace: "default",
+  name: id,
+  nodeId,
+  nodePool: "default",
+  pluginId: "mkdir",
+  state: "ready",
+  made: true,
   wanted: { parameters: {}, constraints: [], capabilities: [], capacityMin: 0, capacityMax: 0 },
-  ...{ capacityBytes: 0, hostPath: "/v", createTime: 0, modifyTime: 0, createIndex: 1, modifyIndex: 1 },
+  capacityBytes: 0,
+  hostPath: "/v",
+  createTime: 0,
+  modifyTime: 0,
+  createIndex: 1,
+  modifyIndex: 1,
 });
 
 it("changes the state of a volume by reports of its own node alone", () => {

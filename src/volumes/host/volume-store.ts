@@ -129,9 +129,19 @@ export class HostVolumeStore implements IndexedRows {
       `INSERT INTO host_volumes (id, namespace, name, node_id, node_pool, plugin_id, state, made, gen, wanted, capacity_bytes,
          host_path, create_time, modify_time)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`,
-      ...[volume.id, volume.namespace, volume.name, volume.nodeId, volume.nodePool, volume.pluginId, volume.state],
-      ...[volume.made ? 1 : 0, JSON.stringify(volume.wanted), volume.capacityBytes, volume.hostPath],
-      ...[volume.createTime, volume.modifyTime],
+      volume.id,
+      volume.namespace,
+      volume.name,
+      volume.nodeId,
+      volume.nodePool,
+      volume.pluginId,
+      volume.state,
+      volume.made ? 1 : 0,
+      JSON.stringify(volume.wanted),
+      volume.capacityBytes,
+      volume.hostPath,
+      volume.createTime,
+      volume.modifyTime,
     );
   }
 
@@ -140,8 +150,15 @@ export class HostVolumeStore implements IndexedRows {
     this.#sql.exec(
       `UPDATE host_volumes SET name = ?, node_pool = ?, plugin_id = ?, state = ?, made = 1, wanted = ?, capacity_bytes = ?,
          host_path = ?, modify_time = ? WHERE id = ?`,
-      ...[volume.name, volume.nodePool, volume.pluginId, volume.state, JSON.stringify(volume.wanted)],
-      ...[volume.capacityBytes, volume.hostPath, volume.modifyTime, volume.id],
+      volume.name,
+      volume.nodePool,
+      volume.pluginId,
+      volume.state,
+      JSON.stringify(volume.wanted),
+      volume.capacityBytes,
+      volume.hostPath,
+      volume.modifyTime,
+      volume.id,
     );
   }
 
@@ -206,7 +223,12 @@ class WantedTexts {
 function volumeOf(row: Row, wanted = new WantedTexts()): StoredVolume {
   const [id, namespace, name, nodeId, nodePool, pluginId, state, made] = row;
   return {
-    ...{ id, namespace, name, nodeId, nodePool, pluginId },
+    id,
+    namespace,
+    name,
+    nodeId,
+    nodePool,
+    pluginId,
     state: state as State,
     made: made === 1,
     wanted: wanted.parse(row[8]),

@@ -54,8 +54,18 @@ export function hostVolumeStub(volume: ShownHostVolume) {
   const { CapacityBytes, CreateIndex, CreateTime, ID, ModifyIndex, ModifyTime } = volume;
   const { Name, Namespace, NodeID, NodePool, PluginID, State } = volume;
   return {
-    ...{ CapacityBytes, CreateIndex, CreateTime, ID, ModifyIndex, ModifyTime },
-    ...{ Name, Namespace, NodeID, NodePool, PluginID, State },
+    CapacityBytes,
+    CreateIndex,
+    CreateTime,
+    ID,
+    ModifyIndex,
+    ModifyTime,
+    Name,
+    Namespace,
+    NodeID,
+    NodePool,
+    PluginID,
+    State,
   };
 }
 

@@ -20,17 +20,13 @@ export async function startIdentityProvider(redirectUri: string): Promise<Identi
   const { publicKey, privateKey } = await generateKeyPair("RS256", { extractable: true });
   const keys = { keys: [{ ...(await exportJWK(publicKey)), kid: "k", use: "sig", alg: "RS256" }] };
   const endpoints = {
-    ...{
-      issuer: url,
-      jwks_uri: `${url}/keys`,
-      authorization_endpoint: `${url}/authorize`,
-      token_endpoint: `${url}/token`,
-    },
-    ...{
-      userinfo_endpoint: `${url}/userinfo`,
-      response_types_supported: ["code"],
-      subject_types_supported: ["public"],
-    },
+    issuer: url,
+    jwks_uri: `${url}/keys`,
+    authorization_endpoint: `${url}/authorize`,
+    token_endpoint: `${url}/token`,
+    userinfo_endpoint: `${url}/userinfo`,
+    response_types_supported: ["code"],
+    subject_types_supported: ["public"],
     id_token_signing_alg_values_supported: ["RS256"],
   };
   await put(`${url}/keys`, { body: JSON.stringify(keys) });
@@ -38,13 +34,13 @@ export async function startIdentityProvider(redirectUri: string): Promise<Identi
   const client = { oidc_client_id: "console", oidc_client_secret: "console-secret" };
   const change = (settings: Partial<ProviderSettings>): Promise<void> => put(`${base}/_double/oidc/people`, settings);
   await change({
-    ...{
-      issuer: url,
-      clientId: client.oidc_client_id,
-      clientSecret: client.oidc_client_secret,
-      redirectUris: [redirectUri],
-    },
-    ...{ key: { ...(await exportJWK(privateKey)), kid: "k" }, algorithm: "RS256", claims: { sub: "ann" } },
+    issuer: url,
+    clientId: client.oidc_client_id,
+    clientSecret: client.oidc_client_secret,
+    redirectUris: [redirectUri],
+    key: { ...(await exportJWK(privateKey)), kid: "k" },
+    algorithm: "RS256",
+    claims: { sub: "ann" },
   });
   return { url, client, change, close };
 }

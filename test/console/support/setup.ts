@@ -58,7 +58,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const service = new LocalService(process.cwd(), await freePort(), { STATE_DIR: join(dir, "state"), PLAYGROUND: "1" });
   await service.ready();
   const bench: Bench = {
-    ...{ url: service.baseUrl, token: service.token, providers: join(dir, "state", "providers") },
+    url: service.baseUrl,
+    token: service.token,
+    providers: join(dir, "state", "providers"),
     browser,
   };
   project.provide("bench", bench);

@@ -25,18 +25,27 @@ export interface Kind {
 const kind = (list: string, noun: string, schema: JsonSchema, first: readonly string[], about: string): Kind => ({
   list: `LIST ${list}` as Kind["list"],
   item: `${list}/{name}` as Kind["item"],
-  ...{ noun, schema, first, about },
+  noun,
+  schema,
+  first,
+  about,
 });
 
 const POLICIES = ["token_policies", "token_ttl"];
 const CLAIMS = ["role_type", "user_claim", "bound_audiences", "bound_subject", "bound_claims"];
 
 export const ENTITIES = kind(
-  ...["/v1/identity/entity/name", "entity", entitySchema, ["policies", "metadata"]],
+  "/v1/identity/entity/name",
+  "entity",
+  entitySchema,
+  ["policies", "metadata"],
   "An entity is a person or a program: its policies hold for all its log-ins.",
 );
 export const GROUPS = kind(
-  ...["/v1/identity/group/name", "group", groupSchema, ["policies", "member_entity_ids", "member_group_ids"]],
+  "/v1/identity/group/name",
+  "group",
+  groupSchema,
+  ["policies", "member_entity_ids", "member_group_ids"],
   "The policies of a group hold for all entities in it.",
 );
 
@@ -48,7 +57,10 @@ interface Method {
 
 const jwtRoles = (type: string): Kind =>
   kind(
-    ...[`/v1/auth/${type}/role`, "role", jwtSchema, [...CLAIMS, "allowed_redirect_uris", ...POLICIES]],
+    `/v1/auth/${type}/role`,
+    "role",
+    jwtSchema,
+    [...CLAIMS, "allowed_redirect_uris", ...POLICIES],
     "A role says which claims a caller needs, and which policies its token gets.",
   );
 
@@ -57,14 +69,20 @@ export const METHODS: Readonly<Record<string, Method>> = {
   userpass: {
     label: "User names and passwords",
     kind: kind(
-      ...["/v1/auth/userpass/users", "user", userpassSchema, ["password", ...POLICIES]],
+      "/v1/auth/userpass/users",
+      "user",
+      userpassSchema,
+      ["password", ...POLICIES],
       "A user logs in with a name and a password.",
     ),
   },
   approle: {
     label: "AppRole: programs with a role ID and a secret ID",
     kind: kind(
-      ...["/v1/auth/approle/role", "role", approleSchema, [...POLICIES, "secret_id_ttl", "secret_id_num_uses"]],
+      "/v1/auth/approle/role",
+      "role",
+      approleSchema,
+      [...POLICIES, "secret_id_ttl", "secret_id_num_uses"],
       "A role is for one program: it logs in with the role's ID and a secret ID.",
     ),
   },
@@ -73,7 +91,9 @@ export const METHODS: Readonly<Record<string, Method>> = {
   kubernetes: {
     label: "Kubernetes: service accounts",
     kind: kind(
-      ...["/v1/auth/kubernetes/role", "role", kubernetesSchema],
+      "/v1/auth/kubernetes/role",
+      "role",
+      kubernetesSchema,
       ["bound_service_account_names", "bound_service_account_namespaces", ...POLICIES],
       "A role says which service accounts may log in, and which policies they get.",
     ),

@@ -68,7 +68,8 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
     // The log is that of the deployment, whichever namespace is selected.
     namespace: "",
     query: {
-      ...{ text, limit: PAGE },
+      text,
+      limit: PAGE,
       ...(kind === "all" ? {} : { kind }),
       ...(until ? { before: new Date(until).toISOString() } : {}),
     },

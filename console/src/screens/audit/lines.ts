@@ -39,8 +39,21 @@ export const actorOf = (line: Line): string =>
 
 /** Fields of an action that another column shows, or that only machines read. */
 const OTHERS = [
-  ...["level", "kind", "time", "event", "secret", "accessor", "by", "token", "namespace", "requestId"],
-  ...["association", "wish", "engine", "operation", ...ABOUT],
+  "level",
+  "kind",
+  "time",
+  "event",
+  "secret",
+  "accessor",
+  "by",
+  "token",
+  "namespace",
+  "requestId",
+  "association",
+  "wish",
+  "engine",
+  "operation",
+  ...ABOUT,
 ];
 
 /** Counts and remarks of an action: `1 pushed, 0 failed`. */

@@ -26,7 +26,10 @@ async function readNamespaceId(signal: AbortSignal): Promise<string | null> {
   try {
     const [name = "", ...above] = path.replace(/\/$/, "").split("/").reverse();
     const { data } = await api("GET /v1/sys/namespaces/{name}", {
-      ...{ path: { name }, namespace: above.reverse().join("/"), signal, quiet: true },
+      path: { name },
+      namespace: above.reverse().join("/"),
+      signal,
+      quiet: true,
     });
     return data.id;
   } catch {

@@ -24,7 +24,9 @@ function areasOf(figures: Figures): Area[] {
   const csiVolumes = figures.sum("csi_volumes");
   return [
     {
-      ...{ label: "Sync", icon: "sync" as const, href: href("sync") },
+      label: "Sync",
+      icon: "sync" as const,
+      href: href("sync"),
       figure: plural(figures.sum("sync_associations"), "association"),
       details:
         statuses.length === 0
@@ -36,7 +38,9 @@ function areasOf(figures: Figures): Area[] {
             )),
     },
     {
-      ...{ label: "Destinations", icon: "link" as const, href: href("sync") },
+      label: "Destinations",
+      icon: "link" as const,
+      href: href("sync"),
       figure: `${plural(destinations, "destination")} in use`,
       details:
         figures.sum("sync_paused") > 0 ? (
@@ -46,7 +50,9 @@ function areasOf(figures: Figures): Area[] {
         ),
     },
     {
-      ...{ label: "Credentials", icon: "credentials" as const, href: href("credentials") },
+      label: "Credentials",
+      icon: "credentials" as const,
+      href: href("credentials"),
       figure: plural(figures.sum("leases"), "lease"),
       details:
         figures.sum("leases", { state: "irrevocable" }) > 0 ? (
@@ -56,7 +62,9 @@ function areasOf(figures: Figures): Area[] {
         ),
     },
     {
-      ...{ label: "Nodes", icon: "nodes" as const, href: href("nodes") },
+      label: "Nodes",
+      icon: "nodes" as const,
+      href: href("nodes"),
       figure: plural(nodes, "node"),
       details: [
         <Status key="ready" tone={ready === nodes ? "ok" : "warn"}>{`${ready} ready`}</Status>,
@@ -66,12 +74,16 @@ function areasOf(figures: Figures): Area[] {
       ],
     },
     {
-      ...{ label: "Storage", icon: "storage" as const, href: href("storage") },
+      label: "Storage",
+      icon: "storage" as const,
+      href: href("storage"),
       figure: plural(hostVolumes + csiVolumes, "volume"),
       details: `${count(hostVolumes)} host, ${count(csiVolumes)} CSI`,
     },
     {
-      ...{ label: "Events", icon: "events" as const, href: href("events") },
+      label: "Events",
+      icon: "events" as const,
+      href: href("events"),
       figure: `index ${count(figures.sum("event_index"))}`,
       details: `${plural(figures.sum("event_streams"), "stream")} open, ${plural(figures.sum("event_buffer_lines"), "line")} kept`,
     },

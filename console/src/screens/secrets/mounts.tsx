@@ -36,8 +36,11 @@ const COLUMNS: readonly Column<Row>[] = [
 
 const rowsOf = ({ kv }: Mounts): Row[] =>
   kv.map(({ path, version, description, details }) => ({
-    ...{ path, kind: `Version ${version}`, description },
-    ...{ accessor: details?.accessor ?? "", href: mountHref(path) },
+    path,
+    kind: `Version ${version}`,
+    description,
+    accessor: details?.accessor ?? "",
+    href: mountHref(path),
   }));
 
 const MAX_ITEMS = 15;

@@ -85,7 +85,12 @@ export async function readVersion(
 ): Promise<Version | null> {
   const query = version > 0 ? { version } : {};
   const { data } = (await api("GET /v1/secret/data/{path}", {
-    ...{ mount, path: { path }, query, signal, accept: [404], sensitive: true },
+    mount,
+    path: { path },
+    query,
+    signal,
+    accept: [404],
+    sensitive: true,
   })) as { data?: Version };
   return data ?? null;
 }

@@ -69,7 +69,11 @@ export function useNameIndex(mount: KvMount, isOpen: boolean): NameIndex {
   }, [isOpen, budget]);
   const { paths, queue, read, refused } = walk.current;
   return {
-    ...{ paths, foldersRead: read, foldersLeft: queue.length, foldersRefused: refused, isReading },
+    paths,
+    foldersRead: read,
+    foldersLeft: queue.length,
+    foldersRefused: refused,
+    isReading,
     readOn: () => setBudget((before) => before + MAX_REQUESTS),
   };
 }

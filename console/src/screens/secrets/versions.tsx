@@ -98,11 +98,13 @@ const columnsOf = (at: At, onChange: () => void): Column<Row>[] => [
 function actionsOf({ number, state, isNewest }: Row, at: At, onChange: () => void): MenuItem[] {
   const options = { ...at, body: { versions: [number] } };
   const show: MenuItem = {
-    ...{ label: "Show the values", icon: "eye" },
+    label: "Show the values",
+    icon: "eye",
     onSelect: () => go(secretHref(at.mount, at.path.path, { version: isNewest ? null : String(number) })),
   };
   const undelete: MenuItem = {
-    ...{ label: "Undelete", icon: "refresh" },
+    label: "Undelete",
+    icon: "refresh",
     onSelect: () =>
       void api("POST /v1/secret/undelete/{path}", options).then(
         () => {
@@ -113,7 +115,9 @@ function actionsOf({ number, state, isNewest }: Row, at: At, onChange: () => voi
       ),
   };
   const remove: MenuItem = {
-    ...{ label: "Delete", icon: "trash", isDangerous: true },
+    label: "Delete",
+    icon: "trash",
+    isDangerous: true,
     onSelect: () =>
       void confirm({
         title: `Delete version ${number}?`,
@@ -125,7 +129,9 @@ function actionsOf({ number, state, isNewest }: Row, at: At, onChange: () => voi
       }).then((isDone) => isDone && onChange()),
   };
   const destroy: MenuItem = {
-    ...{ label: "Destroy", icon: "trash", isDangerous: true },
+    label: "Destroy",
+    icon: "trash",
+    isDangerous: true,
     onSelect: () =>
       void confirm({
         title: `Destroy version ${number}?`,

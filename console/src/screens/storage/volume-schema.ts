@@ -12,11 +12,37 @@ export function schemaOf(kind: "host" | "csi"): JsonSchema {
 
 /** Fields that the service sets, and those with inputs of their own. */
 const OWN = [
-  ...["ID", "Name", "Namespace", "NodeID", "RequestedCapabilities", "Allocations", "State", "CapacityBytes"],
-  ...["RequestedCapacityMin", "RequestedCapacityMax", "RequestedCapacityMinBytes", "RequestedCapacityMaxBytes"],
-  ...["CreateIndex", "CreateTime", "ModifyIndex", "ModifyTime", "AccessMode", "AttachmentMode", "Capacity"],
-  ...["ControllerRequired", "ControllersExpected", "ControllersHealthy", "NodesExpected", "NodesHealthy"],
-  ...["Provider", "ProviderVersion", "ReadAllocs", "WriteAllocs", "ResourceExhausted", "Schedulable", "Topologies"],
+  "ID",
+  "Name",
+  "Namespace",
+  "NodeID",
+  "RequestedCapabilities",
+  "Allocations",
+  "State",
+  "CapacityBytes",
+  "RequestedCapacityMin",
+  "RequestedCapacityMax",
+  "RequestedCapacityMinBytes",
+  "RequestedCapacityMaxBytes",
+  "CreateIndex",
+  "CreateTime",
+  "ModifyIndex",
+  "ModifyTime",
+  "AccessMode",
+  "AttachmentMode",
+  "Capacity",
+  "ControllerRequired",
+  "ControllersExpected",
+  "ControllersHealthy",
+  "NodesExpected",
+  "NodesHealthy",
+  "Provider",
+  "ProviderVersion",
+  "ReadAllocs",
+  "WriteAllocs",
+  "ResourceExhausted",
+  "Schedulable",
+  "Topologies",
 ];
 
 export const HIDDEN = {
@@ -28,7 +54,13 @@ export const HIDDEN = {
 } as const;
 
 export const ADVANCED = [
-  ...["NodePool", "Constraints", "MountOptions", "RequestedTopologies", "CloneID", "SnapshotID", "Context"],
+  "NodePool",
+  "Constraints",
+  "MountOptions",
+  "RequestedTopologies",
+  "CloneID",
+  "SnapshotID",
+  "Context",
 ];
 
 export const TEXTS: Readonly<Record<"host" | "csi", Readonly<Record<string, FieldTexts>>>> = {

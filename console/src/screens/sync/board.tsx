@@ -45,7 +45,8 @@ export function Board() {
               label="More actions"
               items={[
                 {
-                  ...{ label: "Pause all syncing", icon: "pause" as const },
+                  label: "Pause all syncing",
+                  icon: "pause" as const,
                   onSelect: () => void askToPause().then((done) => done && config.reload()),
                 },
               ]}

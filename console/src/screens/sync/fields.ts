@@ -98,9 +98,7 @@ export const newTexts = (type: string): Readonly<Record<string, FieldTexts>> => 
 });
 
 /** Never part of a form: the form's own button, and older names of `kms_key_id` and `replica_regions`. */
-export const HIDDEN: readonly string[] = [
-  ...["dry_run", "global_kms_key", "replication_locations", "locational_kms_keys"],
-];
+export const HIDDEN: readonly string[] = ["dry_run", "global_kms_key", "replication_locations", "locational_kms_keys"];
 
 export const TEXTS: Readonly<Record<string, FieldTexts>> = {
   access_key_id: { label: "Access key ID", hint: "Left empty: the deployment's own key." },

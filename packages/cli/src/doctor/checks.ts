@@ -187,7 +187,8 @@ export async function tokenChecks(api: Api): Promise<Finding[]> {
   const namespaces = await namespacesOf(api);
   const found = await Promise.all([
     ...[version, token, metrics, audit, snapshots, agents].map((check) => check(api)),
-    ...[destinations(namespaces), rotation(namespaces)],
+    destinations(namespaces),
+    rotation(namespaces),
   ]);
   return found.flat();
 }

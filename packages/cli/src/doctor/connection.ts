@@ -33,7 +33,8 @@ export async function reach({ address, token }: Server): Promise<Reached> {
   try {
     const answer = await fetch(url, {
       headers: { "X-Orch-Token": token },
-      ...{ redirect: "manual", signal: AbortSignal.timeout(PATIENCE_MS) },
+      redirect: "manual",
+      signal: AbortSignal.timeout(PATIENCE_MS),
     });
     const body = await answer.text();
     const after = Date.now();

@@ -75,7 +75,9 @@ function versionOf(path: string, document: ReadonlyMap<string, string>): Version
   const value = members.get("data") ?? "null";
   const { custom_metadata } = settingsIn(fields);
   return {
-    ...{ path: clean, number: Number(fields.version ?? 0), settings: { ...NO_SETTINGS, custom_metadata } },
+    path: clean,
+    number: Number(fields.version ?? 0),
+    settings: { ...NO_SETTINGS, custom_metadata },
     value: stateOf(fields) === "live" && value.startsWith("{") ? value : null,
   };
 }

@@ -22,7 +22,10 @@ it("versionsIn sorts by number, and settingsIn has the defaults of the API", () 
     [10, "live"],
   ]);
   expect(settingsIn({ custom_metadata: {} })).toEqual({
-    ...{ max_versions: 0, cas_required: false, delete_version_after: "0s", custom_metadata: null },
+    max_versions: 0,
+    cas_required: false,
+    delete_version_after: "0s",
+    custom_metadata: null,
   });
 });
 

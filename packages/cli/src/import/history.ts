@@ -13,7 +13,10 @@ export interface Settings {
 }
 
 export const NO_SETTINGS: Settings = {
-  ...{ max_versions: 0, cas_required: false, delete_version_after: "0s", custom_metadata: null },
+  max_versions: 0,
+  cas_required: false,
+  delete_version_after: "0s",
+  custom_metadata: null,
 };
 
 /** The versions of a secret that still have a row; older ones were removed by `max_versions`. */

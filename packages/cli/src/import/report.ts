@@ -68,8 +68,12 @@ export class Report {
   toJSON(): object {
     const counts = [...this.#counts].map(([kind, each]) => [kind, Object.fromEntries(each)]);
     return {
-      ...{ dry_run: this.isPlan, complete: this.isComplete, counts: Object.fromEntries(counts) },
-      ...{ versions: this.versions, versions_without_value: this.blank, entries: this.#sorted },
+      dry_run: this.isPlan,
+      complete: this.isComplete,
+      counts: Object.fromEntries(counts),
+      versions: this.versions,
+      versions_without_value: this.blank,
+      entries: this.#sorted,
     };
   }
 
@@ -82,7 +86,10 @@ export class Report {
       ...actions.map((action) => String(counts.get(action) ?? 0)),
     ]);
     const entries = this.#sorted.map(({ kind, name, action, reason }) => [
-      ...[kind, action === "written" ? "to write" : action, name, reason],
+      kind,
+      action === "written" ? "to write" : action,
+      name,
+      reason,
     ]);
     return [
       ...table([header, ...rows]),
@@ -97,6 +104,11 @@ const KINDS: readonly Entry["kind"][] = [
 ];
 
 const PLURALS: Readonly<Record<Kind, string>> = {
-  ...{ namespace: "namespaces", mount: "mounts", secret: "secrets", policy: "policies", app: "applications" },
-  ...{ destination: "destinations", association: "associations" },
+  namespace: "namespaces",
+  mount: "mounts",
+  secret: "secrets",
+  policy: "policies",
+  app: "applications",
+  destination: "destinations",
+  association: "associations",
 };

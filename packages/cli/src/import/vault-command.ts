@@ -42,8 +42,16 @@ Exit codes: 0 everything is there, 1 something is not, 2 invalid usage.
     const texts = { type: "string", multiple: true } as const;
     const flag = { type: "boolean" } as const;
     const { values } = readArguments(args, {
-      ...{ from: text, only: texts, mount: texts, credentials: text, parallel: text, retries: text },
-      ...{ "max-gap": text, "dry-run": flag, overwrite: flag, json: flag },
+      from: text,
+      only: texts,
+      mount: texts,
+      credentials: text,
+      parallel: text,
+      retries: text,
+      "max-gap": text,
+      "dry-run": flag,
+      overwrite: flag,
+      json: flag,
     });
     if (values.from === undefined) throw new InvalidUsage("--from is missing");
     addressOf("--from", values.from);

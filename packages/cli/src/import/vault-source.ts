@@ -36,8 +36,10 @@ export async function mountsOf(api: Api): Promise<Mounts> {
     kv: mounts
       .filter(([, mount]) => isKv(mount))
       .map(([path, { options, description, accessor }]) => ({
-        ...{ path, version: String(options?.version ?? "1") === "2" ? (2 as const) : (1 as const) },
-        ...{ description: String(description ?? ""), accessor: String(accessor ?? "") },
+        path,
+        version: String(options?.version ?? "1") === "2" ? (2 as const) : (1 as const),
+        description: String(description ?? ""),
+        accessor: String(accessor ?? ""),
       })),
     others: mounts
       .filter(([, mount]) => !isKv(mount) && !BUILT_IN.has(String(mount.type)))

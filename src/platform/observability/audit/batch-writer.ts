@@ -100,8 +100,11 @@ export class BatchWriter {
     const lines = [...(open?.lines.splice(0) ?? []), line];
     if (open) this.#batches.delete(open);
     const batch: Batch = {
-      ...{ lines, size: sizeOf(lines), closesAt: now + withinMs },
-      ...{ written: Promise.withResolvers(), isAwaited },
+      lines,
+      size: sizeOf(lines),
+      closesAt: now + withinMs,
+      written: Promise.withResolvers(),
+      isAwaited,
     };
     this.#open = batch;
     this.#batches.add(batch);

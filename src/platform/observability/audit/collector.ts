@@ -31,7 +31,10 @@ interface OpenBatch {
 }
 
 const newOpenBatch = (): OpenBatch => ({
-  ...{ lines: [], size: 0, closesAt: Number.POSITIVE_INFINITY, isDue: false },
+  lines: [],
+  size: 0,
+  closesAt: Number.POSITIVE_INFINITY,
+  isDue: false,
   written: Promise.withResolvers(),
 });
 

@@ -36,7 +36,10 @@ const FORMATS = {
     body: (lines) =>
       JSON.stringify(
         lines.map((message) => ({
-          ...{ ddsource: "sallyport", service: "sallyport", timestamp: timeOf(message), message },
+          ddsource: "sallyport",
+          service: "sallyport",
+          timestamp: timeOf(message),
+          message,
         })),
       ),
   },

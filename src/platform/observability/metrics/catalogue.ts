@@ -22,7 +22,7 @@ export const METRICS = {
 
   sallyport_audit_lines_lost_total: counter(
     "Audit lines that a sink has not received; reason: the sink failed, or the buffer was full.",
-    ...["reason"],
+    "reason",
   ),
 
   sallyport_snapshots_total: counter(
@@ -42,7 +42,8 @@ export const METRICS = {
   sallyport_sync_queue_granted: gauge("Queue quota granted to destinations."),
   sallyport_sync_pending: gauge(
     "Associations with pending work: queued, or waiting for queue quota.",
-    ...["destination", "state"],
+    "destination",
+    "state",
   ),
   sallyport_sync_associations: gauge("Associations by their latest status.", "destination", "status"),
   sallyport_sync_tasks_total: counter("Attempts to sync an association.", "destination", "outcome"),
@@ -56,14 +57,13 @@ export const METRICS = {
   sallyport_engine_jobs: gauge("Running jobs at the cloud.", "mount", "kind"),
   sallyport_engine_jobs_ended_total: counter(
     "Completed jobs, each failed round of a removal included; outcome is ok or the reason.",
-    ...["mount", "kind", "outcome"],
+    "mount",
+    "kind",
+    "outcome",
   ),
 
   sallyport_event_streams: gauge("Open streams by server: the log or a relay.", "server"),
-  sallyport_event_streams_cut_total: counter(
-    "Streams cut by the service since their server woke.",
-    ...["server", "reason"],
-  ),
+  sallyport_event_streams_cut_total: counter("Streams cut by the service since their server woke.", "server", "reason"),
   sallyport_event_lines_delivered_total: counter("Lines sent to streams since their server woke.", "server"),
   sallyport_event_relays: gauge("Relays that follow the log."),
   sallyport_event_buffer_lines: gauge("Lines in the backlog."),
@@ -85,24 +85,29 @@ export const METRICS = {
   sallyport_csi_volumes: gauge("CSI volumes.", "plugin"),
   sallyport_csi_claims: gauge(
     "Claims of allocations on CSI volumes by state; failing: the last step failed and is retried.",
-    ...["state", "health"],
+    "state",
+    "health",
   ),
   sallyport_volume_claims: gauge("Sticky claims on host volumes: held, or requested and not available yet.", "state"),
   sallyport_volume_operations: gauge("Running operations of nodes on volumes.", "kind", "method", "state"),
   sallyport_volume_operations_ended_total: counter(
     "Completed operations of nodes on volumes; outcome is ok or the reason.",
-    ...["kind", "method", "outcome"],
+    "kind",
+    "method",
+    "outcome",
   ),
 
   sallyport_object_size_bytes: gauge("Size of an object's database.", "class", "object"),
   sallyport_outbox_rows: gauge("Undelivered outbox rows, counted up to 10 000.", "class", "object"),
   sallyport_outbox_oldest_age_seconds: gauge(
     "Age of the oldest undelivered row, the best indicator of trouble; 0 without any.",
-    ...["class", "object"],
+    "class",
+    "object",
   ),
   sallyport_alarm_lag_seconds: gauge(
     "Delay of an object's due work: the maximum of five minutes, or the current overdue time.",
-    ...["class", "object"],
+    "class",
+    "object",
   ),
 
   sallyport_scrape_errors: gauge("Objects omitted from this scrape because of a time-out.", "class"),

@@ -23,7 +23,9 @@ describe("docs/operate/metrics.md", () => {
     const page = readFileSync("docs/operate/metrics.md", "utf8");
     const rows = [...page.matchAll(/^\| `(sallyport_\w+)` \| (\w+) \| (.*?) \| (.*) \|$/gm)];
     const listed = rows.map(([, name, type, labels = "", help]) => ({
-      ...{ name, type, help },
+      name,
+      type,
+      help,
       labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label),
     }));
     const byName = (a: { name?: string | undefined }, b: { name?: string | undefined }) =>

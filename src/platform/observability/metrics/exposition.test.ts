@@ -23,8 +23,12 @@ it("groups the series of a metric behind its HELP and TYPE lines", () => {
       .split("\n")
       .filter((line) => !line.startsWith("# HELP")),
   ).toEqual([
-    ...["# TYPE sallyport_sealed gauge", "sallyport_sealed 0"],
-    ...["# TYPE sallyport_nodes gauge", 'sallyport_nodes{status="ready"} 1', 'sallyport_nodes{status="down"} 2', ""],
+    "# TYPE sallyport_sealed gauge",
+    "sallyport_sealed 0",
+    "# TYPE sallyport_nodes gauge",
+    'sallyport_nodes{status="ready"} 1',
+    'sallyport_nodes{status="down"} 2',
+    "",
   ]);
 });
 

@@ -44,10 +44,15 @@ export const clusterMeasures: Migration[] = [
     const open = (row: string) => `${row}.state IN ('queued', 'running')`;
     return [
       rowsCounted("sallyport_volume_operations", {
-        ...{ table, columns: ["state"], labels: [kind, column("method"), column("state")], when: open },
+        table,
+        columns: ["state"],
+        labels: [kind, column("method"), column("state")],
+        when: open,
       }),
       completionsCounted("sallyport_volume_operations_ended_total", {
-        ...{ table, columns: ["state"], labels: [kind, column("method"), outcome] },
+        table,
+        columns: ["state"],
+        labels: [kind, column("method"), outcome],
         when: (row) => `${row}.state IN ('done', 'failed')`,
       }),
     ];

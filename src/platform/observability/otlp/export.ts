@@ -23,7 +23,10 @@ export async function exportNow(
     for (const wait of ATTEMPTS_AFTER_MS) {
       await scheduler.wait(wait);
       const status = await fetch(`${OTLP_URL.replace(/\/$/, "")}/v1/${signal}`, {
-        ...{ method: "POST", redirect: "manual", body, signal: AbortSignal.timeout(DEADLINE_MS) },
+        method: "POST",
+        redirect: "manual",
+        body,
+        signal: AbortSignal.timeout(DEADLINE_MS),
         headers: { ...OTLP_HEADERS, "Content-Type": "application/json" },
       }).then(
         (answer) => Promise.resolve(answer.body?.cancel()).then(() => answer.status),

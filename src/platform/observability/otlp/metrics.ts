@@ -14,15 +14,15 @@ function otlpMetrics(all: readonly Series[], now: number): object {
   const metrics = [...Map.groupBy(all, ({ name }) => name)].map(([name, some]) => {
     const { type, labels, help } = definitionOf(name);
     const dataPoints = some.map(({ labels: values, value }) => ({
-      ...{
-        timeUnixNano,
-        attributes: attributesOf(Object.fromEntries(labels.map((label, at) => [label, values[at] ?? ""]))),
-      },
+      timeUnixNano,
+      attributes: attributesOf(Object.fromEntries(labels.map((label, at) => [label, values[at] ?? ""]))),
       ...(typeof value === "number"
         ? { asDouble: value }
         : {
             count: String(value.buckets.reduce((sum, each) => sum + each, 0)),
-            ...{ sum: value.sum, bucketCounts: value.buckets.map(String), explicitBounds: BUCKETS },
+            sum: value.sum,
+            bucketCounts: value.buckets.map(String),
+            explicitBounds: BUCKETS,
           }),
     }));
     const cumulative = { aggregationTemporality: 2, dataPoints };

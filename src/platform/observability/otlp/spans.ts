@@ -53,8 +53,10 @@ export function traceAnswer({ method, route, status, time, requestId }: Answered
   const trace = currentTrace();
   if (!trace) return;
   const attributes = {
-    ...{ "http.request.method": method, "http.route": route?.replace(/.* /, "") ?? "none" },
-    ...{ "http.response.status_code": status, "sallyport.request_id": requestId },
+    "http.request.method": method,
+    "http.route": route?.replace(/.* /, "") ?? "none",
+    "http.response.status_code": status,
+    "sallyport.request_id": requestId,
   };
   recordSpan(trace, SERVER, trace.span, route ?? method, time, attributes, status >= 500);
 }

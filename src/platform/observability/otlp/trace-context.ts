@@ -77,9 +77,15 @@ export function recordSpan(
   failed: boolean,
 ): void {
   trace.record({
-    ...{ traceId: trace.id, spanId, parentSpanId: kind === CLIENT ? trace.span : trace.parent, name, kind },
-    ...{ startTimeUnixNano: nanosOf(start), endTimeUnixNano: nanosOf(Date.now()) },
-    ...{ attributes: attributesOf(attributes), status: failed ? { code: 2 } : {} },
+    traceId: trace.id,
+    spanId,
+    parentSpanId: kind === CLIENT ? trace.span : trace.parent,
+    name,
+    kind,
+    startTimeUnixNano: nanosOf(start),
+    endTimeUnixNano: nanosOf(Date.now()),
+    attributes: attributesOf(attributes),
+    status: failed ? { code: 2 } : {},
   });
 }
 
