@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
-import { MAX_FILE_BYTES, MAX_KEY_BYTES } from "../src/sync/file-limits.ts";
+import { MAX_FILE_BYTES, MAX_KEY_BYTES } from "../src/sync/configuration/file-limits.ts";
 import { Refusal } from "./settings.ts";
 
 export interface LocalFile {

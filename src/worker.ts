@@ -14,7 +14,7 @@ import { setOutboundPolicy } from "./providers/outbound-url.ts";
 import { consoleAnswer } from "./routes/console.ts";
 import { installAnswer } from "./routes/install.ts";
 import { handle } from "./routes/server/handle.ts";
-import { performWork } from "./sync/perform.ts";
+import { performWork } from "./sync/worker/perform.ts";
 
 export { AccessControl } from "./objects/access-control.ts";
 export { AuditCollector } from "./objects/audit-collector.ts";

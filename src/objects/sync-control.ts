@@ -19,9 +19,9 @@ import type { KnownPage } from "../platform/durable/object-kinds.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
-import { APP_CONTENT, Apps } from "../sync/apps.ts";
+import { APP_CONTENT, Apps } from "../sync/configuration/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
-import { QueueCapacity } from "../sync/queue-capacity.ts";
+import { QueueCapacity } from "../sync/scheduler/queue-capacity.ts";
 
 /**
  * Default lifetime of a gate lease (permission to call providers). A pause takes effect when all leases have expired.

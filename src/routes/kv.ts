@@ -8,7 +8,7 @@ import type { Result } from "../lib/result.ts";
 import { readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { traceText } from "../platform/observability/otlp/trace-context.ts";
-import { performAll } from "../sync/perform.ts";
+import { performAll } from "../sync/worker/perform.ts";
 import { answer, count, invalidPath, list, path, readSecret, rights, store, warned } from "./kv-shared.ts";
 import { formFields } from "./server/body.ts";
 import { noContent, rawEnvelope } from "./server/respond.ts";

@@ -3,7 +3,7 @@ import { syncControl } from "../contracts/stubs.ts";
 import type { AppView } from "../contracts/sync-control.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { integer } from "../platform/http/fields.ts";
-import { MASK } from "../sync/definition.ts";
+import { MASK } from "../sync/configuration/definition.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { checkedName } from "./sync-paths.ts";

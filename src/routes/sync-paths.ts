@@ -4,8 +4,8 @@ import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
-import { typeOf } from "../sync/definition.ts";
-import { performWork } from "../sync/perform.ts";
+import { typeOf } from "../sync/configuration/definition.ts";
+import { performWork } from "../sync/worker/perform.ts";
 import type { AuthorisedCall } from "./server/route.ts";
 
 /** Shared by the sync routes: destination, mount, and inline work. */

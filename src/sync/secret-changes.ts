@@ -1,8 +1,8 @@
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import type { WakeUp } from "../platform/durable/wake-up.ts";
-import type { Associations } from "./associations.ts";
-import type { QueueQuota } from "./queue-quota.ts";
-import type { SyncGate } from "./sync-gate.ts";
+import type { Associations } from "./associations/associations.ts";
+import type { QueueQuota } from "./scheduler/queue-quota.ts";
+import type { SyncGate } from "./scheduler/sync-gate.ts";
 
 /**
  * Enqueues pushes of secrets whose mount reports a change. Owned by `SyncDestination`. Never refused: without quota the

@@ -7,7 +7,7 @@ import { everyObject } from "../../src/backup/directory.ts";
 import { SINGLETONS, storedObject } from "../../src/contracts/stored-objects.ts";
 import { nodeSession } from "../../src/contracts/stubs.ts";
 import type { ObjectName } from "../../src/platform/durable/object-kinds.ts";
-import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
+import { forgetGateLeases } from "../../src/sync/worker/gate-lease.ts";
 import { AccessControl } from "../../src/worker.ts";
 import { issue, path, policies } from "./access.ts";
 import { type Answer, del, get, mountKv, put, send } from "./client.ts";

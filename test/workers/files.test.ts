@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { MAX_FILE_BYTES } from "../../src/sync/file-limits.ts";
-import { resolveFile } from "../../src/sync/files.ts";
+import { MAX_FILE_BYTES } from "../../src/sync/configuration/file-limits.ts";
+import { resolveFile } from "../../src/sync/configuration/files.ts";
 import { itRows } from "../support/rows.ts";
 import { mountKv, put } from "./client.ts";
 import { openCloudC } from "./sync-doubles.ts";

@@ -5,7 +5,7 @@ import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached
 import { clearCorsCache } from "../../src/access/system/cors-cached.ts";
 import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
-import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
+import { forgetGateLeases } from "../../src/sync/worker/gate-lease.ts";
 import { hashPasswordsCheaply } from "./cheap-passwords.ts";
 import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";

@@ -5,7 +5,7 @@ import type { FormerSyncDestinationApi } from "../../src/contracts/renamed-metho
 import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
 import { KvStore } from "../../src/objects/kv-store.ts";
 import { SyncDestination as Destination } from "../../src/objects/sync-destination.ts";
-import { performWork } from "../../src/sync/perform.ts";
+import { performWork } from "../../src/sync/worker/perform.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { amount } from "../support/long.ts";
 import { get, mountKv } from "./client.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { CommonFields } from "../../sync/definition.ts";
+import { CommonFields } from "../../sync/configuration/definition.ts";
 import { destinationTypes } from "../../sync/destinations/index.ts";
 import { type JsonSchema, SchemaWriter } from "../json-schema.ts";
 import { count, data, flag, group, noContent, text } from "../operation.ts";

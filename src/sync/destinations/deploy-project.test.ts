@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { normalise } from "../naming.ts";
+import { normalise } from "../associations/naming.ts";
 import { deployProject } from "./deploy-project.ts";
 
 const { connection, naming } = deployProject;

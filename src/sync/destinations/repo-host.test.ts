@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Send } from "../../providers/outcome.ts";
-import { normalise } from "../naming.ts";
+import { normalise } from "../associations/naming.ts";
 import { repoHost } from "./repo-host.ts";
 
 const minimal = { access_token: "ghp_1", repository_owner: "acme", repository_name: "web" };

@@ -1,0 +1,101 @@
+import type { SecretRef } from "../../contracts/sync-tasks.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
+import type { Granularity } from "../destinations/index.ts";
+import type { Neighbours } from "../objects/neighbours.ts";
+import { NONE_TAKEN, type Step } from "../objects/object-plan.ts";
+import { type RemoteObjects, unclaimed } from "../objects/remote-objects.ts";
+import { associationId, type SetNaming } from "./associations.ts";
+import { desiredObjects, refusedKeys } from "./external-name.ts";
+import type { Purge } from "./purge.ts";
+
+/** The plan for setting a secret: the steps for its objects, and the names to check with other destinations. */
+export interface AssociationPlan {
+  readonly ok: true;
+  readonly found: Found;
+  readonly naming: SetNaming;
+  readonly steps: readonly Step[];
+  /** The targets at which its names are used. */
+  readonly place: string;
+  /** Collision keys of names that another destination may own. */
+  readonly unclaimed: readonly string[];
+}
+
+/**
+ * Checks associations before they are set, and claims their names with other destinations. Owned by `SyncDestination`.
+ * Reads a few rows; a name that is used for the first time costs one RPC per neighbour.
+ */
+export class AssociationCheck {
+  readonly #record: DestinationRecord;
+  readonly #remoteObjects: RemoteObjects;
+  readonly #purge: Purge;
+  readonly #neighbours: Neighbours;
+
+  constructor(record: DestinationRecord, remoteObjects: RemoteObjects, purge: Purge, neighbours: Neighbours) {
+    this.#record = record;
+    this.#remoteObjects = remoteObjects;
+    this.#purge = purge;
+    this.#neighbours = neighbours;
+  }
+
+  /** Whether associations may be changed: not without a destination, and not during its purge. */
+  mayChange(): Result<Found> {
+    const found = this.#record.find();
+    if (!found) return refuse("missing");
+    return this.#purge.runs() ? refuse("invalid", PURGING) : ok(found);
+  }
+
+  /** Returns the planned steps, or the refusal. @throws Sealed */
+  check(secret: SecretRef, keys: readonly string[], taken = NONE_TAKEN): AssociationPlan | Refusal {
+    const changeable = this.mayChange();
+    if (!changeable.ok) return changeable;
+    const found = changeable.value;
+    const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
+    const tooMany = naming.granularity === "secret-key" ? refusedKeys(keys.length) : null;
+    if (tooMany !== null) return refuse("invalid", tooMany);
+    const wanted = desiredObjects(this.#record.scope(found.row, naming), found.type, secret, keys);
+    const steps = this.#remoteObjects.plan(associationId(secret), wanted, taken);
+    // With one object per secret a blocked name refuses the request; with one per key the other keys are still pushed.
+    const place = this.#record.place(found);
+    const asked = unclaimed(this.#remoteObjects.of(associationId(secret)), wanted, place);
+    const [blocked] = naming.granularity === "secret-path" ? steps.flatMap(blockedOf) : [];
+    if (blocked !== undefined) return refuse("invalid", blocked);
+    return { ok: true, found, naming, steps, place, unclaimed: asked };
+  }
+
+  /** The plan with the names that other destinations own, without claiming any. */
+  async preview(secret: SecretRef, keys: readonly string[]): Promise<AssociationPlan | Refusal> {
+    const before = refuseIfSealed(() => this.check(secret, keys));
+    if (!before.ok) return before;
+    const taken = await this.#neighbours.takenNames(before.unclaimed);
+    return refuseIfSealed(() => this.check(secret, keys, taken));
+  }
+
+  /**
+   * Claims the names of a plan and checks again, since the state may have changed meanwhile. Calls `store` with the new
+   * plan in the same turn.
+   */
+  claim(
+    { unclaimed }: AssociationPlan,
+    secret: SecretRef,
+    keys: readonly string[],
+    store: (plan: AssociationPlan) => void,
+  ): Promise<Result<null>> {
+    return this.#neighbours.claimNames(unclaimed, (taken) =>
+      refuseIfSealed((): Result<null> => {
+        const plan = this.check(secret, keys, taken);
+        if (!plan.ok) return plan;
+        if (!plan.unclaimed.every((name) => unclaimed.includes(name))) {
+          return refuse("conflict", "a write of the destination came in between; try again");
+        }
+        store(plan);
+        return ok(null);
+      }),
+    );
+  }
+}
+
+const PURGING = "purge in progress: the destination is being deleted; associations can be neither set nor removed";
+
+const blockedOf = (step: Step): string[] => ("blocked" in step && step.blocked !== null ? [step.blocked] : []);

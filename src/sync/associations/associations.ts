@@ -1,0 +1,353 @@
+import type { AssociationView, SyncStatus } from "../../contracts/sync-destination.ts";
+import type { Granularity, SecretRef, SyncResult } from "../../contracts/sync-tasks.ts";
+import type { WorkLease } from "../../platform/durable/lease.ts";
+import type { WorkQueue } from "../../platform/durable/work-queue.ts";
+import type { Step } from "../objects/object-plan.ts";
+import type { RemoteObjects } from "../objects/remote-objects.ts";
+import type { QueueQuota } from "../scheduler/queue-quota.ts";
+import { completionOf } from "../scheduler/retry-policy.ts";
+import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
+import type { SyncEvents } from "../sync-events.ts";
+import { statusFor, worst } from "../sync-status.ts";
+
+/** `<accessor>/<secret name>`: the key of an association in answers, and its row's id. */
+export const associationId = ({ mountAccessor, secretName }: Pick<SecretRef, "mountAccessor" | "secretName">): string =>
+  `${mountAccessor}/${secretName}`;
+
+/** Types of events about successful work, by its status. */
+const EVENTS: { readonly [Status in SyncStatus]?: string } = { SYNCED: "SecretSynced", UNSYNCED: "SecretUnsynced" };
+
+const MAX_NAMINGS = 20;
+
+/** The naming that an association was set with. */
+export interface SetNaming {
+  readonly granularity: Granularity;
+  readonly template: string;
+}
+
+/** The plan for an association that is set. */
+interface Planned {
+  readonly naming: SetNaming;
+  readonly steps: readonly Step[];
+  /** The targets at which its names were checked to be free. */
+  readonly place: string;
+}
+
+/** The part of the queue quota that decides whether a row is queued or waits. */
+type Quota = Pick<QueueQuota, "expectRequest" | "hasRoom">;
+
+/**
+ * The associations of one destination, with desired and known state. A change of the desired state enqueues a row in
+ * the work queue under the association's id. Owned by `SyncDestination`. An association costs one row, plus one row
+ * per remote object. Methods that write are called inside the object's transaction.
+ */
+export class Associations {
+  readonly #sql: SqlStorage;
+  readonly #work: WorkQueue;
+  readonly #quota: Quota;
+  readonly #remoteObjects: RemoteObjects;
+  readonly #events: SyncEvents;
+  /** Cache of namings by row id; rows are immutable. */
+  readonly #namings = new Map<number, SetNaming>();
+
+  constructor(sql: SqlStorage, work: WorkQueue, quota: Quota, remoteObjects: RemoteObjects, events: SyncEvents) {
+    this.#sql = sql;
+    this.#work = work;
+    this.#quota = quota;
+    this.#remoteObjects = remoteObjects;
+    this.#events = events;
+  }
+
+  /** Drops cached rows after a rollback. */
+  forgetMemos(): void {
+    this.#namings.clear();
+  }
+
+  find(id: string): AssociationRow | null {
+    return this.#where("id = ?", id)[0] ?? null;
+  }
+
+  /** The association of a valid lease of its task, or null. */
+  ofLease(lease: WorkLease, now: number): AssociationRow | null {
+    return this.#work.holds(lease, now) ? this.find(lease.id) : null;
+  }
+
+  /** Whether a task of the association is queued or leased. */
+  isQueued(id: string): boolean {
+    return this.#work.find(id) !== null;
+  }
+
+  ofSecret(mountUuid: string, secretName: string): AssociationRow[] {
+    return this.#where("mount_uuid = ? AND secret_name = ?", mountUuid, secretName);
+  }
+
+  /** Finds by the mount's last known path. Of several mounts at that path the newest wins. */
+  ofPath(mountPath: string, secretName: string): AssociationRow | null {
+    const where = "mount_path = ? AND secret_name = ? ORDER BY rowid DESC LIMIT 1";
+    return this.#where(where, mountPath, secretName)[0] ?? null;
+  }
+
+  /** One page of a mount's associations that record another path. */
+  elsewhere(mountUuid: string, path: string, after: string, limit: number): AssociationRow[] {
+    return this.#where(
+      "mount_uuid = ? AND secret_name > ? AND mount_path <> ? ORDER BY secret_name LIMIT ?",
+      mountUuid,
+      after,
+      path,
+      limit,
+    );
+  }
+
+  /** Records the new path of a mount. Names of remote objects keep the old one until the association is set again. */
+  relocate({ id }: AssociationRow, path: string): void {
+    this.#sql.exec(
+      "UPDATE associations SET named_path = ifnull(named_path, mount_path), mount_path = ? WHERE id = ?",
+      path,
+      id,
+    );
+  }
+
+  page(after: string, limit: number): AssociationRow[] {
+    return this.#where("id > ? ORDER BY id LIMIT ?", after, limit);
+  }
+
+  any(): boolean {
+    return this.page("", 1).length > 0;
+  }
+
+  /** The number of associations, counted up to `limit`. */
+  count(limit: number): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM (SELECT 1 FROM associations LIMIT ?)", limit).one()
+      .n;
+  }
+
+  /** The error of a failed purge, in one sentence. */
+  failures(): string {
+    const page = this.page("", 1_000);
+    const [first] = page.filter((row) => row.status !== "PENDING");
+    const shown = first && this.views(first, 0).find(([, view]) => view.error_message !== undefined);
+    const count = page.length < 1_000 ? String(page.length) : "1000 or more";
+    const because = shown ? `; the first is ${shown[0]}: ${shown[1].error_message}` : "";
+    return `${count} ${count === "1" ? "secret" : "secrets"} could not be removed${because}`;
+  }
+
+  /** Sets an association to present with the planned objects, under reserved quota, and forces a push of all of them. */
+  set(secret: SecretRef, { naming, steps, place }: Planned, now: number): void {
+    const id = associationId(secret);
+    if (!this.find(id)) this.#insert(id, secret, now);
+    this.#sql.exec(
+      "UPDATE associations SET asked = 1, naming = ?, mount_path = ?, named_path = NULL WHERE id = ?",
+      this.#namingId(naming),
+      secret.mountPath,
+      id,
+    );
+    this.#remoteObjects.apply(id, steps, now, place);
+    this.#remoteObjects.forgetFingerprints(id);
+    this.#enqueue(id, "present", now, { queued: true, failed: false });
+  }
+
+  /** Whether a clean-up at the provider is owed. */
+  owes({ id }: AssociationRow): boolean {
+    return this.#remoteObjects.owes(id);
+  }
+
+  /** The naming the association was last set with. */
+  namingOf(row: AssociationRow): SetNaming {
+    const kept = this.#namings.get(row.naming);
+    if (kept) return kept;
+    const naming = this.#sql
+      .exec<{ granularity: Granularity; template: string }>(
+        "SELECT granularity, template FROM namings WHERE id = ?",
+        row.naming,
+      )
+      .one();
+    if (this.#namings.size >= MAX_NAMINGS) this.#namings.clear();
+    this.#namings.set(row.naming, naming);
+    return naming;
+  }
+
+  /**
+   * Sets the desired state, the same one included, and restarts the work. Without quota the row waits; the caller
+   * requests quota after the transaction.
+   * @param failed the last attempt failed, so the row is queued behind the others
+   */
+  setDesired({ id }: AssociationRow, desired: "present" | "absent", now: number, failed = false): void {
+    this.#quota.expectRequest(now);
+    this.#enqueue(id, desired, now, { queued: this.#quota.hasRoom(), failed });
+  }
+
+  #enqueue(
+    id: string,
+    desired: "present" | "absent",
+    now: number,
+    { queued, failed }: { readonly queued: boolean; readonly failed: boolean },
+  ): void {
+    this.#sql.exec(
+      `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
+         trace = NULL, updated = ? WHERE id = ?`,
+      desired,
+      now,
+      id,
+    );
+    this.#work.setDesired(id, now, queued, failed);
+  }
+
+  /** Records the trace that the waiting pushes of a secret continue, until its next change. */
+  setTrace(mountUuid: string, secretName: string, trace: string): void {
+    this.#sql.exec(
+      "UPDATE associations SET trace = ? WHERE mount_uuid = ? AND secret_name = ? AND status = 'PENDING'",
+      trace,
+      mountUuid,
+      secretName,
+    );
+  }
+
+  /**
+   * Records the result of a task.
+   * @param maxAttempts the number of attempts after which a transient failure is final; default none
+   * @returns `gone` when the association was deleted, `stale` when the lease was void
+   */
+  complete(row: AssociationRow, result: SyncResult, now: number, maxAttempts?: number): "gone" | "stays" | "stale" {
+    const ending = completionOf(result);
+    const limited =
+      ending.kind === "retry" && maxAttempts !== undefined ? { ...ending, attempts: maxAttempts } : ending;
+    const settled = this.#work.complete(result.lease, limited, now);
+    if (settled === "stale") return "stale";
+    // The state at the provider is recorded even when the desired state has changed since the lease.
+    for (const copy of result.copies) this.#remoteObjects.record(row.id, copy, result, now);
+    if (settled === "superseded") {
+      // A set during the task has requested another push.
+      if (row.asked) this.#remoteObjects.forgetFingerprints(row.id);
+      return "stays";
+    }
+    if (settled === "done" && row.wish === "absent") {
+      this.delete(row.id);
+      this.#events.association("SecretUnsynced", row);
+      return "gone";
+    }
+    // Paused or out of time: the status stays PENDING.
+    if (ending.kind !== "again") this.#conclude(row, result, now);
+    return "stays";
+  }
+
+  delete(id: string): void {
+    this.#remoteObjects.forget(id);
+    this.#sql.exec("DELETE FROM associations WHERE id = ?", id);
+    this.#work.forget(id);
+  }
+
+  /**
+   * One entry per external object, by its key in responses; one for the association itself while it has no object.
+   * @param openUntil end of the open breaker's pause (ms since 1970), 0 while the breaker is closed
+   */
+  views(row: AssociationRow, openUntil: number): [key: string, view: AssociationView][] {
+    const live = this.#remoteObjects.live(row.id);
+    if (live.length === 0) return [[row.id, this.#view(row, null, openUntil)]];
+    return live.map((copy) => [
+      copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`,
+      this.#view(row, copy, openUntil),
+    ]);
+  }
+
+  #view(row: AssociationRow, copy: RemoteObjectRow | null, openUntil: number): AssociationView {
+    const work = this.#work.find(row.id);
+    const attempts = work?.attempts ?? 0;
+    const waits = work !== null && !work.leased && (attempts > 0 || openUntil > 0);
+    // A pending state or a failure of the whole association takes precedence over the status of its objects.
+    const own = row.status === "PENDING" || row.error_code !== null || copy === null;
+    const { status, error_code, error_message, updated } = own ? row : copy;
+    const leftAlone = copy?.left_alone === 1;
+    const version = copy === null ? row.synced_version : leftAlone ? null : copy.version;
+    return {
+      accessor: row.mount_accessor,
+      secret_name: row.secret_name,
+      ...(copy !== null && copy.sub_key !== "" && { sub_key: copy.sub_key }),
+      external_name: copy?.external_name ?? "",
+      sync_status: status,
+      updated_at: new Date(updated).toISOString(),
+      ...(error_code !== null && { error_code, error_message: error_message ?? "" }),
+      ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
+      ...(copy?.owed && { note: owedNote(copy.owed) }),
+      ...(version !== null && { synced_version: version }),
+      ...(attempts > 0 && { attempts }),
+      ...(waits && { next_attempt_at: new Date(Math.max(work.readyAt, openUntil)).toISOString() }),
+    };
+  }
+
+  /** Stores the status of the association: the failure of the task, or the worst status of its objects. */
+  #conclude(row: AssociationRow, result: SyncResult, now: number): void {
+    const { trouble } = result;
+    const live = this.#remoteObjects.live(row.id);
+    const obsolete = result.copies.find((copy) => copy.trouble && !live.some((one) => isSame(one, copy)));
+    const shown = trouble ?? obsolete?.trouble;
+    const status: SyncStatus = shown
+      ? statusFor(shown)
+      : (worst(live.map((copy) => copy.status)) ?? (result.version === null ? "UNSYNCED" : "SYNCED"));
+    const code = shown?.code ?? null;
+    const version = result.trouble || result.copies.some((copy) => copy.trouble) ? row.synced_version : result.version;
+    // Not for each retry of a failure.
+    if (row.status !== status || row.error_code !== code) {
+      const cause = code ?? live.find((copy) => copy.status === status)?.error_code;
+      const details = {
+        Status: status,
+        ...(version !== null && { Version: version }),
+        ...(cause && { ErrorCode: cause }),
+      };
+      this.#events.association(EVENTS[status] ?? "SyncFailed", row, details);
+    }
+    this.#sql.exec(
+      `UPDATE associations SET status = ?, error_code = ?, error_message = ?, synced_version = ?, asked = 0, updated = ?
+       WHERE id = ?`,
+      status,
+      code,
+      shown?.message ?? null,
+      version,
+      now,
+      row.id,
+    );
+  }
+
+  #insert(id: string, secret: SecretRef, now: number): void {
+    this.#sql.exec(
+      `INSERT INTO associations (id, mount_uuid, mount_accessor, mount_path, secret_name, wish, intent, seed, status, updated)
+       VALUES (?, ?, ?, ?, ?, 'present', 0, ?, 'PENDING', ?)`,
+      id,
+      secret.mountUuid,
+      secret.mountAccessor,
+      secret.mountPath,
+      secret.secretName,
+      crypto.randomUUID(),
+      now,
+    );
+  }
+
+  #namingId({ granularity, template }: SetNaming): number {
+    this.#sql.exec("INSERT OR IGNORE INTO namings (granularity, template) VALUES (?, ?)", granularity, template);
+    return this.#sql
+      .exec<{ id: number }>("SELECT id FROM namings WHERE granularity = ? AND template = ?", granularity, template)
+      .one().id;
+  }
+
+  #where(condition: string, ...values: SqlStorageValue[]): AssociationRow[] {
+    return this.#sql.exec<AssociationRow>(`SELECT * FROM associations WHERE ${condition}`, ...values).toArray();
+  }
+}
+
+/** The note on an object whose clean-up is owed. */
+export const owedNote = (because: string): string => `the value is there, and a clean-up is owed: ${because}`;
+
+const isSame = (row: RemoteObjectRow, copy: { subKey: string; name: string }): boolean =>
+  row.sub_key === copy.subKey && row.external_name === copy.name;
+
+export const secretOf = (row: AssociationRow): SecretRef => ({
+  mountUuid: row.mount_uuid,
+  mountAccessor: row.mount_accessor,
+  mountPath: row.mount_path,
+  secretName: row.secret_name,
+});
+
+/** The secret with the mount's path as names of its remote objects contain it. */
+export const namedSecretOf = (row: AssociationRow): SecretRef => ({
+  ...secretOf(row),
+  mountPath: row.named_path ?? row.mount_path,
+});

@@ -1,0 +1,103 @@
+import type { SecretRef } from "../../contracts/sync-tasks.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
+import type { WakeUp } from "../../platform/durable/wake-up.ts";
+import type { QueueQuota } from "../scheduler/queue-quota.ts";
+import type { Resync } from "../scheduler/resync.ts";
+import { announceAssociation, announceListing, announceWatch, drainAssociation } from "./announcements.ts";
+import type { AssociationCheck, AssociationPlan } from "./association-check.ts";
+import { type Associations, associationId, secretOf } from "./associations.ts";
+
+/** A request that sets the desired state also performs the work, so the wake-up is delayed by this long. */
+const INLINE_MS = 2_500;
+
+/**
+ * Sets the desired state of a destination's associations on request: present or absent. Owned by `SyncDestination`,
+ * whose RPC methods call it. A set costs one RPC to `SyncControl` when the queue quota is used up; names
+ * used for the first time cost one to each neighbour.
+ */
+export class DesiredState {
+  readonly #object: ObjectContext;
+  readonly #check: AssociationCheck;
+  readonly #associations: Associations;
+  readonly #quota: QueueQuota;
+  readonly #resync: Resync;
+  readonly #wakeUp: WakeUp;
+
+  constructor(
+    object: ObjectContext,
+    check: AssociationCheck,
+    associations: Associations,
+    quota: QueueQuota,
+    resync: Resync,
+    wakeUp: WakeUp,
+  ) {
+    this.#object = object;
+    this.#check = check;
+    this.#associations = associations;
+    this.#quota = quota;
+    this.#resync = resync;
+    this.#wakeUp = wakeUp;
+  }
+
+  /**
+   * Sets an association to present, or forces another push. The caller performs the work that this enqueues.
+   * @param keys the secret's top-level keys, for granularity secret-key
+   * @returns the association's id
+   */
+  async set(secret: SecretRef, keys: readonly string[]): Promise<Result<string>> {
+    const id = associationId(secret);
+    const plan = refuseIfSealed(() => this.#check.check(secret, keys));
+    if (!plan.ok) return plan;
+    const reserved = !this.#associations.isQueued(id);
+    if (reserved && !(await this.#quota.reserve())) {
+      return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
+    }
+    try {
+      const stored = await this.#check.claim(plan, secret, keys, (again) => this.#store(secret, again));
+      if (!stored.ok) return stored;
+    } finally {
+      if (reserved) this.#quota.release();
+    }
+    await drainAssociation(this.#object.outbox, secret);
+    return ok(id);
+  }
+
+  /** Sets an association to absent. Succeeds when there is no association. @returns the association's id */
+  async remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<string>> {
+    const changeable = this.#check.mayChange();
+    if (!changeable.ok) return changeable;
+    const id = associationId(secret);
+    const row = this.#associations.find(id);
+    if (row) {
+      const now = Date.now();
+      this.#object.commit(() => {
+        this.#associations.setDesired(row, "absent", now);
+        this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
+      });
+      await this.#quota.requestForWaiting();
+    }
+    return ok(id);
+  }
+
+  #store(secret: SecretRef, { naming, steps, place }: AssociationPlan): void {
+    const { outbox } = this.#object;
+    const now = Date.now();
+    this.#object.commit(() => {
+      const before = this.#associations.find(associationId(secret));
+      if (before) {
+        announceWatch(outbox, secret);
+        // The mount moved since the last set.
+        if (before.mount_path !== secret.mountPath) {
+          for (const listed of [secretOf(before), secret]) announceListing(outbox, listed);
+        }
+      } else {
+        this.#resync.begin(now);
+        announceAssociation(outbox, secret);
+      }
+      this.#associations.set(secret, { naming, steps, place }, now);
+      this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
+    });
+  }
+}

@@ -1,0 +1,131 @@
+import { Memo } from "../../platform/durable/memo.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
+import type { WorkQueue } from "../../platform/durable/work-queue.ts";
+import type { DestinationDeletion } from "../configuration/destination-deletion.ts";
+import type { Breaker } from "../scheduler/breaker.ts";
+import type { PurgeRow } from "../schema.ts";
+import type { Associations } from "./associations.ts";
+
+/** During a purge a transient failure is final after this many attempts. */
+export const PURGE_ATTEMPTS = 5;
+/** A purge fails after this many failures in a row, even with untried secrets left. */
+const HOPELESS = 10;
+const PAGE = 500;
+
+/**
+ * Deletion of a destination: sets each association to absent, page by page, and deletes the destination after the last
+ * one. A forced purge deletes the destination at once and clears the rows afterwards. Owned by `SyncDestination`, driven
+ * by its alarm and by polls. Costs one transaction per page of 500 associations. Methods that write are called inside
+ * the object's transaction.
+ *
+ *            begin             last association gone, or force
+ *   (none) --------> running ----------------------------------> clearing --> (none)
+ *                     ^  |                                           ^
+ *               begin |  | work left that fails                      |
+ *                     |  v                                           |
+ *                    failed ---------------- begin with force -------+
+ */
+export class Purge {
+  readonly #object: ObjectContext;
+  readonly #associations: Associations;
+  readonly #work: WorkQueue;
+  readonly #breaker: Breaker;
+  readonly #deletion: DestinationDeletion;
+  readonly #row: Memo<PurgeRow | null>;
+
+  constructor(
+    object: ObjectContext,
+    associations: Associations,
+    work: WorkQueue,
+    breaker: Breaker,
+    deletion: DestinationDeletion,
+  ) {
+    this.#object = object;
+    this.#associations = associations;
+    this.#work = work;
+    this.#breaker = breaker;
+    this.#deletion = deletion;
+    this.#row = new Memo(() => object.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
+  }
+
+  find(): PurgeRow | null {
+    return this.#row.get();
+  }
+
+  /** Drops the cached row after a rollback. */
+  forget(): void {
+    this.#row.forget();
+  }
+
+  /** Whether a purge is running, which refuses set and remove. A failed purge does not count. */
+  runs(): boolean {
+    return this.find()?.error === null;
+  }
+
+  /**
+   * Begins a purge; a running one continues.
+   * @param removes whether the objects are removed at the provider first; @param force deletes even if that fails
+   */
+  begin({ removes, force }: { readonly removes: boolean; readonly force: boolean }, now: number): void {
+    if (!this.runs()) {
+      this.#write(
+        `INSERT INTO purge (id, initiated, cursor, error, force) VALUES (1, ?, '', NULL, 0)
+         ON CONFLICT (id) DO UPDATE SET initiated = excluded.initiated, cursor = '', error = NULL`,
+        now,
+      );
+      // A repeated request retries at once: earlier failures no longer hold the work back.
+      this.#breaker.close();
+    }
+    if (force) this.#write("UPDATE purge SET force = 1");
+    if (!removes) this.#end();
+  }
+
+  /** When the next step is due (ms since 1970), or null while the purge waits or none is running. */
+  due(): number | null {
+    const purge = this.find();
+    if (!purge || purge.error !== null) return null;
+    return purge.cursor !== null || this.#deletion.hasBegun() || this.#isOver() ? 0 : null;
+  }
+
+  /**
+   * Performs one step: sets a page of associations to absent, deletes the destination, fails, or clears a page of rows.
+   */
+  step(now: number): void {
+    const purge = this.find();
+    if (!purge || this.due() === null) return;
+    if (this.#deletion.hasBegun()) this.#clearSome();
+    else if (purge.cursor !== null) this.#removeSome(purge.cursor, now);
+    else if (purge.force === 1 || !this.#associations.any()) this.#end();
+    else this.#fail();
+  }
+
+  #isOver(): boolean {
+    return this.#work.queued() + this.#work.waiting() === 0 || (this.#breaker.view()?.failures ?? 0) >= HOPELESS;
+  }
+
+  #removeSome(after: string, now: number): void {
+    const page = this.#associations.page(after, PAGE);
+    for (const row of page) this.#associations.setDesired(row, "absent", now);
+    this.#write("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
+  }
+
+  #fail(): void {
+    this.#write("UPDATE purge SET error = ?, force = 0", this.#associations.failures());
+  }
+
+  #end(): void {
+    if (this.#deletion.hasBegun()) return;
+    this.#breaker.close();
+    this.#deletion.begin();
+    this.#clearSome();
+  }
+
+  #clearSome(): void {
+    if (this.#deletion.clearSome()) this.#write("DELETE FROM purge");
+  }
+
+  #write(statement: string, ...values: SqlStorageValue[]): void {
+    this.#object.sql.exec(statement, ...values);
+    this.#row.forget();
+  }
+}

@@ -1,0 +1,59 @@
+import { type DestinationKey, destinationKeyOf } from "../../contracts/destination.ts";
+import { syncControl } from "../../contracts/stubs.ts";
+import type { Result } from "../../lib/result.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
+import { warn } from "../../platform/observability/log.ts";
+import type { DestinationType } from "../destinations/index.ts";
+import type { Definition } from "./definition.ts";
+import type { DestinationRecord } from "./destination-record.ts";
+
+/**
+ * The custom application of the repository host that one destination uses. Owned by `SyncDestination`. A claim and a
+ * delivery cost one RPC to `SyncControl` each.
+ */
+export class CustomApp {
+  readonly #object: ObjectContext;
+  readonly #record: DestinationRecord;
+  /** Applications named by writes in flight. */
+  readonly #claimed: string[] = [];
+
+  constructor(object: ObjectContext, record: DestinationRecord) {
+    this.#object = object;
+    this.#record = record;
+  }
+
+  /** Claims an application for a write, so that it cannot be deleted meanwhile. */
+  async claim({ namespace }: DestinationKey, app: string): Promise<Result<unknown>> {
+    this.#claimed.push(app);
+    return await syncControl(this.#object.env)
+      .claimApp(namespace, this.#object.name, app)
+      .finally(() => this.#claimed.splice(this.#claimed.indexOf(app), 1));
+  }
+
+  /** Whether the destination uses an application, or a write in flight names it. @throws Sealed */
+  needs(name: string): boolean {
+    return this.#claimed.includes(name) || this.#used() === name;
+  }
+
+  /** Delivers the outbox topic `app`: the application in use, or none. */
+  async deliver(): Promise<void> {
+    const { env, name } = this.#object;
+    const used = await syncControl(env).useApp(destinationKeyOf(name).namespace, name, this.#used());
+    if (!used.ok) warn("app-missing", { destination: name });
+  }
+
+  /** The application in use, or null. @throws Sealed */
+  #used(): string | null {
+    const found = this.#record.find();
+    return found && appIn({ type: found.type, definition: this.#record.definition(found.row) });
+  }
+}
+
+/** The application that a definition names, or null. */
+export const appIn = ({
+  type,
+  definition,
+}: {
+  type: DestinationType<unknown>;
+  definition: Definition;
+}): string | null => type.appOf?.(definition.connection) ?? null;

@@ -1,0 +1,245 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { DestinationKey } from "../../contracts/destination.ts";
+import { syncSubjectOf } from "../../contracts/federation.ts";
+import type { DestinationView } from "../../contracts/sync-destination.ts";
+import type { Setup, UpdatePolicy } from "../../contracts/sync-tasks.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
+import { settings } from "../../platform/settings.ts";
+import type { SetNaming } from "../associations/associations.ts";
+import type { NamingScope } from "../associations/external-name.ts";
+import type { ProviderSettings } from "../destinations/destination-type.ts";
+import type { DestinationType } from "../destinations/index.ts";
+import type { DestinationRow } from "../schema.ts";
+import type { SyncEvents } from "../sync-events.ts";
+import {
+  type Defined,
+  type Definition,
+  define,
+  effectiveTemplate,
+  masked,
+  resolved,
+  tagsOf,
+  typeOf,
+} from "./definition.ts";
+
+export interface Found {
+  readonly row: DestinationRow;
+  readonly type: DestinationType<unknown>;
+}
+
+/** The federation of a destination with `identity_token_audience`, as part of its setup. */
+export function federationOf(
+  namespace: string,
+  word: string,
+  name: string,
+  { connection, origin }: Pick<Definition, "connection" | "origin">,
+): Pick<Setup, "federation"> {
+  const { identity_token_audience: audience, identity_token_ttl: ttlSeconds = 0 } = connection;
+  if (typeof audience !== "string" || audience === "") return {};
+  const subject = syncSubjectOf(namespace, word, name);
+  return { federation: { namespace, origin, subject, audience, ttlSeconds: Number(ttlSeconds) } };
+}
+
+/**
+ * The stored destination: one row with its sealed connection. Owned by `SyncDestination`; row and setup are cached.
+ * Methods that write are called inside the object's transaction.
+ */
+export class DestinationRecord {
+  readonly #object: ObjectContext;
+  readonly #keys: DataKeys;
+  readonly #events: SyncEvents;
+  /** Cache of the row; undefined before the first read. */
+  #row: DestinationRow | null | undefined;
+  #setup: Setup | undefined;
+  /** Cache of the targets, by setup. */
+  #targets: { readonly setup: Setup; readonly digests: string[] } | null = null;
+
+  /** @param object sealed fields are bound to its name */
+  constructor(object: ObjectContext, keys: DataKeys, events: SyncEvents) {
+    this.#object = object;
+    this.#keys = keys;
+    this.#events = events;
+  }
+
+  row(): DestinationRow | null {
+    if (this.#row === undefined) {
+      this.#row = this.#object.sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
+    }
+    return this.#row;
+  }
+
+  /** Drops the cached row after a write or a rollback. */
+  forget(): void {
+    this.#row = undefined;
+    this.#setup = undefined;
+  }
+
+  find(): Found | null {
+    const row = this.row();
+    const type = row ? typeOf(row.type) : undefined;
+    return row && type ? { row, type } : null;
+  }
+
+  /** @throws Sealed */
+  definition(row: DestinationRow): Definition {
+    return {
+      granularity: row.granularity as Definition["granularity"],
+      granularityGiven: row.granularity_given === 1,
+      template: row.template,
+      customTags: JSON.parse(row.custom_tags) as Record<string, string>,
+      updatePolicy: row.update_policy as UpdatePolicy,
+      deletionPolicy: row.deletion_policy as Definition["deletionPolicy"],
+      networking: JSON.parse(row.networking) as Definition["networking"],
+      origin: row.origin,
+      connection: JSON.parse(this.#keys.openText(row.connection, this.#context("connection"))) as Record<
+        string,
+        unknown
+      >,
+    };
+  }
+
+  /**
+   * Validates a create, update or patch body.
+   * @param mode `patch`: a JSON merge patch, which creates nothing
+   * @throws Sealed
+   */
+  define(
+    key: DestinationKey,
+    body: Readonly<Record<string, unknown>>,
+    mode: "write" | "patch",
+    settings: ProviderSettings,
+    origin = "",
+  ): Result<Defined & { readonly type: DestinationType<unknown> }> {
+    const type = typeOf(key.type);
+    if (!type)
+      return refuse("missing", `unsupported path: no destination type ${JSON.stringify(key.type.slice(0, 64))}`);
+    const row = this.row();
+    const before = row ? this.definition(row) : null;
+    if (mode === "patch" && !before) return refuse("missing");
+    const defined = define(type, { body, mode, origin }, before, settings);
+    return defined.ok ? ok({ ...defined.value, type }) : defined;
+  }
+
+  /** @param word the type as the creator spells it; later writes keep it. @throws Sealed */
+  store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
+    this.#events.destination(this.row() ? "DestinationUpdated" : "DestinationCreated");
+    this.#object.sql.exec(
+      `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
+         update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin)
+       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET granularity = excluded.granularity, template = excluded.template,
+         custom_tags = excluded.custom_tags, connection = excluded.connection, updated = excluded.updated,
+         update_policy = excluded.update_policy, deletion_policy = excluded.deletion_policy,
+         granularity_given = excluded.granularity_given, networking = excluded.networking, origin = excluded.origin,
+         fingerprint_key = coalesce(fingerprint_key, excluded.fingerprint_key)`,
+      namespace,
+      type,
+      name,
+      definition.granularity,
+      definition.template,
+      JSON.stringify(definition.customTags),
+      this.#keys.seal(JSON.stringify(definition.connection), this.#context("connection")),
+      now,
+      now,
+      definition.updatePolicy,
+      definition.deletionPolicy,
+      word,
+      this.#keys.seal(randomBytes(32), this.#context("fingerprint key")),
+      definition.granularityGiven ? 1 : 0,
+      JSON.stringify(definition.networking),
+      definition.origin,
+    );
+    this.forget();
+  }
+
+  delete(): void {
+    this.#object.sql.exec("DELETE FROM destination");
+    this.#events.destination("DestinationDeleted");
+    this.forget();
+  }
+
+  /** @throws Sealed */
+  view({ row, type }: Found): DestinationView {
+    const definition = this.definition(row);
+    return {
+      name: row.name,
+      type: row.type,
+      granularity_given: definition.granularityGiven,
+      connection_details: { ...type.shown?.(definition.connection), ...masked(type, definition.connection) },
+      options: {
+        granularity_level: definition.granularity,
+        secret_name_template: effectiveTemplate(type, definition),
+        custom_tags: definition.customTags,
+        update_policy: definition.updatePolicy,
+        deletion_policy: definition.deletionPolicy,
+        ...definition.networking,
+      },
+    };
+  }
+
+  /** The settings that tasks need. @throws Sealed */
+  setup(found: Found): Setup {
+    this.#setup ??= this.#makeSetup(found);
+    return this.#setup;
+  }
+
+  /** The targets joined to one text, empty for none. @throws Sealed */
+  place(found: Found): string {
+    return placeOf(this.targets(found));
+  }
+
+  /** Targets as SHA-256 digests, because a target may contain connection details. @throws Sealed */
+  targets(found: Found): string[] {
+    const setup = this.setup(found);
+    if (this.#targets?.setup === setup) return this.#targets.digests;
+    const digests = found.type
+      .targets(setup.connection, settings(this.#object.env))
+      .map((target) =>
+        createHash("sha256")
+          .update(JSON.stringify([found.type.type, target]))
+          .digest("hex"),
+      )
+      .sort();
+    this.#targets = { setup, digests };
+    return digests;
+  }
+
+  #makeSetup({ row, type }: Found): Setup {
+    const definition = this.definition(row);
+    return {
+      namespace: row.namespace,
+      type: type.type,
+      connection: resolved(type, definition.connection),
+      networking: definition.networking,
+      ...federationOf(row.namespace, row.word || row.type, row.name, definition),
+      tags: tagsOf(definition),
+      updatePolicy: definition.updatePolicy,
+      retain: definition.deletionPolicy === "retain",
+      // A destination older than fingerprints gets a key with its next write; until then every object is pushed.
+      fingerprintKey:
+        row.fingerprint_key === null
+          ? randomBytes(32).toString("hex")
+          : Buffer.from(this.#keys.open(row.fingerprint_key, this.#context("fingerprint key"))).toString("hex"),
+      atOnce: type.pace.atOnce,
+    };
+  }
+
+  /** All tags of an object at this destination. */
+  tags(row: DestinationRow): Record<string, string> {
+    return tagsOf({ customTags: JSON.parse(row.custom_tags) as Record<string, string> });
+  }
+
+  /** The inputs of external names, for the given naming. */
+  scope(row: DestinationRow, naming: SetNaming): NamingScope {
+    return { namespace: row.namespace, name: row.name, word: row.word || row.type, ...naming };
+  }
+
+  #context(what: string): string {
+    return `sync-destination ${this.#object.name} ${what}`;
+  }
+}
+
+/** Targets joined to one text, as rows record it. */
+export const placeOf = (targets: readonly string[]): string => targets.join(" ");

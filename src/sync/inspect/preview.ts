@@ -1,0 +1,193 @@
+import type { DestinationKey } from "../../contracts/destination.ts";
+import type { Keyless, KeysOf, PlannedObject, Preview, RecordsPage } from "../../contracts/sync-destination.ts";
+import type { SecretRef } from "../../contracts/sync-tasks.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
+import { settings } from "../../platform/settings.ts";
+import type { AssociationCheck } from "../associations/association-check.ts";
+import { type Associations, associationId, owedNote, secretOf } from "../associations/associations.ts";
+import { desiredObjects, type NamingScope } from "../associations/external-name.ts";
+import { type Definition, resolved } from "../configuration/definition.ts";
+import { type DestinationRecord, federationOf } from "../configuration/destination-record.ts";
+import type { DestinationType, Granularity } from "../destinations/index.ts";
+import { mayBeOurs } from "../objects/object-ownership.ts";
+import { planObjects, type Step } from "../objects/object-plan.ts";
+import type { RemoteObjects } from "../objects/remote-objects.ts";
+import { tagsDigest } from "../objects/tags-digest.ts";
+import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
+
+const PAGE = 100;
+
+/**
+ * Plans without effect: the changes that a set or a configuration would make, from the records of a destination, and
+ * the pages of recorded objects for drift checks. Owned by `SyncDestination`; `inspect.ts` adds the provider's state.
+ * Reads rows; a preview of a set costs one RPC per neighbour for names used for the first time.
+ */
+export class Previews {
+  readonly #object: ObjectContext;
+  readonly #record: DestinationRecord;
+  readonly #associations: Associations;
+  readonly #remoteObjects: RemoteObjects;
+  readonly #check: AssociationCheck;
+
+  constructor(
+    object: ObjectContext,
+    record: DestinationRecord,
+    associations: Associations,
+    remoteObjects: RemoteObjects,
+    check: AssociationCheck,
+  ) {
+    this.#object = object;
+    this.#record = record;
+    this.#associations = associations;
+    this.#remoteObjects = remoteObjects;
+    this.#check = check;
+  }
+
+  /** The changes that setting a secret would make. */
+  async set(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>> {
+    const plan = await this.#check.preview(secret, keys);
+    if (!plan.ok) return plan;
+    const id = associationId(secret);
+    return ok(plannedChanges(id, this.#remoteObjects.of(id), plan.steps, plan.found.row.deletion_policy));
+  }
+
+  /**
+   * The changes that a configuration would make to one page of associations once they are set again.
+   * @param keys the keys that an earlier call requested in `keyless`; null on the first call
+   * @throws Sealed
+   */
+  configure(
+    key: DestinationKey,
+    body: Readonly<Record<string, unknown>>,
+    mode: "write" | "patch",
+    { after, keys, origin }: { readonly after: string; readonly keys: KeysOf | null; readonly origin?: string },
+  ): Result<Preview> {
+    const defined = this.#record.define(key, body, mode, settings(this.#object.env), origin);
+    if (!defined.ok) return defined;
+    const { definition, type, warnings } = defined.value;
+    const word = this.#record.row()?.word || key.type;
+    const scope = { namespace: key.namespace, name: key.name, word, ...definition };
+    const page = this.#associations.page(after, PAGE);
+    const keyless = definition.granularity === "secret-key" && keys === null ? page.map(keylessOf) : [];
+    const planned = keyless.length > 0 ? [] : this.#planned(page, { definition, type }, scope, keys);
+    const setup = {
+      namespace: key.namespace,
+      type: key.type,
+      connection: resolved(type, definition.connection),
+      networking: definition.networking,
+      ...federationOf(key.namespace, word, key.name, definition),
+      updatePolicy: definition.updatePolicy,
+    };
+    return ok({ planned, keyless, warnings, setup, next: page.length < PAGE ? null : (page.at(-1)?.id ?? null) });
+  }
+
+  #planned(
+    page: readonly AssociationRow[],
+    { definition, type }: { readonly definition: Definition; readonly type: DestinationType<unknown> },
+    scope: NamingScope,
+    keys: KeysOf | null,
+  ): PlannedObject[] {
+    const isKeyed = definition.granularity === "secret-key";
+    /** Names that earlier associations of this page would take, by collision key. */
+    const taken = new Map<string, string>();
+    return page.flatMap((row) => {
+      const found = isKeyed ? keys?.[row.id] : [];
+      // A secret without a living version cannot be set.
+      if (!found) return [];
+      const wanted = desiredObjects(scope, type, secretOf(row), found);
+      const holder = (collisionKey: string) =>
+        this.#remoteObjects.holder(collisionKey, row.id) ?? taken.get(collisionKey) ?? null;
+      const rows = this.#remoteObjects.of(row.id);
+      const steps = planObjects(rows, wanted, holder);
+      const blocked = steps.filter((step) => "blocked" in step && step.blocked !== null);
+      // With one object per secret a blocked name refuses the set, so the recorded object stays.
+      const done = !isKeyed && blocked.length > 0 ? blocked : steps;
+      for (const step of done) if ("copy" in step && step.blocked === null) taken.set(step.copy.collisionKey, row.id);
+      return plannedChanges(row.id, rows, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
+    });
+  }
+
+  /** One page of the destination's live objects, by association, with its tags. */
+  records(after: string, limit: number): Result<RecordsPage> {
+    const destination = this.#record.row();
+    if (!destination) return refuse("missing");
+    const from = after === "" ? { association: "", subKey: "" } : readCursor(after);
+    if (!from) return refuse("invalid", "after: must be what an earlier answer said in next");
+    const tags = this.#record.tags(destination);
+    // One extra row shows whether another page follows.
+    const page = this.#remoteObjects.livePage(from, limit + 1);
+    const digest = tagsDigest(tags);
+    const records = page.slice(0, limit).map((copy) => {
+      const certain = copy.known === 1 && this.#associations.find(copy.association)?.status !== "PENDING";
+      return {
+        key: copy.sub_key === "" ? copy.association : `${copy.association}/${copy.sub_key}`,
+        name: copy.external_name,
+        reference: copy.reference,
+        cursor: cursorOf(copy.association, copy.sub_key),
+        ...(copy.tags_written === digest && { tags }),
+        ...(certain && { version: copy.version }),
+        ...(copy.owed !== null && { owed: owedNote(copy.owed) }),
+      };
+    });
+    return ok({ records, isLast: page.length <= limit });
+  }
+
+  /** An external name: of an existing object, else of a sample secret beside the first association's. */
+  sampleName(): string | null {
+    const found = this.#record.find();
+    if (!found) return null;
+    const pushed = this.#remoteObjects.anyPushed();
+    if (pushed !== null) return pushed;
+    const [row] = this.#associations.page("", 1);
+    const made = { mountUuid: "", mountAccessor: "kv_00000000", mountPath: "kv/" };
+    const secret = { ...(row ? secretOf(row) : made), secretName: "sallyport-check" };
+    const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
+    return desiredObjects(this.#record.scope(found.row, naming), found.type, secret, ["key"])[0]?.name || null;
+  }
+}
+
+const keylessOf = (row: AssociationRow): Keyless => ({
+  id: row.id,
+  mountUuid: row.mount_uuid,
+  secretName: row.secret_name,
+});
+
+/**
+ * The steps of one association as changes at the provider.
+ * @param rows the association's recorded objects
+ */
+function plannedChanges(
+  association: string,
+  rows: readonly RemoteObjectRow[],
+  steps: readonly Step[],
+  deletionPolicy: string,
+): PlannedObject[] {
+  const ours = new Set(rows.filter(mayBeOurs).map((row) => row.external_name));
+  return steps.flatMap((step): PlannedObject[] => {
+    if (step.kind === "drop") return [];
+    if (step.kind === "retire") {
+      const action = deletionPolicy === "retain" ? "retain" : "delete";
+      return [{ association, ...subKey(step.row.sub_key), external_name: step.row.external_name, action }];
+    }
+    const { copy, blocked } = step;
+    const shown = { association, ...subKey(copy.subKey), external_name: copy.name };
+    if (blocked !== null) return [{ ...shown, action: "refuse", reason: blocked }];
+    return [{ ...shown, action: ours.has(copy.name) || step.adoptedFrom.length > 0 ? "update" : "create" }];
+  });
+}
+
+/** JSON in base64url, because ids and keys may hold any separator, and cursors are sent in URL queries. */
+const cursorOf = (...position: [association: string, subKey: string]): string =>
+  Buffer.from(JSON.stringify(position)).toString("base64url");
+
+function readCursor(cursor: string): { association: string; subKey: string } | null {
+  try {
+    const [association, subKey] = JSON.parse(Buffer.from(cursor, "base64url").toString()) as unknown[];
+    return typeof association === "string" && typeof subKey === "string" ? { association, subKey } : null;
+  } catch {
+    return null;
+  }
+}
+
+const subKey = (key: string): { sub_key?: string } => (key === "" ? {} : { sub_key: key });

@@ -1,0 +1,133 @@
+import type { SyncResult } from "../../contracts/sync-tasks.ts";
+import { backoff } from "../../lib/backoff.ts";
+import { Memo } from "../../platform/durable/memo.ts";
+import { affectsDestination, isCall } from "./retry-policy.ts";
+
+/** The breaker opens after failures of this many associations without a success in between. */
+const ASSOCIATIONS = 5;
+const CAP_MS = 300_000;
+/** The longest pause while at least one association has succeeded since the failures began. */
+const PARTLY_UP_CAP_MS = 30_000;
+
+interface BreakerView {
+  readonly failures: number;
+  /** No task is leased before this time (ms since 1970). */
+  readonly openUntil: number;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  /** Failures since the last success. */
+  readonly failures: number;
+  /** 0 while it is closed. */
+  readonly open_until: number;
+  /** Sequence number of failures, independent of clocks. */
+  readonly events: number;
+  /** `events` at the last success. */
+  readonly succeeded: number;
+  /** Failures since the breaker opened. */
+  readonly trials: number;
+}
+
+const NEW: Row = { failures: 0, open_until: 0, events: 0, succeeded: 0, trials: 0 };
+
+/**
+ * The circuit breaker of one destination. A failure that affects every secret (provider down, credentials revoked) is
+ * detected with a few associations instead of all of them. It counts associations, not attempts, so one that always
+ * fails does not block the others. Costs one row per association whose last attempt failed. Methods that write are
+ * called inside the object's transaction.
+ *
+ *            5 associations fail          pause over
+ *   closed ----------------------> open ------------> trial (one task at a time)
+ *     ^                             ^                   |   |
+ *     |                             +---- it fails -----+   |
+ *     +------------- success, or close() -------------------+
+ */
+export class Breaker {
+  readonly #sql: SqlStorage;
+  readonly #row: Memo<Row | null>;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    this.#row = new Memo(() => sql.exec<Row>("SELECT * FROM breaker").toArray()[0] ?? null);
+  }
+
+  /** Drops the cached row after a rollback. */
+  forget(): void {
+    this.#row.forget();
+  }
+
+  /** Null while it is closed. */
+  view(): BreakerView | null {
+    const row = this.#row.get();
+    return row && row.open_until > 0 ? { failures: row.failures, openUntil: row.open_until } : null;
+  }
+
+  /** How many of `atOnce` tasks may be leased at a time. */
+  limit(atOnce: number, now: number): number {
+    const open = this.view();
+    if (!open) return atOnce;
+    return open.openUntil > now ? 0 : 1;
+  }
+
+  /** Records the result of a task. */
+  record({ lease, trouble, copies }: SyncResult, now: number): void {
+    const troubles = [trouble, ...copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
+    const broken = troubles.some(affectsDestination);
+    // One object that was pushed shows that the destination is reachable.
+    if (copies.some((copy) => !copy.trouble && isCall(copy))) this.#succeed();
+    if (broken) this.#fail(lease.id, now);
+    else if (this.#row.get() && troubles.every(({ outcome }) => outcome === "client")) {
+      this.#sql.exec("DELETE FROM failing WHERE association = ?", lease.id);
+    }
+  }
+
+  /** Closes the breaker, for instance after a change of the configuration. */
+  close(): void {
+    this.#sql.exec("DELETE FROM breaker");
+    this.#sql.exec("DELETE FROM failing");
+    this.#row.forget();
+  }
+
+  #succeed(): void {
+    const row = this.#row.get();
+    if (row && row.failures > 0) this.#store({ ...NEW, events: row.events, succeeded: row.events });
+  }
+
+  #fail(association: string, now: number): void {
+    const before = this.#row.get() ?? NEW;
+    const events = before.events + 1;
+    this.#sql.exec(
+      "INSERT INTO failing VALUES (?1, ?2, ?2) ON CONFLICT (association) DO UPDATE SET latest = excluded.latest",
+      association,
+      events,
+    );
+    const failures = before.failures + 1;
+    if (before.open_until === 0 && this.#count("latest", before.succeeded) < ASSOCIATIONS) {
+      this.#store({ ...before, failures, events });
+      return;
+    }
+    const cap = this.#count("since", before.succeeded) < ASSOCIATIONS ? PARTLY_UP_CAP_MS : CAP_MS;
+    const open_until = now + backoff(before.trials, { cap });
+    this.#store({ ...before, failures, events, open_until, trials: before.trials + 1 });
+  }
+
+  /** Counts associations whose first or latest failure came after an event, up to the threshold. */
+  #count(column: "since" | "latest", after: number): number {
+    const query = `SELECT count(*) AS n FROM (SELECT 1 FROM failing WHERE ${column} > ? LIMIT ?)`;
+    return this.#sql.exec<{ n: number }>(query, after, ASSOCIATIONS).one().n;
+  }
+
+  #store({ failures, open_until, events, succeeded, trials }: Row): void {
+    this.#sql.exec(
+      `INSERT INTO breaker (id, failures, open_until, events, succeeded, trials) VALUES (1, ?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET failures = excluded.failures, open_until = excluded.open_until,
+         events = excluded.events, succeeded = excluded.succeeded, trials = excluded.trials`,
+      failures,
+      open_until,
+      events,
+      succeeded,
+      trials,
+    );
+    this.#row.forget();
+  }
+}

@@ -1,0 +1,73 @@
+import type { SyncResult } from "../../contracts/sync-tasks.ts";
+import type { WorkQueue } from "../../platform/durable/work-queue.ts";
+import type { Found } from "../configuration/destination-record.ts";
+import type { Pace } from "../destinations/destination-type.ts";
+import type { Breaker } from "./breaker.ts";
+import { Pacing } from "./pacing.ts";
+import { isCall } from "./retry-policy.ts";
+
+/** The Worker that leases tasks. */
+export interface Caller {
+  /** The id of one association, whose task is the breaker's trial. */
+  readonly only?: string | undefined;
+  /** The Worker's run. */
+  readonly holder?: string | undefined;
+}
+
+/**
+ * The limits of one destination on leases: concurrency, pace and breaker. Owned by `SyncDestination`, read before each
+ * lease. Reads a few rows; the pace is in memory.
+ */
+export class LeaseLimits {
+  readonly #work: WorkQueue;
+  readonly #breaker: Breaker;
+  readonly #pacing = new Pacing();
+
+  constructor(work: WorkQueue, breaker: Breaker) {
+    this.#work = work;
+    this.#breaker = breaker;
+  }
+
+  /** How many tasks may be leased now. */
+  free({ type: { pace } }: Found, now: number, { only, holder }: Caller): number {
+    const limit = this.#limit(pace, now, holder);
+    const slots = (only === undefined ? limit : Math.max(1, limit)) - this.#work.leased(now);
+    return Math.min(slots, this.#pacing.room(pace, now));
+  }
+
+  /** When a task may be ready (ms since 1970), or null. */
+  due({ type: { pace } }: Found, now: number, { holder }: Caller = {}): number | null {
+    const ready = this.#work.nextReady();
+    if (ready === null) return null;
+    const at = Math.max(ready, this.#breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
+    // With all slots taken, a completion frees one and polls again; the end of a lease covers a Worker that died.
+    const taken = this.#work.leased(now) >= this.#limit(pace, Math.max(now, at), holder);
+    return taken ? Math.max(at, this.#work.firstLeaseEnd() ?? 0) : at;
+  }
+
+  /**
+   * The most leases. A Worker that holds all of them may hold as many again in reserve: it makes no more calls at a
+   * time than the limit, and no other Worker leases anything meanwhile. So the limit bounds the calls of all Workers.
+   */
+  #limit({ atOnce }: Pace, now: number, holder: string | undefined): number {
+    const limit = this.#breaker.limit(atOnce, now);
+    const hasReserve = holder !== undefined && !this.isTrial() && this.#work.isOnlyHolder(holder, now);
+    return hasReserve ? 2 * limit : limit;
+  }
+
+  /** Whether a lease is a trial of an open breaker. */
+  isTrial(): boolean {
+    return this.#breaker.view() !== null;
+  }
+
+  /** Counts the write of a leased task. */
+  leased(found: Found, now: number): void {
+    this.#pacing.spend(found.type.pace, 1, now);
+  }
+
+  /** Records the result of a completed task: its failures, and its writes beyond the one that the lease counted. */
+  completed(found: Found, result: SyncResult, now: number): void {
+    this.#breaker.record(result, now);
+    this.#pacing.spend(found.type.pace, result.copies.filter(isCall).length - 1, now);
+  }
+}

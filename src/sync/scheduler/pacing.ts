@@ -1,0 +1,35 @@
+import type { Pace } from "../destinations/destination-type.ts";
+
+/**
+ * The write rate of one destination: a token bucket of `burst` tokens, refilled at `perMinute`. Held in memory: after a
+ * restart it is full, and the provider's own limit applies.
+ */
+export class Pacing {
+  #tokens: number | null = null;
+  #at = 0;
+
+  /** How many writes may start now. */
+  room(pace: Pace, now: number): number {
+    this.#fill(pace, now);
+    return Math.max(0, Math.floor(this.#tokens ?? 0));
+  }
+
+  /** Takes tokens for writes that were leased or made. The balance may become negative. */
+  spend(pace: Pace, writes: number, now: number): void {
+    this.#fill(pace, now);
+    this.#tokens = (this.#tokens ?? 0) - writes;
+  }
+
+  /** When the next write may start, ms since 1970. */
+  nextAt(pace: Pace, now: number): number {
+    this.#fill(pace, now);
+    const missing = 1 - (this.#tokens ?? 0);
+    return missing <= 0 ? now : now + Math.ceil((missing * 60_000) / pace.perMinute);
+  }
+
+  #fill(pace: Pace, now: number): void {
+    const gained = ((now - this.#at) * pace.perMinute) / 60_000;
+    this.#tokens = this.#tokens === null ? pace.burst : Math.min(pace.burst, this.#tokens + Math.max(0, gained));
+    this.#at = now;
+  }
+}

@@ -1,0 +1,70 @@
+import type { ObjectResult, SyncResult } from "../../contracts/sync-tasks.ts";
+import type { Associations } from "../associations/associations.ts";
+import { PURGE_ATTEMPTS, type Purge } from "../associations/purge.ts";
+import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
+import type { StoredObjects } from "../objects/stored-objects.ts";
+import type { AssociationRow } from "../schema.ts";
+import type { LeaseLimits } from "./lease-limits.ts";
+
+/**
+ * Completes the tasks of one destination with the results that a Worker reports. Owned by `SyncDestination`, called by
+ * `Poll` inside the object's transaction. Costs one update per association and object.
+ */
+export class TaskCompletion {
+  readonly #record: DestinationRecord;
+  readonly #associations: Associations;
+  readonly #storedObjects: StoredObjects;
+  readonly #purge: Purge;
+  readonly #limits: LeaseLimits;
+
+  constructor(
+    record: DestinationRecord,
+    associations: Associations,
+    storedObjects: StoredObjects,
+    purge: Purge,
+    limits: LeaseLimits,
+  ) {
+    this.#record = record;
+    this.#associations = associations;
+    this.#storedObjects = storedObjects;
+    this.#purge = purge;
+    this.#limits = limits;
+  }
+
+  /** @returns the associations that were deleted */
+  complete(results: readonly SyncResult[], now: number): AssociationRow[] {
+    const found = this.#record.find();
+    const attempts = this.#purge.runs() ? PURGE_ATTEMPTS : undefined;
+    return results.flatMap((result) => {
+      const row = this.#associations.find(result.lease.id);
+      if (!row || !found) return [];
+      const done = found.type.kind === "stored" ? this.#stored(result, found, now) : result;
+      const settled = this.#associations.complete(row, done, now, attempts);
+      if (settled === "stale") return [];
+      this.#limits.completed(found, result, now);
+      if (found.type.kind === "stored") this.#keep(done.copies, found, now);
+      return settled === "gone" ? [row] : [];
+    });
+  }
+
+  /** The result for a destination of kind `stored`, where the change is made now; none under a stale lease. */
+  #stored(result: SyncResult, { row }: Found, now: number): SyncResult {
+    if (!this.#associations.ofLease(result.lease, now)) return { ...result, copies: [] };
+    if (row.update_policy !== "if-not-exists") return result;
+    const copies = result.copies.map(
+      (copy): ObjectResult =>
+        copy.value !== undefined && this.#storedObjects.has(copy.name)
+          ? { subKey: copy.subKey, name: copy.name, state: "left" }
+          : copy,
+    );
+    return { ...result, copies };
+  }
+
+  #keep(results: readonly ObjectResult[], found: Found, now: number): void {
+    const tags = this.#record.tags(found.row);
+    for (const { state, name, value } of results) {
+      if (state === "absent") this.#storedObjects.remove(name);
+      else if (value !== undefined) this.#storedObjects.put(name, value, tags, now);
+    }
+  }
+}

@@ -1,0 +1,89 @@
+import { createHash } from "node:crypto";
+import type { Setup, SyncTask } from "../../contracts/sync-tasks.ts";
+import type { WorkLease } from "../../platform/durable/lease.ts";
+import type { WorkQueue } from "../../platform/durable/work-queue.ts";
+import type { Associations } from "../associations/associations.ts";
+import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
+import { objectTask, type RemoteObjects } from "../objects/remote-objects.ts";
+import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
+import type { Caller, LeaseLimits } from "./lease-limits.ts";
+
+/**
+ * Leases the tasks of one destination in the order that `WorkQueue` decides (`platform/durable/work-queue.ts`), within
+ * the destination's limits. Back-off is the work queue's, too. Owned by `SyncDestination`, called by `Poll`. A lease
+ * costs one update per association and object. Methods that write are called inside the object's transaction.
+ */
+export class TaskLeasing {
+  readonly #record: DestinationRecord;
+  readonly #work: WorkQueue;
+  readonly #associations: Associations;
+  readonly #remoteObjects: RemoteObjects;
+  readonly #limits: LeaseLimits;
+
+  constructor(
+    record: DestinationRecord,
+    work: WorkQueue,
+    associations: Associations,
+    remoteObjects: RemoteObjects,
+    limits: LeaseLimits,
+  ) {
+    this.#record = record;
+    this.#work = work;
+    this.#associations = associations;
+    this.#remoteObjects = remoteObjects;
+    this.#limits = limits;
+  }
+
+  /** When a task may be ready (ms since 1970), or null. */
+  due(now: number, caller?: Caller): number | null {
+    const found = this.#record.find();
+    return found && this.#limits.due(found, now, caller);
+  }
+
+  /** The settings that tasks need, or null without a destination. @throws Sealed */
+  setup(): Setup | null {
+    const found = this.#record.find();
+    return found && this.#record.setup(found);
+  }
+
+  /** Leases up to `slots` ready tasks. @throws Sealed */
+  lease(slots: number, now: number, caller: Caller): SyncTask[] {
+    const found = this.#record.find();
+    if (!found) return [];
+    const place = this.#record.place(found);
+    const tagKeys = Object.keys(this.#record.tags(found.row));
+    const free = Math.min(slots, this.#limits.free(found, now, caller));
+    return this.#work
+      .lease(free, now, { ...caller, trial: this.#limits.isTrial() })
+      .flatMap((lease) => this.#task(lease, found, tagKeys, place, now));
+  }
+
+  #task(lease: WorkLease, found: Found, tagKeys: readonly string[], place: string, now: number): SyncTask[] {
+    const row = this.#associations.find(lease.id);
+    if (!row) {
+      this.#work.forget(lease.id);
+      return [];
+    }
+    const rows = this.#remoteObjects.of(row.id);
+    this.#remoteObjects.leased(rows, tagKeys, now, place);
+    this.#limits.leased(found, now);
+    return [taskOf(lease, row, this.#associations.namingOf(row).granularity, rows, place)];
+  }
+}
+
+const taskOf = (
+  lease: WorkLease,
+  row: AssociationRow,
+  granularity: SyncTask["granularity"],
+  rows: readonly RemoteObjectRow[],
+  place: string,
+): SyncTask => ({
+  lease,
+  desired: row.wish,
+  mountUuid: row.mount_uuid,
+  secretName: row.secret_name,
+  granularity,
+  copies: rows.map((row) => objectTask(row, place)),
+  idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
+  ...(row.trace !== null && { trace: row.trace }),
+});
