@@ -12,7 +12,7 @@ import {
   UpdateSecretCommand,
 } from "@aws-sdk/client-secrets-manager";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
+import { cloudASm } from "../../src/sync/destinations/cloud-a-sm/adapter.ts";
 import type { CallContext } from "../../src/sync/destinations/destination-type.ts";
 import { contextAt, keys, objectOf, region } from "../http/cloud-a-driver.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "./cloud-a-sm.ts";

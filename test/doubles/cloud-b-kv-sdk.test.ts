@@ -2,7 +2,7 @@ import { ClientSecretCredential } from "@azure/identity";
 import { SecretClient } from "@azure/keyvault-secrets";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { sender } from "../../src/providers/outcome.ts";
-import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv.ts";
+import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv/adapter.ts";
 import type { ExternalObject } from "../../src/sync/destinations/destination-type.ts";
 import { type CloudBDouble, startCloudB } from "./cloud-b-kv.ts";
 

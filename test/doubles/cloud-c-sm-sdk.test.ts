@@ -2,7 +2,7 @@ import { v1 } from "@google-cloud/secret-manager";
 import { JWT, OAuth2Client } from "google-auth-library";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { crc32c } from "../../src/lib/crc32c.ts";
-import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm.ts";
+import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm/adapter.ts";
 import { again, connectionOf, contextOf, wanted } from "./cloud-c-fixture.ts";
 import { type CloudCDouble, startCloudC } from "./cloud-c-sm.ts";
 

@@ -1,5 +1,5 @@
 import { sender } from "../../src/providers/outcome.ts";
-import { deployProject } from "../../src/sync/destinations/deploy-project.ts";
+import { deployProject } from "../../src/sync/destinations/deploy-project/adapter.ts";
 import type { CallContext, ExternalObject, Put } from "../../src/sync/destinations/destination-type.ts";
 import type { AccountOptions, Token } from "./deploy-project-account.ts";
 import type { DeployProjectDouble, Fault, OpenedAccount } from "./deploy-project-api.ts";

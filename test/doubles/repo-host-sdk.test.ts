@@ -5,7 +5,7 @@ import { App, Octokit } from "octokit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { sender } from "../../src/providers/outcome.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
-import { repoHost } from "../../src/sync/destinations/repo-host.ts";
+import { repoHost } from "../../src/sync/destinations/repo-host/adapter.ts";
 import type { Account } from "./repo-host-account.ts";
 import { type RepoHostDouble, startRepoHost } from "./repo-host-server.ts";
 

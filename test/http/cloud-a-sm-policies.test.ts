@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { CloudAConnection } from "../../src/providers/cloud-a-aws/connection.ts";
 import { failure } from "../../src/providers/outcome.ts";
-import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
+import { cloudASm } from "../../src/sync/destinations/cloud-a-sm/adapter.ts";
 import type { ExternalObject, Put } from "../../src/sync/destinations/destination-type.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
 import { contextAt, keys, marker, objectOf } from "./cloud-a-driver.ts";

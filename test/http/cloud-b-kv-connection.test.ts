@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { CloudBConnection } from "../../src/providers/cloud-b-azure/key-vault.ts";
 import { failure, sender } from "../../src/providers/outcome.ts";
-import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv.ts";
+import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv/adapter.ts";
+import type { CloudBConnection } from "../../src/sync/destinations/cloud-b-kv/client.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
 import { type CloudBDouble, type Fault, startCloudB } from "../doubles/cloud-b-kv.ts";
 

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { failure, sender } from "../../src/providers/outcome.ts";
-import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm.ts";
+import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm/adapter.ts";
 import type { CallContext } from "../../src/sync/destinations/destination-type.ts";
 import { connectionOf, contextOf, wanted } from "../doubles/cloud-c-fixture.ts";
 import { errorInfo, retryInfo, type StatusName } from "../doubles/cloud-c-requests.ts";

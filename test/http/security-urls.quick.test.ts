@@ -2,12 +2,12 @@ import { generateKeyPairSync } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Call } from "../../src/providers/outcome.ts";
 import { normalise } from "../../src/sync/associations/naming.ts";
-import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
-import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv.ts";
-import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm.ts";
-import { deployProject } from "../../src/sync/destinations/deploy-project.ts";
+import { cloudASm } from "../../src/sync/destinations/cloud-a-sm/adapter.ts";
+import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv/adapter.ts";
+import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm/adapter.ts";
+import { deployProject } from "../../src/sync/destinations/deploy-project/adapter.ts";
 import type { CallContext, RemoteDestinationType } from "../../src/sync/destinations/destination-type.ts";
-import { repoHost } from "../../src/sync/destinations/repo-host.ts";
+import { repoHost } from "../../src/sync/destinations/repo-host/adapter.ts";
 import { wanted } from "../doubles/cloud-c-fixture.ts";
 
 /** Requests of a destination whose fields or secret names are crafted to redirect them elsewhere. */

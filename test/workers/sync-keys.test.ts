@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
+import { cloudASm } from "../../src/sync/destinations/cloud-a-sm/adapter.ts";
 import { SyncDestination } from "../../src/worker.ts";
 import { get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";

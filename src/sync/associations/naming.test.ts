@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../../test/text-steps.ts";
-import { cloudASm } from "../destinations/cloud-a-sm.ts";
+import { cloudASm } from "../destinations/cloud-a-sm/adapter.ts";
 import { destinationTypes } from "../destinations/index.ts";
 import { baseName, checkTemplate, normalise, parseTemplate, render, type TemplateFields } from "./naming.ts";
 

@@ -1,10 +1,10 @@
-import { cloudASm } from "./cloud-a-sm.ts";
-import { cloudBKv } from "./cloud-b-kv.ts";
-import { cloudCSm } from "./cloud-c-sm.ts";
-import { deployProject } from "./deploy-project.ts";
+import { cloudASm } from "./cloud-a-sm/adapter.ts";
+import { cloudBKv } from "./cloud-b-kv/adapter.ts";
+import { cloudCSm } from "./cloud-c-sm/adapter.ts";
+import { deployProject } from "./deploy-project/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
-import { inMem } from "./in-mem.ts";
-import { repoHost } from "./repo-host.ts";
+import { inMem } from "./in-mem/adapter.ts";
+import { repoHost } from "./repo-host/adapter.ts";
 
 export type { Granularity } from "../../contracts/sync-tasks.ts";
 export type { DestinationType } from "./destination-type.ts";

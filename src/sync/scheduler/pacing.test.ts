@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { repoHost } from "../destinations/repo-host.ts";
+import { repoHost } from "../destinations/repo-host/adapter.ts";
 import { Pacing } from "./pacing.ts";
 
 const pace = { atOnce: 2, burst: 10, perMinute: 60 };

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import type { Failure } from "../../contracts/failure.ts";
-import { tryParseJson } from "../../lib/json.ts";
-import { failure, isWebPage, retryAfterMs, type Send, withoutEffect } from "../outcome.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { tryParseJson } from "../../../lib/json.ts";
+import { failure, isWebPage, retryAfterMs, type Send, withoutEffect } from "../../../providers/outcome.ts";
 
 export const deploymentEnvironments = ["development", "preview", "production"] as const;
 export type DeploymentEnvironment = (typeof deploymentEnvironments)[number];

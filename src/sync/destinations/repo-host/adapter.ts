@@ -1,6 +1,6 @@
 import * as z from "zod";
-import type { Failure } from "../../contracts/failure.ts";
-import { failure } from "../../providers/outcome.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { failure } from "../../../providers/outcome.ts";
 import {
   type Answer,
   type Refused,
@@ -8,11 +8,11 @@ import {
   type RepoHostConnection,
   refuseEnterpriseUrl,
   repoHostClient,
-} from "../../providers/repo-host-github/client.ts";
-import { sealBox } from "../../providers/repo-host-github/sealed-box.ts";
-import { TokenCache } from "../../providers/token-cache.ts";
-import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "./destination-type.ts";
-import { repoHostConnection, resolveRepoHost } from "./repo-host-connection.ts";
+} from "../../../providers/repo-host-github/client.ts";
+import { sealBox } from "../../../providers/repo-host-github/sealed-box.ts";
+import { TokenCache } from "../../../providers/token-cache.ts";
+import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "../destination-type.ts";
+import { repoHostConnection, resolveRepoHost } from "./connection.ts";
 
 /**
  * "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); names have no stated limit.

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Send } from "../../providers/outcome.ts";
-import { normalise } from "../associations/naming.ts";
-import { repoHost } from "./repo-host.ts";
+import type { Send } from "../../../providers/outcome.ts";
+import { normalise } from "../../associations/naming.ts";
+import { repoHost } from "./adapter.ts";
 
 const minimal = { access_token: "ghp_1", repository_owner: "acme", repository_name: "web" };
 const organization = {

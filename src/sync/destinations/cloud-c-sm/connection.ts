@@ -1,9 +1,9 @@
 import * as z from "zod";
-import { stringList, stringMap } from "../../platform/http/fields.ts";
-import { nullMeans } from "../../platform/http/nulls.ts";
-import type { CloudCConnection } from "../../providers/cloud-c-gcp/connection.ts";
-import { projectPattern, projectRule, serviceAccountKey } from "../../providers/cloud-c-gcp/key.ts";
-import { identityTokenFields } from "./identity-fields.ts";
+import { stringList, stringMap } from "../../../platform/http/fields.ts";
+import { nullMeans } from "../../../platform/http/nulls.ts";
+import type { CloudCConnection } from "../../../providers/cloud-c-gcp/connection.ts";
+import { projectPattern, projectRule, serviceAccountKey } from "../../../providers/cloud-c-gcp/key.ts";
+import { identityTokenFields } from "../identity-fields.ts";
 
 const MAX_LOCATIONS = 20;
 

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { cloudCSm } from "./cloud-c-sm.ts";
+import { cloudCSm } from "./adapter.ts";
 
 const pkcs8 = (bits: number) =>
   generateKeyPairSync("rsa", { modulusLength: bits }).privateKey.export({ type: "pkcs8", format: "pem" }).toString();

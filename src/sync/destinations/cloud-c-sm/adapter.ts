@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
-import type { Failure } from "../../contracts/failure.ts";
-import { type CloudCConnection, projectOf, refuseTokenUri } from "../../providers/cloud-c-gcp/connection.ts";
-import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
-import { secretManager } from "../../providers/cloud-c-gcp/secret-manager.ts";
-import { failure } from "../../providers/outcome.ts";
-import { cloudCConnection } from "./cloud-c-connection.ts";
-import { labelsOf, labelText, maxLabels } from "./cloud-c-labels.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { type CloudCConnection, projectOf, refuseTokenUri } from "../../../providers/cloud-c-gcp/connection.ts";
+import type { CloudCFailure } from "../../../providers/cloud-c-gcp/errors.ts";
+import { failure } from "../../../providers/outcome.ts";
+import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
+import { secretManager } from "./client.ts";
+import { cloudCConnection } from "./connection.ts";
+import { labelsOf, labelText, maxLabels } from "./labels.ts";
 import {
   conflicts,
   intentAnnotation,
@@ -15,8 +16,7 @@ import {
   referenceTo,
   remoteSecret,
   type Version,
-} from "./cloud-c-secret.ts";
-import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
+} from "./secret.ts";
 
 /** Secret Manager API v1: CreateSecretRequest.secret_id, and "Quotas and limits" for the payload. */
 const namePattern = /^[A-Za-z0-9_-]{1,255}$/;

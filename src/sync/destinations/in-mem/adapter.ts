@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { cloudASm } from "./cloud-a-sm.ts";
-import type { StoredDestinationType } from "./destination-type.ts";
+import { cloudASm } from "../cloud-a-sm/adapter.ts";
+import type { StoredDestinationType } from "../destination-type.ts";
 
 /** A destination for trials: its objects are stored in the destination itself and readable through the API. */
 export const inMem: StoredDestinationType<Record<string, never>> = {

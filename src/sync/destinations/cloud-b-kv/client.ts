@@ -1,10 +1,10 @@
 import * as z from "zod";
-import type { Failure } from "../../contracts/failure.ts";
-import { isListed, isLoopback } from "../../lib/hosts.ts";
-import { tryParseJson } from "../../lib/json.ts";
-import type { ClientAssertion } from "../identity-token.ts";
-import { failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
-import { type Cloud, cloudNamed, clouds, sendAuthorized, word } from "./login.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { isListed, isLoopback } from "../../../lib/hosts.ts";
+import { tryParseJson } from "../../../lib/json.ts";
+import { type Cloud, cloudNamed, clouds, sendAuthorized, word } from "../../../providers/cloud-b-azure/login.ts";
+import type { ClientAssertion } from "../../../providers/identity-token.ts";
+import { failure, isWebPage, retryAfterMs, type Send } from "../../../providers/outcome.ts";
 
 /** A destination's connection to its vault. */
 export interface CloudBConnection {

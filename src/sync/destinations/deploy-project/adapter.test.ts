@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { normalise } from "../associations/naming.ts";
-import { deployProject } from "./deploy-project.ts";
+import { normalise } from "../../associations/naming.ts";
+import { deployProject } from "./adapter.ts";
 
 const { connection, naming } = deployProject;
 const base = { access_token: "token", project_id: "prj_1", deployment_environments: "production" };

@@ -1,11 +1,16 @@
 import { AwsV4Signer } from "aws4fetch";
-import type { Failure } from "../../contracts/failure.ts";
-import { tryParseObject } from "../../lib/json.ts";
-import { type ClientAssertion, signed } from "../identity-token.ts";
-import { type Call, failure, type Send, withoutEffect } from "../outcome.ts";
-import { type Issued, TokenCache } from "../token-cache.ts";
-import { type CloudAConnection, type CloudASettings, type Credentials, resolveAccount } from "./connection.ts";
-import { type CloudAFailure, type CloudAService, refusal, unanswered } from "./errors.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { tryParseObject } from "../../../lib/json.ts";
+import {
+  type CloudAConnection,
+  type CloudASettings,
+  type Credentials,
+  resolveAccount,
+} from "../../../providers/cloud-a-aws/connection.ts";
+import { type CloudAFailure, type CloudAService, refusal, unanswered } from "../../../providers/cloud-a-aws/errors.ts";
+import { type ClientAssertion, signed } from "../../../providers/identity-token.ts";
+import { type Call, failure, type Send, withoutEffect } from "../../../providers/outcome.ts";
+import { type Issued, TokenCache } from "../../../providers/token-cache.ts";
 
 type CloudAAnswer = { ok: true; body: Record<string, unknown> } | CloudAFailure;
 

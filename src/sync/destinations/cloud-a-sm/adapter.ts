@@ -1,16 +1,17 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
-import type { Failure } from "../../contracts/failure.ts";
+import type { Failure } from "../../../contracts/failure.ts";
 import {
   accountOfKey,
   type CloudAConnection,
   type CloudASettings,
   resolveAccount,
-} from "../../providers/cloud-a-aws/connection.ts";
-import { type CloudAFailure, unanswered } from "../../providers/cloud-a-aws/errors.ts";
-import { type SecretsManager, secretsManager } from "../../providers/cloud-a-aws/secrets-manager.ts";
-import { failure } from "../../providers/outcome.ts";
-import { cloudAConnection } from "./cloud-a-connection.ts";
+} from "../../../providers/cloud-a-aws/connection.ts";
+import { type CloudAFailure, unanswered } from "../../../providers/cloud-a-aws/errors.ts";
+import { failure } from "../../../providers/outcome.ts";
+import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
+import { type SecretsManager, secretsManager } from "./client.ts";
+import { cloudAConnection } from "./connection.ts";
 import {
   isReplicated,
   readReference,
@@ -18,9 +19,8 @@ import {
   settleReplicas,
   stillReplicated,
   withStorage,
-} from "./cloud-a-replicas.ts";
-import { checkTags } from "./cloud-a-tags.ts";
-import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
+} from "./replicas.ts";
+import { checkTags } from "./tags.ts";
 
 /** SecretString is 1 to 65 536 bytes, a name 1 to 512 characters (CreateSecret, API version 2017-10-17). */
 const maxValueBytes = 65_536;

@@ -1,9 +1,9 @@
 import * as z from "zod";
-import type { Failure } from "../../contracts/failure.ts";
-import type { CloudAConnection } from "../../providers/cloud-a-aws/connection.ts";
-import type { CloudAFailure } from "../../providers/cloud-a-aws/errors.ts";
-import type { SecretsManager } from "../../providers/cloud-a-aws/secrets-manager.ts";
-import { failure } from "../../providers/outcome.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import type { CloudAConnection } from "../../../providers/cloud-a-aws/connection.ts";
+import type { CloudAFailure } from "../../../providers/cloud-a-aws/errors.ts";
+import { failure } from "../../../providers/outcome.ts";
+import type { SecretsManager } from "./client.ts";
 
 /*
  * Encryption keys and replicas of secrets in AWS Secrets Manager. Replicas follow the primary's value by themselves, so

@@ -1,5 +1,9 @@
 import * as z from "zod";
-import type { Failure } from "../../contracts/failure.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { clouds } from "../../../providers/cloud-b-azure/login.ts";
+import { failure } from "../../../providers/outcome.ts";
+import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
+import { identityTokenFields } from "../identity-fields.ts";
 import {
   type CloudBConnection,
   cloudOf,
@@ -7,11 +11,7 @@ import {
   keyVault,
   refuseVaultHost,
   type VaultFailure,
-} from "../../providers/cloud-b-azure/key-vault.ts";
-import { clouds } from "../../providers/cloud-b-azure/login.ts";
-import { failure } from "../../providers/outcome.ts";
-import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
-import { identityTokenFields } from "./identity-fields.ts";
+} from "./client.ts";
 
 /** A secret is at most 25 KB ("About Azure Key Vault secrets"), a name 1 to 127 characters (SetSecret, secret-name). */
 const maxValueBytes = 25_600;

@@ -1,9 +1,9 @@
-import type { Failure } from "../../contracts/failure.ts";
-import { tryParseObject } from "../../lib/json.ts";
-import { failure, isWebPage, withoutEffect } from "../outcome.ts";
-import { type Caller, tokensOf } from "./access-token.ts";
-import { type CloudCConnection, projectOf, refuseTokenUri } from "./connection.ts";
-import { type CloudCAnswer, refusal, unanswered } from "./errors.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { tryParseObject } from "../../../lib/json.ts";
+import { type Caller, tokensOf } from "../../../providers/cloud-c-gcp/access-token.ts";
+import { type CloudCConnection, projectOf, refuseTokenUri } from "../../../providers/cloud-c-gcp/connection.ts";
+import { type CloudCAnswer, refusal, unanswered } from "../../../providers/cloud-c-gcp/errors.ts";
+import { failure, isWebPage, withoutEffect } from "../../../providers/outcome.ts";
 
 interface SecretManager {
   /**

@@ -1,11 +1,11 @@
 import * as z from "zod";
-import type { Failure } from "../../contracts/failure.ts";
-import { crc32c } from "../../lib/crc32c.ts";
-import type { CloudCConnection } from "../../providers/cloud-c-gcp/connection.ts";
-import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
-import { secretManager, unreadable } from "../../providers/cloud-c-gcp/secret-manager.ts";
-import { replicationOf } from "./cloud-c-connection.ts";
-import type { CallContext } from "./destination-type.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { crc32c } from "../../../lib/crc32c.ts";
+import type { CloudCConnection } from "../../../providers/cloud-c-gcp/connection.ts";
+import type { CloudCFailure } from "../../../providers/cloud-c-gcp/errors.ts";
+import type { CallContext } from "../destination-type.ts";
+import { secretManager, unreadable } from "./client.ts";
+import { replicationOf } from "./connection.ts";
 
 /** Statuses of a write whose etag is outdated: AIP-154, and its wording before 2021. */
 export const conflicts: readonly (string | null)[] = ["ABORTED", "FAILED_PRECONDITION"];

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { stringMap } from "../../platform/http/fields.ts";
-import { type CloudAConnection, regionPattern } from "../../providers/cloud-a-aws/connection.ts";
-import { identityTokenFields } from "./identity-fields.ts";
+import { stringMap } from "../../../platform/http/fields.ts";
+import { type CloudAConnection, regionPattern } from "../../../providers/cloud-a-aws/connection.ts";
+import { identityTokenFields } from "../identity-fields.ts";
 
 /** More regions than AWS has for one partition's standard accounts need; the record of an object has limited room. */
 const MAX_REPLICAS = 20;

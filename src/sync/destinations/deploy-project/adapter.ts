@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
-import type { Failure } from "../../contracts/failure.ts";
+import type { Failure } from "../../../contracts/failure.ts";
+import { failure } from "../../../providers/outcome.ts";
+import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "../destination-type.ts";
 import {
   type Answer,
   type ApiFailure,
@@ -11,9 +13,7 @@ import {
   deployProjectApi,
   type Variable,
   type VariableChange,
-} from "../../providers/deploy-project-vercel/client.ts";
-import { failure } from "../../providers/outcome.ts";
-import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "./destination-type.ts";
+} from "./client.ts";
 
 /** The size of all variables of a deployment together, names included ("Environment variables", size limits). */
 const maxValueBytes = 65_536;

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { isLoopback } from "../../lib/hosts.ts";
-import type { RepoHostConnection } from "../../providers/repo-host-github/client.ts";
+import { isLoopback } from "../../../lib/hosts.ts";
+import type { RepoHostConnection } from "../../../providers/repo-host-github/client.ts";
 
 const text = (rule: RegExp, message: string) =>
   z
