@@ -5,13 +5,13 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { defaultKey, startCloudA } from "../test/doubles/cloud-a-sm.ts";
-import { startAzure } from "../test/doubles/cloud-b-azure.ts";
-import { startCloudB } from "../test/doubles/cloud-b-kv.ts";
-import { startCloudC } from "../test/doubles/cloud-c-sm.ts";
-import { startDeployProject } from "../test/doubles/deploy-project-api.ts";
+import { defaultKey, startCloudA } from "../test/doubles/cloud-a-sm/server.ts";
+import { startAzure } from "../test/doubles/cloud-b/azure.ts";
+import { startCloudB } from "../test/doubles/cloud-b-kv/server.ts";
+import { startCloudC } from "../test/doubles/cloud-c-sm/server.ts";
+import { startDeployProject } from "../test/doubles/deploy-project/api.ts";
 import { startLoginIssuers } from "../test/doubles/login-issuers.ts";
-import { startRepoHost } from "../test/doubles/repo-host-server.ts";
+import { startRepoHost } from "../test/doubles/repo-host/server.ts";
 
 export interface Playground {
   /** Settings of the Worker with the providers' addresses. */

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { verifySignature } from "./cloud-a-signature.ts";
+import { verifySignature } from "./cloud-a-sts/signature.ts";
 
 /**
  * A store with the part of S3's API that backups use (https://docs.aws.amazon.com/AmazonS3/latest/API/). Requests are checked

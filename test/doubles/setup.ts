@@ -1,12 +1,12 @@
 import type { TestProject } from "vitest/node";
-import { defaultKey, startCloudA } from "./cloud-a-sm.ts";
-import { startAzure } from "./cloud-b-azure.ts";
-import { startCloudB } from "./cloud-b-kv.ts";
-import { startCloudC } from "./cloud-c-sm.ts";
-import { startDeployProject } from "./deploy-project-api.ts";
+import { defaultKey, startCloudA } from "./cloud-a-sm/server.ts";
+import { startAzure } from "./cloud-b/azure.ts";
+import { startCloudB } from "./cloud-b-kv/server.ts";
+import { startCloudC } from "./cloud-c-sm/server.ts";
+import { startDeployProject } from "./deploy-project/api.ts";
 import { startIssuer } from "./issuer.ts";
 import { startOtlpReceiver } from "./otlp-receiver.ts";
-import { startRepoHost } from "./repo-host-server.ts";
+import { startRepoHost } from "./repo-host/server.ts";
 import { startWebhookReceiver } from "./webhook-receiver.ts";
 
 /** Addresses of the doubles. Each test opens a separate account there (`POST /_double/accounts`). */

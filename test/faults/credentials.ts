@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Everything } from "../doubles/cloud-b-azure-types.ts";
+import type { Everything } from "../doubles/cloud-b/azure-types.ts";
 import { type Client, isSuccess } from "./client.ts";
 import { Tally } from "./counts.ts";
 import type { Directory } from "./providers.ts";

@@ -1,10 +1,10 @@
-import { defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
-import { startAzure } from "../doubles/cloud-b-azure.ts";
-import type { Fault as AzureFault, Everything } from "../doubles/cloud-b-azure-types.ts";
-import { startCloudB } from "../doubles/cloud-b-kv.ts";
-import { startCloudC } from "../doubles/cloud-c-sm.ts";
-import { startDeployProject } from "../doubles/deploy-project-api.ts";
-import { startRepoHost } from "../doubles/repo-host-server.ts";
+import { defaultKey, startCloudA } from "../doubles/cloud-a-sm/server.ts";
+import { startAzure } from "../doubles/cloud-b/azure.ts";
+import type { Fault as AzureFault, Everything } from "../doubles/cloud-b/azure-types.ts";
+import { startCloudB } from "../doubles/cloud-b-kv/server.ts";
+import { startCloudC } from "../doubles/cloud-c-sm/server.ts";
+import { startDeployProject } from "../doubles/deploy-project/api.ts";
+import { startRepoHost } from "../doubles/repo-host/server.ts";
 import { Line } from "./proxy-line.ts";
 
 /** A fault for the next `count` requests to a provider; every double implements these. */

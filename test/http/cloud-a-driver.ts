@@ -1,7 +1,7 @@
 import type { CloudAConnection } from "../../src/providers/cloud-a-aws/connection.ts";
 import { sender } from "../../src/providers/outcome.ts";
 import type { CallContext, ExternalObject, ProviderSettings } from "../../src/sync/destinations/destination-type.ts";
-import { defaultKey } from "../doubles/cloud-a-sm.ts";
+import { defaultKey } from "../doubles/cloud-a-sm/server.ts";
 
 /** The inputs of the adapter's tests. */
 export const region = "eu-west-1";

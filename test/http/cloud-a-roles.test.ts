@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { CloudAConnection } from "../../src/providers/cloud-a-aws/connection.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm/adapter.ts";
-import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm/server.ts";
 import { contextOf, keys, objectOf } from "./cloud-a-driver.ts";
 
 const role = "arn:aws:iam::123456789012:role/sync";

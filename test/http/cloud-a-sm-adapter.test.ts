@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm/adapter.ts";
 import type { ExternalObject } from "../../src/sync/destinations/destination-type.ts";
-import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm/server.ts";
 import { contextAt, contextOf, keys, marker, objectOf, region } from "./cloud-a-driver.ts";
 
 const { value } = objectOf();

@@ -3,7 +3,7 @@ import type { CloudAConnection } from "../../src/providers/cloud-a-aws/connectio
 import { failure } from "../../src/providers/outcome.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm/adapter.ts";
 import type { ExternalObject, Put } from "../../src/sync/destinations/destination-type.ts";
-import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm/server.ts";
 import { contextAt, keys, marker, objectOf } from "./cloud-a-driver.ts";
 
 // Update policies, removal of owned objects, and the read-only calls inspect and probe.

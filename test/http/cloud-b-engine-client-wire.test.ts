@@ -4,8 +4,8 @@ import type { Cloud, CloudAccount } from "../../src/contracts/cloud-directory.ts
 import { cloudB, managedCloud, managedClouds } from "../../src/providers/cloud-b-azure/client.ts";
 import type { ClientAssertion } from "../../src/providers/identity-token.ts";
 import { type Call, type Send, sender } from "../../src/providers/outcome.ts";
-import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
-import type { AzureOptions } from "../doubles/cloud-b-azure-types.ts";
+import { type AzureDouble, startAzure } from "../doubles/cloud-b/azure.ts";
+import type { AzureOptions } from "../doubles/cloud-b/azure-types.ts";
 
 // Addresses and identities of requests, and requests that are never sent.
 

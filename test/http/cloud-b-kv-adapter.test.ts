@@ -3,7 +3,7 @@ import { type Send, sender } from "../../src/providers/outcome.ts";
 import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv/adapter.ts";
 import type { CloudBConnection } from "../../src/sync/destinations/cloud-b-kv/client.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
-import { type CloudBDouble, startCloudB } from "../doubles/cloud-b-kv.ts";
+import { type CloudBDouble, startCloudB } from "../doubles/cloud-b-kv/server.ts";
 
 const marker = { "hashicorp:vault": "" };
 const value = "hunter2-hunter2";

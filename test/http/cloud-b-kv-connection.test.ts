@@ -3,7 +3,7 @@ import { failure, sender } from "../../src/providers/outcome.ts";
 import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv/adapter.ts";
 import type { CloudBConnection } from "../../src/sync/destinations/cloud-b-kv/client.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
-import { type CloudBDouble, type Fault, startCloudB } from "../doubles/cloud-b-kv.ts";
+import { type CloudBDouble, type Fault, startCloudB } from "../doubles/cloud-b-kv/server.ts";
 
 // The fields of a connection, its credentials, and the classification of refusals.
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm/adapter.ts";
 import type { ExternalObject } from "../../src/sync/destinations/destination-type.ts";
-import { again, connectionOf, contextOf, marker, operations, wanted } from "../doubles/cloud-c-fixture.ts";
-import { type CloudCDouble, startCloudC } from "../doubles/cloud-c-sm.ts";
+import { again, connectionOf, contextOf, marker, operations, wanted } from "../doubles/cloud-c-sm/fixture.ts";
+import { type CloudCDouble, startCloudC } from "../doubles/cloud-c-sm/server.ts";
 
 let double: CloudCDouble;
 

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { failure, sender } from "../../src/providers/outcome.ts";
 import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm/adapter.ts";
 import type { CallContext } from "../../src/sync/destinations/destination-type.ts";
-import { connectionOf, contextOf, wanted } from "../doubles/cloud-c-fixture.ts";
-import { errorInfo, retryInfo, type StatusName } from "../doubles/cloud-c-requests.ts";
-import { type CloudCDouble, startCloudC } from "../doubles/cloud-c-sm.ts";
+import { connectionOf, contextOf, wanted } from "../doubles/cloud-c-sm/fixture.ts";
+import { errorInfo, retryInfo, type StatusName } from "../doubles/cloud-c-sm/requests.ts";
+import { type CloudCDouble, startCloudC } from "../doubles/cloud-c-sm/server.ts";
 
 let double: CloudCDouble;
 

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Runtime } from "../../scripts/runtime.ts";
 import { randomFrom } from "../crash/random.ts";
-import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
-import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project-api.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm/server.ts";
+import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project/api.ts";
 import { amount } from "../support/long.ts";
 import { prepareService } from "./prepared-service.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { ExternalObject } from "../../src/sync/destinations/destination-type.ts";
-import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project-api.ts";
-import { Fixture, idOf, referenceOf, value } from "../doubles/deploy-project-fixture.ts";
+import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project/api.ts";
+import { Fixture, idOf, referenceOf, value } from "../doubles/deploy-project/fixture.ts";
 
 const marked = expect.stringMatching(/^managed by sallyport sync \(push [0-9a-f]{32}\)$/);
 const ok = { outcome: "ok", reference: expect.any(String) };

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { failure } from "../../src/providers/outcome.ts";
 import { deployProject } from "../../src/sync/destinations/deploy-project/adapter.ts";
 import type { CallContext } from "../../src/sync/destinations/destination-type.ts";
-import { type DeployProjectDouble, type Fault, startDeployProject } from "../doubles/deploy-project-api.ts";
-import { Fixture, idOf, referenceOf, value } from "../doubles/deploy-project-fixture.ts";
+import { type DeployProjectDouble, type Fault, startDeployProject } from "../doubles/deploy-project/api.ts";
+import { Fixture, idOf, referenceOf, value } from "../doubles/deploy-project/fixture.ts";
 
 let double: DeployProjectDouble;
 let at: Fixture;

@@ -4,8 +4,8 @@ import { sender } from "../../src/providers/outcome.ts";
 import type { RepoHostConnection } from "../../src/providers/repo-host-github/client.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
 import { repoHost } from "../../src/sync/destinations/repo-host/adapter.ts";
-import type { Account } from "../doubles/repo-host-account.ts";
-import { type RepoHostDouble, startRepoHost } from "../doubles/repo-host-server.ts";
+import type { Account } from "../doubles/repo-host/account.ts";
+import { type RepoHostDouble, startRepoHost } from "../doubles/repo-host/server.ts";
 
 const value = "hunter2-hunter2 é😀\n";
 let now = Date.now();

@@ -8,7 +8,7 @@ import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm/adapter.ts";
 import { deployProject } from "../../src/sync/destinations/deploy-project/adapter.ts";
 import type { CallContext, RemoteDestinationType } from "../../src/sync/destinations/destination-type.ts";
 import { repoHost } from "../../src/sync/destinations/repo-host/adapter.ts";
-import { wanted } from "../doubles/cloud-c-fixture.ts";
+import { wanted } from "../doubles/cloud-c-sm/fixture.ts";
 
 /** Requests of a destination whose fields or secret names are crafted to redirect them elsewhere. */
 

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { startAzure } from "../doubles/cloud-b-azure.ts";
+import { startAzure } from "../doubles/cloud-b/azure.ts";
 import { isLong } from "../support/long.ts";
 import { createCsiVolume, csi, FreshClone, PATIENT } from "./fresh-clone.ts";
 import { freePort } from "./local-service.ts";

@@ -13,7 +13,7 @@ import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
-import type { Everything, Fault, OperationName } from "../doubles/cloud-b-azure-types.ts";
+import type { Everything, Fault, OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { part } from "../support/long.ts";
 import { del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { AzureOptions, Everything, LagKind } from "../doubles/cloud-b-azure-types.ts";
+import type { AzureOptions, Everything, LagKind } from "../doubles/cloud-b/azure-types.ts";
 import { accessObject, holderOf, path } from "./access.ts";
 import { get, put, send } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import type { Everything, OperationName } from "../doubles/cloud-b-azure-types.ts";
+import type { Everything, OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { clock } from "./clock.ts";
 import {
   byItself,

@@ -9,7 +9,7 @@ import type {
   Everything,
   Fault,
   LoggedRequest,
-} from "../doubles/cloud-b-azure-types.ts";
+} from "../doubles/cloud-b/azure-types.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { ShiftedClock } from "./clock.ts";
 import { checkInRounds } from "./running-workers.ts";

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Everything } from "../doubles/cloud-b-azure-types.ts";
+import type { Everything } from "../doubles/cloud-b/azure-types.ts";
 import { itRows } from "../support/rows.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { get, list, put, send } from "./client.ts";

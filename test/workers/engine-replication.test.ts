@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Everything, OperationName } from "../doubles/cloud-b-azure-types.ts";
+import type { Everything, OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { del, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {

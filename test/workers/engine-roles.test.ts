@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Everything } from "../doubles/cloud-b-azure-types.ts";
+import type { Everything } from "../doubles/cloud-b/azure-types.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, list, put } from "./client.ts";
 import { clock } from "./clock.ts";

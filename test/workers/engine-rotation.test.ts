@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { PollResult } from "../../src/contracts/credential-engine.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import type { AzureOptions } from "../doubles/cloud-b-azure-types.ts";
+import type { AzureOptions } from "../doubles/cloud-b/azure-types.ts";
 import { get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {

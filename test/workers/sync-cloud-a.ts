@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
-import type { SecretView } from "../doubles/cloud-a-secrets.ts";
-import type { Fault, LoggedRequest } from "../doubles/cloud-a-sm.ts";
+import type { SecretView } from "../doubles/cloud-a-sm/secrets.ts";
+import type { Fault, LoggedRequest } from "../doubles/cloud-a-sm/server.ts";
 
 /** The account of the running test, without requests, faults or secrets of other tests. */
 let account = { accessKeyId: "", secretAccessKey: "" };

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
-import type { CloudBAccount } from "../doubles/cloud-b-kv.ts";
-import type { OpenedAccount as CloudCAccount } from "../doubles/cloud-c-sm.ts";
-import type { SecretView } from "../doubles/cloud-c-store.ts";
-import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-api.ts";
-import type { Credentials as RepoHostAccount } from "../doubles/repo-host-state.ts";
+import type { CloudBAccount } from "../doubles/cloud-b-kv/server.ts";
+import type { OpenedAccount as CloudCAccount } from "../doubles/cloud-c-sm/server.ts";
+import type { SecretView } from "../doubles/cloud-c-sm/store.ts";
+import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project/api.ts";
+import type { Credentials as RepoHostAccount } from "../doubles/repo-host/state.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 
 /** One account at a provider's double, for one test: a body for a destination, and access to the state. */

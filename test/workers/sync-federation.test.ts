@@ -1,7 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { CloudBAccount } from "../doubles/cloud-b-kv.ts";
-import type { OpenedAccount } from "../doubles/cloud-c-sm.ts";
+import type { CloudBAccount } from "../doubles/cloud-b-kv/server.ts";
+import type { OpenedAccount } from "../doubles/cloud-c-sm/server.ts";
 import { get, mountKv, patch, put } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { makeDestination, setAssociation, write } from "./sync-helpers.ts";

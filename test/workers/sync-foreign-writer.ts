@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { crc32c } from "../../src/lib/crc32c.ts";
-import type { Credentials as RepoHostAccount } from "../doubles/repo-host-state.ts";
+import type { Credentials as RepoHostAccount } from "../doubles/repo-host/state.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import type { ProviderAccount } from "./sync-doubles.ts";
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-api.ts";
+import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project/api.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { openCloudA, openCloudB, openCloudC, openRepoHost } from "./sync-doubles.ts";
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { SecretView } from "../doubles/cloud-c-store.ts";
+import type { SecretView } from "../doubles/cloud-c-sm/store.ts";
 import { get, mountKv, put } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { openCloudC, type ProviderAccount } from "./sync-doubles.ts";
