@@ -12,8 +12,8 @@ import { flushCounts } from "./platform/observability/metrics/flush.ts";
 import { exportMetrics } from "./platform/observability/otlp/metrics.ts";
 import { setOutboundPolicy } from "./providers/outbound-url.ts";
 import { consoleAnswer } from "./routes/console.ts";
+import { handle } from "./routes/handle.ts";
 import { installAnswer } from "./routes/install.ts";
-import { handle } from "./routes/server/handle.ts";
 import { performWork } from "./sync/worker/perform.ts";
 
 export { AccessControl } from "./objects/access-control.ts";

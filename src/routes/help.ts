@@ -1,5 +1,6 @@
 import { encodePath } from "../platform/http/target.ts";
-import type { AnyRoute, Call, RouteTable } from "./server/route.ts";
+import type { AnyRoute } from "./server/route.ts";
+import type { Help } from "./server/route-tables.ts";
 
 /**
  * Help on a path for `?help=1` (`vault path-help`), from the published API document: it reveals no stored data.
@@ -24,17 +25,9 @@ function describe(verb: string, { summary, description, "x-sallyport-right": rig
   return [`${verb}: ${summary}`, ...about, `    Needs: ${right}`].join("\n");
 }
 
-/**
- * The help on a path: its operations, or the paths below it. Null when there is nothing at the path.
- * @param root the base path of the table's routes, as in `Exchange.route`
- */
-export async function helpOn(
-  call: Pick<Call, "env">,
-  table: RouteTable<AnyRoute>,
-  root: string,
-  path: string,
-): Promise<Response | null> {
-  const found = await call.env.ASSETS.fetch("https://assets/openapi.json");
+/** The help on a path: its operations, or the paths below it. */
+export const helpOn: Help = async ({ env }, { table, root, path }) => {
+  const found = await env.ASSETS.fetch("https://assets/openapi.json");
   const { paths } = (await found.json()) as { paths: Paths };
   const at = documentedAt(root);
   const descriptionOf = ({ verb, path: pattern }: AnyRoute): Described | undefined => {
@@ -52,7 +45,7 @@ export async function helpOn(
   if (below.length === 0) return null;
   const names = [...new Set(below.map(({ path: pattern }) => braced(pattern).slice(1)))].sort();
   return helpText(path, ["Paths:", names.map((name) => `    ${name}`).join("\n")]);
-}
+};
 
 function helpText(path: string, sections: readonly string[]): Response {
   const help = [`Request: ${encodePath(path.replace(/^\//, ""))}`, ...sections].join("\n\n");

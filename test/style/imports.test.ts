@@ -38,6 +38,9 @@ function isUpward({ from, to }: Import): boolean {
   return layerOf(to) >= layerOf(from);
 }
 
+/** Whether a file serves requests to every resource: tables and help are its arguments. */
+const isServer = (path: string): boolean => path.startsWith("src/routes/server/");
+
 describe("the imports of src", () => {
   const imports = importsBelow("src");
 
@@ -52,6 +55,11 @@ describe("the imports of src", () => {
 
   it("point downwards", () => {
     expect(imports.filter(isUpward).map(({ from, to }) => `${from} -> ${to}`)).toEqual([]);
+  });
+
+  it("do not lead from routes/server to a resource", () => {
+    const leading = imports.filter(({ from, to }) => isServer(from) && to.startsWith("src/routes/") && !isServer(to));
+    expect(leading).toEqual([]);
   });
 });
 

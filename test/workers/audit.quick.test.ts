@@ -1,7 +1,7 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { handle } from "../../src/routes/server/handle.ts";
+import { handle } from "../../src/routes/handle.ts";
 import { get, mountKv, patch, put, send } from "./client.ts";
 import { deployment } from "./deployment.ts";
 import { parseText, valueIn } from "./metrics-text.ts";

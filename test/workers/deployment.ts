@@ -2,7 +2,7 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { Collector } from "../../src/platform/observability/audit/collector.ts";
 import { sinksOf } from "../../src/platform/observability/audit/sinks.ts";
-import { handle } from "../../src/routes/server/handle.ts";
+import { handle } from "../../src/routes/handle.ts";
 
 interface Asked {
   readonly method?: string;

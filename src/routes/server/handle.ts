@@ -32,23 +32,15 @@ import { auditAnswer, auditRequest } from "../../platform/observability/audit/re
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { measureAnswer } from "../../platform/observability/metrics/requests.ts";
 import { traceAnswer, traced } from "../../platform/observability/otlp/spans.ts";
-import { helpOn } from "../help.ts";
-import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../table.ts";
 import { parseBody, receiveBody } from "./body.ts";
 import { allowOrigin, type CrossOrigin, crossOrigin, preflight } from "./cors.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
-import {
-  type AnyRoute,
-  type AuthorisedCall,
-  type Call,
-  type ClusterRoute,
-  capabilityOf,
-  type RouteTable,
-  type SecretsRoute,
-} from "./route.ts";
+import { type AuthorisedCall, type Call, type ClusterRoute, capabilityOf, type SecretsRoute } from "./route.ts";
+import type { RoutedPath, Routes, RouteTables } from "./route-tables.ts";
 import { requestedWrapTtl, wrapAnswer } from "./wrap-answer.ts";
 
 type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & {
+  readonly routes: Routes;
   readonly exchange: Exchange;
   readonly headers: HeaderReader;
 };
@@ -65,19 +57,20 @@ const LISTENERS: readonly (readonly [
 ];
 
 /** Handles one request. Never throws. @param url of the request, parsed */
-export function handle(
-  request: Request,
-  env: Env,
-  exec: ExecutionContext,
-  url = new URL(request.url),
-): Promise<Response> {
-  const answering = traced(request.headers, env, () => respond(request, url, env, exec));
-  // Otherwise a disconnecting caller would abort the request halfway, without audit line or metrics.
-  exec.waitUntil(answering);
-  return answering;
-}
+export type Handler = (request: Request, env: Env, exec: ExecutionContext, url?: URL) => Promise<Response>;
 
-async function respond(request: Request, url: URL, env: Env, exec: ExecutionContext): Promise<Response> {
+/** The handler of requests to these routes. */
+export const handlerOf =
+  (routes: Routes): Handler =>
+  (request, env, exec, url = new URL(request.url)) => {
+    const answering = traced(request.headers, env, () => respond({ routes, request, env, exec }, url));
+    // Otherwise a disconnecting caller would abort the request halfway, without audit line or metrics.
+    exec.waitUntil(answering);
+    return answering;
+  };
+
+async function respond(received: Pick<Base, "routes" | "request" | "env" | "exec">, url: URL): Promise<Response> {
+  const { request, env, exec } = received;
   const { method } = request;
   const headers = new RequestHeaders(request.headers);
   const token = tokenOf(headers);
@@ -89,7 +82,7 @@ async function respond(request: Request, url: URL, env: Env, exec: ExecutionCont
     await admit(exchange, env);
     cross = await crossOrigin(headers, url, env);
     const early = cross && preflight(request, cross);
-    response = early ?? (await answer({ request, headers, env, exec, requestId, token }, url, exchange));
+    response = early ?? (await answer({ ...received, headers, requestId, token }, url, exchange));
   } catch (failure) {
     response = errorResponse(area, (await diskRefusal(failure, env)) ?? asRequestError(failure, requestId));
   }
@@ -116,7 +109,7 @@ function report(answered: Answered, env: Env, exec: ExecutionContext): void {
 
 /** Routes, authorizes, reads the body and runs the route's handler. */
 async function answer(
-  incoming: Pick<Base, "request" | "headers" | "env" | "exec" | "requestId" | "token">,
+  incoming: Pick<Base, "routes" | "request" | "headers" | "env" | "exec" | "requestId" | "token">,
   url: URL,
   exchange: Exchange,
 ): Promise<Response> {
@@ -127,7 +120,7 @@ async function answer(
   const wrapTtl = area === "secrets" ? requestedWrapTtl(headers, target.path) : 0;
   const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), query, wrapTtl };
   if (area === "cluster") exchange.namespace = namespaceNamed(query);
-  if (target.verb === "OPTIONS") return options(verbsAt(area, target));
+  if (target.verb === "OPTIONS") return options(verbsAt(base, target));
 
   const place = await placeOf(base, target);
   if (target.verb === "HELP") return help(base, place, target);
@@ -206,11 +199,12 @@ async function countLogin({ env, exchange }: Base, mount: AuthMount, path: strin
 }
 
 /** Help on a path. On one of the service it is public, as the API's document is; in a mount it needs a right. */
-async function help(base: Base, { grant, table, root, path }: Place, target: Target): Promise<Response> {
+async function help(base: Base, place: Place, target: Target): Promise<Response> {
+  const { grant } = place;
   if (grant === null) await admitUnauthenticated(base.exchange, base.env);
   else if (grant.capabilities.includes("deny")) throw denied();
   await auditRequest(base);
-  const found = await helpOn(base, table, root, path);
+  const found = await base.routes.help(base, place);
   if (!found) throw unmatched("secrets", target.path, []);
   return found;
 }
@@ -222,11 +216,7 @@ function recordAuthMount(exchange: Exchange, { namespace, path }: AuthMount): vo
 }
 
 /** Result of the route look-up. `grant` is set when the look-up had to authenticate the caller. */
-interface Place {
-  readonly table: RouteTable<AnyRoute>;
-  readonly path: string;
-  /** Base path of the table's routes. */
-  readonly root: string;
+interface Place extends RoutedPath {
   readonly grant: Grant | null;
   /** Whether `grant` may come from the cache. */
   readonly cached: boolean;
@@ -239,47 +229,48 @@ interface Place {
 
 async function placeOf(base: Base, target: Target): Promise<Place> {
   const { area } = base.exchange;
+  const { tables } = base.routes;
   if (area === "cluster") {
-    return { ...PLACE_DEFAULTS, table: clusterRoutes, path: target.route };
+    return { ...PLACE_DEFAULTS, table: tables.cluster, path: target.route };
   }
   if (LEADS_TO_AUTH.test(target.path)) {
     const at = await accessControl(base.env).locateAuth(namespaceOf(base.headers), target.path);
-    if (at) return authPlace(at);
+    if (at) return authPlace(tables, at);
   }
-  if (isSystemPath(target.path)) return systemPlace(target.route.slice(1), null);
+  if (isSystemPath(target.path)) return systemPlace(tables, target.route.slice(1), null);
   // Verifiers of identity tokens and holders of wrapped answers may learn which namespaces exist.
   if (PUBLIC_IN_NAMESPACE.test(target.path)) {
     const at = await accessControl(base.env).locate(namespaceOf(base.headers), target.path);
-    if (at.ok && isSystemPath(at.value.path)) return systemPlace(encodePath(at.value.path), null);
+    if (at.ok && isSystemPath(at.value.path)) return systemPlace(tables, encodePath(at.value.path), null);
   }
   // A mount, or a namespace prefix before a system path: only `AccessControl` can distinguish them.
   const fresh = READS.has(target.verb) || MAY_BE_SYSTEM.test(target.path);
   const grant = await authorizeCall(base, target, { fresh });
-  if (isSystemPath(grant.path)) return systemPlace(encodePath(grant.path), grant);
+  if (isSystemPath(grant.path)) return systemPlace(tables, encodePath(grant.path), grant);
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
     // A grant that counts uses is never cached, and a second authorization would count twice.
     const cached = !fresh && grant.cacheable && !isCoherent(base.env);
     const routes = routesOf(grant.mount);
-    return { ...PLACE_DEFAULTS, table: mountRoutes[routes], path: relative, root: `/v1/{${routes}}`, grant, cached };
+    return { ...PLACE_DEFAULTS, table: tables.mounts[routes], path: relative, root: `/v1/{${routes}}`, grant, cached };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
 }
 
 /** A system path. Routes use neutral names only, `AccessControl` either. */
-function systemPlace(written: string, grant: Grant | null): Place {
+function systemPlace(tables: RouteTables, written: string, grant: Grant | null): Place {
   const path = neutralPath(written);
   const upstream = path !== written;
-  return { ...PLACE_DEFAULTS, table: secretsRoutes, path: `/${path}`, grant, upstream };
+  return { ...PLACE_DEFAULTS, table: tables.secrets, path: `/${path}`, grant, upstream };
 }
 
 /** A path below an auth mount. Logins have no token yet, so the mount is found without one. */
-function authPlace({ mount, path, counted = false }: AuthPlace): Place {
+function authPlace(tables: RouteTables, { mount, path, counted = false }: AuthPlace): Place {
   const { type } = mount;
   return {
     ...PLACE_DEFAULTS,
-    table: authRoutes[type],
+    table: tables.auth[type],
     path: `/${encodePath(path)}`,
     root: `/v1/auth/{${type}}`,
     authMount: mount,
@@ -395,10 +386,10 @@ async function recheck(
 }
 
 /** Answer to OPTIONS, unauthenticated: does not reveal mounts. */
-function verbsAt(area: Exchange["area"], { path, route }: Target): Verb[] {
-  if (area === "cluster") return clusterRoutes.verbs(route);
+function verbsAt({ exchange, routes: { tables } }: Base, { path, route }: Target): Verb[] {
+  if (exchange.area === "cluster") return tables.cluster.verbs(route);
   return isSystemPath(path)
-    ? secretsRoutes.verbs(systemPlace(route.slice(1), null).path)
+    ? tables.secrets.verbs(systemPlace(tables, route.slice(1), null).path)
     : ["GET", "LIST", "POST", "PATCH", "DELETE"];
 }
 
