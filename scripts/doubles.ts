@@ -1,8 +1,9 @@
 /**
- * When the tests of the doubles run (`test/doubles/*.test.ts`): they compare the providers' doubles with official
+ * When the tests of the doubles run (the test files below `test/doubles`): they compare the providers' doubles with official
  * clients, and can only change their outcome when the files below change. `npm run test:all` skips them while these are as in
  * the last run that passed.
  */
+
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -15,7 +16,9 @@ const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"]+)"/g;
 
 /** Identifies the tests of the doubles with all files of the repository at `root` that they import, directly or not. */
 export function doublesVersion(root = "."): string {
-  const tests = readdirSync(join(root, TESTS)).filter((name) => name.endsWith(".test.ts"));
+  const tests = readdirSync(join(root, TESTS), { recursive: true, encoding: "utf8" }).filter((name) =>
+    name.endsWith(".test.ts"),
+  );
   const found = new Set([...OTHERS, ...tests.map((name) => join(TESTS, name))]);
   const hash = createHash("sha256").update(process.version);
   // A set yields what is added to it meanwhile.

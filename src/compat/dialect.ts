@@ -1,3 +1,5 @@
+import { descriptions } from "../sync/destinations/descriptions.ts";
+
 /**
  * Dialect of a caller. `upstream`: the request used an upstream header or path name, so the answer uses upstream names
  * where they differ (docs/reference/compatibility.md). All code inside the service uses neutral names.
@@ -7,13 +9,9 @@ export type Dialect = "neutral" | "upstream";
 /* The table of names: pairs of neutral and upstream name. */
 
 /** Destination types: in paths, `type`, `store_type`, and list keys. Unlisted types have one name. */
-export const TYPE_NAMES = [
-  ["cloud-a-sm", "aws-sm"],
-  ["cloud-b-kv", "azure-kv"],
-  ["cloud-c-sm", "gcp-sm"],
-  ["repo-host", "gh"],
-  ["deploy-project", "vercel-project"],
-] as const;
+export const TYPE_NAMES: readonly (readonly [neutral: string, upstream: string])[] = descriptions.flatMap(
+  ({ type, upstream }) => (upstream === undefined ? [] : [[type, upstream] as const]),
+);
 
 /** Folders below `sys/sync/`. */
 export const FOLDER_NAMES = [["repo-host-apps", "github-apps"]] as const;

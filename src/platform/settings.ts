@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { parseCron } from "../lib/cron.ts";
 import { isSecureUrl, ORIGIN_RULE, originOf } from "../lib/origin.ts";
+import { type DestinationSetting, destinationSettings } from "../sync/destinations/descriptions.ts";
 
 /** `closed` or `open` for all, or by area: `secrets` is the secrets API, `cluster` the cluster API. */
 const OnFailure = z
@@ -16,6 +17,12 @@ const Headers = z
   .string()
   .regex(/^([\w-]+=[^,]*(,(?!$)|$))*$/, "must be name=value, with commas between")
   .transform((text) => Object.fromEntries(new URLSearchParams(text.replaceAll("+", "%2B").replaceAll(",", "&"))));
+
+/** Addresses of other servers than the provider's own, by destination type. */
+const addresses = Object.fromEntries(destinationSettings.map((name) => [name, z.string().optional()])) as Record<
+  DestinationSetting,
+  z.ZodOptional<z.ZodString>
+>;
 
 /** Settings of the deployment (docs/reference/settings.md): Worker variables and secrets, parsed once per isolate. */
 export const Settings = z.object({
@@ -51,7 +58,7 @@ export const Settings = z.object({
   NODE_GRACE_MS: z.coerce.number().int().min(1_000).max(3_600_000).default(60_000),
   READ_REPLICAS: z.coerce.number().int().min(0).max(64).default(1),
   RATE_LIMITS: z.enum(["on", "off"]).default("on"),
-  CLOUD_A_SM_URL: z.string().optional(),
+  ...addresses,
   CLOUD_A_STS_URL: z.string().optional(),
   CLOUD_A_ACCESS_KEY_ID: z.string().optional(),
   CLOUD_A_SECRET_ACCESS_KEY: z.string().optional(),
@@ -65,9 +72,6 @@ export const Settings = z.object({
   CLOUD_B_GRAPH_URL: z.string().optional(),
   CLOUD_B_ARM_URL: z.string().optional(),
   CLOUD_C_TOKEN_URL: z.string().optional(),
-  CLOUD_C_SM_URL: z.string().optional(),
-  REPO_HOST_URL: z.string().optional(),
-  DEPLOY_PROJECT_URL: z.string().optional(),
   CLOUD_C_STS_URL: z.string().optional(),
   CLOUD_C_IAM_URL: z.string().optional(),
   DNS_URL: z.string().optional(),

@@ -4,6 +4,7 @@ import { circles, type Import, importsBelow } from "./imports.ts";
 /** The layers of `src/` from the bottom to the top: a file imports from its own folder and from layers below. */
 const LAYERS: readonly (readonly string[])[] = [
   ["lib"],
+  ["descriptions"],
   ["compat"],
   ["platform"],
   ["contracts"],
@@ -27,7 +28,10 @@ const LAYERS: readonly (readonly string[])[] = [
   ["worker.ts"],
 ];
 
-const folderOf = (path: string): string => path.split("/")[1] ?? "";
+/** What a type says of itself is plain data, which every layer may read; it imports only its kin. */
+const isDescription = (path: string): boolean => /\/descriptions?\.ts$/.test(path);
+
+const folderOf = (path: string): string => (isDescription(path) ? "descriptions" : (path.split("/")[1] ?? ""));
 const layerOf = (path: string): number => LAYERS.findIndex((layer) => layer.includes(folderOf(path)));
 
 /** Whether an import points to a layer above, or to another folder of its own layer. */

@@ -1,4 +1,5 @@
 /** Numbers, sizes and names as text. */
+import { descriptions } from "../../../src/sync/destinations/descriptions.ts";
 
 const number = new Intl.NumberFormat("en");
 
@@ -22,12 +23,7 @@ export function sizeText(bytes: number): string {
 
 /** The names that people know the providers by. */
 const PROVIDERS: Readonly<Record<string, string>> = {
-  "cloud-a-sm": "AWS Secrets Manager",
-  "cloud-b-kv": "Azure Key Vault",
-  "cloud-c-sm": "Google Secret Manager",
-  "repo-host": "GitHub Actions",
-  "deploy-project": "Vercel",
-  "in-mem": "In memory",
+  ...Object.fromEntries(descriptions.map(({ type, label }) => [type, label])),
   "cloud-b": "Azure",
   kv: "Key/value",
 };

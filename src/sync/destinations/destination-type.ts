@@ -4,6 +4,7 @@ import type { Granularity, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import type { Settings } from "../../platform/settings.ts";
 import type { ClientAssertion } from "../../providers/identity-token.ts";
 import type { Send } from "../../providers/outcome.ts";
+import type { DestinationDescription } from "./description.ts";
 
 /**
  * The interface between secret sync and the adapters of destination types: the objects they push, their outcomes, and
@@ -117,6 +118,8 @@ export interface Pace {
 }
 
 interface DestinationTypeCommon<Connection> {
+  /** Names, fields and texts of the type; `type`, `sensitive` and `immutable` are derived from it (`fromDescription`). */
+  readonly description: DestinationDescription;
   /** The type in paths and responses, such as "cloud-a-sm". */
   readonly type: string;
   /** The create body's own fields. Reads show values as given and leave out unset fields. */

@@ -7,7 +7,7 @@ import { ErrorPanel } from "../../components/error-panel.tsx";
 import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
 import { useAction } from "../../lib/resource.ts";
 import { fieldProblems, isSecretName } from "../../lib/schema.ts";
-import { HIDDEN, TEXTS, TYPES, withoutSecrets } from "./fields.ts";
+import { HIDDEN, TYPES, textsOf, withoutSecrets } from "./fields.ts";
 import { intoView, Plan } from "./plan.tsx";
 import type { Destination, PlannedObject } from "./reads.ts";
 
@@ -67,9 +67,9 @@ export function EditDestination({ destination, onClose, onDone }: Props) {
   const { required: _, ...optional } = provider.schema;
   const masked = Object.keys(destination.connection_details).filter((field) => !(field in before));
   const texts = {
-    ...TEXTS,
+    ...textsOf(type),
     ...Object.fromEntries(
-      masked.map((field) => [field, { ...TEXTS[field], placeholder: "set; left empty, it stays", hint: "" }]),
+      masked.map((field) => [field, { ...textsOf(type)[field], placeholder: "set; left empty, it stays", hint: "" }]),
     ),
   };
   return (

@@ -9,9 +9,11 @@ import {
 } from "../../../providers/cloud-a-aws/connection.ts";
 import { type CloudAFailure, unanswered } from "../../../providers/cloud-a-aws/errors.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { fromDescription } from "../description.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
 import { type SecretsManager, secretsManager } from "./client.ts";
 import { cloudAConnection } from "./connection.ts";
+import { description } from "./description.ts";
 import {
   isReplicated,
   readReference,
@@ -46,11 +48,9 @@ const nameHeldRetryMs = 10_000;
  */
 export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   kind: "remote",
-  type: "cloud-a-sm",
+  ...fromDescription(description),
   connection: cloudAConnection,
-  sensitive: ["access_key_id", "secret_access_key", "identity_token_audience", "identity_token_key"],
   targets,
-  immutable: ["region"],
   defaults: {
     granularity: "secret-path",
     template: {

@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { clouds } from "../../../providers/cloud-b-azure/login.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { fromDescription } from "../description.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
 import { identityTokenFields } from "../identity-fields.ts";
 import {
@@ -12,6 +13,7 @@ import {
   refuseVaultHost,
   type VaultFailure,
 } from "./client.ts";
+import { description } from "./description.ts";
 
 /** A secret is at most 25 KB ("About Azure Key Vault secrets"), a name 1 to 127 characters (SetSecret, secret-name). */
 const maxValueBytes = 25_600;
@@ -101,11 +103,9 @@ const connection = fields
  */
 export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   kind: "remote",
-  type: "cloud-b-kv",
+  ...fromDescription(description),
   connection,
-  sensitive: ["client_secret", "identity_token_audience", "identity_token_key"],
   targets: ({ key_vault_uri: vault }) => [vault.toLowerCase()],
-  immutable: ["key_vault_uri", "tenant_id", "cloud"],
   resolve: ({ key_vault_uri: uri, cloud, ...rest }) => ({
     ...rest,
     key_vault_uri: new URL(uri).origin,

@@ -3,9 +3,11 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { type CloudCConnection, projectOf, refuseTokenUri } from "../../../providers/cloud-c-gcp/connection.ts";
 import type { CloudCFailure } from "../../../providers/cloud-c-gcp/errors.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { fromDescription } from "../description.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
 import { secretManager } from "./client.ts";
 import { cloudCConnection } from "./connection.ts";
+import { description } from "./description.ts";
 import { labelsOf, labelText, maxLabels } from "./labels.ts";
 import {
   conflicts,
@@ -28,6 +30,8 @@ const maxSteps = 8;
 /** The built-in marker as a label. */
 const markerLabel = labelText(MARKER_TAG);
 
+const { immutable: fixed } = fromDescription(description);
+
 /**
  * Google Secret Manager, as a service account, by its key or by identity tokens. One external object is one secret. Its
  * value is the newest version; a push destroys the version of the push before.
@@ -43,13 +47,12 @@ const markerLabel = labelText(MARKER_TAG);
  */
 export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   kind: "remote",
-  type: "cloud-c-sm",
+  ...fromDescription(description),
   connection: cloudCConnection,
-  sensitive: ["credentials", "identity_token_audience", "identity_token_key"],
   targets: (details) => [projectOf(details)],
   // The replication of a secret never changes. `checkChange` fixes the project, not the field: with a new key the implied
   // project may have to be named.
-  immutable: ["kms_key_id", "replica_regions", "global_kms_key", "replication_locations", "locational_kms_keys"],
+  immutable: fixed.filter((field) => field !== "project_id"),
   defaults: {
     granularity: "secret-path",
     template: {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { fromDescription } from "../description.ts";
 import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "../destination-type.ts";
 import {
   type Answer,
@@ -14,6 +15,7 @@ import {
   type Variable,
   type VariableChange,
 } from "./client.ts";
+import { description } from "./description.ts";
 
 /** The size of all variables of a deployment together, names included ("Environment variables", size limits). */
 const maxValueBytes = 65_536;
@@ -79,13 +81,11 @@ const connection = z
  */
 export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   kind: "remote",
-  type: "deploy-project",
+  ...fromDescription(description),
   connection,
-  sensitive: ["access_token"],
   // The team is part of the target: without it a project id refers to another project.
   targets: ({ project_id: project, team_id: team = "", deployment_environments: environments }) =>
     environments.map((one) => JSON.stringify([team, project, one])),
-  immutable: ["project_id"],
   resolve: ({ deployment_environments: given, ...rest }) => ({
     ...rest,
     deployment_environments: deploymentEnvironments.filter((known) => given.includes(known)),

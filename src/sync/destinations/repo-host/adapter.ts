@@ -11,8 +11,10 @@ import {
 } from "../../../providers/repo-host-github/client.ts";
 import { sealBox } from "../../../providers/repo-host-github/sealed-box.ts";
 import { TokenCache } from "../../../providers/token-cache.ts";
+import { fromDescription } from "../description.ts";
 import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "../destination-type.ts";
 import { repoHostConnection, resolveRepoHost } from "./connection.ts";
+import { description } from "./description.ts";
 
 /**
  * "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); names have no stated limit.
@@ -69,20 +71,10 @@ const RepositoryAnswer = z.object({
  */
 export const repoHost: RemoteDestinationType<RepoHostConnection> = {
   kind: "remote",
-  type: "repo-host",
+  ...fromDescription(description),
   connection: repoHostConnection,
-  sensitive: ["access_token"],
   // Names of accounts, repositories and environments are case-insensitive.
   targets: (connection) => [`${connection.enterprise_url ?? ""}${placeOf(connection).path}`.toLowerCase()],
-  immutable: [
-    "repository_owner",
-    "repository_name",
-    "environment_name",
-    "secrets_location",
-    "organization_name",
-    "organization_visibility",
-    "selected_repository_names",
-  ],
   resolve: resolveRepoHost,
   defaults: {
     granularity: "secret-key",

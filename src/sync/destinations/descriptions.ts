@@ -1,0 +1,21 @@
+import { description as cloudASm } from "./cloud-a-sm/description.ts";
+import { description as cloudBKv } from "./cloud-b-kv/description.ts";
+import { description as cloudCSm } from "./cloud-c-sm/description.ts";
+import { description as deployProject } from "./deploy-project/description.ts";
+import type { DestinationDescription } from "./description.ts";
+import { description as inMem } from "./in-mem/description.ts";
+import { description as repoHost } from "./repo-host/description.ts";
+
+/** Every destination type, in the order of the console and the guide. */
+const all = [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, inMem] as const;
+
+export const descriptions: readonly DestinationDescription[] = all;
+
+type SettingsOf<Each> = Each extends { readonly settings: readonly (infer Name)[] } ? Name : never;
+
+/** Names of settings that only destination types read. */
+export type DestinationSetting = SettingsOf<(typeof all)[number]>;
+
+export const destinationSettings: readonly DestinationSetting[] = all.flatMap((each) =>
+  "settings" in each ? [...each.settings] : [],
+);

@@ -1,0 +1,53 @@
+/**
+ * The double of a destination type as its users see it: the contract suite of adapters, the playground, and the tests in
+ * the Workers runtime. Each folder of `test/doubles` has one in `stand-in.ts`; `stand-ins.ts` lists them.
+ */
+
+/** How the next calls go wrong. */
+export type Fault =
+  /** Refused with the provider's throttling answer and, where it has one, a retry hint of one second. */
+  | "throttled"
+  /** Answered 503 without an effect. */
+  | "unavailable"
+  /** Takes effect, but the connection is cut before the answer. */
+  | "lost"
+  /** Cut before it takes effect. */
+  | "cut"
+  /** Refused as a call without the right. */
+  | "forbidden";
+
+/** An object as the provider has it. */
+export interface StoredObject {
+  readonly value: string;
+  /** Whether it carries our marker; null where the type has none. */
+  readonly owned: boolean | null;
+}
+
+/** One account, project or vault of the double, with valid credentials. */
+export interface Place {
+  /** The create body's own fields. */
+  readonly body: Readonly<Record<string, unknown>>;
+  /** The same with credentials that the provider refuses. */
+  readonly wrongCredentials: Readonly<Record<string, unknown>>;
+  /** The same with a target that does not exist, or that the credentials may not see. */
+  readonly missing: Readonly<Record<string, unknown>>;
+  /** The present objects by name. */
+  objects(): ReadonlyMap<string, StoredObject>;
+  /** A write by another hand: without our marker, and with another version and time than ours. */
+  write(name: string, value: string): void;
+  /** A removal by another hand. */
+  remove(name: string): void;
+  /** The next `times` calls that change something go wrong. */
+  fail(fault: Fault, times: number): void;
+  /** Calls that changed something, or were refused when they tried. */
+  writes(): number;
+}
+
+export interface StandIn {
+  /** The neutral name of the destination type. */
+  readonly type: string;
+  /** Settings of the Worker that lead its calls here. */
+  readonly settings: Readonly<Record<string, string>>;
+  open(): Place;
+  close(): Promise<void>;
+}
