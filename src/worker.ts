@@ -1,7 +1,7 @@
 import { env as deployment, waitUntil } from "cloudflare:workers";
 import { storeDueSnapshot } from "./backup/scheduled-snapshots.ts";
 import { metrics } from "./contracts/stubs.ts";
-import { performJobs } from "./credentials/job-worker.ts";
+import { performJobs } from "./credentials/runner/job-worker.ts";
 import { performDeliveries } from "./events/subscriptions/deliver.ts";
 import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
 import { refusedBesideGateway } from "./platform/http/gateway-key.ts";

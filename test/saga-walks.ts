@@ -1,9 +1,9 @@
 import type { Step, StepResult } from "../src/contracts/credential-engine.ts";
-import type { Issue } from "../src/credentials/issue.ts";
-import { newKeyAdd } from "../src/credentials/key-add.ts";
-import { newProvision } from "../src/credentials/provision.ts";
-import { type Removal, removalSaga } from "../src/credentials/removal.ts";
-import type { Saga } from "../src/credentials/saga.ts";
+import type { Issue } from "../src/credentials/engines/azure/issue.ts";
+import { newKeyAdd } from "../src/credentials/engines/azure/key-add.ts";
+import { newProvision } from "../src/credentials/engines/azure/provision.ts";
+import { type Removal, removalSaga } from "../src/credentials/engines/azure/removal.ts";
+import type { Saga } from "../src/credentials/runner/saga.ts";
 import { failure } from "./fake-cloud.ts";
 
 export const principalIssue = (): Issue => ({

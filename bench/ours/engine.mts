@@ -1,5 +1,5 @@
 /** The credentials engine, with a way to create leases without requests: only their expiry and look-up are measured. */
-import { LeaseStore } from "../../src/credentials/lease-store.ts";
+import { LeaseStore } from "../../src/credentials/leases/lease-store.ts";
 import { CredentialEngine as Engine } from "../../src/objects/credential-engine.ts";
 
 export interface Fill {

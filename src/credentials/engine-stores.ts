@@ -1,10 +1,10 @@
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import { WorkQueue } from "../platform/durable/work-queue.ts";
-import { ConfigStore } from "./config-store.ts";
 import type { EngineEvents } from "./engine-events.ts";
-import { JobStore } from "./job-store.ts";
-import { LeaseStore } from "./lease-store.ts";
-import { RoleStore } from "./role-store.ts";
+import { JobStore } from "./jobs/job-store.ts";
+import { LeaseStore } from "./leases/lease-store.ts";
+import { ConfigStore } from "./mount/config-store.ts";
+import { RoleStore } from "./mount/role-store.ts";
 
 /** The rows of one engine, one store a table. */
 export class EngineStores {

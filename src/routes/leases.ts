@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Mount } from "../contracts/mount.ts";
 import { accessControl, credentialEngine } from "../contracts/stubs.ts";
-import { performJob, performRemoval, unfinished } from "../credentials/job-worker.ts";
+import { performJob, performRemoval, unfinished } from "../credentials/runner/job-worker.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { duration, flag } from "../platform/http/fields.ts";

@@ -5,7 +5,7 @@ import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import { translateMountType } from "../compat/cloud-b-names.ts";
 import type { ListedMount } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import { emptyEngine } from "../credentials/job-worker.ts";
+import { emptyEngine } from "../credentials/runner/job-worker.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
 import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
 import { parseTarget } from "../platform/http/target.ts";

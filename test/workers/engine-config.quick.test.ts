@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it } from "vitest";
-import { accountOf } from "../../src/credentials/config.ts";
+import { accountOf } from "../../src/credentials/engines/azure/config.ts";
 import { itRows } from "../support/rows.ts";
 import { holderOf, path } from "./access.ts";
 import { del, get, list, put } from "./client.ts";

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
-import { performJobs } from "../../src/credentials/job-worker.ts";
+import { performJobs } from "../../src/credentials/runner/job-worker.ts";
 import { AccessControl } from "../../src/objects/access-control.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import { clock } from "./clock.ts";

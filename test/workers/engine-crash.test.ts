@@ -8,7 +8,7 @@ import {
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { PollResult, Started } from "../../src/contracts/credential-engine.ts";
-import { performJob } from "../../src/credentials/job-worker.ts";
+import { performJob } from "../../src/credentials/runner/job-worker.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";

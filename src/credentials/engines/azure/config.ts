@@ -1,0 +1,215 @@
+import * as z from "zod";
+import type { CloudAccount } from "../../../contracts/cloud-directory.ts";
+import type { Home } from "../../../contracts/federation.ts";
+import { parseCron } from "../../../lib/cron.ts";
+import { withoutUndefined } from "../../../lib/json.ts";
+import { ok, type Result, refuse } from "../../../lib/result.ts";
+import { duration, flag } from "../../../platform/http/fields.ts";
+import { cloudNamed } from "../../../providers/cloud-b-azure/login.ts";
+import { isUuid } from "./service.ts";
+
+const text = () => z.preprocess((value) => (typeof value === "number" ? String(value) : value), z.string().max(4096));
+
+/** Body of `POST config` (docs/internals/wire/credentials.md). Absent fields keep their stored values. */
+export const ConfigBody = z.object({
+  subscription_id: text().optional(),
+  tenant_id: text().optional(),
+  environment: text().optional(),
+  client_id: text().optional(),
+  client_secret: text().optional(),
+  root_password_ttl: duration().optional(),
+  identity_token_audience: text().optional(),
+  identity_token_ttl: duration().optional(),
+  rotation_schedule: text().optional(),
+  rotation_window: duration().optional(),
+  rotation_period: duration().optional(),
+  rotation_policy: text().optional(),
+  disable_automated_rotation: flag().optional(),
+});
+export type ConfigBody = z.infer<typeof ConfigBody>;
+
+/** The stored configuration of an engine. Durations in seconds. */
+export interface EngineConfig {
+  readonly subscription_id: string;
+  readonly tenant_id: string;
+  readonly environment: string;
+  readonly client_id: string;
+  readonly client_secret: string;
+  readonly root_password_ttl: number;
+  readonly identity_token_audience: string;
+  readonly identity_token_ttl: number;
+  /** Identity of the mount in its tokens, captured when the audience was last written. */
+  readonly home?: Home;
+  readonly rotation_schedule: string;
+  readonly rotation_window: number;
+  readonly rotation_period: number;
+  readonly rotation_policy: string;
+  readonly disable_automated_rotation: boolean;
+  /** Id of `client_secret`, if a rotation created it. */
+  readonly key_id: string | null;
+  /** Expiry of that key, ms since 1970. */
+  readonly key_ends: number | null;
+}
+
+const DAY = 86_400;
+const EMPTY: EngineConfig = {
+  subscription_id: "",
+  tenant_id: "",
+  environment: "",
+  client_id: "",
+  client_secret: "",
+  root_password_ttl: 182 * DAY,
+  identity_token_audience: "",
+  identity_token_ttl: 3_600,
+  rotation_schedule: "",
+  rotation_window: 0,
+  rotation_period: 0,
+  rotation_policy: "",
+  disable_automated_rotation: false,
+  key_id: null,
+  key_ends: null,
+};
+
+/** Fields that determine the engine's identity at its provider. */
+const IDENTITY = ["tenant_id", "client_id", "client_secret", "identity_token_audience", "environment"] as const;
+
+/** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
+export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
+  IDENTITY.some((field) => before[field] !== after[field]);
+
+const MIN_WINDOW = 3_600;
+const MIN_PERIOD = 10;
+
+/**
+ * Merges a body into the configuration.
+ * @param overrides settings of the deployment that can replace the ids
+ * @param idsRequired refuse a configuration without subscription or tenant
+ * @param home identity of the mount, if the body has an audience
+ */
+export function changeConfig(
+  before: EngineConfig | null,
+  body: ConfigBody,
+  overrides: CloudSettings,
+  idsRequired: boolean,
+  home: Home | null,
+): Result<EngineConfig> {
+  const merged: EngineConfig = { ...(before ?? EMPTY), ...withoutUndefined(body), ...(home && { home }) };
+  const { rotation_schedule: schedule, rotation_window: window, rotation_period: period } = merged;
+  const environment = cloudOf(merged.environment);
+  if (environment === null) {
+    return refuse(
+      "invalid",
+      `environment: no cloud configuration matching the name ${JSON.stringify(merged.environment.slice(0, 64))}`,
+    );
+  }
+  if (body.subscription_id && !isUuid(body.subscription_id))
+    return refuse("invalid", "subscription_id: must be a UUID");
+  if (body.tenant_id && !isUuid(body.tenant_id) && !TENANT_DOMAIN.test(body.tenant_id)) {
+    return refuse("invalid", "tenant_id: must be a UUID, or a domain name of the tenant");
+  }
+  if (merged.client_secret !== "" && merged.identity_token_audience !== "") {
+    return refuse("invalid", "only one of 'client_secret' or 'identity_token_audience' can be set");
+  }
+  if (schedule !== "" && period > 0) {
+    const given = "mutually exclusive fields rotation_schedule and rotation_period were both specified";
+    return refuse("invalid", `${given}; only one of them can be provided`);
+  }
+  if (schedule !== "" && parseCron(schedule) === null) {
+    return refuse(
+      "invalid",
+      "failed to parse provided rotation_schedule: must be a cron expression of 5 fields, in UTC",
+    );
+  }
+  if (window > 0 && period > 0) return refuse("invalid", "rotation_window does not apply to period");
+  if (window > 0 && schedule === "") return refuse("invalid", "cannot use rotation_window without rotation_schedule");
+  if (window > 0 && window < MIN_WINDOW) return refuse("invalid", "rotation_window must be 3600 seconds or more");
+  if (period > 0 && period < MIN_PERIOD) return refuse("invalid", "rotation_period must be 10 seconds or more");
+  if (period > 0 && merged.root_password_ttl > 0 && period >= merged.root_password_ttl) {
+    return refuse("invalid", "rotation_period must be shorter than root_password_ttl");
+  }
+  for (const [field, setting] of REQUIRED) {
+    if (idsRequired && merged[field] === "" && !overrides[setting]) return refuse("invalid", `${field} is required`);
+  }
+  // A secret from another source is not the one that a rotation created.
+  const ownKey = before?.client_secret === merged.client_secret && before?.client_id === merged.client_id;
+  return ok(ownKey ? merged : { ...merged, key_id: null, key_ends: null });
+}
+
+/** For example contoso.onmicrosoft.com. The identity platform accepts it in place of the tenant's id. */
+const TENANT_DOMAIN = /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$/;
+
+const REQUIRED = [
+  ["subscription_id", "CLOUD_B_SUBSCRIPTION_ID"],
+  ["tenant_id", "CLOUD_B_TENANT_ID"],
+] as const;
+
+/** The stored name of a cloud; null for an unknown name. Empty means the public cloud. */
+function cloudOf(name: string): string | null {
+  if (name === "") return "AzurePublicCloud";
+  const found = cloudNamed(name)?.name;
+  return found === undefined || found === "AzureGermanCloud" ? null : found;
+}
+
+/**
+ * View of `GET config`: the stored values, zeros without a configuration, never a secret.
+ * @param rotationDue ms since 1970, null without a schedule
+ */
+export function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> {
+  const {
+    client_secret: _,
+    key_id: __,
+    home: ___,
+    key_ends: ends,
+    ...shown
+  } = config ?? {
+    ...EMPTY,
+    root_password_ttl: 0,
+    identity_token_ttl: 0,
+  };
+  return {
+    ...shown,
+    ...(ends !== null && { root_password_expiration_date: new Date(ends).toISOString() }),
+    ...(rotationDue !== null && { next_rotation_date: new Date(rotationDue).toISOString() }),
+  };
+}
+
+/** Settings of the deployment. They override the stored values on every call. */
+export interface CloudSettings {
+  readonly CLOUD_B_SUBSCRIPTION_ID?: string | undefined;
+  readonly CLOUD_B_TENANT_ID?: string | undefined;
+  readonly CLOUD_B_CLIENT_ID?: string | undefined;
+  readonly CLOUD_B_CLIENT_SECRET?: string | undefined;
+  readonly CLOUD_B_ENVIRONMENT?: string | undefined;
+}
+
+/** The identity that the engine uses at the provider: a setting that is not empty overrides the stored value. */
+export function accountOf(config: EngineConfig | null, overrides: CloudSettings): Result<CloudAccount> {
+  if (!config) return refuse("invalid", "config is nil: the engine has no configuration; write its config first");
+  const environment = cloudOf(overrides.CLOUD_B_ENVIRONMENT || config.environment);
+  if (environment === null)
+    return refuse("invalid", "environment: no cloud configuration matching the setting CLOUD_B_ENVIRONMENT");
+  const account: CloudAccount = {
+    subscriptionId: overrides.CLOUD_B_SUBSCRIPTION_ID || config.subscription_id,
+    tenantId: overrides.CLOUD_B_TENANT_ID || config.tenant_id,
+    clientId: overrides.CLOUD_B_CLIENT_ID || config.client_id,
+    clientSecret: overrides.CLOUD_B_CLIENT_SECRET || config.client_secret,
+    environment,
+  };
+  if (account.subscriptionId === "") return refuse("invalid", "subscription_id is required");
+  if (account.tenantId === "") return refuse("invalid", "tenant_id is required");
+  if (account.clientId === "") return refuse("invalid", "client_id: none is configured");
+  if (account.clientSecret !== "") return ok(account);
+  const { home, identity_token_audience: audience, identity_token_ttl: ttlSeconds } = config;
+  if (audience === "" || !home)
+    return refuse("invalid", "client_secret: none is configured, nor is identity_token_audience");
+  return ok({ ...account, federation: { ...home, audience, ttlSeconds } });
+}
+
+/**
+ * Time of the next rotation of the root secret, ms since 1970; null without a schedule. @param since the last rotation
+ */
+export function nextRotation(config: EngineConfig, since: number): number | null {
+  if (config.disable_automated_rotation) return null;
+  if (config.rotation_period > 0) return since + config.rotation_period * 1000;
+  return config.rotation_schedule === "" ? null : (parseCron(config.rotation_schedule)?.after(since) ?? null);
+}

@@ -1,0 +1,218 @@
+import { providerAudience } from "../../../compat/cloud-b-names.ts";
+import type { NewApplication } from "../../../contracts/cloud-directory.ts";
+import { isWorthRetrying, mapDecision, resultOf, retry, type Saga, step } from "../../runner/saga.ts";
+import { type Grant, type Membership, newProvision, type Provision, provisionSaga } from "./provision.ts";
+import type { GroupRef, Role, RoleRef } from "./role.ts";
+
+/** A role being written: its pending lookups, and its application if it keeps one. Persisted in the job. */
+export interface RoleWrite {
+  readonly name: string;
+  readonly role: Role;
+  /** The engine's own client id: a role for that application would grant the engine's own rights. */
+  readonly ownClientId: string;
+  readonly application: string | null;
+  readonly roles: readonly RoleRef[];
+  readonly groups: readonly GroupRef[];
+  /** Refusal for the caller, if the role cannot be written. */
+  readonly problem: string | null;
+  /** Null until all lookups are done, and for roles without their own application. */
+  readonly provision: Provision | null;
+}
+
+/** @param references names in the body to look up; null or empty: none */
+export function newRoleWrite(
+  name: string,
+  role: Role,
+  references: { application: string | null; roles: readonly RoleRef[] | null; groups: readonly GroupRef[] | null },
+  ownClientId: string,
+): RoleWrite {
+  const { application, roles, groups } = references;
+  return provided({
+    name,
+    role: { ...role, ...(roles && { cloud_roles: [] }), ...(groups && { cloud_groups: [] }) },
+    ownClientId,
+    application,
+    roles: roles ?? [],
+    groups: groups ?? [],
+    problem: null,
+    provision: null,
+  });
+}
+
+const isLooking = ({ application, roles, groups }: RoleWrite): boolean =>
+  application !== null || roles.length > 0 || groups.length > 0;
+
+/**
+ * Looks up the references of a role, then creates or changes its application.
+ *
+ *     application ──► roles ──► groups ──► provision (persist_app only) ──► done
+ *          └────────────┴─────────┴──not found, duplicate──► problem
+ */
+export const roleSaga: Saga<RoleWrite> = {
+  next(state, now) {
+    if (state.problem !== null) return null;
+    if (state.application !== null) return step("getApplication", state.application);
+    const [role] = state.roles;
+    if (role) {
+      return role.role_id !== ""
+        ? step("getRoleDefinition", role.role_id)
+        : step("findRoleDefinitions", role.role_name);
+    }
+    const [group] = state.groups;
+    if (group) return group.object_id !== "" ? step("getGroup", group.object_id) : step("findGroups", group.group_name);
+    return state.provision && provisionSaga.next(state.provision, now);
+  },
+
+  beforeCall: (state, step) =>
+    state.provision && !isLooking(state)
+      ? { ...state, provision: provisionSaga.beforeCall?.(state.provision, step) ?? state.provision }
+      : state,
+
+  onSuccess(state, step, value, now) {
+    const [role] = state.roles;
+    const [group] = state.groups;
+    switch (step.call) {
+      case "getApplication": {
+        const { objectId, clientId } = resultOf(step.call, value);
+        if (clientId.toLowerCase() === state.ownClientId.toLowerCase()) {
+          return { ...state, problem: "application_object_id: is the application that the engine itself acts as" };
+        }
+        const known = { ...state.role, application_object_id: objectId, application_id: clientId };
+        return provided({ ...state, application: null, role: known });
+      }
+      case "getRoleDefinition":
+        return role ? withRole(state, { ...role, ...refOf(resultOf(step.call, value)) }) : state;
+      case "findRoleDefinitions": {
+        const [found, another] = resultOf(step.call, value);
+        const name = role?.role_name ?? "";
+        if (!found) return { ...state, problem: `no role found for role_name: '${name}'` };
+        if (another) {
+          return { ...state, problem: `multiple matches found for role_name: '${name}'. Specify role by ID instead.` };
+        }
+        return role ? withRole(state, { ...role, ...refOf(found) }) : state;
+      }
+      case "getGroup": {
+        const { objectId, name } = resultOf(step.call, value);
+        return withGroup(state, { group_name: name, object_id: objectId });
+      }
+      case "findGroups": {
+        const [found, another] = resultOf(step.call, value);
+        const name = group?.group_name ?? "";
+        if (!found) return { ...state, problem: `no group found for group_name: '${name}'` };
+        if (another) {
+          const advice = "Specify group by ObjectID instead.";
+          return { ...state, problem: `multiple matches found for group_name: '${name}'. ${advice}` };
+        }
+        return withGroup(state, { group_name: found.name, object_id: found.objectId });
+      }
+      default:
+        return state.provision
+          ? { ...state, provision: provisionSaga.onSuccess(state.provision, step, value, now) }
+          : state;
+    }
+  },
+
+  onError(state, step, failure, now, tries) {
+    if (state.provision && !isLooking(state)) {
+      const decision = provisionSaga.onError(state.provision, step, failure, now, tries);
+      return mapDecision(decision, (provision) => ({ ...state, provision }));
+    }
+    if (failure.code !== "not_found") {
+      return isWorthRetrying(failure, tries) ? retry(failure) : { kind: "failed" };
+    }
+    const [role] = state.roles;
+    const [group] = state.groups;
+    const problem =
+      state.application !== null
+        ? `error loading Application: there is none with the object id '${state.application}'`
+        : role
+          ? `no role found for role_id: '${role.role_id}'`
+          : `no group found for object_id: '${group?.object_id ?? ""}'`;
+    return { kind: "done", state: { ...state, problem } };
+  },
+};
+
+const refOf = ({ id, name }: { id: string; name: string }) => ({ role_id: id, role_name: name });
+
+const sameScope = (a: string, b: string): boolean => scopeKey(a) === scopeKey(b);
+const scopeKey = (scope: string): string => scope.replace(/^\/+|\/+$/g, "").toLowerCase();
+const sameId = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase();
+
+function withRole(state: RoleWrite, found: RoleRef): RoleWrite {
+  const known = state.role.cloud_roles ?? [];
+  if (known.some((one) => sameId(one.role_id, found.role_id) && sameScope(one.scope, found.scope))) {
+    return { ...state, problem: `duplicate role_id and scope: '${found.role_id}', '${found.scope}'` };
+  }
+  const role = { ...state.role, cloud_roles: [...known, found] };
+  return provided({ ...state, role, roles: state.roles.slice(1) });
+}
+
+function withGroup(state: RoleWrite, found: GroupRef): RoleWrite {
+  const known = state.role.cloud_groups ?? [];
+  if (known.some((one) => sameId(one.object_id, found.object_id))) {
+    return { ...state, problem: `duplicate object_id '${found.object_id}'` };
+  }
+  const role = { ...state.role, cloud_groups: [...known, found] };
+  return provided({ ...state, role, groups: state.groups.slice(1) });
+}
+
+/** Adds the provision of the role's application after the last lookup. */
+function provided(state: RoleWrite): RoleWrite {
+  if (!state.role.persist_app || isLooking(state) || state.provision) return state;
+  return { ...state, provision: provisionOf(state.name, state.role) };
+}
+
+/** The desired application of a role, as differences from the actual one. */
+function provisionOf(name: string, role: Role): Provision {
+  const rights = { grants: desiredGrants(role), memberships: desiredMemberships(role) };
+  const application = applicationOf(`vault-${name.slice(0, 128)}-${crypto.randomUUID()}`, role);
+  const { managed } = role;
+  if (!managed) return newProvision(application, rights);
+  const has = managed.application;
+  const outdated =
+    has.tags.join() !== application.tags.join() ||
+    (application.signInAudience !== "" && has.signInAudience !== application.signInAudience);
+  return {
+    ...managed,
+    application: { ...application, displayName: has.displayName },
+    outdated: managed.outdated || outdated,
+    grants: mergedGrants(managed.grants, rights.grants),
+    memberships: mergedMemberships(managed.memberships, rights.memberships),
+  };
+}
+
+export const applicationOf = (displayName: string, role: Role): NewApplication => ({
+  displayName,
+  tags: role.tags ?? [],
+  signInAudience: providerAudience(role.sign_in_audience),
+});
+
+/** The assignments of a role, each with a new id. */
+export const desiredGrants = (role: Role): Grant[] =>
+  (role.cloud_roles ?? []).map(({ scope, role_id: roleId }) => ({
+    assignmentId: crypto.randomUUID(),
+    scope,
+    roleId,
+    standing: "wanted",
+  }));
+
+export const desiredMemberships = (role: Role): Membership[] =>
+  (role.cloud_groups ?? []).map(({ object_id: groupId }) => ({ groupId, standing: "wanted" }));
+
+function mergedGrants(has: readonly Grant[], desired: readonly Grant[]): Grant[] {
+  const same = (a: Grant, b: Grant) => sameId(a.roleId, b.roleId) && sameScope(a.scope, b.scope);
+  const kept = has.map((grant): Grant => {
+    if (!desired.some((each) => same(each, grant))) return { ...grant, standing: "unwanted" };
+    return grant.standing === "unwanted" ? { ...grant, standing: "tried" } : grant;
+  });
+  return [...kept, ...desired.filter((each) => !has.some((grant) => same(each, grant)))];
+}
+
+function mergedMemberships(has: readonly Membership[], desired: readonly Membership[]): Membership[] {
+  const same = (a: Membership, b: Membership) => sameId(a.groupId, b.groupId);
+  const kept = has.map((each): Membership => {
+    if (!desired.some((other) => same(other, each))) return { ...each, standing: "unwanted" };
+    return each.standing === "unwanted" ? { ...each, standing: "tried" } : each;
+  });
+  return [...kept, ...desired.filter((other) => !has.some((each) => same(other, each)))];
+}

@@ -1,0 +1,111 @@
+import type { CloudAccount, PasswordKey } from "../../../contracts/cloud-directory.ts";
+import { isTransient, mapDecision, resultOf, retry, type Saga, step } from "../../runner/saga.ts";
+import { type KeyAdd, keySaga, newKeyAdd } from "./key-add.ts";
+import { isNotYetThere } from "./lag.ts";
+import { passwordSearch, type Removal, undoOfKey } from "./removal.ts";
+
+/** A replacement of the root secret in progress. Persisted in the job. */
+export interface Rotation {
+  /** The account at the start, so that clean-up works after a change of the configuration. */
+  readonly account: CloudAccount;
+  /** Id of the current secret, if a rotation created it. */
+  readonly keyId: string | null;
+  /** Lifetime in ms. */
+  readonly lifeMs: number;
+  readonly name: string;
+  readonly add: KeyAdd | null;
+  /** Id of the secret to replace; null if it cannot be identified, and stays. */
+  readonly replaces: string | null;
+  readonly secret: string | null;
+  /** Creation time of the secret, ms since 1970. */
+  readonly madeAt: number;
+  readonly logins: number;
+  readonly nextLogin: number;
+  readonly problem: string | null;
+}
+
+/** Required consecutive logins: the provider's servers receive a secret at different times. */
+const LOGINS = 2;
+const LOGIN_EVERY_MS = 1_000;
+const LOGIN_AGAIN_MS = 2_000;
+
+export const newRotation = (account: CloudAccount, keyId: string | null, lifeMs: number): Rotation => ({
+  account,
+  keyId,
+  lifeMs,
+  name: `vault-${crypto.randomUUID()}`,
+  add: null,
+  replaces: null,
+  secret: null,
+  madeAt: 0,
+  logins: 0,
+  nextLogin: 0,
+  problem: null,
+});
+
+/**
+ * Creates a new root secret and verifies it. Completion then stores it, and removes the previous one.
+ *
+ *     findApplicationsByClientId ──► key-add ──► login ×2 ──► done
+ *               │                                  ▲   │ refused: count restarts
+ *               └──none or several──► problem      └───┘
+ */
+export const rotationSaga: Saga<Rotation> = {
+  next(state, now) {
+    if (state.problem !== null) return null;
+    const { add, account, secret } = state;
+    if (!add) return step("findApplicationsByClientId", account.clientId);
+    if (!add.key || secret === null) return keySaga.next(add, now);
+    if (state.logins >= LOGINS) return null;
+    if (state.nextLogin > now) return { wait: state.nextLogin - now };
+    return step("login", account.clientId, secret);
+  },
+
+  beforeCall: (state, step) =>
+    state.add && !state.add.key ? { ...state, add: keySaga.beforeCall?.(state.add, step) ?? state.add } : state,
+
+  onSuccess(state, step, value, now) {
+    if (step.call === "findApplicationsByClientId") {
+      const [application, another] = resultOf(step.call, value);
+      if (!application) return { ...state, problem: "no application found" };
+      if (another) return { ...state, problem: "multiple applications found - double check your client_id" };
+      const add = newKeyAdd(application.objectId, state.name, state.lifeMs);
+      return { ...state, add, replaces: inUse(application.passwords, state) };
+    }
+    if (step.call === "login") return { ...state, logins: state.logins + 1, nextLogin: now + LOGIN_EVERY_MS };
+    if (!state.add) return state;
+    const add = keySaga.onSuccess(state.add, step, value, now);
+    if (step.call !== "addApplicationPassword") return { ...state, add };
+    return { ...state, add, secret: resultOf(step.call, value).secretText, madeAt: now };
+  },
+
+  onError(state, step, failure, now, tries) {
+    if (step.call === "login") {
+      const none = { ...state, logins: 0 };
+      if (isNotYetThere("login", failure, now - state.madeAt)) {
+        return retry({ ...failure, retryAfterMs: LOGIN_AGAIN_MS }, none);
+      }
+      return isTransient(failure) ? retry(failure, none) : { kind: "failed" };
+    }
+    if (!state.add) return isTransient(failure) ? retry(failure) : { kind: "failed" };
+    return mapDecision(keySaga.onError(state.add, step, failure, now, tries), (add) => ({ ...state, add }));
+  },
+};
+
+/** The id of our secret among an application's secrets: by its known id, or by a hint that only one of them matches. */
+function inUse(passwords: readonly PasswordKey[], { keyId, account }: Rotation): string | null {
+  if (passwords.some((password) => password.keyId === keyId)) return keyId;
+  const alike = passwords.filter(({ hint }) => hint !== "" && account.clientSecret.startsWith(hint));
+  return alike.length === 1 ? (alike[0]?.keyId ?? null) : null;
+}
+
+/** Undoes `rotationSaga`: removes the new secret; null if there is none. */
+export function undoOfRotation({ add }: Rotation, now: number): Removal | null {
+  if (!add) return null;
+  const undo = undoOfKey(add, now);
+  return undo.items.length > 0 || undo.search ? undo : null;
+}
+
+/** Removes the orphans of unanswered additions beside the new secret; null when every addition was answered. */
+export const orphansOfRotation = ({ add }: Rotation, now: number): Removal | null =>
+  add?.strays ? passwordSearch(add.application, add.name, add.key?.keyId ?? null, now) : null;

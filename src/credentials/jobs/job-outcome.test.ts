@@ -1,0 +1,142 @@
+import { describe, expect, it } from "vitest";
+import { answered, type MemoryEngine, memoryEngine, refusedWith, reportOf } from "../../../test/memory-engine.ts";
+import type { StepResult } from "../../contracts/credential-engine.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Issues a password of the application `app` at time 0. */
+function issued(engine: MemoryEngine, endsAt = 10 * HOUR_MS) {
+  const { wanted, turn } = engine.issue("static", 0);
+  const key = answered({ keyId: "key", secretText: "secret", endsAt });
+  return { wanted, end: engine.runner.poll(wanted, reportOf(turn, key), 0) };
+}
+
+/** Performs one round of a revocation, with the result of its only step. @returns the next poll result */
+function round(engine: MemoryEngine, job: string, now: number, result: StepResult) {
+  const wanted = { job, kind: "removal" as const };
+  const { turn } = engine.runner.begin(wanted, now);
+  return engine.runner.poll(wanted, reportOf(turn, result), now);
+}
+
+/** Revokes a lease; as `round`. */
+function revoked(engine: MemoryEngine, job: string, now: number, result: StepResult) {
+  const lease = engine.leases.find(job);
+  if (lease) engine.lifecycle.end(lease, now);
+  return round(engine, job, now, result);
+}
+
+describe("a new lease", () => {
+  it("expires no later than its password", () => {
+    const engine = memoryEngine();
+    expect(issued(engine, 5_000).end).toMatchObject({ kind: "end", end: { ok: true, issued: { ttl: 5 } } });
+    expect(engine.leases.nextExpiry()).toBe(5_000);
+  });
+
+  it("is revoked at once when the response with its secret was lost", () => {
+    const engine = memoryEngine();
+    const { wanted } = issued(engine);
+    expect(engine.leases.nextHandOver()).toBe(30_000);
+    expect(engine.runner.poll(wanted, null, 1_000)).toMatchObject({ kind: "end", end: { reason: "unavailable" } });
+    expect(engine.leases.nextHandOver()).toBe(1_000);
+  });
+});
+
+describe("the revocation of a lease", () => {
+  it("fails six rounds, each later than the one before, until the lease is irrevocable", () => {
+    const engine = memoryEngine();
+    const { job } = issued(engine).wanted;
+    const states: (string | undefined)[] = [];
+    let now = 0;
+    for (let n = 1; n <= 6; n++) {
+      (n === 1 ? revoked : round)(engine, job, now, refusedWith("permission_denied"));
+      states.push(engine.leases.find(job)?.state);
+      const readyAt = engine.work.find(job)?.readyAt ?? 0;
+      expect(readyAt - now, `round ${n}`).toBeGreaterThanOrEqual(n === 6 ? 24 * HOUR_MS : 5_000 * 2 ** n);
+      now = readyAt;
+    }
+    expect(states).toEqual([...Array.from({ length: 5 }, () => "ending"), "irrevocable"]);
+  });
+
+  it("waits as long as the provider requires", () => {
+    const engine = memoryEngine();
+    const { job } = issued(engine).wanted;
+    revoked(engine, job, 0, refusedWith("throttled", 5 * HOUR_MS));
+    expect(engine.work.find(job)?.readyAt).toBeGreaterThanOrEqual(5 * HOUR_MS);
+  });
+
+  it("starts a new count of rounds on request", () => {
+    const engine = memoryEngine();
+    const { job } = issued(engine).wanted;
+    revoked(engine, job, 0, refusedWith("permission_denied"));
+    expect(engine.jobs.find(job)?.failures).toBe(1);
+    engine.lifecycle.revoke(job);
+    expect(engine.jobs.find(job)?.failures).toBe(0);
+  });
+
+  it("has not failed while the provider may not yet list the password", () => {
+    const engine = memoryEngine();
+    const { job } = issued(engine).wanted;
+    const later = { kind: "end", end: { ok: true, goesOnAt: 20_000 } };
+    expect(revoked(engine, job, 10_000, refusedWith("not_found"))).toMatchObject(later);
+    expect(engine.runner.poll({ job, kind: "removal" }, null, 10_000)).toMatchObject(later);
+  });
+});
+
+describe("a rotation", () => {
+  /** Performs a rotation; the application has the secrets `passwords`. */
+  function rotated(engine: MemoryEngine, passwords: { keyId: string; hint: string }[], login: StepResult) {
+    const begun = engine.root.rotate();
+    if (!begun.ok) throw new Error(begun.message);
+    const { wanted } = begun.value;
+    let now = Date.now();
+    const listed = passwords.map((each) => ({ displayName: "", ...each }));
+    const found = answered([{ objectId: "app", clientId: "engine", displayName: "", passwords: listed }]);
+    const key = answered({ keyId: "new", secretText: "xyznew", endsAt: now + 24 * HOUR_MS });
+    let turn = begun.value.turn;
+    for (const result of [found, key, login, login]) {
+      if (turn?.kind === "wait") {
+        now += turn.ms;
+        turn = engine.runner.poll(wanted, { claim: turn.claim ?? raise(), done: null }, now);
+      }
+      if (turn?.kind === "end") break;
+      turn = engine.runner.poll(wanted, reportOf(turn, result), now);
+    }
+    return { wanted, turn };
+  }
+  const raise = (): never => {
+    throw new Error("no lease");
+  };
+
+  it("stores the id of the new secret, by which the next rotation knows it", () => {
+    const engine = memoryEngine();
+    const { turn, wanted } = rotated(engine, [{ keyId: "old", hint: "abc" }], answered());
+    expect(turn).toMatchObject({ kind: "end", end: { ok: true, warnings: [] } });
+    expect(engine.config.find()).toMatchObject({ client_secret: "xyznew", key_id: "new" });
+    expect(engine.jobs.find(wanted.job)?.work).toMatchObject({ removal: { items: [{ keyId: "old" }] } });
+    const second = engine.root.rotate();
+    if (!second.ok) throw new Error(second.message);
+    expect(engine.jobs.find(second.value.wanted.job)?.work).toMatchObject({ rotation: { keyId: "new" } });
+  });
+
+  it("removes the new secret after a failure, with the account of its start", () => {
+    const engine = memoryEngine();
+    const { turn, wanted } = rotated(engine, [], refusedWith("permission_denied"));
+    expect(turn).toMatchObject({ kind: "end", end: { ok: false } });
+    expect(engine.jobs.find(wanted.job)?.work).toMatchObject({
+      kind: "removal",
+      removal: { items: [{ keyId: "new" }] },
+      account: { clientSecret: "abcsecret" },
+    });
+  });
+
+  it("is undone with the account of its start when another secret is configured", () => {
+    const engine = memoryEngine();
+    const { wanted } = rotated(engine, [], refusedWith("contended"));
+    expect(engine.jobs.kindOf(wanted.job)).toBe("rotation");
+    expect(engine.root.configure({ client_secret: "other" }, true, null).ok).toBe(true);
+    expect(engine.jobs.find(wanted.job)?.work).toMatchObject({
+      kind: "removal",
+      account: { clientSecret: "abcsecret" },
+    });
+  });
+});

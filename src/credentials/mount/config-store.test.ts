@@ -1,0 +1,89 @@
+import { describe, expect, it } from "vitest";
+import { memoryEngine } from "../../../test/memory-engine.ts";
+import { changeConfig, type EngineConfig } from "../engines/azure/config.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+/** A Monday, 00:00 UTC. */
+const MIDNIGHT = Date.UTC(2026, 0, 5);
+
+/** A store whose configuration was written at `now`. */
+function configured(changes: Partial<EngineConfig>, now = MIDNIGHT) {
+  const { config } = memoryEngine();
+  const before = config.find();
+  if (!before) throw new Error("no configuration");
+  config.put({ ...before, ...changes }, now);
+  return config;
+}
+
+describe("the next rotation", () => {
+  it("follows one period after a rotation", () => {
+    const config = configured({ rotation_period: 3_600 });
+    expect(config.rotationDue()).toBe(MIDNIGHT + HOUR_MS);
+    config.promote("secret", "key", MIDNIGHT + 24 * HOUR_MS, MIDNIGHT + 10 * HOUR_MS);
+    expect(config.rotationDue()).toBe(MIDNIGHT + 11 * HOUR_MS);
+  });
+
+  it("stays when something other than the schedule is written", () => {
+    const config = configured({ rotation_period: 3_600 });
+    const before = config.find();
+    if (before) config.put({ ...before, subscription_id: "another" }, MIDNIGHT + MINUTE_MS);
+    expect(config.rotationDue()).toBe(MIDNIGHT + HOUR_MS);
+  });
+
+  it("follows a failure after a minute, then after twice as long each time, until a rotation succeeds", () => {
+    const config = configured({ rotation_period: 24 * 3_600 });
+    const delay = () => {
+      config.rotationFailed(MIDNIGHT);
+      return (config.rotationDue() ?? 0) - MIDNIGHT;
+    };
+    for (const ceiling of [1, 2, 4, 8, 16]) {
+      const ms = delay();
+      expect(ms, `at most ${ceiling} minutes`).toBeLessThanOrEqual(ceiling * MINUTE_MS);
+      expect(ms, `at least half of ${ceiling} minutes`).toBeGreaterThanOrEqual((ceiling * MINUTE_MS) / 2);
+    }
+    config.promote("secret", "key", MIDNIGHT + 24 * HOUR_MS, MIDNIGHT);
+    expect(delay()).toBeLessThanOrEqual(MINUTE_MS);
+  });
+});
+
+describe("a retry of a failed rotation with a window of an hour from midnight", () => {
+  const daily = { rotation_schedule: "0 0 * * *", rotation_window: 3_600 };
+  const tomorrow = MIDNIGHT + 24 * HOUR_MS;
+  const dueAfterFailureAt = (now: number) => {
+    const config = configured(daily, MIDNIGHT - HOUR_MS);
+    config.rotationFailed(now);
+    return config.rotationDue();
+  };
+
+  it("is within the open window", () => {
+    const due = dueAfterFailureAt(MIDNIGHT + 10 * MINUTE_MS) ?? 0;
+    expect(due).toBeGreaterThan(MIDNIGHT + 10 * MINUTE_MS);
+    expect(due).toBeLessThanOrEqual(MIDNIGHT + 11 * MINUTE_MS);
+  });
+
+  it("waits for the next window when it would come after the end of this one", () => {
+    expect(dueAfterFailureAt(MIDNIGHT + HOUR_MS - 10_000)).toBe(tomorrow);
+  });
+
+  it("waits for the next window when none is open", () => {
+    expect(dueAfterFailureAt(MIDNIGHT + 5 * HOUR_MS)).toBe(tomorrow);
+  });
+});
+
+describe("the id of the root secret", () => {
+  it("is deleted when another secret or client is written", () => {
+    const { config } = memoryEngine();
+    config.promote("made", "key", 9, 0);
+    const before = config.find();
+    for (const [body, keyId] of [
+      [{ client_secret: "other" }, null],
+      [{ client_id: "other" }, null],
+      [{ subscription_id: crypto.randomUUID() }, "key"],
+    ] as const) {
+      expect(changeConfig(before, body, {}, true, null), JSON.stringify(body)).toMatchObject({
+        value: { key_id: keyId },
+      });
+    }
+  });
+});

@@ -1,0 +1,155 @@
+import { backoff } from "../../lib/backoff.ts";
+import { type Refusal, refuse } from "../../lib/result.ts";
+import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import { Memo } from "../../platform/durable/memo.ts";
+import { type EngineConfig, nextRotation } from "../engines/azure/config.ts";
+
+const ROTATION = ["rotation_schedule", "rotation_window", "rotation_period", "disable_automated_rotation"] as const;
+/** Back-off of a failed rotation: one minute at first, one hour at most. */
+const RETRY = { base: 60_000, cap: 3_600_000 };
+
+/**
+ * The sealed configuration of one engine and the time of its next rotation. Read by every commit of the object, from
+ * memory. Writes run inside the object's transaction.
+ */
+export class ConfigStore {
+  readonly #sql: SqlStorage;
+  readonly #keys: DataKeys;
+  readonly #state: DeploymentState;
+  readonly #context: string;
+  readonly #config: Memo<EngineConfig | null>;
+  /** Values that every commit reads. */
+  readonly #cached: Memo<{
+    readonly rotationDue: string | null;
+    readonly closingUntil: number;
+    readonly gone: boolean;
+  }>;
+
+  constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
+    this.#sql = sql;
+    this.#keys = keys;
+    this.#state = new DeploymentState(sql);
+    this.#context = `${scope} config`;
+    this.#config = new Memo(() => {
+      const [row] = sql.exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM config").toArray();
+      return row ? (JSON.parse(keys.openText(row.sealed, this.#context)) as EngineConfig) : null;
+    });
+    this.#cached = new Memo(() => ({
+      rotationDue: this.#state.get("rotation_due"),
+      closingUntil: Number(this.#state.get("closing_until") ?? 0),
+      gone: this.#state.get("gone") !== null,
+    }));
+  }
+
+  /** Drops the values cached from rows; called after a rollback. */
+  forgetMemos(): void {
+    this.#config.forget();
+    this.#cached.forget();
+  }
+
+  /** @throws Sealed */
+  find(): EngineConfig | null {
+    return this.#config.get();
+  }
+
+  put(config: EngineConfig, now: number): void {
+    const before = this.find();
+    this.#store(config);
+    // Only a change of the schedule moves the next rotation.
+    if (!before || ROTATION.some((field) => before[field] !== config[field])) this.#schedule(nextRotation(config, now));
+  }
+
+  /** Whether a move of the mount is later than the recorded one. */
+  isNewMove(seq: number): boolean {
+    return seq > Number(this.#state.get("moved") ?? 0);
+  }
+
+  recordMove(seq: number): void {
+    this.#state.set("moved", String(seq));
+  }
+
+  delete(): void {
+    this.#sql.exec("DELETE FROM config");
+    this.#config.forget();
+    this.#schedule(null);
+  }
+
+  /** Stores the new secret of a finished rotation. */
+  promote(secret: string, keyId: string, keyEnds: number, now: number): void {
+    const config = this.find();
+    this.#state.set("rotation_failures", "0");
+    if (!config) return;
+    this.#store({ ...config, client_secret: secret, key_id: keyId, key_ends: keyEnds });
+    this.#schedule(nextRotation(config, now));
+  }
+
+  /** Time of the next rotation, ms since 1970; null without a schedule. */
+  rotationDue(): number | null {
+    const due = this.#cached.get().rotationDue;
+    return due ? Number(due) : null;
+  }
+
+  /** Schedules a retry, in case the Worker that performs this rotation never reports. */
+  rotationStarted(now: number): void {
+    if (this.rotationDue() !== null) this.#schedule(now + RETRY.cap);
+  }
+
+  /** Schedules a retry; outside the rotation window, it waits for the next scheduled time. */
+  rotationFailed(now: number): void {
+    const config = this.find();
+    const due = config && nextRotation(config, now);
+    if (!config || due === null) {
+      this.#schedule(null);
+      return;
+    }
+    const failures = Number(this.#state.get("rotation_failures") ?? 0);
+    this.#state.set("rotation_failures", String(failures + 1));
+    const retry = now + backoff(failures, RETRY);
+    const window = config.rotation_window * 1000;
+    // The open window, if any, began at the last scheduled time.
+    const began = window > 0 ? (nextRotation(config, now - window) ?? now) : now;
+    this.#schedule(window > 0 && (began > now || retry > began + window) ? due : retry);
+  }
+
+  #store(config: EngineConfig): void {
+    this.#sql.exec(
+      "INSERT INTO config VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed",
+      this.#keys.seal(JSON.stringify(config), this.#context),
+    );
+    this.#config.forget();
+  }
+
+  /** The refusal of new work while the mount is being disabled or after its deletion; null otherwise. */
+  refusesNew(now: number): Refusal | null {
+    if (this.isDeleted()) return refuse("missing");
+    return this.#isClosing(now) ? refuse("unavailable", "the mount is being disabled") : null;
+  }
+
+  closeUntil(until: number): void {
+    this.#set("closing_until", String(until));
+  }
+
+  /** Whether the mount is deleted. */
+  isDeleted(): boolean {
+    return this.#cached.get().gone;
+  }
+
+  markDeleted(): void {
+    this.#set("gone", "1");
+  }
+
+  /** Whether the mount is being disabled. */
+  #isClosing(now: number): boolean {
+    return this.#cached.get().closingUntil > now;
+  }
+
+  #schedule(due: number | null): void {
+    this.#set("rotation_due", due === null ? "" : String(due));
+  }
+
+  #set(name: string, value: string): void {
+    this.#state.set(name, value);
+    this.#cached.forget();
+  }
+}

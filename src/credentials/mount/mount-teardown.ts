@@ -1,0 +1,119 @@
+import type { CloudAccount } from "../../contracts/cloud-directory.ts";
+import type { LeaseRow } from "../../contracts/credential-engine.ts";
+import type { EngineStores } from "../engine-stores.ts";
+import { revocationOf } from "../engines/azure/issue.ts";
+import type { JobOutcomes } from "../jobs/job-outcome.ts";
+import type { CredentialIssuer } from "../leases/credential-issuer.ts";
+import type { LeaseLifecycle } from "../leases/lease-lifecycle.ts";
+import { resourcesIn } from "../leases/lease-store.ts";
+import type { CloudAccounts } from "./cloud-accounts.ts";
+import { undoOfRole } from "./role-changes.ts";
+import type { RootAccount } from "./root-account.ts";
+
+/** A mount issues nothing while it is being disabled. If disabling is interrupted, it issues again after this time. */
+const CLOSING_MS = 2 * 60_000;
+const PAGE = 1_000;
+
+interface Dependencies {
+  readonly stores: EngineStores;
+  readonly outcomes: JobOutcomes;
+  readonly accounts: CloudAccounts;
+  commit<T>(change: () => T): T;
+}
+
+/**
+ * Disables a mount, and removes its cloud resources after deletion.
+ *
+ *     open ──close──► closing ──all leases revoked──► destroy ──► gone
+ *       ▲                │
+ *       └─reopen, 2 min──┘
+ */
+export class MountTeardown {
+  readonly #stores: EngineStores;
+  readonly #outcomes: JobOutcomes;
+  readonly #accounts: CloudAccounts;
+  readonly #commit: <T>(change: () => T) => T;
+  readonly #root: RootAccount;
+  readonly #issuer: CredentialIssuer;
+  readonly #lifecycle: LeaseLifecycle;
+
+  constructor(
+    { stores, outcomes, accounts, commit }: Dependencies,
+    root: RootAccount,
+    issuer: CredentialIssuer,
+    lifecycle: LeaseLifecycle,
+  ) {
+    this.#stores = stores;
+    this.#outcomes = outcomes;
+    this.#accounts = accounts;
+    this.#commit = commit;
+    this.#root = root;
+    this.#issuer = issuer;
+    this.#lifecycle = lifecycle;
+  }
+
+  /**
+   * Stops issuing for a while, and revokes all leases.
+   * @param again retry leases whose revocation failed before
+   * @returns the number of remaining leases, and the failure of one that cannot be revoked
+   */
+  close(again: boolean): { left: number; failure: Pick<LeaseRow, "id" | "failure"> | null } {
+    const { config, leases, jobs } = this.#stores;
+    const now = Date.now();
+    this.#commit(() => {
+      config.closeUntil(now + CLOSING_MS);
+      leases.expire(null, now);
+      this.#issuer.abandonAll(now);
+      this.#lifecycle.revokeLive(now);
+      if (again) for (const lease of leases.failures(PAGE)) this.#lifecycle.end(lease, now);
+    });
+    return { left: leases.count() + jobs.count("issue"), failure: leases.failures(1)[0] ?? null };
+  }
+
+  /** Cancels a `close`: the mount stays. */
+  reopen(): void {
+    this.#commit(() => this.#stores.config.closeUntil(0));
+  }
+
+  /** Starts the removal of all resources of a deleted mount, and deletes everything else. Idempotent. */
+  destroy(): void {
+    const { config, jobs } = this.#stores;
+    if (config.isDeleted()) return;
+    const now = Date.now();
+    const engine = this.#accounts.account();
+    const account = engine.ok ? engine.value : null;
+    this.#commit(() => {
+      config.markDeleted();
+      for (const job of jobs.ofKind("role")) jobs.delete(job.id);
+      this.#root.stopRotation(now);
+      this.#issuer.abandonAll(now);
+      this.#removeLeases(account, now);
+      this.#removeRoles(account, now);
+      // Removals in progress keep the account, because the configuration is deleted.
+      for (const { id, work } of jobs.ofKind("removal")) {
+        if (work.kind === "removal" && !work.account) jobs.put({ id, work: { ...work, account } }, now);
+      }
+      config.delete();
+    });
+  }
+
+  #removeLeases(account: CloudAccount | null, now: number): void {
+    const { leases, jobs } = this.#stores;
+    for (let page = leases.under("", "", PAGE); page.length > 0; page = leases.under("", "", PAGE)) {
+      for (const lease of page) {
+        jobs.delete(lease.id);
+        leases.delete(lease.id);
+        const removal = revocationOf(resourcesIn(lease), lease.issued);
+        this.#outcomes.startRemoval(lease.id, removal, "lease of a mount that is gone", account, now);
+      }
+    }
+  }
+
+  #removeRoles(account: CloudAccount | null, now: number): void {
+    const { roles } = this.#stores;
+    for (const { name, role } of roles.deleteAll()) {
+      const removal = undoOfRole(role, now);
+      if (removal) this.#outcomes.startRemoval(`kept ${name}`, removal, "application of a role", account, now);
+    }
+  }
+}

@@ -1,0 +1,145 @@
+import type { JobRef, Started } from "../../contracts/credential-engine.ts";
+import type { Home } from "../../contracts/federation.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { warn } from "../../platform/observability/log.ts";
+import type { EngineStores } from "../engine-stores.ts";
+import { type ConfigBody, changeConfig, changesIdentity } from "../engines/azure/config.ts";
+import { newRotation, undoOfRotation } from "../engines/azure/rotation.ts";
+import type { JobOutcomes } from "../jobs/job-outcome.ts";
+import type { SagaRunner } from "../runner/saga-runner.ts";
+import type { CloudAccounts } from "./cloud-accounts.ts";
+
+const ROTATION_MS = 10 * 60_000;
+const DEFAULT_ROOT_TTL = 182 * 86_400;
+
+/**
+ * The identity of an engine: its configuration, and the rotation of its secret. Owns no state; a rotation is one job.
+ */
+export class RootAccount {
+  readonly #stores: EngineStores;
+  readonly #runner: SagaRunner;
+  readonly #outcomes: JobOutcomes;
+  readonly #accounts: CloudAccounts;
+  readonly #commit: <T>(change: () => T) => T;
+
+  constructor(
+    stores: EngineStores,
+    runner: SagaRunner,
+    outcomes: JobOutcomes,
+    accounts: CloudAccounts,
+    commit: <T>(change: () => T) => T,
+  ) {
+    this.#stores = stores;
+    this.#runner = runner;
+    this.#outcomes = outcomes;
+    this.#accounts = accounts;
+    this.#commit = commit;
+  }
+
+  /** Merges a body into the configuration. A change of identity abandons a rotation in progress. */
+  configure(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
+    const { config, events } = this.#stores;
+    const before = config.find();
+    const changed = changeConfig(before, body, this.#accounts.settings(), idsRequired, home);
+    if (!changed.ok) return changed;
+    const now = Date.now();
+    this.#commit(() => {
+      if (before && changesIdentity(before, changed.value)) this.stopRotation(now);
+      config.put(changed.value, now);
+      events.config("ConfigWritten");
+    });
+    return ok(null);
+  }
+
+  /**
+   * Changes the path of the mount in the claims of its identity tokens. @param seq grows with each move.
+   * @throws Sealed
+   */
+  moved(path: string, seq: number): void {
+    const { config } = this.#stores;
+    if (!config.isNewMove(seq)) return;
+    const before = config.find();
+    this.#commit(() => {
+      config.recordMove(seq);
+      if (before?.home) config.put({ ...before, home: { ...before.home, mountPath: path } }, Date.now());
+    });
+  }
+
+  /** Deletes the configuration; roles and leases stay. */
+  forget(): void {
+    this.#commit(() => {
+      this.stopRotation(Date.now());
+      this.#stores.config.delete();
+      this.#stores.events.config("ConfigDeleted");
+    });
+  }
+
+  /** Starts the replacement of the root secret. */
+  rotate(): Result<Started> {
+    const now = Date.now();
+    return this.#commit(() => {
+      const begun = this.#begin(now);
+      return begun.ok ? ok(this.#runner.begin(begun.value, now)) : begun;
+    });
+  }
+
+  /** Time of the next rotation; null while one is in progress. */
+  rotationDue(): number | null {
+    const due = this.#stores.config.rotationDue();
+    return due === null || this.#stores.jobs.count("rotation") > 0 ? null : due;
+  }
+
+  /**
+   * Starts a rotation that is due; a Worker performs it after the wake-up. Runs inside a transaction. @returns whether
+   * it started
+   */
+  rotateIfDue(now: number): boolean {
+    const due = this.rotationDue();
+    if (due === null || due > now) return false;
+    const started = this.#begin(now);
+    if (!started.ok) {
+      warn("rotation-refused", { engine: this.#stores.scope, because: started.message });
+      this.#outcomes.rotationFailed(started.message, now);
+    }
+    return started.ok;
+  }
+
+  /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
+  stopRotation(now: number): void {
+    const { jobs } = this.#stores;
+    for (const { id, work } of jobs.ofKind("rotation")) {
+      if (work.kind !== "rotation") continue;
+      const undo = undoOfRotation(work.rotation, now);
+      if (undo) this.#outcomes.abandon(id, undo, "rotation given up", work.rotation.account, now);
+      else jobs.delete(id);
+    }
+  }
+
+  /** Creates the rotation job. Runs inside a transaction. */
+  #begin(now: number): Result<JobRef> {
+    const { config, jobs } = this.#stores;
+    const refusal = config.refusesNew(now);
+    if (refusal) return refusal;
+    const overrides = this.#accounts.settings();
+    if (overrides.CLOUD_B_CLIENT_ID || overrides.CLOUD_B_CLIENT_SECRET) {
+      const because = "a rotated secret would never be used";
+      return refuse(
+        "invalid",
+        `the settings CLOUD_B_CLIENT_ID and CLOUD_B_CLIENT_SECRET override the configuration: ${because}`,
+      );
+    }
+    const engine = this.#accounts.account();
+    if (!engine.ok) return engine;
+    if (engine.value.federation) {
+      return refuse("invalid", "there is no client_secret to rotate: the engine logs in with identity tokens");
+    }
+    if (jobs.count("rotation") > 0) return refuse("invalid", "rotation in progress; try again in a moment");
+    const stored = config.find();
+    const life = (stored?.root_password_ttl || DEFAULT_ROOT_TTL) * 1000;
+    const work = { kind: "rotation", rotation: newRotation(engine.value, stored?.key_id ?? null, life) } as const;
+    config.rotationStarted(now);
+    const id = `rotation ${crypto.randomUUID()}`;
+    jobs.put({ id, work, deadline: now + ROTATION_MS }, now);
+    return ok({ job: id, kind: "rotation" });
+  }
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it, vi } from "vitest";
+import type { Cloud } from "../../contracts/cloud-directory.ts";
+import { performJob, performSteps } from "./job-worker.ts";
+import { groupsOf, step } from "./saga.ts";
+
+// Exports of spans need the runtime; none is exported here.
+vi.mock("cloudflare:workers", () => ({ waitUntil: () => undefined }));
+
+it("reports at each poll whether the caller has disconnected", async () => {
+  const polls: unknown[] = [];
+  const engine = {
+    turn: async (_wanted: unknown, _report: unknown, hasLeft: boolean) => {
+      polls.push(hasLeft);
+      return { kind: "idle" };
+    },
+  };
+  const env = { CREDENTIAL_ENGINE: { getByName: () => engine } } as unknown as Env;
+  const started = { wanted: { job: "job", kind: "issue" }, turn: null } as const;
+  const caller = new AbortController();
+  await performJob(env, "mount", started, 1_000, caller.signal);
+  caller.abort();
+  await performJob(env, "mount", started, 1_000, caller.signal);
+  await performJob(env, "mount", started, 1_000);
+  expect(polls).toEqual([false, true, false]);
+});
+
+describe("the steps of a batch", () => {
+  const grant = (id: string) =>
+    step("createRoleAssignment", { scope: "s", assignmentId: id, roleDefinitionId: "r", principalId: "p" });
+  const [join, leave] = [step("addGroupMember", "g", "p"), step("removeGroupMember", "h", "p")];
+  const password = step("addPrincipalPassword", "p", { startsAt: 0, endsAt: 1 });
+
+  it("are grouped by rights given and rights withdrawn; any other step is alone", () => {
+    const [one, two] = [grant("1"), grant("2")];
+    const unassign = step("deleteRoleAssignment", "a");
+    expect(groupsOf([one, two, join, leave, unassign, password, password])).toEqual([
+      [one, two, join],
+      [leave, unassign],
+      [password],
+      [password],
+    ]);
+  });
+
+  /** A cloud whose calls wait until `release`. */
+  function cloudOf(fails: readonly string[]) {
+    const begun: string[] = [];
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const call = (name: string) => async () => {
+      begun.push(name);
+      await gate;
+      return fails.includes(name)
+        ? { ok: false, failure: { outcome: "external", code: "http_500", message: "" } }
+        : { ok: true, value: null };
+    };
+    const names = ["createRoleAssignment", "addGroupMember", "addPrincipalPassword"];
+    return { cloud: Object.fromEntries(names.map((name) => [name, call(name)])) as unknown as Cloud, begun, release };
+  }
+
+  it("leave together within a group, and the next group after all of them", async () => {
+    const { cloud, begun, release } = cloudOf([]);
+    const done = performSteps(cloud, [grant("1"), join, password], 4);
+    expect(begun).toEqual(["createRoleAssignment", "addGroupMember"]);
+    release();
+    expect((await done).map((outcome) => outcome.step.call)).toEqual([
+      "createRoleAssignment",
+      "addGroupMember",
+      "addPrincipalPassword",
+    ]);
+  });
+
+  it("report the successes of a group before its failure, after which no step leaves", async () => {
+    const { cloud, begun, release } = cloudOf(["createRoleAssignment"]);
+    release();
+    const results = await performSteps(cloud, [grant("1"), join, password], 4);
+    expect(results.map((outcome) => [outcome.step.call, outcome.result.ok])).toEqual([
+      ["addGroupMember", true],
+      ["createRoleAssignment", false],
+    ]);
+    expect(begun).not.toContain("addPrincipalPassword");
+  });
+});

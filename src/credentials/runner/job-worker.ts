@@ -1,0 +1,248 @@
+import { waitUntil } from "cloudflare:workers";
+import type { Cloud, CloudAccount } from "../../contracts/cloud-directory.ts";
+import type {
+  CredentialEngineApi,
+  JobEnd,
+  JobRef,
+  PollResult,
+  Report,
+  Started,
+  Step,
+  StepOutcome,
+} from "../../contracts/credential-engine.ts";
+import type { Mount } from "../../contracts/mount.ts";
+import { credentialEngine } from "../../contracts/stubs.ts";
+import { mapLimit } from "../../lib/map-limit.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { Remote } from "../../platform/durable/rpc.ts";
+import { isFrozen, retryWhileFrozen } from "../../platform/durable/snapshot/frozen.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
+import { tracedWork } from "../../platform/observability/otlp/spans.ts";
+import { settings } from "../../platform/settings.ts";
+import { sender } from "../../providers/outcome.ts";
+import { assertionFor } from "../assertion.ts";
+import { cloudB } from "../engines/azure/client.ts";
+import { groupsOf, LATE_CALL_MS, MIN_CALL_MS, performStep } from "./saga.ts";
+
+/** Jobs that one Worker performs concurrently for one engine after a wake-up. */
+const MAX_CONCURRENT = 6;
+/** Calls under way at once for a request. A Worker after a wake-up has several jobs instead. */
+const CALLS_OF_A_REQUEST = 4;
+const REPEAT_AFTER_MS = 200;
+/** Minimum interval between checks for resources that the provider does not list yet. */
+const RECHECK_MS = 100;
+/** Steps not started within this time are left for the next poll, so that each call has its full timeout. */
+const STEPS_MS = 5_000;
+/** Consecutive logins before new credentials count as usable: the provider replicates them step by step. */
+const LOGINS = 3;
+const LOGIN_EVERY_MS = 500;
+
+/** Returns a new stub on each call, because a stub stays broken after a restart of its object. */
+type Engine = () => Remote<CredentialEngineApi>;
+
+/** A provider client for an account; its calls share `deadlineMs`. */
+async function cloudAs(env: Env, account: CloudAccount, deadlineMs: number): Promise<Cloud> {
+  const assertion = account.federation && (await assertionFor(env, account.federation));
+  return cloudB(account, settings(env), sender({ deadlineMs }), assertion);
+}
+
+/**
+ * Performs the job of a request to completion. Null after the budget: then a Worker continues it after a wake-up,
+ * except unfinished credentials, which are removed.
+ * @param caller aborts on hang-up of the caller; unfinished credentials are then removed at once
+ */
+export async function performJob(
+  env: Env,
+  engine: string,
+  { wanted, turn }: Started,
+  budgetMs: number,
+  caller: AbortSignal | null = null,
+): Promise<JobEnd | null> {
+  return performPolls(env, () => credentialEngine(env, engine), wanted, turn, Date.now() + budgetMs, caller);
+}
+
+/**
+ * Performs a removal, and waits until `verifyUntil` for resources that the provider does not list yet.
+ * @returns as `performJob`; `goesOnAt` is set while resources may remain
+ */
+export async function performRemoval(
+  env: Env,
+  engine: string,
+  { wanted, turn }: Started,
+  { end, verifyUntil }: { readonly end: number; readonly verifyUntil: number },
+): Promise<JobEnd | null> {
+  for (let first = turn; ; first = null) {
+    const over = await performJob(env, engine, { wanted, turn: first }, end - Date.now());
+    if (!over?.ok || over.goesOnAt === null || over.goesOnAt > verifyUntil) return over;
+    await scheduler.wait(Math.max(over.goesOnAt - Date.now(), RECHECK_MS));
+  }
+}
+
+/** Performs the ready jobs of an engine until none is ready, or the budget for new work is spent. */
+export async function performJobs(env: Env, engine: string, { budgetMs }: { budgetMs: number }): Promise<void> {
+  const object = () => credentialEngine(env, engine);
+  const end = Date.now() + budgetMs;
+  const worker = async (): Promise<void> => {
+    while (Date.now() < end) if ((await performPolls(env, object, null, null, end)) === null) return;
+  };
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, worker));
+}
+
+/** @param first the first poll result, if known @returns the outcome of the job; null without work that is ready now */
+async function performPolls(
+  env: Env,
+  object: Engine,
+  wanted: JobRef | null,
+  first: PollResult | null,
+  end: number,
+  caller: AbortSignal | null = null,
+): Promise<JobEnd | null> {
+  const pollWith = (report: Report | null) =>
+    poll(object, wanted, report, caller?.aborted ?? false, !wanted && Date.now() < end);
+  for (let turn: PollResult | Refusal = first ?? (await pollWith(null)); ; ) {
+    // Sealed: a request receives the refusal; otherwise the next alarm retries.
+    if ("ok" in turn) return wanted && turn;
+    switch (turn.kind) {
+      case "idle":
+        return null;
+      case "end":
+        return turn.end;
+      case "wait":
+        if (Date.now() + turn.ms >= end) return null;
+        if (turn.inLine && wanted) await waitForLock(object, wanted.job);
+        else await pause(turn.ms, caller);
+        turn = await pollWith(turn.claim && { claim: turn.claim, done: null });
+        break;
+      case "steps": {
+        const { claim, steps, seq, account, deadlineMs } = turn;
+        // A caller's last call ends with its wait; the job repeats it afterwards.
+        const callMs = wanted ? Math.min(deadlineMs, Math.max(end - Date.now(), MIN_CALL_MS)) : deadlineMs;
+        const cloud = await cloudAs(env, account, callMs);
+        const attempt = () => performSteps(cloud, steps, wanted ? CALLS_OF_A_REQUEST : 1);
+        // The calls of a job that a request waits for are below the request's span.
+        const trace = wanted ? null : turn.trace;
+        const results = await tracedWork(env, trace, "lease-revocation", attempt, isFailed);
+        turn = await pollWith({ claim, done: { seq, results } });
+      }
+    }
+  }
+}
+
+const isFailed = (results: readonly StepOutcome[]): boolean => results.some(({ result }) => !result.ok);
+
+/**
+ * Makes calls, those of a group at once, until one fails.
+ * @returns the results of the calls made: of a group the successes, then one failure. Other failed calls of the group
+ *   count as not made, which is safe: each call of a batch may be repeated after an unanswered one
+ */
+export async function performSteps(cloud: Cloud, steps: readonly Step[], atOnce: number): Promise<StepOutcome[]> {
+  const end = Date.now() + STEPS_MS;
+  const results: StepOutcome[] = [];
+  for (const group of groupsOf(steps)) {
+    if (results.length > 0 && Date.now() >= end) break;
+    const outcomes = await mapLimit(group, atOnce, async (step) => ({ step, result: await performStep(cloud, step) }));
+    const failure = outcomes.find(({ result }) => !result.ok);
+    results.push(...outcomes.filter(({ result }) => result.ok), ...(failure ? [failure] : []));
+    if (failure) break;
+  }
+  return results;
+}
+
+/**
+ * Waits for the job's lock. After a restart the object has no record of the wait, and the next poll asks for the lock.
+ */
+async function waitForLock(object: Engine, job: string): Promise<void> {
+  try {
+    await object().waitInLine(job);
+  } catch (failure) {
+    warn("line-lost", { job, because: textOf(failure) });
+    await scheduler.wait(REPEAT_AFTER_MS);
+  }
+}
+
+/** Waits for `ms`, or until the caller hangs up. */
+async function pause(ms: number, caller: AbortSignal | null): Promise<void> {
+  if (caller?.aborted) return;
+  await scheduler.wait(ms, caller ? { signal: caller } : {}).catch(() => undefined);
+}
+
+/** Polls the object. A report lost in a restart of the object is sent again; the object applies each report once. */
+async function poll(
+  object: Engine,
+  wanted: JobRef | null,
+  report: Report | null,
+  hasLeft: boolean,
+  goesOn: boolean,
+): Promise<PollResult | Refusal> {
+  const turn = () => object().turn(wanted, report, hasLeft, goesOn);
+  try {
+    return await turn();
+  } catch (failure) {
+    if (!report) throw failure;
+    // The results describe resources at the provider, so the Worker waits until the snapshot lets the object store
+    // them.
+    if (isFrozen(failure)) return retryWhileFrozen(turn);
+    warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
+    await scheduler.wait(REPEAT_AFTER_MS);
+    return turn();
+  }
+}
+
+/**
+ * Waits until new credentials work.
+ * @param until ms since 1970: `replicated`, while the provider only does not know them everywhere; `failing`, otherwise
+ * @returns a warning if they do not work yet
+ */
+export async function probe(
+  env: Env,
+  account: CloudAccount,
+  { clientId, clientSecret }: { clientId: string; clientSecret: string },
+  until: { readonly replicated: number; readonly failing: number },
+  caller: AbortSignal | null = null,
+): Promise<string[]> {
+  for (let logins = 0; logins < LOGINS && !caller?.aborted; ) {
+    const callMs = Math.max(until.failing - Date.now(), LATE_CALL_MS);
+    const login = await (await cloudAs(env, account, callMs)).login(clientId, clientSecret);
+    if (login.ok) logins++;
+    else {
+      logins = 0;
+      const end = login.failure.outcome === "client" ? until.replicated : until.failing;
+      if (Date.now() + LOGIN_EVERY_MS >= end) return [`the credentials cannot be used yet: ${login.failure.message}`];
+    }
+    if (logins < LOGINS) await pause(LOGIN_EVERY_MS, caller);
+  }
+  return [];
+}
+
+/** The refusal for a request whose job is not finished in time. */
+export const unfinished = (what: string): Refusal =>
+  refuse("unavailable", `${what} is still under way; it goes on by itself`);
+
+/** Time limit for the revocation of all leases of a mount. */
+const EMPTY_MS = 25_000;
+const EMPTY_POLL_MS = 200;
+
+/** Revokes all leases of a mount, so that disabling it leaves no resources behind. Refuses while that is incomplete. */
+export async function emptyEngine(env: Env, { uuid, path }: Pick<Mount, "uuid" | "path">): Promise<Result<null>> {
+  const end = Date.now() + EMPTY_MS;
+  const engine = () => credentialEngine(env, uuid);
+  const stays = async (because: Refusal): Promise<Refusal> => {
+    await engine().reopen();
+    return because;
+  };
+  for (let again = true; ; again = false) {
+    const { left, failure } = await engine().close(again);
+    if (left === 0) return ok(null);
+    if (failure) {
+      const force = `revoke it with sys/leases/revoke-force/${path} to disable the mount all the same`;
+      return stays(
+        refuse("in-use", `failed to revoke ${JSON.stringify(path + failure.id)}: ${failure.failure}; ${force}`),
+      );
+    }
+    if (Date.now() >= end) return stays(unfinished(`the revocation of ${left} leases`));
+    const work = performJobs(env, uuid, { budgetMs: end - Date.now() });
+    waitUntil(work.catch(() => undefined));
+    await Promise.race([work, scheduler.wait(end - Date.now())]);
+    await scheduler.wait(EMPTY_POLL_MS);
+  }
+}

@@ -1,0 +1,289 @@
+import type { CloudAccount, CloudFailure } from "../../contracts/cloud-directory.ts";
+import type { JobRef, PollResult, Report, Started, Step } from "../../contracts/credential-engine.ts";
+import { backoff } from "../../lib/backoff.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { WorkLease } from "../../platform/durable/lease.ts";
+import { warn } from "../../platform/observability/log.ts";
+import type { EngineStores } from "../engine-stores.ts";
+import { continuesAt, jobSaga, type Work } from "../jobs/job.ts";
+import type { JobOutcomes } from "../jobs/job-outcome.ts";
+import type { Job, NewJob } from "../jobs/job-store.ts";
+import type { CloudAccounts } from "../mount/cloud-accounts.ts";
+import { batchOf, CALL_MS, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
+
+/** Time limit for all steps of a job that a request waits for, at a provider that is slow to replicate. */
+export const REQUEST_MS = 85_000;
+/** Time limit for a caller of a provider that fails. Searches for possible orphans go on afterwards. */
+export const PATIENCE_MS = 25_000;
+/** A Worker keeps its lease through waits up to this long; after a longer one another Worker takes the job. */
+const MAX_WAIT_MS = 3_000;
+/** A retry delay above this counts as a refusal: the job fails, or a removal continues in another round. */
+const MAX_RETRY_DELAY_MS = 40_000;
+/** More than a task and the wait before it take. */
+const RENEWED_BELOW_MS = 40_000;
+const RETRY = { base: 1_000, cap: 7_000 };
+const RECHECK_MS = 250;
+const UNREADABLE_MS = 3_600_000;
+
+/**
+ * Runs sagas: leases steps of jobs to Workers and applies their results.
+ *
+ *     poll ──lease──► steps ──report──► onSuccess, onError ──► next steps
+ *                                           ├──► wait    back-off, or another job holds the lock
+ *                                           └──► end     outcomes.finish, outcomes.fail
+ *
+ * The state is stored before a step leaves and after each result. Steps without results leave together. A poll with a
+ * report costs one update of the job, and seldom a renewal of its lease. Methods run inside the object's transaction.
+ */
+export class SagaRunner {
+  readonly #stores: EngineStores;
+  readonly #outcomes: JobOutcomes;
+  readonly #accounts: CloudAccounts;
+
+  constructor(stores: EngineStores, outcomes: JobOutcomes, accounts: CloudAccounts) {
+    this.#stores = stores;
+    this.#outcomes = outcomes;
+    this.#accounts = accounts;
+  }
+
+  /** Starts a job that the caller's Worker performs. */
+  start(job: NewJob, now: number): Started {
+    this.#stores.jobs.put(job, now);
+    return this.begin({ job: job.id, kind: job.work.kind }, now);
+  }
+
+  /** Like `start`, for a job with a new id and without a lock: its first state is stored once. */
+  startNew(job: NewJob, now: number): Started {
+    const lease = this.#stores.work.addLeased(job.id, now);
+    const wanted = { job: job.id, kind: job.work.kind };
+    return { wanted, turn: this.#advance(this.#stores.jobs.draft(job, now), lease, now) };
+  }
+
+  /**
+   * Leases the job at once, so that the wake-up, which stays due for other jobs, does not hand it to another Worker.
+   */
+  begin(wanted: JobRef, now: number): Started {
+    const lease = this.#stores.jobs.lease(now, wanted.job);
+    return { wanted, turn: lease && this.poll(wanted, { claim: lease, done: null }, now) };
+  }
+
+  /**
+   * @param wanted the job of the caller; null: any job that is ready
+   * @param hasLeft the caller of the request has hung up
+   * @param goesOn the Worker of a job that has ended takes the next one
+   */
+  poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft = false, goesOn = false): PollResult {
+    const result = this.#poll(wanted, report, now, hasLeft);
+    return goesOn && result.kind === "end" ? this.#poll(null, null, now, false) : result;
+  }
+
+  #poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft: boolean): PollResult {
+    const { jobs, work } = this.#stores;
+    const lease = report?.claim ?? jobs.lease(now, wanted?.job);
+    if (!lease) return this.#elsewhere(wanted, now);
+    if (report && !work.holds(lease, now)) {
+      // The job was replaced; this lease is stale.
+      work.complete(lease, { kind: "again" }, now);
+      return this.#elsewhere(wanted, now);
+    }
+    const job = this.#find(lease, now);
+    if (!job) return this.#elsewhere(wanted, now);
+    const unwanted = hasLeft && job.work.kind === "issue" && job.work.terms.repeat === null;
+    if (report?.done?.seq === job.seq) return this.#apply(job, lease, report.done, now, unwanted, wanted === null);
+    // No caller waits for these credentials: their secret could not be delivered.
+    if (!report && !wanted && job.work.kind === "issue") {
+      this.#outcomes.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
+      return this.#poll(null, null, now, false);
+    }
+    return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now);
+  }
+
+  /** The job of a lease. An unreadable one is delayed, so that it does not block the jobs after it. */
+  #find(lease: WorkLease, now: number): Job | null {
+    const { jobs, work } = this.#stores;
+    try {
+      const job = jobs.find(lease.id);
+      if (!job) work.forget(lease.id);
+      return job;
+    } catch (failure) {
+      if (!jobs.isUnreadable(failure)) throw failure;
+      warn("job-unreadable", { job: lease.id });
+      work.complete(lease, { kind: "retry", afterMs: UNREADABLE_MS }, now);
+      return null;
+    }
+  }
+
+  #apply(
+    before: Job,
+    lease: WorkLease,
+    { results }: NonNullable<Report["done"]>,
+    now: number,
+    unwanted: boolean,
+    isAlone: boolean,
+  ): PollResult {
+    let job = before;
+    let last: unknown;
+    for (const { step, result } of results) {
+      if (!result.ok) return this.#onError(job, lease, step, result.failure, now, isAlone);
+      job = { ...job, work: jobSaga.onSuccess(job.work, step, result.value, now), tries: 0 };
+      last = result.value;
+    }
+    return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now, last);
+  }
+
+  /**
+   * Removes the unfinished credentials of a caller that has left. None of their calls is in flight: this lease made the
+   * last.
+   */
+  #abandon(job: Job, lease: WorkLease, now: number): PollResult {
+    const because = refuse("unavailable", "the caller left before the answer");
+    return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, null, now) };
+  }
+
+  /** @param isAlone no request waits for the job */
+  #onError(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number, isAlone: boolean): PollResult {
+    const { jobs, work: list } = this.#stores;
+    if (isAlone && failure.code === "throttled" && job.work.kind === "removal") {
+      // All removals wait, so that calls which would be refused do not use up the provider's rate.
+      const until = now + Math.max(failure.retryAfterMs ?? 0, backoff(0, RETRY));
+      jobs.keep(job, { failure: failure.message });
+      list.pause(until);
+      list.complete(lease, { kind: "again" }, now);
+      return { kind: "end", end: continuesAt(until) };
+    }
+    const decision = jobSaga.onError(job.work, step, failure, now, job.tries);
+    const searched = searchedFor(job.work, step);
+    // A search names the failure of the call that it searches for.
+    const message = (searched && job.failure) || failure.message;
+    if (decision.kind === "failed") return this.#fail(job, lease, searched ?? step.call, { ...failure, message }, now);
+    const work = decision.state ?? job.work;
+    if (decision.kind === "done") {
+      return this.#advance({ ...job, work, tries: 0, failure: message }, lease, now);
+    }
+    const { afterMs } = decision;
+    const ms = afterMs === 0 ? 0 : Math.max(afterMs ?? 0, backoff(job.tries, RETRY));
+    const next = jobs.keep(job, { work, tries: job.tries + 1, failure: message });
+    const end =
+      failure.outcome === "client" ? (job.deadline ?? Number.POSITIVE_INFINITY) : patienceOf(job) - MIN_CALL_MS;
+    if (ms > MAX_RETRY_DELAY_MS || now + ms >= end) {
+      return this.#fail(next, lease, searched ?? step.call, { ...failure, message }, now);
+    }
+    return { kind: "wait", ms, claim: this.#renew(job, lease, now) };
+  }
+
+  /**
+   * @param job with the result of its last step, stored here together with the next step
+   * @param value result of the last step; a new password exists only here
+   */
+  #advance(job: Job, lease: WorkLease, now: number, value?: unknown): PollResult {
+    const { jobs, work } = this.#stores;
+    const next = jobSaga.next(job.work, now);
+    if (next === null) return { kind: "end", end: this.#outcomes.finish(job, lease, value, now) };
+    if (job.deadline !== null && now >= job.deadline) {
+      const because = refuse("unavailable", `gave up after too long${job.failure ? `: ${job.failure}` : ""}`);
+      return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, null, now) };
+    }
+    if ("wait" in next) {
+      jobs.keep(job, {});
+      if (next.wait <= MAX_WAIT_MS) return { kind: "wait", ms: next.wait, claim: this.#renew(job, lease, now) };
+      work.complete(lease, { kind: "retry", afterMs: next.wait }, now);
+      return { kind: "end", end: continuesAt(work.find(job.id)?.readyAt ?? now + next.wait) };
+    }
+    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: this.#renew(job, lease, now), inLine: true };
+    const account = this.#accountOf(job.work);
+    if (!account.ok) return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, account, null, now) };
+    const { steps, state } = batchOf(jobSaga, job.work, next, now);
+    const { seq } = state === job.work && jobs.isKept(job) ? job : jobs.keep(job, { work: state });
+    const leastMs = job.tries > 0 ? MIN_CALL_MS : LATE_CALL_MS;
+    const end = job.deadline ?? Number.POSITIVE_INFINITY;
+    const deadlineMs = Math.min(CALL_MS, Math.max(patienceOf(job) - now, leastMs), end - now);
+    const trace = job.work.kind === "removal" ? job.work.trace : null;
+    return {
+      kind: "steps",
+      claim: this.#renew(job, lease, now),
+      steps,
+      seq,
+      account: account.value,
+      deadlineMs,
+      trace,
+    };
+  }
+
+  /** The lease for the next task. A job with a lock shows by it that its Worker still polls. */
+  #renew({ lock }: Job, lease: WorkLease, now: number): WorkLease {
+    return this.#stores.work.renew(lease, now, lock === null ? RENEWED_BELOW_MS : undefined);
+  }
+
+  #fail(job: Job, lease: WorkLease, call: Step["call"], failure: CloudFailure, now: number): PollResult {
+    const because = refuse(
+      failure.outcome === "client" ? "invalid" : "unavailable",
+      `${describe(call)}: ${failure.message}`,
+    );
+    return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, failure, now) };
+  }
+
+  #accountOf(work: Work): Result<CloudAccount> {
+    if (work.kind === "rotation") return ok(work.rotation.account);
+    return work.kind === "removal" && work.account ? ok(work.account) : this.#accounts.account();
+  }
+
+  /** Another Worker has the job, or it is over. */
+  #elsewhere(wanted: JobRef | null, now: number): PollResult {
+    if (!wanted) return { kind: "idle" };
+    const { jobs, work } = this.#stores;
+    const kind = jobs.kindOf(wanted.job);
+    if (kind !== wanted.kind) return { kind: "end", end: this.#outcomes.outcomeOf(wanted, now) };
+    const row = work.find(wanted.job);
+    if (kind === "removal" && row && !row.leased && row.readyAt > now) {
+      return { kind: "end", end: this.#outcomes.outcomeOf(wanted, now) };
+    }
+    return { kind: "wait", ms: RECHECK_MS, claim: null };
+  }
+}
+
+/** The end of a caller's wait while the provider fails, ms since 1970; `deadline` is that of a job of a request. */
+const patienceOf = ({ deadline, work }: Job): number =>
+  deadline === null || work.kind === "rotation"
+    ? (deadline ?? Number.POSITIVE_INFINITY)
+    : deadline - REQUEST_MS + PATIENCE_MS;
+
+/** The create call whose result a step searches for, after it stayed unanswered; null for another step. */
+function searchedFor({ kind }: Work, { call }: Step): Step["call"] | null {
+  if (kind === "removal") return null;
+  if (call === "findApplicationsByName") return "createApplication";
+  return call === "getApplication" && kind !== "role" ? "addApplicationPassword" : null;
+}
+
+/** Description of a call in error messages. */
+function describe(call: Step["call"]): string {
+  switch (call) {
+    case "createApplication":
+    case "createServicePrincipal":
+    case "findServicePrincipals":
+    case "addPrincipalPassword":
+      return "error creating service principal";
+    case "createRoleAssignment":
+      return "error while assigning roles";
+    case "addGroupMember":
+      return "error while adding group membership";
+    case "addApplicationPassword":
+      return "error updating credentials";
+    case "updateApplication":
+      return "error updating Application";
+    case "getApplication":
+    case "findApplicationsByClientId":
+    case "findApplicationsByName":
+      return "error loading Application";
+    case "getRoleDefinition":
+      return "unable to lookup role by id";
+    case "findRoleDefinitions":
+      return "unable to lookup role by name";
+    case "getGroup":
+    case "findGroups":
+      return "unable to lookup group";
+    case "login":
+      return "the new secret cannot be used";
+    default:
+      return "error removing credentials";
+  }
+}

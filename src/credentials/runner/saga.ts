@@ -1,0 +1,159 @@
+import type { Cloud, CloudCode, CloudFailure } from "../../contracts/cloud-directory.ts";
+import type { Step, StepResult } from "../../contracts/credential-engine.ts";
+
+/** Time limit for the calls of one poll, far below the duration of a lease: no call outlives its lease. */
+export const CALL_MS = 20_000;
+/** The least time of a call: at the end of its caller's wait. */
+export const MIN_CALL_MS = 1_000;
+/** The least time of a call that follows successful ones, however long those took. */
+export const LATE_CALL_MS = 5_000;
+
+export const step = <K extends keyof Cloud>(call: K, ...args: Parameters<Cloud[K]>): Step =>
+  ({ call, args }) as unknown as Step;
+
+/** Calls without a result beyond their success. */
+const NO_RESULT: ReadonlySet<keyof Cloud> = new Set([
+  "updateApplication",
+  "deleteApplication",
+  "purgeDeleted",
+  "removeApplicationPassword",
+  "deleteServicePrincipal",
+  "addGroupMember",
+  "removeGroupMember",
+  "createRoleAssignment",
+  "deleteRoleAssignment",
+] satisfies (keyof Cloud)[]);
+
+/**
+ * Whether `later` may leave right after `earlier` succeeds, without a write in between: `earlier` has no result, and an
+ * unanswered `later` is safe to repeat, or is undone through ids that are already stored.
+ */
+const mayFollow = (earlier: Step, later: Step): boolean =>
+  NO_RESULT.has(earlier.call) && (NO_RESULT.has(later.call) || later.call === "addPrincipalPassword");
+
+/** Calls that change one right each, of an existing principal: neither waits for the other. */
+const GRANTS: ReadonlySet<keyof Cloud> = new Set(["createRoleAssignment", "addGroupMember"] satisfies (keyof Cloud)[]);
+const WITHDRAWALS: ReadonlySet<keyof Cloud> = new Set([
+  "deleteRoleAssignment",
+  "removeGroupMember",
+] satisfies (keyof Cloud)[]);
+
+/** Splits the steps of a batch into groups: the steps of one group may be under way at the same time. */
+export function groupsOf(steps: readonly Step[]): Step[][] {
+  const groups: Step[][] = [];
+  for (const step of steps) {
+    const group = groups.at(-1);
+    const isConcurrent = [GRANTS, WITHDRAWALS].some(
+      (calls) => calls.has(step.call) && calls.has(group?.[0]?.call ?? "login"),
+    );
+    if (group && isConcurrent) group.push(step);
+    else groups.push([step]);
+  }
+  return groups;
+}
+
+/** Result of a successful call. */
+type ValueOf<K extends keyof Cloud> = Extract<Awaited<ReturnType<Cloud[K]>>, { ok: true }>["value"];
+/** Casts a step's result to the type of its call; the only such cast. */
+export const resultOf = <K extends keyof Cloud>(_call: K, value: unknown): ValueOf<K> => value as ValueOf<K>;
+
+export function performStep(cloud: Cloud, { call, args }: Step): Promise<StepResult> {
+  return (cloud[call] as (...parameters: unknown[]) => Promise<StepResult>).apply(cloud, [...args]);
+}
+
+/** No step is possible for `wait` ms. */
+interface Pause {
+  readonly wait: number;
+}
+
+/**
+ * Consequence of a refused step. `done`: the step counts as successful. `retry`: it is repeated after a back-off, and
+ * at the earliest after `afterMs`. `failed`: the job cannot continue.
+ */
+export type Decision<S> =
+  | { readonly kind: "done"; readonly state: S }
+  | { readonly kind: "retry"; readonly state?: S; readonly afterMs?: number }
+  | { readonly kind: "failed" };
+
+/**
+ * A sequence of provider calls as pure functions over a stored state. The state is stored before each call and after
+ * each result, so after a crash it names all created resources, and all that may exist.
+ *
+ *     next ──step──► beforeCall ──stored──► call ──ok──► onSuccess ──► next
+ *       ├──wait──► next                      └──refused──► onError ──► done, retry or failed
+ *       └──null──► outcome
+ */
+export interface Saga<S> {
+  /** The next step, a wait, or null after the last step. */
+  next(state: S, now: number): Step | Pause | null;
+  /** The state to store before a call, which may be applied without an answer. */
+  beforeCall?(state: S, step: Step): S;
+  onSuccess(state: S, step: Step, value: unknown, now: number): S;
+  /** @param tries earlier attempts of the step */
+  onError(state: S, step: Step, failure: CloudFailure, now: number, tries: number): Decision<S>;
+}
+
+/** Whether the same call may succeed soon, regardless of its arguments. */
+export const isTransient = ({ outcome, code }: CloudFailure): boolean => outcome !== "client" || code === "contended";
+
+/** Attempts per code for calls without a usable response: the configured address is probably wrong. */
+const UNREACHED_TRIES: Partial<Record<CloudCode, number>> = {
+  network_error: 3,
+  unreadable_answer: 3,
+  deadline_exceeded: 1,
+};
+
+/** Like `isTransient`, for calls before anything exists: the caller soon learns that the provider is unreachable. */
+export const isWorthRetrying = (failure: CloudFailure, tries: number): boolean =>
+  isTransient(failure) && tries < (UNREACHED_TRIES[failure.code] ?? Number.POSITIVE_INFINITY);
+
+/** A retry, at the earliest after the delay that the provider asked for. */
+export const retry = <S>(failure: CloudFailure, state?: S): Decision<S> => ({
+  kind: "retry",
+  ...(state !== undefined && { state }),
+  ...(failure.retryAfterMs !== undefined && { afterMs: failure.retryAfterMs }),
+});
+
+/** Limit of unanswered create calls for one resource; the searches between them may be answered. */
+const UNANSWERED_TRIES = 3;
+
+/** A retry after an unanswered create call, or `failed` above the limit. */
+export function retryUnanswered<S extends { readonly unanswered?: number }>(
+  state: S,
+  failure: CloudFailure,
+): Decision<S> {
+  const unanswered = (state.unanswered ?? 0) + 1;
+  return unanswered > UNANSWERED_TRIES ? { kind: "failed" } : retry(failure, { ...state, unanswered });
+}
+
+/** Maps the state of a decision, from a nested saga to its parent. */
+export function mapDecision<A, B>(decision: Decision<A>, whole: (part: A) => B): Decision<B> {
+  if (decision.kind === "failed") return decision;
+  if (decision.kind === "done") return { kind: "done", state: whole(decision.state) };
+  const { state, ...rest } = decision;
+  return { ...rest, ...(state !== undefined && { state: whole(state) }) };
+}
+
+/** Maximum number of steps in one batch. */
+const MAX_BATCH = 16;
+
+/**
+ * The batch of steps that may leave in sequence from `first` on, each after the success of the one before.
+ * @returns the steps, and the state to store before they leave
+ */
+export function batchOf<S>(saga: Saga<S>, state: S, first: Step, now: number): { steps: Step[]; state: S } {
+  const steps: Step[] = [];
+  let beforeCall = state;
+  let expected = state;
+  for (let next: Step = first; ; ) {
+    steps.push(next);
+    beforeCall = saga.beforeCall?.(beforeCall, next) ?? beforeCall;
+    expected = saga.beforeCall?.(expected, next) ?? expected;
+    if (steps.length >= MAX_BATCH || !NO_RESULT.has(next.call)) break;
+    expected = saga.onSuccess(expected, next, undefined, now);
+    const later = saga.next(expected, now);
+    if (later === null || "wait" in later || !mayFollow(next, later)) break;
+    next = later;
+  }
+  return { steps, state: beforeCall };
+}
