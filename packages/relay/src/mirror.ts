@@ -1,4 +1,5 @@
 import { Comparison, type Differences, type StaleObject } from "./comparison.ts";
+import { FoundChanges } from "./found-changes.ts";
 import { membersOf, type StreamLine, streamLine } from "./json-text.ts";
 import { LineQueue } from "./line-queue.ts";
 import { info, textOf, warn } from "./log.ts";
@@ -27,8 +28,6 @@ const FIRST_LINE_MS = 5_000;
 /** Time after which a lower index than the position counts as a restore, not as a server that starts. */
 const RESTORE_MS = 2_000;
 const IDLE_MS = 60_000;
-/** Time for the line of a change that a comparison has found; without one, the change is reported. */
-const CONFIRM_MS = 1_000;
 /** Upper bound of the lines in one request. */
 const BATCH_BYTES = 1024 * 1024;
 /** An election takes seconds. */
@@ -60,8 +59,7 @@ export class Mirror {
   readonly #settings: MirrorSettings;
   readonly #stop: AbortSignal;
   #reconcileAt: number;
-  /** Changes that a comparison has found; reported at a time unless the stream has them until then. */
-  #found: { readonly stale: readonly StaleObject[]; readonly at: number } = { stale: [], at: Number.POSITIVE_INFINITY };
+  readonly #found = new FoundChanges();
   /** The state was lost, and the service may know later indexes of the source from another cluster. */
   #isFresh: boolean;
 
@@ -110,13 +108,14 @@ export class Mirror {
       if (held !== null) await this.#take([held]);
       while (!this.#stop.aborted) {
         if (watch.changed) throw new NamespacesChanged();
-        if (Date.now() >= this.#reconcileAt) await this.#reconcile(this.#selected(watch.names));
-        if (Date.now() >= this.#found.at) await this.#confirm();
-        const wakeAt = Math.min(this.#reconcileAt, this.#found.at);
+        // A comparison would find pending changes again, and put off their report.
+        const wakeAt = this.#found.isPending ? this.#found.quietAt : this.#reconcileAt;
+        if (!this.#found.isPending && Date.now() >= wakeAt) await this.#reconcile(this.#selected(watch.names));
         const line = await this.#nextLine(queue, Math.min(IDLE_MS, Math.max(0, wakeAt - Date.now())));
         const ready = this.#isFresh ? [] : queue.ready(BATCH_BYTES).map(lineOf);
         metrics.set("held_bytes", queue.bytes);
         await this.#take([line, ...ready].filter((each) => each !== null));
+        if (this.#found.isPending) await this.#reportMissed(queue.bytes === 0);
       }
     } finally {
       closing.abort();
@@ -217,7 +216,7 @@ export class Mirror {
     const newest = await cluster.newestIndex(this.#settings.topics);
     const comparison = this.#comparison([...state.scope.namespaces, ...namespaces]);
     const { stale, gone } = await this.#differences(comparison);
-    this.#found = { stale, at: stale.length === 0 ? Number.POSITIVE_INFINITY : Date.now() + CONFIRM_MS };
+    this.#found.add(stale);
     const removed = await this.#remove(comparison, gone, newest);
     state.keep({
       namespaces: state.scope.namespaces.filter((name) => namespaces.includes(name)),
@@ -229,11 +228,11 @@ export class Mirror {
     if (removed.size > 0) info("reconciled", { removed: removed.size });
   }
 
-  /** Reports the found changes of which the stream has told nothing. */
-  async #confirm(): Promise<void> {
+  /** Reports the found changes for which the stream had no line. */
+  async #reportMissed(isQuiet: boolean): Promise<void> {
     const { state, metrics } = this.#deps;
-    const missed = this.#found.stale.filter((each) => each.modifyIndex > state.reported.of(nameKey(each)));
-    this.#found = { stale: [], at: Number.POSITIVE_INFINITY };
+    const settled = this.#found.settled(state.position.index ?? 0, isQuiet);
+    const missed = settled.filter((each) => each.modifyIndex > state.reported.of(nameKey(each)));
     if (missed.length === 0) return;
     const comparison = this.#comparison([...state.scope.namespaces]);
     const reported = await comparison.report(missed);
