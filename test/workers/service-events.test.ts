@@ -225,10 +225,10 @@ describe("rights", () => {
     const named = await openStream("?topic=*&topic=Secret&index=-1", { token: null, headers });
     const neutral = await openStream("?index=-1");
     await write("a");
+    // The order of lines is promised within a mount; the line of another source is appended later.
+    for (const stream of [named, neutral]) expect(await types(stream, 1)).toEqual(["SecretWritten kv/a"]);
     await appendKeys("end");
-    expect(await types(plain, 1)).toEqual(["JobRegistered end"]);
-    expect(await types(named, 2)).toEqual(["SecretWritten kv/a", "JobRegistered end"]);
-    expect(await types(neutral, 2)).toEqual(["SecretWritten kv/a", "JobRegistered end"]);
+    for (const stream of [plain, named, neutral]) expect(await types(stream, 1)).toEqual(["JobRegistered end"]);
   });
 });
 
