@@ -6,10 +6,11 @@ import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
 import { KvStore } from "../../src/objects/kv-store.ts";
 import { SyncDestination as Destination } from "../../src/objects/sync-destination.ts";
 import { performWork } from "../../src/sync/worker/perform.ts";
+import { TASK_MS } from "../../src/sync/worker/task.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { amount } from "../support/long.ts";
 import { get, mountKv } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import { byItself, PassingTime } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
@@ -283,6 +284,26 @@ describe("a destination with few concurrent calls", () => {
     expect(polls).toHaveBeenCalledOnce();
     await first;
     expect(await counts(AT)).toEqual({ SYNCED: 3 });
+  }, 120_000);
+
+  it("receives no call of a task whose time, counted from its lease, passed on the way to the Worker", async () => {
+    await pause();
+    for (const secret of await writeMany(mount, ["s"])) await destination(AT).set(secret);
+    loseWakeUps();
+    await resume();
+    const before = await calls();
+    const time = new ShiftedClock();
+    const { poll } = Destination.prototype;
+    vi.spyOn(Destination.prototype, "poll").mockImplementationOnce(async function (this: Destination, ...given) {
+      const answer = await poll.apply(this, given);
+      time.advance(TASK_MS);
+      return answer;
+    });
+    await performWork(env, AT, { budgetMs: 5_000 });
+    expect(await calls()).toBe(before);
+    await performWork(env, AT, { budgetMs: 20_000 });
+    expect(await counts(AT)).toEqual({ SYNCED: 1 });
+    time.end();
   }, 120_000);
 
   it("has the secrets of tasks leased together read in one call, and the results reported together", async () => {

@@ -6,10 +6,10 @@ import { migrate } from "../../src/platform/durable/migrations.ts";
 import { LEASE_MS, WorkQueue, workMigrations } from "../../src/platform/durable/work-queue.ts";
 
 /** Bounds and second steps of the work list, on real storage with a clock that only the test moves. */
-const withWork = (run: (work: WorkQueue) => void): Promise<void> =>
+const withWork = (run: (work: WorkQueue) => void, options = {}): Promise<void> =>
   runInDurableObject(env.EVENT_LOG.getByName("work-bounds"), (_object, state) => {
     migrate(state.storage, "work", workMigrations);
-    run(new WorkQueue(state.storage.sql));
+    run(new WorkQueue(state.storage.sql, options));
   });
 
 const claimed = (work: WorkQueue, now: number): WorkLease => {
@@ -66,6 +66,25 @@ describe("a row", () => {
       );
       expect([outcomes, work.find("a")]).toEqual([["retrying", "parked"], null]);
     }));
+
+  it.each([
+    ["while it waits", false],
+    ["while it is leased", true],
+  ])("whose last attempt failed is leased after the others, also with a new desired state set %s", (_when, isLeased) =>
+    withWork(
+      (work) => {
+        const set = () => work.setDesired("a", 1_001);
+        work.setDesired("a", 0);
+        const first = claimed(work, 0);
+        if (isLeased) set();
+        work.complete(first, { kind: "retry" }, 1_000);
+        if (!isLeased) set();
+        work.setDesired("b", 1_002);
+        expect(work.lease(2, 1_002).map(({ id }) => id)).toEqual(["b", "a"]);
+      },
+      { failedLast: true },
+    ),
+  );
 
   it("that has waited longest for queue quota is queued first", () =>
     withWork((work) => {

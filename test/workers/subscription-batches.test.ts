@@ -1,0 +1,87 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { FeedPage } from "../../src/contracts/event-log.ts";
+import type { Delivery } from "../../src/contracts/event-subscription.ts";
+import { eventSubscription } from "../../src/contracts/stubs.ts";
+import { EventLog } from "../../src/objects/event-log.ts";
+import { appendKeys } from "./streams.ts";
+import { command, newHook, subscribe, subscription } from "./webhooks.ts";
+
+/* Two Workers that fill the batch of one subscription: both have read the log before either stores a batch. */
+
+afterEach(() => void vi.restoreAllMocks());
+
+const next = (): Promise<Delivery | null> => eventSubscription(env, "s").next(null, true);
+const report = (delivery: Delivery | null, error: string | null) =>
+  eventSubscription(env, "s").next({ lease: delivery?.lease ?? "", error, action: "dead", afterMs: 0 }, false);
+
+/** A subscription with waiting lines, while no Worker runs. @returns the index of the last line */
+async function waiting(...keys: string[]): Promise<number> {
+  await subscribe("s", (await newHook()).url);
+  await command("s", "pause");
+  const indexes = await appendKeys(...keys);
+  await runInDurableObject(env.EVENT_SUBSCRIPTION.getByName("s"), (_object, { storage }) => {
+    storage.sql.exec("UPDATE subscription SET paused = NULL");
+  });
+  return indexes.at(-1) ?? 0;
+}
+
+/** Holds the log's answers from the `first`th on. @returns the number of held answers, and their release */
+function holdPages(first: number) {
+  // Objects call it remotely, so it may be asynchronous.
+  const log: { lines(...asked: Parameters<EventLog["lines"]>): FeedPage | Promise<FeedPage> } = EventLog.prototype;
+  const read = log.lines;
+  let calls = 0;
+  let held = 0;
+  let isOpen = false;
+  vi.spyOn(log, "lines").mockImplementation(async function (this: EventLog, ...asked) {
+    const isHeld = ++calls >= first;
+    const page = await read.apply(this, asked);
+    if (isHeld) held += 1;
+    // Polled: a promise of another request would not resume this one.
+    while (isHeld && !isOpen) await scheduler.wait(5);
+    return page;
+  });
+  return {
+    held: () => held,
+    release: () => {
+      isOpen = true;
+    },
+  };
+}
+
+const keysOf = (delivery: Delivery | null): string[] =>
+  delivery === null
+    ? []
+    : (JSON.parse(delivery.body) as { Lines: { Events: { Key: string }[] }[] }).Lines.flatMap(({ Events }) =>
+        Events.map(({ Key }) => Key),
+      );
+
+describe("two Workers that fill one batch", () => {
+  it("store it once, and one of them delivers it", async () => {
+    await waiting("a", "b");
+    const pages = holdPages(1);
+    const both = [next(), next()];
+    await vi.waitFor(() => expect(pages.held()).toBe(2));
+    pages.release();
+    const [delivery, ...others] = (await Promise.all(both)).filter((each) => each !== null);
+    expect([keysOf(delivery ?? null), others]).toEqual([["a", "b"], []]);
+    await report(delivery ?? null, "refused");
+    expect((await subscription("s")).DeadLetters).toBe(1);
+  });
+
+  it("deliver no line twice and lose none when the slower one has read the log before the delivery", async () => {
+    const last = await waiting("a", "b");
+    const pages = holdPages(2);
+    const [fast, slow] = [next(), next()];
+    await vi.waitFor(() => expect(pages.held()).toBe(1));
+    const delivery = await fast;
+    expect(keysOf(delivery)).toEqual(["a", "b"]);
+    await report(delivery, null);
+    expect((await subscription("s")).DeliveredIndex).toBe(last);
+    await appendKeys("c");
+    pages.release();
+    expect(keysOf((await slow) ?? (await next()))).toEqual(["c"]);
+  });
+});
