@@ -18,7 +18,7 @@ export const backupRoutes = [
     fresh: true,
     handle: async (call) => {
       const taken = unwrap(await unsealed(() => takeSnapshot(call.env)));
-      return new Response(taken, {
+      return new Response(taken.pipeThrough(whileAllowed(call)), {
         headers: {
           "Content-Type": "application/octet-stream",
           "Content-Disposition": 'attachment; filename="sallyport.snapshot"',
@@ -74,6 +74,23 @@ export const backupRoutes = [
     handle: async (call) => envelope(call, { data: await rebuildListings(call.env) }),
   }),
 ];
+
+/** Rights of a download are judged again after so long, ms. */
+const RECHECK_MS = 1_000;
+
+/** Passes chunks on while the token may take snapshots; then the download is cut, and lacks its end. */
+function whileAllowed({ recheck }: AuthorisedCall): TransformStream<Uint8Array, Uint8Array> {
+  let judgedAt = Date.now();
+  return new TransformStream({
+    async transform(chunk, controller) {
+      if (Date.now() - judgedAt > RECHECK_MS) {
+        await recheck();
+        judgedAt = Date.now();
+      }
+      controller.enqueue(chunk);
+    },
+  });
+}
 
 /** The snapshot of a restore: the object of the bucket that the query names, or the body. */
 async function given({ env, query, request }: AuthorisedCall): Promise<ReadableStream<Uint8Array> | null> {

@@ -53,15 +53,27 @@ const cleanUpBehind = (call: AuthorisedCall): void =>
   call.exec.waitUntil(performJobs(call.env, uuidOf(call), { budgetMs: BEHIND_MS }).catch(() => undefined));
 
 /**
- * Last check before credentials are returned. A disconnected caller will never see them, and a revoked lease grants
- * nothing.
+ * Last check before credentials are returned. A disconnected caller will never see them, a caller without the right must
+ * not, and a revoked lease grants nothing.
+ * @param caller null when the request can be repeated for the same lease
  */
-async function handOver(call: AuthorisedCall, lease: string): Promise<void> {
-  if (call.request.signal.aborted) {
+async function handOver(call: AuthorisedCall, lease: string, caller: AbortSignal | null): Promise<void> {
+  const revoke = async () => {
     unwrap(await retryWhileFrozen(() => engine(call).revokeSoon([lease])));
     cleanUpBehind(call);
+  };
+  if (caller?.aborted) {
+    await revoke();
     throw refusalError(refuse("unavailable", "the caller left before the answer"));
   }
+  // Issuing takes minutes at worst, and the right may have gone since.
+  try {
+    await call.recheck();
+  } catch (failure) {
+    await revoke();
+    throw failure;
+  }
+  if (!caller) return;
   const leaves = () => retryWhileFrozen(() => engine(call).handOver(lease));
   // Repeating the call is harmless, and a lease whose answer was refused must be revoked.
   if (await leaves().catch(leaves)) return;
@@ -123,7 +135,7 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
   const probed = verified ? await probe(call.env, unwrap(await engine(call).account()), issued, until, caller) : [];
   // Those of the role are the operator's.
   const metadata = { ...asked, ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call)))) };
-  if (caller) await handOver(call, issued.leaseId);
+  await handOver(call, issued.leaseId, caller);
   return envelope(call, {
     data: {
       client_id: issued.clientId,

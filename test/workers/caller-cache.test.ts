@@ -72,6 +72,25 @@ describe("the next read of a cached caller", () => {
     expect([await status(parent.client_token), await status(child)]).toEqual([403, 403]);
   });
 
+  it("is refused when an ancestor has expired, and answered when it was renewed before", async () => {
+    const rules = `${path("kv/data/*", "read")}${path("auth/token/*", "update")}`;
+    const parent = await holderOf(rules, { ttl: "1m" });
+    const childOf = async (token: string, body: object): Promise<string> =>
+      (await send("POST", "/v1/auth/token/create", body, { token })).body.auth.client_token;
+    const child = await childOf(parent.client_token, { ttl: "1h" });
+    const family = [child, await childOf(child, { ttl: "1h" }), await childOf(child, { type: "batch", ttl: "1h" })];
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
+    const statuses = () => Promise.all(family.map((token) => status(token)));
+    expect(await statuses()).toEqual([200, 200, 200]);
+    await send("POST", "/v1/auth/token/renew-self", { increment: "90s" }, { token: parent.client_token });
+    vi.setSystemTime(Date.now() + 61_000);
+    expect(await statuses()).toEqual([200, 200, 200]);
+    vi.setSystemTime(Date.now() + 61_000);
+    expect(await statuses()).toEqual([403, 403, 403]);
+    // Neither a new child nor a lookup by accessor finds it any more.
+    expect((await send("POST", "/v1/auth/token/create", {}, { token: child })).status).toBe(403);
+  });
+
   it("uses the current policy", async () => {
     const { client_token: token } = await reader();
     await policies({ reader: path("kv/data/other", "read") });

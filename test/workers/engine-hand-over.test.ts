@@ -2,6 +2,7 @@ import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { Everything, OperationName } from "../doubles/cloud-b/azure-types.ts";
+import { issue, path, policies } from "./access.ts";
 import { clock } from "./clock.ts";
 import {
   byItself,
@@ -116,6 +117,24 @@ describe("a caller that hangs up", () => {
     await anHourLater();
     const [lease] = await rows(uuid, "leases");
     expect(succeeded(await creds("web", { headers })).body.lease_id).toBe(`cloud-b/${lease?.["id"]}`);
+  });
+});
+
+describe("a caller that loses its right while it waits", () => {
+  const allow = (capability: string) => policies({ issuer: path("cloud-b/creds/*", capability) });
+
+  it.each([
+    ["", {}],
+    ["with an idempotency key", { "Idempotency-Key": "deploy-9" }],
+  ])("gets no credentials, and its lease is revoked %s", async (_, headers) => {
+    await allow("read");
+    const { client_token: token } = await issue({ policies: ["issuer"] });
+    await tenant.fault({ operation: "CreateServicePrincipal", fault: "delay", ms: 700 });
+    const asked = creds("web", { headers, token });
+    await vi.waitFor(isCalled("CreateApplication"));
+    await allow("deny");
+    expect(await asked).toMatchObject({ status: 403 });
+    await soon(nothingIsLeft);
   });
 });
 

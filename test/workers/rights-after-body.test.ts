@@ -1,10 +1,11 @@
+import { exports } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { accessObject, issue } from "./access.ts";
 import { arrange, cases, leastBody } from "./bad-input.ts";
 import { clock } from "./clock.ts";
 import { holdBody } from "./held-bodies.ts";
 
-/* Rights that end between the head of a request and the last byte of its body. */
+/* Rights that end between the head of a request and the last byte of its body, or of its answer. */
 
 clock.moves = true;
 
@@ -24,6 +25,7 @@ const writing = cases.filter(
   ({ route }) => route.verb !== "GET" && route.verb !== "LIST" && route.access !== "none" && !route.refuses,
 );
 
+const READING: ReadonlySet<string> = new Set(["GET", "LIST"]);
 const PATCH = { "Content-Type": "application/merge-patch+json" };
 
 describe("a request whose body ends after its token was revoked", () => {
@@ -51,5 +53,43 @@ describe("a request whose body ends after its token was revoked", () => {
   it("that is read as a stream is judged by the route itself", () => {
     // Tested in backup-refusals.test.ts.
     expect(writing.filter(({ route }) => route.streams).map(({ name }) => name)).toEqual(["POST /v1/sys/snapshot"]);
+  });
+});
+
+describe("a read whose token is revoked before its answer", () => {
+  it("is refused at every reading route", { timeout: 120_000 }, async () => {
+    await arrange();
+    const reading = cases.filter(({ route }) => READING.has(route.verb) && route.access !== "none");
+    const wrong: string[] = [];
+    let refused = 0;
+    for (const { name, path, route } of reading) {
+      const { client_token: token } = await issue({ policies: ["root"] });
+      const { handle } = route;
+      vi.spyOn(route, "handle").mockImplementation((async (...given: Parameters<typeof handle>) => {
+        const answer = await (handle as (...given: unknown[]) => Promise<Response>)(...given);
+        await pass();
+        await accessObject().revokeToken({ own: token });
+        return answer;
+      }) as typeof handle);
+      const list = route.verb === "LIST" ? `${path.includes("?") ? "&" : "?"}list=true` : "";
+      const headers = { "X-Orch-Token": token };
+      const { status, body } = await exports.default.fetch(`https://x${path}${list}`, { headers });
+      await body?.cancel();
+      // One that has found nothing says so.
+      if (status === 403) refused++;
+      else if (status < 400) wrong.push(`${name}: ${status}`);
+      vi.restoreAllMocks();
+    }
+    expect(wrong).toEqual([]);
+    expect(refused).toBeGreaterThan(reading.length / 2);
+  });
+
+  it("is cut, as a download of a snapshot", async () => {
+    const { client_token: token } = await issue({ policies: ["root"] });
+    const answer = await exports.default.fetch("https://x/v1/sys/snapshot", { headers: { "X-Orch-Token": token } });
+    expect(answer.status).toBe(200);
+    await accessObject().revokeToken({ own: token });
+    vi.setSystemTime(Date.now() + 2_000);
+    await expect(answer.arrayBuffer()).rejects.toThrow();
   });
 });

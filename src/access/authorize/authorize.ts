@@ -155,7 +155,8 @@ export class Authorizer {
   #caller(token: string, now: number, again: boolean): Caller | null {
     const hash = this.#store.hashOf(token);
     const known = this.#callers.get(hash) ?? this.#batchCallers.get(hash);
-    if (known) return known.expires === null || known.expires > now ? known : null;
+    // The end of a cached one may be its parent's, which can have been renewed since.
+    if (known && (known.expires === null || known.expires > now)) return known;
     const row = this.#store.find(token, now, again);
     if (!row || !this.#holders.isEntityActive(row)) return null;
     const counted = row.uses !== 0;
@@ -163,7 +164,8 @@ export class Authorizer {
     // Only opening the wrapped answer uses a wrapping token up.
     if (counted && !wrapping && !again) this.#tokens.spend(row, now);
     const grants = this.#holders.grantsOf(row);
-    const { accessor, name, namespace, expires } = row;
+    const { accessor, name, namespace } = row;
+    const expires = this.#store.endOf(row);
     const roles = this.#holders.rolesOf(row);
     const identity = {
       accessor,

@@ -79,7 +79,8 @@ export function streamAnswers(
     const scope = streamScope(grants.cluster, question, existing, since);
     if (!scope) return { allowed: false };
     const policies = policiesOf(row, holders);
-    const expires = row.entity_id === "" ? row.expires : Math.min(row.expires ?? Infinity, now + ENTITY_MS);
+    const end = tokens.endOf(row);
+    const expires = row.entity_id === "" ? end : Math.min(end ?? Infinity, now + ENTITY_MS);
     const seen = question.service ? { ...scope, paths: pathsOf(grants) } : scope;
     return { allowed: true, scope: seen, expires, policies };
   });

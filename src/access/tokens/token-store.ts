@@ -34,7 +34,8 @@ interface TokenDependent {
 }
 
 /**
- * The table of tokens, read by hash or accessor; each read costs one indexed row. Writes run inside the object's
+ * The table of tokens, read by hash or accessor; each read costs one indexed row, and one for
+ * each ancestor. Writes run inside the object's
  * transaction.
  *
  *     live ──expiry, revocation──► deleted
@@ -86,7 +87,7 @@ export class TokenStore {
 
   byHash(hash: string, now: number, spent = false): TokenRow | null {
     const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE hash = ?", hash).toArray();
-    return alive(rows, now, spent);
+    return this.#alive(rows, now, spent);
   }
 
   byAccessor(accessor: string, now: number, spent = false): TokenRow | null {
@@ -95,7 +96,7 @@ export class TokenStore {
       return batch && this.#living(batch, now);
     }
     const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE accessor = ?", accessor).toArray();
-    return alive(rows, now, spent);
+    return this.#alive(rows, now, spent);
   }
 
   /**
@@ -111,11 +112,33 @@ export class TokenStore {
 
   /** A batch token while it and its parent live. It ends no later than its parent. */
   #living(row: TokenRow, now: number): TokenRow | null {
-    if (row.parent === null) return alive([row], now, false);
+    if (row.parent === null) return this.#alive([row], now, false);
     const parent = this.byAccessor(row.parent, now);
-    if (!parent) return null;
-    const until = Math.min(row.expires ?? Number.POSITIVE_INFINITY, parent.expires ?? Number.POSITIVE_INFINITY);
-    return alive([{ ...row, expires: until }], now, false);
+    return parent && this.#alive([{ ...row, expires: earlier(row.expires, this.endOf(parent)) }], now, false);
+  }
+
+  /**
+   * When a token ends: with its own expiry or that of an ancestor (ms since 1970), 0 when an ancestor is gone; null for
+   * never. The expired are swept a moment later, and their descendants must not outlive them until then.
+   */
+  endOf(row: TokenRow): number | null {
+    let end = row.expires;
+    let hash = row.family === "batch" ? null : row.parent;
+    while (hash !== null) {
+      const [ancestor] = this.#sql
+        .exec<Pick<TokenRow, "expires" | "parent">>("SELECT expires, parent FROM tokens WHERE hash = ?", hash)
+        .toArray();
+      if (!ancestor) return 0;
+      end = earlier(end, ancestor.expires);
+      hash = ancestor.parent;
+    }
+    return end;
+  }
+
+  #alive([row]: TokenRow[], now: number, spent: boolean): TokenRow | null {
+    if (!row || (row.uses < 0 && !spent)) return null;
+    const end = this.endOf(row);
+    return end === null || end > now ? row : null;
   }
 
   exists(hash: string): boolean {
@@ -295,5 +318,6 @@ export class TokenStore {
 /** Value of `uses` after the last use. */
 const SPENT = -1;
 
-const alive = ([row]: TokenRow[], now: number, spent: boolean): TokenRow | null =>
-  row && (row.expires === null || row.expires > now) && (row.uses >= 0 || spent) ? row : null;
+/** The earlier of two times; null is never. */
+const earlier = (one: number | null, other: number | null): number | null =>
+  one === null || other === null ? (one ?? other) : Math.min(one, other);

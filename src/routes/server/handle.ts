@@ -155,7 +155,7 @@ async function answer(
   const mayBeStale = route.fresh === true && place.cached;
   const { fresh, self } = route;
   const grant = (mayBeStale ? null : place.grant) ?? (await authorizeCall(base, target, { fresh, self }));
-  const judgedAt = Date.now();
+  let judgedAt = Date.now();
   if (authMount) recordAuthMount(exchange, authMount);
   const call: AuthorisedCall & { grant: Grant } = {
     ...base,
@@ -165,15 +165,23 @@ async function answer(
     authMount,
     query: target.verb === "LIST" ? listQuery(base.query, grant.constraints) : base.query,
     identify: async () => call.grant,
-    recheck: () => recheck(base, call, target, route),
+    recheck: async () => {
+      await recheck(base, call, target, route);
+      judgedAt = Date.now();
+    },
+  };
+  const recheckLater = async () => {
+    if (Date.now() - judgedAt > MOMENT_MS) await call.recheck();
   };
   checkRight(route, call);
   await auditRequest(base);
   try {
     const text = await receiveBody(route, call);
-    if (Date.now() - judgedAt > MOMENT_MS) await call.recheck();
+    await recheckLater();
     const { body, unknown } = parseBody(route, call, text, area, call.grant.constraints);
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
+    // What a read has found shows only to a token that may still read it; the effect of a write is answered.
+    if (READS.has(target.verb)) await recheckLater();
     return route.unwrapped ? answered : await wrapAnswer(call, call.grant.path, answered);
   } catch (failure) {
     throw inDialect(failure, dialect);
