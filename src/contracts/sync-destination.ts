@@ -2,7 +2,7 @@ import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { DestinationKey } from "./destination.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
-import type { Networking, ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "./sync-tasks.ts";
+import type { Granularity, Networking, ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "./sync-tasks.ts";
 
 /** The sender of a `contest`: a destination that checks names with another one. */
 export interface Asker {
@@ -142,8 +142,18 @@ export interface ObjectRecord {
   readonly cursor: string;
   /** The version expected at the provider, null for none; absent while it is uncertain. */
   readonly version?: number | null;
+  /** The source of its content; absent in answers of an older version of the service. */
+  readonly source?: ObjectSource;
   /** The owed clean-up, as a sentence. */
   readonly owed?: string;
+}
+
+/** The secret behind an external object. */
+export interface ObjectSource {
+  readonly mountUuid: string;
+  readonly secretName: string;
+  readonly granularity: Granularity;
+  readonly subKey: string;
 }
 
 /** The response to `contest`: `kept` are the names the sender may not use. */

@@ -135,6 +135,32 @@ export function retryAfterMs(response: Response, now = Date.now()): number | nul
 }
 
 /**
+ * The wait stated by an answer that refuses a call for too many requests, in milliseconds from `now`, at most an hour;
+ * null without a readable hint. Read in this order: `retry-after-ms` (Azure), `Retry-After`, then `RateLimit-Reset` and
+ * `X-RateLimit-Reset`, which hold seconds from now, a time since 1970, or an ISO 8601 date. Providers send the last two
+ * with every answer, so other refusals read `retryAfterMs` only.
+ */
+export function throttleHintMs(response: Response, now = Date.now()): number | null {
+  const { headers } = response;
+  const precise = headers.get("retry-after-ms")?.trim() ?? "";
+  if (/^\d+(\.\d+)?$/.test(precise)) return Math.min(Number(precise), maxRetryAfterMs);
+  const reset = (headers.get("ratelimit-reset") ?? headers.get("x-ratelimit-reset"))?.trim() ?? "";
+  return retryAfterMs(response, now) ?? resetMs(reset, now);
+}
+
+function resetMs(reset: string, now: number): number | null {
+  const number = /^\d+(\.\d+)?$/.test(reset) ? Number(reset) : null;
+  const at = number === null ? (/^\d{4}-\d\d-\d\dT/.test(reset) ? Date.parse(reset) : Number.NaN) : timeOf(number, now);
+  return Number.isNaN(at) ? null : Math.min(Math.max(at - now, 0), maxRetryAfterMs);
+}
+
+/** @param reset a wait in seconds, or a time since 1970 in seconds or milliseconds: no wait is half as long as that */
+function timeOf(reset: number, now: number): number {
+  if (reset > now / 2) return reset;
+  return reset * 1000 > now / 2 ? reset * 1000 : now + reset * 1000;
+}
+
+/**
  * Whether an answer is a web page, which comes from another server than the service. Any other successful answer to a
  * deletion counts as done.
  */

@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders, type Server, type ServerRespons
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { sampledTrace, withTrace } from "../../src/platform/observability/otlp/trace-context.ts";
-import { callProvider, retryAfterMs } from "../../src/providers/outcome.ts";
+import { callProvider, retryAfterMs, throttleHintMs } from "../../src/providers/outcome.ts";
 
 let server: Server | undefined;
 afterEach(() => {
@@ -106,6 +106,30 @@ describe("Retry-After", () => {
   });
 
   it("may be absent", () => expect(retryAfterMs(new Response(null))).toBeNull());
+});
+
+describe("the hint of a throttling answer", () => {
+  const now = Date.parse("2026-11-21T06:00:00Z");
+  const seconds = now / 1000;
+  it.each([
+    [{ "retry-after-ms": "1500" }, 1500],
+    [{ "retry-after-ms": "250.5", "retry-after": "9" }, 250.5],
+    [{ "retry-after-ms": "soon", "retry-after": "9" }, 9000],
+    [{ "retry-after": "9", "x-ratelimit-reset": "30" }, 9000],
+    [{ "ratelimit-reset": "30" }, 30_000],
+    [{ "ratelimit-reset": "30", "x-ratelimit-reset": "60" }, 30_000],
+    [{ "x-ratelimit-reset": String(seconds + 12) }, 12_000],
+    [{ "x-ratelimit-reset": String(seconds - 12) }, 0],
+    [{ "x-ratelimit-reset": String(now + 700) }, 700],
+    [{ "x-ratelimit-reset": "2026-11-21T06:00:05Z" }, 5000],
+    [{ "x-ratelimit-reset": "2026-11-28T06:00:05Z" }, 3_600_000],
+    [{ "x-ratelimit-reset": "2026-99-99T99:00:05Z" }, null],
+    [{ "x-ratelimit-reset": "tomorrow" }, null],
+    [{ "retry-after-ms": "99999999999" }, 3_600_000],
+    [{}, null],
+  ] as const)("%j is a wait of %s ms", (headers, wait) => {
+    expect(throttleHintMs(new Response(null, { headers }), now)).toBe(wait);
+  });
 });
 
 describe("a call within a sampled trace", () => {

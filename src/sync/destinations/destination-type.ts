@@ -26,6 +26,8 @@ export interface KnownObject {
 export interface ExternalObject extends KnownObject {
   /** The secret content, UTF-8 text. Never logged, never part of an outcome. */
   value: string;
+  /** The secret's keys with their texts, for granularity `secret-path` of types with `takesData`. Handled like `value`. */
+  data?: Readonly<Record<string, string>> | undefined;
   /** The complete set of desired tags, built-in marker included. */
   tags: Record<string, string>;
   /**
@@ -51,6 +53,8 @@ export interface ExternalObject extends KnownObject {
 export interface ToInspect extends KnownObject {
   /** The tags that it carries after our last push; absent when they are uncertain. Other tags may be there, too. */
   tags?: Readonly<Record<string, string>> | undefined;
+  /** The content of our last push, for types whose values can be read back; absent when it is not known. */
+  desired?: Pick<ExternalObject, "value" | "data"> | undefined;
 }
 
 /** An object to remove. */
@@ -137,6 +141,8 @@ interface DestinationTypeCommon<Connection> {
   readonly immutable: readonly string[];
   readonly defaults: { granularity: Granularity; template: Record<Granularity, string> };
   readonly naming: Naming;
+  /** Whether a secret pushed as one object is passed as a map, too: for targets whose objects have keys. */
+  readonly takesData?: true;
   /** The largest value that fits, in UTF-8 bytes. */
   readonly maxValueBytes: number;
   readonly pace: Pace;
@@ -165,7 +171,7 @@ export interface RemoteDestinationType<Connection> extends DestinationTypeCommon
   ): Promise<Put>;
   /** Makes the object not exist. Already absent is `ok`. */
   remove(object: ObsoleteObject, connection: Connection, context: CallContext): Promise<Done>;
-  /** Reads the state of an object without changing it and without reading its value. */
+  /** Reads the state of an object without changing it; its value only for types with `reads: "value"`. */
   inspect(object: ToInspect, connection: Connection, context: CallContext): Promise<Inspection>;
   /**
    * Verifies the connection without changing anything. The failure's message names the fault of the credentials, the

@@ -1,5 +1,6 @@
 import { type DestinationKey, destinationName } from "../../contracts/destination.ts";
 import type { SyncFederation } from "../../contracts/federation.ts";
+import type { NewestVersion } from "../../contracts/kv-store.ts";
 import { kvStore, syncControl, syncDestination } from "../../contracts/stubs.ts";
 import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "../../contracts/sync-destination.ts";
 import type { SecretRef, Trouble, UpdatePolicy } from "../../contracts/sync-tasks.ts";
@@ -10,7 +11,7 @@ import { noSuchApp } from "../configuration/apps.ts";
 import { typeOf } from "../configuration/definition.ts";
 import type { CallContext, Inspection, RemoteDestinationType, ToInspect } from "../destinations/destination-type.ts";
 import { identityAccess } from "../worker/identity.ts";
-import { secretKeyValues } from "../worker/payload.ts";
+import { type Content, contentsOf, secretKeyValues } from "../worker/payload.ts";
 import { appAccess, gateLeaseFor } from "../worker/perform.ts";
 import { contextOf } from "../worker/task.ts";
 
@@ -135,13 +136,15 @@ export async function drift(
   const setup = await syncDestination(env, destinationName(key)).setup();
   if (!setup.ok) return setup;
   const inspector = await inspectorFor(env, setup.value);
+  const contents = new RecordedContents(env, typeOf(setup.value.type)?.takesData);
   const compare = async (record: ObjectRecord): Promise<Drift> => {
     const { name, reference, tags } = record;
     if (record.version === undefined) return { external_name: name, state: "pending" };
     if ("trouble" in inspector) return driftOf(record, inspector.trouble);
     // A destination of kind `stored` has no state apart from its records.
     if (!inspector.value) return { external_name: name, state: "in_sync" };
-    return driftOf(record, await inspectWith(inspector.value)({ name, reference, tags }));
+    const desired = inspector.value.type.description.reads === "value" ? await contents.of(record) : undefined;
+    return driftOf(record, await inspectWith(inspector.value)({ name, reference, tags, desired }));
   };
   const end = Date.now() + PAGE_MS;
   return ok(
@@ -152,6 +155,30 @@ export async function drift(
       () => Date.now() < end,
     ),
   );
+}
+
+/** The contents that recorded objects should have. A secret is read once for all of its objects. */
+class RecordedContents {
+  readonly #env: Env;
+  readonly #takesData: true | undefined;
+  readonly #read = new Map<string, Promise<Result<NewestVersion | null>>>();
+
+  constructor(env: Env, takesData: true | undefined) {
+    this.#env = env;
+    this.#takesData = takesData;
+  }
+
+  /** Undefined when the secret's newest version is not the recorded one, or cannot be read. */
+  async of({ version, source }: ObjectRecord): Promise<Content | undefined> {
+    if (!source || version === undefined || version === null) return undefined;
+    const id = JSON.stringify([source.mountUuid, source.secretName]);
+    const reading = this.#read.get(id) ?? kvStore(this.#env, source.mountUuid).newest(source.secretName);
+    this.#read.set(id, reading);
+    const newest = await reading;
+    if (!newest.ok || newest.value?.version !== version) return undefined;
+    const contents = contentsOf(source.granularity, newest.value.data, this.#takesData);
+    return contents.ok ? contents.values.find(({ key }) => key === source.subKey) : undefined;
+  }
 }
 
 function driftOf(record: ObjectRecord, found: Inspection | Trouble): Drift {

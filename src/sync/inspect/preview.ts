@@ -1,5 +1,12 @@
 import type { DestinationKey } from "../../contracts/destination.ts";
-import type { Keyless, KeysOf, PlannedObject, Preview, RecordsPage } from "../../contracts/sync-destination.ts";
+import type {
+  Keyless,
+  KeysOf,
+  ObjectSource,
+  PlannedObject,
+  Preview,
+  RecordsPage,
+} from "../../contracts/sync-destination.ts";
 import type { SecretRef } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
@@ -119,7 +126,8 @@ export class Previews {
     const page = this.#remoteObjects.livePage(from, limit + 1);
     const digest = tagsDigest(tags);
     const records = page.slice(0, limit).map((copy) => {
-      const certain = copy.known === 1 && this.#associations.find(copy.association)?.status !== "PENDING";
+      const row = this.#associations.find(copy.association);
+      const certain = copy.known === 1 && row?.status !== "PENDING";
       return {
         key: copy.sub_key === "" ? copy.association : `${copy.association}/${copy.sub_key}`,
         name: copy.external_name,
@@ -127,10 +135,16 @@ export class Previews {
         cursor: cursorOf(copy.association, copy.sub_key),
         ...(copy.tags_written === digest && { tags }),
         ...(certain && { version: copy.version }),
+        ...(row && { source: { ...this.#sourceOf(row), subKey: copy.sub_key } }),
         ...(copy.owed !== null && { owed: owedNote(copy.owed) }),
       };
     });
     return ok({ records, isLast: page.length <= limit });
+  }
+
+  #sourceOf(row: AssociationRow): Omit<ObjectSource, "subKey"> {
+    const { granularity } = this.#associations.namingOf(row);
+    return { mountUuid: row.mount_uuid, secretName: row.secret_name, granularity };
   }
 
   /** An external name: of an existing object, else of a sample secret beside the first association's. */

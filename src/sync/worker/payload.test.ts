@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { secretKeyValues, secretPathValue } from "./payload.ts";
+import { contentsOf, secretKeyValues, secretPathValue } from "./payload.ts";
 
 const pathValue = (data: string) => {
   const result = secretPathValue(data);
@@ -64,6 +64,29 @@ describe("granularity secret-key", () => {
   it("returns keys in sorted order", () => {
     const result = secretKeyValues('{"b":"","10":"","9":""}');
     expect(result.ok && result.values.map(({ key }) => key)).toEqual(["10", "9", "b"]);
+  });
+});
+
+describe("granularity secret-path for a target with keys", () => {
+  const data = '{"b":"x","a":{"d":1.0,"c":null},"n":12345678901234567890,"z":null,"__proto__":"p"}';
+
+  it("passes the text, and a map of the same texts as granularity secret-key", () => {
+    const result = contentsOf("secret-path", data, true);
+    const [content, ...others] = result.ok ? result.values : [];
+    expect(others).toEqual([]);
+    expect(content?.key).toBe("");
+    expect(content?.value).toBe(pathValue(data));
+    expect(Object.entries(content?.data ?? {})).toEqual(Object.entries(keyValues(data)));
+    expect(Object.keys(content?.data ?? {})).toContain("__proto__");
+  });
+
+  it("passes no map to other targets, and none for single keys", () => {
+    expect(contentsOf("secret-path", "{}")).toEqual({ ok: true, values: [{ key: "", value: "{}" }] });
+    expect(contentsOf("secret-key", '{"a":"1"}', true)).toEqual({ ok: true, values: [{ key: "a", value: "1" }] });
+  });
+
+  it("refuses data that is not an object", () => {
+    expect(contentsOf("secret-path", "[]", true)).toMatchObject({ ok: false });
   });
 });
 

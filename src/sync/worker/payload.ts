@@ -1,3 +1,5 @@
+import type { Granularity } from "../../contracts/sync-tasks.ts";
+
 /**
  * Values of external objects, made from a secret's JSON text. Pure. Read by tasks and previews. Costs one parse and one
  * serialisation of the secret.
@@ -30,6 +32,35 @@ const json = JSON as unknown as {
 export function secretPathValue(data: string): { ok: true; value: string } | Refused {
   const parsed = parseData(data);
   return parsed.ok ? { ok: true, value: write(parsed.data) } : parsed;
+}
+
+/** `secretPathValue`, and the top-level keys with their values as in `secretKeyValues`. */
+export function secretPathMap(data: string): { ok: true; value: string; data: Record<string, string> } | Refused {
+  const parsed = parseData(data);
+  if (!parsed.ok) return parsed;
+  const texts = sortedEntries(parsed.data).map(([key, value]) => [key, asText(value)]);
+  return { ok: true, value: write(parsed.data), data: Object.fromEntries(texts) };
+}
+
+/** The content of one external object. */
+export interface Content {
+  /** The secret's key; empty for a whole secret. */
+  readonly key: string;
+  readonly value: string;
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** The contents of a secret's external objects. @param takesData whether a whole secret is a map, too */
+export function contentsOf(
+  granularity: Granularity,
+  data: string,
+  takesData = false,
+): { ok: true; values: readonly Content[] } | Refused {
+  if (granularity === "secret-key") return secretKeyValues(data);
+  const whole = takesData ? secretPathMap(data) : secretPathValue(data);
+  if (!whole.ok) return whole;
+  const { ok, ...content } = whole;
+  return { ok, values: [{ key: "", ...content }] };
 }
 
 /**

@@ -15,7 +15,7 @@ import type { DestinationType } from "../destinations/index.ts";
 import { tagsDigest } from "../objects/tags-digest.ts";
 import { isPaused } from "../scheduler/retry-policy.ts";
 import type { IdentityAccess } from "./identity.ts";
-import { secretKeyValues, secretPathValue } from "./payload.ts";
+import { type Content, contentsOf } from "./payload.ts";
 
 export type AppAccess = (namespace: string, name: string) => Promise<Result<AppCredentials>>;
 
@@ -35,11 +35,6 @@ export interface TaskDependencies {
 export const TASK_MS = 20_000;
 /** No object is begun with less time left. */
 const MIN_MS = 2_000;
-
-interface Value {
-  readonly key: string;
-  readonly value: string;
-}
 
 /** The newest version of a task's secret, read after the task was leased; null when the task needs none. */
 export type SecretRead = Promise<Result<NewestVersion | null> | null>;
@@ -68,8 +63,8 @@ export async function performTask(
     const newest = await secret;
     if (newest && !newest.ok) return failed(internal(newest.reason, newest.message), task.copies);
     const source = newest?.value ?? null;
-    const values = source === null ? [] : valuesOf(task.granularity, source.data);
-    if (!Array.isArray(values)) return failed(values, task.copies);
+    const values = source === null ? [] : valuesOf(task, type, source.data);
+    if ("outcome" in values) return failed(values, task.copies);
     const copies = await objectsFor(dependencies, task, source && values);
     // The lease is void: no call was made, and the result is ignored.
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
@@ -77,8 +72,9 @@ export async function performTask(
     if ("trouble" in context) return failed(context.trouble, copies);
     const run = new TaskRun(type, setup, task, { make: context.make, tags, end });
     // Pushes precede removals: a renamed secret may exist twice for a moment, but is never missing.
-    const contents = new Map(values.map(({ key, value }) => [key, value]));
-    for (const copy of copies) if (isDesired(copy, source)) await run.put(copy, contents.get(copy.subKey) ?? "");
+    const contents = new Map(values.map((content) => [content.key, content]));
+    for (const copy of copies)
+      if (isDesired(copy, source)) await run.put(copy, contents.get(copy.subKey) ?? NO_CONTENT);
     for (const copy of copies) if (!isDesired(copy, source)) await run.remove(copy, source === null);
     return { ...base, version: source?.version ?? null, copies: run.results, unfinished: run.unfinished };
   } catch (thrown) {
@@ -87,20 +83,23 @@ export async function performTask(
   }
 }
 
+/** The content of a blocked object, which is not pushed. */
+const NO_CONTENT: Content = { key: "", value: "" };
+
 const internal = (code: string, message: string): Trouble => ({ outcome: "internal", code, message });
 
 /** A deleted secret and the desired state "absent" have the same effect at the destination. */
 const isDesired = (copy: ObjectTask, source: object | null): boolean => source !== null && !copy.obsolete;
 
-function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] | Trouble {
-  if (granularity === "secret-path") {
-    const whole = secretPathValue(data);
-    return whole.ok ? [{ key: "", value: whole.value }] : failure("client", "payload", whole.message);
-  }
-  const parts = secretKeyValues(data);
-  if (!parts.ok) return failure("client", "payload", parts.message);
-  const refused = refusedKeys(parts.values.length);
-  return refused === null ? parts.values : failure("client", "too_many_keys", refused);
+function valuesOf(
+  { granularity }: SyncTask,
+  type: DestinationType<unknown>,
+  data: string,
+): readonly Content[] | Trouble {
+  const contents = contentsOf(granularity, data, type.takesData);
+  if (!contents.ok) return failure("client", "payload", contents.message);
+  const refused = granularity === "secret-key" ? refusedKeys(contents.values.length) : null;
+  return refused === null ? contents.values : failure("client", "too_many_keys", refused);
 }
 
 /**
@@ -111,7 +110,7 @@ function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] |
 async function objectsFor(
   dependencies: TaskDependencies,
   task: SyncTask,
-  values: readonly Value[] | null,
+  values: readonly Content[] | null,
 ): Promise<readonly ObjectTask[] | null> {
   if (!isToBePlanned(task.copies, values)) return task.copies;
   const planned = await dependencies.object.plan(task.lease, values?.map(({ key }) => key) ?? null);
@@ -132,7 +131,7 @@ async function objectsFor(
   });
 }
 
-function isToBePlanned(copies: readonly ObjectTask[], values: readonly Value[] | null): boolean {
+function isToBePlanned(copies: readonly ObjectTask[], values: readonly Content[] | null): boolean {
   if (copies.some((copy) => copy.unclaimed && (copy.ours !== "no" || values !== null))) return true;
   if (values === null) return false;
   const live = copies.filter((copy) => !copy.obsolete);
@@ -192,7 +191,7 @@ class TaskRun {
     this.#end = run.end;
   }
 
-  async put(copy: ObjectTask, value: string): Promise<void> {
+  async put(copy: ObjectTask, { value, data }: Content): Promise<void> {
     if (copy.blocked) return this.#leave(copy);
     const fingerprint = this.#fingerprint(value);
     const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
@@ -210,6 +209,7 @@ class TaskRun {
         name: copy.name,
         reference: copy.reference,
         value,
+        data,
         tags: { ...this.#setup.tags },
         previousTagKeys: [...copy.previousTagKeys],
         tagsWritten: copy.tagsWritten === this.#tags,

@@ -1,7 +1,15 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { tryParseJson } from "../../../lib/json.ts";
-import { failure, isWebPage, retryAfterMs, type Send, withoutEffect } from "../../../providers/outcome.ts";
+import {
+  failure,
+  isWebPage,
+  maxRetryAfterMs,
+  retryAfterMs,
+  type Send,
+  throttleHintMs,
+  withoutEffect,
+} from "../../../providers/outcome.ts";
 
 export const deploymentEnvironments = ["development", "preview", "production"] as const;
 export type DeploymentEnvironment = (typeof deploymentEnvironments)[number];
@@ -70,9 +78,6 @@ const defaultUrl = "https://api.vercel.com";
 
 /** Covers far more than the 1000 variables of an environment. */
 const maxPages = 20;
-
-/** The longest wait accepted, as for `Retry-After`: some limits last a week. */
-const maxWaitMs = 60 * 60 * 1000;
 
 const variableSchema = z
   .object({
@@ -286,7 +291,13 @@ function refusal(doing: string, response: Response, body: unknown): ApiFailure {
   if (error?.invalidToken || error?.missingToken) return refused(doing, status, code, authFailed);
   if (status >= 500) return refused(doing, status, code, unavailable, retryAfterMs(response));
   if (status === 429 || code === "rate_limited") {
-    return refused(doing, status, code, throttled, retryAfterMs(response) ?? untilReset(response, error?.limit));
+    return refused(
+      doing,
+      status,
+      code,
+      throttled,
+      retryAfterMs(response) ?? untilReset(error?.limit) ?? throttleHintMs(response),
+    );
   }
   return named(doing, status, code);
 }
@@ -310,12 +321,8 @@ function refused(
   };
 }
 
-/**
- * The wait until a limit is lifted, milliseconds, at most an hour: from the body, else the header (seconds since 1970).
- */
-function untilReset(response: Response, limit: { reset?: number | undefined; resetMs?: number | undefined } = {}) {
-  const header = response.headers.get("x-ratelimit-reset")?.trim() ?? "";
-  const seconds = limit.reset ?? (/^\d+$/.test(header) ? Number(header) : null);
-  const at = limit.resetMs ?? (seconds === null ? null : seconds * 1000);
-  return at === null ? null : Math.min(Math.max(at - Date.now(), 0), maxWaitMs);
+/** The wait until a limit of the body is lifted, milliseconds, at most an hour. */
+function untilReset({ reset, resetMs }: { reset?: number | undefined; resetMs?: number | undefined } = {}) {
+  const at = resetMs ?? (reset === undefined ? null : reset * 1000);
+  return at === null ? null : Math.min(Math.max(at - Date.now(), 0), maxRetryAfterMs);
 }
