@@ -31,7 +31,7 @@ const PATIENT = { poll: { timeout: 30_000 } };
 const PATIENCE = "./test/support/patience.ts";
 
 /** Adapters of providers against their doubles: each file loads the same code, and none starts a process. */
-const PROVIDERS = "test/http/{cloud-*,deploy-project-*,repo-host-*,provider-*}.test.ts";
+const PROVIDERS = "test/http/{cloud-*,deploy-project-*,destination-*,repo-host-*,provider-*}.test.ts";
 
 /** `npm run test:long` sets it: all rows and rounds, see test/support/long.ts. */
 const LONG_TESTS = String(process.env["LONG_TESTS"] === "1");

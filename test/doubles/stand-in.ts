@@ -21,6 +21,8 @@ export interface StoredObject {
   readonly value: string;
   /** Whether it carries our marker; null where the type has none. */
   readonly owned: boolean | null;
+  /** Tags as the provider spells them, ours included; absent where the type has none. */
+  readonly tags?: Readonly<Record<string, string>>;
 }
 
 /** One account, project or vault of the double, with valid credentials. */
@@ -31,7 +33,7 @@ export interface Place {
   readonly wrongCredentials: Readonly<Record<string, unknown>>;
   /** The same with a target that does not exist, or that the credentials may not see. */
   readonly missing: Readonly<Record<string, unknown>>;
-  /** The present objects by name. */
+  /** The present objects by name. Throws when two objects have one name. */
   objects(): ReadonlyMap<string, StoredObject>;
   /** A write by another hand: without our marker, and with another version and time than ours. */
   write(name: string, value: string): void;
@@ -48,6 +50,17 @@ export interface StandIn {
   readonly type: string;
   /** Settings of the Worker that lead its calls here. */
   readonly settings: Readonly<Record<string, string>>;
-  open(): Place;
+  /** The double's first account at the first call, a separate one at each further call. */
+  open(): Place | Promise<Place>;
   close(): Promise<void>;
+}
+
+/** The objects by name. Throws when two have one name. */
+export function byName(objects: Iterable<StoredObject & { readonly name: string }>): ReadonlyMap<string, StoredObject> {
+  const found = new Map<string, StoredObject>();
+  for (const { name, ...object } of objects) {
+    if (found.has(name)) throw new Error(`two objects are named ${name}`);
+    found.set(name, object);
+  }
+  return found;
 }

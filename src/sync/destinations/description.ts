@@ -1,5 +1,5 @@
 /**
- * What a destination type says of itself, as plain data without imports at run time: each layer may read it. From it
+ * The description of a destination type, as plain data without imports at run time: each layer may read it. From it
  * come the upstream names of paths and answers, the masked and fixed fields, the deployment's settings, the console's
  * form, the tables of docs/guides/sync.md, and rows of tests (docs/internals/add-a-destination.md).
  */
@@ -33,7 +33,7 @@ export interface DestinationDescription {
   readonly upstream?: string;
   /** The provider's product, as people call it. */
   readonly label: string;
-  /** What it holds, one line. */
+  /** Its objects, one line. */
   readonly about: string;
   /** By wire name, in the order of the form. */
   readonly fields: Readonly<Record<string, FieldDescription>>;
@@ -47,7 +47,7 @@ export interface DestinationDescription {
   readonly login: string;
   /** Whether identity tokens replace a stored secret (docs/guides/federation.md). */
   readonly federation: boolean;
-  /** What a read of an object shows: drift is found by it. */
+  /** The evidence that a read of an object shows: drift is found by it. */
   readonly reads: "value" | "version" | "time" | "names";
   /** When the provider's users see a new value. */
   readonly effect: "immediate" | "restarts" | "version" | "next_deploy";

@@ -32,7 +32,12 @@ export interface CloudAOptions {
  * - `drop`: the connection ends, nothing is performed
  * - `apply-then-drop`: performed, then the connection ends without an answer
  */
-export type Fault = { count?: number; service?: Service; operation?: string; subject?: string } & (
+export type Fault = {
+  count?: number;
+  service?: Service;
+  operation?: string | readonly string[];
+  subject?: string;
+} & (
   | { fault: "error"; type: string; message?: string; status?: number; headers?: Record<string, string> }
   | { fault: "raw"; status: number; body: string; headers?: Record<string, string> }
   | { fault: "delay"; ms: number }
@@ -56,13 +61,15 @@ export interface LoggedRequest {
 export interface CloudADouble {
   /** The base URL of both services, without a trailing slash: for CLOUD_A_SM_URL and CLOUD_A_STS_URL. */
   url: string;
-  secrets(): SecretView[];
-  requests(): LoggedRequest[];
-  fault(fault: Fault): void;
+  /** A separate account; its access key id names it to the functions below, which else apply to the first one. */
+  openAccount(): KnownKey;
+  secrets(keyId?: string): SecretView[];
+  requests(keyId?: string): LoggedRequest[];
+  fault(fault: Fault, keyId?: string): void;
   /** Forgets the faults that have not happened. */
   clearFaults(): void;
   /** Makes a change as another writer: not signed, not logged, no faults. Throws `ServiceError`. */
-  call(operation: string, parameters: Record<string, unknown>): Record<string, unknown> | null;
+  call(operation: string, parameters: Record<string, unknown>, keyId?: string): Record<string, unknown> | null;
   /** Every assumed role ends now. */
   expireSessions(): void;
   /** Forgets secrets, sessions, faults and log. */
@@ -136,6 +143,7 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
     return { status: 200, contentType: "text/xml", body: xml };
   }
 
+  const accountOf = (keyId: string | null | undefined) => opened.get(keyId ?? "")?.account ?? main;
   const accountOfRole = (arn: string | null) => trusting.find(({ role }) => role.arn === arn)?.account ?? main;
 
   async function perform(request: Received, entry: LoggedRequest, account: Account): Promise<Answer> {
@@ -209,7 +217,7 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
 
   function inspect(request: Received): Answer {
     const { pathname, searchParams } = new URL(request.target, "http://double");
-    const account = opened.get(searchParams.get("key") ?? "")?.account ?? main;
+    const account = accountOf(searchParams.get("key"));
     const call = `${request.method} ${pathname}`;
     switch (call) {
       case "GET /_double/secrets":
@@ -225,11 +233,8 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
       case "POST /_double/clear-faults":
         account.faults.length = 0;
         return json(null);
-      case "POST /_double/accounts": {
-        const key = { accessKeyId: `AKIA${opened.size}X${randomHex()}`, secretAccessKey: randomHex() };
-        opened.set(key.accessKeyId, { account: newAccount(), key });
-        return json(key);
-      }
+      case "POST /_double/accounts":
+        return json(double.openAccount());
       case "POST /_double/expire-sessions":
         double.expireSessions();
         return json(null);
@@ -269,13 +274,18 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
 
   const double: CloudADouble = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    secrets: () => main.store.view(),
-    requests: () => structuredClone(main.log),
-    fault: (fault) => void main.faults.push({ ...fault }),
+    openAccount() {
+      const key = { accessKeyId: `AKIA${opened.size}X${randomHex()}`, secretAccessKey: randomHex() };
+      opened.set(key.accessKeyId, { account: newAccount(), key });
+      return key;
+    },
+    secrets: (keyId) => accountOf(keyId).store.view(),
+    requests: (keyId) => structuredClone(accountOf(keyId).log),
+    fault: (fault, keyId) => void accountOf(keyId).faults.push({ ...fault }),
     clearFaults() {
       main.faults.length = 0;
     },
-    call: (operation, parameters) => main.store.call(operation, parameters),
+    call: (operation, parameters, keyId) => accountOf(keyId).store.call(operation, parameters),
     expireSessions() {
       for (const session of sessions.values()) session.expiresAt = 0;
     },
@@ -359,7 +369,7 @@ function takeFault(faults: Fault[], { service, operation, subject }: LoggedReque
   const index = faults.findIndex(
     (fault) =>
       (fault.service ?? service) === service &&
-      (fault.operation ?? operation) === operation &&
+      [fault.operation ?? operation].flat().includes(operation) &&
       (fault.subject ?? subject) === subject,
   );
   const fault = faults[index];

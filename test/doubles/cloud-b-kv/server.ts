@@ -47,7 +47,7 @@ export interface AccountOptions {
  * - `drop`: the connection ends, nothing is performed
  * - `apply-then-drop`: performed, then the connection ends without an answer
  */
-export type Fault = { count?: number; service?: Service; operation?: string } & (
+export type Fault = { count?: number; service?: Service; operation?: string | readonly string[] } & (
   | {
       fault: "error";
       type: string;
@@ -86,15 +86,19 @@ export interface CloudBAccount {
 export interface CloudBDouble {
   /** The login endpoint, without a trailing slash: for CLOUD_B_LOGIN_URL. */
   url: string;
-  /** The first account, to which the following members refer. */
+  /** The first account, to which the following members refer unless they are given another one's tenant. */
   readonly account: CloudBAccount;
-  secrets(): SecretView[];
-  requests(): LoggedRequest[];
-  fault(fault: Fault): void;
+  secrets(tenant?: string): SecretView[];
+  requests(tenant?: string): LoggedRequest[];
+  fault(fault: Fault, tenant?: string): void;
   /** Forgets the faults that have not happened. */
   clearFaults(): void;
   /** Makes a change as another writer: no token, not logged, no faults. Throws `VaultError`. */
-  call(operation: string, parameters: Partial<Omit<Operation, "operation">>): Record<string, unknown> | undefined;
+  call(
+    operation: string,
+    parameters: Partial<Omit<Operation, "operation">>,
+    tenant?: string,
+  ): Record<string, unknown> | undefined;
   /** A separate account: tenant, application, vault. */
   newAccount(options?: AccountOptions): Promise<CloudBAccount>;
   /** All tokens of all accounts are refused from now on. */
@@ -201,6 +205,11 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
   }
 
   const main = await open(options.account ?? {});
+  const of = (tenant = main.application.tenantId): Account => {
+    const account = accounts.get(tenant);
+    if (account === undefined) throw new Error(`the double has no tenant ${tenant}`);
+    return account;
+  };
 
   const url = await listeners.listen(options.port ?? 0, async (request, incoming) => {
     if (request.target.startsWith("/_double/")) return inspect(request);
@@ -246,13 +255,13 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
     get account() {
       return connectionOf(main);
     },
-    secrets: () => main.vault.view(),
-    requests: () => structuredClone(main.log),
-    fault: (fault) => void main.faults.push({ ...fault }),
+    secrets: (tenant) => of(tenant).vault.view(),
+    requests: (tenant) => structuredClone(of(tenant).log),
+    fault: (fault, tenant) => void of(tenant).faults.push({ ...fault }),
     clearFaults() {
       main.faults.length = 0;
     },
-    call: (operation, parameters) => main.vault.perform(operationOf({ operation, ...parameters })),
+    call: (operation, parameters, tenant) => of(tenant).vault.perform(operationOf({ operation, ...parameters })),
     newAccount: async (given = {}) => connectionOf(await open(given)),
     revokeTokens: () => directory.revokeTokens(),
     rotateSecret: () => directory.rotateSecret(main.application),
@@ -338,7 +347,7 @@ const operationOf = (given: Partial<Operation>): Operation =>
 
 function takeFault(faults: Fault[], { service, operation }: LoggedRequest): Fault | undefined {
   const index = faults.findIndex(
-    (fault) => (fault.service ?? service) === service && (fault.operation ?? operation) === operation,
+    (fault) => (fault.service ?? service) === service && [fault.operation ?? operation].flat().includes(operation),
   );
   const fault = faults[index];
   if (fault === undefined) return undefined;

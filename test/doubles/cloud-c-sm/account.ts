@@ -11,7 +11,7 @@ import { type KeyFile, newKey, type Registered } from "./token.ts";
  * - `drop`: the connection ends, nothing is performed
  * - `apply-then-drop`: performed, then the connection ends without an answer
  */
-export type Fault = { count?: number; operation?: string } & (
+export type Fault = { count?: number; operation?: string | readonly string[] } & (
   | {
       fault: "error";
       status: StatusName;
@@ -110,7 +110,7 @@ export class Account {
   }
 
   takeFault(operation: string | null): Fault | undefined {
-    const index = this.faults.findIndex((fault) => (fault.operation ?? operation) === operation);
+    const index = this.faults.findIndex((fault) => [fault.operation ?? operation].flat().includes(operation));
     const fault = this.faults[index];
     if (fault === undefined) return undefined;
     fault.count = (fault.count ?? 1) - 1;

@@ -13,7 +13,7 @@ import { ApiError, bad, readChange, readCreations } from "./rules.ts";
  * - `drop`: the connection ends, nothing is performed
  * - `apply-then-drop`: performed, then the connection ends without an answer
  */
-export type Fault = { count?: number; operation?: Operation } & (
+export type Fault = { count?: number; operation?: Operation | readonly Operation[] } & (
   | {
       fault: "error";
       code: string;
@@ -352,7 +352,7 @@ function describe({ method, url, body }: Received, operation: LoggedRequest["ope
 }
 
 function takeFault(faults: Fault[], { operation }: LoggedRequest): Fault | undefined {
-  const index = faults.findIndex((fault) => (fault.operation ?? operation) === operation);
+  const index = faults.findIndex((fault) => [fault.operation ?? operation].flat().includes(operation));
   const fault = faults[index];
   if (fault === undefined) return undefined;
   fault.count = (fault.count ?? 1) - 1;

@@ -20,7 +20,7 @@ import {
  * - `drop`: the connection ends, nothing is performed
  * - `apply-then-drop`: performed, then the connection ends without an answer
  */
-export type Fault = { count?: number; operation?: string } & (
+export type Fault = { count?: number; operation?: string | readonly string[] } & (
   | {
       fault: "error";
       status: number;
@@ -83,7 +83,7 @@ export class Account {
   }
 
   takeFault(operation: string): Fault | undefined {
-    const index = this.faults.findIndex((fault) => (fault.operation ?? operation) === operation);
+    const index = this.faults.findIndex((fault) => [fault.operation ?? operation].flat().includes(operation));
     const fault = this.faults[index];
     if (fault === undefined) return undefined;
     fault.count = (fault.count ?? 1) - 1;

@@ -322,7 +322,11 @@ async function describe(
 
 function checkObject({ name, value }: ExternalObject): Failure | null {
   if (!namePattern.test(name)) {
-    return failure("client", "name_invalid", "The secret's name must be 1 to 512 letters, digits or /_+=.@-");
+    return failure(
+      "client",
+      "name_invalid",
+      "The secret's name must have 1 to 512 characters: letters, digits and /_+=.@- only.",
+    );
   }
   const bytes = new TextEncoder().encode(value).byteLength;
   if (bytes === 0)

@@ -17,8 +17,8 @@ import {
 } from "./client.ts";
 import { description } from "./description.ts";
 
-/** The size of all variables of a deployment together, names included ("Environment variables", size limits). */
-const maxValueBytes = 65_536;
+/** All variables of a deployment have 64 KiB together, names included ("Environment variables", size limits). */
+const maxValueBytes = 65_535;
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,255}$/;
 
 /** Prefix of the comment (at most 500 characters) of every variable written by this service. */

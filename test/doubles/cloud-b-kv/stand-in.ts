@@ -1,0 +1,74 @@
+import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
+import {
+  type Fault as ApiFault,
+  type CloudBAccount,
+  type CloudBDouble,
+  type CloudBOptions,
+  startCloudB,
+} from "./server.ts";
+
+const marker = "hashicorp:vault";
+const writes = ["SetSecret", "UpdateSecret", "DeleteSecret", "RecoverDeletedSecret", "PurgeDeletedSecret"];
+
+const faults: Record<Fault, ApiFault> = {
+  throttled: { fault: "error", type: "Throttled", status: 429, headers: { "retry-after": "1" } },
+  unavailable: { fault: "error", type: "ServiceUnavailable", status: 503 },
+  lost: { fault: "apply-then-drop" },
+  cut: { fault: "drop" },
+  forbidden: { fault: "error", type: "Forbidden", inner: "ForbiddenByPolicy", status: 403 },
+};
+
+/** Azure Key Vault, with the vault and application of a tenant. */
+export async function startStandIn(options: Pick<CloudBOptions, "otherTenants"> = {}): Promise<StandIn> {
+  let aheadMs = 0;
+  const double = await startCloudB({ ...options, now: () => Date.now() + aheadMs });
+  /** Times of versions are whole seconds. */
+  const nextSecond = () => {
+    aheadMs += 1000;
+  };
+  const foreign = await double.newAccount();
+  let first: CloudBAccount | null = double.account;
+  return {
+    type: "cloud-b-kv",
+    settings: { CLOUD_B_LOGIN_URL: double.url },
+    async open() {
+      const account = first ?? (await double.newAccount());
+      first = null;
+      return placeOf(double, account, { foreignVault: foreign.key_vault_uri, nextSecond });
+    },
+    close: () => double.close(),
+  };
+}
+
+interface Surroundings {
+  /** A vault of another tenant. */
+  readonly foreignVault: string;
+  readonly nextSecond: () => void;
+}
+
+function placeOf(double: CloudBDouble, account: CloudBAccount, { foreignVault, nextSecond }: Surroundings): Place {
+  const { tenant_id: tenant } = account;
+  const body = { ...account };
+  const change = (operation: string, name: string, given: Record<string, unknown> = {}) =>
+    double.call(operation, { name, body: given }, tenant);
+  return {
+    body,
+    wrongCredentials: { ...body, client_secret: "wrong" },
+    missing: { ...body, key_vault_uri: foreignVault },
+    objects: () =>
+      byName(
+        double
+          .secrets(tenant)
+          .filter(({ state }) => state === "active")
+          .map(({ name, value, tags }) => ({ name, value, owned: Object.hasOwn(tags, marker), tags })),
+      ),
+    write(name, value) {
+      nextSecond();
+      change("SetSecret", name, { value });
+      nextSecond();
+    },
+    remove: (name) => void change("DeleteSecret", name),
+    fail: (fault, count) => double.fault({ ...faults[fault], count, operation: writes }, tenant),
+    writes: () => double.requests(tenant).filter(({ operation }) => writes.includes(operation)).length,
+  };
+}

@@ -1,0 +1,62 @@
+import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
+import type { Account, Fault as ApiFault } from "./account.ts";
+import { startRepoHost } from "./server.ts";
+import { vaultAt } from "./state.ts";
+
+const writes = ["putSecret", "deleteSecret"];
+
+const faults: Record<Fault, ApiFault> = {
+  throttled: {
+    fault: "error",
+    status: 429,
+    message: "You have exceeded a rate limit",
+    headers: { "retry-after": "1" },
+  },
+  unavailable: { fault: "error", status: 503 },
+  lost: { fault: "apply-then-drop" },
+  cut: { fault: "drop" },
+  forbidden: { fault: "error", status: 403, message: "Resource not accessible by personal access token" },
+};
+
+/** GitHub Actions, with the repository of an account. */
+export async function startStandIn(): Promise<StandIn> {
+  const double = await startRepoHost();
+  let first: Account | null = double.main;
+  return {
+    type: "repo-host",
+    settings: { REPO_HOST_URL: double.url },
+    async open() {
+      const account = first ?? (await double.openAccount());
+      first = null;
+      return placeOf(account);
+    },
+    close: () => double.close(),
+  };
+}
+
+function placeOf(account: Account): Place {
+  const { owner, repository, accessToken } = account.credentials;
+  const body = { repository_owner: owner, repository_name: repository, access_token: accessToken };
+  const place = `${owner}/${repository}`;
+  return {
+    body,
+    wrongCredentials: { ...body, access_token: "ghp_wrong" },
+    missing: { ...body, repository_name: "missing" },
+    objects: () =>
+      byName(
+        account
+          .secrets()
+          .filter((secret) => secret.place === place)
+          .map(({ name, value }) => ({ name, value, owned: null })),
+      ),
+    write(name, value) {
+      account.call({ operation: "put-secret", place, name, value });
+      const secret = vaultAt(account.state, place).secrets.get(name.toUpperCase());
+      // Beyond the tolerance between the provider's times, which are whole seconds.
+      if (secret) secret.updatedAt += 60_000;
+    },
+    remove: (name) => void account.call({ operation: "delete-secret", place, name }),
+    fail: (fault, count) => account.fault({ ...faults[fault], count, operation: writes }),
+    writes: () => account.requests().filter(({ operation }) => writes.includes(operation)).length,
+  };
+}

@@ -1,0 +1,24 @@
+import { afterAll, describe, expect, it } from "vitest";
+import { destinationTypes } from "../../src/sync/destinations/index.ts";
+import { standIns } from "../doubles/stand-ins.ts";
+import { contract } from "../support/destination-contract/cases.ts";
+import { type RemoteType, Subject } from "../support/destination-contract/subject.ts";
+
+const running = await Promise.all(standIns.map((start) => start()));
+afterAll(() => Promise.all(running.map((standIn) => standIn.close())));
+
+const remoteTypes = [...destinationTypes.values()].filter((type): type is RemoteType => type.kind === "remote");
+
+it("has a stand-in for each type that calls a provider", () => {
+  expect(running.map(({ type }) => type).toSorted()).toEqual(remoteTypes.map(({ type }) => type).toSorted());
+});
+
+describe.each(running)("$type", (standIn) => {
+  const type = remoteTypes.find((one) => one.type === standIn.type);
+  for (const [part, cases] of Object.entries(contract)) {
+    for (const { name, unless, run } of cases) {
+      if (type === undefined || unless?.(type)) continue;
+      it(`${part}: ${name}`, async () => run(await Subject.open(type, standIn)));
+    }
+  }
+});

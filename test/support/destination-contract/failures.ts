@@ -1,0 +1,170 @@
+import { expect } from "vitest";
+import type { UpdatePolicy } from "../../../src/contracts/sync-tasks.ts";
+import type { Done, Inspection, Put } from "../../../src/sync/destinations/destination-type.ts";
+import type { Fault, Place } from "../../doubles/stand-in.ts";
+import { type Case, canary, type Known, type Subject } from "./subject.ts";
+
+/** More than the calls of any operation. */
+const always = 99;
+
+/** The outcome of a failure that lets the next attempt succeed, unless the adapter has repeated the call itself. */
+const failures: Readonly<Record<Fault, readonly [outcome: string, code: string][]>> = {
+  throttled: [["external", "throttled"]],
+  unavailable: [["external", "provider_unavailable"]],
+  lost: [["unknown", "network_error"]],
+  cut: [["unknown", "network_error"]],
+  forbidden: [["client", "permission_denied"]],
+};
+
+function expectFailure(fault: Fault, outcome: Put | Done): void {
+  if (outcome.outcome === "ok") {
+    expect(fault, "the fault that the adapter has repeated a call for").toMatch(/^(lost|cut)$/);
+    return;
+  }
+  expect([[outcome.outcome, outcome.code]]).toEqual(failures[fault]);
+  if (outcome.retryAfterMs !== undefined) {
+    expect(outcome.retryAfterMs, "the provider's hint").toBeGreaterThanOrEqual(0);
+    expect(outcome.retryAfterMs, "the provider's hint").toBeLessThanOrEqual(1000);
+  }
+}
+
+const transient = ["throttled", "unavailable", "lost", "cut"] as const;
+
+const texts: Readonly<Record<Fault, string>> = {
+  throttled: "throttling",
+  unavailable: "an answer 503",
+  lost: "a lost answer",
+  cut: "a cut connection",
+  forbidden: "a missing right",
+};
+
+const creations = transient.map(
+  (fault): Case => ({
+    name: `creates after ${texts[fault]}`,
+    async run(subject) {
+      subject.place.fail(fault, 1);
+      expectFailure(fault, await subject.put());
+      await subject.pushed({ unsureSince: Date.now() - 1000 });
+      subject.holds(canary());
+    },
+  }),
+);
+
+const changes = transient.map(
+  (fault): Case => ({
+    name: `changes after ${texts[fault]}`,
+    async run(subject) {
+      const known = await subject.pushed();
+      const change = { ...known, value: canary("-2") };
+      const began = Date.now() - 1000;
+      subject.place.fail(fault, 1);
+      expectFailure(fault, await subject.put(change));
+      await subject.pushed({ ...change, unsureSince: began });
+      subject.holds(canary("-2"));
+    },
+  }),
+);
+
+const removals = transient.map(
+  (fault): Case => ({
+    name: `removes after ${texts[fault]}`,
+    async run(subject) {
+      const { reference } = await subject.pushed();
+      subject.place.fail(fault, 1);
+      expectFailure(fault, await subject.remove(reference));
+      await subject.removed(reference);
+      expect(subject.place.objects().size).toBe(0);
+    },
+  }),
+);
+
+const policies = (["if-not-exists", "owned-only"] satisfies UpdatePolicy[]).map(
+  (updatePolicy): Case => ({
+    name: `recognises its creation after a lost answer, by ${updatePolicy}`,
+    async run(subject) {
+      subject.place.fail("lost", 1);
+      const first = await subject.put({ updatePolicy });
+      expectFailure("lost", first);
+      if (first.outcome !== "ok") await subject.pushed({ updatePolicy, unsureSince: Date.now() - 1000 });
+      subject.holds(canary());
+    },
+  }),
+);
+
+/** Faults of the network and the provider, each for creations, changes and removals. */
+export const faultCases: readonly Case[] = [
+  ...creations,
+  ...changes,
+  ...removals,
+  ...policies,
+  {
+    name: "writes a newer value after a lost answer",
+    async run(subject) {
+      const known = await subject.pushed();
+      const began = Date.now() - 1000;
+      subject.place.fail("lost", 1);
+      await subject.put({ ...known, value: canary("-2") });
+      await subject.pushed({ ...known, value: canary("-3"), idempotencyToken: "intent-3", unsureSince: began });
+      subject.holds(canary("-3"));
+    },
+  },
+  {
+    name: "reports a missing right to create",
+    async run(subject) {
+      subject.place.fail("forbidden", always);
+      expectFailure("forbidden", await subject.put());
+      expect(subject.place.objects().size).toBe(0);
+    },
+  },
+  {
+    name: "reports a missing right to change",
+    async run(subject) {
+      const known = await subject.pushed();
+      subject.place.fail("forbidden", always);
+      expectFailure("forbidden", await subject.put({ ...known, value: canary("-2") }));
+      subject.holds(canary());
+    },
+  },
+  {
+    name: "reports a missing right to remove",
+    async run(subject) {
+      const { reference } = await subject.pushed();
+      subject.place.fail("forbidden", always);
+      expectFailure("forbidden", await subject.remove(reference));
+      subject.holds(canary());
+    },
+  },
+];
+
+type Body = Place["body"];
+
+type Operation = (subject: Subject, body: Body, known: Known) => Promise<Put | Done | Inspection>;
+
+const operations: readonly [name: string, Operation][] = [
+  ["a push", (subject, body) => subject.put({ value: canary("-2") }, body)],
+  ["a change", (subject, body, known) => subject.put({ ...known, value: canary("-2") }, body)],
+  ["a removal", (subject, body, { reference }) => subject.remove(reference, false, body)],
+  ["a removal of owned objects only", (subject, body, { reference }) => subject.remove(reference, true, body)],
+  ["an inspection", (subject, body, { reference }) => subject.inspect({ reference }, body)],
+  ["a check of the connection", (subject, body) => subject.probe(body)],
+];
+
+/** Wrong credentials, and a target that does not exist: never `ok`. */
+export const connectionCases: readonly Case[] = operations.flatMap(([operation, run]) => [
+  {
+    name: `reports wrong credentials at ${operation}`,
+    async run(subject: Subject) {
+      const outcome = await run(subject, subject.place.wrongCredentials, await subject.pushed());
+      expect(outcome).toMatchObject({ outcome: "client", code: "auth_failed" });
+      subject.holds(canary());
+    },
+  },
+  {
+    name: `reports a missing target at ${operation}`,
+    async run(subject: Subject) {
+      const outcome = await run(subject, subject.place.missing, await subject.pushed());
+      expect(outcome).toMatchObject({ outcome: "client" });
+      subject.holds(canary());
+    },
+  },
+]);

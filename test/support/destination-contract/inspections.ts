@@ -1,0 +1,92 @@
+import { expect } from "vitest";
+import type { Inspection } from "../../../src/sync/destinations/destination-type.ts";
+import { type Case, canary, type Subject } from "./subject.ts";
+
+/** Expects the state, `present` where a read shows names only. */
+function shows(subject: Subject, inspection: Inspection, state: "unchanged" | "changed"): void {
+  const seen = subject.type.description.reads === "names" ? "present" : state;
+  expect(inspection).toMatchObject({ outcome: "ok", state: seen });
+}
+
+/** What a read finds, and the check of a connection. */
+export const inspectionCases: readonly Case[] = [
+  {
+    name: "finds an absent object absent",
+    async run(subject) {
+      expect(await subject.inspect()).toEqual({ outcome: "ok", state: "absent", owned: null });
+      const { reference } = await subject.pushed();
+      await subject.remove(reference);
+      expect(await subject.inspect({ reference })).toEqual({ outcome: "ok", state: "absent", owned: null });
+    },
+  },
+  {
+    name: "finds its object unchanged",
+    async run(subject) {
+      const { reference } = await subject.pushed();
+      shows(subject, await subject.inspect({ reference }), "unchanged");
+    },
+  },
+  {
+    name: "finds no foreign change after a change of its own",
+    async run(subject) {
+      const { reference } = await subject.pushed({ ...(await subject.pushed()), value: canary("-2") });
+      const found = await subject.inspect({ reference });
+      expect(found.outcome === "ok" && found.state).toMatch(/^(unchanged|present)$/);
+    },
+  },
+  {
+    name: "finds the change of another hand",
+    async run(subject) {
+      const { reference } = await subject.pushed();
+      subject.place.write(subject.name, "theirs");
+      shows(subject, await subject.inspect({ reference }), "changed");
+    },
+  },
+  {
+    name: "finds the removal by another hand",
+    async run(subject) {
+      const { reference } = await subject.pushed();
+      subject.place.remove(subject.name);
+      expect(await subject.inspect({ reference })).toMatchObject({ outcome: "ok", state: "absent" });
+    },
+  },
+  {
+    name: "finds an object present without a reference",
+    async run(subject) {
+      await subject.pushed();
+      expect(await subject.inspect()).toMatchObject({ outcome: "ok", state: "present" });
+    },
+  },
+  {
+    name: "tells its objects from foreign ones",
+    async run(subject) {
+      await subject.pushed();
+      const { owned } = subject.stored ?? {};
+      expect(await subject.inspect()).toMatchObject({ owned });
+      await subject.remove();
+      subject.place.write(subject.spell("other"), "theirs");
+      const foreign = await subject.inspect({ name: subject.spell("other") });
+      expect(foreign).toMatchObject({ outcome: "ok", state: "present", owned: owned === null ? null : false });
+    },
+  },
+  {
+    name: "changes nothing by an inspection",
+    async run(subject) {
+      const { reference } = await subject.pushed();
+      const before = [subject.place.writes(), [...subject.place.objects()]];
+      await subject.inspect({ reference });
+      await subject.inspect({ name: subject.spell("absent") });
+      expect([subject.place.writes(), [...subject.place.objects()]]).toEqual(before);
+    },
+  },
+  {
+    name: "accepts a right connection, and changes nothing",
+    async run(subject) {
+      expect(await subject.probe()).toEqual({ outcome: "ok" });
+      await subject.pushed();
+      const before = [subject.place.writes(), [...subject.place.objects()]];
+      expect(await subject.probe(subject.place.body, subject.name)).toEqual({ outcome: "ok" });
+      expect([subject.place.writes(), [...subject.place.objects()]]).toEqual(before);
+    },
+  },
+];

@@ -1,0 +1,146 @@
+import { expect } from "vitest";
+import { sender } from "../../../src/providers/outcome.ts";
+import { normalise } from "../../../src/sync/associations/naming.ts";
+import {
+  type CallContext,
+  type Done,
+  type ExternalObject,
+  type Inspection,
+  MARKER_TAG,
+  type Put,
+  type RemoteDestinationType,
+  type ToInspect,
+} from "../../../src/sync/destinations/destination-type.ts";
+import type { Place, StandIn, StoredObject } from "../../doubles/stand-in.ts";
+
+export type RemoteType = RemoteDestinationType<unknown>;
+
+type Body = Place["body"];
+
+/** A value that no message and no reference may show. */
+export const canary = (text = "") => `canary-1f7e${text}`;
+
+/**
+ * The real adapter of one type with the real `Send`, and a place of its double. Each outcome is checked: no value, no
+ * credential, and a reference that can be stored.
+ */
+export class Subject {
+  readonly type: RemoteType;
+  readonly place: Place;
+  /** A valid name. */
+  readonly name: string;
+  readonly #settings: CallContext["settings"];
+
+  constructor(type: RemoteType, standIn: StandIn, place: Place) {
+    this.type = type;
+    this.place = place;
+    this.name = type.description.sampleName;
+    this.#settings = { SYNC_ALLOWED_HOSTS: "127.0.0.1", ...standIn.settings };
+  }
+
+  static async open(type: RemoteType, standIn: StandIn): Promise<Subject> {
+    return new Subject(type, standIn, await standIn.open());
+  }
+
+  /** The name as the service spells it for this type. */
+  spell = (name: string): string => normalise(name, this.type.naming);
+
+  /** A first push of the sample object, with the given changes. */
+  async put(changed: Partial<ExternalObject> = {}, to: Body = this.place.body): Promise<Put> {
+    const object: ExternalObject = {
+      name: this.name,
+      reference: null,
+      value: canary(),
+      tags: { [MARKER_TAG]: "" },
+      idempotencyToken: "intent-1",
+      knownToExist: false,
+      previousTagKeys: [],
+      contentType: "text/plain",
+      updatePolicy: "replace",
+      ...changed,
+    };
+    return this.#checked(await this.type.put(object, this.#connection(to), this.#context()), to, object.value);
+  }
+
+  /** A push that succeeds; its reference, for later calls. */
+  async pushed(changed: Partial<ExternalObject> = {}): Promise<Known> {
+    const put = await this.put(changed);
+    expect(put, "the push").toMatchObject({ outcome: "ok" });
+    const reference = put.outcome === "ok" ? (put.reference ?? null) : null;
+    return {
+      name: changed.name ?? this.name,
+      reference,
+      knownToExist: true,
+      previousTagKeys: Object.keys(changed.tags ?? { [MARKER_TAG]: "" }),
+      idempotencyToken: "intent-2",
+    };
+  }
+
+  async remove(reference: string | null = null, ownedOnly = false, from: Body = this.place.body): Promise<Done> {
+    const object = { name: this.name, reference, ownedOnly };
+    return this.#checked(await this.type.remove(object, this.#connection(from), this.#context()), from);
+  }
+
+  /** A removal that succeeds, at the latest when it is repeated. */
+  async removed(reference: string | null = null, ownedOnly = false): Promise<void> {
+    let done = await this.remove(reference, ownedOnly);
+    for (let repeats = 0; done.outcome === "external" && repeats < 2; repeats++) {
+      done = await this.remove(reference, ownedOnly);
+    }
+    expect(done).toEqual({ outcome: "ok" });
+  }
+
+  async inspect(object: Partial<ToInspect> = {}, of: Body = this.place.body): Promise<Inspection> {
+    const given = { name: this.name, reference: null, ...object };
+    return this.#checked(await this.type.inspect(given, this.#connection(of), this.#context()), of);
+  }
+
+  async probe(of: Body = this.place.body, sample?: string): Promise<Done> {
+    return this.#checked(await this.type.probe(this.#connection(of), this.#context(), sample), of);
+  }
+
+  /** The sample object at the provider. */
+  get stored(): StoredObject | undefined {
+    return this.place.objects().get(this.name);
+  }
+
+  /** Expects this value at the provider, in the only object. */
+  holds(value: string): void {
+    const objects = [...this.place.objects()].map(([name, object]) => [name, object.value]);
+    expect(objects, "the provider's objects").toEqual([[this.name, value]]);
+  }
+
+  #connection(body: Body): unknown {
+    const parsed = this.type.connection.parse(body);
+    return this.type.resolve?.(parsed) ?? parsed;
+  }
+
+  #context(): CallContext {
+    return { settings: this.#settings, send: sender({ deadlineMs: 20_000 }) };
+  }
+
+  #checked<Outcome extends Put | Done | Inspection>(outcome: Outcome, body: Body, value = canary()): Outcome {
+    const text = JSON.stringify(outcome);
+    const credentials = this.type.sensitive.flatMap((field) => body[field] ?? []).map(String);
+    for (const secret of [value, Buffer.from(value).toString("base64"), ...credentials]) {
+      if (secret !== "") expect(text.includes(secret), "a value or credential in the outcome").toBe(false);
+    }
+    if ("reference" in outcome) expect(outcome.reference?.length ?? 0).toBeLessThanOrEqual(512);
+    if (outcome.outcome !== "ok") expect(outcome.message, "one sentence").toMatch(/^[A-Z].*\.$/);
+    return outcome;
+  }
+}
+
+/** An object of ours, for its next push. */
+export type Known = Pick<
+  ExternalObject,
+  "name" | "reference" | "knownToExist" | "previousTagKeys" | "idempotencyToken"
+>;
+
+/** One row of the contract. */
+export interface Case {
+  readonly name: string;
+  /** Why the row does not apply to a type; null when it does. */
+  readonly unless?: (type: RemoteType) => string | null;
+  run(subject: Subject): Promise<void>;
+}
