@@ -8,10 +8,10 @@ import { type AuthorisedCall, cluster, open } from "./server/route.ts";
 
 /** Auth methods of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/auth-methods). */
 
-const nameOf = (call: AuthorisedCall): string => call.params["name"] ?? "";
+const nameOf = (call: AuthorisedCall<"name">): string => call.params.name;
 
-async function write(call: AuthorisedCall, body: AuthMethodBody): Promise<Response> {
-  const name = call.params["name"] ?? body.Name;
+async function write(call: AuthorisedCall<never, "name">, body: AuthMethodBody): Promise<Response> {
+  const name = call.params.name ?? body.Name;
   if (body.Name !== "" && body.Name !== name) throw badRequest("ACL auth-method name does not match request path");
   const access = accessControl(call.env);
   const before = unwrap(await access.readAuthMethod(name));

@@ -22,11 +22,11 @@ const RuleBody = caseless(
   }),
 );
 
-const idOf = (call: AuthorisedCall): string => call.params["id"] ?? "";
+const idOf = (call: AuthorisedCall<"id">): string => call.params.id;
 
-async function write(call: AuthorisedCall, body: z.output<typeof RuleBody>): Promise<Response> {
+async function write(call: AuthorisedCall<never, "id">, body: z.output<typeof RuleBody>): Promise<Response> {
   const { ID, Description, AuthMethod, Selector, BindType, BindName } = body;
-  const at = call.params["id"];
+  const at = call.params.id;
   if (at !== undefined && ID !== "" && ID !== at) throw badRequest("ACL binding rule ID does not match request path");
   const rule = { Description, AuthMethod, Selector, BindType, BindName };
   const written = unwrap(await accessControl(call.env).putBindingRule(at ?? (ID || null), rule));

@@ -23,7 +23,6 @@ const RoleBody = caseless(
   }),
 );
 
-const param = (call: AuthorisedCall, name: string): string => call.params[name] ?? "";
 const holds = (call: AuthorisedCall, is: (role: { readonly ID: string; readonly Name: string }) => boolean): boolean =>
   call.grant.cluster.management || (call.grant.identity.roles ?? []).some(is);
 
@@ -36,9 +35,9 @@ const list = (call: AuthorisedCall): Promise<Response> =>
 const read = (call: AuthorisedCall, key: { readonly id: string } | { readonly name: string }): Promise<Response> =>
   readAcl(call, async () => accessControl(call.env).readClusterRole(key), "ACL role not found");
 
-async function write(call: AuthorisedCall, body: z.output<typeof RoleBody>): Promise<Response> {
+async function write(call: AuthorisedCall<never, "id">, body: z.output<typeof RoleBody>): Promise<Response> {
   const { ID, Name, Description, Policies } = body;
-  const at = call.params["id"];
+  const at = call.params.id;
   if (at !== undefined && ID !== "" && ID !== at) throw badRequest("ACL role ID does not match request path");
   const role = { Name, Description, Policies: Policies ?? [] };
   const written = unwrap(await accessControl(call.env).putClusterRole(at ?? (ID || null), role));
@@ -53,16 +52,16 @@ export const aclRoleRoutes = [
   cluster({
     verb: "GET",
     path: "/acl/role/name/:name",
-    rights: (_rights, call) => holds(call, ({ Name }) => Name === param(call, "name")),
+    rights: (_rights, call) => holds(call, ({ Name }) => Name === call.params.name),
     fresh: true,
-    handle: (call) => read(call, { name: param(call, "name") }),
+    handle: (call) => read(call, { name: call.params.name }),
   }),
   cluster({
     verb: "GET",
     path: "/acl/role/:id",
-    rights: (_rights, call) => holds(call, ({ ID }) => ID === param(call, "id")),
+    rights: (_rights, call) => holds(call, ({ ID }) => ID === call.params.id),
     fresh: true,
-    handle: (call) => read(call, { id: param(call, "id") }),
+    handle: (call) => read(call, { id: call.params.id }),
   }),
   cluster({ verb: "POST", path: "/acl/role/:id", ...writes }),
   cluster({
@@ -71,6 +70,6 @@ export const aclRoleRoutes = [
     rights: "management",
     fresh: true,
     handle: async (call) =>
-      clusterEmpty({ index: unwrap(await accessControl(call.env).deleteClusterRole(param(call, "id"))).index }),
+      clusterEmpty({ index: unwrap(await accessControl(call.env).deleteClusterRole(call.params.id)).index }),
   }),
 ];

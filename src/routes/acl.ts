@@ -51,7 +51,7 @@ const PolicyBody = caseless(
 const policyStub = ({ Rules: _rules, RulesJSON: _parsed, ...stub }: AclPolicy) => stub;
 const tokenStub = ({ SecretID: _secret, ExpirationTTL: _ttl, ...stub }: AclToken) => stub;
 
-const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();
+const name = (call: AuthorisedCall<"name">): string => call.params.name.toLowerCase();
 
 const policies = async (call: AuthorisedCall, names: readonly string[] | null, prefix = ""): Promise<AclPolicy[]> =>
   await accessControl(call.env).clusterPolicies(names, prefix);
@@ -59,7 +59,7 @@ const policies = async (call: AuthorisedCall, names: readonly string[] | null, p
 const ownPolicies = (call: AuthorisedCall): readonly string[] | null =>
   call.grant.cluster.management ? null : call.grant.identity.policies;
 
-async function writePolicy(call: AuthorisedCall, body: z.output<typeof PolicyBody>): Promise<Response> {
+async function writePolicy(call: AuthorisedCall<"name">, body: z.output<typeof PolicyBody>): Promise<Response> {
   if (body.Name !== undefined && body.Name !== "" && body.Name.toLowerCase() !== name(call)) {
     throw badRequest("ACL policy name does not match request path");
   }
@@ -213,9 +213,9 @@ export const aclRoutes = [
   cluster({
     verb: "GET",
     path: "/acl/token/:accessor",
-    rights: (rights, call) => rights.management || call.grant.identity.accessor === call.params["accessor"],
+    rights: (rights, call) => rights.management || call.grant.identity.accessor === call.params.accessor,
     fresh: true,
-    handle: (call) => readToken(call, call.params["accessor"] ?? "", maySeeSecrets(call)),
+    handle: (call) => readToken(call, call.params.accessor, maySeeSecrets(call)),
   }),
   cluster({
     verb: "POST",
@@ -239,7 +239,7 @@ export const aclRoutes = [
     fresh: true,
     body: caseless(ClusterTokenRequest),
     handle: async (call, body) => {
-      const accessor = call.params["accessor"] ?? "";
+      const accessor = call.params.accessor;
       if (body.AccessorID && body.AccessorID !== accessor)
         throw badRequest("ACL token accessor does not match request path");
       const updated = await accessControl(call.env).updateClusterToken(accessor, body, maySeeSecrets(call));
@@ -252,7 +252,7 @@ export const aclRoutes = [
     rights: "management",
     fresh: true,
     handle: async (call) => {
-      unwrap(await accessControl(call.env).deleteClusterToken(call.params["accessor"] ?? ""));
+      unwrap(await accessControl(call.env).deleteClusterToken(call.params.accessor));
       // Tokens created by it are revoked too, each with its own index: this index covers all.
       return clusterEmpty({ index: await accessControl(call.env).clusterAclIndex() });
     },

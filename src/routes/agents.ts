@@ -52,13 +52,13 @@ const listing = <Row>(page: (cut: Cut) => Promise<EnrolmentPage<Row>>, token: (r
 });
 
 /** The node in the path. @throws RequestError 405 for a reserved word */
-function nodeOf(call: AuthorisedCall): string {
-  const node = call.params["node"] ?? "";
+function nodeOf(call: AuthorisedCall<"node">): string {
+  const node = call.params.node;
   if (RESERVED_AGENTS.has(node)) throw unmatched("cluster", "", ["POST"]);
   return node;
 }
 
-async function readAgent(call: AuthorisedCall): Promise<Response> {
+async function readAgent(call: AuthorisedCall<"node">): Promise<Response> {
   const id = nodeOf(call);
   const agent = await clusterRegistry(call.env).agent(id);
   if (!agent) throw notFound("agent not found");
@@ -108,7 +108,7 @@ function removed(): Response {
 }
 
 export const agentRoutes = [
-  cluster<z.output<typeof NewToken>>({
+  cluster({
     verb: "POST",
     path: "/agent/tokens",
     rights: writes,
@@ -136,7 +136,7 @@ export const agentRoutes = [
     rights: writes,
     fresh: true,
     handle: async (call) => {
-      unwrap(await clusterRegistry(call.env).deleteJoinToken(call.params["accessor"] ?? ""));
+      unwrap(await clusterRegistry(call.env).deleteJoinToken(call.params.accessor));
       return clusterEmpty();
     },
   }),

@@ -14,8 +14,8 @@ export const allocationFields = (call: Pick<AuthorisedCall, "query">): Allocatio
 });
 
 /** Allocations of a job created by an evaluation or a deployment; empty when it is unknown. */
-async function madeBy(call: AuthorisedCall, topic: "Evaluation" | "Deployment"): Promise<Response> {
-  const [id, field] = [call.params["id"] ?? "", topic === "Evaluation" ? "EvalID" : "DeploymentID"];
+async function madeBy(call: AuthorisedCall<"id">, topic: "Evaluation" | "Deployment"): Promise<Response> {
+  const [id, field] = [call.params.id, topic === "Evaluation" ? "EvalID" : "DeploymentID"];
   const { object } = await clusterRegistry(call.env).readReported(topic, id, namespaceOf(call), true);
   const fields = allocationFields(call);
   return listReported(call, {
@@ -48,7 +48,7 @@ export const allocationRoutes = [
     handle: (call) =>
       readOne(call, {
         topic: "Allocation",
-        id: call.params["id"] ?? "",
+        id: call.params.id,
         right: "read-job",
         missing: "alloc not found",
       }),
@@ -57,7 +57,7 @@ export const allocationRoutes = [
     verb: "GET",
     path: "/node/:id/allocations",
     rights: (rights) => allowsNode(rights, "read"),
-    handle: (call) => listReported(call, { topic: "Allocation", node: call.params["id"] ?? "", right: "read-job" }),
+    handle: (call) => listReported(call, { topic: "Allocation", node: call.params.id, right: "read-job" }),
   }),
   cluster({
     verb: "GET",

@@ -3,20 +3,19 @@ import { AccessorBody, CustomSecretIdBody, SecretIdBody, SecretIdRequestBody } f
 import { APPROLE, type ApproleName, type SecretIdName } from "../contracts/approle.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { notFound, unwrap } from "../platform/http/errors.ts";
-import { authMountOf } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
+import { inMethod, type MethodCall } from "./server/route.ts";
 
 /** Secret ids of roles (https://developer.hashicorp.com/vault/api-docs/auth/approle#generate-new-secret-id). */
 
 /** Names are compared in lower case, as upstream does. */
-export const roleOf = (call: Call): ApproleName => ({
-  mount: authMountOf(call).uuid,
-  role: (call.params["name"] ?? "").toLowerCase(),
+export const roleOf = (call: MethodCall<"name">): ApproleName => ({
+  mount: call.authMount.uuid,
+  role: call.params.name.toLowerCase(),
 });
 
 async function issue(
-  call: AuthorisedCall,
+  call: MethodCall<"name">,
   body: z.infer<typeof SecretIdRequestBody>,
   secretId: string | null,
 ): Promise<Response> {
@@ -32,7 +31,7 @@ async function issue(
   return envelope(call, { data, mountType: APPROLE });
 }
 
-async function lookup(call: AuthorisedCall, name: SecretIdName): Promise<Response> {
+async function lookup(call: MethodCall<"name">, name: SecretIdName): Promise<Response> {
   const data = unwrap(await accessControl(call.env).lookupSecretId(roleOf(call), name));
   if (data) return envelope(call, { data, mountType: APPROLE });
   // Of upstream: only accessors are reported as unknown.
@@ -40,21 +39,21 @@ async function lookup(call: AuthorisedCall, name: SecretIdName): Promise<Respons
   throw notFound("failed to find accessor entry for secret_id_accessor");
 }
 
-async function destroy(call: AuthorisedCall, name: SecretIdName): Promise<Response> {
+async function destroy(call: MethodCall<"name">, name: SecretIdName): Promise<Response> {
   const existed = unwrap(await accessControl(call.env).destroySecretId(roleOf(call), name));
   if (existed || "secretId" in name) return noContent();
   throw notFound("failed to find accessor entry for secret_id_accessor");
 }
 
 const destroyRoutes = (verb: "POST" | "DELETE") => [
-  secrets({
+  inMethod({
     verb,
     path: "/role/:name/secret-id/destroy",
     fresh: true,
     body: SecretIdBody,
     handle: (call, body) => destroy(call, { secretId: body.secret_id }),
   }),
-  secrets({
+  inMethod({
     verb,
     path: "/role/:name/secret-id-accessor/destroy",
     fresh: true,
@@ -64,35 +63,35 @@ const destroyRoutes = (verb: "POST" | "DELETE") => [
 ];
 
 export const secretIdRoutes = [
-  secrets({
+  inMethod({
     verb: "LIST",
     path: "/role/:name/secret-id",
     fresh: true,
     handle: async (call) =>
       keyList(call, unwrap(await accessControl(call.env).secretIdAccessors(roleOf(call))), {}, APPROLE),
   }),
-  secrets({
+  inMethod({
     verb: "POST",
     path: "/role/:name/secret-id",
     fresh: true,
     body: SecretIdRequestBody,
     handle: (call, body) => issue(call, body, null),
   }),
-  secrets({
+  inMethod({
     verb: "POST",
     path: "/role/:name/custom-secret-id",
     fresh: true,
     body: CustomSecretIdBody,
     handle: (call, body) => issue(call, body, body.secret_id),
   }),
-  secrets({
+  inMethod({
     verb: "POST",
     path: "/role/:name/secret-id/lookup",
     fresh: true,
     body: SecretIdBody,
     handle: (call, body) => lookup(call, { secretId: body.secret_id }),
   }),
-  secrets({
+  inMethod({
     verb: "POST",
     path: "/role/:name/secret-id-accessor/lookup",
     fresh: true,
@@ -101,12 +100,12 @@ export const secretIdRoutes = [
   }),
   ...destroyRoutes("POST"),
   ...destroyRoutes("DELETE"),
-  secrets({
+  inMethod({
     verb: "POST",
     path: "/tidy/secret-id",
     fresh: true,
     handle: async (call) => {
-      await accessControl(call.env).tidySecretIds(authMountOf(call).uuid);
+      await accessControl(call.env).tidySecretIds(call.authMount.uuid);
       const warnings = ["Tidy operation successfully started. Expired secret ids are removed."];
       return envelope(call, { warnings, mountType: APPROLE, status: 202 });
     },

@@ -14,9 +14,9 @@ import { APPROLE, type Approle } from "../contracts/approle.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { roleOf, secretIdRoutes } from "./auth-approle-secret-ids.ts";
-import { addressOf, authMountOf, checkRoleName, entryNames } from "./server/auth-call.ts";
+import { addressOf, checkRoleName, entryNames } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
+import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
 /** Logins of machines by role id and secret id (https://developer.hashicorp.com/vault/api-docs/auth/approle). */
 
@@ -28,20 +28,20 @@ const LoginBody = z.object({
   secret_id: z.string().trim().max(MAX_SECRET_ID).default(""),
 });
 
-async function read(call: Call): Promise<{ role: Approle; text: string } | null> {
+async function read(call: MethodCall<"name">): Promise<{ role: Approle; text: string } | null> {
   const text = unwrap(await accessControl(call.env).readApprole(roleOf(call)));
   return text === null ? null : { role: JSON.parse(text) as Approle, text };
 }
 
 /** @throws RequestError 404 when there is no such role */
-async function found(call: Call): Promise<Approle> {
+async function found(call: MethodCall<"name">): Promise<Approle> {
   const entry = await read(call);
   if (!entry) throw notFound();
   return entry.role;
 }
 
 /** Changes a role. @param creates whether an absent role is created @throws RequestError 404 otherwise */
-async function change(call: Call, body: ApproleBody, creates = false): Promise<Response> {
+async function change(call: MethodCall<"name">, body: ApproleBody, creates = false): Promise<Response> {
   for (let attempt = 1; ; attempt += 1) {
     const before = await read(call);
     if (!before && !creates) throw notFound();
@@ -54,15 +54,15 @@ async function change(call: Call, body: ApproleBody, creates = false): Promise<R
   }
 }
 
-async function put(call: AuthorisedCall, body: ApproleBody): Promise<Response> {
-  checkRoleName(call.params["name"] ?? "", "role_name");
+async function put(call: MethodCall<"name">, body: ApproleBody): Promise<Response> {
+  checkRoleName(call.params.name, "role_name");
   return change(call, body, true);
 }
 
-async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {
+async function login(call: MethodCall, body: z.infer<typeof LoginBody>): Promise<Response> {
   const { auth, warnings } = unwrap(
     await accessControl(call.env).approleLogin({
-      mount: authMountOf(call).uuid,
+      mount: call.authMount.uuid,
       roleId: body.role_id,
       secretId: body.secret_id,
       address: addressOf(call),
@@ -73,13 +73,13 @@ async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Respo
 
 /** The routes of one field of a role. */
 const fieldRoutes = ({ path, body, names, show, reset }: RoleField) => [
-  secrets({
+  inMethod({
     verb: "GET",
     path: `/role/:name/${path}`,
     fresh: true,
     handle: async (call) => envelope(call, { data: show(await found(call)), mountType: APPROLE }),
   }),
-  secrets({
+  inMethod({
     verb: "POST",
     path: `/role/:name/${path}`,
     fresh: true,
@@ -91,7 +91,7 @@ const fieldRoutes = ({ path, body, names, show, reset }: RoleField) => [
       return change(call, given);
     },
   }),
-  secrets({
+  inMethod({
     verb: "DELETE",
     path: `/role/:name/${path}`,
     fresh: true,
@@ -100,20 +100,20 @@ const fieldRoutes = ({ path, body, names, show, reset }: RoleField) => [
 ];
 
 export const approleRoutes = [
-  secrets({
+  inMethod({
     verb: "LIST",
     path: "/role",
     fresh: true,
     handle: async (call) => keyList(call, await entryNames(call, APPROLE), {}, APPROLE),
   }),
-  secrets({
+  inMethod({
     verb: "GET",
     path: "/role/:name",
     fresh: true,
     handle: async (call) => envelope(call, { data: shownApprole(await found(call)), mountType: APPROLE }),
   }),
-  secrets({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: ApproleBody, handle: put }),
-  secrets({
+  inMethod({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: ApproleBody, handle: put }),
+  inMethod({
     verb: "DELETE",
     path: "/role/:name",
     fresh: true,
@@ -122,20 +122,20 @@ export const approleRoutes = [
       return noContent();
     },
   }),
-  secrets({
+  inMethod({
     verb: "GET",
     path: "/role/:name/role-id",
     fresh: true,
     handle: async (call) => envelope(call, { data: { role_id: (await found(call)).role_id }, mountType: APPROLE }),
   }),
-  secrets({
+  inMethod({
     verb: "POST",
     path: "/role/:name/role-id",
     fresh: true,
     body: RoleIdBody,
     handle: (call, body) => change(call, body),
   }),
-  secrets({
+  inMethod({
     verb: "GET",
     path: "/role/:name/local-secret-ids",
     fresh: true,
@@ -146,5 +146,5 @@ export const approleRoutes = [
   }),
   ...ROLE_FIELDS.flatMap(fieldRoutes),
   ...secretIdRoutes,
-  open({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
+  openInMethod({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
 ];

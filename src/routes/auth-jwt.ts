@@ -20,7 +20,6 @@ import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
 import {
   addressOf,
-  authMountOf,
   changeEntry,
   checkRoleName,
   foundEntry,
@@ -29,7 +28,7 @@ import {
   writeEntry,
 } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
+import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
 /** Logins by signed tokens of other systems (https://developer.hashicorp.com/vault/api-docs/auth/jwt). */
 
@@ -42,7 +41,7 @@ const LoginBody = z.object({
   jwt: z.string().max(32_768).optional(),
 });
 
-async function configure(call: AuthorisedCall, body: z.infer<typeof JwtConfigBody>): Promise<Response> {
+async function configure(call: MethodCall, body: z.infer<typeof JwtConfigBody>): Promise<Response> {
   const config = jwtConfigOf(body);
   const problem = await jwtConfigProblem(config);
   if (problem !== null) throw badRequest(problem);
@@ -50,7 +49,7 @@ async function configure(call: AuthorisedCall, body: z.infer<typeof JwtConfigBod
   return noContent();
 }
 
-async function putRole(call: AuthorisedCall, body: z.infer<typeof JwtRoleBody>): Promise<Response> {
+async function putRole(call: MethodCall<"name">, body: z.infer<typeof JwtRoleBody>): Promise<Response> {
   const name = roleNameOf(call);
   checkRoleName(name);
   await changeEntry<JwtRole>(call, ROLE, name, (before) => {
@@ -81,7 +80,7 @@ async function claimsOf(token: string, config: JwtConfig, role: JwtRole): Promis
 }
 
 /** The configuration of the request's auth method. @throws RequestError 400 */
-export async function configOf(call: Call): Promise<{ config: JwtConfig; seen: SeenEntry }> {
+export async function configOf(call: MethodCall): Promise<{ config: JwtConfig; seen: SeenEntry }> {
   const found = await readEntry<JwtConfig>(call, CONFIG, CONFIG);
   if (!found) throw badRequest("could not load configuration");
   return { config: storedConfig(found.entry), seen: found.seen };
@@ -89,7 +88,7 @@ export async function configOf(call: Call): Promise<{ config: JwtConfig; seen: S
 
 /** The role that a login names, or the default one. @throws RequestError 400 */
 export async function roleOf(
-  call: Call,
+  call: MethodCall,
   named: string | undefined,
   config: JwtConfig,
 ): Promise<{ name: string; role: JwtRole; seen: SeenEntry }> {
@@ -102,7 +101,7 @@ export async function roleOf(
   return { name, role: { ...found.entry, ...separator }, seen: found.seen };
 }
 
-async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {
+async function login(call: MethodCall, body: z.infer<typeof LoginBody>): Promise<Response> {
   const { config, seen } = await configOf(call);
   const { name, role, seen: seenRole } = await roleOf(call, body.role, config);
   if (role.role_type === "oidc") throw badRequest("role with oidc role_type is not allowed");
@@ -125,13 +124,13 @@ interface VerifiedRole {
 }
 
 /** Issues the token of a login. @throws RequestError 400 when the claims do not have the values that the role requires */
-export async function issued(call: Call, claims: Claims, verified: VerifiedRole): Promise<Response> {
+export async function issued(call: MethodCall, claims: Claims, verified: VerifiedRole): Promise<Response> {
   const { name, role, seen, path, once } = verified;
   const caller = callerOf(claims, role, name);
   if (!caller.ok) throw badRequest(caller.message);
   const problem = boundClaimsProblem(claims, role);
   if (problem !== null) throw badRequest(`error validating claims: ${problem}`);
-  const mount = authMountOf(call);
+  const mount = call.authMount;
   const { name: alias, metadata, groups } = caller.value;
   const { auth, warnings } = unwrap(
     await accessControl(call.env).login({
@@ -151,17 +150,17 @@ export async function issued(call: Call, claims: Claims, verified: VerifiedRole)
 }
 
 export const jwtRoutes = [
-  secrets({
+  inMethod({
     verb: "GET",
     path: "/config",
     fresh: true,
     handle: async (call) => {
       const config = await foundEntry<JwtConfig>(call, CONFIG, CONFIG);
-      return envelope(call, { data: shownConfig(config), mountType: authMountOf(call).type });
+      return envelope(call, { data: shownConfig(config), mountType: call.authMount.type });
     },
   }),
-  secrets({ verb: "POST", path: "/config", fresh: true, body: JwtConfigBody, handle: configure }),
+  inMethod({ verb: "POST", path: "/config", fresh: true, body: JwtConfigBody, handle: configure }),
   ...roleRoutes,
-  secrets({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: JwtRoleBody, handle: putRole }),
-  open({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
+  inMethod({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: JwtRoleBody, handle: putRole }),
+  openInMethod({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
 ];

@@ -20,7 +20,6 @@ import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
 import {
   addressOf,
-  authMountOf,
   changeEntry,
   checkRoleName,
   foundEntry,
@@ -29,7 +28,7 @@ import {
   writeEntry,
 } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
+import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
 /** Logins of service accounts (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes). */
 
@@ -42,7 +41,7 @@ const LoginBody = z.object({
   jwt: z.string().max(32_768).optional(),
 });
 
-async function configure(call: AuthorisedCall, body: z.infer<typeof KubernetesConfigBody>): Promise<Response> {
+async function configure(call: MethodCall, body: z.infer<typeof KubernetesConfigBody>): Promise<Response> {
   const config = kubernetesConfigOf(body);
   const problem = await kubernetesConfigProblem(config);
   if (problem !== null) throw badRequest(problem);
@@ -50,7 +49,7 @@ async function configure(call: AuthorisedCall, body: z.infer<typeof KubernetesCo
   return noContent();
 }
 
-async function putRole(call: AuthorisedCall, body: z.infer<typeof KubernetesRoleBody>): Promise<Response> {
+async function putRole(call: MethodCall<"name">, body: z.infer<typeof KubernetesRoleBody>): Promise<Response> {
   const name = roleNameOf(call);
   checkRoleName(name);
   const role = await changeEntry<KubernetesRole>(call, ROLE, name, (before) => {
@@ -62,7 +61,7 @@ async function putRole(call: AuthorisedCall, body: z.infer<typeof KubernetesRole
   return role.audience === "" ? envelope(call, { warnings: [NO_AUDIENCE], mountType: TYPE }) : noContent();
 }
 
-async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Response> {
+async function login(call: MethodCall, body: z.infer<typeof LoginBody>): Promise<Response> {
   const { role: named = "", jwt = "" } = body;
   if (named === "") throw badRequest("missing role");
   if (jwt === "") throw badRequest("missing jwt");
@@ -75,7 +74,7 @@ async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Respo
   const config = await readEntry<KubernetesConfig>(call, CONFIG, CONFIG);
   if (!config) throw badRequest("could not load backend configuration");
   const { uid, name: account, namespace, secret } = unwrap(await serviceAccountOf(jwt, config.entry, role));
-  const mount = authMountOf(call);
+  const mount = call.authMount;
   const metadata = {
     service_account_uid: uid,
     service_account_name: account,
@@ -99,7 +98,7 @@ async function login(call: Call, body: z.infer<typeof LoginBody>): Promise<Respo
 }
 
 export const kubernetesRoutes = [
-  secrets({
+  inMethod({
     verb: "GET",
     path: "/config",
     fresh: true,
@@ -108,8 +107,15 @@ export const kubernetesRoutes = [
       return envelope(call, { data: shownKubernetesConfig(config), mountType: TYPE });
     },
   }),
-  secrets({ verb: "POST", path: "/config", fresh: true, body: KubernetesConfigBody, handle: configure }),
+  inMethod({ verb: "POST", path: "/config", fresh: true, body: KubernetesConfigBody, handle: configure }),
   ...roleRoutes,
-  secrets({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: KubernetesRoleBody, handle: putRole }),
-  open({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
+  inMethod({
+    verb: "POST",
+    path: "/role/:name",
+    fresh: true,
+    creates: true,
+    body: KubernetesRoleBody,
+    handle: putRole,
+  }),
+  openInMethod({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
 ];

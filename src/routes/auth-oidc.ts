@@ -5,9 +5,9 @@ import { isAllowedRedirect } from "../auth/oidc/redirects.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { configOf, issued, roleOf } from "./auth-jwt.ts";
-import { addressOf, authMountOf } from "./server/auth-call.ts";
+import { addressOf } from "./server/auth-call.ts";
 import { envelope } from "./server/respond.ts";
-import { type Call, open } from "./server/route.ts";
+import { type MethodCall, openInMethod } from "./server/route.ts";
 
 /**
  * Logins of people in a browser, at an OpenID provider (https://developer.hashicorp.com/vault/api-docs/auth/jwt).
@@ -37,8 +37,8 @@ const AuthUrlBody = z.object({
 });
 
 /** The address for the browser. Empty, without a reason, when the redirect URI is not one of the role's. */
-async function begin(call: Call, body: z.infer<typeof AuthUrlBody>): Promise<Response> {
-  const mount = authMountOf(call);
+async function begin(call: MethodCall, body: z.infer<typeof AuthUrlBody>): Promise<Response> {
+  const mount = call.authMount;
   const answer = (url: string) => envelope(call, { data: { auth_url: url }, mountType: mount.type });
   const { config } = await configOf(call);
   if (config.oidc_client_id === "") throw badRequest("OIDC login is not configured for this mount");
@@ -77,10 +77,10 @@ const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) =
  * A page with which the person completes a login whose code came in a form. The form alone completes nothing: command
  * line clients post it too, and then ask for the token with their nonce.
  */
-async function receiveForm(call: Call, body: z.infer<typeof FormBody>): Promise<Response> {
+async function receiveForm(call: MethodCall, body: z.infer<typeof FormBody>): Promise<Response> {
   const { config } = await configOf(call);
   if (config.oidc_response_mode !== "form_post") throw badRequest("oidc_response_mode is not form_post");
-  if (openState(body.state, config.state_key, authMountOf(call).uuid, Date.now()) === null) {
+  if (openState(body.state, config.state_key, call.authMount.uuid, Date.now()) === null) {
     throw badRequest("Vault login failed. Expired or missing OAuth state.");
   }
   const fields = Object.entries(body).filter(([, value]) => value !== "");
@@ -91,10 +91,10 @@ async function receiveForm(call: Call, body: z.infer<typeof FormBody>): Promise<
 }
 
 /** Exchanges the code of a login at the provider, and issues the token. */
-async function complete(call: Call): Promise<Response> {
+async function complete(call: MethodCall): Promise<Response> {
   const given = (name: string) => call.query.get(name) ?? "";
   const { config, seen } = await configOf(call);
-  const state = openState(given("state"), config.state_key, authMountOf(call).uuid, Date.now());
+  const state = openState(given("state"), config.state_key, call.authMount.uuid, Date.now());
   if (state === null) throw badRequest("Vault login failed. Expired or missing OAuth state.");
   const clientNonce = given("client_nonce");
   if (state.client !== "" && hashed(clientNonce) !== state.client) throw badRequest("invalid client_nonce");
@@ -124,7 +124,7 @@ async function complete(call: Call): Promise<Response> {
 }
 
 export const oidcRoutes = [
-  open({ verb: "POST", path: "/oidc/auth_url", body: AuthUrlBody, handle: begin }),
-  open({ verb: "GET", path: "/oidc/callback", handle: complete }),
-  open({ verb: "POST", path: "/oidc/callback", body: FormBody, handle: receiveForm }),
+  openInMethod({ verb: "POST", path: "/oidc/auth_url", body: AuthUrlBody, handle: begin }),
+  openInMethod({ verb: "GET", path: "/oidc/callback", handle: complete }),
+  openInMethod({ verb: "POST", path: "/oidc/callback", body: FormBody, handle: receiveForm }),
 ];

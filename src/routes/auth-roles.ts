@@ -1,26 +1,26 @@
 import { withOlderNames } from "../auth/token-settings.ts";
 import type { TokenSettings } from "../contracts/auth.ts";
-import { authMountOf, deleteEntry, entryNames, foundEntry } from "./server/auth-call.ts";
+import { deleteEntry, entryNames, foundEntry } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type Call, secrets } from "./server/route.ts";
+import { inMethod, type MethodCall } from "./server/route.ts";
 
 /** Routes that list, read and delete roles, for auth methods whose roles are entries of the kind `role`. */
 
 export const ROLE = "role";
 
 /** The role that a path names. */
-export const roleNameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
+export const roleNameOf = (call: MethodCall<"name">): string => call.params.name.toLowerCase();
 
-const mountType = (call: Call): string => authMountOf(call).type;
+const mountType = (call: MethodCall): string => call.authMount.type;
 
 export const roleRoutes = [
-  secrets({
+  inMethod({
     verb: "LIST",
     path: "/role",
     fresh: true,
     handle: async (call) => keyList(call, await entryNames(call, ROLE), {}, mountType(call)),
   }),
-  secrets({
+  inMethod({
     verb: "GET",
     path: "/role/:name",
     fresh: true,
@@ -29,7 +29,7 @@ export const roleRoutes = [
       return envelope(call, { data, mountType: mountType(call) });
     },
   }),
-  secrets({
+  inMethod({
     verb: "DELETE",
     path: "/role/:name",
     fresh: true,

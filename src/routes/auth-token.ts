@@ -50,7 +50,7 @@ async function revoke(call: AuthorisedCall, target: TokenName, keepChildren = fa
   return noContent();
 }
 
-const roleName = (call: AuthorisedCall): string => call.params["role"] ?? "";
+const roleName = (call: AuthorisedCall<"role">): string => call.params.role;
 
 /** Expired tokens are deleted with their children by the object's alarm, in the transaction that ends them. */
 const TIDY = "Tidy operation completed: expired tokens are removed as they expire, so there was nothing to clean up.";

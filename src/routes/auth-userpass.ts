@@ -12,17 +12,9 @@ import {
 import type { TokenSettings } from "../contracts/auth.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
-import {
-  addressOf,
-  authMountOf,
-  changeEntry,
-  deleteEntry,
-  entryNames,
-  foundEntry,
-  readEntry,
-} from "./server/auth-call.ts";
+import { addressOf, changeEntry, deleteEntry, entryNames, foundEntry, readEntry } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
+import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
 /** Logins by name and password (https://developer.hashicorp.com/vault/api-docs/auth/userpass). */
 
@@ -52,9 +44,9 @@ const LoginBody = z.object({ password: z.string("missing password").max(MAX_PASS
 const NAME = /^[A-Za-z0-9_.@-]{1,128}$/;
 
 /** Names are compared in lower case, as upstream does. */
-const nameOf = (call: Call): string => (call.params["name"] ?? "").toLowerCase();
+const nameOf = (call: MethodCall<"name">): string => call.params.name.toLowerCase();
 
-const found = (call: AuthorisedCall): Promise<User> => foundEntry(call, USER, nameOf(call));
+const found = (call: MethodCall<"name">): Promise<User> => foundEntry(call, USER, nameOf(call));
 
 function checked(user: User): User {
   const problem = settingsProblem(user);
@@ -62,7 +54,7 @@ function checked(user: User): User {
   return user;
 }
 
-async function put(call: AuthorisedCall, body: z.infer<typeof UserBody>): Promise<Response> {
+async function put(call: MethodCall<"name">, body: z.infer<typeof UserBody>): Promise<Response> {
   const name = nameOf(call);
   if (!NAME.test(name)) throw badRequest("username: must be 1 to 128 of A-Z a-z 0-9 _ . @ -");
   const changed = (hash: string | null) => (before: User | null) => {
@@ -77,7 +69,7 @@ async function put(call: AuthorisedCall, body: z.infer<typeof UserBody>): Promis
 }
 
 /** Changes a user that exists. @throws RequestError 404 otherwise */
-async function update(call: AuthorisedCall, change: (user: User) => User): Promise<Response> {
+async function update(call: MethodCall<"name">, change: (user: User) => User): Promise<Response> {
   await changeEntry<User>(call, USER, nameOf(call), (before) => {
     if (!before) throw notFound();
     return change(before);
@@ -85,9 +77,9 @@ async function update(call: AuthorisedCall, change: (user: User) => User): Promi
   return noContent();
 }
 
-async function login(call: Call, given: string): Promise<Response> {
+async function login(call: MethodCall<"name">, given: string): Promise<Response> {
   const name = nameOf(call);
-  const mount = authMountOf(call);
+  const mount = call.authMount;
   const entry = { mount: mount.uuid, kind: USER, name };
   const attempt = await accessControl(call.env).authAttempt(entry, name);
   if (!attempt.ok) throw denied();
@@ -118,13 +110,13 @@ async function login(call: Call, given: string): Promise<Response> {
 }
 
 export const userpassRoutes = [
-  secrets({
+  inMethod({
     verb: "LIST",
     path: "/users",
     fresh: true,
     handle: async (call) => keyList(call, await entryNames(call, USER), {}, "userpass"),
   }),
-  secrets({
+  inMethod({
     verb: "GET",
     path: "/users/:name",
     fresh: true,
@@ -133,8 +125,8 @@ export const userpassRoutes = [
       return envelope(call, { data: { ...tokenSettingsOf(user), ...olderTokenFields(user) }, mountType: "userpass" });
     },
   }),
-  secrets({ verb: "POST", path: "/users/:name", fresh: true, creates: true, body: UserBody, handle: put }),
-  secrets({
+  inMethod({ verb: "POST", path: "/users/:name", fresh: true, creates: true, body: UserBody, handle: put }),
+  inMethod({
     verb: "DELETE",
     path: "/users/:name",
     fresh: true,
@@ -143,7 +135,7 @@ export const userpassRoutes = [
       return noContent();
     },
   }),
-  secrets({
+  inMethod({
     verb: "POST",
     path: "/users/:name/password",
     fresh: true,
@@ -154,12 +146,17 @@ export const userpassRoutes = [
       return update(call, (user) => ({ ...user, password: hash }));
     },
   }),
-  secrets({
+  inMethod({
     verb: "POST",
     path: "/users/:name/policies",
     fresh: true,
     body: PoliciesBody,
     handle: (call, body) => update(call, (user) => checked({ ...user, ...tokenSettingsWith(user, body) })),
   }),
-  open({ verb: "POST", path: "/login/:name", body: LoginBody, handle: (call, body) => login(call, body.password) }),
+  openInMethod({
+    verb: "POST",
+    path: "/login/:name",
+    body: LoginBody,
+    handle: (call, body) => login(call, body.password),
+  }),
 ];

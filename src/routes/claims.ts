@@ -45,12 +45,12 @@ function readClaims(call: AuthorisedCall): Promise<Reading> {
   });
 }
 
-async function remove(call: AuthorisedCall): Promise<Response> {
-  const id = (call.params["id"] ?? "").toLowerCase();
+async function remove(call: AuthorisedCall<"id">): Promise<Response> {
+  const id = call.params.id.toLowerCase();
   return clusterEmpty(unwrap(await clusterRegistry(call.env).deleteVolumeClaim(id, namespaceOf(call))));
 }
 
-const deletes = (path: string) =>
+const deletes = (path: "/volumes/claim/:id" | "/volume/claim/:id") =>
   cluster({
     verb: "DELETE",
     path,

@@ -1,4 +1,3 @@
-import type * as z from "zod";
 import { translateMountType, translateRole } from "../compat/cloud-b-names.ts";
 import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
@@ -11,7 +10,7 @@ import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { inMount, type MountCall } from "./server/route.ts";
 
 /** Routes of a cloud-b mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/azure). */
 
@@ -23,25 +22,24 @@ const REMOVAL_MS = 25_000;
 const BEHIND_MS = 25_000;
 const MAX_KEY_LENGTH = 256;
 
-const mountType = (call: AuthorisedCall): string => translateMountType(call.dialect, "cloud-b");
-const uuidOf = (call: AuthorisedCall): string => call.grant.mount?.uuid ?? "";
-const engine = (call: AuthorisedCall) => credentialEngine(call.env, uuidOf(call));
+const mountType = (call: MountCall): string => translateMountType(call.dialect, "cloud-b");
+const engine = ({ env, mount }: MountCall) => credentialEngine(env, mount.uuid);
 
 /** A role's name as stored. An invalid name is an unknown path. */
-function roleName(call: AuthorisedCall): string {
-  const name = (call.params["name"] ?? "").toLowerCase();
+function roleName(call: MountCall<"name">): string {
+  const name = call.params.name.toLowerCase();
   if (!ROLE_NAME.test(name)) throw notFound("unsupported path");
   return name;
 }
 
 /** Completes a request's job; a refusal becomes its answer, and clean-up starts in the background. */
 async function ended(
-  call: AuthorisedCall,
+  call: MountCall,
   started: Started,
   budgetMs: number,
   caller: AbortSignal | null = null,
 ): Promise<Extract<JobEnd, { ok: true }> | null> {
-  const end = await performJob(call.env, uuidOf(call), started, budgetMs, caller);
+  const end = await performJob(call.env, call.mount.uuid, started, budgetMs, caller);
   if (end === null || !end.ok || started.wanted.kind === "rotation") cleanUpBehind(call);
   if (end && !end.ok) throw refusalError(end);
   // A job that continues in the background has not ended.
@@ -49,15 +47,15 @@ async function ended(
 }
 
 /** Performs remaining work in the background. After a failure the wake-up or the alarm retries it. */
-const cleanUpBehind = (call: AuthorisedCall): void =>
-  call.exec.waitUntil(performJobs(call.env, uuidOf(call), { budgetMs: BEHIND_MS }).catch(() => undefined));
+const cleanUpBehind = (call: MountCall): void =>
+  call.exec.waitUntil(performJobs(call.env, call.mount.uuid, { budgetMs: BEHIND_MS }).catch(() => undefined));
 
 /**
  * Last check before credentials are returned. A disconnected caller will never see them, a caller without the right must
  * not, and a revoked lease grants nothing.
  * @param caller null when the request can be repeated for the same lease
  */
-async function handOver(call: AuthorisedCall, lease: string, caller: AbortSignal | null): Promise<void> {
+async function handOver(call: MountCall, lease: string, caller: AbortSignal | null): Promise<void> {
   const revoke = async () => {
     unwrap(await retryWhileFrozen(() => engine(call).revokeSoon([lease])));
     cleanUpBehind(call);
@@ -84,7 +82,7 @@ async function handOver(call: AuthorisedCall, lease: string, caller: AbortSignal
  * The caller's idempotency key, so that a repeated request gets the same lease; null without one. Batch tokens share
  * the holder of their leases, so each has keys of its own.
  */
-function repeatKey(call: AuthorisedCall): string | null {
+function repeatKey(call: MountCall): string | null {
   const { headers } = call.request;
   const key = headers.get("X-Orch-Idempotency-Key") || headers.get("Idempotency-Key") || null;
   if (key !== null && key.length > MAX_KEY_LENGTH) {
@@ -95,7 +93,7 @@ function repeatKey(call: AuthorisedCall): string | null {
 }
 
 /** The metadata that a request for credentials gives, as `?metadata=key=value`, repeatedly. @throws RequestError 400 */
-function requestMetadata(call: AuthorisedCall): Readonly<Record<string, string>> {
+function requestMetadata(call: MountCall): Readonly<Record<string, string>> {
   const given = call.query.getAll("metadata");
   if (given.length === 0) return {};
   const parsed = metadataMap().safeParse(given);
@@ -104,29 +102,38 @@ function requestMetadata(call: AuthorisedCall): Readonly<Record<string, string>>
 }
 
 /** The metadata of a role, for an engine of the deployment before this one. */
-async function metadataOf(call: AuthorisedCall): Promise<Readonly<Record<string, string>> | undefined> {
+async function metadataOf(call: MountCall<"name">): Promise<Readonly<Record<string, string>> | undefined> {
   const role = await engine(call).role(roleName(call));
   return role.ok ? (role.value["metadata"] as Record<string, string> | undefined) : undefined;
 }
 
-async function credentials(call: AuthorisedCall): Promise<Response> {
+async function credentials(call: MountCall<"name">): Promise<Response> {
   // An answer without a body would create credentials that are never delivered.
   if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
   const began = Date.now();
-  const { mount, identity } = call.grant;
+  const {
+    mount,
+    grant: { identity },
+  } = call;
   const holder = identity.batch ? identity.batch.parent : identity.accessor;
   if (holder === null) {
     throw badRequest(
       "leases are not issued to batch tokens without a parent: use a service token, or one with a parent",
     );
   }
-  const ttls = mount?.config ?? { default_lease_ttl: 0, max_lease_ttl: 0 };
   const verified = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
   const key = repeatKey(call);
   const asked = requestMetadata(call);
   // With a key, the caller will repeat the request.
   const caller = key === null ? call.request.signal : null;
-  const ask = { role: roleName(call), token: holder, key, mount: ttls, until: identity.batch?.expires, verified };
+  const ask = {
+    role: roleName(call),
+    token: holder,
+    key,
+    mount: mount.config,
+    until: identity.batch?.expires,
+    verified,
+  };
   const started = unwrap(await engine(call).issue(ask));
   const end = await ended(call, started, REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));
@@ -142,32 +149,32 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
       client_secret: issued.clientSecret,
       ...(Object.keys(metadata).length > 0 && { metadata }),
     },
-    lease: { id: `${mount?.path ?? ""}${issued.leaseId}`, ttl: issued.ttl, renewable: issued.renewable },
+    lease: { id: `${mount.path}${issued.leaseId}`, ttl: issued.ttl, renewable: issued.renewable },
     warnings: [...warnings, ...probed],
     mountType: mountType(call),
   });
 }
 
 export const cloudBRoutes = [
-  secrets({
+  inMount({
     verb: "GET",
     path: "/config",
     handle: async (call) => envelope(call, { data: unwrap(await engine(call).config()), mountType: mountType(call) }),
   }),
-  secrets<z.infer<typeof ConfigBody>>({
+  inMount({
     verb: "POST",
     path: "/config",
     fresh: true,
     creates: true,
     body: ConfigBody,
     handle: async (call, body) => {
-      const { mount } = call.grant;
-      const home = mount && body.identity_token_audience ? await homeOf(call.env, mount, call.request.url) : null;
+      const { env, mount, request } = call;
+      const home = body.identity_token_audience ? await homeOf(env, mount, request.url) : null;
       unwrap(await engine(call).setConfig(body, call.dialect === "neutral", home));
       return noContent();
     },
   }),
-  secrets({
+  inMount({
     verb: "DELETE",
     path: "/config",
     fresh: true,
@@ -176,7 +183,7 @@ export const cloudBRoutes = [
       return noContent();
     },
   }),
-  secrets({
+  inMount({
     verb: "POST",
     path: "/rotate-root",
     fresh: true,
@@ -186,7 +193,7 @@ export const cloudBRoutes = [
       return warnings.length === 0 ? noContent() : envelope(call, { warnings, mountType: mountType(call) });
     },
   }),
-  secrets({
+  inMount({
     verb: "LIST",
     path: "/roles",
     handle: async (call) => {
@@ -198,7 +205,7 @@ export const cloudBRoutes = [
       return keyList(call, keys, {}, mountType(call));
     },
   }),
-  secrets({
+  inMount({
     verb: "GET",
     path: "/roles/:name",
     handle: async (call) => {
@@ -206,7 +213,7 @@ export const cloudBRoutes = [
       return envelope(call, { data: translateRole(call.dialect, role), mountType: mountType(call) });
     },
   }),
-  secrets<z.infer<typeof RoleBody>>({
+  inMount({
     verb: "POST",
     path: "/roles/:name",
     fresh: true,
@@ -218,7 +225,7 @@ export const cloudBRoutes = [
       return noContent();
     },
   }),
-  secrets({
+  inMount({
     verb: "DELETE",
     path: "/roles/:name",
     fresh: true,
@@ -226,12 +233,12 @@ export const cloudBRoutes = [
       const removal = unwrap(await engine(call).deleteRole(roleName(call)));
       if (!removal) return noContent();
       const until = Date.now() + REMOVAL_MS;
-      const end = await performRemoval(call.env, uuidOf(call), removal, { end: until, verifyUntil: until });
+      const end = await performRemoval(call.env, call.mount.uuid, removal, { end: until, verifyUntil: until });
       if (end?.ok && end.goesOnAt === null) return noContent();
       const because = end === null || end.ok ? "" : `: ${end.message}`;
       const warnings = [`the role is deleted; removing its application is tried again until it succeeds${because}`];
       return envelope(call, { warnings, mountType: mountType(call) });
     },
   }),
-  secrets({ verb: "GET", path: "/creds/:name", handle: credentials }),
+  inMount({ verb: "GET", path: "/creds/:name", handle: credentials }),
 ];

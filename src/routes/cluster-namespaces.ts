@@ -39,8 +39,8 @@ const NamespaceBody = caseless(
   }),
 );
 
-async function put(call: AuthorisedCall, body: z.output<typeof NamespaceBody>): Promise<Response> {
-  const name = call.params["name"] ?? body.Name ?? "";
+async function put(call: AuthorisedCall<never, "name">, body: z.output<typeof NamespaceBody>): Promise<Response> {
+  const name = call.params.name ?? body.Name ?? "";
   if (body.Name !== undefined && body.Name !== name) throw badRequest("namespace name does not match request path");
   const { Quota, Capabilities, NodePoolConfiguration, VaultConfiguration, ConsulConfiguration } = body;
   const jobs = { Quota, Capabilities, NodePoolConfiguration, VaultConfiguration, ConsulConfiguration };
@@ -74,9 +74,9 @@ export const clusterNamespaceRoutes = [
   cluster({
     verb: "GET",
     path: "/namespace/:name",
-    rights: (_rights, call) => visible(call, call.params["name"] ?? ""),
+    rights: (_rights, call) => visible(call, call.params.name),
     handle: async (call) => {
-      const found = unwrap(await accessControl(call.env).readClusterNamespace(call.params["name"] ?? ""));
+      const found = unwrap(await accessControl(call.env).readClusterNamespace(call.params.name));
       return clusterJson(call, found, { index: found.ModifyIndex });
     },
   }),
@@ -95,7 +95,7 @@ export const clusterNamespaceRoutes = [
     rights: "management",
     fresh: true,
     handle: async (call) => {
-      unwrap(await accessControl(call.env).deleteClusterNamespace(call.params["name"] ?? ""));
+      unwrap(await accessControl(call.env).deleteClusterNamespace(call.params.name));
       return clusterEmpty({ index: await eventLog(call.env).newest() });
     },
   }),

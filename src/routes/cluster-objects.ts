@@ -132,7 +132,7 @@ async function report(call: AuthorisedCall, text: string): Promise<Response> {
 }
 
 export const clusterObjectRoutes = [
-  cluster<string>({
+  cluster({
     verb: "POST",
     path: "/cluster/objects",
     rights: (rights) => allowsOperator(rights, "write"),

@@ -27,7 +27,11 @@ import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.
 
 type Intent = "register" | "create";
 
-const nameOf = (call: AuthorisedCall): Name => ({ namespace: namespaceOf(call), id: call.params["id"] ?? "" });
+/** A call about one volume. */
+type VolumeCall = AuthorisedCall<"id">;
+type VolumePath = `/volume/csi/:id${"" | "/claims" | "/delete" | "/detach"}`;
+
+const nameOf = (call: VolumeCall): Name => ({ namespace: namespaceOf(call), id: call.params.id });
 
 function bodyOf(given: Readonly<Record<string, unknown>>): CsiBody {
   try {
@@ -48,7 +52,7 @@ interface CheckedRequest {
 }
 
 /** All requests of a body, after authorization and validation of each field. */
-async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): Promise<CheckedRequest[]> {
+async function requestsOf(call: AuthorisedCall<never, "id">, body: CsiBody, intent: Intent): Promise<CheckedRequest[]> {
   const { params, query, grant } = call;
   const requests: CheckedRequest[] = [];
   for (const volume of body.volumes) {
@@ -56,7 +60,7 @@ async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): 
     if (!mayWrite(grant.cluster, call, namespace)) throw denied();
     if (body.policyOverride && !allowsNamespace(grant.cluster, namespace, "policy-override")) throw denied();
     const request = unwrap(requestOf(volume, namespace));
-    if (body.volumes.length === 1 && params["id"] !== undefined && request.id !== params["id"])
+    if (body.volumes.length === 1 && params.id !== undefined && request.id !== params.id)
       throw badRequest("ID: does not match the request path");
     const known = await accessControl(call.env).volumeNamespace(namespace);
     if (!known.ok) throw badRequest(`volume ${request.id} is in nonexistent namespace ${namespace}`);
@@ -78,7 +82,7 @@ async function validatorOf({ env, dialect }: AuthorisedCall, given = ""): Promis
 }
 
 /** Registers or creates volumes, or changes existing ones. */
-async function write(call: AuthorisedCall, given: Readonly<Record<string, unknown>>, intent: Intent) {
+async function write(call: AuthorisedCall<never, "id">, given: Readonly<Record<string, unknown>>, intent: Intent) {
   const body = bodyOf(given);
   const requests = await requestsOf(call, body, intent);
   const warnings = [...body.warnings];
@@ -172,7 +176,7 @@ async function createOne(call: AuthorisedCall, request: CsiRequest, namespaceId:
   return index;
 }
 
-async function read(call: AuthorisedCall): Promise<Reading> {
+async function read(call: VolumeCall): Promise<Reading> {
   const registry = clusterRegistry(call.env);
   const { found, index } = await registry.readCsiVolume(nameOf(call));
   if (!found) return nothing("volume not found", index);
@@ -184,12 +188,12 @@ async function read(call: AuthorisedCall): Promise<Reading> {
   return { index, respond };
 }
 
-async function deregister(call: AuthorisedCall): Promise<Response> {
+async function deregister(call: VolumeCall): Promise<Response> {
   const force = isForced(call);
   return clusterEmpty(unwrap(await clusterRegistry(call.env).deregisterCsiVolume(nameOf(call), force)));
 }
 
-async function remove(call: AuthorisedCall): Promise<Response> {
+async function remove(call: VolumeCall): Promise<Response> {
   const [name, secrets] = [nameOf(call), headerSecrets(call)];
   const digest = digestOf(call, "delete", name);
   const begin = () => clusterRegistry(call.env).deleteCsiVolume(name, secrets, digest);
@@ -201,7 +205,7 @@ async function remove(call: AuthorisedCall): Promise<Response> {
 const DETACH_MS = 120_000;
 
 /** A failed or slow detach is retried in the background. */
-async function detach(call: AuthorisedCall): Promise<Response> {
+async function detach(call: VolumeCall): Promise<Response> {
   const node = call.query.get("node") ?? "";
   if (node === "") throw badRequest("detach requires node ID");
   const [registry, name] = [clusterRegistry(call.env), nameOf(call)];
@@ -214,7 +218,7 @@ async function detach(call: AuthorisedCall): Promise<Response> {
 }
 
 /** Claims of a volume, oldest first. */
-async function readClaims(call: AuthorisedCall): Promise<Reading> {
+async function readClaims(call: VolumeCall): Promise<Reading> {
   const registry = clusterRegistry(call.env);
   const name = nameOf(call);
   const { found, index } = await registry.readCsiVolume(name);
@@ -230,7 +234,7 @@ async function readClaims(call: AuthorisedCall): Promise<Reading> {
 }
 
 /** Recent operations of a volume, newest first. */
-async function readOperations(call: AuthorisedCall): Promise<Response> {
+async function readOperations(call: VolumeCall): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const name = nameOf(call);
   const { found, index } = await registry.readCsiVolume(name);
@@ -261,13 +265,13 @@ const writes = (path: string, intent: Intent) =>
     handle: (call, body) => write(call, body, intent),
   });
 
-const deletes = (path: string, rights: ClusterRoute["rights"], handle: (call: AuthorisedCall) => Promise<Response>) =>
+const deletes = (path: VolumePath, rights: ClusterRoute["rights"], handle: (call: VolumeCall) => Promise<Response>) =>
   cluster({ verb: "DELETE", path, rights, fresh: true, handle });
 
 const mayRead = mayAny(CSI_READ_RIGHTS);
 
 /** A blocking read of one volume or of a part of it. */
-const reads = (path: string, handle: (call: AuthorisedCall) => Promise<Reading>) =>
+const reads = (path: VolumePath, handle: (call: VolumeCall) => Promise<Reading>) =>
   cluster({
     verb: "GET",
     path,

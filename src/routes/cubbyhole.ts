@@ -19,8 +19,8 @@ function ownerOf({ grant }: AuthorisedCall): CubbyholeOwner {
   return { accessor: grant.identity.accessor, namespaceId: grant.namespaceId };
 }
 
-async function list(call: AuthorisedCall): Promise<Response> {
-  const text = call.params["path"] ?? "";
+async function list(call: AuthorisedCall<never, "path">): Promise<Response> {
+  const { path: text = "" } = call.params;
   const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
   const keys = await accessControl(call.env).listCubbyhole(ownerOf(call), folder);
   if (keys.length === 0) throw notFound();

@@ -18,7 +18,7 @@ export const deploymentRoutes = [
     handle: (call) =>
       readOne(call, {
         topic: "Deployment",
-        id: call.params["id"] ?? "",
+        id: call.params.id,
         right: "read-job",
         missing: "deployment not found",
       }),

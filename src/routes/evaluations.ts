@@ -64,7 +64,7 @@ export const evaluationRoutes = [
       const extend = truth(call, "related", false) && ((evaluation: Fields) => withRelated(call, evaluation));
       return readOne(call, {
         topic: "Evaluation",
-        id: call.params["id"] ?? "",
+        id: call.params.id,
         right: "read-job",
         missing: "eval not found",
         ...(extend && { extend }),

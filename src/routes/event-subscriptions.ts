@@ -54,15 +54,15 @@ const Body = caseless(
   }),
 );
 
-const nameOf = (call: AuthorisedCall): string => {
-  const name = call.params["name"] ?? "";
+const nameOf = (call: AuthorisedCall<"name">): string => {
+  const name = call.params.name;
   if (!NAME.test(name)) throw badRequest(`name: must match ${NAME.source}`);
   return name;
 };
 
-const subscriptionOf = (call: AuthorisedCall) => eventSubscription(call.env, nameOf(call));
+const subscriptionOf = (call: AuthorisedCall<"name">) => eventSubscription(call.env, nameOf(call));
 
-async function put(call: AuthorisedCall, body: z.output<typeof Body>): Promise<Response> {
+async function put(call: AuthorisedCall<"name">, body: z.output<typeof Body>): Promise<Response> {
   const { Type: type, URL: url = null, Secret: secret = null, SecretOverlapSeconds: overlap = null } = body.Target;
   if (type === "queue" && (url !== null || secret !== null)) {
     throw badRequest("Target: a queue has neither URL nor Secret");

@@ -86,9 +86,9 @@ function perform(
   );
 }
 
-const idOf = (call: AuthorisedCall): string => (call.params["id"] ?? "").toLowerCase();
+const idOf = (call: AuthorisedCall<"id">): string => call.params.id.toLowerCase();
 
-async function read(call: AuthorisedCall): Promise<Reading> {
+async function read(call: AuthorisedCall<"id">): Promise<Reading> {
   const registry = clusterRegistry(call.env);
   const found = await registry.readHostVolume(idOf(call));
   const namespace = namespaceOf(call);
@@ -104,7 +104,7 @@ async function read(call: AuthorisedCall): Promise<Reading> {
   return { index: shown.ModifyIndex, respond };
 }
 
-async function remove(call: AuthorisedCall): Promise<Response> {
+async function remove(call: AuthorisedCall<"id">): Promise<Response> {
   const [id, namespace, force] = [idOf(call), namespaceOf(call), isForced(call)];
   const begun = begunBy(call, "", ["delete", id, force]);
   const registry = clusterRegistry(call.env);
@@ -131,7 +131,7 @@ const writes = (intent: Intent) =>
     handle: (call, body) => write(call, body, intent),
   });
 
-const deletes = (path: string) =>
+const deletes = (path: "/volume/host/:id" | "/volume/host/:id/delete") =>
   cluster({
     verb: "DELETE",
     path,

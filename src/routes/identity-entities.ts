@@ -1,12 +1,5 @@
 import * as z from "zod";
-import type {
-  AliasChange,
-  AliasRecord,
-  EntityRecord,
-  GroupRecord,
-  IdentityKey,
-  IdentityKind,
-} from "../contracts/identity.ts";
+import type { AliasRecord, EntityRecord, GroupRecord, IdentityKey, IdentityKind } from "../contracts/identity.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { RequestError, unwrap } from "../platform/http/errors.ts";
 import { flag, stringList, stringMap } from "../platform/http/fields.ts";
@@ -130,12 +123,11 @@ export const groupData = (group: GroupRecord, namespaceId: string) => ({
 });
 
 /** The key in the path. @throws RequestError 400 for a name that no entity or group may have */
-function keyIn(call: AuthorisedCall, by: IdentityKey["by"]): IdentityKey {
-  const value = call.params[by === "id" ? "identity" : "name"] ?? "";
-  if (by === "name" && !name().safeParse(value).success) {
-    throw new RequestError(400, ["name: must be 1 to 512 characters without control characters"]);
-  }
-  return { by, value };
+function keyIn({ params }: AuthorisedCall<never, "identity" | "name">): IdentityKey {
+  if (params.identity !== undefined) return { by: "id", value: params.identity };
+  const named = name().safeParse(params.name);
+  if (named.success) return { by: "name", value: named.data };
+  throw new RequestError(400, ["name: must be 1 to 512 characters without control characters"]);
 }
 
 async function read(call: AuthorisedCall, kind: IdentityKind, key: IdentityKey): Promise<Response> {
@@ -170,23 +162,23 @@ async function listed(call: AuthorisedCall, kind: IdentityKind, by: IdentityKey[
 }
 
 const keyed = (kind: IdentityKind, by: IdentityKey["by"]): SecretsRoute[] => {
-  const path = `/identity/${kind}/${by}/:${by === "id" ? "identity" : "name"}`;
+  const path: string = `/identity/${kind}/${by}/:${by === "id" ? "identity" : "name"}`;
   return [
     secrets({ verb: "LIST", path: `/identity/${kind}/${by}`, fresh: true, handle: (call) => listed(call, kind, by) }),
-    secrets({ verb: "GET", path, fresh: true, handle: (call) => read(call, kind, keyIn(call, by)) }),
-    secrets<object>({
+    secrets({ verb: "GET", path, fresh: true, handle: (call) => read(call, kind, keyIn(call)) }),
+    secrets({
       verb: "POST",
       path,
       fresh: true,
       body: BODIES[kind][by],
-      handle: (call, body) => write(call, kind, keyIn(call, by), body),
+      handle: (call, body) => write(call, kind, keyIn(call), body),
     }),
     secrets({
       verb: "DELETE",
       path,
       fresh: true,
       handle: async (call) => {
-        unwrap(await accessControl(call.env).deleteIdentity(call.grant.namespace, kind, keyIn(call, by)));
+        unwrap(await accessControl(call.env).deleteIdentity(call.grant.namespace, kind, keyIn(call)));
         return noContent();
       },
     }),
@@ -194,7 +186,7 @@ const keyed = (kind: IdentityKind, by: IdentityKey["by"]): SecretsRoute[] => {
 };
 
 const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
-  secrets<AliasChange>({
+  secrets({
     verb: "POST",
     path: `/identity/${kind}-alias`,
     fresh: true,
@@ -204,13 +196,13 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
       return envelope(call, { data: { id: alias.id, canonical_id: alias.canonical }, mountType: "identity" });
     },
   }),
-  secrets<AliasChange>({
+  secrets({
     verb: "POST",
     path: `/identity/${kind}-alias/id/:identity`,
     fresh: true,
     body: CHANGED_ALIAS_BODIES[kind],
     handle: async (call, body) => {
-      const change = { ...body, id: keyIn(call, "id").value };
+      const change = { ...body, id: call.params.identity };
       unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, change));
       return noContent();
     },
@@ -230,8 +222,8 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
     path: `/identity/${kind}-alias/id/:identity`,
     fresh: true,
     handle: async (call) => {
-      const { value } = keyIn(call, "id");
-      const alias = await accessControl(call.env).readIdentityAlias(call.grant.namespace, kind, value);
+      const { identity } = call.params;
+      const alias = await accessControl(call.env).readIdentityAlias(call.grant.namespace, kind, identity);
       if (!alias) throw new RequestError(404, []);
       return envelope(call, { data: aliasData(alias), mountType: "identity" });
     },
@@ -241,8 +233,8 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
     path: `/identity/${kind}-alias/id/:identity`,
     fresh: true,
     handle: async (call) => {
-      const { value } = keyIn(call, "id");
-      unwrap(await accessControl(call.env).deleteIdentityAlias(call.grant.namespace, kind, value));
+      const { identity } = call.params;
+      unwrap(await accessControl(call.env).deleteIdentityAlias(call.grant.namespace, kind, identity));
       return noContent();
     },
   }),
@@ -251,7 +243,7 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
 const KINDS = ["entity", "group"] as const;
 
 export const identityEntityRoutes = KINDS.flatMap((kind) => [
-  secrets<object>({
+  secrets({
     verb: "POST",
     path: `/identity/${kind}`,
     fresh: true,

@@ -63,7 +63,7 @@ const NO_FORCE = "force: has no effect, because entities hold no MFA secrets her
 
 export const identityLookupRoutes = [
   ...(["entity", "group"] as const).map((kind) =>
-    secrets<z.infer<typeof LookupBody>>({
+    secrets({
       verb: "POST",
       path: `/identity/lookup/${kind}`,
       fresh: true,
@@ -71,7 +71,7 @@ export const identityLookupRoutes = [
       handle: (call, body) => looked(call, kind, queryOf(body)),
     }),
   ),
-  secrets<z.infer<typeof MergeBody>>({
+  secrets({
     verb: "POST",
     path: "/identity/entity/merge",
     fresh: true,
@@ -81,7 +81,7 @@ export const identityLookupRoutes = [
       return force ? envelope(call, { warnings: [NO_FORCE], mountType: "identity" }) : noContent();
     },
   }),
-  secrets<z.infer<typeof BatchBody>>({
+  secrets({
     verb: "POST",
     path: "/identity/entity/batch-delete",
     fresh: true,

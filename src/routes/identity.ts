@@ -88,7 +88,7 @@ export const identityRoutes = [
     fresh: true,
     handle: async (call) => envelope(call, { data: { issuer: await identityIssuer(call.env).configured() } }),
   }),
-  secrets<z.infer<typeof ConfigBody>>({
+  secrets({
     verb: "POST",
     path: "/identity/oidc/config",
     fresh: true,
@@ -103,7 +103,7 @@ export const identityRoutes = [
       return envelope(call, { warnings });
     },
   }),
-  secrets<z.infer<typeof RotateBody>>({
+  secrets({
     verb: "POST",
     path: "/identity/oidc/key/default/rotate",
     access: "sudo",

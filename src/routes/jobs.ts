@@ -15,13 +15,13 @@ import { type AuthorisedCall, cluster } from "./server/route.ts";
 const mayReadJob = (rights: AuthorisedCall["grant"]["cluster"], call: AuthorisedCall): boolean =>
   allowsNamespace(rights, namespaceOf(call), "read-job");
 
-const idOf = (call: AuthorisedCall): string => call.params["id"] ?? "";
+const idOf = (call: AuthorisedCall<"id">): string => call.params.id;
 
-const ofJob = (call: AuthorisedCall, list: Pick<ReportedList, "topic" | "stub">): Promise<Response> =>
+const ofJob = (call: AuthorisedCall<"id">, list: Pick<ReportedList, "topic" | "stub">): Promise<Response> =>
   listReported(call, { ...list, job: idOf(call), right: "read-job" });
 
 /** The counts of a job's allocations; supports blocking queries on both. */
-function readSummary(call: AuthorisedCall): Promise<Response> {
+function readSummary(call: AuthorisedCall<"id">): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
     const { found, index } = await registry.jobSummary(namespaceOf(call), idOf(call));
@@ -33,7 +33,7 @@ function readSummary(call: AuthorisedCall): Promise<Response> {
 }
 
 /** The kept versions of a job, newest first; supports blocking queries. */
-function readVersions(call: AuthorisedCall): Promise<Response> {
+function readVersions(call: AuthorisedCall<"id">): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
     const { versions, index } = await registry.jobVersions(namespaceOf(call), idOf(call));
@@ -45,7 +45,7 @@ function readVersions(call: AuthorisedCall): Promise<Response> {
 }
 
 /** The counts of a job's groups; supports blocking queries. */
-function readScale(call: AuthorisedCall): Promise<Response> {
+function readScale(call: AuthorisedCall<"id">): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
     const { found, index } = await registry.jobScale(namespaceOf(call), idOf(call));
@@ -57,7 +57,7 @@ function readScale(call: AuthorisedCall): Promise<Response> {
 }
 
 /** The job's newest deployment; null without one, as upstream. */
-function readNewestDeployment(call: AuthorisedCall): Promise<Response> {
+function readNewestDeployment(call: AuthorisedCall<"id">): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
     const { rows, index } = await registry.reported({

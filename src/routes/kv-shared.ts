@@ -6,13 +6,17 @@ import { badRequest, notFound } from "../platform/http/errors.ts";
 import { unmatched } from "../platform/http/methods.ts";
 import type { Verb } from "../platform/http/target.ts";
 import { envelope } from "./server/respond.ts";
-import type { AuthorisedCall, Call } from "./server/route.ts";
+import type { AuthorisedCall, Call, MountCall } from "./server/route.ts";
 
 /** Shared by the routes of KV mounts of both versions. */
 
 const LIST_PAGE = 5_000;
 
-export const store = (call: AuthorisedCall) => kvStore(call.env, call.grant.mount?.uuid ?? "");
+/** A call about one path of a mount. */
+export type PathCall = MountCall<"path">;
+
+/** The secrets of the call's mount. */
+export const store = ({ env, mount }: MountCall) => kvStore(env, mount.uuid);
 export const rights = (call: AuthorisedCall) => ({
   create: may(call.grant, "create"),
   update: may(call.grant, "update"),
@@ -22,8 +26,8 @@ export const rights = (call: AuthorisedCall) => ({
  * The secret's path. A path with a trailing slash is a folder: it cannot be read or written.
  * @throws RequestError 405 at the root, 404 for a read of a folder, 400 for another operation on one
  */
-export function path(call: AuthorisedCall): string {
-  const text = call.params["path"] ?? "";
+export function path(call: AuthorisedCall<"path">): string {
+  const text = call.params.path;
   if (text === "") throw unmatched("secrets", call.grant.path, ["LIST"]);
   if (text.endsWith("/")) {
     if (call.request.method === "GET" || call.request.method === "HEAD") throw notFound();
@@ -37,7 +41,7 @@ export function path(call: AuthorisedCall): string {
  * The secret of the call's path, from the replica that authorized the call, or from the store.
  * @param version 0 = the newest
  */
-export async function readSecret(call: AuthorisedCall, version: number): Promise<ReadVersion | Refusal> {
+export async function readSecret(call: PathCall, version: number): Promise<ReadVersion | Refusal> {
   const { read } = call.grant;
   const wanted = path(call);
   if (read && read.path === wanted && read.version === version) return read.result;
@@ -58,8 +62,8 @@ export const warned = (call: Call, warning: string, status = 200): Response =>
   envelope(call, { warnings: [warning], mountType: "kv", status });
 
 /** Names of a folder; `after` and `limit` select a part. */
-export async function list(call: AuthorisedCall): Promise<Response> {
-  const text = call.params["path"] ?? "";
+export async function list(call: MountCall<never, "path">): Promise<Response> {
+  const { path: text = "" } = call.params;
   const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
   const limit = count(call.query, "limit") || Number.POSITIVE_INFINITY;
   const keys: string[] = [];

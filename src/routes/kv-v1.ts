@@ -6,17 +6,15 @@ import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { invalidPath, list, path, readSecret, rights, store } from "./kv-shared.ts";
 import { noContent, rawEnvelope } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { inMount, type MountCall } from "./server/route.ts";
 
 /** Routes of a KV version 1 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v1). */
 
 /** The whole body is the secret. An object schema would drop a field with the name `__proto__`. */
 export const SecretBody = z.custom<Record<string, unknown>>(isPlainObject);
 
-const NO_TTLS = { default_lease_ttl: 0, max_lease_ttl: 0 };
-
 /** The answer to a write. `conflict` = another isolate upgraded the mount, so it is answered as a version 2 mount. */
-function written(call: AuthorisedCall, verb: "POST" | "DELETE", result: Result<null>): Response {
+function written(call: MountCall, verb: "POST" | "DELETE", result: Result<null>): Response {
   if (!result.ok && result.reason === "conflict") {
     clearAuthorizeCache();
     return invalidPath(call, verb);
@@ -26,19 +24,19 @@ function written(call: AuthorisedCall, verb: "POST" | "DELETE", result: Result<n
 }
 
 export const kvV1Routes = [
-  secrets({ verb: "LIST", path: "", handle: list }),
-  secrets({ verb: "LIST", path: "/:path+", handle: list }),
-  secrets({
+  inMount({ verb: "LIST", path: "", handle: list }),
+  inMount({ verb: "LIST", path: "/:path+", handle: list }),
+  inMount({
     verb: "GET",
     path: "/:path+",
     handle: async (call) => {
       const read = await readSecret(call, 0);
       if (!read.ok) throw refusalError(read);
       if (read.state === "gone") throw notFound();
-      return rawEnvelope(call, read.data, "kv", leaseDurationOf(read.data, call.grant.mount?.config ?? NO_TTLS));
+      return rawEnvelope(call, read.data, "kv", leaseDurationOf(read.data, call.mount.config));
     },
   }),
-  secrets({
+  inMount({
     verb: "POST",
     path: "/:path+",
     creates: true,
@@ -51,7 +49,7 @@ export const kvV1Routes = [
       return written(call, "POST", await store(call).putUnversioned(at, JSON.stringify(body), rights(call)));
     },
   }),
-  secrets({
+  inMount({
     verb: "DELETE",
     path: "/:path+",
     handle: async (call) => written(call, "DELETE", await store(call).deleteUnversioned(path(call))),

@@ -9,14 +9,25 @@ import { readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { traceText } from "../platform/observability/otlp/trace-context.ts";
 import { performAll } from "../sync/worker/perform.ts";
-import { answer, count, invalidPath, list, path, readSecret, rights, store, warned } from "./kv-shared.ts";
+import {
+  answer,
+  count,
+  invalidPath,
+  list,
+  type PathCall,
+  path,
+  readSecret,
+  rights,
+  store,
+  warned,
+} from "./kv-shared.ts";
 import { formFields } from "./server/body.ts";
 import { noContent, rawEnvelope } from "./server/respond.ts";
-import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
+import { type Call, inMount } from "./server/route.ts";
 
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
 
-async function readVersion(call: AuthorisedCall): Promise<ReadVersion> {
+async function readVersion(call: PathCall): Promise<ReadVersion> {
   const read = await readSecret(call, count(call.query, "version"));
   if (!read.ok) throw refusalError(read);
   return read;
@@ -26,7 +37,7 @@ async function readVersion(call: AuthorisedCall): Promise<ReadVersion> {
 const PUSH_MS = 2_000;
 
 /** Starts sync work caused by a write, in the background. */
-function push(call: AuthorisedCall, watchers: readonly string[]): void {
+function push(call: PathCall, watchers: readonly string[]): void {
   if (watchers.length === 0) return;
   const run = async () => {
     await store(call).flush();
@@ -40,18 +51,17 @@ function push(call: AuthorisedCall, watchers: readonly string[]): void {
 }
 
 /** Passes the trace of this request to pushes that a queue performs later. */
-async function passTrace(call: AuthorisedCall, watchers: readonly string[], trace: string): Promise<void> {
-  const uuid = call.grant.mount?.uuid ?? "";
-  await mapLimit(watchers, 6, (each) => syncDestination(call.env, each).setTrace(uuid, path(call), trace));
+async function passTrace(call: PathCall, watchers: readonly string[], trace: string): Promise<void> {
+  await mapLimit(watchers, 6, (each) => syncDestination(call.env, each).setTrace(call.mount.uuid, path(call), trace));
 }
 
-const written = (call: AuthorisedCall, result: Result<Written>): Response => {
+const written = (call: PathCall, result: Result<Written>): Response => {
   const { metadata, watchers } = unwrap(result);
   push(call, watchers);
   return answer(call, metadata);
 };
 
-const changed = (call: AuthorisedCall, result: Result<Written["watchers"]>): Response => {
+const changed = (call: PathCall, result: Result<Written["watchers"]>): Response => {
   push(call, unwrap(result));
   return noContent();
 };
@@ -93,8 +103,8 @@ function metadataSettings(
 const QUERY_IN_PATH = /\?((?:version|depth)=.*)$/s;
 
 /** The call with such a query in its place. Authorization used the path as received, so it is repeated. */
-async function withQueryOutOfPath(call: AuthorisedCall): Promise<AuthorisedCall> {
-  const text = call.params["path"] ?? "";
+async function withQueryOutOfPath(call: PathCall): Promise<PathCall> {
+  const text = call.params.path;
   const cut = QUERY_IN_PATH.exec(text);
   if (!cut) return call;
   const { grant } = call;
@@ -116,7 +126,7 @@ async function withQueryOutOfPath(call: AuthorisedCall): Promise<AuthorisedCall>
 }
 
 const engineRoutes = [
-  secrets({
+  inMount({
     verb: "GET",
     path: "/config",
     handle: async (call) => {
@@ -124,7 +134,7 @@ const engineRoutes = [
       return answer(call, { ...config, delete_version_after: goDuration(config.delete_version_after) });
     },
   }),
-  secrets({
+  inMount({
     verb: "POST",
     path: "/config",
     body: ConfigBody,
@@ -133,7 +143,7 @@ const engineRoutes = [
       return noContent();
     },
   }),
-  secrets({
+  inMount({
     verb: "GET",
     path: "/data/:path+",
     handle: async (call) => {
@@ -142,7 +152,7 @@ const engineRoutes = [
       return rawEnvelope(call, `{"data":${read.data},"metadata":${JSON.stringify(read.metadata)}}`, "kv");
     },
   }),
-  secrets({
+  inMount({
     verb: "POST",
     path: "/data/:path+",
     creates: true,
@@ -151,7 +161,7 @@ const engineRoutes = [
     handle: async (call, body) =>
       written(call, await store(call).put(path(call), dataText(body), body.options?.cas ?? null, rights(call))),
   }),
-  secrets({
+  inMount({
     verb: "PATCH",
     path: "/data/:path+",
     body: DataBody,
@@ -161,37 +171,37 @@ const engineRoutes = [
       return "state" in result ? gone(call, result.metadata) : written(call, result);
     },
   }),
-  secrets({
+  inMount({
     verb: "DELETE",
     path: "/data/:path+",
     handle: async (call) => changed(call, await store(call).deleteNewest(path(call))),
   }),
-  secrets({
+  inMount({
     verb: "POST",
     path: "/delete/:path+",
     body: VersionsBody,
     handle: async (call, body) => changed(call, await store(call).deleteVersions(path(call), versionsOf(body))),
   }),
-  secrets({
+  inMount({
     verb: "POST",
     path: "/undelete/:path+",
     body: VersionsBody,
     handle: async (call, body) => changed(call, await store(call).undelete(path(call), versionsOf(body))),
   }),
-  secrets({
+  inMount({
     verb: "POST",
     path: "/destroy/:path+",
     body: VersionsBody,
     handle: async (call, body) => changed(call, await store(call).destroyVersions(path(call), versionsOf(body))),
   }),
-  secrets({ verb: "LIST", path: "/metadata", handle: list }),
-  secrets({ verb: "LIST", path: "/metadata/:path+", handle: list }),
-  secrets({
+  inMount({ verb: "LIST", path: "/metadata", handle: list }),
+  inMount({ verb: "LIST", path: "/metadata/:path+", handle: list }),
+  inMount({
     verb: "GET",
     path: "/metadata/:path+",
     handle: async (call) => answer(call, metadataData(unwrap(await store(call).metadata(path(call))))),
   }),
-  secrets({
+  inMount({
     verb: "POST",
     path: "/metadata/:path+",
     creates: true,
@@ -202,7 +212,7 @@ const engineRoutes = [
       return warning === undefined ? noContent() : warned(call, warning);
     },
   }),
-  secrets({
+  inMount({
     verb: "PATCH",
     path: "/metadata/:path+",
     body: MetadataBody,
@@ -211,12 +221,12 @@ const engineRoutes = [
       return noContent();
     },
   }),
-  secrets({
+  inMount({
     verb: "DELETE",
     path: "/metadata/:path+",
     handle: async (call) => changed(call, await store(call).deleteMetadata(path(call))),
   }),
-  secrets({
+  inMount({
     verb: "GET",
     path: "/subkeys/:path+",
     handle: async (asked) => {
@@ -234,7 +244,7 @@ const VERBS = ["GET", "LIST", "POST", "PATCH", "DELETE"] as const;
 /** Root folders of the routes, which can only be listed. */
 const rootRoutes = ["data", "metadata", "subkeys", "delete", "undelete", "destroy"].flatMap((root) =>
   VERBS.filter((verb) => verb !== "LIST").map((verb) =>
-    secrets({
+    inMount({
       verb,
       path: `/${root}`,
       refuses: true,
@@ -246,12 +256,12 @@ const rootRoutes = ["data", "metadata", "subkeys", "delete", "undelete", "destro
 
 /** Remaining requests of a version 2 mount: an unsupported verb, or a path in version 1 form. */
 const otherRoutes = VERBS.map((verb) =>
-  secrets({
+  inMount({
     verb,
     path: "/:path+",
     refuses: true,
     handle: async (call) => {
-      const [root = ""] = (call.params["path"] ?? "").split("/", 1);
+      const [root = ""] = call.params.path.split("/", 1);
       const verbs = new Set(
         engineRoutes.filter((route) => route.path.split("/")[1] === root).map((route) => route.verb),
       );

@@ -7,7 +7,7 @@ import { badRequest, notFound, refusalError, unwrap } from "../platform/http/err
 import { duration, flag } from "../platform/http/fields.ts";
 import { traceText } from "../platform/observability/otlp/trace-context.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.ts";
 
 /**
  * Leases of all mounts (https://developer.hashicorp.com/vault/api-docs/system/leases). A lease's id begins with the path
@@ -39,8 +39,11 @@ interface Place {
  * The mount of a lease in path or body; null when it does not exist. An id with the former path of a mount that moved
  * stays valid; the mount that is there now comes first.
  */
-async function placeOf(call: AuthorisedCall, body: { readonly lease_id?: string | undefined }): Promise<Place | null> {
-  const id = call.params["id"] || body.lease_id;
+async function placeOf(
+  call: AuthorisedCall<never, "id">,
+  body: { readonly lease_id?: string | undefined },
+): Promise<Place | null> {
+  const id = call.params.id || body.lease_id;
   if (!id) throw badRequest("lease_id must be specified");
   const mounts = await accessControl(call.env).mountsOfLease(call.grant.namespace, id);
   const places = mounts.filter(({ mount }) => mount.type === "cloud-b");
@@ -53,12 +56,12 @@ async function placeOf(call: AuthorisedCall, body: { readonly lease_id?: string 
 const engineOf = (call: AuthorisedCall, { uuid }: Mount) => credentialEngine(call.env, uuid);
 
 /** The lease of a token in path or body; null when it is another or none. */
-async function tokenLeaseOf(call: AuthorisedCall, body: { readonly lease_id?: string | undefined }) {
-  const id = call.params["id"] || body.lease_id;
+async function tokenLeaseOf(call: AuthorisedCall<never, "id">, body: { readonly lease_id?: string | undefined }) {
+  const id = call.params.id || body.lease_id;
   return id?.startsWith("auth/") ? await accessControl(call.env).tokenLease(call.grant.namespace, id) : null;
 }
 
-async function lookup(call: AuthorisedCall, body: z.infer<typeof LeaseBody>): Promise<Response> {
+async function lookup(call: AuthorisedCall<never, "id">, body: z.infer<typeof LeaseBody>): Promise<Response> {
   const token = await tokenLeaseOf(call, body);
   if (token) {
     const { accessor: _accessor, ...lease } = token;
@@ -73,7 +76,7 @@ async function lookup(call: AuthorisedCall, body: z.infer<typeof LeaseBody>): Pr
   return envelope(call, { data: { ...lease, id, path, ...namespace } });
 }
 
-async function renew(call: AuthorisedCall, body: z.infer<typeof RenewBody>): Promise<Response> {
+async function renew(call: AuthorisedCall<never, "id">, body: z.infer<typeof RenewBody>): Promise<Response> {
   if (await tokenLeaseOf(call, body)) throw badRequest("tokens cannot be renewed through this endpoint");
   const place = await placeOf(call, body);
   if (!place) throw badRequest("lease not found");
@@ -96,7 +99,7 @@ const revoked = (call: AuthorisedCall, left: number, goesOnAt: number): Response
         ],
       });
 
-async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): Promise<Response> {
+async function revoke(call: AuthorisedCall<never, "id">, body: z.infer<typeof RevokeBody>): Promise<Response> {
   const token = await tokenLeaseOf(call, body);
   if (token) {
     const named = { accessor: token.accessor, within: call.grant.namespace };
@@ -131,18 +134,17 @@ async function mountsUnder(call: AuthorisedCall, prefix: string): Promise<Place[
 }
 
 const folder = (prefix: string): string => (prefix === "" || prefix.endsWith("/") ? prefix : `${prefix}/`);
-const prefixOf = (call: AuthorisedCall): string => call.params["prefix"] ?? "";
 
 /**
  * Begins a revocation: tokens that logins and token roles below a prefix of `auth/` have issued are revoked at once.
  * @returns the mounts with leases below the prefix
  * @throws RequestError 400 without a prefix, which would be that of every lease
  */
-async function beginRevocation(call: AuthorisedCall): Promise<Place[]> {
-  const prefix = prefixOf(call).replace(/\/+$/, "");
+async function beginRevocation(call: AuthorisedCall<"prefix">): Promise<Place[]> {
+  const prefix = call.params.prefix.replace(/\/+$/, "");
   if (prefix === "") throw badRequest("prefix must be specified");
   if (/^auth(\/|$)/.test(prefix)) unwrap(await accessControl(call.env).revokeIssued(call.grant.namespace, prefix));
-  return mountsUnder(call, prefixOf(call));
+  return mountsUnder(call, call.params.prefix);
 }
 
 /** Leases under a prefix: the one with exactly this id, or all below it; page by page. */
@@ -197,7 +199,7 @@ async function revokeAll(
 
 /** Starts the revocation of all leases under a prefix, and performs as many as possible until `end`. */
 async function revokeUnder(
-  call: AuthorisedCall,
+  call: AuthorisedCall<"prefix">,
   end: number,
   afterPage: (place: Place, ids: string[]) => Promise<void>,
 ) {
@@ -227,7 +229,7 @@ async function verifyLater(call: AuthorisedCall, progress: Progress, end: number
   }
 }
 
-async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
+async function revokePrefix(call: AuthorisedCall<"prefix">, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
   if (!sync) {
     for (const place of await beginRevocation(call)) {
       for await (const ids of leasesUnder(call, place))
@@ -245,15 +247,15 @@ async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof Prefi
 }
 
 /** Revokes leases where possible, and deletes the others. */
-async function revokeForce(call: AuthorisedCall): Promise<Response> {
+async function revokeForce(call: AuthorisedCall<"prefix">): Promise<Response> {
   const end = Date.now() + REVOKE_MS;
   await revokeUnder(call, end, ({ mount }, ids) => engineOf(call, mount).forget(ids));
   return noContent();
 }
 
 /** Names directly below a prefix: mounts with leases and paths that issued tokens, then names inside one. */
-async function list(call: AuthorisedCall): Promise<Response> {
-  const prefix = folder(prefixOf(call));
+async function list(call: AuthorisedCall<never, "prefix">): Promise<Response> {
+  const prefix = folder(call.params.prefix ?? "");
   const names = new Set<string>();
   for (let after = ""; ; ) {
     const page = await accessControl(call.env).tokenLeaseNames(call.grant.namespace, prefix, after);
@@ -315,19 +317,18 @@ async function listIrrevocable(call: AuthorisedCall): Promise<Response> {
 }
 
 /** A route under its current path and, where one exists, its legacy path. */
-const under = <Body>(
-  paths: readonly string[],
-  route: Omit<Parameters<typeof secrets<Body>>[0], "path">,
-): ReturnType<typeof secrets>[] =>
-  paths.map((path) => secrets<Body>({ ...route, path } as Parameters<typeof secrets<Body>>[0]));
+const under = <const Path extends string, Body = undefined>(
+  paths: readonly Path[],
+  route: Omit<Parameters<typeof secrets<Path, Body>>[0], "path">,
+): SecretsRoute[] => paths.map((path) => secrets({ ...route, path } as Parameters<typeof secrets<Path, Body>>[0]));
 
-const both = (name: string): string[] =>
-  [`/sys/leases/${name}`, `/sys/${name}`].flatMap((path) => [path, `${path}/:id+`]);
+const both = <const Name extends string>(name: Name) =>
+  [`/sys/leases/${name}`, `/sys/leases/${name}/:id+`, `/sys/${name}`, `/sys/${name}/:id+`] as const;
 
 export const leaseRoutes = [
   secrets({ verb: "GET", path: "/sys/leases", access: "sudo", fresh: true, handle: listIrrevocable }),
   secrets({ verb: "GET", path: "/sys/leases/count", access: "sudo", fresh: true, handle: count }),
-  ...under<z.infer<typeof LeaseBody>>(["/sys/leases/lookup", "/sys/leases/lookup/:id+"], {
+  ...under(["/sys/leases/lookup", "/sys/leases/lookup/:id+"], {
     verb: "POST",
     fresh: true,
     body: LeaseBody,
@@ -339,9 +340,9 @@ export const leaseRoutes = [
     fresh: true,
     handle: list,
   }),
-  ...under<z.infer<typeof RenewBody>>(both("renew"), { verb: "POST", fresh: true, body: RenewBody, handle: renew }),
-  ...under<z.infer<typeof RevokeBody>>(both("revoke"), { verb: "POST", fresh: true, body: RevokeBody, handle: revoke }),
-  ...under<z.infer<typeof PrefixBody>>(["/sys/leases/revoke-prefix/:prefix+", "/sys/revoke-prefix/:prefix+"], {
+  ...under(both("renew"), { verb: "POST", fresh: true, body: RenewBody, handle: renew }),
+  ...under(both("revoke"), { verb: "POST", fresh: true, body: RevokeBody, handle: revoke }),
+  ...under(["/sys/leases/revoke-prefix/:prefix+", "/sys/revoke-prefix/:prefix+"], {
     verb: "POST",
     access: "sudo",
     fresh: true,

@@ -19,7 +19,7 @@ import { type Listing, readList } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-const nameOf = (call: AuthorisedCall): string => call.params["name"] ?? "";
+const nameOf = (call: AuthorisedCall<"name">): string => call.params.name;
 
 const mayRead = (call: AuthorisedCall, name: string): boolean => allowsNodePool(call.grant.cluster, name, "read");
 
@@ -55,7 +55,7 @@ function readPools(call: AuthorisedCall): Promise<Reading> {
   return readList(call, listing);
 }
 
-async function readPool(call: AuthorisedCall): Promise<Reading> {
+async function readPool(call: AuthorisedCall<"name">): Promise<Reading> {
   const found = await clusterRegistry(call.env).readNodePool(nameOf(call));
   if (found === null) return nothing("node pool not found");
   const pool = parseLossless(found) as NodePool;
@@ -63,14 +63,14 @@ async function readPool(call: AuthorisedCall): Promise<Reading> {
 }
 
 /** Nodes of a pool; `all` contains every node. */
-async function readPoolNodes(call: AuthorisedCall): Promise<Reading> {
+async function readPoolNodes(call: AuthorisedCall<"name">): Promise<Reading> {
   const name = nameOf(call);
   if ((await clusterRegistry(call.env).readNodePool(name)) === null) throw notFound("node pool not found");
   return readNodes(call, name === "all" ? {} : { pool: name });
 }
 
 /** Jobs of a pool in the requested namespaces. */
-const listJobs = (call: AuthorisedCall): Promise<Response> =>
+const listJobs = (call: AuthorisedCall<"name">): Promise<Response> =>
   listReported(call, {
     topic: "Job",
     right: "list-jobs",
@@ -117,8 +117,8 @@ const PoolBody = caseless(
 /** Upstream's rule for names of pools. */
 const POOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
 
-async function put(call: AuthorisedCall, body: z.output<typeof PoolBody>): Promise<Response> {
-  const Name = call.params["name"] ?? body.Name ?? "";
+async function put(call: AuthorisedCall<never, "name">, body: z.output<typeof PoolBody>): Promise<Response> {
+  const Name = call.params.name ?? body.Name ?? "";
   if (!allowsNodePool(call.grant.cluster, Name, "write")) throw denied();
   if (body.Name !== undefined && body.Name !== Name) throw badRequest("Name: must be the name in the path");
   if (!POOL_NAME.test(Name)) throw badRequest(`Name: must match ${POOL_NAME.source}`);

@@ -18,7 +18,7 @@ import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.
 
 /** Nodes (https://developer.hashicorp.com/nomad/api-docs/nodes). */
 
-const idOf = (call: AuthorisedCall): string => (call.params["id"] ?? "").toLowerCase();
+const idOf = (call: AuthorisedCall<"id">): string => call.params.id.toLowerCase();
 
 export const nodesChanged = (call: AuthorisedCall) => (since: number, waitMs: number) =>
   clusterRegistry(call.env).changed(["Node"], since, waitMs);
@@ -74,7 +74,7 @@ const stubOf = (node: ShownNode, dialect: AuthorisedCall["dialect"], os: boolean
 /** The host of `host:port`; IPv6 addresses are in brackets there. */
 const hostOf = (address: string): string => address.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
 
-async function readNode(call: AuthorisedCall): Promise<Reading> {
+async function readNode(call: AuthorisedCall<"id">): Promise<Reading> {
   const found = await clusterRegistry(call.env).readNode(idOf(call));
   if (!found) return nothing("node not found");
   const node = parseLossless(found.body) as Record<string, unknown>;
@@ -92,7 +92,7 @@ function written(call: AuthorisedCall, result: Result<Written>): Response {
 /** A body may repeat the node's id, which must equal the path's. */
 const NodeID = z.string().optional();
 
-function checkId(call: AuthorisedCall, { NodeID: given }: { readonly NodeID?: string | undefined }): void {
+function checkId(call: AuthorisedCall<"id">, { NodeID: given }: { readonly NodeID?: string | undefined }): void {
   if (given && given.toLowerCase() !== idOf(call)) throw badRequest("NodeID: does not match the request path");
 }
 
@@ -120,7 +120,7 @@ const DrainBody = caseless(
   }),
 );
 
-async function drain(call: AuthorisedCall, body: z.output<typeof DrainBody>): Promise<Response> {
+async function drain(call: AuthorisedCall<"id">, body: z.output<typeof DrainBody>): Promise<Response> {
   checkId(call, body);
   const note = { accessor: call.grant.identity.accessor, meta: body.Meta ?? null };
   const registry = clusterRegistry(call.env);
@@ -132,14 +132,14 @@ async function drain(call: AuthorisedCall, body: z.output<typeof DrainBody>): Pr
 
 const EligibilityBody = caseless(z.object({ NodeID, Eligibility: z.string().default("") }));
 
-async function setEligibility(call: AuthorisedCall, body: z.output<typeof EligibilityBody>): Promise<Response> {
+async function setEligibility(call: AuthorisedCall<"id">, body: z.output<typeof EligibilityBody>): Promise<Response> {
   checkId(call, body);
   const wanted = ELIGIBILITIES.find((each) => each === body.Eligibility);
   if (!wanted) throw badRequest(`invalid scheduling eligibility ${JSON.stringify(body.Eligibility.slice(0, 64))}`);
   return written(call, await clusterRegistry(call.env).setNodeEligibility(idOf(call), wanted));
 }
 
-async function purge(call: AuthorisedCall): Promise<Response> {
+async function purge(call: AuthorisedCall<"id">): Promise<Response> {
   const forced = isForced(call);
   const result = await clusterRegistry(call.env).purgeNode(idOf(call), forced);
   const answer = written(call, result);
@@ -153,7 +153,7 @@ async function purge(call: AuthorisedCall): Promise<Response> {
   return answer;
 }
 
-async function evaluate(call: AuthorisedCall): Promise<Response> {
+async function evaluate(call: AuthorisedCall<"id">): Promise<Response> {
   const found = await clusterRegistry(call.env).readNode(idOf(call));
   if (!found) throw notFound("node not found");
   return written(call, { ok: true, value: { index: found.modifyIndex } });

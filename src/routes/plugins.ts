@@ -61,8 +61,8 @@ async function allocationsOf(call: AuthorisedCall, infos: readonly CsiInfo[]): P
   return namedAllocations(call.env, ids, namespace === ALL ? null : namespace, mayRead);
 }
 
-async function readPlugin(call: AuthorisedCall): Promise<Reading> {
-  const id = call.params["id"] ?? "";
+async function readPlugin(call: AuthorisedCall<"id">): Promise<Reading> {
+  const id = call.params.id;
   const { plugin, index } = await clusterRegistry(call.env).csiPlugin(id);
   if (!plugin) return nothing("plugin not found", index);
   const respond = async () => {

@@ -20,9 +20,9 @@ const App = z.object({
   private_key: z.string("private_key: required").min(1, "private_key: required").max(16_384),
 });
 
-const at = (call: AuthorisedCall): [namespace: string, name: string] => [
+const at = (call: AuthorisedCall<"name">): [namespace: string, name: string] => [
   call.grant.namespace,
-  checkedName(call.params["name"] ?? ""),
+  checkedName(call.params.name),
 ];
 
 const shown = (call: AuthorisedCall, app: AppView): Response => envelope(call, { data: { ...app, private_key: MASK } });

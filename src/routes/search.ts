@@ -140,14 +140,14 @@ const maySearchAny = (_rights: unknown, call: AuthorisedCall): boolean =>
   FUZZY_CONTEXTS.some((context) => maySearch(context, scopeOf(call)));
 
 export const searchRoutes = [
-  cluster<z.output<typeof SearchBody>>({
+  cluster({
     verb: "POST",
     path: "/search",
     rights: maySearchAny,
     body: SearchBody,
     handle: searchPrefix,
   }),
-  cluster<z.output<typeof FuzzyBody>>({
+  cluster({
     verb: "POST",
     path: "/search/fuzzy",
     rights: maySearchAny,

@@ -40,8 +40,8 @@ async function readNames(call: AuthorisedCall): Promise<Reading> {
 }
 
 /** The registrations of an allocation in the requested namespace; empty when it is unknown. */
-async function listOfAllocation(call: AuthorisedCall): Promise<Response> {
-  const id = call.params["id"] ?? "";
+async function listOfAllocation(call: AuthorisedCall<"id">): Promise<Response> {
+  const id = call.params.id;
   const { object } = await clusterRegistry(call.env).readReported("Allocation", id, namespaceOf(call), true);
   return listReported(call, {
     topic: "Service",
@@ -74,7 +74,7 @@ export const serviceRoutes = [
       listReported(call, {
         topic: "Service",
         right: "read-job",
-        wanted: (service) => textOf(service, "ServiceName") === (call.params["name"] ?? ""),
+        wanted: (service) => textOf(service, "ServiceName") === call.params.name,
       }),
   }),
   cluster({ verb: "GET", path: "/allocation/:id/services", rights: mayReadJobs, handle: listOfAllocation }),

@@ -99,7 +99,7 @@ function answer(
   return envelope(call, { data: { ...data, ...more }, warnings });
 }
 
-async function set(call: AuthorisedCall, body: Association): Promise<Response> {
+async function set(call: AuthorisedCall<"name" | "type">, body: Association): Promise<Response> {
   const key = keyOf(call);
   unwrap(await destinationAt(call, key).read());
   const { secret, keys } = await source(call, body);
@@ -114,7 +114,7 @@ async function set(call: AuthorisedCall, body: Association): Promise<Response> {
   return answer(call, page, page.associated_secrets);
 }
 
-async function remove(call: AuthorisedCall, body: Association): Promise<Response> {
+async function remove(call: AuthorisedCall<"name" | "type">, body: Association): Promise<Response> {
   const key = keyOf(call);
   if (body.dry_run || flagIn(call.query, "dry_run")) throw badRequest(NO_DRY_REMOVAL);
   const name = checkSecretName(body.secret_name);
@@ -142,7 +142,7 @@ async function remove(call: AuthorisedCall, body: Association): Promise<Response
 }
 
 /** All associations of a destination. Streamed page by page: there may be a million. */
-async function allAssociations(call: AuthorisedCall): Promise<Response> {
+async function allAssociations(call: AuthorisedCall<"name" | "type">): Promise<Response> {
   const key = keyOf(call);
   const object = destinationAt(call, key);
   const paged = call.query.has("limit") || call.query.has("after");
@@ -281,7 +281,7 @@ export const associationRoutes = [
     verb: "GET",
     path: "/sys/sync/associations/:mount/:name",
     handle: async (call) => {
-      const { mount = "", name = "" } = call.params;
+      const { mount, name } = call.params;
       // Encoded slashes mark the end of the mount; but some clients decode all slashes.
       const exact = { mount: `${slashless(mount)}/`, secret: name };
       return destinationsOfSecret(call, [exact, ...splits(`${mount}/${name}`)]);
@@ -291,7 +291,7 @@ export const associationRoutes = [
     verb: "GET",
     path: "/sys/sync/associations/:path+",
     handle: async (call) => {
-      const candidates = splits(call.params["path"] ?? "");
+      const candidates = splits(call.params.path);
       if (candidates.length === 0) throw badRequest("secret_name: required");
       return destinationsOfSecret(call, candidates);
     },

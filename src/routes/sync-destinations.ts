@@ -40,7 +40,11 @@ async function withFiles(call: AuthorisedCall, body: AnyFields): Promise<AnyFiel
   return read;
 }
 
-async function configure(call: AuthorisedCall, given: Write, mode: "write" | "patch"): Promise<Response> {
+async function configure(
+  call: AuthorisedCall<"name" | "type">,
+  given: Write,
+  mode: "write" | "patch",
+): Promise<Response> {
   const key = keyOf(call);
   const { origin } = new URL(call.request.url);
   const { dry_run, ...fields } = given;
@@ -66,7 +70,7 @@ function writtenType({ request }: AuthorisedCall, type: string): string {
 }
 
 /** A read also shows the identity of a destination without stored credentials, which its provider must trust. */
-async function read(call: AuthorisedCall): Promise<Response> {
+async function read(call: AuthorisedCall<"name" | "type">): Promise<Response> {
   const key = keyOf(call);
   const state = unwrap(await destinationAt(call, key).read());
   const isFederated = state.connection_details["identity_token_audience"] !== undefined;

@@ -26,12 +26,12 @@ export function checkedName(name: string): string {
 }
 
 /** The destination in a path. @throws RequestError 404 for an unknown type, 400 for an invalid name */
-export function keyOf(call: AuthorisedCall): DestinationKey {
-  return { namespace: call.grant.namespace, type: checkedType(call), name: checkedName(call.params["name"] ?? "") };
+export function keyOf(call: AuthorisedCall<"name" | "type">): DestinationKey {
+  return { namespace: call.grant.namespace, type: checkedType(call), name: checkedName(call.params.name) };
 }
 
 /** The destination type in a path. @throws RequestError 404 */
-export function checkedType({ params: { type = "" } }: AuthorisedCall): string {
+export function checkedType({ params: { type } }: AuthorisedCall<"type">): string {
   if (!typeOf(type)) throw notFound(`unsupported path: no destination type ${JSON.stringify(type.slice(0, 64))}`);
   return type;
 }

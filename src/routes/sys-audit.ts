@@ -24,8 +24,8 @@ const outputsOf = (env: Env): Output[] => [
 ];
 
 /** Requires `sudo`: with a hash, a short value can be guessed by trial. */
-async function hash(call: AuthorisedCall, { input }: z.output<typeof Input>): Promise<Response> {
-  const output = call.params["output"]?.replace(/\/$/, "");
+async function hash(call: AuthorisedCall<never, "output">, { input }: z.output<typeof Input>): Promise<Response> {
+  const output = call.params.output?.replace(/\/$/, "");
   if (output !== undefined && !outputsOf(call.env).some((name) => name === output)) {
     throw notFound(`path: the audit log is written to ${outputsOf(call.env).join(" and ") || "nothing"}`);
   }
@@ -103,7 +103,7 @@ export const auditRoutes = [
       },
     }),
   ),
-  secrets<z.output<typeof Input>>({
+  secrets({
     verb: "POST",
     path: "/sys/audit-hash",
     access: "sudo",
@@ -111,7 +111,7 @@ export const auditRoutes = [
     body: Input,
     handle: hash,
   }),
-  secrets<z.output<typeof Input>>({
+  secrets({
     verb: "POST",
     path: "/sys/audit-hash/:output",
     access: "sudo",

@@ -58,9 +58,9 @@ const tuned = ({ description, options, config: { listing_visibility, ...config }
 
 const isToken = (path: string): boolean => /^token\/?$/.test(path);
 
-const pathOf = (call: AuthorisedCall): string => (call.params["path"] ?? "").replace(/\/tune$/, "");
+const pathOf = (call: AuthorisedCall<"path">): string => call.params.path.replace(/\/tune$/, "");
 
-const find = async (call: AuthorisedCall): Promise<AuthMount> =>
+const find = async (call: AuthorisedCall<"path">): Promise<AuthMount> =>
   unwrap(await accessControl(call.env).readAuthMount(call.grant.namespace, pathOf(call)));
 
 const TOKEN_TUNING = {
@@ -72,7 +72,7 @@ const TOKEN_TUNING = {
 };
 
 /** The routes that read and tune a method at a path. */
-const methodRoutes = (path: string, access: "path" | "sudo") => [
+const methodRoutes = (path: "/sys/auth/:path+" | "/sys/mounts/auth/:path+", access: "path" | "sudo") => [
   secrets({
     verb: "GET",
     path: `${path}/tune`,

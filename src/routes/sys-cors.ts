@@ -54,7 +54,7 @@ export const corsRoutes = [
       return envelope(call, { data: { enabled: settings !== null, ...shown }, flat: true });
     },
   }),
-  secrets<z.output<typeof CorsBody>>({
+  secrets({
     verb: "POST",
     path: "/sys/config/cors",
     access: "sudo",

@@ -74,16 +74,16 @@ const pluginsOf = (dialect: Dialect): Readonly<Record<string, readonly string[]>
 
 const PLUGIN = { builtin: true, version: PLUGIN_VERSION, deprecation_status: "supported" };
 
-function namesOf(call: AuthorisedCall): readonly string[] {
+function namesOf(call: AuthorisedCall<"type">): readonly string[] {
   const plugins = pluginsOf(call.dialect);
-  const type = call.params["type"] ?? "";
+  const type = call.params.type;
   const names = Object.hasOwn(plugins, type) ? plugins[type] : undefined;
   if (!names) throw badRequest(`type: must be one of ${Object.keys(plugins).join(", ")}`);
   return names;
 }
 
-async function readPlugin(call: AuthorisedCall): Promise<Response> {
-  const name = call.params["name"] ?? "";
+async function readPlugin(call: AuthorisedCall<"name" | "type">): Promise<Response> {
+  const name = call.params.name;
   if (!namesOf(call).includes(name)) throw notFound();
   return envelope(call, { data: { ...PLUGIN, name, args: [], command: "", sha256: "" }, flat: true });
 }

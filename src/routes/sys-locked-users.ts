@@ -34,7 +34,7 @@ export const lockedUserRoutes = [
     path: "/sys/locked-users/:accessor/unlock/:alias+",
     fresh: true,
     handle: async (call) => {
-      const { accessor = "", alias = "" } = call.params;
+      const { accessor, alias } = call.params;
       unwrap(await accessControl(call.env).unlockName(call.grant.namespace, accessor, alias));
       return noContent();
     },

@@ -15,7 +15,7 @@ import { authRecord, tokenRecord } from "./sys-auth.ts";
 
 /** The mount table (https://developer.hashicorp.com/vault/api-docs/system/mounts). */
 
-const wirePath = (call: AuthorisedCall): string => call.params["path"] ?? "";
+const wirePath = (call: AuthorisedCall<"path">): string => call.params.path;
 
 /** The options of a mount; null for a built-in one, and for a KV mount without any, which is version 1. */
 const optionsOf = ({ type, options }: Pick<ListedMount, "type" | "options">): ListedMount["options"] | null =>
@@ -62,7 +62,7 @@ function withoutEffect(call: Call, options: Readonly<Record<string, string>> | n
 const byPath = (call: Call, mounts: readonly ListedMount[]) =>
   Object.fromEntries(mounts.map((mount) => [mount.path, record(call, mount)]));
 
-const find = async (call: AuthorisedCall): Promise<ListedMount> =>
+const find = async (call: AuthorisedCall<"path">): Promise<ListedMount> =>
   unwrap(await accessControl(call.env).readMount(call.grant.namespace, wirePath(call).replace(/\/tune$/, "")));
 
 /** Mounts visible to a caller. Without a valid token: those with public `listing_visibility`, with fewer fields. */
@@ -95,7 +95,7 @@ const anonymous = ({ dialect }: Call, { path, type, description, options }: List
   [path, { type: translateMountType(dialect, type), description, options: optionsOf({ type, options }) }] as const;
 
 /** The mount or auth method that contains a path, for a caller with any right on it. @throws RequestError 403 */
-async function readVisible(call: AuthorisedCall): Promise<Response> {
+async function readVisible(call: AuthorisedCall<"path">): Promise<Response> {
   const { namespace, namespaceId, identity } = call.grant;
   const [wanted, access] = [wirePath(call), accessControl(call.env)];
   const relative = (at: string, path: string): string => `${at.slice(namespace.length)}${path}`;

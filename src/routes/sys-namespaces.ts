@@ -11,13 +11,13 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 const NamespaceBody = z.object({ custom_metadata: stringMap().nullish() });
 const NamespaceChange = z.object({ custom_metadata: z.record(z.string(), z.string().nullable()).nullish() });
 
-const below = (call: AuthorisedCall): string =>
-  `${call.grant.namespace}${(call.params["name"] ?? "").replace(/\/$/, "")}/`;
+const below = (call: AuthorisedCall<"name">): string =>
+  `${call.grant.namespace}${call.params.name.replace(/\/$/, "")}/`;
 
-const put = async (call: AuthorisedCall, { custom_metadata }: z.infer<typeof NamespaceBody>) => {
+const put = async (call: AuthorisedCall<"name">, { custom_metadata }: z.infer<typeof NamespaceBody>) => {
   const made = await accessControl(call.env).putNamespace(
     call.grant.namespace,
-    call.params["name"] ?? "",
+    call.params.name,
     custom_metadata ?? {},
   );
   return envelope(call, { data: unwrap(made) });

@@ -18,7 +18,7 @@ const PolicyBody = withAliases(
   { rules: "policy" },
 );
 
-const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();
+const name = (call: AuthorisedCall<"name">): string => call.params.name.toLowerCase();
 
 /** Decodes a document sent as base64; a policy in clear text always contains a character outside base64. */
 function documentOf(text: string): string {
@@ -26,15 +26,15 @@ function documentOf(text: string): string {
   return Buffer.from(text, "base64").toString();
 }
 
-const read = async (call: AuthorisedCall) =>
+const read = async (call: AuthorisedCall<"name">) =>
   unwrap(await accessControl(call.env).readPolicy(call.grant.namespace, name(call)));
 
-async function write(call: AuthorisedCall, { policy }: z.infer<typeof PolicyBody>): Promise<Response> {
+async function write(call: AuthorisedCall<"name">, { policy }: z.infer<typeof PolicyBody>): Promise<Response> {
   unwrap(await accessControl(call.env).putPolicy(call.grant.namespace, name(call), documentOf(policy)));
   return noContent();
 }
 
-async function remove(call: AuthorisedCall): Promise<Response> {
+async function remove(call: AuthorisedCall<"name">): Promise<Response> {
   unwrap(await accessControl(call.env).deletePolicy(call.grant.namespace, name(call)));
   return noContent();
 }

@@ -51,7 +51,7 @@ const ConfigRequest = z.object({
     .optional(),
 });
 
-const nameOf = (call: AuthorisedCall): string => call.params["name"] ?? "";
+const nameOf = (call: AuthorisedCall<"name">): string => call.params.name;
 
 const quotaJson = (quota: RateLimitQuota) => ({ ...quota, type: "rate-limit", role: "", secondary_rate: 0 });
 
@@ -69,7 +69,7 @@ export const quotaRoutes = [
     handle: async (call) =>
       envelope(call, { data: configJson(await accessControl(call.env).quotasConfig()), flat: true }),
   }),
-  secrets<z.output<typeof ConfigRequest>>({
+  secrets({
     verb: "POST",
     path: "/sys/quotas/config",
     fresh: true,
@@ -97,7 +97,7 @@ export const quotaRoutes = [
       return envelope(call, { data: quotaJson(quota), flat: true });
     },
   }),
-  secrets<z.output<typeof QuotaRequest>>({
+  secrets({
     verb: "POST",
     path: "/sys/quotas/rate-limit/:name",
     fresh: true,

@@ -46,7 +46,7 @@ export const remountRoutes = [
     path: "/sys/remount/status/:migration",
     fresh: true,
     handle: async (call) => {
-      const id = call.params["migration"] ?? "";
+      const id = call.params.migration;
       const found = await accessControl(call.env).remountStatus(call.grant.namespace, id);
       if (!found) throw notFound();
       return envelope(call, { data: { migration_id: id, migration_info: found }, flat: true });

@@ -38,8 +38,7 @@ function inFormat(bytes: Uint8Array, format: string): string {
 }
 
 /** The number of bytes in the path, as text, or in the body. */
-function bytesWanted(call: AuthorisedCall, given: number | undefined): number {
-  const { bytes: named } = call.params;
+function bytesWanted(named: string | undefined, given: number | undefined): number {
   const bytes =
     named === undefined ? (given ?? DEFAULT_RANDOM_BYTES) : /^\d{1,9}$/.test(named) ? Number(named) : Number.NaN;
   if (Number.isNaN(bytes)) throw badRequest("bytes: must be an integer");
@@ -49,21 +48,23 @@ function bytesWanted(call: AuthorisedCall, given: number | undefined): number {
 }
 
 /** Every source is the platform's generator; the others are upstream's names for it where no device is attached. */
-async function random(call: AuthorisedCall, body: z.infer<typeof RandomBody>): Promise<Response> {
-  const named = call.params["source"];
+async function random(
+  call: AuthorisedCall<never, "bytes" | "source">,
+  body: z.infer<typeof RandomBody>,
+): Promise<Response> {
+  const named = call.params.source;
   const isCount = named !== undefined && /^\d+$/.test(named);
   const source = (isCount ? undefined : named) ?? body.source ?? "platform";
   if (!SOURCES.has(source)) throw badRequest('source: unsupported entropy source; must be "platform", "seal" or "all"');
-  const params = isCount ? { ...call.params, bytes: named } : call.params;
-  const size = bytesWanted({ ...call, params }, body.bytes);
+  const size = bytesWanted(isCount ? named : call.params.bytes, body.bytes);
   const bytes = new Uint8Array(size);
   // One call of the generator returns at most 65 536 bytes.
   for (let at = 0; at < size; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536));
   return envelope(call, { data: { random_bytes: inFormat(bytes, body.format ?? "base64") }, flat: true });
 }
 
-async function hash(call: AuthorisedCall, body: z.infer<typeof HashBody>): Promise<Response> {
-  const name = call.params["algorithm"] ?? body.algorithm ?? "sha2-256";
+async function hash(call: AuthorisedCall<never, "algorithm">, body: z.infer<typeof HashBody>): Promise<Response> {
+  const name = call.params.algorithm ?? body.algorithm ?? "sha2-256";
   const algorithm = Object.hasOwn(ALGORITHMS, name) ? ALGORITHMS[name] : undefined;
   if (algorithm === undefined)
     throw badRequest(`algorithm: unsupported algorithm; must be one of ${Object.keys(ALGORITHMS).join(", ")}`);
@@ -75,9 +76,9 @@ async function hash(call: AuthorisedCall, body: z.infer<typeof HashBody>): Promi
 
 export const toolRoutes = [
   ...["/sys/tools/random", "/sys/tools/random/:source", "/sys/tools/random/:source/:bytes"].map((path) =>
-    secrets<z.infer<typeof RandomBody>>({ verb: "POST", path, body: RandomBody, handle: random }),
+    secrets({ verb: "POST", path, body: RandomBody, handle: random }),
   ),
   ...["/sys/tools/hash", "/sys/tools/hash/:algorithm"].map((path) =>
-    secrets<z.infer<typeof HashBody>>({ verb: "POST", path, body: HashBody, handle: hash }),
+    secrets({ verb: "POST", path, body: HashBody, handle: hash }),
   ),
 ];

@@ -1,13 +1,7 @@
-import type { AuthMount, SeenEntry } from "../../contracts/auth.ts";
+import type { SeenEntry } from "../../contracts/auth.ts";
 import { accessControl } from "../../contracts/stubs.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
-import type { Call } from "./route.ts";
-
-/** The auth mount of a request to a route of an auth method. */
-export function authMountOf(call: Call): AuthMount {
-  if (call.authMount === null) throw new Error("not a route of an auth method");
-  return call.authMount;
-}
+import type { MethodCall } from "./route.ts";
 
 /** A change of an entry begins again this often when another one comes between. */
 const ATTEMPTS = 5;
@@ -18,17 +12,17 @@ interface Seen<Entry> {
   readonly seen: SeenEntry;
 }
 
-const textOf = async (call: Call, kind: string, name: string): Promise<string | null> =>
-  unwrap(await accessControl(call.env).authEntry({ mount: authMountOf(call).uuid, kind, name }));
+const textOf = async (call: MethodCall, kind: string, name: string): Promise<string | null> =>
+  unwrap(await accessControl(call.env).authEntry({ mount: call.authMount.uuid, kind, name }));
 
 /** Reads an entry of the request's auth mount; null when there is none. */
-export async function readEntry<Entry>(call: Call, kind: string, name: string): Promise<Seen<Entry> | null> {
+export async function readEntry<Entry>(call: MethodCall, kind: string, name: string): Promise<Seen<Entry> | null> {
   const text = await textOf(call, kind, name);
   return text === null ? null : { entry: JSON.parse(text) as Entry, seen: { kind, name, text } };
 }
 
 /** Reads an entry of the request's auth mount. @throws RequestError 404 when there is none */
-export async function foundEntry<Entry>(call: Call, kind: string, name: string): Promise<Entry> {
+export async function foundEntry<Entry>(call: MethodCall, kind: string, name: string): Promise<Entry> {
   const found = await readEntry<Entry>(call, kind, name);
   if (found === null) throw notFound();
   return found.entry;
@@ -40,12 +34,12 @@ export async function foundEntry<Entry>(call: Call, kind: string, name: string):
  * @param change the new entry for the stored one, null for none; called again after a change by another request
  */
 export async function changeEntry<Entry extends object>(
-  call: Call,
+  call: MethodCall,
   kind: string,
   name: string,
   change: (before: Entry | null) => Entry,
 ): Promise<Entry> {
-  const place = { mount: authMountOf(call).uuid, kind, name };
+  const place = { mount: call.authMount.uuid, kind, name };
   for (let attempt = 1; ; attempt += 1) {
     const before = await textOf(call, kind, name);
     const entry = change(before === null ? null : (JSON.parse(before) as Entry));
@@ -56,20 +50,20 @@ export async function changeEntry<Entry extends object>(
 }
 
 /** Replaces an entry of the request's auth mount. */
-export async function writeEntry(call: Call, kind: string, name: string, entry: object): Promise<void> {
-  const place = { mount: authMountOf(call).uuid, kind, name };
+export async function writeEntry(call: MethodCall, kind: string, name: string, entry: object): Promise<void> {
+  const place = { mount: call.authMount.uuid, kind, name };
   unwrap(await accessControl(call.env).putAuthEntry(place, JSON.stringify(entry)));
 }
 
-export async function deleteEntry(call: Call, kind: string, name: string): Promise<void> {
-  unwrap(await accessControl(call.env).deleteAuthEntry({ mount: authMountOf(call).uuid, kind, name }));
+export async function deleteEntry(call: MethodCall, kind: string, name: string): Promise<void> {
+  unwrap(await accessControl(call.env).deleteAuthEntry({ mount: call.authMount.uuid, kind, name }));
 }
 
-export const entryNames = (call: Call, kind: string): Promise<string[]> =>
-  Promise.resolve(accessControl(call.env).authEntryNames(authMountOf(call).uuid, kind));
+export const entryNames = (call: MethodCall, kind: string): Promise<string[]> =>
+  Promise.resolve(accessControl(call.env).authEntryNames(call.authMount.uuid, kind));
 
 /** The client's address, as the platform states it. */
-export const addressOf = (call: Call): string | null => call.request.headers.get("CF-Connecting-IP");
+export const addressOf = (call: MethodCall): string | null => call.request.headers.get("CF-Connecting-IP");
 
 const ROLE_NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
 

@@ -42,7 +42,7 @@ export async function receiveBody(route: AnyRoute, { request, env }: Pick<Call, 
  */
 export function parseBody(
   route: AnyRoute,
-  { request, query, params }: Pick<Call, "request" | "query" | "params">,
+  { request, query, params }: Pick<Call<string>, "request" | "query" | "params">,
   text: string,
   area: Area,
   constraints: ParameterConstraints | null,
@@ -70,11 +70,11 @@ export function parseBody(
 const ADDRESSING: ReadonlySet<string> = new Set(["region", "namespace", "authtoken", "secretid"]);
 
 /** Clients repeat path parameters in the body. */
-const repeats = (params: Call["params"], name: string, value: unknown): boolean =>
+const repeats = (params: Call<string>["params"], name: string, value: unknown): boolean =>
   Object.hasOwn(params, name) && String(value) === params[name];
 
 /** Fields of a body on a route without a schema. A non-object body is ignored. */
-function allUnknown(text: string, params: Call["params"]): UnknownField[] {
+function allUnknown(text: string, params: Call<string>["params"]): UnknownField[] {
   const given = objectIn(text);
   const names = Object.keys(given).filter((name) => given[name] !== null && !repeats(params, name, given[name]));
   return unknownFields({ names: new Map(), caseless: false }, Object.fromEntries(names.map((name) => [name, ""])));

@@ -45,6 +45,9 @@ type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & {
   readonly headers: HeaderReader;
 };
 
+/** A call of a route that needs a token, with the newest grant. */
+type Judged = AuthorisedCall & { grant: Grant; mount: Grant["mount"] };
+
 /** Observers of every answered request. They must be fast: the caller waits for them. */
 const LISTENERS: readonly (readonly [
   name: string,
@@ -157,11 +160,12 @@ async function answer(
   const grant = (mayBeStale ? null : place.grant) ?? (await authorizeCall(base, target, { fresh, self }));
   let judgedAt = Date.now();
   if (authMount) recordAuthMount(exchange, authMount);
-  const call: AuthorisedCall & { grant: Grant } = {
+  const call: Judged = {
     ...base,
     dialect,
     params,
     grant,
+    mount: grant.mount,
     authMount,
     query: target.verb === "LIST" ? listQuery(base.query, grant.constraints) : base.query,
     identify: async () => call.grant,
@@ -378,18 +382,14 @@ function listQuery(query: URLSearchParams, constraints: Grant["constraints"]): U
 }
 
 /** @throws RequestError 403 when the right is gone, 404 when the path leads elsewhere by now */
-async function recheck(
-  base: Base,
-  call: AuthorisedCall & { grant: Grant },
-  target: Target,
-  route: SecretsRoute | ClusterRoute,
-): Promise<void> {
+async function recheck(base: Base, call: Judged, target: Target, route: SecretsRoute | ClusterRoute): Promise<void> {
   const { grant: before } = call;
   // Uses and quotas have counted this request.
   const grant = await authorizeCall(base, target, { fresh: route.fresh, self: route.self, again: !before.cacheable });
   const isSame = grant.namespaceId === before.namespaceId && grant.mount?.uuid === before.mount?.uuid;
   if (!isSame) throw unmatched(base.exchange.area, grant.path, []);
   call.grant = grant;
+  call.mount = grant.mount;
   checkRight(route, call);
 }
 

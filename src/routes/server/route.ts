@@ -4,12 +4,17 @@ import type { Dialect } from "../../compat/dialect.ts";
 import type { Grant } from "../../contracts/access-control.ts";
 import type { AuthMount } from "../../contracts/auth.ts";
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
+import type { Mount } from "../../contracts/mount.ts";
 import type { Capability } from "../../contracts/policies.ts";
 import { decodePath, type Verb } from "../../platform/http/target.ts";
 import { RouteIndex } from "./route-index.ts";
 
-/** One request while it is handled by a route. */
-export interface Call {
+/**
+ * One request while it is handled by a route.
+ * @typeParam Params names of the parameters in the route's path
+ * @typeParam Perhaps names of those that only some of the routes of a handler have
+ */
+export interface Call<Params extends string = never, Perhaps extends string = never> {
   readonly env: Env;
   readonly exec: ExecutionContext;
   readonly request: Request;
@@ -17,7 +22,7 @@ export interface Call {
   readonly dialect: Dialect;
   readonly token: string | null;
   /** The route's parameters, decoded. */
-  readonly params: Readonly<Record<string, string>>;
+  readonly params: Readonly<Record<Params, string>> & { readonly [Name in Perhaps]?: string };
   readonly query: URLSearchParams;
   /** The grant of `AccessControl`; null only for routes with `access: "none"`. */
   readonly grant: Grant | null;
@@ -33,7 +38,7 @@ export interface Call {
 }
 
 /** A call with an authenticated caller: the input of every route except the unauthenticated ones. */
-export type AuthorisedCall = Call & {
+export type AuthorisedCall<Params extends string = never, Perhaps extends string = never> = Call<Params, Perhaps> & {
   readonly grant: Grant;
   /**
    * Authorizes the caller again, for answers long after the request; `grant` is the new grant.
@@ -41,6 +46,34 @@ export type AuthorisedCall = Call & {
    */
   readonly recheck: () => Promise<void>;
 };
+
+/** The mount of a route below one. */
+export interface InMount {
+  readonly mount: Mount;
+}
+
+/** The auth method of a route below one. */
+export interface InMethod {
+  readonly authMount: AuthMount;
+}
+
+/** A call of a route of a mount. */
+export type MountCall<Params extends string = never, Perhaps extends string = never> = AuthorisedCall<Params, Perhaps> &
+  InMount;
+/** A call of a route of an auth method. */
+export type MethodCall<Params extends string = never> = Call<Params> & InMethod;
+
+/** The names of the parameters in a path: `type` and `name` of `/destinations/:type/:name`. */
+type ParamsOf<Path extends string> = Path extends `${string}:${infer Rest}`
+  ? Rest extends `${infer Name}/${infer More}`
+    ? Bare<Name> | ParamsOf<`/${More}`>
+    : Bare<Rest>
+  : never;
+type Bare<Name extends string> = Name extends `${infer Plain}+` ? Plain : Name;
+
+/** The calls of a path. Those of one path among several have the parameters that all of them name. */
+type CallAt<Path extends string> = Path extends unknown ? Call<ParamsOf<Path>> : never;
+type AuthorisedCallAt<Path extends string> = Path extends unknown ? AuthorisedCall<ParamsOf<Path>> : never;
 
 interface Common<Body> {
   readonly verb: Verb;
@@ -69,7 +102,7 @@ interface Common<Body> {
 }
 
 /** A route of the secrets API: authorized by path capabilities. */
-export interface SecretsRoute<Body = unknown> extends Common<Body> {
+export interface SecretsRoute<Body = unknown, Own = AuthorisedCall> extends Common<Body> {
   /**
    * `path` (default): the capability of the verb. `sudo`: additionally `sudo`. `token`: any valid token; the handler
    * authorizes. `none`: unauthenticated.
@@ -79,33 +112,57 @@ export interface SecretsRoute<Body = unknown> extends Common<Body> {
   readonly creates?: true;
   /** The grant holds the caller's own token, unless a namespace leads the path. */
   readonly self?: true;
-  readonly handle: (call: AuthorisedCall, body: Body) => Promise<Response>;
+  readonly handle: (call: Own, body: Body) => Promise<Response>;
 }
 
-export interface OpenRoute<Body = unknown> extends Common<Body> {
+export interface OpenRoute<Body = unknown, Own = Call> extends Common<Body> {
   readonly access: "none";
-  readonly handle: (call: Call, body: Body) => Promise<Response>;
+  readonly handle: (call: Own, body: Body) => Promise<Response>;
 }
 
 /** A route of the cluster API: authorized by the token's cluster rights. */
-export interface ClusterRoute<Body = unknown> extends Common<Body> {
+export interface ClusterRoute<Body = unknown, Own = AuthorisedCall> extends Common<Body> {
   readonly access?: never;
   readonly self?: never;
   /** Whether the rights suffice; `any` = every valid token, the handler authorizes. */
-  readonly rights: "any" | "management" | ((rights: ClusterRights, call: AuthorisedCall) => boolean);
-  readonly handle: (call: AuthorisedCall, body: Body) => Promise<Response>;
+  readonly rights: "any" | "management" | ((rights: ClusterRights, call: Own) => boolean);
+  readonly handle: (call: Own, body: Body) => Promise<Response>;
 }
 
 export type AnyRoute = SecretsRoute | OpenRoute | ClusterRoute;
 
+/** A route whose path is known as text, so that its calls have the parameters which the path names. */
+type At<Path extends string, Route> = Omit<Route, "path" | "access"> & { readonly path: Path };
+
 /*
- * Each builder erases the body's type after schema and handler were checked against each other. A route table holds
- * routes with many body types, and only the schema's own output reaches the handler.
+ * Each builder erases the types of body and call after path, schema and handler were checked against each other. A route
+ * table holds routes of many types, and only the schema's own output and the path's own parameters reach the handler.
  */
-export const secrets = <Body = undefined>(route: SecretsRoute<Body>): SecretsRoute => route as unknown as SecretsRoute;
-export const open = <Body = undefined>(route: Omit<OpenRoute<Body>, "access">): OpenRoute =>
-  ({ ...route, access: "none" }) as unknown as OpenRoute;
-export const cluster = <Body = undefined>(route: ClusterRoute<Body>): ClusterRoute => route as unknown as ClusterRoute;
+const secretsIn =
+  <Place>() =>
+  <const Path extends string, Body = undefined>(
+    route: At<Path, SecretsRoute<Body, AuthorisedCallAt<Path> & Place>> & Pick<SecretsRoute, "access">,
+  ): SecretsRoute =>
+    route as unknown as SecretsRoute;
+const openIn =
+  <Place>() =>
+  <const Path extends string, Body = undefined>(route: At<Path, OpenRoute<Body, CallAt<Path> & Place>>): OpenRoute =>
+    ({ ...route, access: "none" }) as unknown as OpenRoute;
+
+/** A route of the secrets API. */
+export const secrets = secretsIn<unknown>();
+/** A route of a mount: matched only where a mount of its type is. */
+export const inMount = secretsIn<InMount>();
+/** A route of an auth method: matched only where a method of its type is mounted. */
+export const inMethod = secretsIn<InMethod>();
+/** A route without authentication. */
+export const open = openIn<unknown>();
+/** A route of an auth method without authentication: a login. */
+export const openInMethod = openIn<InMethod>();
+/** A route of the cluster API. */
+export const cluster = <const Path extends string, Body = undefined>(
+  route: At<Path, ClusterRoute<Body, AuthorisedCallAt<Path>>>,
+): ClusterRoute => route as unknown as ClusterRoute;
 
 /** The capability that a verb needs on its path. */
 export const capabilityOf: Readonly<Record<Verb, Capability>> = {
