@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { destinationTypes } from "../../src/sync/destinations/index.ts";
 import { standIns } from "../doubles/stand-ins.ts";
 import { contract } from "../support/destination-contract/cases.ts";
+import { contractPage } from "../support/destination-contract/page.ts";
 import { type RemoteType, Subject } from "../support/destination-contract/subject.ts";
 
 const running = await Promise.all(standIns.map((start) => start()));
@@ -11,6 +12,10 @@ const remoteTypes = [...destinationTypes.values()].filter((type): type is Remote
 
 it("has a stand-in for each type that calls a provider", () => {
   expect(running.map(({ type }) => type).toSorted()).toEqual(remoteTypes.map(({ type }) => type).toSorted());
+});
+
+it("docs/internals/destination-contract.md has the rows of each type", async () => {
+  await expect(contractPage(remoteTypes)).toMatchFileSnapshot("../../docs/internals/destination-contract.md");
 });
 
 describe.each(running)("$type", (standIn) => {

@@ -4,7 +4,7 @@ import { objectCases, tagCases } from "./objects.ts";
 import type { Case } from "./subject.ts";
 import { nameCases, valueCases } from "./values.ts";
 
-/** The contract of every adapter, by part (docs/internals/add-a-destination.md). */
+/** The contract of every adapter, by part (docs/internals/destination-contract.md). */
 export const contract: Readonly<Record<string, readonly Case[]>> = {
   objects: objectCases,
   names: nameCases,

@@ -8,7 +8,7 @@ function shows(subject: Subject, inspection: Inspection, state: "unchanged" | "c
   expect(inspection).toMatchObject({ outcome: "ok", state: seen });
 }
 
-/** What a read finds, and the check of a connection. */
+/** Reads of objects, and the check of a connection. */
 export const inspectionCases: readonly Case[] = [
   {
     name: "finds an absent object absent",
