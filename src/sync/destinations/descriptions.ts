@@ -4,10 +4,11 @@ import { description as cloudCSm } from "./cloud-c-sm/description.ts";
 import { description as deployProject } from "./deploy-project/description.ts";
 import type { DestinationDescription } from "./description.ts";
 import { description as inMem } from "./in-mem/description.ts";
+import { description as kvV2 } from "./kv-v2/description.ts";
 import { description as repoHost } from "./repo-host/description.ts";
 
 /** Every destination type, in the order of the console and the guide. */
-const all = [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, inMem] as const;
+const all = [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, kvV2, inMem] as const;
 
 export const descriptions: readonly DestinationDescription[] = all;
 

@@ -77,6 +77,8 @@ export interface CallContext {
   app?: { appId: string; privateKey: string };
   /** Signs identity tokens of the destination, when it has `identity_token_audience`. */
   identity?: ClientAssertion;
+  /** The cluster id of this service, by which a type that can lead to a service like this one recognises itself. */
+  clusterId?: () => Promise<string>;
 }
 
 /**

@@ -4,6 +4,7 @@ import { cloudCSm } from "./cloud-c-sm/adapter.ts";
 import { deployProject } from "./deploy-project/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
 import { inMem } from "./in-mem/adapter.ts";
+import { kvV2Destination } from "./kv-v2/adapter.ts";
 import { repoHost } from "./repo-host/adapter.ts";
 
 export type { Granularity } from "../../contracts/sync-tasks.ts";
@@ -14,7 +15,7 @@ export type { DestinationType } from "./destination-type.ts";
  * schema, which the types of this map cannot express.
  */
 export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = new Map(
-  [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, inMem].map((type) => [
+  [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, kvV2Destination, inMem].map((type) => [
     type.type,
     type as DestinationType<unknown>,
   ]),

@@ -12,7 +12,7 @@ import { typeOf } from "../configuration/definition.ts";
 import type { CallContext, Inspection, RemoteDestinationType, ToInspect } from "../destinations/destination-type.ts";
 import { identityAccess } from "../worker/identity.ts";
 import { type Content, contentsOf, secretKeyValues } from "../worker/payload.ts";
-import { appAccess, gateLeaseFor } from "../worker/perform.ts";
+import { appAccess, clusterIdOf, gateLeaseFor } from "../worker/perform.ts";
 import { contextOf } from "../worker/task.ts";
 
 /**
@@ -48,6 +48,7 @@ async function inspectorFor(
     permit: gateLeaseFor(env).holds,
     apps: appAccess(env),
     identities: identityAccess(env),
+    clusterId: clusterIdOf(env),
   };
   const context = await contextOf(dependencies, setup, type);
   if ("trouble" in context) return context;

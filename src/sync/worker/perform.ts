@@ -1,4 +1,4 @@
-import { syncControl, syncDestination } from "../../contracts/stubs.ts";
+import { accessControl, syncControl, syncDestination } from "../../contracts/stubs.ts";
 import type { SyncDestinationApi } from "../../contracts/sync-destination.ts";
 import type { ObjectResult, PollAnswer, Setup, SyncResult, SyncTask, Trouble } from "../../contracts/sync-tasks.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
@@ -156,6 +156,7 @@ class Run {
       permit,
       apps: appAccess(env),
       identities: identityAccess(env),
+      clusterId: clusterIdOf(env),
     };
   }
 
@@ -356,3 +357,6 @@ export const gateLeaseFor = (env: Env): GateLease => new GateLease((forMs) => sy
 export function appAccess(env: Env): AppAccess {
   return (namespace, name) => syncControl(env).appCredentials(namespace, name);
 }
+
+/** Reads the service's cluster id. */
+export const clusterIdOf = (env: Env) => async (): Promise<string> => (await accessControl(env).status()).clusterId;

@@ -26,6 +26,7 @@ export interface TaskDependencies {
   readonly permit: Permit;
   readonly apps: AppAccess;
   readonly identities: IdentityAccess;
+  readonly clusterId?: () => Promise<string>;
 }
 
 /**
@@ -144,7 +145,7 @@ type MakeContext = (deadlineMs: number) => CallContext;
 
 /** Makes the context of an adapter's calls; reads the custom application when the connection names one. */
 export async function contextOf(
-  dependencies: Pick<TaskDependencies, "settings" | "permit" | "apps" | "identities">,
+  dependencies: Pick<TaskDependencies, "settings" | "permit" | "apps" | "identities" | "clusterId">,
   setup: Pick<Setup, "namespace" | "connection" | "networking" | "federation">,
   type: DestinationType<unknown>,
 ): Promise<{ make: MakeContext } | { trouble: Trouble }> {
@@ -153,13 +154,14 @@ export async function contextOf(
   const app = name === null ? null : await dependencies.apps(setup.namespace, name);
   if (app && !app.ok) return { trouble: failure("client", "app_missing", app.message) };
   const identity = setup.federation && (await dependencies.identities(setup.federation));
-  const { settings } = dependencies;
+  const { settings, clusterId } = dependencies;
   return {
     make: (deadlineMs) => ({
       settings,
       send: restricted(sender({ deadlineMs, permit }), setup.networking ?? {}, settings.DNS_URL),
       ...(app && { app: app.value }),
       ...(identity && { identity }),
+      ...(clusterId && { clusterId }),
     }),
   };
 }

@@ -1,0 +1,232 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Failure } from "../../../contracts/failure.ts";
+import { tryParseJson } from "../../../lib/json.ts";
+import { memo } from "../../../lib/memo.ts";
+import { failure } from "../../../providers/outcome.ts";
+import { fromDescription } from "../description.ts";
+import {
+  type Done,
+  type ExternalObject,
+  type Inspection,
+  MARKER_TAG,
+  type Put,
+  type RemoteDestinationType,
+} from "../destination-type.ts";
+import { refuseListedHost } from "../listed-host.ts";
+import { type KvV2, kvV2, type Metadata, type Refused, type Version } from "./client.ts";
+import { type KvV2Connection, kvV2Connection } from "./connection.ts";
+import { description } from "./description.ts";
+
+/** The marker in the custom metadata of our secrets: an empty value, as `MARKER_TAG` has, is refused there. */
+const MARKER = ["managed_by", "sallyport"] as const;
+/** The cluster id of the service that wrote a secret. */
+const ORIGIN = "sallyport_origin";
+
+/** Limits of custom metadata: keys in number and length, and the length of a value. */
+const MAX_TAGS = 64;
+const MAX_KEY = 128;
+const MAX_VALUE = 512;
+
+/** Raft, the default storage, takes entries of 1 MiB. */
+const MAX_BYTES = 1_000_000;
+
+/** Limit of writes after conflicts while another writer changes the same secret. */
+const MAX_ROUNDS = 3;
+
+const connection = memo(kvV2Connection);
+
+/**
+ * Secrets of a KV v2 engine of Vault, OpenBao or another Sallyport. One external object is one secret: with
+ * `secret-path` its data is ours, with `secret-key` it has the one key `value`.
+ *
+ * Every write states the current version (`cas`), so a repeat writes no second version and no other writer's version is
+ * overwritten unseen. The marker is custom metadata, written after the data: an unmarked version of our own, left by a
+ * lost answer, is recognised by its data.
+ */
+export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
+  kind: "remote",
+  ...fromDescription(description),
+  get connection() {
+    return connection();
+  },
+  targets: ({ address, target_namespace: namespace = "", mount }) => [JSON.stringify([address, namespace, mount])],
+  defaults: {
+    granularity: "secret-path",
+    template: {
+      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
+      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
+    },
+  },
+  naming: {
+    allowed: /^[\w./-]$/,
+    maxLength: 512,
+    replacement: "-",
+    adapt: (name) =>
+      name
+        .split("/")
+        .filter((part) => part !== "")
+        .map((part) => part.replace(/^\.{1,2}$/, (dots) => "-".repeat(dots.length)))
+        .join("/"),
+    refuse: (name) => (isName(name) ? null : "The name of a secret must be segments with single slashes between."),
+  },
+  maxValueBytes: MAX_BYTES,
+  pace: { atOnce: 4, burst: 100, perMinute: 1_200 },
+  checkTags,
+  checkSettings: ({ address }, settings) => refuseListedHost("address", address, settings),
+
+  async put(object, details, context) {
+    const refused = checkObject(object);
+    if (refused !== null) return refused;
+    const engine = kvV2(details, context);
+    const place = await engine.checkPlace();
+    if (!place.ok) return place.outcome;
+    const tags = tagsOf(object, await context.clusterId?.());
+    const data = dataOf(object);
+    const recorded = readReference(object.reference);
+    if (recorded !== null && object.tagsWritten && object.updatePolicy === "replace") {
+      const written = await engine.write(object.name, data, recorded.version);
+      if (written.ok) return done(written);
+      // The version is another one, or the secret is gone: the metadata decides.
+      if (!written.contended) return written.outcome;
+    }
+
+    let contended: Failure | undefined;
+    for (let round = 0; round < MAX_ROUNDS; round++) {
+      const found = await engine.metadata(object.name);
+      if (!found.ok) return found.outcome;
+      const { metadata } = found;
+      const own = await ownVersion(engine, object, metadata, data);
+      if (own === null && metadata !== null && metadata.created !== null) {
+        if (object.updatePolicy === "if-not-exists") return { outcome: "ok", left: true };
+        if (object.updatePolicy === "owned-only" && !isMarked(metadata)) return notOwned(object.name);
+      }
+      const written = own ?? (await engine.write(object.name, data, metadata?.current ?? 0));
+      if (!written.ok) {
+        if (!written.contended) return written.outcome;
+        contended = written.outcome;
+        continue;
+      }
+      const marked = await mark(engine, object, tags, metadata);
+      return marked === null ? done(written) : marked.outcome;
+    }
+    return contended ?? failure("external", "contended", `${object.name} is being changed by another caller.`);
+  },
+
+  async remove({ name, ownedOnly }, details, context): Promise<Done> {
+    const engine = kvV2(details, context);
+    const place = await engine.checkPlace();
+    if (!place.ok) return place.outcome;
+    if (ownedOnly) {
+      const found = await engine.metadata(name);
+      if (!found.ok) return found.outcome;
+      if (found.metadata === null || !isMarked(found.metadata)) return { outcome: "ok" };
+    }
+    const removed = await engine.remove(name, details.delete_mode ?? "metadata");
+    return removed.ok ? { outcome: "ok" } : removed.outcome;
+  },
+
+  async inspect({ name, reference, tags }, details, context): Promise<Inspection> {
+    const engine = kvV2(details, context);
+    const place = await engine.checkPlace();
+    if (!place.ok) return place.outcome;
+    const found = await engine.metadata(name);
+    if (!found.ok) return found.outcome;
+    const { metadata } = found;
+    if (metadata === null || metadata.created === null) return { outcome: "ok", state: "absent", owned: null };
+    const owned = isMarked(metadata);
+    const recorded = readReference(reference);
+    if (recorded === null) return { outcome: "ok", state: "present", owned };
+    const isSame = metadata.current === recorded.version && metadata.created === recorded.created;
+    const hasTags = Object.entries(shown(tags ?? {})).every(([key, value]) => metadata.tags[key] === value);
+    return { outcome: "ok", state: isSame && hasTags ? "unchanged" : "changed", owned };
+  },
+
+  async probe(details, context, sample = "vault/sallyport-check"): Promise<Done> {
+    const engine = kvV2(details, context);
+    const place = await engine.checkPlace();
+    if (!place.ok) return place.outcome;
+    const found = await engine.metadata(sample);
+    return found.ok ? { outcome: "ok" } : found.outcome;
+  },
+};
+
+const isName = (name: string): boolean =>
+  /^[\w./-]{1,512}$/.test(name) && name.split("/").every((part) => !["", ".", ".."].includes(part));
+
+function checkObject({ name, value }: ExternalObject): Failure | null {
+  if (!isName(name)) return failure("client", "name_invalid", "The secret's name is not a path.");
+  const bytes = Buffer.byteLength(value);
+  if (bytes <= MAX_BYTES) return null;
+  return failure("client", "value_too_large", `The value of ${name} is ${bytes} bytes; the engine takes ${MAX_BYTES}.`);
+}
+
+/** The JSON text of a secret's data. */
+const dataOf = ({ value, contentType }: ExternalObject): string =>
+  contentType === "application/json" ? value : JSON.stringify({ value });
+
+/** Tags as custom metadata. */
+function shown(tags: Readonly<Record<string, string>>): Record<string, string> {
+  const { [MARKER_TAG]: _marker, ...others } = tags;
+  return { ...others, [MARKER[0]]: MARKER[1] };
+}
+
+/** The change of the custom metadata: tags of earlier pushes that are no longer desired are removed. */
+function tagsOf({ tags, previousTagKeys }: ExternalObject, origin: string | undefined): Record<string, string | null> {
+  const obsolete = previousTagKeys.filter((key) => key !== MARKER_TAG).map((key) => [key, null] as const);
+  return { ...Object.fromEntries(obsolete), ...shown(tags), ...(origin && { [ORIGIN]: origin }) };
+}
+
+async function mark(
+  engine: KvV2,
+  { name }: ExternalObject,
+  tags: Readonly<Record<string, string | null>>,
+  metadata: Metadata | null,
+): Promise<Refused | null> {
+  const changed = Object.entries(tags).filter(([key, value]) => (metadata?.tags[key] ?? null) !== value);
+  if (changed.length === 0) return null;
+  const marked = await engine.tag(name, Object.fromEntries(changed));
+  return marked.ok ? null : marked;
+}
+
+/** The current version, if an earlier push of this object with an unknown outcome has written it; otherwise null. */
+async function ownVersion(
+  engine: KvV2,
+  { name, unsureSince }: ExternalObject,
+  metadata: Metadata | null,
+  data: string,
+): Promise<({ ok: true } & Version) | null> {
+  if (unsureSince === undefined || metadata === null || metadata.created === null) return null;
+  const read = await engine.data(name);
+  // Without the right to read data, the same data is written again.
+  if (!read.ok || !isDeepStrictEqual(read.data, tryParseJson(data))) return null;
+  return { ok: true, version: metadata.current, created: metadata.created };
+}
+
+const isMarked = ({ tags }: Metadata): boolean => tags[MARKER[0]] === MARKER[1];
+
+/** A reference is the version and its time: a secret that was removed and made again counts from 1 again. */
+const done = ({ version, created }: Version): Put => ({ outcome: "ok", reference: `${version} ${created}` });
+
+function readReference(reference: string | null): Version | null {
+  const [, version = "", created = ""] = /^(\d+) (\S+)$/.exec(reference ?? "") ?? [];
+  return version === "" ? null : { version: Number(version), created };
+}
+
+const notOwned = (name: string): Failure =>
+  failure("client", "not_owned", `The secret ${name} exists and does not carry our marker.`);
+
+function checkTags(tags: Record<string, string>): string | null {
+  const entries = Object.entries(tags).filter(([key]) => key !== MARKER_TAG);
+  const most = MAX_TAGS - 2;
+  if (entries.length > most) return `custom_tags: ${entries.length} tags; at most ${most} are possible`;
+  for (const [key, value] of entries) {
+    const name = JSON.stringify(key.slice(0, MAX_KEY));
+    if (key === MARKER[0] || key === ORIGIN) return `custom_tags: the key ${name} is ours`;
+    if (key === "" || Buffer.byteLength(key) > MAX_KEY) return `custom_tags: the key ${name} must be 1 to 128 bytes`;
+    if (value === "" || Buffer.byteLength(value) > MAX_VALUE) {
+      return `custom_tags: the value of ${name} must be 1 to 512 bytes`;
+    }
+    if (/[^\x20-\x7e]/.test(key + value)) return `custom_tags: ${name} must hold printable characters`;
+  }
+  return null;
+}
