@@ -19,6 +19,7 @@ export interface CloudAConnection {
 /** The settings read here: base URLs that replace the regional ones, and the default credentials and region. */
 export interface CloudASettings {
   CLOUD_A_SM_URL?: string | undefined;
+  CLOUD_A_PS_URL?: string | undefined;
   CLOUD_A_STS_URL?: string | undefined;
   CLOUD_A_ACCESS_KEY_ID?: string | undefined;
   CLOUD_A_SECRET_ACCESS_KEY?: string | undefined;
@@ -64,6 +65,30 @@ export function resolveAccount(
   }
   return { ok: true, account: { region, keys: { accessKeyId, secretAccessKey } } };
 }
+
+/** The target of a connection: the account and the region. Empty when they are not known. */
+export function accountTargets(details: CloudAConnection, settings: CloudASettings): string[] {
+  const resolved = resolveAccount(details, settings);
+  if (!resolved.ok) return [];
+  const { region, keys } = resolved.account;
+  return [`${accountOfRole(details.role_arn) ?? accountOfKey(keys?.accessKeyId ?? "")} ${region}`];
+}
+
+/** The refusal of a role in another account, one sentence; null when the role may change. */
+export function refuseOtherAccount(before: CloudAConnection, after: CloudAConnection): string | null {
+  const [from, to] = [accountOfRole(before.role_arn), accountOfRole(after.role_arn)];
+  return from === null || to === null || from === to
+    ? null
+    : `role_arn must stay in the account ${from}; another account is another destination`;
+}
+
+/** The refusal of a connection without region or credentials, one sentence; null when it has both. */
+export function refuseUnresolved(details: CloudAConnection, settings: CloudASettings): string | null {
+  const resolved = resolveAccount(details, settings);
+  return resolved.ok ? null : resolved.outcome.message;
+}
+
+const accountOfRole = (roleArn: string | undefined) => roleArn?.split(":")[4] ?? null;
 
 const base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 

@@ -1,7 +1,7 @@
 import type { Failure } from "../../contracts/failure.ts";
 import { clockDiffers, failure, retryAfterMs } from "../outcome.ts";
 
-export type CloudAService = "secretsmanager" | "sts";
+export type CloudAService = "secretsmanager" | "ssm" | "sts";
 
 /** The error named by the provider: `type` without namespace and suffix, such as "ResourceNotFound". */
 interface CloudAError {
@@ -86,7 +86,9 @@ const unavailable: Meaning = ["external", "provider_unavailable", "the provider 
 const notSubscribed: Meaning = ["client", "auth_failed", "the account or region is not enabled"];
 const encryption: Meaning = ["client", "encryption_failed", "the encryption key cannot be used"];
 
-/** Errors by name, as in the API references of AWS Secrets Manager and AWS STS ("Common Errors" included). */
+const parameterQuota: Meaning = ["client", "quota_exceeded", "a quota of the account or the parameter is used up"];
+
+/** Errors by name, as in the API references of AWS Secrets Manager, SSM and STS ("Common Errors" included). */
 const meanings = new Map<string, Meaning>([
   ["Throttling", throttled],
   ["Throttled", throttled],
@@ -114,6 +116,7 @@ const meanings = new Map<string, Meaning>([
   ["RegionDisabled", notSubscribed],
   ["EncryptionFailure", encryption],
   ["DecryptionFailure", encryption],
+  ["TooManyUpdates", ["external", "contended", "another caller changes the object at the same time"]],
   ["LimitExceeded", ["client", "quota_exceeded", "a quota of the account or the secret is used up"]],
   ["ResourceNotFound", ["client", "not_found", "there is no such object"]],
   ["ResourceExists", ["client", "already_exists", "the object or version exists already"]],
@@ -121,8 +124,21 @@ const meanings = new Map<string, Meaning>([
   ["Validation", ["client", "invalid_parameter", "a parameter is not valid"]],
   ["InvalidRequest", ["client", "invalid_request", "the object's state does not allow it"]],
   ["PreconditionNotMet", ["client", "invalid_request", "the object's state does not allow it"]],
+  ["ParameterNotFound", ["client", "not_found", "there is no such parameter"]],
+  ["InvalidResourceId", ["client", "not_found", "there is no such parameter"]],
+  ["ParameterAlreadyExists", ["client", "already_exists", "the parameter exists already"]],
+  ["ParameterLimitExceeded", parameterQuota],
+  ["ParameterMaxVersionLimitExceeded", parameterQuota],
+  ["TooManyTags", parameterQuota],
+  ["HierarchyLevelLimitExceeded", ["client", "name_invalid", "the name has too many levels"]],
+  ["ParameterPatternMismatch", ["client", "name_invalid", "the provider does not take the name"]],
+  ["HierarchyTypeMismatch", ["client", "wrong_type", "the parameter has another type, which cannot change in place"]],
+  ["InvalidKeyId", encryption],
   ["MalformedPolicyDocument", ["client", "policy_invalid", "the policy is not valid"]],
 ]);
+
+const nested: Meaning = ["client", "value_invalid", "a parameter's value may not contain {{ and }}"];
+const tooLarge: Meaning = ["client", "value_too_large", "the value is larger than 4 KB, the most in the standard tier"];
 
 /** Texts of either service about the time of a signature. */
 const aboutTime = /signature (expired|not yet current)|RequestTimeTooSkewed|too skewed/i;
@@ -132,6 +148,9 @@ function meaningOf(type: string, message: string, response: Response): Meaning {
   const { status } = response;
   // One name for two limits: a rate recovers by itself, a count of secrets or versions does not.
   if (type === "LimitExceeded" && /\brate\b|throttl/i.test(message)) return throttled;
+  // One name for every invalid parameter; the two about a value are worth naming.
+  if (type === "Validation" && /\bnest(ed)?\b/i.test(message)) return nested;
+  if (type === "Validation" && /maximum parameter value/i.test(message)) return tooLarge;
   // The name is the same for a wrong key and a wrong clock.
   const isSignature = signatureErrors.has(type);
   if (type === "RequestTimeTooSkewed" || (isSignature && (aboutTime.test(message) || clockDiffers(response)))) {

@@ -1,17 +1,18 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
+import type { CloudAClient } from "../../../providers/cloud-a-aws/client.ts";
 import {
-  accountOfKey,
+  accountTargets,
   type CloudAConnection,
-  type CloudASettings,
-  resolveAccount,
+  refuseOtherAccount,
+  refuseUnresolved,
 } from "../../../providers/cloud-a-aws/connection.ts";
 import { type CloudAFailure, unanswered } from "../../../providers/cloud-a-aws/errors.ts";
+import { checkTags } from "../../../providers/cloud-a-aws/tags.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { fromDescription } from "../description.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
-import { type SecretsManager, secretsManager } from "./client.ts";
 import { cloudAConnection } from "./connection.ts";
 import { description } from "./description.ts";
 import {
@@ -22,7 +23,7 @@ import {
   stillReplicated,
   withStorage,
 } from "./replicas.ts";
-import { checkTags } from "./tags.ts";
+import { secretsManager } from "./service.ts";
 
 /** SecretString is 1 to 65 536 bytes, a name 1 to 512 characters (CreateSecret, API version 2017-10-17). */
 const maxValueBytes = 65_536;
@@ -50,7 +51,7 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   kind: "remote",
   ...fromDescription(description),
   connection: cloudAConnection,
-  targets,
+  targets: accountTargets,
   defaults: {
     granularity: "secret-path",
     template: {
@@ -63,18 +64,8 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   // Quotas of a region: 50 per second for each of creating, updating, deleting and tagging.
   pace: { atOnce: 6, burst: 50, perMinute: 3000 },
   checkTags,
-
-  checkChange(before, after) {
-    const [from, to] = [accountOf(before.role_arn), accountOf(after.role_arn)];
-    return from === null || to === null || from === to
-      ? null
-      : `role_arn must stay in the account ${from}; another account is another destination`;
-  },
-
-  checkSettings(details, settings) {
-    const resolved = resolveAccount(details, settings);
-    return resolved.ok ? null : resolved.outcome.message;
-  },
+  checkChange: refuseOtherAccount,
+  checkSettings: refuseUnresolved,
 
   async put(object, details, context) {
     const refused = checkObject(object);
@@ -146,19 +137,11 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   },
 };
 
-/** One target: the account and the region. */
-function targets(details: CloudAConnection, settings: CloudASettings): string[] {
-  const resolved = resolveAccount(details, settings);
-  if (!resolved.ok) return [];
-  const { region, keys } = resolved.account;
-  return [`${accountOf(details.role_arn) ?? accountOfKey(keys?.accessKeyId ?? "")} ${region}`];
-}
-
 /**
  * Update policy `if-not-exists`. Creates with the intent's own token, so that a repeat after a lost answer is
  * recognised: by the provider, which then returns OK without a write, or by the id of the current version.
  */
-async function createOnly(object: ExternalObject, client: SecretsManager): Promise<Put> {
+async function createOnly(object: ExternalObject, client: CloudAClient): Promise<Put> {
   const { name } = object;
   const token = versionToken(object);
   const created = await create(object, client, token);
@@ -185,7 +168,7 @@ async function createOnly(object: ExternalObject, client: SecretsManager): Promi
  *   create --exists--> update (owned-only: describe) --not found--> create
  *   create, update --scheduled for deletion--> restore --> update --> done
  */
-async function write(object: ExternalObject, client: SecretsManager): Promise<Put> {
+async function write(object: ExternalObject, client: CloudAClient): Promise<Put> {
   const { name, value } = object;
   const existing = object.updatePolicy === "owned-only" ? "describe" : "update";
   let step: "create" | "describe" | "update" | "restore" = object.knownToExist ? existing : "create";
@@ -243,7 +226,7 @@ async function write(object: ExternalObject, client: SecretsManager): Promise<Pu
 
 async function create(
   { name, value, tags }: ExternalObject,
-  client: SecretsManager,
+  client: CloudAClient,
   token: string,
 ): Promise<{ ok: true; put: Put } | CloudAFailure> {
   const parameters = { Name: name, SecretString: value, Tags: tagList(tags), ClientRequestToken: token };
@@ -265,7 +248,7 @@ function stored(body: Record<string, unknown>, operation: string): Put {
  */
 async function settleTags(
   { name, tags, previousTagKeys, tagsWritten }: ExternalObject,
-  client: SecretsManager,
+  client: CloudAClient,
   put: Put,
 ): Promise<Put> {
   if (put.outcome !== "ok" || tagsWritten) return put;
@@ -297,7 +280,7 @@ const described = z.object({
 
 /** Describes a secret; `secret` is null when it does not exist. */
 async function describe(
-  client: SecretsManager,
+  client: CloudAClient,
   name: string,
 ): Promise<{ ok: true; secret: Described | null } | CloudAFailure> {
   const answer = await client.call("DescribeSecret", { SecretId: name });
@@ -379,5 +362,3 @@ const notOwned = (name: string) =>
     "not_owned",
     `The secret ${name} exists and does not carry the tag ${MARKER_TAG}, so it is not ours.`,
   );
-
-const accountOf = (roleArn: string | undefined) => roleArn?.split(":")[4] ?? null;

@@ -6,7 +6,7 @@ import { identityTokenFields } from "../identity-fields.ts";
 /** More regions than AWS has for one partition's standard accounts need; the record of an object has limited room. */
 const MAX_REPLICAS = 20;
 
-const text = (rule: RegExp, message: string) =>
+export const text = (rule: RegExp, message: string) =>
   z
     .union([z.string(), z.number()])
     .transform(String)
@@ -37,46 +37,55 @@ const replicaRegions = () =>
     )
     .nullish();
 
-/** Lengths and character sets of role and external id: STS AssumeRole, API version 2011-06-15. */
+/** Login and region. Lengths and character sets of role and external id: STS AssumeRole, API version 2011-06-15. */
+export const accountFields = () => ({
+  access_key_id: text(/^\w{1,128}$/, "must be letters, digits and underscores, at most 128"),
+  secret_access_key: text(/^[\x21-\x7e]{1,256}$/, "must be printable characters without spaces, at most 256"),
+  region: text(regionPattern, "must look like eu-west-1"),
+  role_arn: text(
+    /^(?=.{20,2048}$)arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]+$/,
+    "must look like arn:aws:iam::123456789012:role/name",
+  ),
+  external_id: text(/^[\w+=,.@:/-]{2,1224}$/, "must be 2 to 1224 letters, digits or characters of +=,.@:/-_"),
+  ...identityTokenFields,
+});
+
+type Given = { [K in keyof ReturnType<typeof accountFields>]?: unknown } & Partial<
+  Record<"region" | "kms_key_id", string | undefined>
+>;
+
+/** The rules between fields of the account and `kms_key_id`. */
+export function checkAccount(given: Given, refuse: (field: string, message: string) => void): void {
+  if (!given.access_key_id !== !given.secret_access_key) {
+    const missing = given.access_key_id ? "secret_access_key" : "access_key_id";
+    refuse(missing, "access_key_id and secret_access_key must be given together or not at all");
+  }
+  if (given.identity_token_audience && given.access_key_id) {
+    refuse("identity_token_audience", "cannot be set together with access_key_id");
+  }
+  if (given.identity_token_audience && !given.role_arn) {
+    refuse("role_arn", "is required with identity_token_audience");
+  }
+  const keyRegion = regionOfKey(given.kms_key_id ?? "");
+  if (given.region && keyRegion !== null && keyRegion !== given.region) {
+    refuse("kms_key_id", "must be a key of the destination's region");
+  }
+}
+
 export const cloudAConnection = z
-  .object({
-    access_key_id: text(/^\w{1,128}$/, "must be letters, digits and underscores, at most 128"),
-    secret_access_key: text(/^[\x21-\x7e]{1,256}$/, "must be printable characters without spaces, at most 256"),
-    region: text(regionPattern, "must look like eu-west-1"),
-    role_arn: text(
-      /^(?=.{20,2048}$)arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]+$/,
-      "must look like arn:aws:iam::123456789012:role/name",
-    ),
-    external_id: text(/^[\w+=,.@:/-]{2,1224}$/, "must be 2 to 1224 letters, digits or characters of +=,.@:/-_"),
-    kms_key_id: text(kmsKey, KMS_RULE),
-    replica_regions: replicaRegions(),
-    ...identityTokenFields,
-  })
+  .object({ ...accountFields(), kms_key_id: text(kmsKey, KMS_RULE), replica_regions: replicaRegions() })
   .superRefine((given, context) => {
-    const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });
-    if (!given.access_key_id !== !given.secret_access_key) {
-      const missing = given.access_key_id ? "secret_access_key" : "access_key_id";
-      refuse(missing, "access_key_id and secret_access_key must be given together or not at all");
-    }
-    if (given.identity_token_audience && given.access_key_id) {
-      refuse("identity_token_audience", "cannot be set together with access_key_id");
-    }
-    if (given.identity_token_audience && !given.role_arn) {
-      refuse("role_arn", "is required with identity_token_audience");
-    }
+    const refuse = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
+    checkAccount(given, refuse);
     if (given.region && given.replica_regions && given.region in given.replica_regions) {
       refuse("replica_regions", "must not name the destination's own region");
     }
-    const keyRegion = regionOfKey(given.kms_key_id ?? "");
-    if (given.region && keyRegion !== null && keyRegion !== given.region) {
-      refuse("kms_key_id", "must be a key of the destination's region");
-    }
   })
-  .transform((given): CloudAConnection => {
-    // An empty value clears a field, and reads leave out unset fields.
-    const set = Object.entries(given).filter(([, value]) => isSet(value));
-    return Object.fromEntries(set);
-  });
+  .transform((given): CloudAConnection => withoutUnset(given));
+
+/** The set fields: an empty value clears a field, and reads leave out unset fields. */
+export const withoutUnset = (given: object): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(given).filter(([, value]) => isSet(value)));
 
 const isSet = (value: unknown): boolean =>
   value != null && value !== "" && !(typeof value === "object" && Object.keys(value).length === 0);

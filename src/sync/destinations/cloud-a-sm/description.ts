@@ -1,21 +1,26 @@
 import { type DestinationDescription, identityTokenDescriptions } from "../description.ts";
 
+/** Login and region, for the services of an account. */
+export const accountDescriptions = {
+  region: { label: "Region", help: "Left empty: the deployment's own.", fixed: true, placeholder: "eu-west-1" },
+  access_key_id: { label: "Access key ID", help: "Left empty: the deployment's own key.", secret: true },
+  secret_access_key: { label: "Secret access key", secret: true },
+  ...identityTokenDescriptions,
+  role_arn: {
+    label: "Role ARN",
+    help: "Role to assume with the key. A change stays in its account.",
+    advanced: true,
+  },
+  external_id: { label: "External ID", help: "Asked for by the role's trust policy.", advanced: true },
+} as const satisfies DestinationDescription["fields"];
+
 export const description = {
   type: "cloud-a-sm",
   upstream: "aws-sm",
   label: "AWS Secrets Manager",
   about: "Secrets Manager of an account and region",
   fields: {
-    region: { label: "Region", help: "Left empty: the deployment's own.", fixed: true, placeholder: "eu-west-1" },
-    access_key_id: { label: "Access key ID", help: "Left empty: the deployment's own key.", secret: true },
-    secret_access_key: { label: "Secret access key", secret: true },
-    ...identityTokenDescriptions,
-    role_arn: {
-      label: "Role ARN",
-      help: "Role to assume with the key. A change stays in its account.",
-      advanced: true,
-    },
-    external_id: { label: "External ID", help: "Asked for by the role's trust policy.", advanced: true },
+    ...accountDescriptions,
     kms_key_id: {
       label: "KMS key ID",
       help: "Key that encrypts the objects; left empty, the provider's own.",

@@ -1,9 +1,9 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
+import type { CloudAClient } from "../../../providers/cloud-a-aws/client.ts";
 import type { CloudAConnection } from "../../../providers/cloud-a-aws/connection.ts";
 import type { CloudAFailure } from "../../../providers/cloud-a-aws/errors.ts";
 import { failure } from "../../../providers/outcome.ts";
-import type { SecretsManager } from "./client.ts";
 
 /*
  * Encryption keys and replicas of secrets in AWS Secrets Manager. Replicas follow the primary's value by themselves, so
@@ -26,9 +26,9 @@ export function readReference(reference: string): Reference {
 
 /** A client whose writes of values set the connection's encryption key, and whose creations its replicas. */
 export function withStorage(
-  client: SecretsManager,
+  client: CloudAClient,
   { kms_key_id: KmsKeyId, replica_regions: regions = {} }: CloudAConnection,
-): SecretsManager {
+): CloudAClient {
   const key = KmsKeyId === undefined ? {} : { KmsKeyId };
   const replicas = Object.keys(regions).length === 0 ? {} : { AddReplicaRegions: listOf(regions) };
   const more: Readonly<Record<string, object>> = { CreateSecret: { ...key, ...replicas }, UpdateSecret: key };
@@ -47,7 +47,7 @@ const Replicas = z.object({
 type Replica = z.infer<typeof Replicas>["ReplicationStatus"][number];
 
 async function replicasOf(
-  client: SecretsManager,
+  client: CloudAClient,
   name: string,
 ): Promise<{ ok: true; replicas: readonly Replica[] } | CloudAFailure> {
   const answer = await client.call("DescribeSecret", { SecretId: name });
@@ -64,7 +64,7 @@ async function replicasOf(
  * @returns why this failed; null when it did not
  */
 export async function settleReplicas(
-  client: SecretsManager,
+  client: CloudAClient,
   name: string,
   { replica_regions: wanted = {} }: CloudAConnection,
   recorded: readonly string[],
@@ -102,7 +102,7 @@ export const isReplicated = ({ error }: CloudAFailure): boolean =>
   error?.type === "InvalidRequest" && /replica/i.test(error.message);
 
 /** Removes all replicas of a secret that is about to be deleted. @returns why this failed; null when it did not */
-export async function removeReplicas(client: SecretsManager, name: string): Promise<Failure | null> {
+export async function removeReplicas(client: CloudAClient, name: string): Promise<Failure | null> {
   const seen = await replicasOf(client, name);
   if (!seen.ok) return seen.error?.type === "ResourceNotFound" ? null : seen.outcome;
   if (seen.replicas.length === 0) return null;

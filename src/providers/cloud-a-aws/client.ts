@@ -1,20 +1,27 @@
 import { AwsV4Signer } from "aws4fetch";
-import type { Failure } from "../../../contracts/failure.ts";
-import { tryParseObject } from "../../../lib/json.ts";
-import {
-  type CloudAConnection,
-  type CloudASettings,
-  type Credentials,
-  resolveAccount,
-} from "../../../providers/cloud-a-aws/connection.ts";
-import { type CloudAFailure, type CloudAService, refusal, unanswered } from "../../../providers/cloud-a-aws/errors.ts";
-import { type ClientAssertion, signed } from "../../../providers/identity-token.ts";
-import { type Call, failure, type Send, withoutEffect } from "../../../providers/outcome.ts";
-import { type Issued, TokenCache } from "../../../providers/token-cache.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { tryParseObject } from "../../lib/json.ts";
+import { type ClientAssertion, signed } from "../identity-token.ts";
+import { type Call, failure, type Send, withoutEffect } from "../outcome.ts";
+import { type Issued, TokenCache } from "../token-cache.ts";
+import { type CloudAConnection, type CloudASettings, type Credentials, resolveAccount } from "./connection.ts";
+import { type CloudAFailure, type CloudAService, refusal, unanswered } from "./errors.ts";
 
-type CloudAAnswer = { ok: true; body: Record<string, unknown> } | CloudAFailure;
+export type CloudAAnswer = { ok: true; body: Record<string, unknown> } | CloudAFailure;
 
-export interface SecretsManager {
+/** A service of the JSON protocol 1.1. */
+export interface JsonService {
+  /** Its name in signatures, permissions and host names. */
+  readonly name: Exclude<CloudAService, "sts">;
+  /** Prefix of the operation in `X-Amz-Target`. */
+  readonly target: string;
+  /** The setting with a base URL that replaces the regional one. */
+  readonly url: "CLOUD_A_SM_URL" | "CLOUD_A_PS_URL";
+  /** Operations that change no state. */
+  readonly reads: ReadonlySet<string>;
+}
+
+export interface CloudAClient {
   /** Calls one operation, such as "CreateSecret", with its JSON parameters. Sent once; the caller retries. */
   call(operation: string, body: Record<string, unknown>): Promise<CloudAAnswer>;
   /**
@@ -34,15 +41,16 @@ const sessionSeconds = 3600;
 const sessions = new TokenCache<Session>();
 
 /**
- * A client of AWS Secrets Manager (JSON protocol 1.1, API version 2017-10-17) for one operation of an adapter.
+ * A client of one service for one operation of an adapter.
  *
  * Signs with the connection's keys, else with the deployment's default keys, and as `role_arn` when that is set. With an
  * identity the role is assumed with a token instead of keys.
  */
-export function secretsManager(
+export function cloudAClient(
   connection: CloudAConnection,
   { settings, send, identity }: { settings: CloudASettings; send: Send; identity?: ClientAssertion },
-): SecretsManager {
+  service: JsonService,
+): CloudAClient {
   const reached = resolveAccount(connection, settings);
   if (!reached.ok) {
     const refused = async () => unanswered(reached.outcome);
@@ -106,14 +114,14 @@ export function secretsManager(
     // Without the service's error: a denied role is no statement about the secret.
     if (!signing.ok) return unanswered(signing.outcome);
     const sent = await signedPost(send, {
-      url: settings.CLOUD_A_SM_URL || endpoint("secretsmanager", region),
-      service: "secretsmanager",
+      url: settings[service.url] || endpoint(service.name, region),
+      service: service.name,
       region,
       credentials: signing.credentials,
-      headers: { "content-type": "application/x-amz-json-1.1", "x-amz-target": `secretsmanager.${operation}` },
+      headers: { "content-type": "application/x-amz-json-1.1", "x-amz-target": `${service.target}.${operation}` },
       body,
     });
-    return sent.ok ? readJson(sent.response, sent.text, operation) : unanswered(sent.outcome);
+    return sent.ok ? readJson(sent.response, sent.text, service.name, operation) : unanswered(sent.outcome);
   }
 
   return {
@@ -125,7 +133,7 @@ export function secretsManager(
         sessions.forget(sessionKey);
         answer = await attempt(operation, body);
       }
-      if (answer.ok || operation !== "DescribeSecret") return answer;
+      if (answer.ok || !service.reads.has(operation)) return answer;
       return { ...answer, outcome: withoutEffect(answer.outcome) };
     },
 
@@ -192,7 +200,7 @@ async function signedPost(send: Send, { url, body, credentials, ...rest }: Signe
 }
 
 /** Reads a JSON 1.1 answer. An unreadable success is `unknown`: it may come from another server than the service. */
-function readJson(response: Response, text: string, operation: string): CloudAAnswer {
+function readJson(response: Response, text: string, service: CloudAService, operation: string): CloudAAnswer {
   // Operations without an output, such as TagResource, have an empty body.
   const body = text === "" && response.ok ? {} : tryParseObject(text);
   if (response.ok) {
@@ -201,7 +209,7 @@ function readJson(response: Response, text: string, operation: string): CloudAAn
   }
   const named = body?.["__type"] ?? response.headers.get("x-amzn-errortype") ?? "";
   const message = body?.["message"] ?? body?.["Message"];
-  return refusal(response, String(named), typeof message === "string" ? message : "", "secretsmanager", operation);
+  return refusal(response, String(named), typeof message === "string" ? message : "", service, operation);
 }
 
 function sessionOf(xml: string): Session | null {
