@@ -1,3 +1,4 @@
+import { startStandIn as cloudAPs } from "./cloud-a-ps/stand-in.ts";
 import { startStandIn as cloudASm } from "./cloud-a-sm/stand-in.ts";
 import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
@@ -8,7 +9,9 @@ import type { StandIn } from "./stand-in.ts";
 
 /** Starts the double of each destination type, on a port of its own. */
 export const standIns: readonly (() => Promise<StandIn>)[] = [
+  // One type a line.
   cloudASm,
+  cloudAPs,
   cloudBKv,
   cloudCSm,
   repoHost,

@@ -1,3 +1,4 @@
+import { description as cloudAPs } from "./cloud-a-ps/description.ts";
 import { description as cloudASm } from "./cloud-a-sm/description.ts";
 import { description as cloudBKv } from "./cloud-b-kv/description.ts";
 import { description as cloudCSm } from "./cloud-c-sm/description.ts";
@@ -8,7 +9,17 @@ import { description as kvV2 } from "./kv-v2/description.ts";
 import { description as repoHost } from "./repo-host/description.ts";
 
 /** Every destination type, in the order of the console and the guide. */
-const all = [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, kvV2, inMem] as const;
+const all = [
+  // One type a line.
+  cloudASm,
+  cloudAPs,
+  cloudBKv,
+  cloudCSm,
+  repoHost,
+  deployProject,
+  kvV2,
+  inMem,
+] as const;
 
 export const descriptions: readonly DestinationDescription[] = all;
 

@@ -1,3 +1,4 @@
+import { cloudAPs } from "./cloud-a-ps/adapter.ts";
 import { cloudASm } from "./cloud-a-sm/adapter.ts";
 import { cloudBKv } from "./cloud-b-kv/adapter.ts";
 import { cloudCSm } from "./cloud-c-sm/adapter.ts";
@@ -15,8 +16,15 @@ export type { DestinationType } from "./destination-type.ts";
  * schema, which the types of this map cannot express.
  */
 export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = new Map(
-  [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, kvV2Destination, inMem].map((type) => [
-    type.type,
-    type as DestinationType<unknown>,
-  ]),
+  [
+    // One type a line.
+    cloudASm,
+    cloudAPs,
+    cloudBKv,
+    cloudCSm,
+    repoHost,
+    deployProject,
+    kvV2Destination,
+    inMem,
+  ].map((type) => [type.type, type as DestinationType<unknown>]),
 );
