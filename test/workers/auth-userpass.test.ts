@@ -140,9 +140,15 @@ describe("the token of a login", () => {
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(200);
   });
 
-  it("is revoked with its auth method", async () => {
+  it("is revoked with its auth method, and so is its grandchild", async () => {
+    await policies({ creator: path("auth/token/create", "update") });
+    await put("/v1/auth/userpass/users/ann", { token_policies: ["reader", "creator"] });
     const token = (await signIn(CANARY)).body.auth.client_token;
+    const childOf = async (parent: string) =>
+      (await put("/v1/auth/token/create", {}, { token: parent })).body.auth.client_token;
+    const grandchild = await childOf(await childOf(token));
     expect((await del("/v1/sys/auth/userpass")).status).toBe(204);
+    expect((await get("/v1/auth/token/lookup-self", { token: grandchild })).status).toBe(403);
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(403);
     await put("/v1/sys/auth/userpass", { type: "userpass" });
     expect((await list("/v1/auth/userpass/users")).status).toBe(404);

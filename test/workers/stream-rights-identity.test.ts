@@ -15,8 +15,8 @@ interface Person {
   readonly entity: string;
 }
 
-async function login(name: string): Promise<Person> {
-  await put(`/v1/auth/userpass/users/${name}`, { password: "hunter2-hunter2" });
+async function login(name: string, more: object = {}): Promise<Person> {
+  await put(`/v1/auth/userpass/users/${name}`, { password: "hunter2-hunter2", ...more });
   const { body } = await put(`/v1/auth/userpass/login/${name}`, { password: "hunter2-hunter2" }, { token: null });
   return { token: body.auth.client_token, entity: body.auth.entity_id };
 }
@@ -27,6 +27,22 @@ const readers = (change: object): Promise<Answer> =>
 
 const byEntity = ({ entity }: Person) => put(`/v1/identity/entity/id/${entity}`, { policies: ["reader"] });
 const byGroup = ({ entity }: Person) => readers({ member_entity_ids: [entity] });
+
+type Stream = Awaited<ReturnType<typeof openStream>>;
+
+/** Appends an event, and waits for it. */
+async function seen(stream: Stream, key: string): Promise<void> {
+  await appendKeys(key);
+  const keys: string[] = [];
+  while (!keys.includes(key)) keys.push(...(await stream.nextLine()).Events.map(({ Key }) => Key));
+}
+
+async function endsWithout(stream: Stream, key: string): Promise<void> {
+  for (let text = await stream.nextText(); text !== null; text = await stream.nextText()) {
+    expect(text).not.toContain(`"${key}"`);
+  }
+  await noReaders();
+}
 
 beforeEach(async () => {
   await policies({ reader: 'namespace "default" { capabilities = ["read-job"] }' });
@@ -59,15 +75,10 @@ describe("the streams of an entity", () => {
     expect((await allow(person)).status).toBeLessThan(300);
     const stream = await openStream("?topic=Job&index=-1", { token: person.token });
     expect(stream.response.status).toBe(200);
-    await appendKeys("before");
-    const keys: string[] = [];
-    while (!keys.includes("before")) keys.push(...(await stream.nextLine()).Events.map(({ Key }) => Key));
+    await seen(stream, "before");
     expect((await lose(person, person)).status).toBeLessThan(300);
     await appendKeys("after");
-    for (let text = await stream.nextText(); text !== null; text = await stream.nextText()) {
-      expect(text).not.toContain('"after"');
-    }
-    await noReaders();
+    await endsWithout(stream, "after");
   });
 
   it("are not opened while it is disabled", async () => {
@@ -76,4 +87,34 @@ describe("the streams of an entity", () => {
     await put(`/v1/identity/entity/id/${entity}`, { disabled: true });
     expect((await openStream("?topic=Job", { token })).response.status).toBe(403);
   });
+});
+
+describe("the streams of logins at an auth method", () => {
+  const READER = { token_policies: "reader" };
+  const holders: [string, () => Promise<string>][] = [
+    ["a service token", async () => (await login("ann", READER)).token],
+    ["a batch token", async () => (await login("ann", { ...READER, token_type: "batch" })).token],
+    [
+      "a child of its token",
+      async () => {
+        const { token } = await login("ann", { token_policies: "reader,creator" });
+        const { body } = await put("/v1/auth/token/create", { policies: ["reader"] }, { token });
+        return body.auth.client_token;
+      },
+    ],
+  ];
+
+  it.each(holders.flatMap(([who, holder]) => [0, 1].map((relays) => ({ who, holder, relays }))))(
+    "have no event for $who once it is disabled, with $relays relays",
+    async ({ holder, relays }) => {
+      throughRelays(relays);
+      await policies({ creator: 'path "auth/token/create" { capabilities = ["update"] }' });
+      const stream = await openStream("?topic=Job&index=-1", { token: await holder() });
+      expect(stream.response.status).toBe(200);
+      await seen(stream, "before");
+      expect((await del("/v1/sys/auth/userpass")).status).toBe(204);
+      await appendKeys("after");
+      await endsWithout(stream, "after");
+    },
+  );
 });

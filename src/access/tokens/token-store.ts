@@ -196,20 +196,29 @@ export class TokenStore {
     }
   }
 
-  /** Ends all tokens of logins at an auth mount: they expire now, and are deleted as expired tokens are. */
+  /**
+   * Ends all tokens of logins at an auth mount, with their descendants: they expire now, and are deleted as expired tokens
+   * are.
+   */
   endLogins(mount: string, now: number): void {
-    this.#sql.exec("UPDATE tokens SET expires = ? WHERE auth_mount = ?", now, mount);
+    this.#expire(now, "auth_mount = ?", mount);
   }
 
   /** Ends the tokens with an expiry that a path, or one below it, has issued: like `endLogins`. */
   endIssued(namespace: string, path: string, now: number): void {
+    const [first, next] = [`${path}/`, upperBound(`${path}/`)];
+    const where = "expires > ? AND namespace = ? AND (path = ? OR path >= ? AND path < ?)";
+    this.#expire(now, where, now, namespace, path, first, next);
+  }
+
+  #expire(now: number, where: string, ...values: SqlStorageValue[]): void {
     this.#sql.exec(
-      "UPDATE tokens SET expires = ?1 WHERE expires > ?1 AND namespace = ?2 AND (path = ?3 OR path >= ?4 AND path < ?5)",
+      `WITH RECURSIVE family (hash) AS (
+         SELECT hash FROM tokens WHERE ${where}
+         UNION SELECT tokens.hash FROM tokens JOIN family ON tokens.parent = family.hash)
+       UPDATE tokens SET expires = ? WHERE hash IN family`,
+      ...values,
       now,
-      namespace,
-      path,
-      `${path}/`,
-      upperBound(`${path}/`),
     );
   }
 
