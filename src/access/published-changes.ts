@@ -25,3 +25,13 @@ export class PublishedChanges {
     return result;
   }
 }
+
+interface Publishing {
+  readonly changes: PublishedChanges;
+}
+
+/** A method whose answer waits for one attempt to deliver its events; refused while the keys cannot be used. */
+export const published =
+  <Parts extends Publishing, Given extends unknown[], T>(method: (parts: Parts, ...given: Given) => Result<T>) =>
+  (parts: Parts, ...given: Given): Promise<Result<T>> =>
+    parts.changes.publish(() => method(parts, ...given));

@@ -13,7 +13,7 @@ export interface MountConfig {
   readonly default_lease_ttl: number;
   readonly max_lease_ttl: number;
   readonly force_no_cache: boolean;
-  readonly listing_visibility: string;
+  readonly listing_visibility: "" | "hidden" | "unauth";
   /** Absent unless set. These settings have no effect here; clients read them back. */
   readonly passthrough_request_headers?: readonly string[];
   readonly allowed_response_headers?: readonly string[];
@@ -55,7 +55,7 @@ export type BuiltInType = "cubbyhole" | "identity" | "system";
 export type ListedMount = Omit<Mount, "type"> & { readonly type: MountType | BuiltInType };
 
 /** Settings of a mount, as a request names them. */
-type MountSettings = { readonly [Name in keyof MountConfig]?: MountConfig[Name] | undefined };
+export type MountSettings = { readonly [Name in keyof MountConfig]?: MountConfig[Name] | undefined };
 
 /** The body of `POST sys/mounts/:path`, read and checked. Durations in seconds. */
 export interface MountBody {

@@ -1,9 +1,18 @@
-import { ACCESS_METHODS, AccessComponents } from "../access/access-components.ts";
+import { type AccessParts, accessParts } from "../access/access-parts.ts";
 import type { Explained } from "../access/authorize/authorize.ts";
 import { streamAnswers } from "../access/authorize/stream-rights.ts";
 import { INVENTORY } from "../access/inventory.ts";
 import { DeletedMountSweep } from "../access/mounts/deleted-mount-sweep.ts";
 import { accessOutboxTopics } from "../access/outbox-topics.ts";
+import { approleMethods, authMethodMethods, identityMethods } from "../access/rpc/auth.ts";
+import {
+  clusterAclIndexMethods,
+  clusterLoginMethods,
+  clusterRoleMethods,
+  clusterTokenMethods,
+} from "../access/rpc/cluster-acl.ts";
+import { keyMethods, mountMethods, namespaceMethods, policyMethods, quotaMethods } from "../access/rpc/system.ts";
+import { cubbyholeMethods, tokenMethods, tokenRoleMethods, wrappingMethods } from "../access/rpc/tokens.ts";
 import { accessMigrations } from "../access/schema.ts";
 import { StorageRegistry } from "../access/system/storage-registry.ts";
 import { RestoreLedger, refusedByRestore } from "../backup/restore-ledger.ts";
@@ -26,7 +35,7 @@ import { JurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
-import { type Components, composedOf } from "../platform/durable/rpc-methods.ts";
+import { composedOf } from "../platform/durable/rpc-methods.ts";
 import type { ChangedKeys, NameChanges } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
@@ -42,14 +51,33 @@ const UNEXPLAINED = { tag: "", expires: null, unknown: false, counted: false };
 const isReusable = (answer: Grant | Refusal): boolean =>
   answer.ok ? answer.cacheable && !answer.self : answer.reason === "denied" || answer.reason === "missing";
 
+/** The object's method tables, and the components that their rows call. */
+const AccessMethods = composedOf<AccessParts>()(
+  approleMethods,
+  authMethodMethods,
+  clusterAclIndexMethods,
+  clusterLoginMethods,
+  clusterRoleMethods,
+  clusterTokenMethods,
+  cubbyholeMethods,
+  identityMethods,
+  keyMethods,
+  mountMethods,
+  namespaceMethods,
+  policyMethods,
+  quotaMethods,
+  tokenMethods,
+  tokenRoleMethods,
+  wrappingMethods,
+);
+
 /**
  * Owns authentication and authorization: tokens, policies, namespaces and the mount table. One instance per deployment;
  * every request reads it once, cached in the Worker where allowed. Its methods by subject are in `src/access/rpc`; this
  * class has those that every request needs, restores, and the alarm.
  */
-export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessControlApi {
-  protected override readonly rpc: Components<typeof ACCESS_METHODS>;
-  readonly #components: AccessComponents;
+export class AccessControl extends AccessMethods implements AccessControlApi {
+  protected override readonly parts: AccessParts;
   readonly #leases: LeaseOwner;
   readonly #restores: RestoreLedger;
   readonly #storage: StorageRegistry;
@@ -68,8 +96,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
     );
     this.#leases = new LeaseOwner(env, ctx.storage, ACCESS_OWNER, () => this.arm());
     const commit = <T>(change: () => T, keys?: NameChanges): T => this.commit(change, keys);
-    this.#components = new AccessComponents({ ctx, env, outbox: this.outbox, commit });
-    this.rpc = this.#components.rpc;
+    this.parts = accessParts({ ctx, env, outbox: this.outbox, commit });
     this.#restores = new RestoreLedger({
       env,
       storage: ctx.storage,
@@ -79,7 +106,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
       restart: () => this.restart(),
     });
     this.#storage = new StorageRegistry(this.sql);
-    this.#sweep = new DeletedMountSweep(env, this.#components.deletedMounts, this.#storage, this.outbox, commit);
+    this.#sweep = new DeletedMountSweep(env, this.parts.deletedMounts, this.#storage, this.outbox, commit);
     this.whenResumed(() => this.#setUp());
   }
 
@@ -87,7 +114,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   /** Resolves a path of an unauthenticated request. */
   locate(namespace: string, path: string): Result<Located> {
-    return this.#leases.hold(this.#components.authorizer.locate(namespace, path));
+    return this.#leases.hold(this.parts.authorizer.locate(namespace, path));
   }
 
   authorize(ask: AuthorizeRequest): Grant | Refusal {
@@ -105,28 +132,27 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
     if (this.isBeingRestored && ask.path !== "sys/snapshot") return { ...UNEXPLAINED, answer: refusedByRestore() };
     const explained = refuseIfSealed(() => {
       // While sealed, no token can be verified, which must not look like an invalid token.
-      this.#components.hashKey.open();
-      const found = this.#components.authorizer.explain(ask);
+      this.parts.hashKey.open();
+      const found = this.parts.authorizer.explain(ask);
       return { ok: true as const, value: { ...found, answer: this.#completed(found.answer, ask) } };
     });
     return explained.ok ? explained.value : { ...UNEXPLAINED, answer: explained };
   }
 
   #completed(answer: Grant | Refusal, ask: AuthorizeRequest): Grant | Refusal {
-    const counted =
-      answer.ok && ask.path !== null && this.#components.rateLimits.exist ? this.#counted(answer, ask) : answer;
+    const counted = answer.ok && ask.path !== null && this.parts.rateLimits.exist ? this.#counted(answer, ask) : answer;
     return counted.ok && ask.self ? this.#withSelf(counted, ask) : counted;
   }
 
   #withSelf(grant: Grant, { token }: AuthorizeRequest): Grant | Refusal {
-    const found = this.#components.tokens.lookup({ own: token ?? "" });
+    const found = this.parts.tokens.lookup({ own: token ?? "" });
     return found.ok ? { ...grant, self: found.value } : found;
   }
 
   /** Counts a request with a token. It cannot be answered from a cache, so that every one is counted. */
   #counted(grant: Grant, { address = null, again = false }: AuthorizeRequest): Grant | Refusal {
     if (again) return { ...grant, cacheable: false };
-    const taken = this.#components.rateLimits.take({ ...grant, address }, Date.now());
+    const taken = this.parts.rateLimits.take({ ...grant, address }, Date.now());
     if (!taken.ok) return taken;
     return taken.value === null ? grant : { ...grant, rate: taken.value, cacheable: false };
   }
@@ -134,31 +160,31 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   status(): ServiceStatus {
     return {
       lost: this.#storage.lost(),
-      sealedBecause: this.#components.keys.sealedBecause(),
-      clusterId: this.#components.deploymentState.get("cluster_id") ?? "",
-      bootstrapped: this.#components.bootstrap.done,
-      lastSnapshot: this.#components.serviceSettings.lastSnapshot(),
+      sealedBecause: this.parts.keys.sealedBecause(),
+      clusterId: this.parts.deploymentState.get("cluster_id") ?? "",
+      bootstrapped: this.parts.bootstrap.done,
+      lastSnapshot: this.parts.serviceSettings.lastSnapshot(),
     };
   }
 
   /** Stream permissions for any number of questions, answered in order. */
   mayStream(questions: readonly StreamQuestion[]): StreamAnswer[] {
-    const { tokenStore, holders, clusterNamespaces } = this.#components;
+    const { tokenStore, holders, clusterNamespaces } = this.parts;
     return this.#leases.hold(streamAnswers(questions, tokenStore, holders, clusterNamespaces, Date.now()));
   }
 
   cors(): CorsSettings | null {
-    return this.#components.serviceSettings.cors();
+    return this.parts.serviceSettings.cors();
   }
 
   setCors(settings: CorsSettings | null): void {
-    this.#components.serviceSettings.setCors(settings);
+    this.parts.serviceSettings.setCors(settings);
   }
 
   // ---- snapshots and restores ----
 
   snapshotRead(began: number): void {
-    this.#components.serviceSettings.setLastSnapshot(began);
+    this.parts.serviceSettings.setLastSnapshot(began);
   }
 
   /** Objects of mounts, including deleted ones, and other objects that hold data keys. */
@@ -168,8 +194,8 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   override swap(restore: string): Result<null> {
     const swapped = super.swap(restore);
-    this.#components.forget();
-    this.#components.rateLimits.forget();
+    this.parts.forget();
+    this.parts.rateLimits.forget();
     this.#leases.changeAll();
     return swapped;
   }
@@ -228,7 +254,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
 
   /** Replicas and cached callers depend on the same changes. */
   protected override onChange(keys: ChangedKeys): void {
-    this.#components.authorizer.forget(keys);
+    this.parts.authorizer.forget(keys);
     this.#leases.change(keys);
   }
 
@@ -239,16 +265,16 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   /** An event shows a change, so it is sent when no replica serves the state before it. */
   async #publish(rows: readonly OutboxRow[]): Promise<() => void> {
     await this.#leases.settled();
-    return this.#components.publisher.deliver(rows);
+    return this.parts.publisher.deliver(rows);
   }
 
   protected override onRollback(): void {
-    this.#components.forget();
+    this.parts.forget();
     this.#leases.rolledBack();
   }
 
   protected override measured(): Series[] {
-    return [series("sallyport_sealed", this.#components.keys.sealedBecause() === null ? 0 : 1)];
+    return [series("sallyport_sealed", this.parts.keys.sealedBecause() === null ? 0 : 1)];
   }
 
   protected override frozenDeadline(): number | null {
@@ -264,7 +290,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   }
 
   protected override ownDeadline(): number | null {
-    const { tokenStore, oneTimeTokens, approles, deletedMounts, deletions } = this.#components;
+    const { tokenStore, oneTimeTokens, approles, deletedMounts, deletions } = this.parts;
     return earliest(
       tokenStore.nextExpiry(),
       oneTimeTokens.nextExpiry(),
@@ -276,7 +302,7 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   }
 
   protected override async onAlarm(now: number): Promise<void> {
-    const { tokens, oneTimeTokens, approles, publisher, deletions, namespaces, clusterNamespaces } = this.#components;
+    const { tokens, oneTimeTokens, approles, publisher, deletions, namespaces, clusterNamespaces } = this.parts;
     tokens.expire(now, EXPIRED_PER_ALARM);
     oneTimeTokens.expire(now);
     approles.expire(now, EXPIRED_PER_ALARM);
@@ -288,9 +314,9 @@ export class AccessControl extends composedOf(ACCESS_METHODS) implements AccessC
   }
 
   #setUp(): void {
-    if (this.#components.keys.sealedBecause() !== null) return;
+    if (this.parts.keys.sealedBecause() !== null) return;
     // Not `commit`, which sets an alarm: on a full disk, that write would keep the object from starting. Nothing of it
     // is due, and no replica has read before.
-    this.ctx.storage.transactionSync(() => this.#components.begin(settings(this.env).DEV_ROOT_TOKEN));
+    this.ctx.storage.transactionSync(() => this.parts.begin(settings(this.env).DEV_ROOT_TOKEN));
   }
 }

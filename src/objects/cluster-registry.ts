@@ -3,11 +3,11 @@ import { Drains } from "../cluster/nodes/drains.ts";
 import { NodePools } from "../cluster/nodes/node-pools.ts";
 import { NodeStore } from "../cluster/nodes/node-store.ts";
 import { Nodes } from "../cluster/nodes/nodes.ts";
-import { NodeMethods } from "../cluster/nodes/rpc.ts";
+import { nodeMethods } from "../cluster/nodes/rpc.ts";
 import { nodeMigrations } from "../cluster/nodes/schema.ts";
 import { Ingestion, nodesOf } from "../cluster/reports/ingestion.ts";
 import { Reported } from "../cluster/reports/reported.ts";
-import { ReportMethods } from "../cluster/reports/rpc.ts";
+import { ReportReads, reportMethods } from "../cluster/reports/rpc.ts";
 import { clusterMigrations } from "../cluster/reports/schema.ts";
 import { mergeChangeSets } from "../contracts/change-set.ts";
 import type { ClusterRegistryApi } from "../contracts/cluster-registry.ts";
@@ -20,7 +20,7 @@ import { earliest } from "../lib/earliest.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { Agents } from "../node-agents/agents.ts";
 import { Enrolment } from "../node-agents/enrolment.ts";
-import { AgentMethods } from "../node-agents/rpc.ts";
+import { agentMethods } from "../node-agents/rpc.ts";
 import { enrolmentMigrations } from "../node-agents/schema.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import type { IndexBackfill, IndexedRows } from "../platform/durable/blocking/index-backfill.ts";
@@ -30,44 +30,54 @@ import { Waiters } from "../platform/durable/blocking/waiters.ts";
 import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
 import { knownPage, type Source } from "../platform/durable/object-inventory.ts";
 import type { KnownPage } from "../platform/durable/object-kinds.ts";
-import { type Components, composedOf } from "../platform/durable/rpc-methods.ts";
+import { composedOf } from "../platform/durable/rpc-methods.ts";
 import { clusterMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
 import { Csi } from "../volumes/csi/csi.ts";
 import { CSI_OPERATION } from "../volumes/csi/csi-operations.ts";
-import { CsiClaimMethods } from "../volumes/csi/rpc/claims.ts";
-import { CsiOperationMethods } from "../volumes/csi/rpc/operations.ts";
-import { CsiPluginMethods } from "../volumes/csi/rpc/plugins.ts";
-import { CsiVolumeMethods } from "../volumes/csi/rpc/volumes.ts";
+import { csiClaimMethods, csiOperationMethods, csiPluginMethods, csiVolumeMethods } from "../volumes/csi/rpc.ts";
 import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.ts";
 import { HostVolumeComponents } from "../volumes/host/components.ts";
-import { HostVolumeMethods } from "../volumes/host/rpc.ts";
+import { hostVolumeMethods, volumeClaimMethods } from "../volumes/host/rpc.ts";
 import { hostVolumeMigrations } from "../volumes/host/schema.ts";
 import { VOLUME_OPERATION } from "../volumes/host/volume-operations.ts";
-import { VolumeClaimMethods } from "../volumes/host-claims/rpc.ts";
 import { claimMigrations } from "../volumes/host-claims/schema.ts";
 
-/** The RPC methods of `ClusterRegistry`, one class a subject. */
-const CLUSTER_METHODS = {
-  agents: AgentMethods,
-  csiClaims: CsiClaimMethods,
-  csiOperations: CsiOperationMethods,
-  csiPlugins: CsiPluginMethods,
-  csiVolumes: CsiVolumeMethods,
-  hostVolumes: HostVolumeMethods,
-  nodes: NodeMethods,
-  reports: ReportMethods,
-  volumeClaims: VolumeClaimMethods,
-};
+/** The components that rows of the object's method tables call. */
+interface ClusterParts {
+  readonly agents: Agents;
+  readonly csi: Csi;
+  readonly drains: Drains;
+  readonly ended: EndedNamespaces;
+  readonly enrolment: Enrolment;
+  readonly host: HostVolumeComponents;
+  readonly indexes: TableIndexes;
+  readonly ingestion: Ingestion;
+  readonly nodes: Nodes;
+  readonly pools: NodePools;
+  readonly reportReads: ReportReads;
+}
+
+const ClusterMethods = composedOf<ClusterParts>()(
+  agentMethods,
+  csiClaimMethods,
+  csiOperationMethods,
+  csiPluginMethods,
+  csiVolumeMethods,
+  hostVolumeMethods,
+  nodeMethods,
+  reportMethods,
+  volumeClaimMethods,
+);
 
 /**
  * Owns the cluster state: nodes, volumes, claims and scheduler reports. One instance per deployment, so that an
  * allocation and its claims change in one transaction. Its methods by subject are
  * in files `rpc.ts` of the domain folders. Reads cost index seeks; blocking queries share one read per change.
  */
-export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements ClusterRegistryApi {
-  protected override readonly rpc: Components<typeof CLUSTER_METHODS>;
+export class ClusterRegistry extends ClusterMethods implements ClusterRegistryApi {
+  protected override readonly parts: ClusterParts;
   readonly #indexes: TableIndexes;
   readonly #waiters: Waiters;
   readonly #publisher: EventPublisher<IndexBackfill>;
@@ -152,27 +162,27 @@ export class ClusterRegistry extends composedOf(CLUSTER_METHODS) implements Clus
         ],
       },
     });
-    const { volumes, store, states, claims, claimStore } = this.#host;
-    const csi = this.#csi;
-    this.rpc = {
-      agents: new AgentMethods(agents, enrolment),
-      csiClaims: new CsiClaimMethods(csi.claims, csi.claimStore, csi.store, csi.plugins),
-      csiOperations: new CsiOperationMethods(csi.calls, csi.dispatcher, csi.operations),
-      csiPlugins: new CsiPluginMethods(csi.plugins, csi.store, this.#indexes),
-      csiVolumes: new CsiVolumeMethods(csi.volumes, csi.store, this.#ended, this.#indexes),
-      hostVolumes: new HostVolumeMethods(volumes, store, states, this.#ended, this.#indexes),
-      nodes: new NodeMethods(nodes, drains, pools, this.#indexes),
-      reports: new ReportMethods(sql, this.#reported, ingestion, this.#indexes),
-      volumeClaims: new VolumeClaimMethods(claims, claimStore, this.#indexes),
+    this.parts = {
+      agents,
+      csi: this.#csi,
+      drains,
+      ended: this.#ended,
+      enrolment,
+      host: this.#host,
+      indexes: this.#indexes,
+      ingestion,
+      nodes,
+      pools,
+      reportReads: new ReportReads(sql, this.#reported, this.#indexes),
     };
     this.#indexedRows = {
       Node: nodeStore,
       ...this.#host.indexedRows,
-      ...csi.indexedRows,
+      ...this.#csi.indexedRows,
       ...Object.fromEntries(REPORTED_TOPICS.map((topic) => [topic, this.#reported])),
       report_sources: ingestion,
     };
-    this.#timed = [nodes, drains, enrolment, ...this.#host.timed, ...csi.timed];
+    this.#timed = [nodes, drains, enrolment, ...this.#host.timed, ...this.#csi.timed];
     this.#due = `SELECT ${this.#timed.map(({ due }) => `(${due})`).join(", ")}`;
   }
 

@@ -2,30 +2,20 @@ import { env } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { composedOf } from "../../src/platform/durable/rpc-methods.ts";
 
-class Greeting {
-  greet(name: string): string {
-    return `hello ${name}`;
-  }
-}
-
-describe("an object composed of classes", () => {
-  it("refuses two classes with a method of the same name", () => {
-    class Other {
-      greet(): string {
-        return "";
-      }
-    }
-    expect(() => composedOf({ greeting: Greeting, other: Other })).toThrow("two methods of one object are named greet");
+describe("an object composed of method tables", () => {
+  it("refuses two rows of the same name", () => {
+    const greeting = { greet: (_parts: object, name: string) => `hello ${name}` };
+    expect(() => composedOf<object>()(greeting, { greet: () => "" })).toThrow(
+      "two methods of one object are named greet",
+    );
   });
 
   it("refuses a method that every object has", () => {
-    class Alarm {
-      alarm(): void {}
-    }
-    expect(() => composedOf({ alarm: Alarm })).toThrow("two methods of one object are named alarm");
+    const wakeUps = { alarm: () => undefined };
+    expect(() => composedOf<object>()(wakeUps)).toThrow("two methods of one object are named alarm");
   });
 
-  it("answers the methods of its components in one call each", async () => {
+  it("answers each of its rows in one call", async () => {
     const registry = env.CLUSTER_REGISTRY.getByName("main") as unknown as {
       csiPlugins(prefix: string, from: string): Promise<{ index: number }>;
       jobSummary(namespace: string, id: string): Promise<{ found: null }>;
@@ -35,7 +25,7 @@ describe("an object composed of classes", () => {
   });
 
   it.each(["ACCESS_CONTROL", "CLUSTER_REGISTRY"] as const)("does not offer the components of %s", async (binding) => {
-    const stub = env[binding].getByName("main") as unknown as { rpc: Promise<unknown> };
-    await expect((async () => stub.rpc)()).rejects.toThrow("does not implement");
+    const stub = env[binding].getByName("main") as unknown as { parts: Promise<unknown> };
+    await expect((async () => stub.parts)()).rejects.toThrow("does not implement");
   });
 });

@@ -13,7 +13,7 @@ const BUILT_IN: readonly { path: string; type: BuiltInType; description: string;
   },
 ];
 
-const CONFIG = { default_lease_ttl: 0, max_lease_ttl: 0, force_no_cache: false, listing_visibility: "" };
+const CONFIG = { default_lease_ttl: 0, max_lease_ttl: 0, force_no_cache: false, listing_visibility: "" } as const;
 
 /**
  * The rows of these engines in a listing of mounts. Accessor and uuid are derived, and constant for the lifetime of the

@@ -1,5 +1,5 @@
 import { neutralMountType } from "../../compat/cloud-b-names.ts";
-import { isVersioned, MOUNT_TYPES, type Mount } from "../../contracts/mount.ts";
+import { isVersioned, MOUNT_TYPES, type Mount, type MountBody, type TuneBody } from "../../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
@@ -8,7 +8,7 @@ import { builtInPath } from "./built-in-mounts.ts";
 import type { DeletedMounts } from "./deleted-mounts.ts";
 import { optionsWith } from "./mount-fields.ts";
 import type { MountViews } from "./mount-views.ts";
-import { configWith, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
+import { configWith, type MountTable, mountPath } from "./mounts.ts";
 
 interface Dependencies {
   readonly table: MountTable;
@@ -36,7 +36,7 @@ export class MountAdmin {
     this.#commit = commit;
   }
 
-  enable(namespace: string, path: string, request: MountRequest): Result<Mount> {
+  enable(namespace: string, path: string, request: MountBody): Result<Mount> {
     const admitted = this.#namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
     const named = mountPath(path);
@@ -58,7 +58,7 @@ export class MountAdmin {
    * Changes settings of a mount. `options.version` 2 upgrades a KV mount of version 1 at once: its store holds every
    * secret as version 1 already.
    */
-  tune(namespace: string, path: string, request: TuneRequest): Result<Mount> {
+  tune(namespace: string, path: string, request: TuneBody): Result<Mount> {
     const builtIn = builtInPath(path);
     if (builtIn !== null) return refuse("invalid", `cannot tune ${JSON.stringify(builtIn)}`);
     const mount = this.#views.read(namespace, path);

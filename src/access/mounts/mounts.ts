@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
-import type { Mount, MountConfig, MountType } from "../../contracts/mount.ts";
+import type { Mount, MountBody, MountConfig, MountSettings, MountType } from "../../contracts/mount.ts";
 import { withoutUndefined } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../../platform/http/areas.ts";
@@ -20,12 +20,9 @@ const Config = z.object({
 
 /** Body of `POST sys/mounts/:path`. */
 export const MountRequest = mountRequest(Config);
-export type MountRequest = z.infer<typeof MountRequest>;
 
 /** Body of `POST sys/mounts/:path/tune`: only the settings that change. */
 export const TuneRequest = Config.extend(tunedFields);
-export type TuneRequest = z.infer<typeof TuneRequest>;
-type MountSettings = z.infer<typeof Config>;
 
 const NEW_CONFIG: MountConfig = {
   default_lease_ttl: 0,
@@ -35,7 +32,10 @@ const NEW_CONFIG: MountConfig = {
 };
 
 /** Merges settings into a config. An empty list or text removes a setting. */
-export function configWith(before: MountConfig, given: MountSettings): MountConfig {
+export function configWith(
+  before: MountConfig,
+  given: MountSettings & { readonly plugin_version?: unknown },
+): MountConfig {
   const { plugin_version: _, ...settings } = given;
   const merged = { ...before, ...withoutUndefined(settings) };
   const kept = Object.entries(merged).filter(([name, value]) => name in NEW_CONFIG || (value as string).length > 0);
@@ -129,7 +129,7 @@ export class MountTable {
     return ok(null);
   }
 
-  insert(namespace: string, path: string, type: MountType, request: MountRequest, now: number): Mount {
+  insert(namespace: string, path: string, type: MountType, request: MountBody, now: number): Mount {
     const mount: Mount = {
       namespace,
       path,

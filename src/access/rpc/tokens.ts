@@ -1,90 +1,59 @@
-import type { Capability } from "../../contracts/policies.ts";
-import type { Authed, ResultantAcl, RightsCheck, TokenLease, TokenName, TokensApi } from "../../contracts/tokens.ts";
-import type { Result } from "../../lib/result.ts";
-import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { CubbyholeApi } from "../../contracts/cubbyhole.ts";
+import type { TokenRolesApi, TokensApi } from "../../contracts/tokens.ts";
+import type { WrappingApi } from "../../contracts/wrapping.ts";
+import { ok } from "../../lib/result.ts";
+import { sealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
+import type { AccessParts } from "../access-parts.ts";
 import { resultantAcl } from "../paths/resultant-acl.ts";
-import type { PublishedChanges } from "../published-changes.ts";
-import type { LeaseHolders } from "../tokens/lease-holders.ts";
-import type { SecretsTokens } from "../tokens/secrets-tokens.ts";
-import type { TokenCapabilities } from "../tokens/token-capabilities.ts";
-import type { TokenIssuer } from "../tokens/token-issuer.ts";
+import { published } from "../published-changes.ts";
 
 /** RPC methods about tokens of the secrets API. */
-export class TokenMethods implements TokensApi {
-  readonly #tokens: SecretsTokens;
-  readonly #issuer: TokenIssuer;
-  readonly #rights: TokenCapabilities;
-  readonly #leaseHolders: LeaseHolders;
-  readonly #changes: PublishedChanges;
-
-  constructor(
-    tokens: SecretsTokens,
-    issuer: TokenIssuer,
-    rights: TokenCapabilities,
-    leaseHolders: LeaseHolders,
-    changes: PublishedChanges,
-  ) {
-    this.#tokens = tokens;
-    this.#issuer = issuer;
-    this.#rights = rights;
-    this.#leaseHolders = leaseHolders;
-    this.#changes = changes;
-  }
-
-  createToken(...given: Parameters<TokenIssuer["create"]>): Promise<Result<Authed>> {
-    return this.#changes.publish(() => this.#issuer.create(...given));
-  }
-
-  lookupToken(name: TokenName): Result<Record<string, unknown>> {
-    return refuseIfSealed(() => this.#tokens.lookup(name));
-  }
-
-  renewToken(name: TokenName, increment: number): Promise<Result<Authed>> {
-    return this.#changes.publish(() => this.#tokens.renew(name, increment));
-  }
-
-  revokeToken(name: TokenName, keepChildren = false): Promise<Result<null>> {
-    return this.#changes.publish(() => this.#tokens.revoke(name, keepChildren));
-  }
-
-  revokeIssued(namespace: string, path: string): Promise<Result<null>> {
-    return this.#changes.publish(() => this.#tokens.revokeIssued(namespace, path));
-  }
-
-  accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
-    return this.#tokens.accessors(within, from, limit);
-  }
-
-  tokenLeaseNames(namespace: string, prefix: string, after: string): string[] {
-    return this.#tokens.leaseNames(namespace, prefix, after);
-  }
-
-  tokenLease(namespace: string, id: string): TokenLease | null {
-    return this.#tokens.lease(namespace, id);
-  }
-
-  countTokens(): number {
-    return this.#tokens.count();
-  }
-
-  capabilities(
-    name: TokenName,
-    namespace: string,
-    paths: readonly string[],
-  ): Result<Record<string, (Capability | "root")[]>> {
-    return refuseIfSealed(() => this.#rights.capabilities(name, namespace, paths));
-  }
-
-  resultantAcl(accessor: string): ResultantAcl | null {
-    const grants = this.#rights.grants(accessor);
+export const tokenMethods: MethodTable<TokensApi, AccessParts> = {
+  createToken: published(({ issuer }, ...given) => issuer.create(...given)),
+  lookupToken: sealed(({ tokens }, name) => tokens.lookup(name)),
+  renewToken: published(({ tokens }, name, increment) => tokens.renew(name, increment)),
+  revokeToken: published(({ tokens }, name, keepChildren = false) => tokens.revoke(name, keepChildren)),
+  revokeIssued: published(({ tokens }, namespace, path) => tokens.revokeIssued(namespace, path)),
+  accessors: ({ tokens }, within, from, limit) => tokens.accessors(within, from, limit),
+  tokenLeaseNames: ({ tokens }, namespace, prefix, after) => tokens.leaseNames(namespace, prefix, after),
+  tokenLease: ({ tokens }, namespace, id) => tokens.lease(namespace, id),
+  countTokens: ({ tokens }) => tokens.count(),
+  capabilities: sealed(({ rights }, name, namespace, paths) => rights.capabilities(name, namespace, paths)),
+  resultantAcl: ({ rights }, accessor) => {
+    const grants = rights.grants(accessor);
     return grants && resultantAcl(grants);
-  }
+  },
+  mayAlso: ({ rights }, check) => rights.mayAlso(check),
+  holdsLeases: ({ leaseHolders }, accessor, mount) => leaseHolders.hold(accessor, mount, Date.now()),
+};
 
-  mayAlso(check: RightsCheck): Result<null> {
-    return this.#rights.mayAlso(check);
-  }
+/** RPC methods about roles of tokens of the secrets API. */
+export const tokenRoleMethods: MethodTable<TokenRolesApi, AccessParts> = {
+  tokenRoleNames: ({ tokenRoles }, namespace) => tokenRoles.names(namespace),
+  readTokenRole: ({ tokenRoles }, namespace, name) => tokenRoles.get(namespace, name),
+  putTokenRole: ({ tokenRoles }, namespace, name, body) => tokenRoles.put(namespace, name, body),
+  deleteTokenRole: ({ tokenRoles }, namespace, name) => tokenRoles.delete(namespace, name),
+};
 
-  holdsLeases(accessor: string, mount: string): Result<boolean> {
-    return this.#leaseHolders.hold(accessor, mount, Date.now());
-  }
-}
+/** RPC methods about wrapped answers. */
+export const wrappingMethods: MethodTable<WrappingApi, AccessParts> = {
+  wrap: sealed(({ wrappings }, request) => wrappings.wrap(request, Date.now())),
+  lookupWrapping: sealed(({ wrappings }, token) => wrappings.lookup(token, Date.now())),
+  unwrap: sealed(({ wrappings }, token) => wrappings.unwrap(token, Date.now())),
+  rewrap: sealed(({ wrappings }, token) => wrappings.rewrap(token, Date.now())),
+};
+
+/** RPC methods about private storage of tokens. */
+export const cubbyholeMethods: MethodTable<CubbyholeApi, AccessParts> = {
+  // A wrapping token reads its answer at `response`, once.
+  readCubbyhole: sealed(({ cubbyholes, wrappings }, owner, path) => {
+    const unwrapped = path === "response" ? wrappings.unwrapByAccessor(owner.accessor, Date.now()) : null;
+    return unwrapped ? ok(JSON.stringify({ response: unwrapped.body })) : cubbyholes.read(owner, path);
+  }),
+  writeCubbyhole: sealed(({ cubbyholes }, owner, path, text, rights) =>
+    cubbyholes.write(owner, path, text, rights, Date.now()),
+  ),
+  deleteCubbyhole: ({ cubbyholes }, owner, path) => cubbyholes.delete(owner, path),
+  listCubbyhole: ({ cubbyholes }, owner, folder) => cubbyholes.list(owner, folder),
+};

@@ -1,11 +1,10 @@
-import { type Authed, TOO_LONG_BATCH_TOKEN, type TokenKind } from "../../contracts/tokens.ts";
+import { type Authed, TOO_LONG_BATCH_TOKEN, type TokenBody, type TokenKind } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { NOTHING } from "../../platform/durable/stored-object.ts";
 import { tokenMountAccessor } from "../auth-methods/auth-mounts.ts";
 import { tokenUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import { type NamespaceTree, namespaceMissing } from "../namespaces/namespaces.ts";
-import type { TokenRequest } from "./token.ts";
 import type { TokenRoles } from "./token-roles.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
@@ -33,7 +32,7 @@ export class TokenIssuer {
   }
 
   /** @throws Sealed */
-  create(caller: string, namespace: string, path: string, request: TokenRequest, kind: TokenKind): Result<Authed> {
+  create(caller: string, namespace: string, path: string, request: TokenBody, kind: TokenKind): Result<Authed> {
     const now = Date.now();
     const parent = this.#store.byAccessor(caller, now, true);
     if (!parent) return refuse("denied", "permission denied");

@@ -1,4 +1,4 @@
-import type { AuthBlock, ClusterTokenBody, TokenRole } from "../../contracts/tokens.ts";
+import type { AuthBlock, ClusterTokenBody, TokenBody, TokenRole } from "../../contracts/tokens.ts";
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { expirationSeconds } from "../cluster-acl/cluster-acl.ts";
@@ -16,7 +16,6 @@ import {
   policiesOf,
   policyNames,
   type TokenLimits,
-  type TokenRequest,
   type TokenRow,
 } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
@@ -46,7 +45,7 @@ export class TokenRules {
     parent: TokenRow,
     namespace: string,
     path: string,
-    request: TokenRequest,
+    request: TokenBody,
     kind: { readonly orphan: boolean; readonly role: TokenRole | null },
     now: number,
   ): Result<{ secret: string; token: NewToken; warnings: string[] }> {
@@ -265,7 +264,7 @@ export class TokenRules {
   #draftPolicies(
     parent: TokenRow,
     namespace: string,
-    request: TokenRequest,
+    request: TokenBody,
     sudo: boolean,
     role: TokenRole | null,
   ): Result<string[]> {

@@ -8,41 +8,57 @@ import type {
   ReportedPage,
   ReportedQuery,
   ReportedTopic,
-  ReportMode,
   ReportsApi,
   ScaledJob,
-  SourceLine,
 } from "../../contracts/reports.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import type { TableIndexes } from "../../platform/durable/blocking/table-indexes.ts";
+import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
 import type { Ingestion } from "./ingestion.ts";
 import { JobJoins } from "./job-joins.ts";
 import { JOB_SUMMARY_TABLES } from "./job-shapes.ts";
 import { fromStream } from "./report-stream.ts";
 import type { Reported } from "./reported.ts";
 
-/** RPC methods of `ClusterRegistry` about reports of schedulers. Equal reads of one change share one read of rows. */
-export class ReportMethods implements ReportsApi {
+interface ReportParts {
+  readonly reportReads: ReportReads;
+  readonly ingestion: Ingestion;
+}
+
+/** RPC methods of `ClusterRegistry` about reports of schedulers. */
+export const reportMethods: MethodTable<ReportsApi, ReportParts> = {
+  reported: ({ reportReads }, query, whole = false) => reportReads.page(query, whole),
+  readReported: ({ reportReads }, ...given) => reportReads.read(...given),
+  jobSummary: ({ reportReads }, namespace, id) => reportReads.summary(namespace, id),
+  jobVersions: ({ reportReads }, namespace, id) => reportReads.versions(namespace, id),
+  jobScale: ({ reportReads }, namespace, id) => reportReads.scale(namespace, id),
+  allocations: ({ reportReads }, ids, namespace) => reportReads.allocations(ids, namespace),
+  ingest: ({ ingestion }, ...given) => ingestion.apply(...given),
+  ingestLines: ({ ingestion }, ...given) => ingestion.applyLines(...given),
+  ingestStream: async ({ ingestion }, source, reports, mode) =>
+    ingestion.apply(source, await fromStream(reports), mode),
+};
+
+/** Reads reported objects with what belongs to them. Equal reads of one change share one read of rows. */
+export class ReportReads {
   readonly #reported: Reported;
-  readonly #ingestion: Ingestion;
   readonly #indexes: TableIndexes;
   readonly #joins: JobJoins;
   readonly #joined: SharedRead<JoinedPage>;
 
-  constructor(sql: SqlStorage, reported: Reported, ingestion: Ingestion, indexes: TableIndexes) {
+  constructor(sql: SqlStorage, reported: Reported, indexes: TableIndexes) {
     this.#reported = reported;
-    this.#ingestion = ingestion;
     this.#indexes = indexes;
     this.#joins = new JobJoins(sql);
     this.#joined = new SharedRead(sql);
   }
 
-  reported(query: ReportedQuery, whole = false): JoinedPage & { readonly index: number } {
+  page(query: ReportedQuery, whole: boolean): JoinedPage & { readonly index: number } {
     const page = this.#joined.of({ query, whole }, () => this.#join(this.#reported.page(query), query.topic, whole));
     return { ...page, index: this.#newestOf(query.topic) };
   }
 
-  readReported(
+  read(
     topic: ReportedTopic,
     id: string,
     namespace: string,
@@ -53,19 +69,19 @@ export class ReportMethods implements ReportsApi {
     return { object, index: this.#indexes.of(topic), jobs };
   }
 
-  jobSummary(namespace: string, id: string): { readonly found: CountedJob | null; readonly index: number } {
+  summary(namespace: string, id: string): { readonly found: CountedJob | null; readonly index: number } {
     const job = this.#reported.find("Job", id, namespace, true);
     const found = job && { job, counts: this.#joins.counts(job) };
     return { found, index: this.#newestOf("Job") };
   }
 
-  jobVersions(namespace: string, id: string): JobHistory {
+  versions(namespace: string, id: string): JobHistory {
     const job = this.#reported.find("Job", id, namespace, true);
     const versions = job && [job.body, ...this.#reported.versions.of(job)];
     return { versions, index: this.#newestOf("Job") };
   }
 
-  jobScale(namespace: string, id: string): { readonly found: ScaledJob | null; readonly index: number } {
+  scale(namespace: string, id: string): { readonly found: ScaledJob | null; readonly index: number } {
     const job = this.#reported.find("Job", id, namespace, true);
     return { found: job && { job, groups: this.#joins.scale(job) }, index: this.#newestOf("Job") };
   }
@@ -73,22 +89,6 @@ export class ReportMethods implements ReportsApi {
   allocations(ids: readonly string[], namespace: string | null): NamedObjects & { readonly jobs: JobTexts } {
     const named = this.#reported.named("Allocation", ids, namespace);
     return { ...named, jobs: this.#joins.types(named.objects) };
-  }
-
-  ingest(...parameters: Parameters<Ingestion["apply"]>): ReturnType<Ingestion["apply"]> {
-    return this.#ingestion.apply(...parameters);
-  }
-
-  ingestLines(...parameters: Parameters<Ingestion["applyLines"]>): ReturnType<Ingestion["applyLines"]> {
-    return this.#ingestion.applyLines(...parameters);
-  }
-
-  async ingestStream(
-    source: SourceLine | null,
-    reports: ReadableStream<Uint8Array>,
-    mode: ReportMode,
-  ): ReturnType<Ingestion["apply"]> {
-    return this.#ingestion.apply(source, await fromStream(reports), mode);
   }
 
   #join(page: ReportedPage, topic: ReportedTopic, whole: boolean): JoinedPage {

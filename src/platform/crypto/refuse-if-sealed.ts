@@ -10,3 +10,9 @@ export function refuseIfSealed<T>(work: () => T): T | Refusal {
     throw failure;
   }
 }
+
+/** A method that is refused while the keys cannot be used. */
+export const sealed =
+  <Parts, Given extends unknown[], Answer>(method: (parts: Parts, ...given: Given) => Answer) =>
+  (parts: Parts, ...given: Given): Answer | Refusal =>
+    refuseIfSealed(() => method(parts, ...given));

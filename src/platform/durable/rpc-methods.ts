@@ -1,24 +1,37 @@
 import { StoredObject } from "./stored-object.ts";
 
-type Class = abstract new (...given: never[]) => object;
-type Classes = Readonly<Record<string, Class>>;
+/**
+ * The methods of a contract as a table: each row gets the parts of the object, and what its caller gave.
+ * @typeParam Parts the components that the rows call
+ */
+export type MethodTable<Api, Parts> = {
+  readonly [Name in keyof Api]: Api[Name] extends (...given: infer Given) => infer Answer
+    ? (parts: Parts, ...given: Given) => Answer
+    : never;
+};
 
-/** One instance of each class, under its key. */
-export type Components<Given extends Classes> = { readonly [Key in keyof Given]: InstanceType<Given[Key]> };
+/** Any table over these parts. */
+type Table<Parts> = Readonly<Record<string, (parts: Parts, ...given: never[]) => unknown>>;
 
 type Intersection<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
   ? All
   : never;
 
-/** The public methods of all classes together. */
-type Methods<Given extends Classes> = Intersection<
-  { [Key in keyof Given]: Pick<InstanceType<Given[Key]>, keyof InstanceType<Given[Key]>> }[keyof Given]
+/** The methods of an object with these tables. */
+type Methods<Tables> = Intersection<
+  Tables extends infer One
+    ? {
+        [Name in keyof One]: One[Name] extends (parts: never, ...given: infer Given) => infer Answer
+          ? (...given: Given) => Answer
+          : never;
+      }
+    : never
 >;
 
-/** An object whose RPC methods are those of its components. */
-abstract class ComposedObject<Given extends Classes> extends StoredObject {
+/** An object whose RPC methods are rows of tables. */
+abstract class ComposedObject<Parts> extends StoredObject {
   /** A field, not an accessor: callers reach what is on the prototype. */
-  protected abstract readonly rpc: Components<Given>;
+  protected abstract readonly parts: Parts;
 
   /** Called with the result of each method; returns what its caller gets, or a promise of it. */
   protected answered(result: unknown): unknown {
@@ -26,32 +39,30 @@ abstract class ComposedObject<Given extends Classes> extends StoredObject {
   }
 }
 
-interface Answering<Given extends Classes> {
-  readonly rpc: Components<Given>;
+interface Answering<Parts> {
+  readonly parts: Parts;
   answered(result: unknown): unknown;
 }
 
-type Composed<Given extends Classes> = abstract new (
+type Composed<Parts, Tables> = abstract new (
   ...given: ConstructorParameters<typeof StoredObject>
-) => ComposedObject<Given> & Methods<Given>;
+) => ComposedObject<Parts> & Methods<Tables>;
 
 /**
- * A base class with the public methods of `classes`: each calls the component of the same key in `rpc`. The platform
- * offers methods of an object's prototype alone, so components cannot be called where they are
- * (docs/internals/decisions/0009-components-behind-one-object.md).
- * @throws Error when two classes have a method of the same name, or when `StoredObject` has it
+ * A base class with a method for each row of the tables, over the object's `parts`. The platform offers methods of an
+ * object's prototype alone (docs/internals/decisions/0009-components-behind-one-object.md).
+ * @throws Error when two rows have the same name, or when `StoredObject` has a method of it
  */
-export function composedOf<const Given extends Classes>(classes: Given): Composed<Given> {
-  abstract class Composition extends ComposedObject<Given> {}
-  for (const [key, { prototype }] of Object.entries(classes)) {
-    for (const [name, { value: method }] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
-      if (name === "constructor") continue;
+export const composedOf =
+  <Parts>() =>
+  <Tables extends Table<Parts>[]>(...tables: Tables): Composed<Parts, Tables[number]> => {
+    abstract class Composition extends ComposedObject<Parts> {}
+    for (const [name, row] of tables.flatMap((table) => Object.entries(table))) {
       if (name in Composition.prototype) throw new Error(`two methods of one object are named ${name}`);
-      const value = function (this: Answering<Given>, ...given: unknown[]): unknown {
-        return this.answered(Reflect.apply(method, this.rpc[key as keyof Given], given));
+      const value = function (this: Answering<Parts>, ...given: never[]): unknown {
+        return this.answered(row(this.parts, ...given));
       };
       Object.defineProperty(Composition.prototype, name, { value, writable: true, configurable: true });
     }
-  }
-  return Composition as unknown as Composed<Given>;
-}
+    return Composition as unknown as Composed<Parts, Tables[number]>;
+  };

@@ -1,81 +1,40 @@
-import type { FoundVolume, HostVolumesApi, Outcome, VolumePage, VolumeQuery } from "../../contracts/host-volumes.ts";
+import type { HostVolumesApi, VolumeClaimsApi } from "../../contracts/host-volumes.ts";
 import type { TableIndexes } from "../../platform/durable/blocking/table-indexes.ts";
 import type { EndedNamespaces } from "../../platform/durable/ended-namespaces.ts";
-import type { HostVolumes } from "./host-volumes.ts";
-import type { VolumeStates } from "./volume-states.ts";
-import { HOST_VOLUME, type HostVolumeStore } from "./volume-store.ts";
+import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
+import { VOLUME_CLAIM } from "../host-claims/store.ts";
+import type { HostVolumeComponents } from "./components.ts";
+import { HOST_VOLUME } from "./volume-store.ts";
+
+interface HostVolumeParts {
+  readonly host: HostVolumeComponents;
+  readonly ended: EndedNamespaces;
+  readonly indexes: TableIndexes;
+}
 
 /** RPC methods of `ClusterRegistry` about host volumes. */
-export class HostVolumeMethods implements HostVolumesApi {
-  readonly #volumes: HostVolumes;
-  readonly #store: HostVolumeStore;
-  readonly #states: VolumeStates;
-  readonly #ended: EndedNamespaces;
-  readonly #indexes: TableIndexes;
+export const hostVolumeMethods: MethodTable<HostVolumesApi, HostVolumeParts> = {
+  hostVolumes: ({ host, indexes }, query) => ({ ...host.store.page(query), index: indexes.of(HOST_VOLUME) }),
+  hasHostVolumesOf: ({ host }, pluginId) => host.store.hasPlugin(pluginId),
+  readHostVolume: ({ host }, id) => host.volumes.read(id),
+  createHostVolume: ({ host, ended }, namespaceId, ...given) => {
+    const admitted = ended.admit([namespaceId]);
+    return admitted.ok ? host.volumes.create(...given) : admitted;
+  },
+  registerHostVolume: ({ host, ended }, namespaceId, ...given) => {
+    const admitted = ended.admit([namespaceId]);
+    return admitted.ok ? host.volumes.register(...given) : admitted;
+  },
+  updateHostVolume: ({ host }, ...given) => host.volumes.update(...given),
+  deleteHostVolume: ({ host }, ...given) => host.volumes.delete(...given),
+  volumeOperation: ({ host }, ...given) => host.volumes.outcome(...given),
+  leaveVolumeOperation: ({ host }, operation) => host.volumes.leave(operation),
+  volumeDoubt: ({ host }, operation) => host.volumes.doubt(operation),
+  unknownVolumes: ({ host }, nodeId, held) => host.states.unknownOn(nodeId, held),
+};
 
-  constructor(
-    volumes: HostVolumes,
-    store: HostVolumeStore,
-    states: VolumeStates,
-    ended: EndedNamespaces,
-    indexes: TableIndexes,
-  ) {
-    this.#volumes = volumes;
-    this.#store = store;
-    this.#states = states;
-    this.#ended = ended;
-    this.#indexes = indexes;
-  }
-
-  hostVolumes(query: VolumeQuery): VolumePage & { readonly index: number } {
-    return { ...this.#store.page(query), index: this.#indexes.of(HOST_VOLUME) };
-  }
-
-  hasHostVolumesOf(pluginId: string): boolean {
-    return this.#store.hasPlugin(pluginId);
-  }
-
-  readHostVolume(id: string): FoundVolume | null {
-    return this.#volumes.read(id);
-  }
-
-  createHostVolume(
-    namespaceId: string,
-    ...given: Parameters<HostVolumes["create"]>
-  ): ReturnType<HostVolumes["create"]> {
-    const admitted = this.#ended.admit([namespaceId]);
-    return admitted.ok ? this.#volumes.create(...given) : admitted;
-  }
-
-  registerHostVolume(
-    namespaceId: string,
-    ...given: Parameters<HostVolumes["register"]>
-  ): ReturnType<HostVolumes["register"]> {
-    const admitted = this.#ended.admit([namespaceId]);
-    return admitted.ok ? this.#volumes.register(...given) : admitted;
-  }
-
-  updateHostVolume(...given: Parameters<HostVolumes["update"]>): ReturnType<HostVolumes["update"]> {
-    return this.#volumes.update(...given);
-  }
-
-  deleteHostVolume(...given: Parameters<HostVolumes["delete"]>): ReturnType<HostVolumes["delete"]> {
-    return this.#volumes.delete(...given);
-  }
-
-  volumeOperation(...given: Parameters<HostVolumes["outcome"]>): Promise<Outcome | null> {
-    return this.#volumes.outcome(...given);
-  }
-
-  leaveVolumeOperation(operation: string): void {
-    this.#volumes.leave(operation);
-  }
-
-  volumeDoubt(operation: string): string | null {
-    return this.#volumes.doubt(operation);
-  }
-
-  unknownVolumes(nodeId: string, held: readonly string[]): string[] {
-    return this.#states.unknownOn(nodeId, held);
-  }
-}
+/** RPC methods of `ClusterRegistry` about sticky claims. */
+export const volumeClaimMethods: MethodTable<VolumeClaimsApi, HostVolumeParts> = {
+  volumeClaims: ({ host, indexes }, query) => ({ ...host.claimStore.page(query), index: indexes.of(VOLUME_CLAIM) }),
+  deleteVolumeClaim: ({ host }, ...given) => host.claims.delete(...given),
+};
