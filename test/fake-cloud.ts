@@ -1,5 +1,6 @@
-import type { CloudFailure, Directory, Resources } from "../src/contracts/cloud-directory.ts";
+import type { CloudFailure } from "../src/contracts/cloud-calls.ts";
 import type { StepResult } from "../src/contracts/credential-engine.ts";
+import type { Directory, Resources } from "../src/credentials/engines/azure/directory.ts";
 
 export type World = Directory & Resources;
 

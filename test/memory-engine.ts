@@ -6,7 +6,7 @@ import type { Role } from "../src/credentials/engines/azure/role.ts";
 import { JobOutcomes } from "../src/credentials/jobs/job-outcome.ts";
 import { CredentialIssuer } from "../src/credentials/leases/credential-issuer.ts";
 import { LeaseLifecycle } from "../src/credentials/leases/lease-lifecycle.ts";
-import { CloudAccounts } from "../src/credentials/mount/cloud-accounts.ts";
+import { EngineAccounts } from "../src/credentials/mount/engine-accounts.ts";
 import { MountTeardown } from "../src/credentials/mount/mount-teardown.ts";
 import { RootAccount } from "../src/credentials/mount/root-account.ts";
 import { SagaRunner } from "../src/credentials/runner/saga-runner.ts";
@@ -50,7 +50,7 @@ export function memoryEngine() {
   const scope = "credential-engine test";
   const keys = new DataKeys(sql, scope, () => MASTER_KEY);
   const stores = new EngineStores(sql, keys, scope, new EngineEvents({ emit: (event) => void published.push(event) }));
-  const accounts = new CloudAccounts(stores.config, {} as Env);
+  const accounts = new EngineAccounts(() => stores.type, stores.config, {} as Env);
   const outcomes = new JobOutcomes(stores, sql);
   const runner = new SagaRunner(stores, outcomes, accounts);
   const commit = <T>(change: () => T): T => change();
@@ -59,7 +59,7 @@ export function memoryEngine() {
   const lifecycle = new LeaseLifecycle(stores, runner, commit);
   const teardown = new MountTeardown({ stores, outcomes, accounts, commit }, root, issuer, lifecycle);
 
-  const configured = root.configure(configBody, true, null);
+  const configured = root.configure(configBody, "neutral", null);
   if (!configured.ok) throw new Error(configured.message);
   stores.roles.put("dynamic", plainRole);
   stores.roles.put("static", { ...plainRole, application_object_id: "app", application_id: "client" });
@@ -75,21 +75,21 @@ export function memoryEngine() {
 
 export type MemoryEngine = ReturnType<typeof memoryEngine>;
 
-/** The steps of a turn that has some. */
-export function stepsOf(turn: PollResult | null): Extract<PollResult, { kind: "steps" }> {
-  if (turn?.kind !== "steps") throw new Error(`no steps but ${JSON.stringify(turn)}`);
-  return turn;
+/** The steps of a polled that has some. */
+export function stepsOf(polled: PollResult | null): Extract<PollResult, { kind: "steps" }> {
+  if (polled?.kind !== "steps") throw new Error(`no steps but ${JSON.stringify(polled)}`);
+  return polled;
 }
 
-/** The report of a turn's first steps, each with its result. */
-export function reportOf(turn: PollResult | null, ...results: readonly StepResult[]): Report {
-  const { claim, seq, steps } = stepsOf(turn);
+/** The report of a polled's first steps, each with its result. */
+export function reportOf(polled: PollResult | null, ...results: readonly StepResult[]): Report {
+  const { lease, seq, steps } = stepsOf(polled);
   const done = results.map((result, index) => {
     const step = steps[index];
     if (!step) throw new Error("more results than steps");
     return { step, result };
   });
-  return { claim, done: { seq, results: done } };
+  return { lease, done: { seq, results: done } };
 }
 
 export const answered = (value: unknown = null): StepResult => ({ ok: true, value });

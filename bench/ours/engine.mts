@@ -43,6 +43,7 @@ export class CredentialEngine extends Engine {
           issued,
           expires,
           keyEnds: expires + HOUR_MS,
+          renewable: true,
           handOverBy: null,
           repeat: null,
           sealed: null,

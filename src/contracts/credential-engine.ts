@@ -1,44 +1,9 @@
 import type { Dialect } from "../compat/dialect.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
-import type { Cloud, CloudAccount, CloudResult } from "./cloud-directory.ts";
+import type { CloudResult } from "./cloud-calls.ts";
 import type { Home } from "./federation.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
-
-/** The body of `POST config`, read and checked: only the settings that change. Durations in seconds. */
-export interface ConfigFields {
-  readonly subscription_id?: string | undefined;
-  readonly tenant_id?: string | undefined;
-  readonly environment?: string | undefined;
-  readonly client_id?: string | undefined;
-  readonly client_secret?: string | undefined;
-  readonly root_password_ttl?: number | undefined;
-  readonly identity_token_audience?: string | undefined;
-  readonly identity_token_ttl?: number | undefined;
-  readonly rotation_schedule?: string | undefined;
-  readonly rotation_window?: number | undefined;
-  readonly rotation_period?: number | undefined;
-  readonly rotation_policy?: string | undefined;
-  readonly disable_automated_rotation?: boolean | undefined;
-}
-
-/** The body of `POST roles/:name`, read and checked, with neutral names. Durations in seconds. */
-export interface RoleFields {
-  readonly cloud_roles?:
-    | readonly { readonly role_name: string; readonly role_id: string; readonly scope: string }[]
-    | undefined;
-  readonly cloud_groups?: readonly { readonly group_name: string; readonly object_id: string }[] | undefined;
-  readonly application_object_id?: string | undefined;
-  readonly persist_app?: boolean | undefined;
-  readonly ttl?: number | undefined;
-  readonly max_ttl?: number | undefined;
-  readonly explicit_max_ttl?: number | undefined;
-  readonly permanently_delete?: boolean | undefined;
-  readonly sign_in_audience?: string | undefined;
-  readonly tags?: readonly string[] | undefined;
-  /** The durations as they were written. */
-  readonly written?: Readonly<Record<string, string | number | undefined>> | undefined;
-}
 
 export interface LeaseRow extends Record<string, SqlStorageValue> {
   /** Relative to the mount: `creds/<role>/<random>`. */
@@ -60,12 +25,12 @@ export interface LeaseRow extends Record<string, SqlStorageValue> {
 }
 
 /**
- * A job that a request started and waits for. `turn`: the first task for the same Worker; null: another Worker performs
+ * A job that a request started and waits for. `polled`: the first task for the same Worker; null: another Worker performs
  * it.
  */
 export interface Started {
   readonly wanted: JobRef;
-  readonly turn: PollResult | null;
+  readonly polled: PollResult | null;
 }
 
 /** `metadata`: of the role; a deployment before this one leaves it out. */
@@ -86,23 +51,29 @@ export interface JobRef {
 export type PollResult =
   | {
       readonly kind: "steps";
-      readonly claim: WorkLease;
+      readonly lease: WorkLease;
+      /** The type of the engine. */
+      readonly type: string;
       /** One after the other, until one fails. */
       readonly steps: readonly Step[];
       /** Number of the task within its job: its report counts once. */
       readonly seq: number;
-      readonly account: CloudAccount;
+      /** The type's own; only its client reads it. */
+      readonly account: object;
       /** For all of them together. */
       readonly deadlineMs: number;
       /** Of the revocation of a lease: see `tracedWork`. */
       readonly trace?: string | null | undefined;
     }
-  | { readonly kind: "wait"; readonly ms: number; readonly claim: WorkLease | null; readonly inLine?: true }
+  | { readonly kind: "wait"; readonly ms: number; readonly lease: WorkLease | null; readonly inLine?: true }
   | { readonly kind: "end"; readonly end: JobEnd }
   | { readonly kind: "idle" };
 
-/** One cloud API call as a value: issued by the object, executed by a Worker. */
-export type Step = { [K in keyof Cloud]: { readonly call: K; readonly args: Parameters<Cloud[K]> } }[keyof Cloud];
+/** One call at the provider as a value: issued by the object, executed by a Worker. */
+export interface Step {
+  readonly call: string;
+  readonly args: readonly unknown[];
+}
 
 /** The outcome of a job for its caller. */
 export type JobEnd =
@@ -125,8 +96,8 @@ export interface Issued {
   /** Seconds. */
   readonly ttl: number;
   readonly renewable: boolean;
-  readonly clientId: string;
-  readonly clientSecret: string;
+  /** The answer's `data`. */
+  readonly data: Readonly<Record<string, unknown>>;
 }
 
 /** A request for credentials of a role. */
@@ -151,7 +122,7 @@ export interface MountTtls {
 
 /** The report of a Worker: results of executed steps, or null after a wait. */
 export interface Report {
-  readonly claim: WorkLease;
+  readonly lease: WorkLease;
   readonly done: { readonly seq: number; readonly results: readonly StepOutcome[] } | null;
 }
 
@@ -183,17 +154,17 @@ export interface Renewed {
 /** The methods of `CredentialEngine` that other objects and Workers call. */
 export interface CredentialEngineApi extends StoredObjectApi {
   config(): Result<Record<string, unknown>>;
-  setConfig(body: ConfigFields, idsRequired: boolean, home: Home | null): Result<null>;
+  setConfig(body: object, dialect: Dialect, home: Home | null): Result<null>;
   /** Records a move of the mount. @param seq grows with each move */
   moved(path: string, seq: number): Result<null>;
   deleteConfig(): Result<null>;
   /** The identity of the engine at the cloud. */
-  account(): Result<CloudAccount>;
+  account(): Result<object>;
   rotateRoot(): Result<Started>;
   /** A page of sorted role names. @param after the last name of the previous page */
   roleNames(after: string): string[];
   role(name: string): Result<Record<string, unknown>>;
-  writeRole(name: string, body: RoleFields, dialect: Dialect): Result<Started>;
+  writeRole(name: string, body: object, dialect: Dialect): Result<Started>;
   deleteRole(name: string): Result<Started | null>;
   /** Starts issuing credentials, or returns the job or lease of an earlier identical request. */
   issue(ask: IssueRequest): Promise<Result<IssueStarted>>;
@@ -203,7 +174,7 @@ export interface CredentialEngineApi extends StoredObjectApi {
    * @param hasLeft the caller disconnected: its credentials are not completed
    * @param goesOn after the end of a job, the next ready one is leased in the same call
    */
-  turn(wanted: JobRef | null, report: Report | null, hasLeft?: boolean, goesOn?: boolean): PollResult | Refusal;
+  poll(wanted: JobRef | null, report: Report | null, hasLeft?: boolean, goesOn?: boolean): PollResult | Refusal;
   /** Resolves once the lock of a job may be free, or after a timeout. */
   waitInLine(job: string): Promise<void>;
   /** Records that a response with the credentials is about to be sent. @returns false when it must not be sent */

@@ -1,5 +1,7 @@
+import type { Dialect } from "../compat/dialect.ts";
 import type { Refusal } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
+import type { JobRef, PollResult, Report, Started } from "./credential-engine.ts";
 import type { SyncDestinationApi } from "./sync-destination.ts";
 import type { PollAnswer, SyncResult, SyncTask } from "./sync-tasks.ts";
 
@@ -33,3 +35,33 @@ export async function pollOfFormerWorker(
   if ("ok" in answer) return answer;
   return { ...answer, tasks: answer.tasks.map((task) => ({ ...task, claim: task.lease, wish: task.desired })) };
 }
+
+/** `CredentialEngine.poll` as it was. */
+export interface FormerCredentialEngineApi {
+  turn(wanted: JobRef | null, report: FormerReport | null, hasLeft?: boolean, goesOn?: boolean): PollResult | Refusal;
+}
+
+export type FormerReport = Omit<Report, "lease"> & { readonly claim: WorkLease };
+
+export const reportOfFormerWorker = (report: FormerReport | null): Report | null =>
+  report && { lease: report.claim, done: report.done };
+
+/** The answer of a poll with the former fields beside the new ones. Both name the same values, which an RPC sends once. */
+export function polledForFormerWorker<Answer extends PollResult | Refusal | null>(polled: Answer): Answer {
+  if (polled === null || "ok" in polled) return polled;
+  if ("lease" in polled) return { ...polled, claim: polled.lease };
+  if (polled.kind !== "end" || !polled.end.ok || !polled.end.issued) return polled;
+  const { issued } = polled.end;
+  const { client_id: clientId, client_secret: clientSecret } = issued.data;
+  return { ...polled, end: { ...polled.end, issued: { ...issued, clientId, clientSecret } } };
+}
+
+/** A started job, whose first task was named `turn`. */
+export function startedForFormerWorker<S extends Started>(started: S): S {
+  const polled = polledForFormerWorker(started.polled);
+  return { ...started, polled, turn: polled };
+}
+
+/** Neutral callers were named by `true`: their configuration must have its ids. */
+export const dialectOfFormerWorker = (dialect: Dialect | boolean): Dialect =>
+  typeof dialect === "string" ? dialect : dialect ? "neutral" : "upstream";

@@ -1,13 +1,18 @@
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import { DeploymentState } from "../platform/durable/deployment-state.ts";
+import { Memo } from "../platform/durable/memo.ts";
 import { WorkQueue } from "../platform/durable/work-queue.ts";
 import type { EngineEvents } from "./engine-events.ts";
+import type { EngineType } from "./engines/engine-type.ts";
+import { engineType, FIRST_TYPE } from "./engines/index.ts";
 import { JobStore } from "./jobs/job-store.ts";
 import { LeaseStore } from "./leases/lease-store.ts";
 import { ConfigStore } from "./mount/config-store.ts";
 import { RoleStore } from "./mount/role-store.ts";
 
-/** The rows of one engine, one store a table. */
+/** The rows of one engine, one store a table, and its type. */
 export class EngineStores {
+  readonly #types: TypeRecord;
   /** Prefix of the engine's warnings, audit records and sealing contexts. */
   readonly scope: string;
   readonly keys: DataKeys;
@@ -19,6 +24,7 @@ export class EngineStores {
   readonly events: EngineEvents;
 
   constructor(sql: SqlStorage, keys: DataKeys, scope: string, events: EngineEvents) {
+    this.#types = new TypeRecord(sql);
     this.scope = scope;
     this.keys = keys;
     this.work = new WorkQueue(sql);
@@ -27,5 +33,52 @@ export class EngineStores {
     this.leases = new LeaseStore(sql);
     this.roles = new RoleStore(sql);
     this.events = events;
+  }
+
+  get type(): EngineType {
+    return this.#types.get();
+  }
+
+  /** Whether the type of the mount is still to be recorded. */
+  isUnsettled(type: string): boolean {
+    return this.#types.isUnsettled(type);
+  }
+
+  /** Records the type of the mount. Runs inside the object's transaction. */
+  settle(type: string): void {
+    this.#types.settle(type);
+  }
+
+  /** Drops the values cached from rows; called after a rollback. */
+  forgetMemos(): void {
+    for (const part of [this.#types, this.work, this.jobs, this.leases, this.config]) part.forgetMemos();
+  }
+}
+
+/** The type of the mount, a row of its object: mounts of the first type have none. */
+class TypeRecord {
+  readonly #state: DeploymentState;
+  readonly #type: Memo<EngineType>;
+
+  constructor(sql: SqlStorage) {
+    this.#state = new DeploymentState(sql);
+    this.#type = new Memo(() => engineType(this.#state.get("type") ?? FIRST_TYPE));
+  }
+
+  get(): EngineType {
+    return this.#type.get();
+  }
+
+  isUnsettled(type: string): boolean {
+    return this.get().type !== type && this.#state.get("type") === null;
+  }
+
+  settle(type: string): void {
+    this.#state.set("type", engineType(type).type);
+    this.#type.forget();
+  }
+
+  forgetMemos(): void {
+    this.#type.forget();
   }
 }

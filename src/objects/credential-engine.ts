@@ -1,5 +1,4 @@
 import type { Dialect } from "../compat/dialect.ts";
-import type { CloudAccount } from "../contracts/cloud-directory.ts";
 import type {
   CredentialEngineApi,
   IssueRequest,
@@ -13,17 +12,23 @@ import type {
   Started,
 } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
+import {
+  dialectOfFormerWorker,
+  type FormerCredentialEngineApi,
+  type FormerReport,
+  polledForFormerWorker,
+  reportOfFormerWorker,
+  startedForFormerWorker,
+} from "../contracts/renamed-methods.ts";
 import { ServiceEvents } from "../contracts/service-events.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { EngineEvents } from "../credentials/engine-events.ts";
 import { EngineStores } from "../credentials/engine-stores.ts";
-import { type ConfigBody, configView } from "../credentials/engines/azure/config.ts";
-import { type RoleBody, roleView } from "../credentials/engines/azure/role.ts";
 import { JobOutcomes } from "../credentials/jobs/job-outcome.ts";
 import { CredentialIssuer } from "../credentials/leases/credential-issuer.ts";
 import { LeaseLifecycle } from "../credentials/leases/lease-lifecycle.ts";
 import { leaseView } from "../credentials/leases/lease-store.ts";
-import { CloudAccounts } from "../credentials/mount/cloud-accounts.ts";
+import { EngineAccounts } from "../credentials/mount/engine-accounts.ts";
 import { MountTeardown } from "../credentials/mount/mount-teardown.ts";
 import { RoleChanges } from "../credentials/mount/role-changes.ts";
 import { RootAccount } from "../credentials/mount/root-account.ts";
@@ -49,12 +54,12 @@ const MAX_REGISTERED = 1_000;
  * mount's uuid. It never calls the cloud: a Worker leases one step of a job at a time and performs it. Components in
  * `src/credentials` decide; this class is their RPC surface.
  */
-export class CredentialEngine extends StoredObject implements CredentialEngineApi {
+export class CredentialEngine extends StoredObject implements CredentialEngineApi, FormerCredentialEngineApi {
   readonly #self: string;
   readonly #events: ServiceEvents;
   readonly #keys: DataKeys;
   readonly #stores: EngineStores;
-  readonly #accounts: CloudAccounts;
+  readonly #accounts: EngineAccounts;
   readonly #runner: SagaRunner;
   readonly #root: RootAccount;
   readonly #roleChanges: RoleChanges;
@@ -84,7 +89,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const keys = new DataKeys(sql, scope, () => this.env.MASTER_KEY);
     this.#keys = keys;
     const stores = new EngineStores(sql, keys, scope, new EngineEvents(this.#events));
-    const accounts = new CloudAccounts(stores.config, env);
+    const accounts = new EngineAccounts(() => stores.type, stores.config, env);
     const outcomes = new JobOutcomes(stores, sql);
     const runner = new SagaRunner(stores, outcomes, accounts);
     const commit = <T>(change: () => T): T => this.commit(change);
@@ -104,12 +109,12 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   // ---- configuration ----
 
   config(): Result<Record<string, unknown>> {
-    const { config } = this.#stores;
-    return refuseIfSealed(() => ok(configView(config.find(), config.rotationDue())));
+    const { type, config } = this.#stores;
+    return refuseIfSealed(() => ok(type.config.view(config.find(), config.rotationDue())));
   }
 
-  setConfig(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
-    return refuseIfSealed(() => this.#root.configure(body, idsRequired, home));
+  setConfig(body: object, dialect: Dialect | boolean, home: Home | null): Result<null> {
+    return refuseIfSealed(() => this.#root.configure(body, dialectOfFormerWorker(dialect), home));
   }
 
   moved(path: string, seq: number): Result<null> {
@@ -127,12 +132,12 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   /** The cloud account of the engine. */
-  account(): Result<CloudAccount> {
+  account(): Result<object> {
     return refuseIfSealed(() => this.#accounts.account());
   }
 
   rotateRoot(): Result<Started> {
-    return refuseIfSealed(() => this.#root.rotate());
+    return started(() => this.#root.rotate());
   }
 
   // ---- roles ----
@@ -143,27 +148,28 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   role(name: string): Result<Record<string, unknown>> {
-    const role = this.#stores.roles.find(name);
-    return role ? ok(roleView(role)) : refuse("missing");
+    const { type, roles } = this.#stores;
+    const role = roles.find(name);
+    return role ? ok(type.roles.view(role)) : refuse("missing");
   }
 
-  writeRole(name: string, body: RoleBody, dialect: Dialect): Result<Started> {
-    return refuseIfSealed(() => this.#roleChanges.write(name, body, dialect));
+  writeRole(name: string, body: object, dialect: Dialect): Result<Started> {
+    return started(() => this.#roleChanges.write(name, body, dialect));
   }
 
   deleteRole(name: string): Result<Started | null> {
-    return refuseIfSealed(() => this.#roleChanges.delete(name));
+    return started(() => this.#roleChanges.delete(name));
   }
 
   // ---- credentials ----
 
   /** Starts issuing credentials, or returns the job of an identical earlier request. */
   async issue(ask: IssueRequest): Promise<Result<IssueStarted>> {
-    const started = refuseIfSealed(() => this.#issuer.begin(ask, Date.now()));
-    if (!started.ok) return started;
-    const { wanted, turn } = started.value;
-    const lease = turn && "claim" in turn ? turn.claim : null;
-    if (!lease || this.#registered.get(ask.token)) return started;
+    const begun = started(() => this.#issuer.begin(ask, Date.now()));
+    if (!begun.ok) return begun;
+    const { wanted, polled } = begun.value;
+    const lease = polled && "lease" in polled ? polled.lease : null;
+    if (!lease || this.#registered.get(ask.token)) return begun;
     // Registered after the row: a token that ends later finds the row; an ended token is refused.
     const held = await accessControl(this.env)
       .holdsLeases(ask.token, this.#self)
@@ -176,9 +182,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
       return held;
     }
     // The job may have been abandoned meanwhile; then nothing is created.
-    if (!this.#stores.work.holds(lease, Date.now())) return ok({ ...started.value, turn: null });
+    if (!this.#stores.work.holds(lease, Date.now())) {
+      return ok(startedForFormerWorker({ ...begun.value, polled: null }));
+    }
     if (held.value) this.#registered.set(ask.token, true);
-    return started;
+    return begun;
   }
 
   /**
@@ -187,9 +195,14 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
    * @param hasLeft whether the caller disconnected, so its credentials are not completed
    * @param goesOn whether the Worker takes the next job after the end of one
    */
-  turn(wanted: JobRef | null, report: Report | null, hasLeft = false, goesOn = false): PollResult | Refusal {
+  poll(wanted: JobRef | null, report: Report | null, hasLeft = false, goesOn = false): PollResult | Refusal {
     if (!wanted) this.#wakeUp.resume();
     return refuseIfSealed(() => this.commit(() => this.#runner.poll(wanted, report, Date.now(), hasLeft, goesOn)));
+  }
+
+  /** `poll` for a Worker that knows the former names. */
+  turn(wanted: JobRef | null, report: FormerReport | null, hasLeft = false, goesOn = false): PollResult | Refusal {
+    return polledForFormerWorker(this.poll(wanted, reportOfFormerWorker(report), hasLeft, goesOn));
   }
 
   /** Resolves when a job may have the lock it waits for, or after a timeout. */
@@ -237,7 +250,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   revoke(id: string, trace?: string | null): Result<Started | null> {
-    return refuseIfSealed(() => ok(this.#leaseLifecycle.revoke(id, trace)));
+    return started(() => ok(this.#leaseLifecycle.revoke(id, trace)));
   }
 
   /** Schedules the revocation of leases and returns immediately. */
@@ -285,8 +298,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   // ---- inside ----
 
   protected override onRollback(): void {
-    const { work, jobs, leases, config } = this.#stores;
-    for (const part of [work, jobs, leases, config]) part.forgetMemos();
+    this.#stores.forgetMemos();
   }
 
   protected override measured(): Series[] {
@@ -312,4 +324,12 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const ready = this.#wakeUp.due(this.#stores.work.nextReady());
     if (ready !== null && ready <= now && this.#wakeUp.shouldNotify(now)) await this.#wakeUp.notify();
   }
+}
+
+/** A job that a request waits for, unless the keys are sealed. */
+function started<S extends Started | null>(begin: () => Result<S>): Result<S> {
+  return refuseIfSealed(() => {
+    const begun = begin();
+    return begun.ok && begun.value ? ok(startedForFormerWorker(begun.value)) : begun;
+  });
 }

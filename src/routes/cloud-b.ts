@@ -3,6 +3,7 @@ import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
 import { homeOf } from "../credentials/assertion.ts";
 import { ConfigBody } from "../credentials/engines/azure/config.ts";
+import { azure } from "../credentials/engines/azure/index.ts";
 import { metadataMap, ROLE_NAME, RoleBody } from "../credentials/engines/azure/role.ts";
 import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/runner/job-worker.ts";
 import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
@@ -139,14 +140,14 @@ async function credentials(call: MountCall<"name">): Promise<Response> {
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
   const until = { replicated: began + REQUEST_MS, failing: began + PATIENCE_MS };
-  const probed = verified ? await probe(call.env, unwrap(await engine(call).account()), issued, until, caller) : [];
+  const account = verified ? unwrap(await engine(call).account()) : null;
+  const probed = account ? await probe(call.env, { type: azure, account }, issued.data, until, caller) : [];
   // Those of the role are the operator's.
   const metadata = { ...asked, ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call)))) };
   await handOver(call, issued.leaseId, caller);
   return envelope(call, {
     data: {
-      client_id: issued.clientId,
-      client_secret: issued.clientSecret,
+      ...issued.data,
       ...(Object.keys(metadata).length > 0 && { metadata }),
     },
     lease: { id: `${mount.path}${issued.leaseId}`, ttl: issued.ttl, renewable: issued.renewable },
@@ -170,7 +171,7 @@ export const cloudBRoutes = [
     handle: async (call, body) => {
       const { env, mount, request } = call;
       const home = body.identity_token_audience ? await homeOf(env, mount, request.url) : null;
-      unwrap(await engine(call).setConfig(body, call.dialect === "neutral", home));
+      unwrap(await engine(call).setConfig(body, call.dialect, home));
       return noContent();
     },
   }),

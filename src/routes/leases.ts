@@ -186,7 +186,7 @@ async function revokeAll(
   const revoke = async ({ mount, id, at }: Revocation): Promise<void> => {
     const wanted = { job: id, kind: "removal" } as const;
     // A second verification must not restart the revocation.
-    const started = at > 0 ? { wanted, turn: null } : unwrap(await engineOf(call, mount).revoke(id, traceText()));
+    const started = at > 0 ? { wanted, polled: null } : unwrap(await engineOf(call, mount).revoke(id, traceText()));
     const over = started && (await performJob(call.env, mount.uuid, started, end - Date.now()));
     if (started && !over) progress.left++;
     else if (over && !over.ok) {

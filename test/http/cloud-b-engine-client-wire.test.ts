@@ -1,7 +1,7 @@
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Cloud, CloudAccount } from "../../src/contracts/cloud-directory.ts";
 import { cloudB, managedCloud, managedClouds } from "../../src/credentials/engines/azure/client.ts";
+import type { Cloud, CloudAccount } from "../../src/credentials/engines/azure/directory.ts";
 import type { ClientAssertion } from "../../src/providers/identity-token.ts";
 import { type Call, type Send, sender } from "../../src/providers/outcome.ts";
 import { type AzureDouble, startAzure } from "../doubles/cloud-b/azure.ts";

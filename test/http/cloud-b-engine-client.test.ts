@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Cloud, CloudAccount } from "../../src/contracts/cloud-directory.ts";
 import { cloudB } from "../../src/credentials/engines/azure/client.ts";
+import type { Cloud, CloudAccount } from "../../src/credentials/engines/azure/directory.ts";
 import { sender } from "../../src/providers/outcome.ts";
 import { type AzureDouble, startAzure } from "../doubles/cloud-b/azure.ts";
 import type { AzureOptions, OperationName } from "../doubles/cloud-b/azure-types.ts";

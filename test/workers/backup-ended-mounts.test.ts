@@ -65,7 +65,7 @@ it("a disabled engine is in snapshots until its resources are removed, which a r
   const uuid = await mountEngine(tenant);
   await writeRole("reader", dynamicRole(tenant));
   succeeded(await creds("reader"));
-  const turns = vi.spyOn(CredentialEngine.prototype, "turn").mockRejectedValue(new Error("not now"));
+  const turns = vi.spyOn(CredentialEngine.prototype, "poll").mockRejectedValue(new Error("not now"));
   const made = (await tenant.everything()).principals.length;
   // Past the API, which takes away all leases first.
   expect(await accessControl(env).disableMount("", "cloud-b")).toEqual({ ok: true, value: null });

@@ -73,9 +73,9 @@ describe("during the start of a snapshot", () => {
     const uuid = await mountEngine(tenant);
     await writeRole("reader", dynamicRole(tenant));
     const engine = storedObject(env, { kind: "credential-engine", name: uuid });
-    const turn = CredentialEngine.prototype.turn;
+    const turn = CredentialEngine.prototype.poll;
     let turns = 0;
-    vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (this: CredentialEngine, ...given) {
+    vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(function (this: CredentialEngine, ...given) {
       turns++;
       if (turns === 2) this.freeze("s");
       return turn.apply(this, given);

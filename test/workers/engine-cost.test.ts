@@ -88,7 +88,7 @@ it("revokes ended leases with one call of the object for each", async () => {
   const [one, two] = [succeeded(await creds("web")), succeeded(await creds("web"))];
   vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
   await engineObject(uuid).revokeSoon([one, two].map(({ body }) => body.lease_id.slice("cloud-b/".length)));
-  const polls = vi.spyOn(CredentialEngine.prototype, "turn");
+  const polls = vi.spyOn(CredentialEngine.prototype, "poll");
   await performJobs(env, uuid, { budgetMs: 20_000 });
   expect(await rows(uuid, "leases")).toEqual([]);
   const reports = polls.mock.calls.filter(([, report]) => report !== null);

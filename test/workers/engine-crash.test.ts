@@ -58,20 +58,20 @@ type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => u
  * @param calls maximum number of calls before the death, to kill the Worker between the calls of one poll
  */
 function dieAt(nth: number, when: "before" | "after", calls: number): () => boolean {
-  const original = CredentialEngine.prototype.turn as unknown as Method;
-  let turns = 0;
+  const original = CredentialEngine.prototype.poll as unknown as Method;
+  let polls = 0;
   let dead = false;
-  vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (this: unknown, ...parameters) {
-    const turn = () => {
+  vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(function (this: unknown, ...parameters) {
+    const polled = () => {
       const given = original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
       return given.kind === "steps" ? { ...given, steps: given.steps.slice(0, calls) } : given;
     };
     const report = parameters[1];
-    if (dead || report === null || ++turns < nth) return turn();
+    if (dead || report === null || ++polls < nth) return polled();
     dead = true;
-    if (when === "after") turn();
+    if (when === "after") polled();
     // The Worker gets two failed calls of the object, then stops.
-    vi.mocked(CredentialEngine.prototype.turn).mockImplementationOnce(() => {
+    vi.mocked(CredentialEngine.prototype.poll).mockImplementationOnce(() => {
       throw new Error("killed");
     });
     throw new Error("killed");
@@ -81,18 +81,18 @@ function dieAt(nth: number, when: "before" | "after", calls: number): () => bool
 
 const ONE_BY_ONE = 1;
 const TOGETHER = 16;
-/** Every moment at which a Worker can die within `turns` polls. */
-const deaths = (turns: number, calls: number) =>
-  Array.from({ length: turns }, (_, index) => index + 1).flatMap((nth) => [
+/** Every moment at which a Worker can die within `polls` polls. */
+const deaths = (polls: number, calls: number) =>
+  Array.from({ length: polls }, (_, index) => index + 1).flatMap((nth) => [
     [nth, "before", calls] as const,
     [nth, "after", calls] as const,
   ]);
 /** Polls of an issue: application, principal, then rights and password, one by one or in a batch. */
-const TURNS_OF_AN_ISSUE: Readonly<Record<number, number>> = { [ONE_BY_ONE]: 5, [TOGETHER]: 3 };
-const everyTurn = [...deaths(5, ONE_BY_ONE), ...deaths(3, TOGETHER)];
+const POLLS_OF_AN_ISSUE: Readonly<Record<number, number>> = { [ONE_BY_ONE]: 5, [TOGETHER]: 3 };
+const everyPoll = [...deaths(5, ONE_BY_ONE), ...deaths(3, TOGETHER)];
 
 describe("issuing credentials while the Worker dies", () => {
-  it.each(part(everyTurn))(
+  it.each(part(everyPoll))(
     "at poll %i (%s the report; %i calls) leaves no resource and no lease",
     async (nth, when, calls) => {
       await writeRole("web", dynamicRole(tenant));
@@ -102,7 +102,7 @@ describe("issuing credentials while the Worker dies", () => {
       expect(died()).toBe(true);
       const leases = await rows(uuid, "leases");
       // After the last poll only the response is lost: it is never handed over, so the lease ends.
-      if (leases.length > 0) expect([nth, when]).toEqual([TURNS_OF_AN_ISSUE[calls], "after"]);
+      if (leases.length > 0) expect([nth, when]).toEqual([POLLS_OF_AN_ISSUE[calls], "after"]);
       await byItself(uuid, async () => {
         expect(await rows(uuid, "leases")).toEqual([]);
         await nothingIsLeft();
@@ -257,17 +257,17 @@ describe("random deaths", () => {
   it.each(part([1, 2, 3, 4, 5, 6]))("leave no resources after all leases are revoked (seed %i)", async (seed) => {
     const random = randomFrom(seed);
     await writeRole("web", dynamicRole(tenant));
-    const original = CredentialEngine.prototype.turn as unknown as Method;
+    const original = CredentialEngine.prototype.poll as unknown as Method;
     let deaths = 0;
-    const spy = vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (
+    const spy = vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(function (
       this: unknown,
       ...parameters
     ) {
-      const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
+      const polled = () => original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
       const dies = parameters[1] !== null && random() < 0.2;
-      if (!dies) return turn();
+      if (!dies) return polled();
       deaths++;
-      if (random() < 0.5) turn();
+      if (random() < 0.5) polled();
       throw new Error("killed");
     });
     for (let n = 0; n < 3; n++) await creds("web");
@@ -286,15 +286,15 @@ describe("random deaths", () => {
 describe("a restart of the object", () => {
   it("during issuing loses no result: the Worker sends its report again", async () => {
     await writeRole("web", dynamicRole(tenant));
-    const original = CredentialEngine.prototype.turn as unknown as Method;
-    let turns = 0;
-    vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(async function (
+    const original = CredentialEngine.prototype.poll as unknown as Method;
+    let polls = 0;
+    vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(async function (
       this: unknown,
       ...parameters: unknown[]
     ) {
       const object = this as ThisParameterType<Method>;
-      const turn = original.apply(object, parameters) as PollResult;
-      if (++turns !== 2) return turn;
+      const polled = original.apply(object, parameters) as PollResult;
+      if (++polls !== 2) return polled;
       await object.ctx.storage.sync();
       object.ctx.abort("restarted");
       throw new Error("restarted");
@@ -310,8 +310,8 @@ describe("a restart of the object", () => {
     await writeRole("web", dynamicRole(tenant));
     const issued = await creds("web");
     const id = issued.body.lease_id.slice("cloud-b/".length);
-    const original = CredentialEngine.prototype.turn as unknown as Method;
-    vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (this: unknown, ...parameters) {
+    const original = CredentialEngine.prototype.poll as unknown as Method;
+    vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(function (this: unknown, ...parameters) {
       if (parameters[1] !== null) original.apply(this as ThisParameterType<Method>, parameters);
       return original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
     });
@@ -342,7 +342,7 @@ describe("a wake-up of an engine", () => {
   });
 
   it("is repeated after a failure of the object, and has no effect without ready jobs", async () => {
-    vi.spyOn(CredentialEngine.prototype, "turn").mockImplementationOnce(() => {
+    vi.spyOn(CredentialEngine.prototype, "poll").mockImplementationOnce(() => {
       throw new Error("object is down");
     });
     expect((await ring({ engine: uuid })).retryMessages).toEqual([{ msgId: "m0" }]);

@@ -53,22 +53,22 @@ describe("concurrent callers of one application", () => {
     if (!started.ok) throw new Error(started.message);
     return started.value;
   };
-  const ask = ({ wanted, turn }: Started): Promise<PollResult> =>
+  const ask = ({ wanted, polled }: Started): Promise<PollResult> =>
     inEngine((engine) => {
-      const { claim } = turn as { claim: WorkLease };
-      return engine.turn(wanted, { claim, done: null }) as PollResult;
+      const { lease } = polled as { lease: WorkLease };
+      return engine.poll(wanted, { lease, done: null }) as PollResult;
     });
-  const leaves = ({ wanted, turn }: Started) =>
-    inEngine((engine) => engine.turn(wanted, { claim: (turn as { claim: WorkLease }).claim, done: null }, true));
+  const leaves = ({ wanted, polled }: Started) =>
+    inEngine((engine) => engine.poll(wanted, { lease: (polled as { lease: WorkLease }).lease, done: null }, true));
   const kinds = async (...started: Started[]) => {
-    const turns = [];
-    for (const each of started) turns.push((await ask(each)).kind);
-    return turns;
+    const polls = [];
+    for (const each of started) polls.push((await ask(each)).kind);
+    return polls;
   };
 
   it("get the lock in order, each right after the one before", async () => {
     const [first, second, third] = [await begin(), await begin(), await begin()];
-    expect([first, second, third].map(({ turn }) => turn?.kind)).toEqual(["steps", "wait", "wait"]);
+    expect([first, second, third].map(({ polled }) => polled?.kind)).toEqual(["steps", "wait", "wait"]);
     const woken = inEngine((engine) => engine.waitInLine(second.wanted.job));
     await leaves(first);
     await woken;

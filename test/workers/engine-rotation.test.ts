@@ -130,17 +130,17 @@ describe("a rotation whose Worker dies", () => {
       [nth, "before"],
       [nth, "after"],
     ]) as [number, string][],
-  )("at turn %i (%s the object has received the report) completes automatically", async (nth, when) => {
-    const original = CredentialEngine.prototype.turn as unknown as Method;
-    let turns = 0;
+  )("at poll %i (%s the object has received the report) completes automatically", async (nth, when) => {
+    const original = CredentialEngine.prototype.poll as unknown as Method;
+    let polls = 0;
     let deaths = 0;
-    const spy = vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (
+    const spy = vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(function (
       this: unknown,
       ...parameters
     ) {
-      const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
-      if (parameters[1] === null || deaths === 2 || ++turns < nth) return turn();
-      if (when === "after" && deaths === 0) turn();
+      const polled = () => original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
+      if (parameters[1] === null || deaths === 2 || ++polls < nth) return polled();
+      if (when === "after" && deaths === 0) polled();
       deaths++;
       throw new Error("killed");
     });

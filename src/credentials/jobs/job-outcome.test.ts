@@ -6,16 +6,16 @@ const HOUR_MS = 3_600_000;
 
 /** Issues a password of the application `app` at time 0. */
 function issued(engine: MemoryEngine, endsAt = 10 * HOUR_MS) {
-  const { wanted, turn } = engine.issue("static", 0);
+  const { wanted, polled } = engine.issue("static", 0);
   const key = answered({ keyId: "key", secretText: "secret", endsAt });
-  return { wanted, end: engine.runner.poll(wanted, reportOf(turn, key), 0) };
+  return { wanted, end: engine.runner.poll(wanted, reportOf(polled, key), 0) };
 }
 
 /** Performs one round of a revocation, with the result of its only step. @returns the next poll result */
 function round(engine: MemoryEngine, job: string, now: number, result: StepResult) {
   const wanted = { job, kind: "removal" as const };
-  const { turn } = engine.runner.begin(wanted, now);
-  return engine.runner.poll(wanted, reportOf(turn, result), now);
+  const { polled } = engine.runner.begin(wanted, now);
+  return engine.runner.poll(wanted, reportOf(polled, result), now);
 }
 
 /** Revokes a lease; as `round`. */
@@ -92,16 +92,16 @@ describe("a rotation", () => {
     const listed = passwords.map((each) => ({ displayName: "", ...each }));
     const found = answered([{ objectId: "app", clientId: "engine", displayName: "", passwords: listed }]);
     const key = answered({ keyId: "new", secretText: "xyznew", endsAt: now + 24 * HOUR_MS });
-    let turn = begun.value.turn;
+    let polled = begun.value.polled;
     for (const result of [found, key, login, login]) {
-      if (turn?.kind === "wait") {
-        now += turn.ms;
-        turn = engine.runner.poll(wanted, { claim: turn.claim ?? raise(), done: null }, now);
+      if (polled?.kind === "wait") {
+        now += polled.ms;
+        polled = engine.runner.poll(wanted, { lease: polled.lease ?? raise(), done: null }, now);
       }
-      if (turn?.kind === "end") break;
-      turn = engine.runner.poll(wanted, reportOf(turn, result), now);
+      if (polled?.kind === "end") break;
+      polled = engine.runner.poll(wanted, reportOf(polled, result), now);
     }
-    return { wanted, turn };
+    return { wanted, polled };
   }
   const raise = (): never => {
     throw new Error("no lease");
@@ -109,8 +109,8 @@ describe("a rotation", () => {
 
   it("stores the id of the new secret, by which the next rotation knows it", () => {
     const engine = memoryEngine();
-    const { turn, wanted } = rotated(engine, [{ keyId: "old", hint: "abc" }], answered());
-    expect(turn).toMatchObject({ kind: "end", end: { ok: true, warnings: [] } });
+    const { polled, wanted } = rotated(engine, [{ keyId: "old", hint: "abc" }], answered());
+    expect(polled).toMatchObject({ kind: "end", end: { ok: true, warnings: [] } });
     expect(engine.config.find()).toMatchObject({ client_secret: "xyznew", key_id: "new" });
     expect(engine.jobs.find(wanted.job)?.work).toMatchObject({ removal: { items: [{ keyId: "old" }] } });
     const second = engine.root.rotate();
@@ -120,8 +120,8 @@ describe("a rotation", () => {
 
   it("removes the new secret after a failure, with the account of its start", () => {
     const engine = memoryEngine();
-    const { turn, wanted } = rotated(engine, [], refusedWith("permission_denied"));
-    expect(turn).toMatchObject({ kind: "end", end: { ok: false } });
+    const { polled, wanted } = rotated(engine, [], refusedWith("permission_denied"));
+    expect(polled).toMatchObject({ kind: "end", end: { ok: false } });
     expect(engine.jobs.find(wanted.job)?.work).toMatchObject({
       kind: "removal",
       removal: { items: [{ keyId: "new" }] },
@@ -133,7 +133,7 @@ describe("a rotation", () => {
     const engine = memoryEngine();
     const { wanted } = rotated(engine, [], refusedWith("contended"));
     expect(engine.jobs.kindOf(wanted.job)).toBe("rotation");
-    expect(engine.root.configure({ client_secret: "other" }, true, null).ok).toBe(true);
+    expect(engine.root.configure({ client_secret: "other" }, "neutral", null).ok).toBe(true);
     expect(engine.jobs.find(wanted.job)?.work).toMatchObject({
       kind: "removal",
       account: { clientSecret: "abcsecret" },

@@ -1,4 +1,4 @@
-import type { CloudAccount, CloudFailure, NewPassword } from "../../contracts/cloud-directory.ts";
+import type { CloudFailure } from "../../contracts/cloud-calls.ts";
 import type { JobEnd, JobRef } from "../../contracts/credential-engine.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
@@ -8,10 +8,8 @@ import { warn } from "../../platform/observability/log.ts";
 import { countInObject } from "../../platform/observability/metrics/object-counters.ts";
 import { timeOf } from "../engine-events.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { orphansOfIssue, resourcesOf, undoOfIssue } from "../engines/azure/issue.ts";
-import { applicationSearch, passwordRemoval, type Removal, undoOfProvision } from "../engines/azure/removal.ts";
-import { orphansOfRotation, undoOfRotation } from "../engines/azure/rotation.ts";
 import { secondsLeft } from "../leases/lease-store.ts";
+import { isEmpty, type RemovalState } from "../runner/removal.ts";
 import { CALL_MS } from "../runner/saga.ts";
 import { continuesAt, done, HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
 import type { Job } from "./job-store.ts";
@@ -66,7 +64,7 @@ export class JobOutcomes {
     const { work } = job;
     switch (work.kind) {
       case "issue":
-        return this.#completeIssue(job.id, work, (value as NewPassword).secretText, now);
+        return this.#completeIssue(job.id, work, value, now);
       case "role":
         return this.#completeRole(job.id, work, now);
       case "rotation":
@@ -86,31 +84,43 @@ export class JobOutcomes {
   ): JobEnd {
     if (work.kind === "removal") return this.#retry.schedule(job, work, workLease, because, failure, now);
     warn("job-failed", { engine: this.#stores.scope, job: job.id, kind: work.kind, because: because.message });
-    const { jobs, roles } = this.#stores;
+    const { type } = this.#stores;
     if (work.kind === "issue") {
-      this.startRemoval(job.id, undoOfIssue(work.issue, now), "unfinished credentials", null, now, because.message);
-      return because;
-    }
-    if (work.kind === "rotation") {
+      const undo = type.issue.undo(work.issue, now);
+      this.startRemoval(job.id, undo, "unfinished credentials", null, now, because.message);
+    } else if (work.kind === "rotation") {
       this.rotationFailed(because.message, now);
-      const undo = undoOfRotation(work.rotation, now);
-      if (undo) this.startRemoval(job.id, undo, "unfinished rotation", work.rotation.account, now, because.message);
-      else jobs.delete(job.id);
-      return because;
-    }
-    const { name, provision } = work.write;
-    const stored = roles.find(name);
-    if (!provision) jobs.delete(job.id);
-    else if (stored?.managed) {
-      roles.put(name, { ...stored, managed: provision });
-      jobs.delete(job.id);
-    } else this.startRemoval(job.id, undoOfProvision(provision, now), "unfinished role", null, now, because.message);
+      const undo = type.rotation?.undo(work.rotation, now) ?? null;
+      this.#undo(job.id, undo, "unfinished rotation", work.rotation.account, because, now);
+    } else this.#failRole(job.id, work, because, now);
     return because;
+  }
+
+  /** Undoes a role write. The role of an earlier write stays, with a record of what this one has made. */
+  #failRole(id: string, { write }: WorkOf<"role">, because: Refusal, now: number): void {
+    const { type, jobs, roles } = this.#stores;
+    const undo = type.roles.undo(write, roles.find(write.name), now);
+    if (undo && "role" in undo) {
+      roles.put(write.name, undo.role);
+      jobs.delete(id);
+    } else this.#undo(id, undo?.removal ?? null, "unfinished role", null, because, now);
+  }
+
+  #undo(
+    id: string,
+    removal: RemovalState | null,
+    what: string,
+    account: object | null,
+    because: Refusal,
+    now: number,
+  ): void {
+    if (removal) this.startRemoval(id, removal, what, account, now, because.message);
+    else this.#stores.jobs.delete(id);
   }
 
   /** The outcome of a job that is over, was replaced, or waits for its next round. */
   outcomeOf(wanted: JobRef, now: number): JobEnd {
-    const { jobs, leases, keys, work } = this.#stores;
+    const { type, jobs, leases, keys, work } = this.#stores;
     if (wanted.kind === "removal") {
       const job = jobs.find(wanted.job);
       if (!job) return done();
@@ -121,9 +131,9 @@ export class JobOutcomes {
     const lease = wanted.kind === "issue" ? leases.find(wanted.job) : null;
     if (lease?.state === "live" && lease.sealed) {
       const text = keys.openText(lease.sealed, this.#leaseContext(lease.id));
-      const { clientId, clientSecret } = JSON.parse(text) as { clientId: string; clientSecret: string };
+      const data = type.issue.data(JSON.parse(text) as object);
       const ttl = Math.max(1, secondsLeft(lease.expires, now));
-      return done([], { leaseId: lease.id, ttl, renewable: lease.renewable === 1, clientId, clientSecret });
+      return done([], { leaseId: lease.id, ttl, renewable: lease.renewable === 1, data });
     }
     // The response with the secret was lost on its way to the Worker, and no other copy exists.
     if (lease?.state === "live") leases.expectHandOver(lease.id, now);
@@ -134,15 +144,15 @@ export class JobOutcomes {
   /** Starts a removal. It replaces the job of this id, if there is one. */
   startRemoval(
     id: string,
-    removal: Removal,
+    removal: RemovalState,
     because: string,
-    account: CloudAccount | null,
+    account: object | null,
     now: number,
     failure: string | null = null,
     readyAt = now,
   ): void {
     const { jobs } = this.#stores;
-    if (removal.items.length === 0 && !removal.search) {
+    if (isEmpty(removal)) {
       jobs.delete(id);
       return;
     }
@@ -152,7 +162,7 @@ export class JobOutcomes {
   }
 
   /** Stops a job early. Its removal starts after the longest call, because one of the job's calls may be in flight. */
-  abandon(id: string, removal: Removal, because: string, account: CloudAccount | null, now: number): void {
+  abandon(id: string, removal: RemovalState, because: string, account: object | null, now: number): void {
     this.startRemoval(id, removal, because, account, now, GIVEN_UP, now + CALL_MS);
   }
 
@@ -163,14 +173,14 @@ export class JobOutcomes {
     return refuse("invalid", because);
   }
 
-  #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, clientSecret: string, now: number): JobEnd {
-    const { jobs, leases, keys, scope, events } = this.#stores;
-    const { resources, clientId, endsAt } = resourcesOf(issue);
+  #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, value: unknown, now: number): JobEnd {
+    const { type, jobs, leases, keys, scope, events } = this.#stores;
+    const { resources, secret, endsAt, renewable = true } = type.issue.outcome(issue, value, now);
     const wanted = now + terms.ttl * 1000;
     const ends = Math.min(endsAt, terms.until ?? endsAt);
     const expires = Math.min(wanted, ends);
     const isCut = expires < wanted && ends < endsAt;
-    const kept = terms.repeat === null ? null : JSON.stringify({ clientId, clientSecret });
+    const kept = terms.repeat === null ? null : JSON.stringify(secret);
     leases.insert({
       id,
       role: terms.role,
@@ -179,70 +189,48 @@ export class JobOutcomes {
       issued: now,
       expires,
       keyEnds: ends,
+      renewable,
       handOverBy: terms.repeat === null ? now + (terms.handOverMs ?? HAND_OVER_MS) : null,
       repeat: terms.repeat,
       sealed: kept === null ? null : keys.seal(kept, this.#leaseContext(id)),
     });
     jobs.delete(id);
-    const orphans = orphansOfIssue(issue, now);
+    const orphans = type.issue.orphans(issue, now);
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
     events.lease("LeaseIssued", id, { Role: terms.role, ExpireTime: timeOf(expires) });
     const ttl = Math.max(1, secondsLeft(expires, now));
     const warnings = isCut ? [cappedTtlWarning(terms.ttl, ttl)] : terms.warnings;
-    return done(warnings, { leaseId: id, ttl, renewable: true, clientId, clientSecret });
+    return done(warnings, { leaseId: id, ttl, renewable, data: type.issue.data(secret) });
   }
 
   #completeRole(id: string, { write }: WorkOf<"role">, now: number): JobEnd {
-    const { jobs, roles, scope, events } = this.#stores;
+    const { type, jobs, roles, scope, events } = this.#stores;
+    const { name } = write;
     jobs.delete(id);
-    if (write.problem !== null) return refuse("invalid", write.problem);
-    const { name, role, provision } = write;
-    const before = roles.find(name)?.managed ?? null;
-    roles.put(
-      name,
-      provision
-        ? {
-            ...role,
-            managed: { ...provision, strays: false },
-            application_object_id: provision.made?.objectId ?? "",
-            application_id: provision.made?.clientId ?? "",
-          }
-        : { ...role, managed: null },
-    );
-    if (provision?.strays) {
-      const { application, made } = provision;
-      this.startRemoval(
-        `strays ${id}`,
-        applicationSearch(application.displayName, made?.objectId ?? "", now),
-        "strays",
-        null,
-        now,
-      );
+    const outcome = type.roles.outcome(write, roles.find(name), now);
+    if ("problem" in outcome) return refuse("invalid", outcome.problem);
+    roles.put(name, outcome.role);
+    for (const { of, removal, because } of outcome.removals) {
+      this.startRemoval(`${of} ${id}`, removal, because, null, now);
     }
-    // From now on the role creates a principal for each lease.
-    if (before && !provision)
-      this.startRemoval(`kept ${id}`, undoOfProvision(before, now), "application of a role", null, now);
     events.role("RoleWritten", name);
     recordAction("role-written", { engine: scope, role: name });
     return done();
   }
 
   #completeRotation(id: string, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
-    const { jobs, config, scope, events } = this.#stores;
-    const { add, secret, problem, replaces } = rotation;
+    const { type, jobs, config, scope, events } = this.#stores;
     jobs.delete(id);
-    if (problem !== null || !add?.key || secret === null) {
-      return this.rotationFailed(problem ?? "no secret was made", now);
-    }
-    config.promote(secret, add.key.keyId, add.key.endsAt, now);
-    const orphans = orphansOfRotation(rotation, now);
+    const outcome = type.rotation?.outcome(rotation, now) ?? { problem: "the type has no rotation" };
+    if ("problem" in outcome) return this.rotationFailed(outcome.problem, now);
+    const { promote, keyId, replaced, removal, orphans, warnings } = outcome;
+    config.promote(promote, now);
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
-    if (replaces !== null)
-      this.startRemoval(id, passwordRemoval(add.application, replaces, 0), "replaced root secret", null, now);
-    events.config("RootRotated", { KeyID: add.key.keyId });
-    recordAction("root-rotated", { engine: scope, key: add.key.keyId, replaced: replaces });
-    return done(replaces === null ? [OLD_STAYS] : []);
+    if (removal) this.startRemoval(id, removal, "replaced root secret", null, now);
+    events.config("RootRotated", { KeyID: keyId });
+    recordAction("root-rotated", { engine: scope, key: keyId, replaced });
+    return done(warnings);
   }
 
   #completeRemoval(job: Job, work: WorkOf<"removal">, workLease: WorkLease, now: number): JobEnd {
@@ -270,5 +258,3 @@ export class JobOutcomes {
 }
 
 const GIVEN_UP = "it was given up before it was complete";
-const OLD_STAYS =
-  "the secret before could not be told from the application's other secrets and was not removed; remove it by hand";

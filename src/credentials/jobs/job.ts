@@ -1,9 +1,5 @@
-import type { CloudAccount } from "../../contracts/cloud-directory.ts";
 import type { Issued, JobEnd } from "../../contracts/credential-engine.ts";
-import { type Issue, issueSaga } from "../engines/azure/issue.ts";
-import { type Removal, removalSaga } from "../engines/azure/removal.ts";
-import { type RoleWrite, roleSaga } from "../engines/azure/role-write.ts";
-import { type Rotation, rotationSaga } from "../engines/azure/rotation.ts";
+import type { EngineStates, EngineType } from "../engines/engine-type.ts";
 import { mapDecision, type Saga } from "../runner/saga.ts";
 
 /** A request for credentials and the limits of its lease. Stored in the job, so its fields must not be renamed. */
@@ -31,15 +27,15 @@ export const HAND_OVER_MS = 30_000;
  * sealed JSON.
  */
 export type Work =
-  | { readonly kind: "issue"; readonly issue: Issue; readonly terms: LeaseRequest }
-  | { readonly kind: "role"; readonly write: RoleWrite }
-  | { readonly kind: "rotation"; readonly rotation: Rotation }
+  | { readonly kind: "issue"; readonly issue: EngineStates["issue"]; readonly terms: LeaseRequest }
+  | { readonly kind: "role"; readonly write: EngineStates["write"] }
+  | { readonly kind: "rotation"; readonly rotation: EngineStates["rotation"] }
   | {
       readonly kind: "removal";
-      readonly removal: Removal;
+      readonly removal: EngineStates["removal"];
       /** Owner of the removed resources, for the operator. */
       readonly because: string;
-      readonly account: CloudAccount | null;
+      readonly account: EngineStates["account"] | null;
       /** Whether the lease with the job's id is deleted after the removal. */
       readonly lease: boolean;
       /** Of the revocation of a lease: see `tracedWork`. */
@@ -52,46 +48,66 @@ const over = <K extends Work["kind"], S>(
   saga: Saga<S>,
   part: (work: WorkOf<K>) => S,
   withPart: (work: WorkOf<K>, state: S) => WorkOf<K>,
-): Saga<WorkOf<K>> => ({
-  next: (work, now) => saga.next(part(work), now),
-  beforeCall: (work, step) => withPart(work, saga.beforeCall?.(part(work), step) ?? part(work)),
-  onSuccess: (work, step, value, now) => withPart(work, saga.onSuccess(part(work), step, value, now)),
-  onError: (work, step, failure, now, tries) =>
-    mapDecision(saga.onError(part(work), step, failure, now, tries), (state) => withPart(work, state)),
-});
-
-const SAGAS: { readonly [K in Work["kind"]]: Saga<WorkOf<K>> } = {
-  issue: over<"issue", Issue>(
-    issueSaga,
-    ({ issue }) => issue,
-    (work, issue) => ({ ...work, issue }),
-  ),
-  role: over<"role", RoleWrite>(
-    roleSaga,
-    ({ write }) => write,
-    (work, write) => ({ ...work, write }),
-  ),
-  rotation: over<"rotation", Rotation>(
-    rotationSaga,
-    ({ rotation }) => rotation,
-    (work, rotation) => ({ ...work, rotation }),
-  ),
-  removal: over<"removal", Removal>(
-    removalSaga,
-    ({ removal }) => removal,
-    (work, removal) => ({ ...work, removal }),
-  ),
+): Saga<Work> => {
+  const whole: Saga<WorkOf<K>> = {
+    next: (work, now) => saga.next(part(work), now),
+    beforeCall: (work, step) => withPart(work, saga.beforeCall?.(part(work), step) ?? part(work)),
+    onSuccess: (work, step, value, now) => withPart(work, saga.onSuccess(part(work), step, value, now)),
+    onError: (work, step, failure, now, tries) =>
+      mapDecision(saga.onError(part(work), step, failure, now, tries), (state) => withPart(work, state)),
+  };
+  // The kind selects the saga, so the state has its type.
+  return whole as unknown as Saga<Work>;
 };
-/** The kind selects the saga, so the state has its type. */
-const sagaOf = ({ kind }: Work) => SAGAS[kind] as unknown as Saga<Work>;
 
-/** One saga for all kinds of work: delegates to the saga of `work.kind`. */
-export const jobSaga: Saga<Work> = {
-  next: (work, now) => sagaOf(work).next(work, now),
-  beforeCall: (work, step) => sagaOf(work).beforeCall?.(work, step) ?? work,
-  onSuccess: (work, step, value, now) => sagaOf(work).onSuccess(work, step, value, now),
-  onError: (work, step, failure, now, tries) => sagaOf(work).onError(work, step, failure, now, tries),
-};
+const jobSagas = new WeakMap<EngineType, Saga<Work>>();
+
+/** One saga for all kinds of work of an engine type: delegates to the saga of `work.kind`. */
+export function jobSagaOf(type: EngineType): Saga<Work> {
+  const known = jobSagas.get(type);
+  if (known) return known;
+  const saga = newJobSaga(type);
+  jobSagas.set(type, saga);
+  return saga;
+}
+
+function newJobSaga({ issue, roles, rotation, removal }: EngineType): Saga<Work> {
+  const sagas: { readonly [K in Work["kind"]]: Saga<Work> | null } = {
+    issue: over<"issue", object>(
+      issue,
+      (work) => work.issue,
+      (work, state) => ({ ...work, issue: state }),
+    ),
+    role: over<"role", EngineStates["write"]>(
+      roles,
+      ({ write }) => write,
+      (work, write) => ({ ...work, write }),
+    ),
+    rotation:
+      rotation &&
+      over<"rotation", EngineStates["rotation"]>(
+        rotation,
+        (work) => work.rotation,
+        (work, state) => ({ ...work, rotation: state }),
+      ),
+    removal: over<"removal", EngineStates["removal"]>(
+      removal,
+      (work) => work.removal,
+      (work, state) => ({ ...work, removal: state }),
+    ),
+  };
+  const sagaOf = ({ kind }: Work): Saga<Work> => {
+    const saga = sagas[kind];
+    if (!saga) throw new Error(`this type of engine has no ${kind}`);
+    return saga;
+  };
+  return {
+    next: (work, now) => sagaOf(work).next(work, now),
+    beforeCall: (work, step) => sagaOf(work).beforeCall?.(work, step) ?? work,
+    onSuccess: (work, step, value, now) => sagaOf(work).onSuccess(work, step, value, now),
+    onError: (work, step, failure, now, tries) => sagaOf(work).onError(work, step, failure, now, tries),
+  };
+}
 
 /** The outcome of a successful job. */
 export const done = (warnings: readonly string[] = [], issued: Issued | null = null): JobEnd => ({

@@ -1,9 +1,9 @@
-import type { CloudFailure } from "../../contracts/cloud-directory.ts";
+import type { CloudFailure } from "../../contracts/cloud-calls.ts";
 import type { Refusal } from "../../lib/result.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { retried } from "../engines/azure/removal.ts";
+import { retried } from "../runner/removal.ts";
 import type { WorkOf } from "./job.ts";
 import type { Job } from "./job-store.ts";
 

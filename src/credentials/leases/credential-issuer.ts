@@ -3,15 +3,10 @@ import type { IssueRequest, IssueStarted } from "../../contracts/credential-engi
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { type Issue, lockOf, undoOfIssue } from "../engines/azure/issue.ts";
-import { newKeyAdd } from "../engines/azure/key-add.ts";
-import { newProvision } from "../engines/azure/provision.ts";
-import type { Role } from "../engines/azure/role.ts";
-import { applicationOf, desiredGrants, desiredMemberships } from "../engines/azure/role-write.ts";
 import { HAND_OVER_MS } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { Job } from "../jobs/job-store.ts";
-import type { CloudAccounts } from "../mount/cloud-accounts.ts";
+import type { EngineAccounts } from "../mount/engine-accounts.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
 import { leaseTtlOf, passwordLife } from "./lease-ttl.ts";
 
@@ -20,14 +15,14 @@ export class CredentialIssuer {
   readonly #stores: EngineStores;
   readonly #runner: SagaRunner;
   readonly #outcomes: JobOutcomes;
-  readonly #accounts: CloudAccounts;
+  readonly #accounts: EngineAccounts;
   readonly #commit: <T>(change: () => T) => T;
 
   constructor(
     stores: EngineStores,
     runner: SagaRunner,
     outcomes: JobOutcomes,
-    accounts: CloudAccounts,
+    accounts: EngineAccounts,
     commit: <T>(change: () => T) => T,
   ) {
     this.#stores = stores;
@@ -39,26 +34,28 @@ export class CredentialIssuer {
 
   /** Starts new credentials, or finds the job or lease of an earlier request with the same key. */
   begin(ask: IssueRequest, now: number): Result<IssueStarted> {
-    const { config, roles, leases, jobs } = this.#stores;
+    const { type, config, roles, leases, jobs } = this.#stores;
     const repeat = ask.key === null ? null : digest([ask.key, ask.role, ask.token]);
     const known = repeat === null ? null : (leases.ofRepeat(repeat)?.id ?? jobs.ofRepeat(repeat));
-    const metadata = roles.find(ask.role)?.metadata ?? null;
-    if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, turn: null, metadata });
+    const role = roles.find(ask.role);
+    const metadata = (role && type.roles.metadata?.(role)) ?? null;
+    if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, polled: null, metadata });
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     const engine = this.#accounts.account();
     if (!engine.ok) return engine;
-    const role = roles.find(ask.role);
     if (!role) return refuse("invalid", `role '${ask.role}' does not exist`);
-    if (role.application_id.toLowerCase() === engine.value.clientId.toLowerCase()) {
-      return refuse("invalid", "the role is for the application that the engine itself acts as");
-    }
+    const ttls = type.roles.ttls(role);
+    const lifeMs = passwordLife(ttls, ask.mount) * 1000;
+    const begun = type.issue.begin(role, { account: engine.value, lifeMs });
+    if (!begun.ok) return begun;
+    const issue = begun.value;
     const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
     const { role: named, token, until } = ask;
-    const terms = { role: named, token, until, repeat, handOverMs, ...leaseTtlOf(role, ask.mount) };
-    const issue = issueOf(role, passwordLife(role, ask.mount) * 1000);
+    const terms = { role: named, token, until, repeat, handOverMs, ...leaseTtlOf(ttls, ask.mount) };
     const id = `creds/${ask.role}/${randomText(24)}`;
-    const job = { id, work: { kind: "issue", issue, terms } as const, lock: lockOf(issue), deadline: now + REQUEST_MS };
+    const lock = type.issue.lock?.(issue) ?? null;
+    const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
     const started = this.#commit(() => (job.lock ? this.#runner.start(job, now) : this.#runner.startNew(job, now)));
     return ok({ ...started, metadata });
   }
@@ -93,23 +90,11 @@ export class CredentialIssuer {
   /** A call may be in flight, so the removal starts after the longest call. */
   #abandon({ id, work }: Job, now: number): void {
     if (work.kind !== "issue") return;
-    const { config } = this.#stores;
+    const { type, config } = this.#stores;
     const engine = config.isDeleted() ? this.#accounts.account() : null;
     const keptAccount = engine?.ok ? engine.value : null;
-    this.#outcomes.abandon(id, undoOfIssue(work.issue, now), "unfinished credentials", keptAccount, now);
+    this.#outcomes.abandon(id, type.issue.undo(work.issue, now), "unfinished credentials", keptAccount, now);
   }
 }
 
 const digest = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("base64url");
-
-/** The resources to create for a lease of a role. */
-function issueOf(role: Role, lifeMs: number): Issue {
-  const name = `vault-${crypto.randomUUID()}`;
-  if (role.application_object_id !== "") {
-    const add = newKeyAdd(role.application_object_id, name, lifeMs, role.managed?.made?.at);
-    return { kind: "password", clientId: role.application_id, add };
-  }
-  const rights = { grants: desiredGrants(role), memberships: desiredMemberships(role) };
-  const provision = newProvision(applicationOf(name, role), rights);
-  return { kind: "principal", provision, lifeMs, permanently: role.permanently_delete, key: null };
-}

@@ -5,7 +5,6 @@ import { warn } from "../../platform/observability/log.ts";
 import { OWN_TRACE } from "../../platform/observability/otlp/trace-context.ts";
 import { timeOf } from "../engine-events.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { revocationOf } from "../engines/azure/issue.ts";
 import type { Work } from "../jobs/job.ts";
 import type { NewJob } from "../jobs/job-store.ts";
 import type { SagaRunner } from "../runner/saga-runner.ts";
@@ -36,7 +35,7 @@ export class LeaseLifecycle {
 
   /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed> {
-    const { scope, leases, roles, events } = this.#stores;
+    const { type, scope, leases, roles, events } = this.#stores;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -49,7 +48,7 @@ export class LeaseLifecycle {
     if (!role) return ok({ ttl, renewable: false, warnings: ["the role is deleted; the lease was not extended"] });
     if (lease.renewable !== 1) return refuse("invalid", "lease is not renewable");
     const times = { issued: lease.issued, expires: lease.expires, keyEnds: lease.key_ends };
-    const next = renewed(times, role, mount, increment, now);
+    const next = renewed(times, type.roles.ttls(role), mount, increment, now);
     if (!next.ok) return next;
     const { expires, renewable, warnings } = next.value;
     this.#commit(() => {
@@ -129,14 +128,14 @@ export class LeaseLifecycle {
 
   /** @returns the removal job to start; null when there was one, which is retried */
   #endOf(lease: LeaseRow, now: number, trace?: string | null): NewJob | null {
-    const { scope, leases, jobs } = this.#stores;
+    const { type, scope, leases, jobs } = this.#stores;
     const { id, token } = lease;
     leases.end(id);
     if (jobs.kindOf(id) !== null) {
       jobs.retry(id, now);
       return null;
     }
-    const removal = revocationOf(resourcesIn(lease), lease.issued);
+    const removal = type.removal.ofLease(resourcesIn(lease), lease.issued);
     const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true, trace };
     recordAction("lease-ends", { engine: scope, lease: id, token });
     return { id, work };

@@ -49,6 +49,7 @@ function oneLease() {
     issued: 0,
     expires: 1_000,
     keyEnds: 1_000,
+    renewable: true,
     handOverBy: 500,
     repeat: "request",
     sealed: null,

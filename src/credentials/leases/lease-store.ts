@@ -2,7 +2,7 @@ import type { LeaseRow, LeaseView } from "../../contracts/credential-engine.ts";
 import { earliest } from "../../lib/earliest.ts";
 import { upperBound } from "../../lib/text-range.ts";
 import { Memo } from "../../platform/durable/memo.ts";
-import type { LeaseResources } from "../engines/azure/issue.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
 
 /**
  * `ending`: revocation is in progress. `irrevocable`: revocation failed repeatedly, and an operator should intervene.
@@ -13,11 +13,12 @@ interface NewLease {
   readonly id: string;
   readonly role: string;
   readonly token: string;
-  readonly resources: LeaseResources;
+  readonly resources: EngineStates["resources"];
   /** Times in ms since 1970. `keyEnds`: the lease is not renewed beyond it. */
   readonly issued: number;
   readonly expires: number;
   readonly keyEnds: number;
+  readonly renewable: boolean;
   /** Revocation time unless the response is sent before; null if the caller can repeat the request. */
   readonly handOverBy: number | null;
   readonly repeat: string | null;
@@ -59,7 +60,7 @@ export class LeaseStore {
     this.#sql.exec(
       `INSERT INTO leases
        (id, role, token, holding, issued, expires, key_ends, renewable, state, hand_over_by, repeat, sealed)
-       VALUES (?, ?, ?, ?, ?, ?, ?, 1, 'live', ?, ?, ?)`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'live', ?, ?, ?)`,
       lease.id,
       lease.role,
       lease.token,
@@ -67,6 +68,7 @@ export class LeaseStore {
       lease.issued,
       lease.expires,
       lease.keyEnds,
+      lease.renewable ? 1 : 0,
       lease.handOverBy,
       lease.repeat,
       lease.sealed,
@@ -214,7 +216,7 @@ export class LeaseStore {
   }
 }
 
-export const resourcesIn = (lease: LeaseRow): LeaseResources => JSON.parse(lease.holding) as LeaseResources;
+export const resourcesIn = (lease: LeaseRow): EngineStates["resources"] => JSON.parse(lease.holding) as object;
 
 export const leaseView = (lease: LeaseRow, now: number): LeaseView => ({
   id: lease.id,

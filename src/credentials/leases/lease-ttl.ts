@@ -1,12 +1,16 @@
 import type { MountTtls } from "../../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { cappedTtlWarning } from "../../platform/http/capped-ttl.ts";
-import type { Role } from "../engines/azure/role.ts";
 
 /** Maximum TTL of a lease unless the mount sets another, in seconds (768 h). */
 const SYSTEM_MAX_TTL = 768 * 3600;
 
-type RoleTtls = Pick<Role, "ttl" | "max_ttl" | "explicit_max_ttl">;
+/** Lease TTLs of a role, in seconds; 0: not set. */
+export interface RoleTtls {
+  readonly ttl: number;
+  readonly max_ttl: number;
+  readonly explicit_max_ttl: number;
+}
 
 /** Maximum TTL of a role's leases, in seconds. */
 function ceiling(role: RoleTtls, mount: MountTtls): number {

@@ -1,16 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { memoryEngine } from "../../../test/memory-engine.ts";
 import { changeConfig, type EngineConfig } from "../engines/azure/config.ts";
+import type { ConfigStore } from "./config-store.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 /** A Monday, 00:00 UTC. */
 const MIDNIGHT = Date.UTC(2026, 0, 5);
 
+const stored = (config: ConfigStore) => config.find() as EngineConfig | null;
+
+/** A configuration with the secret of a rotation. */
+const promoted = (client_secret: string, key_ends: number) => (config: object) =>
+  ({ ...config, client_secret, key_id: "key", key_ends }) as EngineConfig;
+
 /** A store whose configuration was written at `now`. */
 function configured(changes: Partial<EngineConfig>, now = MIDNIGHT) {
   const { config } = memoryEngine();
-  const before = config.find();
+  const before = stored(config);
   if (!before) throw new Error("no configuration");
   config.put({ ...before, ...changes }, now);
   return config;
@@ -20,14 +27,14 @@ describe("the next rotation", () => {
   it("follows one period after a rotation", () => {
     const config = configured({ rotation_period: 3_600 });
     expect(config.rotationDue()).toBe(MIDNIGHT + HOUR_MS);
-    config.promote("secret", "key", MIDNIGHT + 24 * HOUR_MS, MIDNIGHT + 10 * HOUR_MS);
+    config.promote(promoted("secret", MIDNIGHT + 24 * HOUR_MS), MIDNIGHT + 10 * HOUR_MS);
     expect(config.rotationDue()).toBe(MIDNIGHT + 11 * HOUR_MS);
   });
 
   it("stays when something other than the schedule is written", () => {
     const config = configured({ rotation_period: 3_600 });
-    const before = config.find();
-    if (before) config.put({ ...before, subscription_id: "another" }, MIDNIGHT + MINUTE_MS);
+    const before = stored(config);
+    if (before) config.put({ ...before, subscription_id: "another" } as EngineConfig, MIDNIGHT + MINUTE_MS);
     expect(config.rotationDue()).toBe(MIDNIGHT + HOUR_MS);
   });
 
@@ -42,7 +49,7 @@ describe("the next rotation", () => {
       expect(ms, `at most ${ceiling} minutes`).toBeLessThanOrEqual(ceiling * MINUTE_MS);
       expect(ms, `at least half of ${ceiling} minutes`).toBeGreaterThanOrEqual((ceiling * MINUTE_MS) / 2);
     }
-    config.promote("secret", "key", MIDNIGHT + 24 * HOUR_MS, MIDNIGHT);
+    config.promote(promoted("secret", MIDNIGHT + 24 * HOUR_MS), MIDNIGHT);
     expect(delay()).toBeLessThanOrEqual(MINUTE_MS);
   });
 });
@@ -74,8 +81,8 @@ describe("a retry of a failed rotation with a window of an hour from midnight", 
 describe("the id of the root secret", () => {
   it("is deleted when another secret or client is written", () => {
     const { config } = memoryEngine();
-    config.promote("made", "key", 9, 0);
-    const before = config.find();
+    config.promote(promoted("made", 9), 0);
+    const before = stored(config);
     for (const [body, keyId] of [
       [{ client_secret: "other" }, null],
       [{ client_id: "other" }, null],

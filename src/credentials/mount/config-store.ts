@@ -3,9 +3,11 @@ import { type Refusal, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { DeploymentState } from "../../platform/durable/deployment-state.ts";
 import { Memo } from "../../platform/durable/memo.ts";
-import { type EngineConfig, nextRotation } from "../engines/azure/config.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
+import { isMoved, nextRotation } from "./rotation-schedule.ts";
 
-const ROTATION = ["rotation_schedule", "rotation_window", "rotation_period", "disable_automated_rotation"] as const;
+type EngineConfig = EngineStates["config"];
+
 /** Back-off of a failed rotation: one minute at first, one hour at most. */
 const RETRY = { base: 60_000, cap: 3_600_000 };
 
@@ -57,7 +59,7 @@ export class ConfigStore {
     const before = this.find();
     this.#store(config);
     // Only a change of the schedule moves the next rotation.
-    if (!before || ROTATION.some((field) => before[field] !== config[field])) this.#schedule(nextRotation(config, now));
+    if (!before || isMoved(before, config)) this.#schedule(nextRotation(config, now));
   }
 
   /** Whether a move of the mount is later than the recorded one. */
@@ -75,12 +77,12 @@ export class ConfigStore {
     this.#schedule(null);
   }
 
-  /** Stores the new secret of a finished rotation. */
-  promote(secret: string, keyId: string, keyEnds: number, now: number): void {
+  /** Stores the new secret of a finished rotation, which `promoted` puts into the configuration. */
+  promote(promoted: (config: EngineConfig) => EngineConfig, now: number): void {
     const config = this.find();
     this.#state.set("rotation_failures", "0");
     if (!config) return;
-    this.#store({ ...config, client_secret: secret, key_id: keyId, key_ends: keyEnds });
+    this.#store(promoted(config));
     this.#schedule(nextRotation(config, now));
   }
 

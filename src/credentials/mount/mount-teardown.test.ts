@@ -5,9 +5,9 @@ import { answered, memoryEngine, refusedWith, reportOf } from "../../../test/mem
 function withLease() {
   const engine = memoryEngine();
   const now = Date.now();
-  const { wanted, turn } = engine.issue("static", now);
+  const { wanted, polled } = engine.issue("static", now);
   const key = answered({ keyId: "key", secretText: "secret", endsAt: now + 10 * 3_600_000 });
-  engine.runner.poll(wanted, reportOf(turn, key), now);
+  engine.runner.poll(wanted, reportOf(polled, key), now);
   return { engine, job: wanted.job };
 }
 
@@ -23,7 +23,7 @@ it("retries failed revocations in the first round of disabling only", () => {
   const wanted = { job, kind: "removal" as const };
   const started = engine.lifecycle.revoke(job);
   const now = Date.now();
-  engine.runner.poll(wanted, reportOf(started?.turn ?? null, refusedWith("permission_denied")), now);
+  engine.runner.poll(wanted, reportOf(started?.polled ?? null, refusedWith("permission_denied")), now);
   expect(engine.teardown.close(false).failure).toMatchObject({ id: job });
   expect(engine.work.find(job)?.readyAt).toBeGreaterThan(Date.now());
   expect(engine.teardown.close(true).failure).toBeNull();

@@ -1,13 +1,10 @@
-import type { CloudAccount } from "../../contracts/cloud-directory.ts";
 import type { LeaseRow } from "../../contracts/credential-engine.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { revocationOf } from "../engines/azure/issue.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { CredentialIssuer } from "../leases/credential-issuer.ts";
 import type { LeaseLifecycle } from "../leases/lease-lifecycle.ts";
 import { resourcesIn } from "../leases/lease-store.ts";
-import type { CloudAccounts } from "./cloud-accounts.ts";
-import { undoOfRole } from "./role-changes.ts";
+import type { EngineAccounts } from "./engine-accounts.ts";
 import type { RootAccount } from "./root-account.ts";
 
 /** A mount issues nothing while it is being disabled. If disabling is interrupted, it issues again after this time. */
@@ -17,7 +14,7 @@ const PAGE = 1_000;
 interface Dependencies {
   readonly stores: EngineStores;
   readonly outcomes: JobOutcomes;
-  readonly accounts: CloudAccounts;
+  readonly accounts: EngineAccounts;
   commit<T>(change: () => T): T;
 }
 
@@ -31,7 +28,7 @@ interface Dependencies {
 export class MountTeardown {
   readonly #stores: EngineStores;
   readonly #outcomes: JobOutcomes;
-  readonly #accounts: CloudAccounts;
+  readonly #accounts: EngineAccounts;
   readonly #commit: <T>(change: () => T) => T;
   readonly #root: RootAccount;
   readonly #issuer: CredentialIssuer;
@@ -97,22 +94,22 @@ export class MountTeardown {
     });
   }
 
-  #removeLeases(account: CloudAccount | null, now: number): void {
-    const { leases, jobs } = this.#stores;
+  #removeLeases(account: object | null, now: number): void {
+    const { type, leases, jobs } = this.#stores;
     for (let page = leases.under("", "", PAGE); page.length > 0; page = leases.under("", "", PAGE)) {
       for (const lease of page) {
         jobs.delete(lease.id);
         leases.delete(lease.id);
-        const removal = revocationOf(resourcesIn(lease), lease.issued);
+        const removal = type.removal.ofLease(resourcesIn(lease), lease.issued);
         this.#outcomes.startRemoval(lease.id, removal, "lease of a mount that is gone", account, now);
       }
     }
   }
 
-  #removeRoles(account: CloudAccount | null, now: number): void {
-    const { roles } = this.#stores;
+  #removeRoles(account: object | null, now: number): void {
+    const { type, roles } = this.#stores;
     for (const { name, role } of roles.deleteAll()) {
-      const removal = undoOfRole(role, now);
+      const removal = type.roles.undoOfRole(role, now);
       if (removal) this.#outcomes.startRemoval(`kept ${name}`, removal, "application of a role", account, now);
     }
   }

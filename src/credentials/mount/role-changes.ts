@@ -3,30 +3,23 @@ import type { Started } from "../../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { type Removal, undoOfProvision } from "../engines/azure/removal.ts";
-import { draftRole, type Role, type RoleBody } from "../engines/azure/role.ts";
-import { newRoleWrite } from "../engines/azure/role-write.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
-import type { CloudAccounts } from "./cloud-accounts.ts";
-
-/** Removal of the application that belongs to a role, for a deleted role. Null if the role has none. */
-export const undoOfRole = (role: Role, now: number): Removal | null =>
-  role.managed && { ...undoOfProvision(role.managed, now), permanently: role.permanently_delete };
+import type { EngineAccounts } from "./engine-accounts.ts";
 
 /** Writes and deletes roles. Owns no state; one write is one job in `jobs`, under a lock per role. */
 export class RoleChanges {
   readonly #stores: EngineStores;
   readonly #runner: SagaRunner;
   readonly #outcomes: JobOutcomes;
-  readonly #accounts: CloudAccounts;
+  readonly #accounts: EngineAccounts;
   readonly #commit: <T>(change: () => T) => T;
 
   constructor(
     stores: EngineStores,
     runner: SagaRunner,
     outcomes: JobOutcomes,
-    accounts: CloudAccounts,
+    accounts: EngineAccounts,
     commit: <T>(change: () => T) => T,
   ) {
     this.#stores = stores;
@@ -37,27 +30,18 @@ export class RoleChanges {
   }
 
   /** Starts a role write; its references are looked up first. */
-  write(name: string, body: RoleBody, dialect: Dialect): Result<Started> {
-    const { config, roles, jobs } = this.#stores;
+  write(name: string, body: object, dialect: Dialect): Result<Started> {
+    const { type, config, roles, jobs } = this.#stores;
     const now = Date.now();
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
-    const engine = this.#accounts.account();
-    if (!engine.ok) return engine;
-    const before = roles.find(name);
-    const draft = draftRole(before, body, dialect);
-    if (!draft.ok) return draft;
+    const context = { dialect, account: this.#accounts.account() };
+    const begun = type.roles.begin(name, roles.find(name), body, context);
+    if (!begun.ok) return begun;
     const lock = lockOf(name);
     const other = this.#otherWrite(lock);
     if (!other.ok) return other;
-    const role = draft.value;
-    const named = role.persist_app ? "" : (body.application_object_id ?? "");
-    const asked = {
-      application: named !== "" && role.application_object_id !== "" ? named : null,
-      roles: body.cloud_roles ?? null,
-      groups: body.cloud_groups ?? null,
-    };
-    const write = newRoleWrite(name, role, asked, engine.value.clientId);
+    const write = begun.value;
     return ok(
       this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
@@ -69,7 +53,7 @@ export class RoleChanges {
 
   /** Deletes a role. @returns the removal of its application, if it has one */
   delete(name: string): Result<Started | null> {
-    const { scope, roles, jobs, events } = this.#stores;
+    const { type, scope, roles, jobs, events } = this.#stores;
     const role = roles.find(name);
     if (!role) return refuse("missing");
     const other = this.#otherWrite(lockOf(name));
@@ -81,7 +65,7 @@ export class RoleChanges {
         roles.delete(name);
         events.role("RoleDeleted", name);
         recordAction("role-deleted", { engine: scope, role: name });
-        const removal = undoOfRole(role, now);
+        const removal = type.roles.undoOfRole(role, now);
         if (!removal) return null;
         const id = `kept ${name} ${crypto.randomUUID()}`;
         this.#outcomes.startRemoval(id, removal, "application of a role", null, now);
@@ -92,12 +76,11 @@ export class RoleChanges {
 
   /** Another write of the role. One that only looks up references may be replaced; any other is a conflict. */
   #otherWrite(lock: string): Result<string | null> {
-    const { jobs } = this.#stores;
+    const { type, jobs } = this.#stores;
     const id = jobs.holder(lock);
     const job = id === null ? null : jobs.find(id);
     if (job?.work.kind !== "role") return ok(null);
-    const { provision, role } = job.work.write;
-    if (!provision && !role.persist_app) return ok(job.id);
+    if (type.roles.isReplaceable(job.work.write)) return ok(job.id);
     return refuse("conflict", "the role is being written; try again in a moment");
   }
 }

@@ -1,4 +1,6 @@
-import type { Role } from "../engines/azure/role.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
+
+type Role = EngineStates["role"];
 
 /** The roles of one engine, one JSON row each. Writes run inside the object's transaction. */
 export class RoleStore {

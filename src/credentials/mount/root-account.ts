@@ -1,16 +1,14 @@
+import type { Dialect } from "../../compat/dialect.ts";
 import type { JobRef, Started } from "../../contracts/credential-engine.ts";
 import type { Home } from "../../contracts/federation.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { type ConfigBody, changeConfig, changesIdentity } from "../engines/azure/config.ts";
-import { newRotation, undoOfRotation } from "../engines/azure/rotation.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { SagaRunner } from "../runner/saga-runner.ts";
-import type { CloudAccounts } from "./cloud-accounts.ts";
+import type { EngineAccounts } from "./engine-accounts.ts";
 
 const ROTATION_MS = 10 * 60_000;
-const DEFAULT_ROOT_TTL = 182 * 86_400;
 
 /**
  * The identity of an engine: its configuration, and the rotation of its secret. Owns no state; a rotation is one job.
@@ -19,14 +17,14 @@ export class RootAccount {
   readonly #stores: EngineStores;
   readonly #runner: SagaRunner;
   readonly #outcomes: JobOutcomes;
-  readonly #accounts: CloudAccounts;
+  readonly #accounts: EngineAccounts;
   readonly #commit: <T>(change: () => T) => T;
 
   constructor(
     stores: EngineStores,
     runner: SagaRunner,
     outcomes: JobOutcomes,
-    accounts: CloudAccounts,
+    accounts: EngineAccounts,
     commit: <T>(change: () => T) => T,
   ) {
     this.#stores = stores;
@@ -37,14 +35,14 @@ export class RootAccount {
   }
 
   /** Merges a body into the configuration. A change of identity abandons a rotation in progress. */
-  configure(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
-    const { config, events } = this.#stores;
+  configure(body: object, dialect: Dialect, home: Home | null): Result<null> {
+    const { type, config, events } = this.#stores;
     const before = config.find();
-    const changed = changeConfig(before, body, this.#accounts.settings(), idsRequired, home);
+    const changed = type.config.change(before, body, { settings: this.#accounts.settings(), dialect, home });
     if (!changed.ok) return changed;
     const now = Date.now();
     this.#commit(() => {
-      if (before && changesIdentity(before, changed.value)) this.stopRotation(now);
+      if (before && type.config.changesIdentity(before, changed.value)) this.stopRotation(now);
       config.put(changed.value, now);
       events.config("ConfigWritten");
     });
@@ -106,10 +104,10 @@ export class RootAccount {
 
   /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
   stopRotation(now: number): void {
-    const { jobs } = this.#stores;
+    const { type, jobs } = this.#stores;
     for (const { id, work } of jobs.ofKind("rotation")) {
       if (work.kind !== "rotation") continue;
-      const undo = undoOfRotation(work.rotation, now);
+      const undo = type.rotation?.undo(work.rotation, now) ?? null;
       if (undo) this.#outcomes.abandon(id, undo, "rotation given up", work.rotation.account, now);
       else jobs.delete(id);
     }
@@ -117,26 +115,14 @@ export class RootAccount {
 
   /** Creates the rotation job. Runs inside a transaction. */
   #begin(now: number): Result<JobRef> {
-    const { config, jobs } = this.#stores;
+    const { type, config, jobs } = this.#stores;
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
-    const overrides = this.#accounts.settings();
-    if (overrides.CLOUD_B_CLIENT_ID || overrides.CLOUD_B_CLIENT_SECRET) {
-      const because = "a rotated secret would never be used";
-      return refuse(
-        "invalid",
-        `the settings CLOUD_B_CLIENT_ID and CLOUD_B_CLIENT_SECRET override the configuration: ${because}`,
-      );
-    }
-    const engine = this.#accounts.account();
-    if (!engine.ok) return engine;
-    if (engine.value.federation) {
-      return refuse("invalid", "there is no client_secret to rotate: the engine logs in with identity tokens");
-    }
+    if (!type.rotation) return refuse("invalid", `the root credentials of type ${type.type} cannot be rotated`);
+    const begun = type.rotation.begin(config.find(), this.#accounts.account(), this.#accounts.settings());
+    if (!begun.ok) return begun;
     if (jobs.count("rotation") > 0) return refuse("invalid", "rotation in progress; try again in a moment");
-    const stored = config.find();
-    const life = (stored?.root_password_ttl || DEFAULT_ROOT_TTL) * 1000;
-    const work = { kind: "rotation", rotation: newRotation(engine.value, stored?.key_id ?? null, life) } as const;
+    const work = { kind: "rotation", rotation: begun.value } as const;
     config.rotationStarted(now);
     const id = `rotation ${crypto.randomUUID()}`;
     jobs.put({ id, work, deadline: now + ROTATION_MS }, now);

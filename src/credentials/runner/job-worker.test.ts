@@ -1,7 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Cloud } from "../../contracts/cloud-directory.ts";
+import { answered, refusedWith } from "../../../test/memory-engine.ts";
+import { azureCalls, step } from "../engines/azure/calls.ts";
+import type { Perform } from "../engines/engine-type.ts";
 import { performJob, performSteps } from "./job-worker.ts";
-import { groupsOf, step } from "./saga.ts";
+import { groupsOf } from "./saga.ts";
 
 // Exports of spans need the runtime; none is exported here.
 vi.mock("cloudflare:workers", () => ({ waitUntil: () => undefined }));
@@ -9,13 +11,13 @@ vi.mock("cloudflare:workers", () => ({ waitUntil: () => undefined }));
 it("reports at each poll whether the caller has disconnected", async () => {
   const polls: unknown[] = [];
   const engine = {
-    turn: async (_wanted: unknown, _report: unknown, hasLeft: boolean) => {
+    poll: async (_wanted: unknown, _report: unknown, hasLeft: boolean) => {
       polls.push(hasLeft);
       return { kind: "idle" };
     },
   };
   const env = { CREDENTIAL_ENGINE: { getByName: () => engine } } as unknown as Env;
-  const started = { wanted: { job: "job", kind: "issue" }, turn: null } as const;
+  const started = { wanted: { job: "job", kind: "issue" }, polled: null } as const;
   const caller = new AbortController();
   await performJob(env, "mount", started, 1_000, caller.signal);
   caller.abort();
@@ -23,6 +25,8 @@ it("reports at each poll whether the caller has disconnected", async () => {
   await performJob(env, "mount", started, 1_000);
   expect(polls).toEqual([false, true, false]);
 });
+
+const FOUR = { atOnce: 4, concurrent: azureCalls.concurrent };
 
 describe("the steps of a batch", () => {
   const grant = (id: string) =>
@@ -33,7 +37,7 @@ describe("the steps of a batch", () => {
   it("are grouped by rights given and rights withdrawn; any other step is alone", () => {
     const [one, two] = [grant("1"), grant("2")];
     const unassign = step("deleteRoleAssignment", "a");
-    expect(groupsOf([one, two, join, leave, unassign, password, password])).toEqual([
+    expect(groupsOf([one, two, join, leave, unassign, password, password], azureCalls.concurrent)).toEqual([
       [one, two, join],
       [leave, unassign],
       [password],
@@ -48,20 +52,17 @@ describe("the steps of a batch", () => {
     const gate = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const call = (name: string) => async () => {
-      begun.push(name);
+    const perform: Perform = async ({ call }) => {
+      begun.push(call);
       await gate;
-      return fails.includes(name)
-        ? { ok: false, failure: { outcome: "external", code: "http_500", message: "" } }
-        : { ok: true, value: null };
+      return fails.includes(call) ? refusedWith("contended") : answered();
     };
-    const names = ["createRoleAssignment", "addGroupMember", "addPrincipalPassword"];
-    return { cloud: Object.fromEntries(names.map((name) => [name, call(name)])) as unknown as Cloud, begun, release };
+    return { perform, begun, release };
   }
 
   it("leave together within a group, and the next group after all of them", async () => {
-    const { cloud, begun, release } = cloudOf([]);
-    const done = performSteps(cloud, [grant("1"), join, password], 4);
+    const { perform, begun, release } = cloudOf([]);
+    const done = performSteps(perform, [grant("1"), join, password], FOUR);
     expect(begun).toEqual(["createRoleAssignment", "addGroupMember"]);
     release();
     expect((await done).map((outcome) => outcome.step.call)).toEqual([
@@ -72,9 +73,9 @@ describe("the steps of a batch", () => {
   });
 
   it("report the successes of a group before its failure, after which no step leaves", async () => {
-    const { cloud, begun, release } = cloudOf(["createRoleAssignment"]);
+    const { perform, begun, release } = cloudOf(["createRoleAssignment"]);
     release();
-    const results = await performSteps(cloud, [grant("1"), join, password], 4);
+    const results = await performSteps(perform, [grant("1"), join, password], FOUR);
     expect(results.map((outcome) => [outcome.step.call, outcome.result.ok])).toEqual([
       ["addGroupMember", true],
       ["createRoleAssignment", false],

@@ -1,5 +1,4 @@
 import { waitUntil } from "cloudflare:workers";
-import type { Cloud, CloudAccount } from "../../contracts/cloud-directory.ts";
 import type {
   CredentialEngineApi,
   JobEnd,
@@ -21,8 +20,9 @@ import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { settings } from "../../platform/settings.ts";
 import { sender } from "../../providers/outcome.ts";
 import { assertionFor } from "../assertion.ts";
-import { cloudB } from "../engines/azure/client.ts";
-import { groupsOf, LATE_CALL_MS, MIN_CALL_MS, performStep } from "./saga.ts";
+import type { EngineType, Perform } from "../engines/engine-type.ts";
+import { engineType } from "../engines/index.ts";
+import { groupsOf, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
 
 /** Jobs that one Worker performs concurrently for one engine after a wake-up. */
 const MAX_CONCURRENT = 6;
@@ -41,9 +41,10 @@ const LOGIN_EVERY_MS = 500;
 type Engine = () => Remote<CredentialEngineApi>;
 
 /** A provider client for an account; its calls share `deadlineMs`. */
-async function cloudAs(env: Env, account: CloudAccount, deadlineMs: number): Promise<Cloud> {
-  const assertion = account.federation && (await assertionFor(env, account.federation));
-  return cloudB(account, settings(env), sender({ deadlineMs }), assertion);
+async function clientOf(env: Env, type: EngineType, account: object, deadlineMs: number): Promise<Perform> {
+  const federation = type.config.federationOf(account);
+  const assertion = federation ? await assertionFor(env, federation) : undefined;
+  return type.client(account, { settings: settings(env), send: sender({ deadlineMs }), assertion });
 }
 
 /**
@@ -54,11 +55,11 @@ async function cloudAs(env: Env, account: CloudAccount, deadlineMs: number): Pro
 export async function performJob(
   env: Env,
   engine: string,
-  { wanted, turn }: Started,
+  { wanted, polled }: Started,
   budgetMs: number,
   caller: AbortSignal | null = null,
 ): Promise<JobEnd | null> {
-  return performPolls(env, () => credentialEngine(env, engine), wanted, turn, Date.now() + budgetMs, caller);
+  return performPolls(env, () => credentialEngine(env, engine), wanted, polled, Date.now() + budgetMs, caller);
 }
 
 /**
@@ -68,11 +69,11 @@ export async function performJob(
 export async function performRemoval(
   env: Env,
   engine: string,
-  { wanted, turn }: Started,
+  { wanted, polled }: Started,
   { end, verifyUntil }: { readonly end: number; readonly verifyUntil: number },
 ): Promise<JobEnd | null> {
-  for (let first = turn; ; first = null) {
-    const over = await performJob(env, engine, { wanted, turn: first }, end - Date.now());
+  for (let first = polled; ; first = null) {
+    const over = await performJob(env, engine, { wanted, polled: first }, end - Date.now());
     if (!over?.ok || over.goesOnAt === null || over.goesOnAt > verifyUntil) return over;
     await scheduler.wait(Math.max(over.goesOnAt - Date.now(), RECHECK_MS));
   }
@@ -99,30 +100,32 @@ async function performPolls(
 ): Promise<JobEnd | null> {
   const pollWith = (report: Report | null) =>
     poll(object, wanted, report, caller?.aborted ?? false, !wanted && Date.now() < end);
-  for (let turn: PollResult | Refusal = first ?? (await pollWith(null)); ; ) {
+  for (let polled: PollResult | Refusal = first ?? (await pollWith(null)); ; ) {
     // Sealed: a request receives the refusal; otherwise the next alarm retries.
-    if ("ok" in turn) return wanted && turn;
-    switch (turn.kind) {
+    if ("ok" in polled) return wanted && polled;
+    switch (polled.kind) {
       case "idle":
         return null;
       case "end":
-        return turn.end;
+        return polled.end;
       case "wait":
-        if (Date.now() + turn.ms >= end) return null;
-        if (turn.inLine && wanted) await waitForLock(object, wanted.job);
-        else await pause(turn.ms, caller);
-        turn = await pollWith(turn.claim && { claim: turn.claim, done: null });
+        if (Date.now() + polled.ms >= end) return null;
+        if (polled.inLine && wanted) await waitForLock(object, wanted.job);
+        else await pause(polled.ms, caller);
+        polled = await pollWith(polled.lease && { lease: polled.lease, done: null });
         break;
       case "steps": {
-        const { claim, steps, seq, account, deadlineMs } = turn;
+        const { lease, steps, seq, account, deadlineMs } = polled;
         // A caller's last call ends with its wait; the job repeats it afterwards.
         const callMs = wanted ? Math.min(deadlineMs, Math.max(end - Date.now(), MIN_CALL_MS)) : deadlineMs;
-        const cloud = await cloudAs(env, account, callMs);
-        const attempt = () => performSteps(cloud, steps, wanted ? CALLS_OF_A_REQUEST : 1);
+        const type = engineType(polled.type);
+        const perform = await clientOf(env, type, account, callMs);
+        const atOnce = wanted ? CALLS_OF_A_REQUEST : 1;
+        const attempt = () => performSteps(perform, steps, { atOnce, concurrent: type.calls.concurrent });
         // The calls of a job that a request waits for are below the request's span.
-        const trace = wanted ? null : turn.trace;
+        const trace = wanted ? null : polled.trace;
         const results = await tracedWork(env, trace, "lease-revocation", attempt, isFailed);
-        turn = await pollWith({ claim, done: { seq, results } });
+        polled = await pollWith({ lease, done: { seq, results } });
       }
     }
   }
@@ -135,12 +138,16 @@ const isFailed = (results: readonly StepOutcome[]): boolean => results.some(({ r
  * @returns the results of the calls made: of a group the successes, then one failure. Other failed calls of the group
  *   count as not made, which is safe: each call of a batch may be repeated after an unanswered one
  */
-export async function performSteps(cloud: Cloud, steps: readonly Step[], atOnce: number): Promise<StepOutcome[]> {
+export async function performSteps(
+  perform: Perform,
+  steps: readonly Step[],
+  { atOnce, concurrent }: { readonly atOnce: number; readonly concurrent?: EngineType["calls"]["concurrent"] },
+): Promise<StepOutcome[]> {
   const end = Date.now() + STEPS_MS;
   const results: StepOutcome[] = [];
-  for (const group of groupsOf(steps)) {
+  for (const group of groupsOf(steps, concurrent)) {
     if (results.length > 0 && Date.now() >= end) break;
-    const outcomes = await mapLimit(group, atOnce, async (step) => ({ step, result: await performStep(cloud, step) }));
+    const outcomes = await mapLimit(group, atOnce, async (step) => ({ step, result: await perform(step) }));
     const failure = outcomes.find(({ result }) => !result.ok);
     results.push(...outcomes.filter(({ result }) => result.ok), ...(failure ? [failure] : []));
     if (failure) break;
@@ -174,35 +181,43 @@ async function poll(
   hasLeft: boolean,
   goesOn: boolean,
 ): Promise<PollResult | Refusal> {
-  const turn = () => object().turn(wanted, report, hasLeft, goesOn);
+  const ask = () => object().poll(wanted, report, hasLeft, goesOn);
   try {
-    return await turn();
+    return await ask();
   } catch (failure) {
     if (!report) throw failure;
     // The results describe resources at the provider, so the Worker waits until the snapshot lets the object store
     // them.
-    if (isFrozen(failure)) return retryWhileFrozen(turn);
-    warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
+    if (isFrozen(failure)) return retryWhileFrozen(ask);
+    warn("turn-repeated", { job: report.lease.id, because: textOf(failure) });
     await scheduler.wait(REPEAT_AFTER_MS);
-    return turn();
+    return ask();
   }
+}
+
+/** An account of an engine, and the type that reads it. */
+interface TypedAccount {
+  readonly type: EngineType;
+  readonly account: object;
 }
 
 /**
  * Waits until new credentials work.
+ * @param data as answered
  * @param until ms since 1970: `replicated`, while the provider only does not know them everywhere; `failing`, otherwise
  * @returns a warning if they do not work yet
  */
 export async function probe(
   env: Env,
-  account: CloudAccount,
-  { clientId, clientSecret }: { clientId: string; clientSecret: string },
+  { type, account }: TypedAccount,
+  data: Readonly<Record<string, unknown>>,
   until: { readonly replicated: number; readonly failing: number },
   caller: AbortSignal | null = null,
 ): Promise<string[]> {
-  for (let logins = 0; logins < LOGINS && !caller?.aborted; ) {
+  const step = type.issue.verify?.(data);
+  for (let logins = 0; step && logins < LOGINS && !caller?.aborted; ) {
     const callMs = Math.max(until.failing - Date.now(), LATE_CALL_MS);
-    const login = await (await cloudAs(env, account, callMs)).login(clientId, clientSecret);
+    const login = await (await clientOf(env, type, account, callMs))(step);
     if (login.ok) logins++;
     else {
       logins = 0;

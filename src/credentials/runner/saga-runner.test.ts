@@ -9,6 +9,7 @@ import {
 } from "../../../test/memory-engine.ts";
 import type { Step, StepResult } from "../../contracts/credential-engine.ts";
 import { LEASE_MS } from "../../platform/durable/work-queue.ts";
+import type { EngineConfig } from "../engines/azure/config.ts";
 
 const application = answered({ objectId: "app", clientId: "client", displayName: "", passwords: [] });
 
@@ -16,10 +17,10 @@ const application = answered({ objectId: "app", clientId: "client", displayName:
 function untilLogin(engine: MemoryEngine) {
   const begun = engine.root.rotate();
   if (!begun.ok) throw new Error(begun.message);
-  const { wanted, turn } = begun.value;
+  const { wanted, polled } = begun.value;
   const now = Date.now();
   const found = answered([{ objectId: "app", clientId: "engine", displayName: "", passwords: [] }]);
-  const adding = engine.runner.poll(wanted, reportOf(turn, found), now);
+  const adding = engine.runner.poll(wanted, reportOf(polled, found), now);
   const key = answered({ keyId: "new", secretText: "abcnew", endsAt: now + 1_000_000_000 });
   return { wanted, login: engine.runner.poll(wanted, reportOf(adding, key), now), now };
 }
@@ -32,27 +33,27 @@ describe("a report of steps", () => {
     const report = reportOf(login, answered());
     expect(engine.runner.poll(wanted, report, now)).toMatchObject({ kind: "wait" });
     expect(engine.runner.poll(wanted, report, now), "the same login is no second one").toMatchObject({ kind: "wait" });
-    expect(stepsOf(engine.runner.poll(wanted, { claim: report.claim, done: null }, now + 2_000)).steps).toMatchObject([
+    expect(stepsOf(engine.runner.poll(wanted, { lease: report.lease, done: null }, now + 2_000)).steps).toMatchObject([
       { call: "login" },
     ]);
   });
 
   it("is ignored when another Worker has leased the job", () => {
     const engine = memoryEngine();
-    const { wanted, turn } = engine.issue("dynamic", 0);
-    const { claim } = stepsOf(engine.runner.poll(wanted, null, LEASE_MS + 1));
-    const stale = reportOf(turn, application);
-    expect(claim.lease).not.toBe(stale.claim.lease);
-    expect(engine.runner.poll(wanted, stale, LEASE_MS + 2)).toEqual({ kind: "wait", ms: 250, claim: null });
+    const { wanted, polled } = engine.issue("dynamic", 0);
+    const { lease } = stepsOf(engine.runner.poll(wanted, null, LEASE_MS + 1));
+    const stale = reportOf(polled, application);
+    expect(lease.lease).not.toBe(stale.lease.lease);
+    expect(engine.runner.poll(wanted, stale, LEASE_MS + 2)).toEqual({ kind: "wait", ms: 250, lease: null });
   });
 
   it("is ignored when its job was abandoned, and the removal starts after the longest call", () => {
     const engine = memoryEngine();
-    const { wanted, turn } = engine.issue("dynamic", 0);
+    const { wanted, polled } = engine.issue("dynamic", 0);
     engine.issuer.abandonForToken("token", 1_000);
     expect(engine.jobs.kindOf(wanted.job)).toBe("removal");
     expect(engine.work.find(wanted.job)).toMatchObject({ leased: false, readyAt: 21_000 });
-    expect(engine.work.holds(reportOf(turn, application).claim, 1_000)).toBe(false);
+    expect(engine.work.holds(reportOf(polled, application).lease, 1_000)).toBe(false);
   });
 });
 
@@ -61,8 +62,8 @@ describe("a throttled removal", () => {
   const twoRemovals = () => {
     const engine = memoryEngine();
     const jobs = [0, 1].map(() => {
-      const { wanted, turn } = engine.issue("dynamic", 0);
-      engine.runner.poll(wanted, reportOf(turn, application), 0);
+      const { wanted, polled } = engine.issue("dynamic", 0);
+      engine.runner.poll(wanted, reportOf(polled, application), 0);
       return wanted.job;
     });
     engine.issuer.abandonForToken("token", 0);
@@ -77,15 +78,15 @@ describe("a throttled removal", () => {
     expect(engine.runner.poll(null, reportOf(second, answered([])), 30_001)).toMatchObject({ kind: "steps" });
     expect([engine.runner.poll(null, null, 119_999), engine.work.nextReady()]).toEqual([{ kind: "idle" }, 120_000]);
     const again = stepsOf(engine.runner.poll(null, null, 120_000));
-    expect(again.claim.id).toBe(stepsOf(first).claim.id);
-    expect(engine.jobs.find(again.claim.id)).toMatchObject({ tries: 0, failures: 0 });
+    expect(again.lease.id).toBe(stepsOf(first).lease.id);
+    expect(engine.jobs.find(again.lease.id)).toMatchObject({ tries: 0, failures: 0 });
   });
 
   it("does not pause the jobs of requests", () => {
     const { engine, first } = twoRemovals();
     engine.runner.poll(null, reportOf(first, refusedWith("throttled", 90_000)), 30_000);
-    expect(engine.issue("dynamic", 30_001).turn).toMatchObject({ kind: "steps" });
-    expect(engine.issue("static", 30_001).turn).toMatchObject({ kind: "steps" });
+    expect(engine.issue("dynamic", 30_001).polled).toMatchObject({ kind: "steps" });
+    expect(engine.issue("static", 30_001).polled).toMatchObject({ kind: "steps" });
   });
 });
 
@@ -102,18 +103,18 @@ describe("credentials at a provider that fails", () => {
 
   /** Performs the job of a caller until its end. @returns the refusal, and the caller's wait in ms */
   function performed(engine: MemoryEngine, role: "dynamic" | "static", answer: Failing) {
-    const { wanted, turn: first } = engine.issue(role, 0);
+    const { wanted, polled: first } = engine.issue(role, 0);
     let now = 0;
-    for (let turn = first; ; ) {
-      if (turn?.kind === "end") return { end: turn.end, now, job: wanted.job };
-      if (turn?.kind === "wait") now += turn.ms;
-      const steps = turn?.kind === "steps" ? turn : null;
+    for (let polled = first; ; ) {
+      if (polled?.kind === "end") return { end: polled.end, now, job: wanted.job };
+      if (polled?.kind === "wait") now += polled.ms;
+      const steps = polled?.kind === "steps" ? polled : null;
       const [step] = steps?.steps ?? [];
       const { result, ms } = steps && step ? answer(step, steps.deadlineMs) : { result: null, ms: 0 };
       now += ms;
-      const claim = turn && "claim" in turn ? turn.claim : null;
-      const report = steps && result ? reportOf(steps, result) : claim && { claim, done: null };
-      turn = engine.runner.poll(wanted, report, now);
+      const lease = polled && "lease" in polled ? polled.lease : null;
+      const report = steps && result ? reportOf(steps, result) : lease && { lease, done: null };
+      polled = engine.runner.poll(wanted, report, now);
     }
   }
 
@@ -170,23 +171,23 @@ describe("credentials without a caller", () => {
 
   it("are rolled back at once after the caller hangs up", () => {
     const engine = memoryEngine();
-    const { wanted, turn } = engine.issue("dynamic", 0);
-    const after = engine.runner.poll(wanted, reportOf(turn, application), 0, true);
+    const { wanted, polled } = engine.issue("dynamic", 0);
+    const after = engine.runner.poll(wanted, reportOf(polled, application), 0, true);
     expect(after).toMatchObject({ kind: "end", end: { ok: false, message: "the caller left before the answer" } });
     expect(engine.jobs.kindOf(wanted.job)).toBe("removal");
   });
 
   it("are completed for a request with an idempotency key", () => {
     const engine = memoryEngine();
-    const { wanted, turn } = engine.issue("dynamic", 0, { key: "again" });
-    const after = engine.runner.poll(wanted, reportOf(turn, application), 0, true);
+    const { wanted, polled } = engine.issue("dynamic", 0, { key: "again" });
+    const after = engine.runner.poll(wanted, reportOf(polled, application), 0, true);
     expect(stepsOf(after).steps).toMatchObject([{ call: "createServicePrincipal" }]);
   });
 
   it("are given up at the time limit of a request", () => {
     const engine = memoryEngine();
-    const { wanted, turn } = engine.issue("dynamic", 0);
-    const creating = engine.runner.poll(wanted, reportOf(turn, application), 50_000);
+    const { wanted, polled } = engine.issue("dynamic", 0);
+    const creating = engine.runner.poll(wanted, reportOf(polled, application), 50_000);
     const late = engine.runner.poll(wanted, reportOf(creating, answered({ objectId: "principal" })), 85_000);
     expect(late).toMatchObject({ kind: "end", end: { ok: false, message: "gave up after too long" } });
   });
@@ -195,13 +196,13 @@ describe("credentials without a caller", () => {
 describe("the account of a step", () => {
   it("is that of the start of a rotation, for any later configuration", () => {
     const engine = memoryEngine();
-    const before = engine.config.find();
+    const before = engine.config.find() as EngineConfig | null;
     const { wanted, login, now } = untilLogin(engine);
-    if (before) engine.config.put({ ...before, subscription_id: "another" }, now);
+    if (before) engine.config.put({ ...before, subscription_id: "another" } as EngineConfig, now);
     const report = reportOf(login, refusedWith("contended"));
     expect(engine.runner.poll(wanted, report, now)).toMatchObject({ kind: "wait" });
-    const again = engine.runner.poll(wanted, { claim: report.claim, done: null }, now);
-    expect(stepsOf(again).account.subscriptionId).toBe(before?.subscription_id);
+    const again = engine.runner.poll(wanted, { lease: report.lease, done: null }, now);
+    expect(stepsOf(again).account).toMatchObject({ subscriptionId: before?.subscription_id });
   });
 });
 
@@ -214,8 +215,8 @@ describe("the lock of an application", () => {
     const first = engine.issue("static", 0).wanted.job;
     const woken: string[] = [];
     const waiting = ["second", "third"].map((name) => {
-      const { wanted, turn } = engine.issue("static", 0, { token: name });
-      expect(turn, name).toMatchObject({ kind: "wait", inLine: true });
+      const { wanted, polled } = engine.issue("static", 0, { token: name });
+      expect(polled, name).toMatchObject({ kind: "wait", inLine: true });
       return { name, job: wanted.job };
     });
     // The later job waits first: the order of the jobs counts, not that of the calls.

@@ -1,14 +1,15 @@
-import type { CloudAccount, CloudFailure } from "../../contracts/cloud-directory.ts";
+import type { CloudFailure } from "../../contracts/cloud-calls.ts";
 import type { JobRef, PollResult, Report, Started, Step } from "../../contracts/credential-engine.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { continuesAt, jobSaga, type Work } from "../jobs/job.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
+import { continuesAt, jobSagaOf, type Work } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { Job, NewJob } from "../jobs/job-store.ts";
-import type { CloudAccounts } from "../mount/cloud-accounts.ts";
+import type { EngineAccounts } from "../mount/engine-accounts.ts";
 import { batchOf, CALL_MS, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
 
 /** Time limit for all steps of a job that a request waits for, at a provider that is slow to replicate. */
@@ -38,9 +39,9 @@ const UNREADABLE_MS = 3_600_000;
 export class SagaRunner {
   readonly #stores: EngineStores;
   readonly #outcomes: JobOutcomes;
-  readonly #accounts: CloudAccounts;
+  readonly #accounts: EngineAccounts;
 
-  constructor(stores: EngineStores, outcomes: JobOutcomes, accounts: CloudAccounts) {
+  constructor(stores: EngineStores, outcomes: JobOutcomes, accounts: EngineAccounts) {
     this.#stores = stores;
     this.#outcomes = outcomes;
     this.#accounts = accounts;
@@ -56,7 +57,7 @@ export class SagaRunner {
   startNew(job: NewJob, now: number): Started {
     const lease = this.#stores.work.addLeased(job.id, now);
     const wanted = { job: job.id, kind: job.work.kind };
-    return { wanted, turn: this.#advance(this.#stores.jobs.draft(job, now), lease, now) };
+    return { wanted, polled: this.#advance(this.#stores.jobs.draft(job, now), lease, now) };
   }
 
   /**
@@ -64,7 +65,7 @@ export class SagaRunner {
    */
   begin(wanted: JobRef, now: number): Started {
     const lease = this.#stores.jobs.lease(now, wanted.job);
-    return { wanted, turn: lease && this.poll(wanted, { claim: lease, done: null }, now) };
+    return { wanted, polled: lease && this.poll(wanted, { lease, done: null }, now) };
   }
 
   /**
@@ -79,7 +80,7 @@ export class SagaRunner {
 
   #poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft: boolean): PollResult {
     const { jobs, work } = this.#stores;
-    const lease = report?.claim ?? jobs.lease(now, wanted?.job);
+    const lease = report?.lease ?? jobs.lease(now, wanted?.job);
     if (!lease) return this.#elsewhere(wanted, now);
     if (report && !work.holds(lease, now)) {
       // The job was replaced; this lease is stale.
@@ -125,7 +126,7 @@ export class SagaRunner {
     let last: unknown;
     for (const { step, result } of results) {
       if (!result.ok) return this.#onError(job, lease, step, result.failure, now, isAlone);
-      job = { ...job, work: jobSaga.onSuccess(job.work, step, result.value, now), tries: 0 };
+      job = { ...job, work: jobSagaOf(this.#stores.type).onSuccess(job.work, step, result.value, now), tries: 0 };
       last = result.value;
     }
     return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now, last);
@@ -151,8 +152,9 @@ export class SagaRunner {
       list.complete(lease, { kind: "again" }, now);
       return { kind: "end", end: continuesAt(until) };
     }
-    const decision = jobSaga.onError(job.work, step, failure, now, job.tries);
-    const searched = searchedFor(job.work, step);
+    const { type } = this.#stores;
+    const decision = jobSagaOf(type).onError(job.work, step, failure, now, job.tries);
+    const searched = type.calls.searchedFor?.(job.work.kind, step.call) ?? null;
     // A search names the failure of the call that it searches for.
     const message = (searched && job.failure) || failure.message;
     if (decision.kind === "failed") return this.#fail(job, lease, searched ?? step.call, { ...failure, message }, now);
@@ -168,7 +170,7 @@ export class SagaRunner {
     if (ms > MAX_RETRY_DELAY_MS || now + ms >= end) {
       return this.#fail(next, lease, searched ?? step.call, { ...failure, message }, now);
     }
-    return { kind: "wait", ms, claim: this.#renew(job, lease, now) };
+    return { kind: "wait", ms, lease: this.#renew(job, lease, now) };
   }
 
   /**
@@ -177,7 +179,7 @@ export class SagaRunner {
    */
   #advance(job: Job, lease: WorkLease, now: number, value?: unknown): PollResult {
     const { jobs, work } = this.#stores;
-    const next = jobSaga.next(job.work, now);
+    const next = jobSagaOf(this.#stores.type).next(job.work, now);
     if (next === null) return { kind: "end", end: this.#outcomes.finish(job, lease, value, now) };
     if (job.deadline !== null && now >= job.deadline) {
       const because = refuse("unavailable", `gave up after too long${job.failure ? `: ${job.failure}` : ""}`);
@@ -185,14 +187,15 @@ export class SagaRunner {
     }
     if ("wait" in next) {
       jobs.keep(job, {});
-      if (next.wait <= MAX_WAIT_MS) return { kind: "wait", ms: next.wait, claim: this.#renew(job, lease, now) };
+      if (next.wait <= MAX_WAIT_MS) return { kind: "wait", ms: next.wait, lease: this.#renew(job, lease, now) };
       work.complete(lease, { kind: "retry", afterMs: next.wait }, now);
       return { kind: "end", end: continuesAt(work.find(job.id)?.readyAt ?? now + next.wait) };
     }
-    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: this.#renew(job, lease, now), inLine: true };
+    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, lease: this.#renew(job, lease, now), inLine: true };
     const account = this.#accountOf(job.work);
     if (!account.ok) return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, account, null, now) };
-    const { steps, state } = batchOf(jobSaga, job.work, next, now);
+    const { type } = this.#stores;
+    const { steps, state } = batchOf(jobSagaOf(type), job.work, next, now, type.calls);
     const { seq } = state === job.work && jobs.isKept(job) ? job : jobs.keep(job, { work: state });
     const leastMs = job.tries > 0 ? MIN_CALL_MS : LATE_CALL_MS;
     const end = job.deadline ?? Number.POSITIVE_INFINITY;
@@ -200,7 +203,8 @@ export class SagaRunner {
     const trace = job.work.kind === "removal" ? job.work.trace : null;
     return {
       kind: "steps",
-      claim: this.#renew(job, lease, now),
+      lease: this.#renew(job, lease, now),
+      type: type.type,
       steps,
       seq,
       account: account.value,
@@ -214,15 +218,15 @@ export class SagaRunner {
     return this.#stores.work.renew(lease, now, lock === null ? RENEWED_BELOW_MS : undefined);
   }
 
-  #fail(job: Job, lease: WorkLease, call: Step["call"], failure: CloudFailure, now: number): PollResult {
+  #fail(job: Job, lease: WorkLease, call: string, failure: CloudFailure, now: number): PollResult {
     const because = refuse(
       failure.outcome === "client" ? "invalid" : "unavailable",
-      `${describe(call)}: ${failure.message}`,
+      `${this.#stores.type.calls.describe(call)}: ${failure.message}`,
     );
     return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, failure, now) };
   }
 
-  #accountOf(work: Work): Result<CloudAccount> {
+  #accountOf(work: Work): Result<EngineStates["account"]> {
     if (work.kind === "rotation") return ok(work.rotation.account);
     return work.kind === "removal" && work.account ? ok(work.account) : this.#accounts.account();
   }
@@ -237,7 +241,7 @@ export class SagaRunner {
     if (kind === "removal" && row && !row.leased && row.readyAt > now) {
       return { kind: "end", end: this.#outcomes.outcomeOf(wanted, now) };
     }
-    return { kind: "wait", ms: RECHECK_MS, claim: null };
+    return { kind: "wait", ms: RECHECK_MS, lease: null };
   }
 }
 
@@ -246,44 +250,3 @@ const patienceOf = ({ deadline, work }: Job): number =>
   deadline === null || work.kind === "rotation"
     ? (deadline ?? Number.POSITIVE_INFINITY)
     : deadline - REQUEST_MS + PATIENCE_MS;
-
-/** The create call whose result a step searches for, after it stayed unanswered; null for another step. */
-function searchedFor({ kind }: Work, { call }: Step): Step["call"] | null {
-  if (kind === "removal") return null;
-  if (call === "findApplicationsByName") return "createApplication";
-  return call === "getApplication" && kind !== "role" ? "addApplicationPassword" : null;
-}
-
-/** Description of a call in error messages. */
-function describe(call: Step["call"]): string {
-  switch (call) {
-    case "createApplication":
-    case "createServicePrincipal":
-    case "findServicePrincipals":
-    case "addPrincipalPassword":
-      return "error creating service principal";
-    case "createRoleAssignment":
-      return "error while assigning roles";
-    case "addGroupMember":
-      return "error while adding group membership";
-    case "addApplicationPassword":
-      return "error updating credentials";
-    case "updateApplication":
-      return "error updating Application";
-    case "getApplication":
-    case "findApplicationsByClientId":
-    case "findApplicationsByName":
-      return "error loading Application";
-    case "getRoleDefinition":
-      return "unable to lookup role by id";
-    case "findRoleDefinitions":
-      return "unable to lookup role by name";
-    case "getGroup":
-    case "findGroups":
-      return "unable to lookup group";
-    case "login":
-      return "the new secret cannot be used";
-    default:
-      return "error removing credentials";
-  }
-}

@@ -1,5 +1,5 @@
-import type { Cloud, CloudCode, CloudFailure } from "../../contracts/cloud-directory.ts";
-import type { Step, StepResult } from "../../contracts/credential-engine.ts";
+import type { CloudCode, CloudFailure } from "../../contracts/cloud-calls.ts";
+import type { Step } from "../../contracts/credential-engine.ts";
 
 /** Time limit for the calls of one poll, far below the duration of a lease: no call outlives its lease. */
 export const CALL_MS = 20_000;
@@ -8,57 +8,33 @@ export const MIN_CALL_MS = 1_000;
 /** The least time of a call that follows successful ones, however long those took. */
 export const LATE_CALL_MS = 5_000;
 
-export const step = <K extends keyof Cloud>(call: K, ...args: Parameters<Cloud[K]>): Step =>
-  ({ call, args }) as unknown as Step;
-
-/** Calls without a result beyond their success. */
-const NO_RESULT: ReadonlySet<keyof Cloud> = new Set([
-  "updateApplication",
-  "deleteApplication",
-  "purgeDeleted",
-  "removeApplicationPassword",
-  "deleteServicePrincipal",
-  "addGroupMember",
-  "removeGroupMember",
-  "createRoleAssignment",
-  "deleteRoleAssignment",
-] satisfies (keyof Cloud)[]);
+/** The rules of batches; see `CallRules`. */
+interface BatchRules {
+  readonly withoutResult: ReadonlySet<string>;
+  readonly last?: ReadonlySet<string>;
+}
 
 /**
  * Whether `later` may leave right after `earlier` succeeds, without a write in between: `earlier` has no result, and an
  * unanswered `later` is safe to repeat, or is undone through ids that are already stored.
  */
-const mayFollow = (earlier: Step, later: Step): boolean =>
-  NO_RESULT.has(earlier.call) && (NO_RESULT.has(later.call) || later.call === "addPrincipalPassword");
+const mayFollow = ({ withoutResult, last }: BatchRules, earlier: Step, later: Step): boolean =>
+  withoutResult.has(earlier.call) && (withoutResult.has(later.call) || last?.has(later.call) === true);
 
-/** Calls that change one right each, of an existing principal: neither waits for the other. */
-const GRANTS: ReadonlySet<keyof Cloud> = new Set(["createRoleAssignment", "addGroupMember"] satisfies (keyof Cloud)[]);
-const WITHDRAWALS: ReadonlySet<keyof Cloud> = new Set([
-  "deleteRoleAssignment",
-  "removeGroupMember",
-] satisfies (keyof Cloud)[]);
-
-/** Splits the steps of a batch into groups: the steps of one group may be under way at the same time. */
-export function groupsOf(steps: readonly Step[]): Step[][] {
+/**
+ * Splits the steps of a batch into groups: the steps of one group may be under way at the same time.
+ * @param concurrent sets of calls that change independent things
+ */
+export function groupsOf(steps: readonly Step[], concurrent: readonly ReadonlySet<string>[] = []): Step[][] {
   const groups: Step[][] = [];
   for (const step of steps) {
     const group = groups.at(-1);
-    const isConcurrent = [GRANTS, WITHDRAWALS].some(
-      (calls) => calls.has(step.call) && calls.has(group?.[0]?.call ?? "login"),
-    );
+    const first = group?.[0]?.call;
+    const isConcurrent = first !== undefined && concurrent.some((calls) => calls.has(step.call) && calls.has(first));
     if (group && isConcurrent) group.push(step);
     else groups.push([step]);
   }
   return groups;
-}
-
-/** Result of a successful call. */
-type ValueOf<K extends keyof Cloud> = Extract<Awaited<ReturnType<Cloud[K]>>, { ok: true }>["value"];
-/** Casts a step's result to the type of its call; the only such cast. */
-export const resultOf = <K extends keyof Cloud>(_call: K, value: unknown): ValueOf<K> => value as ValueOf<K>;
-
-export function performStep(cloud: Cloud, { call, args }: Step): Promise<StepResult> {
-  return (cloud[call] as (...parameters: unknown[]) => Promise<StepResult>).apply(cloud, [...args]);
 }
 
 /** No step is possible for `wait` ms. */
@@ -83,14 +59,14 @@ export type Decision<S> =
  *       ├──wait──► next                      └──refused──► onError ──► done, retry or failed
  *       └──null──► outcome
  */
-export interface Saga<S> {
+export interface Saga<S, P extends Step = Step> {
   /** The next step, a wait, or null after the last step. */
-  next(state: S, now: number): Step | Pause | null;
+  next(state: S, now: number): P | Pause | null;
   /** The state to store before a call, which may be applied without an answer. */
-  beforeCall?(state: S, step: Step): S;
-  onSuccess(state: S, step: Step, value: unknown, now: number): S;
+  beforeCall?(state: S, step: P): S;
+  onSuccess(state: S, step: P, value: unknown, now: number): S;
   /** @param tries earlier attempts of the step */
-  onError(state: S, step: Step, failure: CloudFailure, now: number, tries: number): Decision<S>;
+  onError(state: S, step: P, failure: CloudFailure, now: number, tries: number): Decision<S>;
 }
 
 /** Whether the same call may succeed soon, regardless of its arguments. */
@@ -141,18 +117,24 @@ const MAX_BATCH = 16;
  * The batch of steps that may leave in sequence from `first` on, each after the success of the one before.
  * @returns the steps, and the state to store before they leave
  */
-export function batchOf<S>(saga: Saga<S>, state: S, first: Step, now: number): { steps: Step[]; state: S } {
-  const steps: Step[] = [];
+export function batchOf<S, P extends Step>(
+  saga: Saga<S, P>,
+  state: S,
+  first: P,
+  now: number,
+  rules: BatchRules,
+): { steps: P[]; state: S } {
+  const steps: P[] = [];
   let beforeCall = state;
   let expected = state;
-  for (let next: Step = first; ; ) {
+  for (let next: P = first; ; ) {
     steps.push(next);
     beforeCall = saga.beforeCall?.(beforeCall, next) ?? beforeCall;
     expected = saga.beforeCall?.(expected, next) ?? expected;
-    if (steps.length >= MAX_BATCH || !NO_RESULT.has(next.call)) break;
+    if (steps.length >= MAX_BATCH || !rules.withoutResult.has(next.call)) break;
     expected = saga.onSuccess(expected, next, undefined, now);
     const later = saga.next(expected, now);
-    if (later === null || "wait" in later || !mayFollow(next, later)) break;
+    if (later === null || "wait" in later || !mayFollow(rules, next, later)) break;
     next = later;
   }
   return { steps, state: beforeCall };

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Resources, RoleDefinition } from "../../../contracts/cloud-directory.ts";
+import type { Resources, RoleDefinition } from "./directory.ts";
 import type { Operation } from "./errors.ts";
 import { isUuid, nothing, quoted, type Service } from "./service.ts";
 

@@ -1,4 +1,3 @@
-import type { Cloud, CloudAccount, Login } from "../../../contracts/cloud-directory.ts";
 import {
   clouds,
   type Management,
@@ -9,6 +8,7 @@ import {
 import type { ClientAssertion } from "../../../providers/identity-token.ts";
 import type { Send } from "../../../providers/outcome.ts";
 import { resources } from "./arm.ts";
+import type { Cloud, CloudAccount, Login } from "./directory.ts";
 import { notSent, unanswered } from "./errors.ts";
 import { directory } from "./graph.ts";
 import { isUuid, type Service, service, unusable } from "./service.ts";

@@ -1,11 +1,11 @@
 import * as z from "zod";
-import type { CloudAccount } from "../../../contracts/cloud-directory.ts";
 import type { Home } from "../../../contracts/federation.ts";
-import { parseCron } from "../../../lib/cron.ts";
 import { withoutUndefined } from "../../../lib/json.ts";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration, flag } from "../../../platform/http/fields.ts";
 import { cloudNamed } from "../../../providers/cloud-b-azure/login.ts";
+import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
+import type { CloudAccount } from "./directory.ts";
 import { isUuid } from "./service.ts";
 
 const text = () => z.preprocess((value) => (typeof value === "number" ? String(value) : value), z.string().max(4096));
@@ -29,7 +29,7 @@ export const ConfigBody = z.object({
 export type ConfigBody = z.infer<typeof ConfigBody>;
 
 /** The stored configuration of an engine. Durations in seconds. */
-export interface EngineConfig {
+export interface EngineConfig extends RotationSchedule {
   readonly subscription_id: string;
   readonly tenant_id: string;
   readonly environment: string;
@@ -40,11 +40,6 @@ export interface EngineConfig {
   readonly identity_token_ttl: number;
   /** Identity of the mount in its tokens, captured when the audience was last written. */
   readonly home?: Home;
-  readonly rotation_schedule: string;
-  readonly rotation_window: number;
-  readonly rotation_period: number;
-  readonly rotation_policy: string;
-  readonly disable_automated_rotation: boolean;
   /** Id of `client_secret`, if a rotation created it. */
   readonly key_id: string | null;
   /** Expiry of that key, ms since 1970. */
@@ -61,11 +56,7 @@ const EMPTY: EngineConfig = {
   root_password_ttl: 182 * DAY,
   identity_token_audience: "",
   identity_token_ttl: 3_600,
-  rotation_schedule: "",
-  rotation_window: 0,
-  rotation_period: 0,
-  rotation_policy: "",
-  disable_automated_rotation: false,
+  ...NO_SCHEDULE,
   key_id: null,
   key_ends: null,
 };
@@ -77,9 +68,6 @@ const IDENTITY = ["tenant_id", "client_id", "client_secret", "identity_token_aud
 export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
   IDENTITY.some((field) => before[field] !== after[field]);
 
-const MIN_WINDOW = 3_600;
-const MIN_PERIOD = 10;
-
 /**
  * Merges a body into the configuration.
  * @param overrides settings of the deployment that can replace the ids
@@ -89,12 +77,11 @@ const MIN_PERIOD = 10;
 export function changeConfig(
   before: EngineConfig | null,
   body: ConfigBody,
-  overrides: CloudSettings,
+  overrides: AzureSettings,
   idsRequired: boolean,
   home: Home | null,
 ): Result<EngineConfig> {
   const merged: EngineConfig = { ...(before ?? EMPTY), ...withoutUndefined(body), ...(home && { home }) };
-  const { rotation_schedule: schedule, rotation_window: window, rotation_period: period } = merged;
   const environment = cloudOf(merged.environment);
   if (environment === null) {
     return refuse(
@@ -110,21 +97,10 @@ export function changeConfig(
   if (merged.client_secret !== "" && merged.identity_token_audience !== "") {
     return refuse("invalid", "only one of 'client_secret' or 'identity_token_audience' can be set");
   }
-  if (schedule !== "" && period > 0) {
-    const given = "mutually exclusive fields rotation_schedule and rotation_period were both specified";
-    return refuse("invalid", `${given}; only one of them can be provided`);
-  }
-  if (schedule !== "" && parseCron(schedule) === null) {
-    return refuse(
-      "invalid",
-      "failed to parse provided rotation_schedule: must be a cron expression of 5 fields, in UTC",
-    );
-  }
-  if (window > 0 && period > 0) return refuse("invalid", "rotation_window does not apply to period");
-  if (window > 0 && schedule === "") return refuse("invalid", "cannot use rotation_window without rotation_schedule");
-  if (window > 0 && window < MIN_WINDOW) return refuse("invalid", "rotation_window must be 3600 seconds or more");
-  if (period > 0 && period < MIN_PERIOD) return refuse("invalid", "rotation_period must be 10 seconds or more");
-  if (period > 0 && merged.root_password_ttl > 0 && period >= merged.root_password_ttl) {
+  const refused = refusedSchedule(merged);
+  if (refused) return refused;
+  const { rotation_period: period, root_password_ttl: life } = merged;
+  if (period > 0 && life > 0 && period >= life) {
     return refuse("invalid", "rotation_period must be shorter than root_password_ttl");
   }
   for (const [field, setting] of REQUIRED) {
@@ -174,7 +150,7 @@ export function configView(config: EngineConfig | null, rotationDue: number | nu
 }
 
 /** Settings of the deployment. They override the stored values on every call. */
-export interface CloudSettings {
+export interface AzureSettings {
   readonly CLOUD_B_SUBSCRIPTION_ID?: string | undefined;
   readonly CLOUD_B_TENANT_ID?: string | undefined;
   readonly CLOUD_B_CLIENT_ID?: string | undefined;
@@ -183,7 +159,7 @@ export interface CloudSettings {
 }
 
 /** The identity that the engine uses at the provider: a setting that is not empty overrides the stored value. */
-export function accountOf(config: EngineConfig | null, overrides: CloudSettings): Result<CloudAccount> {
+export function accountOf(config: EngineConfig | null, overrides: AzureSettings): Result<CloudAccount> {
   if (!config) return refuse("invalid", "config is nil: the engine has no configuration; write its config first");
   const environment = cloudOf(overrides.CLOUD_B_ENVIRONMENT || config.environment);
   if (environment === null)
@@ -203,13 +179,4 @@ export function accountOf(config: EngineConfig | null, overrides: CloudSettings)
   if (audience === "" || !home)
     return refuse("invalid", "client_secret: none is configured, nor is identity_token_audience");
   return ok({ ...account, federation: { ...home, audience, ttlSeconds } });
-}
-
-/**
- * Time of the next rotation of the root secret, ms since 1970; null without a schedule. @param since the last rotation
- */
-export function nextRotation(config: EngineConfig, since: number): number | null {
-  if (config.disable_automated_rotation) return null;
-  if (config.rotation_period > 0) return since + config.rotation_period * 1000;
-  return config.rotation_schedule === "" ? null : (parseCron(config.rotation_schedule)?.after(since) ?? null);
 }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { plainRole, refusedWith } from "../../../../test/memory-engine.ts";
 import type { StepResult } from "../../../contracts/credential-engine.ts";
-import { step } from "../../runner/saga.ts";
+import { step } from "./calls.ts";
 import { type Issue, issueSaga } from "./issue.ts";
 import { newProvision, provisionSaga } from "./provision.ts";
-import { removalOf, removalSaga } from "./removal.ts";
+import { removalSaga, revocationOf } from "./removal.ts";
 import { newRoleWrite, roleSaga } from "./role-write.ts";
 import { newRotation, rotationSaga } from "./rotation.ts";
 
@@ -85,7 +85,10 @@ it("rotates neither of two applications with one client id", () => {
 });
 
 it("waits for a deleted application to appear among those that can be purged, counted from its deletion", () => {
-  const old = removalOf({ application: "app", principal: "p", assignments: [], groups: [] }, true, -(10 ** 9));
+  const old = revocationOf(
+    { kind: "principal", application: "app", principal: "p", assignments: [], groups: [], permanently: true },
+    -(10 ** 9),
+  );
   const deleted = removalSaga.onSuccess(old, step("deleteApplication", "app"), null, 0);
   const missing = failureOf(refusedWith("not_found"));
   const purge = step("purgeDeleted", "app");

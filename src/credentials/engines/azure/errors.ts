@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { CloudCode, CloudFailure } from "../../../contracts/cloud-directory.ts";
+import type { CloudCode, CloudFailure } from "../../../contracts/cloud-calls.ts";
 import type { Failure } from "../../../contracts/failure.ts";
 import { type TokenFailure, word } from "../../../providers/cloud-b-azure/login.ts";
 import { maxRetryAfterMs, retryAfterMs } from "../../../providers/outcome.ts";

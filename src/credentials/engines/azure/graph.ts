@@ -1,11 +1,5 @@
 import * as z from "zod";
-import type {
-  Application,
-  Directory,
-  Group,
-  NewPassword,
-  ServicePrincipal,
-} from "../../../contracts/cloud-directory.ts";
+import type { Application, Directory, Group, NewPassword, ServicePrincipal } from "./directory.ts";
 import type { Operation } from "./errors.ts";
 import { isUuid, nothing, quoted, type Service } from "./service.ts";
 

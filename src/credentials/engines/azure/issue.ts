@@ -1,27 +1,20 @@
-import { isTransient, mapDecision, resultOf, retry, type Saga, step } from "../../runner/saga.ts";
-import { type KeyAdd, keySaga } from "./key-add.ts";
-import { assignmentPath, isNew, type Provision, provisionSaga } from "./provision.ts";
+import { ok, type Result, refuse } from "../../../lib/result.ts";
+import { isTransient, mapDecision, retry } from "../../runner/saga.ts";
+import { type CloudSaga, resultOf, step } from "./calls.ts";
+import type { CloudAccount, NewPassword } from "./directory.ts";
+import { type KeyAdd, keySaga, newKeyAdd, passwordSearch, undoOfKey } from "./key-add.ts";
 import {
   applicationSearch,
-  passwordRemoval,
-  passwordSearch,
-  type Removal,
-  removalOf,
-  undoOfKey,
+  assignmentPath,
+  isNew,
+  newProvision,
+  type Provision,
+  provisionSaga,
   undoOfProvision,
-} from "./removal.ts";
-
-/** Ids of the resources behind a lease. Revocation needs them, so they are stored for the life of the lease. */
-export type LeaseResources =
-  | {
-      readonly kind: "principal";
-      readonly application: string;
-      readonly principal: string;
-      readonly assignments: readonly string[];
-      readonly groups: readonly string[];
-      readonly permanently: boolean;
-    }
-  | { readonly kind: "password"; readonly application: string; readonly keyId: string };
+} from "./provision.ts";
+import type { LeaseResources, Removal } from "./removal.ts";
+import type { Role } from "./role.ts";
+import { applicationOf, desiredGrants, desiredMemberships } from "./role-write.ts";
 
 /** Credentials being created: a new principal, or a password of an existing application. */
 export type Issue =
@@ -43,7 +36,7 @@ export type Issue =
  * The password comes last: its text is never stored for a later step, and the rights have had the longest time to
  * replicate.
  */
-export const issueSaga: Saga<Issue> = {
+export const issueSaga: CloudSaga<Issue> = {
   next(state, now) {
     if (state.kind === "password") return keySaga.next(state.add, now);
     const made = provisionSaga.next(state.provision, now);
@@ -79,6 +72,19 @@ export const issueSaga: Saga<Issue> = {
   },
 };
 
+/** The credentials as `creds` answers them. */
+export interface ClientSecret {
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+/** The lease of finished credentials. @param value the answer to their last step, which has the secret */
+export function outcomeOfIssue(issue: Issue, value: unknown) {
+  const { resources, clientId, endsAt } = resourcesOf(issue);
+  const secret: ClientSecret = { clientId, clientSecret: (value as NewPassword).secretText };
+  return { resources, secret, endsAt };
+}
+
 /** Resources for the lease of finished credentials. @throws Error for unfinished credentials */
 export function resourcesOf(issue: Issue): { resources: LeaseResources; clientId: string; endsAt: number } {
   if (issue.kind === "password") {
@@ -104,12 +110,6 @@ export function resourcesOf(issue: Issue): { resources: LeaseResources; clientId
   };
 }
 
-/** The removal that revokes a lease. @param issued ms since 1970 */
-export const revocationOf = (resources: LeaseResources, issued: number): Removal =>
-  resources.kind === "password"
-    ? passwordRemoval(resources.application, resources.keyId, issued)
-    : removalOf(resources, resources.permanently, issued);
-
 /** Undoes `issueSaga`: removes everything that unfinished credentials created or may have created. */
 export function undoOfIssue(issue: Issue, now: number): Removal {
   return issue.kind === "principal" ? undoOfProvision(issue.provision, now) : undoOfKey(issue.add, now);
@@ -128,3 +128,18 @@ export function orphansOfIssue(issue: Issue, now: number): Removal | null {
 /** Lock name: only one job at a time changes the passwords of an application. */
 export const lockOf = (issue: Issue): string | null =>
   issue.kind === "password" ? `application ${issue.add.application}` : null;
+
+/** The resources to create for a lease of a role. */
+export function newIssue(role: Role, { account, lifeMs }: { account: CloudAccount; lifeMs: number }): Result<Issue> {
+  if (role.application_id.toLowerCase() === account.clientId.toLowerCase()) {
+    return refuse("invalid", "the role is for the application that the engine itself acts as");
+  }
+  const name = `vault-${crypto.randomUUID()}`;
+  if (role.application_object_id !== "") {
+    const add = newKeyAdd(role.application_object_id, name, lifeMs, role.managed?.made?.at);
+    return ok({ kind: "password", clientId: role.application_id, add });
+  }
+  const rights = { grants: desiredGrants(role), memberships: desiredMemberships(role) };
+  const provision = newProvision(applicationOf(name, role), rights);
+  return ok({ kind: "principal", provision, lifeMs, permanently: role.permanently_delete, key: null });
+}

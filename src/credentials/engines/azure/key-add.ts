@@ -1,5 +1,7 @@
-import { isTransient, isWorthRetrying, resultOf, retry, retryUnanswered, type Saga, step } from "../../runner/saga.ts";
+import { isTransient, isWorthRetrying, retry, retryUnanswered } from "../../runner/saga.ts";
+import { type CloudSaga, resultOf, step } from "./calls.ts";
 import { isNew } from "./provision.ts";
+import { nothing, type Removal, searchFor } from "./removal.ts";
 
 /** A password being added to an existing application. */
 export interface KeyAdd {
@@ -41,7 +43,7 @@ export const newKeyAdd = (application: string, name: string, lifeMs: number, mad
  *     getApplication ──listed──► remove the lost key ──► add
  *            └──not listed: orphan possible──► add
  */
-export const keySaga: Saga<KeyAdd> = {
+export const keySaga: CloudSaga<KeyAdd> = {
   next(state, now) {
     if (state.key) return null;
     const [lost] = state.lost;
@@ -86,3 +88,25 @@ export const keySaga: Saga<KeyAdd> = {
     return isTransient(failure) ? retry(failure) : { kind: "failed" };
   },
 };
+
+/** Undoes `keySaga`: removes everything that an addition created or may have created. */
+export const undoOfKey = ({ application, name, key, adding, lost, strays }: KeyAdd, now: number): Removal => ({
+  ...nothing,
+  madeAt: now,
+  items: [...(key ? [key.keyId] : []), ...lost].map((keyId) => ({ kind: "password", application, keyId }) as const),
+  search: adding || strays ? searchFor(name, application, null, now) : null,
+});
+
+/** Removes other passwords of a name: orphans of unanswered additions. */
+export const passwordSearch = (application: string, name: string, except: string | null, now: number): Removal => ({
+  ...nothing,
+  search: searchFor(name, application, except, now),
+  madeAt: now,
+});
+
+/** Removes one password of an application. */
+export const passwordRemoval = (application: string, keyId: string, madeAt: number): Removal => ({
+  ...nothing,
+  madeAt,
+  items: [{ kind: "password", application, keyId }],
+});

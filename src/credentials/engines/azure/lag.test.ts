@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Cloud, CloudCode, CloudFailure } from "../../../contracts/cloud-directory.ts";
+import type { CloudCode, CloudFailure } from "../../../contracts/cloud-calls.ts";
+import type { Cloud } from "./directory.ts";
 import { isNotYetThere } from "./lag.ts";
 
 const failure = (code: CloudCode, providerCode = ""): CloudFailure => ({

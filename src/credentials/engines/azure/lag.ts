@@ -1,4 +1,5 @@
-import type { Cloud, CloudCode, CloudFailure } from "../../../contracts/cloud-directory.ts";
+import type { CloudCode, CloudFailure } from "../../../contracts/cloud-calls.ts";
+import type { Cloud } from "./directory.ts";
 
 /** Replication lag of the directory: refusals shortly after a change that only mean "not replicated yet". */
 

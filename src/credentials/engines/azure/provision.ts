@@ -1,16 +1,9 @@
-import type { CloudFailure, NewApplication } from "../../../contracts/cloud-directory.ts";
-import type { Step } from "../../../contracts/credential-engine.ts";
-import {
-  type Decision,
-  isTransient,
-  isWorthRetrying,
-  resultOf,
-  retry,
-  retryUnanswered,
-  type Saga,
-  step,
-} from "../../runner/saga.ts";
+import type { CloudFailure } from "../../../contracts/cloud-calls.ts";
+import { type Decision, isTransient, isWorthRetrying, retry, retryUnanswered } from "../../runner/saga.ts";
+import { type CloudSaga, type CloudStep, resultOf, step } from "./calls.ts";
+import type { NewApplication } from "./directory.ts";
 import { isNotYetThere } from "./lag.ts";
+import { nothing, type Removal, searchFor } from "./removal.ts";
 
 /**
  * State of a right. `tried`: the call was sent, so the right may exist. `unwanted`: to be removed, if it exists.
@@ -90,7 +83,7 @@ const pending = (standing: GrantState): boolean => standing === "wanted" || stan
  *       ▼                 │ not listed (orphan possible)
  *     findApplicationsByName
  */
-export const provisionSaga: Saga<Provision> = {
+export const provisionSaga: CloudSaga<Provision> = {
   next(state) {
     const { made, principal, application } = state;
     if (!made) {
@@ -181,8 +174,36 @@ export const provisionSaga: Saga<Provision> = {
   },
 };
 
+/** Undoes `provisionSaga`: removes everything that a provision created or may have created. */
+export function undoOfProvision(provision: Provision, now: number): Removal {
+  const { made, principal, grants, memberships, application } = provision;
+  const tried = <T extends { standing: string }>(rights: readonly T[]) =>
+    principal === null ? [] : rights.filter(({ standing }) => standing !== "wanted");
+  return {
+    ...nothing,
+    items: [
+      ...tried(grants).map((grant) => ({ kind: "assignment", id: assignmentPath(grant) }) as const),
+      ...tried(memberships).map(
+        ({ groupId }) => ({ kind: "membership", group: groupId, principal: principal ?? "" }) as const,
+      ),
+      ...(principal === null ? [] : [{ kind: "principal", id: principal } as const]),
+      ...(made === null || principal !== null ? [] : [{ kind: "principals-of", clientId: made.clientId } as const]),
+      ...(made === null ? [] : [{ kind: "application", id: made.objectId } as const]),
+    ],
+    search: provision.creating || provision.strays ? searchFor(application.displayName, null, null, now) : null,
+    madeAt: provision.touched,
+  };
+}
+
+/** Removes other applications of a name: orphans of unanswered create calls. */
+export const applicationSearch = (name: string, except: string, now: number): Removal => ({
+  ...nothing,
+  search: searchFor(name, null, except, now),
+  madeAt: now,
+});
+
 /** Whether a refusal may only mean that an application created at `madeAt` is not replicated yet. */
-export function isNew(madeAt: number, { call }: Step, failure: CloudFailure, now: number): boolean {
+export function isNew(madeAt: number, { call }: CloudStep, failure: CloudFailure, now: number): boolean {
   const age = now - madeAt;
   return isNotYetThere(call, failure, age) && (failure.code !== "permission_denied" || age < DENIED_MS);
 }

@@ -1,8 +1,20 @@
 import { providerAudience } from "../../../compat/cloud-b-names.ts";
-import type { NewApplication } from "../../../contracts/cloud-directory.ts";
-import { isWorthRetrying, mapDecision, resultOf, retry, type Saga, step } from "../../runner/saga.ts";
-import { type Grant, type Membership, newProvision, type Provision, provisionSaga } from "./provision.ts";
-import type { GroupRef, Role, RoleRef } from "./role.ts";
+import type { Dialect } from "../../../compat/dialect.ts";
+import { ok, type Result } from "../../../lib/result.ts";
+import { isWorthRetrying, mapDecision, retry } from "../../runner/saga.ts";
+import { type CloudSaga, resultOf, step } from "./calls.ts";
+import type { CloudAccount, NewApplication } from "./directory.ts";
+import {
+  applicationSearch,
+  type Grant,
+  type Membership,
+  newProvision,
+  type Provision,
+  provisionSaga,
+  undoOfProvision,
+} from "./provision.ts";
+import type { Removal } from "./removal.ts";
+import { draftRole, type GroupRef, type Role, type RoleBody, type RoleRef } from "./role.ts";
 
 /** A role being written: its pending lookups, and its application if it keeps one. Persisted in the job. */
 export interface RoleWrite {
@@ -48,7 +60,7 @@ const isLooking = ({ application, roles, groups }: RoleWrite): boolean =>
  *     application ──► roles ──► groups ──► provision (persist_app only) ──► done
  *          └────────────┴─────────┴──not found, duplicate──► problem
  */
-export const roleSaga: Saga<RoleWrite> = {
+export const roleSaga: CloudSaga<RoleWrite> = {
   next(state, now) {
     if (state.problem !== null) return null;
     if (state.application !== null) return step("getApplication", state.application);
@@ -216,3 +228,62 @@ function mergedMemberships(has: readonly Membership[], desired: readonly Members
   });
   return [...kept, ...desired.filter((other) => !has.some((each) => same(other, each)))];
 }
+
+/** Begins a write: references in the body are looked up, and the application of `persist_app` is made or changed. */
+export function beginRoleWrite(
+  name: string,
+  before: Role | null,
+  body: RoleBody,
+  { dialect, account }: { readonly dialect: Dialect; readonly account: Result<CloudAccount> },
+): Result<RoleWrite> {
+  if (!account.ok) return account;
+  const draft = draftRole(before, body, dialect);
+  if (!draft.ok) return draft;
+  const role = draft.value;
+  const named = role.persist_app ? "" : (body.application_object_id ?? "");
+  const asked = {
+    application: named !== "" && role.application_object_id !== "" ? named : null,
+    roles: body.cloud_roles ?? null,
+    groups: body.cloud_groups ?? null,
+  };
+  return ok(newRoleWrite(name, role, asked, account.value.clientId));
+}
+
+/** Whether a write only looks up references so far. */
+export const isReplaceable = ({ provision, role }: RoleWrite): boolean => !provision && !role.persist_app;
+
+/** The role as stored, and what was made for it before or by lost calls, to be removed. */
+export function outcomeOfWrite({ role, provision, problem }: RoleWrite, before: Role | null, now: number) {
+  if (problem !== null) return { problem };
+  const managed = before?.managed ?? null;
+  const stored = provision
+    ? {
+        ...role,
+        managed: { ...provision, strays: false },
+        application_object_id: provision.made?.objectId ?? "",
+        application_id: provision.made?.clientId ?? "",
+      }
+    : { ...role, managed: null };
+  const removals: { of: string; removal: Removal; because: string }[] = [];
+  if (provision?.strays) {
+    const { application, made } = provision;
+    const removal = applicationSearch(application.displayName, made?.objectId ?? "", now);
+    removals.push({ of: "strays", removal, because: "strays" });
+  }
+  // From now on the role creates a principal for each lease.
+  if (managed && !provision) {
+    removals.push({ of: "kept", removal: undoOfProvision(managed, now), because: "application of a role" });
+  }
+  return { role: stored, removals };
+}
+
+/** Undoes `roleSaga`. A role that is stored keeps a record of its application; otherwise all that was made goes. */
+export function undoOfWrite({ provision }: RoleWrite, stored: Role | null, now: number) {
+  if (!provision) return null;
+  if (stored?.managed) return { role: { ...stored, managed: provision } };
+  return { removal: undoOfProvision(provision, now) };
+}
+
+/** Removal of the application that belongs to a role, for a deleted role. Null if the role has none. */
+export const undoOfRole = (role: Role, now: number): Removal | null =>
+  role.managed && { ...undoOfProvision(role.managed, now), permanently: role.permanently_delete };

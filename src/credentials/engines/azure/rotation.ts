@@ -1,8 +1,11 @@
-import type { CloudAccount, PasswordKey } from "../../../contracts/cloud-directory.ts";
-import { isTransient, mapDecision, resultOf, retry, type Saga, step } from "../../runner/saga.ts";
-import { type KeyAdd, keySaga, newKeyAdd } from "./key-add.ts";
+import { ok, type Result, refuse } from "../../../lib/result.ts";
+import { isTransient, mapDecision, retry } from "../../runner/saga.ts";
+import { type CloudSaga, resultOf, step } from "./calls.ts";
+import type { AzureSettings, EngineConfig } from "./config.ts";
+import type { CloudAccount, PasswordKey } from "./directory.ts";
+import { type KeyAdd, keySaga, newKeyAdd, passwordRemoval, passwordSearch, undoOfKey } from "./key-add.ts";
 import { isNotYetThere } from "./lag.ts";
-import { passwordSearch, type Removal, undoOfKey } from "./removal.ts";
+import type { Removal } from "./removal.ts";
 
 /** A replacement of the root secret in progress. Persisted in the job. */
 export interface Rotation {
@@ -50,7 +53,7 @@ export const newRotation = (account: CloudAccount, keyId: string | null, lifeMs:
  *               │                                  ▲   │ refused: count restarts
  *               └──none or several──► problem      └───┘
  */
-export const rotationSaga: Saga<Rotation> = {
+export const rotationSaga: CloudSaga<Rotation> = {
   next(state, now) {
     if (state.problem !== null) return null;
     const { add, account, secret } = state;
@@ -109,3 +112,43 @@ export function undoOfRotation({ add }: Rotation, now: number): Removal | null {
 /** Removes the orphans of unanswered additions beside the new secret; null when every addition was answered. */
 export const orphansOfRotation = ({ add }: Rotation, now: number): Removal | null =>
   add?.strays ? passwordSearch(add.application, add.name, add.key?.keyId ?? null, now) : null;
+
+const DEFAULT_ROOT_TTL = 182 * 86_400;
+const OLD_STAYS =
+  "the secret before could not be told from the application's other secrets and was not removed; remove it by hand";
+
+/** Begins a rotation; refused for an account without a stored secret. */
+export function beginRotation(
+  config: EngineConfig | null,
+  account: Result<CloudAccount>,
+  overrides: AzureSettings,
+): Result<Rotation> {
+  if (overrides.CLOUD_B_CLIENT_ID || overrides.CLOUD_B_CLIENT_SECRET) {
+    const because = "a rotated secret would never be used";
+    return refuse(
+      "invalid",
+      `the settings CLOUD_B_CLIENT_ID and CLOUD_B_CLIENT_SECRET override the configuration: ${because}`,
+    );
+  }
+  if (!account.ok) return account;
+  if (account.value.federation) {
+    return refuse("invalid", "there is no client_secret to rotate: the engine logs in with identity tokens");
+  }
+  const life = (config?.root_password_ttl || DEFAULT_ROOT_TTL) * 1000;
+  return ok(newRotation(account.value, config?.key_id ?? null, life));
+}
+
+/** The new secret, and the removal of the one that it replaces. */
+export function outcomeOfRotation(rotation: Rotation, now: number) {
+  const { add, secret, problem, replaces } = rotation;
+  if (problem !== null || !add?.key || secret === null) return { problem: problem ?? "no secret was made" };
+  const { keyId, endsAt } = add.key;
+  return {
+    promote: (config: EngineConfig) => ({ ...config, client_secret: secret, key_id: keyId, key_ends: endsAt }),
+    keyId,
+    replaced: replaces,
+    removal: replaces === null ? null : passwordRemoval(add.application, replaces, 0),
+    orphans: orphansOfRotation(rotation, now),
+    warnings: replaces === null ? [OLD_STAYS] : [],
+  };
+}

@@ -4,11 +4,13 @@ import { FakeCloud, failure } from "../../../../test/fake-cloud.ts";
 import { answered, lostAnswer, passwordIssue, principalIssue, removed, walked } from "../../../../test/saga-walks.ts";
 import { amount, PROPERTY } from "../../../../test/support/long.ts";
 import type { Step, StepResult } from "../../../contracts/credential-engine.ts";
-import { batchOf, performStep, type Saga, step } from "../../runner/saga.ts";
-import { type Issue, issueSaga, orphansOfIssue, resourcesOf, revocationOf, undoOfIssue } from "./issue.ts";
-import { type KeyAdd, keySaga, newKeyAdd } from "./key-add.ts";
-import { newProvision, provisionSaga } from "./provision.ts";
-import { applicationSearch, passwordRemoval, passwordSearch, type Removal, removalSaga, retried } from "./removal.ts";
+import { retried } from "../../runner/removal.ts";
+import { batchOf, type Saga } from "../../runner/saga.ts";
+import { azureCalls, type CloudStep, performStep, step } from "./calls.ts";
+import { type Issue, issueSaga, orphansOfIssue, resourcesOf, undoOfIssue } from "./issue.ts";
+import { type KeyAdd, keySaga, newKeyAdd, passwordRemoval, passwordSearch } from "./key-add.ts";
+import { applicationSearch, newProvision, provisionSaga } from "./provision.ts";
+import { type Removal, removalSaga, revocationOf } from "./removal.ts";
 import { newRotation, orphansOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
 
 /** Runs sagas as Workers do. The returned state is the stored one; calls in flight may change the provider after it. */
@@ -32,7 +34,7 @@ class Run {
         this.now += next.wait;
         continue;
       }
-      const { steps, state: beforeCall } = batchOf(saga, disk, next, this.now);
+      const { steps, state: beforeCall } = batchOf(saga, disk, next, this.now, azureCalls);
       disk = beforeCall;
       if (this.#random() < deadliness) {
         // The Worker dies before a call, or before its result is stored.
@@ -60,7 +62,7 @@ class Run {
   }
 
   #call(step: Step): Promise<StepResult> {
-    return performStep(this.#cloud.calls as unknown as Parameters<typeof performStep>[0], step);
+    return performStep(this.#cloud.calls as unknown as Parameters<typeof performStep>[0], step as CloudStep);
   }
 
   /** Injects faults: a throttled call, a lost call, a lost response. */
@@ -111,18 +113,18 @@ describe.each([
 
 it("sends rights and the password in one batch, and each call with an id as its result alone", async () => {
   const cloud = new FakeCloud();
-  const turns: string[][] = [];
+  const polls: string[][] = [];
   let state = principalIssue();
   for (let next = issueSaga.next(state, 0); next !== null && !("wait" in next); next = issueSaga.next(state, 0)) {
-    const run = batchOf(issueSaga, state, next, 0);
+    const run = batchOf(issueSaga, state, next, 0, azureCalls);
     state = run.state;
-    turns.push(run.steps.map(({ call }) => call));
+    polls.push(run.steps.map(({ call }) => call));
     for (const step of run.steps) {
-      const result = await performStep(cloud.calls as unknown as Parameters<typeof performStep>[0], step);
+      const result = await performStep(cloud.calls as unknown as Parameters<typeof performStep>[0], step as CloudStep);
       if (result.ok) state = issueSaga.onSuccess(state, step, result.value, 0);
     }
   }
-  expect(turns).toEqual([
+  expect(polls).toEqual([
     ["createApplication"],
     ["createServicePrincipal"],
     ["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
@@ -204,7 +206,7 @@ it("sends at most sixteen steps in one batch", () => {
   const provision = { ...begun, made: { objectId: "o", clientId: "c", at: 0 }, principal: "p" };
   const first = provisionSaga.next(provision, 0);
   if (first === null || "wait" in first) throw new Error("no step");
-  expect(batchOf(provisionSaga, provision, first, 0).steps).toHaveLength(16);
+  expect(batchOf(provisionSaga, provision, first, 0, azureCalls).steps).toHaveLength(16);
 });
 
 describe("a rotation of the root secret", () => {

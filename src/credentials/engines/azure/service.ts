@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { CloudResult } from "../../../contracts/cloud-directory.ts";
+import type { CloudResult } from "../../../contracts/cloud-calls.ts";
 import { tryParseJson } from "../../../lib/json.ts";
 import { sendAuthorized, type TokenRequest } from "../../../providers/cloud-b-azure/login.ts";
 import type { Send } from "../../../providers/outcome.ts";

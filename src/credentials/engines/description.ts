@@ -1,0 +1,32 @@
+/**
+ * The description of an engine type: plain data without imports at run time, which each layer may read. From it come the
+ * upstream names of types, fields and values, the names of plugins in identity tokens, and the forms of the API document.
+ */
+
+/** One field of a body, in the provider's words. */
+export interface FieldDescription {
+  readonly label: string;
+  /** One sentence. */
+  readonly help?: string;
+  /** The name in the upstream dialect, where it differs. */
+  readonly upstream?: string;
+  /** Values with another name in the upstream dialect: neutral name, upstream name. */
+  readonly values?: readonly (readonly [neutral: string, upstream: string])[];
+  /** Never returned by a read. */
+  readonly secret?: true;
+}
+
+export interface EngineDescription {
+  /** The neutral name of the type in `sys/mounts`. */
+  readonly type: string;
+  /** The name in the upstream dialect, also of the plugin in identity tokens. */
+  readonly upstream: string;
+  /** The provider's product. */
+  readonly label: string;
+  /** The credentials that it issues, one line. */
+  readonly about: string;
+  /** The body of `POST config`, by neutral name. */
+  readonly config: Readonly<Record<string, FieldDescription>>;
+  /** The body of `POST roles/:name`, by neutral name. */
+  readonly roles: Readonly<Record<string, FieldDescription>>;
+}

@@ -1,0 +1,211 @@
+import type * as z from "zod";
+import type { Dialect } from "../../compat/dialect.ts";
+import type { JobRef, Step, StepResult } from "../../contracts/credential-engine.ts";
+import type { Federation, Home } from "../../contracts/federation.ts";
+import type { Result } from "../../lib/result.ts";
+import type { Settings } from "../../platform/settings.ts";
+import type { ClientAssertion } from "../../providers/identity-token.ts";
+import type { Send } from "../../providers/outcome.ts";
+import type { RoleTtls } from "../leases/lease-ttl.ts";
+import type { RotationSchedule } from "../mount/rotation-schedule.ts";
+import type { RemovalState } from "../runner/removal.ts";
+import type { Saga } from "../runner/saga.ts";
+import type { EngineDescription } from "./description.ts";
+
+/**
+ * The interface between the parts that all engines share (runner, leases, jobs, mount) and a type of engine: its states,
+ * the sagas that create and remove resources at the provider, and its client. Implemented by one folder per type;
+ * `index.ts` registers it.
+ */
+
+/** The values that a type stores as JSON. A change of shape must still read older rows. */
+export interface EngineStates {
+  /** The configuration; sealed. */
+  readonly config: RotationSchedule & { readonly home?: Home };
+  readonly role: object;
+  /** The identity for calls, from configuration and settings. */
+  readonly account: object;
+  readonly issue: object;
+  readonly write: { readonly name: string };
+  readonly rotation: { readonly account: object };
+  readonly removal: RemovalState;
+  /** Ids of the resources behind a lease, kept for its life: revocation needs them. */
+  readonly resources: object;
+  /** The new secret; sealed, and kept only for a request that may be repeated. */
+  readonly secret: object;
+}
+
+/** The deployment's settings that engines read. */
+export type EngineSettings = { readonly [K in keyof Settings]?: Settings[K] | undefined };
+
+export interface ConfigContext {
+  readonly settings: EngineSettings;
+  readonly dialect: Dialect;
+  /** Identity of the mount, if the body has an audience. */
+  readonly home: Home | null;
+}
+
+/** The configuration of a mount. */
+export interface ConfigRules<S extends EngineStates> {
+  /** Body of `POST config`. Absent fields keep their stored values. */
+  readonly body: z.ZodType<Readonly<Record<string, unknown>>>;
+  change(before: S["config"] | null, body: object, context: ConfigContext): Result<S["config"]>;
+  /** View of `GET config`, never with a secret. @param rotationDue ms since 1970, null without a schedule */
+  view(config: S["config"] | null, rotationDue: number | null): Record<string, unknown>;
+  /** The identity for calls: a setting that is not empty overrides the stored value. */
+  account(config: S["config"] | null, settings: EngineSettings): Result<S["account"]>;
+  /** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
+  changesIdentity(before: S["config"], after: S["config"]): boolean;
+  /** How the account logs in with identity tokens; null for an account with a secret. */
+  federationOf(account: S["account"]): Federation | null;
+}
+
+export interface WriteContext<S extends EngineStates> {
+  readonly dialect: Dialect;
+  readonly account: Result<S["account"]>;
+}
+
+/** A removal beside the job that caused it. `of` begins its id. */
+export interface SideRemoval<S extends EngineStates> {
+  readonly of: string;
+  readonly removal: S["removal"];
+  readonly because: string;
+}
+
+/** Roles, and the saga that writes one: it looks up references and makes what belongs to the role itself. */
+export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
+  /** Body of `POST roles/:name`, in neutral or upstream names. */
+  readonly body: z.ZodType<Readonly<Record<string, unknown>>>;
+  /** A name as stored; null for an invalid one. */
+  nameOf(text: string): string | null;
+  view(role: S["role"]): Record<string, unknown>;
+  /** A view in the caller's dialect. */
+  translate(dialect: Dialect, view: Readonly<Record<string, unknown>>): Record<string, unknown>;
+  ttls(role: S["role"]): RoleTtls;
+  /** Texts that are answered with credentials. */
+  metadata?(role: S["role"]): Readonly<Record<string, string>> | null;
+  /** Begins a write. Absent fields of the body keep their values. */
+  begin(name: string, before: S["role"] | null, body: object, context: WriteContext<S>): Result<S["write"]>;
+  /** Whether another write of the role may replace this one, because nothing was made for it. */
+  isReplaceable(write: S["write"]): boolean;
+  /** The role of a finished write, or the refusal. */
+  outcome(
+    write: S["write"],
+    before: S["role"] | null,
+    now: number,
+  ): { readonly role: S["role"]; readonly removals: readonly SideRemoval<S>[] } | { readonly problem: string };
+  /**
+   * Undoes a write that cannot continue.
+   * @returns the stored role with a record of what was made, or the removal of it; null when nothing was made
+   */
+  undo(
+    write: S["write"],
+    stored: S["role"] | null,
+    now: number,
+  ): { readonly role: S["role"] } | { readonly removal: S["removal"] } | null;
+  /** Removes what belongs to a deleted role; null when nothing does. */
+  undoOfRole(role: S["role"], now: number): S["removal"] | null;
+}
+
+export interface IssueContext<S extends EngineStates> {
+  readonly account: S["account"];
+  /** Life of a secret at the provider that outlives every renewal of its lease, ms. */
+  readonly lifeMs: number;
+}
+
+/** The lease of finished credentials. */
+export interface IssueOutcome<S extends EngineStates> {
+  readonly resources: S["resources"];
+  readonly secret: S["secret"];
+  /** End of the secret at the provider, ms since 1970: the lease never outlives it. */
+  readonly endsAt: number;
+  /** Absent: the lease is renewable. */
+  readonly renewable?: boolean;
+}
+
+/** The saga that creates credentials, with its undo. */
+export interface IssueSaga<S extends EngineStates> extends Saga<S["issue"]> {
+  begin(role: S["role"], context: IssueContext<S>): Result<S["issue"]>;
+  /** Name of a lock: one job at a time for equal names. Null: no lock. */
+  lock?(issue: S["issue"]): string | null;
+  /** @param value result of the last step */
+  outcome(issue: S["issue"], value: unknown, now: number): IssueOutcome<S>;
+  /** Removes everything that unfinished credentials created or may have created. */
+  undo(issue: S["issue"], now: number): S["removal"];
+  /** Removes what unanswered calls may have left beside finished credentials; null when every call was answered. */
+  orphans(issue: S["issue"], now: number): S["removal"] | null;
+  /** The answer's `data`. */
+  data(secret: S["secret"]): Record<string, unknown>;
+  /** The call that proves that new credentials work; absent: they always do. */
+  verify?(data: Readonly<Record<string, unknown>>): Step;
+}
+
+/** The saga that replaces the root secret, with its undo. */
+export interface RotationSaga<S extends EngineStates> extends Saga<S["rotation"]> {
+  /** Begins a rotation, or refuses it. */
+  begin(config: S["config"] | null, account: Result<S["account"]>, settings: EngineSettings): Result<S["rotation"]>;
+  outcome(
+    rotation: S["rotation"],
+    now: number,
+  ):
+    | {
+        /** Puts the new secret into the configuration. */
+        promote(config: S["config"]): S["config"];
+        readonly keyId: string;
+        /** Id of the secret that is removed now; null when it could not be identified. */
+        readonly replaced: string | null;
+        /** Removes it. */
+        readonly removal: S["removal"] | null;
+        readonly orphans: S["removal"] | null;
+        readonly warnings: readonly string[];
+      }
+    | { readonly problem: string };
+  /** Removes the new secret; null when there is none. */
+  undo(rotation: S["rotation"], now: number): S["removal"] | null;
+}
+
+/** The saga that removes resources (`removalSagaOf`). */
+export interface RemovalSaga<S extends EngineStates> extends Saga<S["removal"]> {
+  /** Revokes a lease. @param issued ms since 1970 */
+  ofLease(resources: S["resources"], issued: number): S["removal"];
+}
+
+/** The rules of a type's calls, by name. */
+export interface CallRules {
+  /** Calls without a result beyond their success: the next one may leave without a write in between. */
+  readonly withoutResult: ReadonlySet<string>;
+  /** Calls with a result that may end such a batch: ids that undo them are stored already. */
+  readonly last?: ReadonlySet<string>;
+  /** Sets of calls that change independent things: calls of one set may be under way at the same time. */
+  readonly concurrent?: readonly ReadonlySet<string>[];
+  /** The action of a call, for the message of its refusal. */
+  describe(call: string): string;
+  /** The create call whose lost result a step searches for; null for another step. */
+  searchedFor?(kind: JobRef["kind"], call: string): string | null;
+}
+
+export interface ClientContext {
+  readonly settings: EngineSettings;
+  /** Sends one request; all calls share its deadline. */
+  readonly send: Send;
+  readonly assertion: ClientAssertion | undefined;
+}
+
+/** Performs one call at the provider. Never throws. */
+export type Perform = (step: Step) => Promise<StepResult>;
+
+/** One type of engine. */
+export interface EngineType<S extends EngineStates = EngineStates> {
+  /** The type in `sys/mounts`. */
+  readonly type: string;
+  readonly description: EngineDescription;
+  readonly config: ConfigRules<S>;
+  readonly roles: RoleRules<S>;
+  readonly issue: IssueSaga<S>;
+  /** Null: the type has no root secret that it can replace. */
+  readonly rotation: RotationSaga<S> | null;
+  readonly removal: RemovalSaga<S>;
+  readonly calls: CallRules;
+  /** The provider's client; loaded when first used. */
+  client(account: S["account"], context: ClientContext): Promise<Perform>;
+}
