@@ -1,6 +1,10 @@
+import { runInDurableObject } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { JobRef } from "../../src/contracts/credential-engine.ts";
+import type { FormerCredentialEngineApi } from "../../src/contracts/renamed-methods.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
+import type { WorkLease } from "../../src/platform/durable/lease.ts";
 import type { Everything, OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { issue, path, policies } from "./access.ts";
 import { clock } from "./clock.ts";
@@ -8,6 +12,7 @@ import {
   byItself,
   creds,
   dynamicRole,
+  engineObject,
   lookup,
   mountEngine,
   openTenant,
@@ -205,5 +210,21 @@ describe("a sent response", () => {
       succeeded(await revoke(lease));
     }
     expect(seen).toEqual([30_000, 115_000]);
+  });
+});
+
+describe("a Worker of the version before", () => {
+  it("performs a revocation with methods and fields by their former names", async () => {
+    const issued = succeeded(await creds("app"));
+    const id = issued.body.lease_id.slice("cloud-b/".length);
+    const polls = await runInDurableObject(engineObject(uuid), (object) => {
+      const former: FormerCredentialEngineApi = object;
+      const started = object.revoke(id) as unknown as { value: { wanted: JobRef; turn: { claim: WorkLease } } };
+      const { wanted, turn } = started.value;
+      return [turn, former.turn(wanted, { claim: turn.claim, done: null })];
+    });
+    const asked = { kind: "steps", claim: { id }, steps: [{ call: "removeApplicationPassword" }] };
+    expect(polls).toMatchObject([asked, asked]);
+    await byItself(uuid, nothingIsLeft);
   });
 });
