@@ -5,13 +5,9 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { defaultKey, startCloudA } from "../test/doubles/cloud-a-sm/server.ts";
 import { startAzure } from "../test/doubles/cloud-b/azure.ts";
-import { startCloudB } from "../test/doubles/cloud-b-kv/server.ts";
-import { startCloudC } from "../test/doubles/cloud-c-sm/server.ts";
-import { startDeployProject } from "../test/doubles/deploy-project/api.ts";
 import { startLoginIssuers } from "../test/doubles/login-issuers.ts";
-import { startRepoHost } from "../test/doubles/repo-host/server.ts";
+import { settingsOf, startStandIns } from "../test/doubles/stand-ins.ts";
 
 export interface Playground {
   /** Settings of the Worker with the providers' addresses. */
@@ -32,38 +28,15 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   const { details: tenant } = azure.openAccount();
   // The seeded engine has an application of its own, whose secret no other engine rotates away.
   const { details: seededTenant } = azure.openAccount();
-  const [cloudA, cloudB, cloudC, repoHost, deployProject, logins] = await Promise.all([
-    startCloudA({ regions: ["eu-west-1"] }),
-    startCloudB({ otherTenants: azure.otherTenants }),
-    startCloudC(),
-    startRepoHost(),
-    startDeployProject(),
+  const [standIns, logins] = await Promise.all([
+    startStandIns({ otherTenants: azure.otherTenants }),
     startLoginIssuers(serviceUrl),
   ]);
-  const { credentials } = repoHost.main;
-  const bodies: Readonly<Record<string, object>> = {
-    "cloud-a-sm": {
-      access_key_id: defaultKey.accessKeyId,
-      secret_access_key: defaultKey.secretAccessKey,
-      region: "eu-west-1",
-    },
-    "cloud-b-kv": { ...cloudB.account },
-    "cloud-b": engineBody(tenant),
-    "cloud-b-role": roleBody(tenant),
-    "cloud-c-sm": { credentials: JSON.stringify(cloudC.credentials) },
-    "repo-host-app": { app_id: credentials.appId, private_key: credentials.appKey },
-    "repo-host": {
-      app_name: "sync-bot",
-      installation_id: credentials.installationId,
-      repository_owner: credentials.owner,
-      repository_name: credentials.repository,
-    },
-    "deploy-project": {
-      access_token: deployProject.account.accessToken,
-      project_id: deployProject.account.projectId,
-      deployment_environments: ["preview", "production"],
-    },
-  };
+  const bodies: Record<string, object> = { "cloud-b": engineBody(tenant), "cloud-b-role": roleBody(tenant) };
+  for (const standIn of standIns) {
+    const { body, bodies: further } = await standIn.open();
+    Object.assign(bodies, { [standIn.type]: body, ...further });
+  }
   for (const [name, body] of Object.entries(bodies)) {
     writeFileSync(join(dir, `${name}.json`), `${JSON.stringify(body, null, 2)}\n`, { mode: 0o600 });
   }
@@ -78,35 +51,20 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
     ],
   };
   writeFileSync(join(seeds, "credentials.json"), JSON.stringify(engine), { mode: 0o600 });
-  const addresses = {
-    CLOUD_A: cloudA.url,
-    CLOUD_B: cloudB.url,
-    CLOUD_C: cloudC.url,
-    REPO_HOST: repoHost.url,
-    DEPLOY_PROJECT: deployProject.url,
+  const shell = {
+    ...Object.assign({}, ...standIns.map((standIn) => standIn.shell)),
+    CLOUD_B_EVERYTHING: `${azure.graphUrl}/_double/everything?account=${tenant.account}`,
+    ...logins.values,
   };
-  const everything = `export CLOUD_B_EVERYTHING='${azure.graphUrl}/_double/everything?account=${tenant.account}'`;
-  const lines = Object.entries(addresses).map(([name, url]) => `export ${name}=${url}/_double`);
-  const issuers = Object.entries(logins.values).map(([name, value]) => `export ${name}='${value}'`);
-  const script = `${[...lines, everything, ...issuers].join("\n")}\n`;
+  const script = Object.entries(shell)
+    .map(([name, value]) => `export ${name}='${value}'\n`)
+    .join("");
   writeFileSync(join(dir, "providers.sh"), script, { mode: 0o600 });
   return {
     seeds,
-    settings: {
-      CLOUD_A_SM_URL: cloudA.url,
-      CLOUD_A_STS_URL: cloudA.url,
-      CLOUD_B_LOGIN_URL: cloudB.url,
-      CLOUD_B_GRAPH_URL: azure.graphUrl,
-      CLOUD_B_ARM_URL: azure.armUrl,
-      CLOUD_C_SM_URL: cloudC.url,
-      CLOUD_C_TOKEN_URL: cloudC.tokenUrl,
-      REPO_HOST_URL: repoHost.url,
-      DEPLOY_PROJECT_URL: deployProject.url,
-      SYNC_ALLOWED_HOSTS: "127.0.0.1",
-    },
+    settings: { ...settingsOf(standIns), CLOUD_B_GRAPH_URL: azure.graphUrl, CLOUD_B_ARM_URL: azure.armUrl },
     close: async () => {
-      const providers = [azure, cloudA, cloudB, cloudC, repoHost, deployProject, logins];
-      await Promise.all(providers.map((provider) => provider.close()));
+      await Promise.all([azure, logins, ...standIns].map((provider) => provider.close()));
     },
   };
 }

@@ -2,6 +2,7 @@ declare namespace Cloudflare {
   interface Env {
     TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
     TEST_DOUBLES: import("./doubles/setup.ts").DoubleUrls;
+    TEST_STAND_INS: import("./doubles/setup.ts").StandInPlaces;
     TEST_CLOUD_A: { url: string; accessKeyId: string; secretAccessKey: string };
   }
 }

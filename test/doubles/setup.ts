@@ -1,12 +1,10 @@
 import type { TestProject } from "vitest/node";
-import { defaultKey, startCloudA } from "./cloud-a-sm/server.ts";
+import { defaultKey } from "./cloud-a-sm/server.ts";
 import { startAzure } from "./cloud-b/azure.ts";
-import { startCloudB } from "./cloud-b-kv/server.ts";
-import { startCloudC } from "./cloud-c-sm/server.ts";
-import { startDeployProject } from "./deploy-project/api.ts";
 import { startIssuer } from "./issuer.ts";
 import { startOtlpReceiver } from "./otlp-receiver.ts";
-import { startRepoHost } from "./repo-host/server.ts";
+import { startPlacesServer } from "./places-server.ts";
+import { settingsOf, startStandIns } from "./stand-ins.ts";
 import { startWebhookReceiver } from "./webhook-receiver.ts";
 
 /** Addresses of the doubles. Each test opens a separate account there (`POST /_double/accounts`). */
@@ -26,42 +24,53 @@ export type DoubleUrls = {
   otlp: string;
 };
 
+/** The destination types with a stand-in, and the address of their places (`places-server.ts`). */
+export type StandInPlaces = { types: string[]; url: string };
+
 declare module "vitest" {
   export interface ProvidedContext {
     cloudA: { url: string; accessKeyId: string; secretAccessKey: string };
     doubles: DoubleUrls;
+    standIns: StandInPlaces;
+    /** Settings of the Worker that lead its calls to the doubles. */
+    providerSettings: Record<string, string>;
   }
 }
 
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
-  const [cloudA, cloudB, cloudC, repoHost, deployProject, issuer, webhooks, otlp] = await Promise.all([
-    startCloudA({ regions: ["eu-west-1"] }),
-    startCloudB({ otherTenants: azure.otherTenants }),
-    startCloudC(),
-    startRepoHost(),
-    startDeployProject(),
+  const [standIns, issuer, webhooks, otlp] = await Promise.all([
+    startStandIns({ otherTenants: azure.otherTenants }),
     startIssuer(),
     startWebhookReceiver(),
     startOtlpReceiver(),
   ]);
-  project.provide("cloudA", { url: cloudA.url, ...defaultKey });
+  // Suites that open accounts themselves have the doubles' first ones.
+  await Promise.all(standIns.map((standIn) => standIn.open()));
+  const places = await startPlacesServer(standIns);
+  const settings = settingsOf(standIns);
+  const at = (setting: string): string => settings[setting] ?? "";
+  project.provide("providerSettings", {
+    ...settings,
+    CLOUD_B_GRAPH_URL: azure.graphUrl,
+    CLOUD_B_ARM_URL: azure.armUrl,
+  });
+  project.provide("cloudA", { url: at("CLOUD_A_SM_URL"), ...defaultKey });
   project.provide("doubles", {
-    cloudB: cloudB.url,
+    cloudB: at("CLOUD_B_LOGIN_URL"),
     cloudBGraph: azure.graphUrl,
     cloudBArm: azure.armUrl,
-    cloudC: cloudC.url,
-    cloudCToken: cloudC.tokenUrl,
-    repoHost: repoHost.url,
-    deployProject: deployProject.url,
+    cloudC: at("CLOUD_C_SM_URL"),
+    cloudCToken: at("CLOUD_C_TOKEN_URL"),
+    repoHost: at("REPO_HOST_URL"),
+    deployProject: at("DEPLOY_PROJECT_URL"),
     issuer: issuer.url,
     webhooks: webhooks.url,
     otlp: otlp.url,
   });
+  project.provide("standIns", { types: standIns.map(({ type }) => type), url: places.url });
   return async () => {
-    await Promise.all(
-      [cloudA, azure, cloudB, cloudC, repoHost, deployProject, issuer, webhooks, otlp].map((double) => double.close()),
-    );
+    await Promise.all([azure, issuer, webhooks, otlp, places, ...standIns].map((double) => double.close()));
   };
 }

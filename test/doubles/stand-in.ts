@@ -33,6 +33,8 @@ export interface Place {
   readonly wrongCredentials: Readonly<Record<string, unknown>>;
   /** The same with a target that does not exist, or that the credentials may not see. */
   readonly missing: Readonly<Record<string, unknown>>;
+  /** Request bodies of the playground by file name, beside or instead of `body` as that of the type. */
+  readonly bodies?: Readonly<Record<string, object>>;
   /** The present objects by name. Throws when two objects have one name. */
   objects(): ReadonlyMap<string, StoredObject>;
   /** A write by another hand: without our marker, and with another version and time than ours. */
@@ -50,6 +52,8 @@ export interface StandIn {
   readonly type: string;
   /** Settings of the Worker that lead its calls here. */
   readonly settings: Readonly<Record<string, string>>;
+  /** Variables of the playground's shell, such as the address of the double's own paths. */
+  readonly shell?: Readonly<Record<string, string>>;
   /** The double's first account at the first call, a separate one at each further call. */
   open(): Place | Promise<Place>;
   close(): Promise<void>;

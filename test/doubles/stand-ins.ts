@@ -1,5 +1,6 @@
 import { startStandIn as cloudAPs } from "./cloud-a-ps/stand-in.ts";
 import { startStandIn as cloudASm } from "./cloud-a-sm/stand-in.ts";
+import type { CloudBOptions } from "./cloud-b-kv/server.ts";
 import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
@@ -7,8 +8,11 @@ import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
 import { startStandIn as repoHost } from "./repo-host/stand-in.ts";
 import type { StandIn } from "./stand-in.ts";
 
+/** Login endpoints that the credentials engines' doubles share with those of destinations. */
+type Shared = Pick<CloudBOptions, "otherTenants">;
+
 /** Starts the double of each destination type, on a port of its own. */
-export const standIns: readonly (() => Promise<StandIn>)[] = [
+const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   // One type a line.
   cloudASm,
   cloudAPs,
@@ -18,3 +22,10 @@ export const standIns: readonly (() => Promise<StandIn>)[] = [
   deployProject,
   kvV2,
 ];
+
+export const startStandIns = (shared: Shared = {}): Promise<StandIn[]> =>
+  Promise.all(starts.map((start) => start(shared)));
+
+/** Settings of a Worker that calls the stand-ins. */
+export const settingsOf = (standIns: readonly StandIn[]): Record<string, string> =>
+  Object.assign({ SYNC_ALLOWED_HOSTS: "127.0.0.1" }, ...standIns.map(({ settings }) => settings));

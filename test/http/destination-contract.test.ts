@@ -1,11 +1,11 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { destinationTypes } from "../../src/sync/destinations/index.ts";
-import { standIns } from "../doubles/stand-ins.ts";
+import { startStandIns } from "../doubles/stand-ins.ts";
 import { contract } from "../support/destination-contract/cases.ts";
 import { contractPage } from "../support/destination-contract/page.ts";
 import { type RemoteType, Subject } from "../support/destination-contract/subject.ts";
 
-const running = await Promise.all(standIns.map((start) => start()));
+const running = await startStandIns();
 afterAll(() => Promise.all(running.map((standIn) => standIn.close())));
 
 const remoteTypes = [...destinationTypes.values()].filter((type): type is RemoteType => type.kind === "remote");

@@ -1,15 +1,19 @@
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { mountKv } from "./client.ts";
-import { type ProviderAccount, providers } from "./sync-doubles.ts";
+import { get, mountKv, put } from "./client.ts";
 import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
+import { RemotePlace } from "./sync-places.ts";
 
-describe.each(Object.keys(providers))("at %s", (type) => {
-  let account: ProviderAccount;
+describe.each(env.TEST_STAND_INS.types)("at %s", (type) => {
+  const path = `/sys/sync/destinations/${type}/d`;
+  let place: RemotePlace;
   beforeEach(async () => {
-    account = await (providers[type] as () => Promise<ProviderAccount>)();
+    place = await RemotePlace.open(type);
     await mountKv();
-    await makeDestination(type, "d", account.body);
+    await makeDestination(type, "d", place.body);
   });
+
+  const joined = async () => [...(await place.objects()).values()].map(({ value }) => value).join(" ");
 
   // Proves: B.cloud-c-sm.credentials, B.repo-host.access_token, E.auth.2.repo-host-token
   it("a secret is pushed, follows its source, and is removed", async () => {
@@ -18,7 +22,6 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     expect(set.status, set.text).toBe(200);
     const statuses = Object.values(set.body.data.associated_secrets as Record<string, { sync_status: string }>);
     expect(statuses.map((entry) => entry.sync_status)).toEqual(statuses.map(() => "SYNCED"));
-    const joined = async () => Object.values(await account.values()).join(" ");
     expect(await joined()).toContain("p1");
     await write("app", { user: "u1", pass: "p2" });
     await eventually(async () => expect(await joined()).toContain("p2"));
@@ -26,6 +29,31 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await eventually(async () => expect((await association(`${type}/d`, "app"))?.["synced_version"]).toBe(2));
     const removed = await removeAssociation(`${type}/d`, "app");
     expect(removed.body.data.sync_operation_counters).toEqual({ UNSYNCED: statuses.length });
-    expect(await account.values()).toEqual({});
+    expect((await place.objects()).size).toBe(0);
+  });
+
+  it("a failed push is repeated, and the provider has the value once", async () => {
+    await write("app", { pass: "p1" });
+    await place.fail("lost", 1);
+    await setAssociation(`${type}/d`, "app");
+    await eventually(async () => expect((await association(`${type}/d`, "app"))?.sync_status).toBe("SYNCED"));
+    expect(await joined()).toMatch(/^[^ ]*p1[^ ]*$/);
+  });
+
+  it("a change by another hand shows as drift", async () => {
+    await write("app", { pass: "p1" });
+    await setAssociation(`${type}/d`, "app");
+    const [name = ""] = (await place.objects()).keys();
+    await place.write(name, "theirs");
+    const drift = await get(`${path}/drift`);
+    const states = Object.values(drift.body.data.objects as Record<string, { state: string }>);
+    expect(states).toMatchObject([{ state: expect.stringMatching(/^(changed|present)$/) }]);
+  });
+
+  it("a check of the connection tells right from wrong credentials", async () => {
+    expect((await put(`${path}/verify`, {})).body.data).toMatchObject({ ok: true });
+    await makeDestination(type, "wrong", place.wrongCredentials);
+    const wrong = await put(`/sys/sync/destinations/${type}/wrong/verify`, {});
+    expect(wrong.body.data).toMatchObject({ ok: false, error_code: "auth_failed" });
   });
 });

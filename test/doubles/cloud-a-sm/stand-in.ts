@@ -29,6 +29,7 @@ export async function startStandIn(): Promise<StandIn> {
   return {
     type: "cloud-a-sm",
     settings: { CLOUD_A_SM_URL: double.url, CLOUD_A_STS_URL: double.url },
+    shell: { CLOUD_A: `${double.url}/_double` },
     open() {
       const key = first ?? double.openAccount();
       first = null;

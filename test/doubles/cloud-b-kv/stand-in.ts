@@ -31,6 +31,7 @@ export async function startStandIn(options: Pick<CloudBOptions, "otherTenants"> 
   return {
     type: "cloud-b-kv",
     settings: { CLOUD_B_LOGIN_URL: double.url },
+    shell: { CLOUD_B: `${double.url}/_double` },
     async open() {
       const account = first ?? (await double.newAccount());
       first = null;

@@ -24,7 +24,13 @@ export async function startStandIn(): Promise<StandIn> {
   let first: OpenedAccount | null = double;
   return {
     type: "cloud-c-sm",
-    settings: { CLOUD_C_SM_URL: double.url, CLOUD_C_TOKEN_URL: double.tokenUrl },
+    settings: {
+      CLOUD_C_SM_URL: double.url,
+      CLOUD_C_TOKEN_URL: double.tokenUrl,
+      CLOUD_C_STS_URL: double.url,
+      CLOUD_C_IAM_URL: double.url,
+    },
+    shell: { CLOUD_C: `${double.url}/_double` },
     async open() {
       const { account, credentials } = first ?? (await double.openAccount());
       first = null;

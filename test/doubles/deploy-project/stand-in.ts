@@ -19,6 +19,7 @@ export async function startStandIn(): Promise<StandIn> {
   return {
     type: "deploy-project",
     settings: { DEPLOY_PROJECT_URL: double.url },
+    shell: { DEPLOY_PROJECT: `${double.url}/_double` },
     open() {
       const account = first ?? double.open();
       first = null;

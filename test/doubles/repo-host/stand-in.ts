@@ -25,6 +25,7 @@ export async function startStandIn(): Promise<StandIn> {
   return {
     type: "repo-host",
     settings: { REPO_HOST_URL: double.url },
+    shell: { REPO_HOST: `${double.url}/_double` },
     async open() {
       const account = first ?? (await double.openAccount());
       first = null;
@@ -35,12 +36,21 @@ export async function startStandIn(): Promise<StandIn> {
 }
 
 function placeOf(account: Account): Place {
-  const { owner, repository, accessToken } = account.credentials;
+  const { owner, repository, accessToken, appId, appKey, installationId } = account.credentials;
   const body = { repository_owner: owner, repository_name: repository, access_token: accessToken };
   const place = `${owner}/${repository}`;
   return {
     body,
     wrongCredentials: { ...body, access_token: "ghp_wrong" },
+    bodies: {
+      "repo-host-app": { app_id: appId, private_key: appKey },
+      "repo-host": {
+        app_name: "sync-bot",
+        installation_id: installationId,
+        repository_owner: owner,
+        repository_name: repository,
+      },
+    },
     missing: { ...body, repository_name: "missing" },
     objects: () =>
       byName(
