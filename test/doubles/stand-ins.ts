@@ -1,5 +1,6 @@
 import { startStandIn as cloudAPs } from "./cloud-a-ps/stand-in.ts";
 import { startStandIn as cloudASm } from "./cloud-a-sm/stand-in.ts";
+import type { KnownKey } from "./cloud-a-sts/signature.ts";
 import type { CloudBOptions } from "./cloud-b-kv/server.ts";
 import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
@@ -8,8 +9,14 @@ import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
 import { startStandIn as repoHost } from "./repo-host/stand-in.ts";
 import type { StandIn } from "./stand-in.ts";
 
-/** Login endpoints that the credentials engines' doubles share with those of destinations. */
-type Shared = Pick<CloudBOptions, "otherTenants">;
+/**
+ * Logins of one cloud for several doubles, because a Worker has one setting for each login endpoint. The endpoint of the
+ * first stand-in with the setting logs in for all.
+ */
+interface Shared extends Pick<CloudBOptions, "otherTenants"> {
+  /** Access keys that the first double with STS knows; a double adds its own. */
+  readonly awsKeys: KnownKey[];
+}
 
 /** Starts the double of each destination type, on a port of its own. */
 const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
@@ -23,9 +30,11 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   kvV2,
 ];
 
-export const startStandIns = (shared: Shared = {}): Promise<StandIn[]> =>
-  Promise.all(starts.map((start) => start(shared)));
+export function startStandIns(shared: Pick<Shared, "otherTenants"> = {}): Promise<StandIn[]> {
+  const awsKeys: KnownKey[] = [];
+  return Promise.all(starts.map((start) => start({ ...shared, awsKeys })));
+}
 
 /** Settings of a Worker that calls the stand-ins. */
 export const settingsOf = (standIns: readonly StandIn[]): Record<string, string> =>
-  Object.assign({ SYNC_ALLOWED_HOSTS: "127.0.0.1" }, ...standIns.map(({ settings }) => settings));
+  Object.assign({ SYNC_ALLOWED_HOSTS: "127.0.0.1" }, ...standIns.map(({ settings }) => settings).toReversed());

@@ -51,7 +51,8 @@ describe.each(env.TEST_STAND_INS.types)("at %s", (type) => {
   });
 
   it("a check of the connection tells right from wrong credentials", async () => {
-    expect((await put(`${path}/verify`, {})).body.data).toMatchObject({ ok: true });
+    const right = await put(`${path}/verify`, {});
+    expect(right.body.data, right.text).toMatchObject({ ok: true });
     await makeDestination(type, "wrong", place.wrongCredentials);
     const wrong = await put(`/sys/sync/destinations/${type}/wrong/verify`, {});
     expect(wrong.body.data).toMatchObject({ ok: false, error_code: "auth_failed" });

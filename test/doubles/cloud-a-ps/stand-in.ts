@@ -1,14 +1,19 @@
 import { MARKER_TAG } from "../../../src/sync/destinations/destination-type.ts";
+import type { KnownKey } from "../cloud-a-sts/signature.ts";
 import type { Place, StandIn } from "../stand-in.ts";
 import { type ParameterAccount, startParameterStore } from "./server.ts";
 
 /** AWS SSM Parameter Store, with a key of an account. */
-export async function startStandIn(): Promise<StandIn> {
+export async function startStandIn({ awsKeys }: { readonly awsKeys: KnownKey[] }): Promise<StandIn> {
   const double = await startParameterStore();
   return {
     type: "cloud-a-ps",
     settings: { CLOUD_A_PS_URL: double.url, CLOUD_A_STS_URL: double.url },
-    open: () => placeOf(double.open()),
+    open() {
+      const account = double.open();
+      awsKeys.push(account.key);
+      return placeOf(account);
+    },
     close: () => double.close(),
   };
 }

@@ -23,8 +23,9 @@ const faults: Record<Fault, ApiFault> = {
 };
 
 /** AWS Secrets Manager, with a key of an account. */
-export async function startStandIn(): Promise<StandIn> {
-  const double = await startCloudA({ regions: [region] });
+export async function startStandIn({ awsKeys }: { readonly awsKeys: KnownKey[] }): Promise<StandIn> {
+  awsKeys.push(defaultKey);
+  const double = await startCloudA({ regions: [region], keys: awsKeys });
   let first: KnownKey | null = defaultKey;
   return {
     type: "cloud-a-sm",
