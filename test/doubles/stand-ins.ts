@@ -4,6 +4,7 @@ import type { KnownKey } from "./cloud-a-sts/signature.ts";
 import type { CloudBOptions } from "./cloud-b-kv/server.ts";
 import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
+import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
 import { startStandIn as repoHost } from "./repo-host/stand-in.ts";
@@ -27,6 +28,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   cloudCSm,
   repoHost,
   deployProject,
+  clusterSecrets,
   kvV2,
 ];
 

@@ -2,6 +2,7 @@ import { description as cloudAPs } from "./cloud-a-ps/description.ts";
 import { description as cloudASm } from "./cloud-a-sm/description.ts";
 import { description as cloudBKv } from "./cloud-b-kv/description.ts";
 import { description as cloudCSm } from "./cloud-c-sm/description.ts";
+import { description as clusterSecrets } from "./cluster-secrets/description.ts";
 import { description as deployProject } from "./deploy-project/description.ts";
 import type { DestinationDescription } from "./description.ts";
 import { description as inMem } from "./in-mem/description.ts";
@@ -17,6 +18,7 @@ const all = [
   cloudCSm,
   repoHost,
   deployProject,
+  clusterSecrets,
   kvV2,
   inMem,
 ] as const;

@@ -2,6 +2,7 @@ import { cloudAPs } from "./cloud-a-ps/adapter.ts";
 import { cloudASm } from "./cloud-a-sm/adapter.ts";
 import { cloudBKv } from "./cloud-b-kv/adapter.ts";
 import { cloudCSm } from "./cloud-c-sm/adapter.ts";
+import { clusterSecretsDestination } from "./cluster-secrets/adapter.ts";
 import { deployProject } from "./deploy-project/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
 import { inMem } from "./in-mem/adapter.ts";
@@ -24,6 +25,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     cloudCSm,
     repoHost,
     deployProject,
+    clusterSecretsDestination,
     kvV2Destination,
     inMem,
   ].map((type) => [type.type, type as DestinationType<unknown>]),
