@@ -43,7 +43,7 @@ describe("an entity", () => {
       namespace_id: "root",
     });
     expect((await put("/v1/identity/entity", { id, name: "anna", disabled: true })).status).toBe(204);
-    expect((await put("/v1/identity/entity/name/anna", { policies: "a,b" })).status).toBe(204);
+    expect((await put("/v1/identity/entity/name/anna", { policies: "b,a,b" })).status).toBe(204);
     const changed = { id, name: "anna", disabled: true, policies: ["a", "b"], metadata: { team: "ops" } };
     expect((await get("/v1/identity/entity/name/anna")).body.data).toMatchObject(changed);
     expect((await list("/v1/identity/entity/name")).body.data.keys).toEqual(["anna"]);
@@ -68,7 +68,8 @@ describe("an entity", () => {
   it("returns 400 for the name of another", async () => {
     await made("entity", { name: "ann" });
     const id = await made("entity", { name: "bob" });
-    expect((await put(`/v1/identity/entity/id/${id}`, { name: "ann" })).status).toBe(400);
+    const refused = await put(`/v1/identity/entity/id/${id}`, { name: "ann" });
+    expect([refused.status, refused.body.errors]).toEqual([400, ["entity name is already in use"]]);
   });
 
   it("adds its policies to its tokens at once, and removes them at once", async () => {
@@ -162,6 +163,18 @@ describe("a group", () => {
     expect(await reads(token)).toBe(200);
     await del("/v1/identity/group/name/outer");
     expect(await reads(token)).toBe(403);
+  });
+
+  it("is changed by its id or its path, and not by a second one of its name", async () => {
+    const id = await made("group", { name: "g", policies: ["b", "a", "b"] });
+    const refused = await put("/v1/identity/group", { name: "g", policies: ["c"] });
+    expect([refused.status, refused.body.errors]).toEqual([400, ["group name is already in use"]]);
+    const held = async () => (await get(`/v1/identity/group/id/${id}`)).body.data.policies;
+    expect(await held()).toEqual(["b", "a"]);
+    expect((await put("/v1/identity/group", { id, name: "g", policies: ["c"] })).status).toBe(204);
+    expect(await held()).toEqual(["c"]);
+    expect((await put("/v1/identity/group/name/g", { policies: ["d"] })).status).toBe(204);
+    expect(await held()).toEqual(["d"]);
   });
 
   it("cannot contain itself", async () => {

@@ -94,7 +94,7 @@ export class IdentityAdmin {
     const now = Date.now();
     const values = [
       name,
-      stored(change.policies, row?.policies ?? "[]"),
+      stored(unique(change.policies)?.sort(), row?.policies ?? "[]"),
       stored(change.metadata, row?.metadata ?? "{}"),
       change.disabled === undefined ? (row?.disabled ?? 0) : Number(change.disabled),
     ];
@@ -133,7 +133,7 @@ export class IdentityAdmin {
         namespace,
         name,
         type,
-        stored(change.policies, row?.policies ?? "[]"),
+        stored(unique(change.policies), row?.policies ?? "[]"),
         stored(change.metadata, row?.metadata ?? "{}"),
         now,
         now,
@@ -208,7 +208,10 @@ export class IdentityAdmin {
     return alias && { by: "id", value: alias.canonical };
   }
 
-  /** The row that a write changes, or the id and name of a new one. */
+  /**
+   * The row that a write changes, or the id and name of a new one. As upstream, a name without a key selects an entity,
+   * and no group.
+   */
   #select<Row extends EntityRow | GroupRow>(
     namespace: string,
     kind: IdentityKind,
@@ -217,14 +220,14 @@ export class IdentityAdmin {
   ): Result<{ row: Row | null; id: string; name: string }> {
     const admitted = this.#deps.namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
-    const wanted = key ?? keyOf(change);
+    const wanted = key ?? keyOf(kind, change);
     const row = wanted && this.#find<Row>(namespace, kind, wanted);
     if (wanted?.by === "id" && !row) return refuse("invalid", `id: there is no such ${kind}`);
     const id = row?.id ?? crypto.randomUUID();
     const named = key?.by === "name" ? key.value : change.name;
     const name = named ?? row?.name ?? `${kind}_${id.slice(0, 8)}`;
     const other = this.#find<Row>(namespace, kind, { by: "name", value: name });
-    if (other && other.id !== id) return refuse("invalid", `name: another ${kind} has this name`);
+    if (other && other.id !== id) return refuse("invalid", `${kind} name is already in use`);
     if (!row && this.#count(namespace, kind) >= MAX_IDENTITIES) {
       return refuse("invalid", `${kind}: a namespace holds at most ${MAX_IDENTITIES}`);
     }
@@ -283,10 +286,17 @@ export class IdentityAdmin {
 
 const isKey = (query: IdentityQuery): query is IdentityKey => query.by === "id" || query.by === "name";
 
-const keyOf = ({ id, name }: { readonly id?: string | undefined; readonly name?: string | undefined }) => {
-  if (id !== undefined) return { by: "id", value: id } as const;
-  return name === undefined ? null : ({ by: "name", value: name } as const);
+const keyOf = (
+  kind: IdentityKind,
+  { id, name }: { readonly id?: string | undefined; readonly name?: string | undefined },
+): IdentityKey | null => {
+  if (id !== undefined) return { by: "id", value: id };
+  return name === undefined || kind === "group" ? null : { by: "name", value: name };
 };
+
+/** Without repetitions, in their order. */
+const unique = (names: readonly string[] | null | undefined): string[] | undefined =>
+  names ? [...new Set(names)] : undefined;
 
 const stored = (given: object | null | undefined, before: string): string => (given ? JSON.stringify(given) : before);
 
