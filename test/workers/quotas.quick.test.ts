@@ -164,6 +164,21 @@ describe("a quota", () => {
     expect([await read(`${policy}/default`), await read(`${policy}/DEFAULT`)]).toEqual([200, 429]);
   });
 
+  it("exempts one user by any spelling of the name, and a folder with its final slash", async () => {
+    await put("/v1/sys/auth/up", { type: "userpass" });
+    for (const name of ["ann", "bob"]) await put(`/v1/auth/up/users/${name}`, { password: "some-password" });
+    const exempt = ["auth/up/users/Ann", "auth/up/login/aN*", "kv/metadata/A", "kv/data/A"];
+    await put("/v1/sys/quotas/config", { rate_limit_exempt_paths: exempt });
+    await put("/v1/kv/data/A/b", { data: {} });
+    await quota("users", { path: "auth/up/", rate: 1, interval: 10 });
+    await quota("kv", { path: "kv/", rate: 1, interval: 10 });
+    for (const name of ["ann", "ANN"]) expect(await statuses(2, `/v1/auth/up/users/${name}`)).toEqual([200, 200]);
+    expect(await statuses(2, "/v1/auth/up/users/bob")).toEqual([200, 429]);
+    for (const path of ["A", "A/"]) expect((await list(`/v1/kv/metadata/${path}`, from(HERE))).status).toBe(200);
+    // Names of secrets are told apart by case.
+    expect(await statuses(2, "/v1/kv/data/a")).toEqual([200, 429]);
+  });
+
   it("counts logins, which have no token", async () => {
     await put("/v1/sys/auth/userpass", { type: "userpass" });
     await put("/v1/auth/userpass/users/ann", { password: "some-password" });

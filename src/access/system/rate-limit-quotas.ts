@@ -146,24 +146,29 @@ export class RateLimitQuotas {
     const { namespace, path } = request;
     const inNamespace = (quota: Stored) =>
       namespace === quota.path || (quota.inheritable && namespace.startsWith(quota.path));
-    const segment = caselessSegment(this.#deps.paths, request);
-    const spelled = (of: string) => inLowerCase(of, segment === null ? -1 : segment + namespace.split("/").length - 1);
+    const spelled = this.#spelling(request);
     const whole = spelled(namespace + path);
     // The list is sorted: the first that matches is the most specific.
     return this.#all().find((quota) => {
       if (quota.kind === "global" || quota.kind === "namespace") return inNamespace(quota);
       const limited = spelled(quota.path);
-      if (quota.kind === "exact") return whole === limited || whole === `${limited}/`;
-      return whole.startsWith(quota.kind === "prefix" ? limited.slice(0, -1) : limited);
+      return quota.kind === "mount" ? whole.startsWith(limited) : isNamed(whole, limited);
     });
   }
 
-  #isExempt({ namespace, path }: CountedRequest): boolean {
+  #isExempt(request: CountedRequest): boolean {
+    const { namespace, path } = request;
     if (namespace !== "") return false;
     if (path.startsWith(ITSELF)) return true;
-    return this.config().rate_limit_exempt_paths.some((exempt) =>
-      exempt.endsWith("*") ? path.startsWith(exempt.slice(0, -1)) : path === exempt,
-    );
+    const spelled = this.#spelling(request);
+    return this.config().rate_limit_exempt_paths.some((exempt) => isNamed(spelled(path), spelled(exempt)));
+  }
+
+  /** Spells paths as the request's is routed: a caseless name has one spelling. */
+  #spelling(request: CountedRequest): (path: string) => string {
+    const segment = caselessSegment(this.#deps.paths, request);
+    const at = segment === null ? -1 : segment + request.namespace.split("/").length - 1;
+    return (path) => inLowerCase(path, at);
   }
 
   #kindOf(path: string): Kind | null {
@@ -188,6 +193,10 @@ export class RateLimitQuotas {
     for (const key of this.#counters.keys()) if (key.startsWith(`${changed} `)) this.#counters.delete(key);
   }
 }
+
+/** Whether a setting names a path: a final `*` makes a prefix, and a final slash of the path is ignored. */
+const isNamed = (path: string, setting: string): boolean =>
+  setting.endsWith("*") ? path.startsWith(setting.slice(0, -1)) : path === setting || path === `${setting}/`;
 
 /** A path with one segment in lower case; as it is without that segment. */
 const inLowerCase = (path: string, segment: number): string =>

@@ -331,7 +331,8 @@ export const systemInfo = group(
       body: {
         fields: {
           enable_rate_limit_response_headers: "Whether answers show the caller's limit (`X-Ratelimit-…`).",
-          rate_limit_exempt_paths: "Paths of the root namespace that no quota counts; a final `*` makes a prefix.",
+          rate_limit_exempt_paths:
+            "Paths of the root namespace that no quota counts, in any spelling of a caseless name; a final `*` makes a prefix.",
           enable_rate_limit_audit_logging: "Only false: metrics count refused requests.",
         },
       },
