@@ -10,6 +10,7 @@ import {
   syncControl,
   syncDestination,
 } from "../contracts/stubs.ts";
+import { isEngine } from "../credentials/engines/descriptions.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import type { Deliver } from "../platform/durable/outbox.ts";
 
@@ -19,7 +20,7 @@ export const accessOutboxTopics = (env: Env) =>
     /** Lane: type and uuid of a deleted mount. */
     unmount: async (lane) => {
       const [type, uuid = ""] = lane.split(" ");
-      const object = type === "cloud-b" ? credentialEngine(env, uuid) : kvStore(env, uuid);
+      const object = type === "kv" ? kvStore(env, uuid) : credentialEngine(env, uuid);
       await object.destroy().catch((failure: unknown) => {
         // The storage is already gone.
         if (!isStorageLost(failure)) throw failure;
@@ -35,9 +36,7 @@ export const accessOutboxTopics = (env: Env) =>
       const [row] = rows.slice(-1);
       const { path, seq } = JSON.parse(row?.body ?? "") as { path: string; seq: number };
       const moved =
-        type === "cloud-b"
-          ? await credentialEngine(env, uuid).moved(path, seq)
-          : await kvStore(env, uuid).moved(path, seq);
+        type === "kv" ? await kvStore(env, uuid).moved(path, seq) : await credentialEngine(env, uuid).moved(path, seq);
       if (moved && !moved.ok) throw new Error(moved.message);
     },
     /** Lane: a mount. Rows: accessors of ended tokens. */
@@ -54,7 +53,7 @@ export const accessOutboxTopics = (env: Env) =>
 
 function keyHolder(env: Env, kind: KeyHolder | MountType, name: string): { rekey(term: number): Promise<void> } {
   if (kind === "kv") return kvStore(env, name);
-  if (kind === "cloud-b") return credentialEngine(env, name);
+  if (isEngine({ type: kind })) return credentialEngine(env, name);
   if (kind === "identity-issuer") return identityIssuer(env);
   if (kind === "node-session") return nodeSession(env, name);
   if (kind === "event-subscription") return eventSubscription(env, name);

@@ -1,3 +1,5 @@
+import { engineDescriptions } from "../credentials/engines/descriptions.ts";
+
 /*
  * Claims of identity tokens that providers compare: a federated credential created for the upstream system keeps
  * matching.
@@ -6,5 +8,5 @@
 /** The claim with the token's mount. */
 export const MOUNT_CLAIM = "vaultproject.io";
 
-/** Value of that claim for the engine. */
-export const CLOUD_B_PLUGIN = "azure";
+/** The plugin of a request that names none. */
+export const FIRST_PLUGIN = engineDescriptions[0]?.upstream;

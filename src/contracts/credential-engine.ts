@@ -6,7 +6,7 @@ import type { Home } from "./federation.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
 export interface LeaseRow extends Record<string, SqlStorageValue> {
-  /** Relative to the mount: `creds/<role>/<random>`. */
+  /** Relative to the mount: `<path>/<role>/<random>`, such as `creds/app/…`. */
   id: string;
   role: string;
   /** The accessor of the token that it belongs to. */
@@ -102,6 +102,10 @@ export interface Issued {
 
 /** A request for credentials of a role. */
 export interface IssueRequest {
+  /** Of the mount. Absent: the first type. */
+  readonly type?: string;
+  /** The path below the mount, such as `creds`, which begins the id of the lease. Absent: `creds`. */
+  readonly at?: string;
   readonly role: string;
   /** The accessor of the caller's token. */
   readonly token: string;
@@ -153,18 +157,19 @@ export interface Renewed {
 
 /** The methods of `CredentialEngine` that other objects and Workers call. */
 export interface CredentialEngineApi extends StoredObjectApi {
-  config(): Result<Record<string, unknown>>;
-  setConfig(body: object, dialect: Dialect, home: Home | null): Result<null>;
+  /** @param type of the mount; an object without a record of it keeps it. Absent: the first type */
+  config(type?: string): Result<Record<string, unknown>>;
+  setConfig(body: object, dialect: Dialect, home: Home | null, type?: string): Result<null>;
   /** Records a move of the mount. @param seq grows with each move */
   moved(path: string, seq: number): Result<null>;
   deleteConfig(): Result<null>;
   /** The identity of the engine at the cloud. */
   account(): Result<object>;
-  rotateRoot(): Result<Started>;
+  rotateRoot(type?: string): Result<Started>;
   /** A page of sorted role names. @param after the last name of the previous page */
   roleNames(after: string): string[];
   role(name: string): Result<Record<string, unknown>>;
-  writeRole(name: string, body: object, dialect: Dialect): Result<Started>;
+  writeRole(name: string, body: object, dialect: Dialect, type?: string): Result<Started>;
   deleteRole(name: string): Result<Started | null>;
   /** Starts issuing credentials, or returns the job or lease of an earlier identical request. */
   issue(ask: IssueRequest): Promise<Result<IssueStarted>>;

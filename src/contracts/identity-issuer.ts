@@ -14,6 +14,8 @@ export interface PublicKey {
 
 /** A token to sign. `issuer` equals the `issuer` of its discovery document. */
 export interface TokenRequest extends Bearer {
+  /** Upstream's name of the mount's plugin; absent in requests of the version before, which had one type. */
+  readonly plugin?: string;
   readonly issuer: string;
   readonly audience: string;
   /** Seconds; 0: the default of an hour. */

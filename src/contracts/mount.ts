@@ -1,12 +1,12 @@
+import { engineDescriptions } from "../credentials/engines/descriptions.ts";
 import type { Result } from "../lib/result.ts";
 import type { AuthMount } from "./auth.ts";
 
-/** Types of secrets engines that can be mounted. */
-export const MOUNT_TYPES = ["kv", "cloud-b"] as const;
-export type MountType = (typeof MOUNT_TYPES)[number];
+/** `kv`, or a type of engine. */
+export type MountType = string;
 
-/** Names of the route tables below a mount. */
-export type MountRoutes = MountType | "kv-v1";
+/** Types of secrets engines that can be mounted. */
+export const mountTypes = (): MountType[] => ["kv", ...engineDescriptions.map(({ type }) => type)];
 
 export interface MountConfig {
   /** Seconds; 0 = the system's. */
@@ -44,9 +44,8 @@ export interface Mount {
 export const isVersioned = ({ type, options }: Pick<Mount, "type" | "options">): boolean =>
   type === "kv" && options["version"] === "2";
 
-/** The route table of a mount. */
-export const routesOf = (mount: Mount): MountRoutes =>
-  mount.type === "kv" && !isVersioned(mount) ? "kv-v1" : mount.type;
+/** The name of the route table of a mount: its type, or `kv-v1`. */
+export const routesOf = (mount: Mount): string => (mount.type === "kv" && !isVersioned(mount) ? "kv-v1" : mount.type);
 
 /** Types of the engines that every namespace has at a fixed path; they can be listed, but not changed. */
 export type BuiltInType = "cubbyhole" | "identity" | "system";

@@ -1,4 +1,4 @@
-import { neutralField, otherName } from "../compat/cloud-b-names.ts";
+import { neutralField, otherName } from "../compat/engine-names.ts";
 import { matchesGlob } from "../lib/glob.ts";
 import type { Capability, ParameterConstraints, ParameterRule, ParameterValue, PathRule } from "./policies.ts";
 

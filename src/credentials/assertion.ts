@@ -11,16 +11,17 @@ export async function homeOf(env: Env, { namespace, accessor, path }: Mount, url
 
 /**
  * The client assertion of a mount. Every `sign` call issues a new token, and throws while the signing keys are sealed.
+ * @param plugin of the mount, as upstream names it
  */
-export async function assertionFor(env: Env, ask: Federation): Promise<ClientAssertion> {
-  const issueSaga = identityIssuer(env);
-  const issuer = issuerAt((await issueSaga.origin()) ?? ask.origin, ask.namespace);
+export async function assertionFor(env: Env, ask: Federation, plugin: string): Promise<ClientAssertion> {
+  const issuing = identityIssuer(env);
+  const issuer = issuerAt((await issuing.origin()) ?? ask.origin, ask.namespace);
   return {
     issuer,
     subject: subjectOf(ask),
     audience: ask.audience,
     async sign() {
-      const token = await issueSaga.sign({ ...ask, issuer });
+      const token = await issuing.sign({ ...ask, issuer, plugin });
       if (!token.ok) throw new Error(token.message);
       return token.value;
     },

@@ -1,4 +1,4 @@
-import { CLOUD_B_PLUGIN, MOUNT_CLAIM } from "../compat/identity-names.ts";
+import { FIRST_PLUGIN, MOUNT_CLAIM } from "../compat/identity-names.ts";
 import { subjectOf } from "../contracts/federation.ts";
 import type { SyncTokenRequest, TokenRequest } from "../contracts/identity-issuer.ts";
 import { VERSION } from "../platform/version.ts";
@@ -27,7 +27,7 @@ export function claimsOf(ask: TokenRequest, now: number): Record<string, unknown
       namespace_id: ask.namespaceId,
       namespace_path: ask.namespace,
       path: ask.mountPath,
-      plugin: CLOUD_B_PLUGIN,
+      plugin: ask.plugin ?? FIRST_PLUGIN,
       version: VERSION,
     },
   };

@@ -98,17 +98,15 @@ export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[
 async function mountsOf(env: Env, round: Round): Promise<Scraped[]> {
   try {
     const mounts = await within(DEADLINE_MS, accessControl(env).everyMount(MAX_MOUNTS));
-    round.skipped("KvStore", mounts.kv.total - mounts.kv.some.length);
-    round.skipped("CredentialEngine", mounts["cloud-b"].total - mounts["cloud-b"].some.length);
-    return [
-      ...mounts.kv.some.map(({ name, uuid }) => ({ kind: "KvStore", name, vitals: () => kvStore(env, uuid).vitals() })),
-      ...mounts["cloud-b"].some.map(({ name, uuid }) => ({
-        kind: "CredentialEngine",
-        name,
-        whose: name,
-        vitals: () => credentialEngine(env, uuid).vitals(),
-      })),
-    ];
+    return Object.entries(mounts).flatMap(([type, { total, some }]) => {
+      const kind = type === "kv" ? "KvStore" : "CredentialEngine";
+      round.skipped(kind, total - some.length);
+      return some.map(({ name, uuid }) =>
+        type === "kv"
+          ? { kind, name, vitals: () => kvStore(env, uuid).vitals() }
+          : { kind, name, whose: name, vitals: () => credentialEngine(env, uuid).vitals() },
+      );
+    });
   } catch (failure) {
     for (const kind of ["KvStore", "CredentialEngine"]) round.failed(kind, failure);
     return [];

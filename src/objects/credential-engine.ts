@@ -50,7 +50,7 @@ const PAGE = 1_000;
 const MAX_REGISTERED = 1_000;
 
 /**
- * Owns one cloud-b mount: configuration, roles, leases, and jobs that create or remove cloud resources. Named by the
+ * Owns one mount of an engine: configuration, roles, leases, and jobs that create or remove cloud resources. Named by the
  * mount's uuid. It never calls the cloud: a Worker leases one step of a job at a time and performs it. Components in
  * `src/credentials` decide; this class is their RPC surface.
  */
@@ -108,12 +108,14 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   // ---- configuration ----
 
-  config(): Result<Record<string, unknown>> {
-    const { type, config } = this.#stores;
-    return refuseIfSealed(() => ok(type.config.view(config.find(), config.rotationDue())));
+  config(type?: string): Result<Record<string, unknown>> {
+    this.#settle(type);
+    const { config } = this.#stores;
+    return refuseIfSealed(() => ok(this.#stores.type.config.view(config.find(), config.rotationDue())));
   }
 
-  setConfig(body: object, dialect: Dialect | boolean, home: Home | null): Result<null> {
+  setConfig(body: object, dialect: Dialect | boolean, home: Home | null, type?: string): Result<null> {
+    this.#settle(type);
     return refuseIfSealed(() => this.#root.configure(body, dialectOfFormerWorker(dialect), home));
   }
 
@@ -136,7 +138,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return refuseIfSealed(() => this.#accounts.account());
   }
 
-  rotateRoot(): Result<Started> {
+  rotateRoot(type?: string): Result<Started> {
+    this.#settle(type);
     return started(() => this.#root.rotate());
   }
 
@@ -153,7 +156,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return role ? ok(type.roles.view(role)) : refuse("missing");
   }
 
-  writeRole(name: string, body: object, dialect: Dialect): Result<Started> {
+  writeRole(name: string, body: object, dialect: Dialect, type?: string): Result<Started> {
+    this.#settle(type);
     return started(() => this.#roleChanges.write(name, body, dialect));
   }
 
@@ -165,6 +169,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** Starts issuing credentials, or returns the job of an identical earlier request. */
   async issue(ask: IssueRequest): Promise<Result<IssueStarted>> {
+    this.#settle(ask.type);
     const begun = started(() => this.#issuer.begin(ask, Date.now()));
     if (!begun.ok) return begun;
     const { wanted, polled } = begun.value;
@@ -296,6 +301,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   // ---- inside ----
+
+  /** Records the type of the mount with the first call that names it. */
+  #settle(type: string | undefined): void {
+    if (type !== undefined && this.#stores.isUnsettled(type)) this.commit(() => this.#stores.settle(type));
+  }
 
   protected override onRollback(): void {
     this.#stores.forgetMemos();

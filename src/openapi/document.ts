@@ -1,10 +1,11 @@
 import * as z from "zod";
 import { requestHeader } from "../compat/dialect.ts";
+import { engineTypes } from "../credentials/engines/index.ts";
 import { type Area, areaOf } from "../platform/http/areas.ts";
 import type { Verb } from "../platform/http/target.ts";
 import { RELEASE } from "../platform/version.ts";
 import type { AnyRoute } from "../routes/server/route.ts";
-import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
+import { authRoutes, clusterRoutes, mountRoutes, mountTable, secretsRoutes } from "../routes/table.ts";
 import { ENVELOPE, ERRORS, HEADERS, NAMESPACE, REFUSALS, ref, refusal } from "./components.ts";
 import examples from "./examples.json" with { type: "json" };
 import { GUIDE, TAGS } from "./guide.ts";
@@ -32,7 +33,7 @@ const tables = [
   { routes: secretsRoutes.routes, mount: "" },
   { routes: mountRoutes.kv.routes, mount: "/secret" },
   { routes: mountRoutes["kv-v1"].routes, mount: "/kv-v1" },
-  { routes: mountRoutes["cloud-b"].routes, mount: "/cloud-b" },
+  ...engineTypes.map(({ type }) => ({ routes: mountTable(type).routes, mount: `/${type}` })),
   ...Object.entries(authRoutes).map(([type, { routes }]) => ({ routes, mount: `/auth/${type}` })),
   { routes: clusterRoutes.routes, mount: "" },
 ] satisfies readonly { routes: readonly AnyRoute[]; mount: string }[];

@@ -1,8 +1,8 @@
 import { helpOn } from "./help.ts";
 import { handlerOf } from "./server/handle.ts";
-import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "./table.ts";
+import { authRoutes, clusterRoutes, mountTable, secretsRoutes } from "./table.ts";
 
-const tables = { secrets: secretsRoutes, mounts: mountRoutes, auth: authRoutes, cluster: clusterRoutes };
+const tables = { secrets: secretsRoutes, mounts: mountTable, auth: authRoutes, cluster: clusterRoutes };
 
 /** Handles one request to the service. Never throws. */
 export const handle = handlerOf({ tables, help: helpOn });

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Mount } from "../contracts/mount.ts";
 import { accessControl, credentialEngine } from "../contracts/stubs.ts";
+import { isEngine } from "../credentials/engines/descriptions.ts";
 import { performJob, performRemoval, unfinished } from "../credentials/runner/job-worker.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
@@ -46,7 +47,7 @@ async function placeOf(
   const id = call.params.id || body.lease_id;
   if (!id) throw badRequest("lease_id must be specified");
   const mounts = await accessControl(call.env).mountsOfLease(call.grant.namespace, id);
-  const places = mounts.filter(({ mount }) => mount.type === "cloud-b");
+  const places = mounts.filter(({ mount }) => isEngine(mount));
   const [first, ...others] = places;
   if (others.length === 0) return first ?? null;
   for (const place of places) if ((await engineOf(call, place.mount).lookup(place.id)).ok) return place;
@@ -128,7 +129,7 @@ async function revoke(call: AuthorisedCall<never, "id">, body: z.infer<typeof Re
 async function mountsUnder(call: AuthorisedCall, prefix: string): Promise<Place[]> {
   const mounts = await accessControl(call.env).listMounts(call.grant.namespace);
   return mounts
-    .filter((mount): mount is Mount => mount.type === "cloud-b")
+    .filter(isEngine)
     .filter(({ path }) => prefix.startsWith(path) || path.startsWith(folder(prefix)))
     .map((mount) => ({ mount, id: prefix.slice(mount.path.length) }));
 }

@@ -1,8 +1,8 @@
-import { translateMountType } from "../compat/cloud-b-names.ts";
 import type { Dialect } from "../compat/dialect.ts";
+import { translateMountType } from "../compat/engine-names.ts";
 import { ORCHESTRATOR_VERSION } from "../compat/orchestrator.ts";
 import { AUTH_TYPES } from "../contracts/auth.ts";
-import { MOUNT_TYPES } from "../contracts/mount.ts";
+import { mountTypes } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
 import { BUILD_DATE, CLUSTER_NAME, RELEASE, VERSION } from "../platform/version.ts";
@@ -69,7 +69,9 @@ const PLUGIN_VERSION = `v${VERSION.replace(/\+.*$/, "")}+builtin`;
 const pluginsOf = (dialect: Dialect): Readonly<Record<string, readonly string[]>> => ({
   auth: [...AUTH_TYPES].sort(),
   database: [],
-  secret: MOUNT_TYPES.map((type) => translateMountType(dialect, type)).sort(),
+  secret: mountTypes()
+    .map((type) => translateMountType(dialect, type))
+    .sort(),
 });
 
 const PLUGIN = { builtin: true, version: PLUGIN_VERSION, deprecation_status: "supported" };

@@ -2,9 +2,10 @@ import { authorize } from "../access/authorize/authorize-cached.ts";
 import { MountRequest, TuneRequest } from "../access/mounts/mounts.ts";
 import { namespacePath } from "../access/namespaces/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
-import { translateMountType } from "../compat/cloud-b-names.ts";
+import { translateMountType } from "../compat/engine-names.ts";
 import type { ListedMount } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";
+import { isEngine } from "../credentials/engines/descriptions.ts";
 import { emptyEngine } from "../credentials/runner/job-worker.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
 import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
@@ -19,7 +20,7 @@ const wirePath = (call: AuthorisedCall<"path">): string => call.params.path;
 
 /** The options of a mount; null for a built-in one, and for a KV mount without any, which is version 1. */
 const optionsOf = ({ type, options }: Pick<ListedMount, "type" | "options">): ListedMount["options"] | null =>
-  type !== "cloud-b" && Object.keys(options).length === 0 ? null : options;
+  !isEngine({ type }) && Object.keys(options).length === 0 ? null : options;
 
 const record = ({ dialect }: Call, mount: ListedMount) => ({
   type: translateMountType(dialect, mount.type),
@@ -166,7 +167,7 @@ export const mountTableRoutes = [
     fresh: true,
     handle: async (call) => {
       const mount = await accessControl(call.env).readMount(call.grant.namespace, wirePath(call));
-      if (mount.ok && mount.value.type === "cloud-b") unwrap(await emptyEngine(call.env, mount.value));
+      if (mount.ok && isEngine(mount.value)) unwrap(await emptyEngine(call.env, mount.value));
       unwrap(await accessControl(call.env).disableMount(call.grant.namespace, wirePath(call)));
       return noContent();
     },

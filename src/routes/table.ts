@@ -1,5 +1,5 @@
 import type { AuthType } from "../contracts/auth.ts";
-import type { MountRoutes } from "../contracts/mount.ts";
+import { engineType, engineTypes } from "../credentials/engines/index.ts";
 import { aclRoutes } from "./acl.ts";
 import { aclAuthMethodRoutes } from "./acl-auth-methods.ts";
 import { aclBindingRuleRoutes } from "./acl-binding-rules.ts";
@@ -18,13 +18,13 @@ import { tokenRoutes } from "./auth-token.ts";
 import { userpassRoutes } from "./auth-userpass.ts";
 import { backupRoutes } from "./backup.ts";
 import { claimRoutes } from "./claims.ts";
-import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { clusterObjectRoutes } from "./cluster-objects.ts";
 import { csiSnapshotRoutes } from "./csi-snapshots.ts";
 import { csiVolumeRoutes } from "./csi-volumes.ts";
 import { cubbyholeRoutes } from "./cubbyhole.ts";
 import { deploymentRoutes } from "./deployments.ts";
+import { engineRoutes } from "./engine.ts";
 import { evaluationRoutes } from "./evaluations.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
 import { eventSubscriptionRoutes } from "./event-subscriptions.ts";
@@ -102,10 +102,21 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...repoHostAppRoutes,
 ]);
 
-export const mountRoutes: Readonly<Record<MountRoutes, RouteTable<SecretsRoute>>> = {
-  kv: new RouteTable(kvRoutes),
-  "kv-v1": new RouteTable(kvV1Routes),
-  "cloud-b": new RouteTable(cloudBRoutes),
+const kvTables = { kv: new RouteTable(kvRoutes), "kv-v1": new RouteTable(kvV1Routes) };
+const engineTables: Record<string, RouteTable<SecretsRoute>> = {};
+
+/** The routes of a type of mount, relative to it; those of an engine are built when first used. */
+export function mountTable(type: string): RouteTable<SecretsRoute> {
+  if (type === "kv" || type === "kv-v1") return kvTables[type];
+  const table = engineTables[type] ?? new RouteTable(engineRoutes(engineType(type)));
+  engineTables[type] = table;
+  return table;
+}
+
+/** The tables of all types of mounts. */
+export const mountRoutes = {
+  ...kvTables,
+  ...Object.fromEntries(engineTypes.map(({ type }) => [type, mountTable(type)])),
 };
 
 /** Routes of each type of auth method, relative to its mount. */

@@ -35,7 +35,7 @@ const inIssuer = <T>(look: (object: IdentityIssuer, state: DurableObjectState) =
   runInDurableObject(issuer(), look);
 const keySet = async (): Promise<JSONWebKeySet> => (await get(`/v1${ROOT}/keys`, anonymous)).body;
 const kids = async () => (await keySet()).keys.map(({ kid }) => kid);
-const token = async (ask: Partial<Federation> = {}) => (await assertionFor(env, { ...mount, ...ask })).sign();
+const token = async (ask: Partial<Federation> = {}) => (await assertionFor(env, { ...mount, ...ask }, "azure")).sign();
 const kidOf = (jwt: string) => decodeProtectedHeader(jwt).kid;
 const verified = async (jwt: string, options = {}) =>
   (await jwtVerify(jwt, createLocalJWKSet(await keySet()), { currentDate: new Date(Date.now()), ...options })).payload;
@@ -159,7 +159,7 @@ describe("the keys", () => {
 describe("a token", () => {
   // Proves: A.config.identity_token_audience.claim
   it("verifies against the published keys, and names its mount", async () => {
-    const { sign, ...names } = await assertionFor(env, mount);
+    const { sign, ...names } = await assertionFor(env, mount, "azure");
     const jwt = await sign();
     expect(names).toEqual({
       issuer: "https://x/v1/identity/oidc/plugins",
@@ -203,7 +203,7 @@ describe("a token", () => {
   });
 
   it("has the subject of its mount and namespace", async () => {
-    const { subject } = await assertionFor(env, { ...mount, namespace: "team/", namespaceId: "a1B2c" });
+    const { subject } = await assertionFor(env, { ...mount, namespace: "team/", namespaceId: "a1B2c" }, "azure");
     expect(subject).toBe("plugin-identity:a1B2c:secret:cloud-b_0123abcd");
   });
 });

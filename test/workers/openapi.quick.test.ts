@@ -1,7 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { documentText, openApiDocument } from "../../src/openapi/document.ts";
-import { authRoutes, clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { authRoutes, clusterRoutes, mountRoutes, mountTable, secretsRoutes } from "../../src/routes/table.ts";
 import { get } from "./client.ts";
 
 const anonymous = { token: null };
@@ -27,7 +27,7 @@ describe("the document of the API", () => {
       ...[...secretsRoutes.routes, ...clusterRoutes.routes].map((route) => ({ route, at: "/v1" })),
       ...mountRoutes.kv.routes.map((route) => ({ route, at: "/v1/secret" })),
       ...mountRoutes["kv-v1"].routes.map((route) => ({ route, at: "/v1/kv-v1" })),
-      ...mountRoutes["cloud-b"].routes.map((route) => ({ route, at: "/v1/cloud-b" })),
+      ...mountTable("cloud-b").routes.map((route) => ({ route, at: "/v1/cloud-b" })),
       ...Object.entries(authRoutes).flatMap(([type, { routes }]) =>
         routes.map((route) => ({ route, at: `/v1/auth/${type}` })),
       ),

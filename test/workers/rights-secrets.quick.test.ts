@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
-import { authRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { authRoutes, mountRoutes, mountTable, secretsRoutes } from "../../src/routes/table.ts";
 import { FOLLOWS_TOKEN } from "../support/follows-token.ts";
 import { holderOf, issue, policies } from "./access.ts";
 import { get, list, mountKv, put, send } from "./client.ts";
@@ -53,7 +53,7 @@ const ofMounts = rowsOf(
   [
     ["/kv", mountRoutes.kv],
     ["/kv-v1", mountRoutes["kv-v1"]],
-    ["/cloud-b", mountRoutes["cloud-b"]],
+    ["/cloud-b", mountTable("cloud-b")],
     ...Object.entries(authRoutes).map(([type, table]) => [`/auth/${type}`, table] as const),
   ],
   mountRights,

@@ -18,15 +18,19 @@ describe("credentials of one kind are refused elsewhere", () => {
     "a join token": async () => (await joinToken()).Token,
     "what an agent connects by": async () => (await ScriptedAgent.joined()).token(),
     "an identity token of ours": async () => {
-      const assertion = await assertionFor(env, {
-        namespace: "",
-        namespaceId: "root",
-        mountAccessor: "cloud-b_0",
-        mountPath: "cloud-b/",
-        audience: "sallyport",
-        ttlSeconds: 3_600,
-        origin: "https://x",
-      });
+      const assertion = await assertionFor(
+        env,
+        {
+          namespace: "",
+          namespaceId: "root",
+          mountAccessor: "cloud-b_0",
+          mountPath: "cloud-b/",
+          audience: "sallyport",
+          ttlSeconds: 3_600,
+          origin: "https://x",
+        },
+        "azure",
+      );
       return assertion.sign();
     },
     "the secret of the bootstrap": async () => "bootstrap-secret-of-the-tests",

@@ -3,7 +3,7 @@ import { isStorageLost } from "../../platform/durable/birth.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
 import type { StorageRegistry } from "../system/storage-registry.ts";
-import { type DeletedMount, type DeletedMounts, EMPTY_OBJECT_TABLES } from "./deleted-mounts.ts";
+import { type DeletedMount, type DeletedMounts, emptyObjectTables } from "./deleted-mounts.ts";
 
 /** Removes deleted mounts from the inventory once their objects are empty. Runs from the alarm of `AccessControl`. */
 export class DeletedMountSweep {
@@ -36,13 +36,13 @@ export class DeletedMountSweep {
 
   async #check({ type, uuid }: DeletedMount): Promise<void> {
     if (this.#outbox.holds("unmount", `${type} ${uuid}`)) return;
-    const object = type === "cloud-b" ? credentialEngine(this.#env, uuid) : kvStore(this.#env, uuid);
-    const isEmpty = await object.holdsOnly(EMPTY_OBJECT_TABLES[type]).catch((failure: unknown) => {
+    const object = type === "kv" ? kvStore(this.#env, uuid) : credentialEngine(this.#env, uuid);
+    const isEmpty = await object.holdsOnly(emptyObjectTables(type)).catch((failure: unknown) => {
       if (isStorageLost(failure)) return true;
       throw failure;
     });
     if (!isEmpty) return;
     this.#commit(() => this.#mounts.forget(uuid), NOTHING);
-    this.#storage.forget({ kind: type === "cloud-b" ? "credential-engine" : "kv-store", name: uuid });
+    this.#storage.forget({ kind: type === "kv" ? "kv-store" : "credential-engine", name: uuid });
   }
 }

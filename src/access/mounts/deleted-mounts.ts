@@ -10,10 +10,8 @@ export interface DeletedMount {
 }
 
 /** Tables that may keep rows in an otherwise empty object. */
-export const EMPTY_OBJECT_TABLES: Readonly<Record<MountType, readonly string[]>> = {
-  kv: ["data_keys", "settings"],
-  "cloud-b": ["data_keys", "facts", "counted", "work_pause"],
-};
+export const emptyObjectTables = (type: MountType): readonly string[] =>
+  type === "kv" ? ["data_keys", "settings"] : ["data_keys", "facts", "counted", "work_pause"];
 
 /** Delay of the first check of an object, and the interval between later ones. */
 const FIRST_CHECK_MS = 60_000;

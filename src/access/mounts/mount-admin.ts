@@ -1,5 +1,5 @@
-import { neutralMountType } from "../../compat/cloud-b-names.ts";
-import { isVersioned, MOUNT_TYPES, type Mount, type MountBody, type TuneBody } from "../../contracts/mount.ts";
+import { neutralMountType } from "../../compat/engine-names.ts";
+import { isVersioned, type Mount, type MountBody, mountTypes, type TuneBody } from "../../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
@@ -42,7 +42,7 @@ export class MountAdmin {
     const named = mountPath(path);
     if (!named.ok) return named;
     const type = neutralMountType(KV_ALIASES.has(request.type) ? "kv" : request.type);
-    const known = MOUNT_TYPES.find((name) => name === type);
+    const known = mountTypes().find((name) => name === type);
     if (!known) return refuse("invalid", `plugin not found in the catalog: ${type.slice(0, 64)}`);
     const options = known === "kv" ? kvOptions(request.type, request.options ?? {}) : ok(request.options ?? {});
     if (!options.ok) return options;

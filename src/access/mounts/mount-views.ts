@@ -1,11 +1,12 @@
 import type { AuthMount } from "../../contracts/auth.ts";
-import type {
-  ListedMount,
-  Located,
-  Mount,
-  MountType,
-  VisibleAuthMount,
-  VisibleAuthMounts,
+import {
+  type ListedMount,
+  type Located,
+  type Mount,
+  type MountType,
+  mountTypes,
+  type VisibleAuthMount,
+  type VisibleAuthMounts,
 } from "../../contracts/mount.ts";
 import { mayBelow } from "../../contracts/path-rules.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
@@ -101,7 +102,7 @@ export class MountViews {
       const some = mounts.map(({ namespace, path, uuid }) => ({ name: namespace + path, uuid }));
       return { total: mounts.length, some: some.sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, limit) };
     };
-    return { kv: of("kv"), "cloud-b": of("cloud-b") };
+    return Object.fromEntries(mountTypes().map((type) => [type, of(type)]));
   }
 
   /** The mount of a path inside a namespace. */

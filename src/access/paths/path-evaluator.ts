@@ -4,6 +4,7 @@ import type { Mount } from "../../contracts/mount.ts";
 import { checkParameters, constraintsFor, granted, type PathAcl, ruleFor } from "../../contracts/path-rules.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../../contracts/policies.ts";
 import type { Place } from "../../contracts/tokens.ts";
+import { isCaseless } from "../../credentials/engines/descriptions.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import type { PathResolver } from "./path-resolver.ts";
@@ -117,7 +118,7 @@ function caselessIn(path: string, mountOf: () => Mount | null): number | null {
     if (!ROLE.test(path)) return null;
     const mount = mountOf();
     const inside = path.slice(mount?.path.length ?? 0).replace(/\/$/, "");
-    if (mount?.type !== "cloud-b" || inside.split("/").length !== 2) return null;
+    if (!mount || !isCaseless(mount) || inside.split("/").length !== 2) return null;
   }
   return path.replace(/\/$/, "").split("/").length - 1;
 }

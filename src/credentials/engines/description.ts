@@ -25,6 +25,17 @@ export interface EngineDescription {
   readonly label: string;
   /** The credentials that it issues, one line. */
   readonly about: string;
+  /** Paths below a mount, as upstream has them. */
+  readonly paths: {
+    readonly config: string;
+    /** Null: the type has no root credentials that it can replace. */
+    readonly rotate: string | null;
+    readonly roles: string;
+    /** Paths that issue credentials of a role. */
+    readonly issue: readonly string[];
+  };
+  /** Names of roles are stored in lower case. */
+  readonly isCaseless?: true;
   /** The body of `POST config`, by neutral name. */
   readonly config: Readonly<Record<string, FieldDescription>>;
   /** The body of `POST roles/:name`, by neutral name. */

@@ -2,4 +2,12 @@ import { description as azure } from "./azure/description.ts";
 import type { EngineDescription } from "./description.ts";
 
 /** Every engine type, in the order of the console and the guide. */
-export const engineDescriptions: readonly EngineDescription[] = [azure];
+export const engineDescriptions: EngineDescription[] = [azure];
+
+/** Whether a mount of a type is an engine of credentials. */
+export const isEngine = ({ type }: { readonly type: string }): boolean =>
+  engineDescriptions.some((each) => each.type === type);
+
+/** Whether the names of a type's roles have no case. */
+export const isCaseless = ({ type }: { readonly type: string }): boolean =>
+  engineDescriptions.some((each) => each.type === type && each.isCaseless);

@@ -53,7 +53,7 @@ export class CredentialIssuer {
     const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
     const { role: named, token, until } = ask;
     const terms = { role: named, token, until, repeat, handOverMs, ...leaseTtlOf(ttls, ask.mount) };
-    const id = `creds/${ask.role}/${randomText(24)}`;
+    const id = `${ask.at ?? "creds"}/${ask.role}/${randomText(24)}`;
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
     const started = this.#commit(() => (job.lock ? this.#runner.start(job, now) : this.#runner.startNew(job, now)));

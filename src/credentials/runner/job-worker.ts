@@ -43,7 +43,7 @@ type Engine = () => Remote<CredentialEngineApi>;
 /** A provider client for an account; its calls share `deadlineMs`. */
 async function clientOf(env: Env, type: EngineType, account: object, deadlineMs: number): Promise<Perform> {
   const federation = type.config.federationOf(account);
-  const assertion = federation ? await assertionFor(env, federation) : undefined;
+  const assertion = federation ? await assertionFor(env, federation, type.description.upstream) : undefined;
   return type.client(account, { settings: settings(env), send: sender({ deadlineMs }), assertion });
 }
 

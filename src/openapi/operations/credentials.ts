@@ -1,5 +1,7 @@
 import * as z from "zod";
-import { AUDIENCES } from "../../compat/cloud-b-names.ts";
+import { description } from "../../credentials/engines/azure/description.ts";
+import { AUDIENCES } from "../../credentials/engines/azure/names.ts";
+import type { EngineDescription } from "../../credentials/engines/description.ts";
 import { data, flag, group, noContent, text, warned } from "../operation.ts";
 import { keys, seconds, time } from "../shapes.ts";
 
@@ -50,6 +52,11 @@ const list = (of: string, items: Record<string, string>, ...required: string[]) 
   },
 });
 
+const { roles } = description;
+
+const helpOf = (fields: EngineDescription["config"]): Record<string, string> =>
+  Object.fromEntries(Object.entries(fields).map(([name, { help = "" }]) => [name, help]));
+
 const UPSTREAM_FAILS = [502, 504];
 
 export const credentials = group(
@@ -66,16 +73,7 @@ export const credentials = group(
       summary: "Configure the engine",
       description: "Omitted fields keep their values. Settings of the deployment (`CLOUD_B_…`) override stored values.",
       body: {
-        fields: {
-          environment: "The provider's cloud by name; empty is the public one.",
-          client_secret: "Excludes `identity_token_audience`. Never answered.",
-          root_password_ttl: "Life of the secret that a rotation makes; 182 days by default.",
-          identity_token_audience: "Logs in with an identity token for this audience instead of a secret.",
-          identity_token_ttl: "Life of such a token; an hour by default.",
-          rotation_schedule: "When the secret is rotated, as a cron expression of five fields in UTC.",
-          rotation_window: "How long after its time a scheduled rotation may still begin.",
-          rotation_period: "Rotates after this time, instead of a schedule.",
-        },
+        fields: helpOf(description.config),
       },
       answers: noContent,
       errors: UPSTREAM_FAILS,
@@ -100,24 +98,17 @@ export const credentials = group(
         "Needs `application_object_id` or `cloud_roles`, and what they name must exist. Fields that are left out stay.",
       body: {
         fields: {
+          ...helpOf(roles),
           cloud_roles: list(
-            "Role definitions that each principal is assigned",
+            roles.cloud_roles.help,
             { role_name: "Or `role_id`.", role_id: "Or `role_name`.", scope: "The resource that it is for." },
             "scope",
           ),
-          cloud_groups: list("Groups that each principal joins", {
+          cloud_groups: list(roles.cloud_groups.help, {
             group_name: "Or `object_id`.",
             object_id: "Or `group_name`.",
           }),
-          application_object_id: "An application that is there, for which secrets are made instead of principals.",
-          ttl: "Of leases by default; 0 is the mount's.",
-          max_ttl: "The most that a lease may live; 0 is the mount's.",
-          explicit_max_ttl: "The end of all renewals; 0 is none.",
-          persist_app: "One principal for the life of the role.",
-          permanently_delete: "Deletes applications beyond recovery. Not with `application_object_id`.",
           sign_in_audience: { type: "string", enum: ["", ...AUDIENCES] },
-          tags: "Tags of applications that are made.",
-          metadata: "Answered with credentials, at most 64 texts.",
         },
       },
       answers: noContent,

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { mountTypes } from "../../contracts/mount.ts";
 import { count, data, flag, group, noContent, plain, warned } from "../operation.ts";
 import { keysOf, seconds, texts, time } from "../shapes.ts";
 import { AuthMount } from "./auth-methods.ts";
@@ -64,7 +65,7 @@ const kept = {
 };
 
 const mount = {
-  type: z.enum(["kv", "cloud-b", "cubbyhole", "identity", "system"]),
+  type: z.enum([...mountTypes(), "cubbyhole", "identity", "system"]),
   description: z.string(),
   accessor: z.string().describe("The identifier of the mount, which a move does not change."),
   uuid: z.string(),
@@ -212,7 +213,7 @@ export const system = group(
       summary: "Enable a mount",
       body: {
         fields: {
-          type: { type: "string", enum: ["kv", "cloud-b"] },
+          type: { type: "string", enum: mountTypes() },
           options: "Of `kv`: `version`, `1` or `2`. Without it, the mount is version 1.",
         },
       },

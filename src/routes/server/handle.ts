@@ -1,6 +1,6 @@
 import { authorize, clearAuthorizeCache, isCoherent } from "../../access/authorize/authorize-cached.ts";
-import { translateField } from "../../compat/cloud-b-names.ts";
 import { type Dialect, dialectOf } from "../../compat/dialect.ts";
+import { translateField } from "../../compat/engine-names.ts";
 import { translateMessage } from "../../compat/sync-names.ts";
 import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
@@ -264,7 +264,7 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     // A grant that counts uses is never cached, and a second authorization would count twice.
     const cached = !fresh && grant.cacheable && !isCoherent(base.env);
     const routes = routesOf(grant.mount);
-    return { ...PLACE_DEFAULTS, table: tables.mounts[routes], path: relative, root: `/v1/{${routes}}`, grant, cached };
+    return { ...PLACE_DEFAULTS, table: tables.mounts(routes), path: relative, root: `/v1/{${routes}}`, grant, cached };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);

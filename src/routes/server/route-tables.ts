@@ -1,13 +1,12 @@
 import type { AuthType } from "../../contracts/auth.ts";
-import type { MountRoutes } from "../../contracts/mount.ts";
 import type { AnyRoute, Call, ClusterRoute, OpenRoute, RouteTable, SecretsRoute } from "./route.ts";
 
 /** The tables of all routes. */
 export interface RouteTables {
   /** The secrets API at fixed paths. */
   readonly secrets: RouteTable<SecretsRoute | OpenRoute>;
-  /** Routes of each type of mount, relative to it. */
-  readonly mounts: Readonly<Record<MountRoutes, RouteTable<SecretsRoute>>>;
+  /** Routes of a type of mount, relative to it. */
+  mounts(type: string): RouteTable<SecretsRoute>;
   /** Routes of each type of auth method, relative to its mount. */
   readonly auth: Readonly<Record<AuthType, RouteTable<SecretsRoute | OpenRoute>>>;
   readonly cluster: RouteTable<ClusterRoute | OpenRoute>;

@@ -68,6 +68,8 @@ export const description = {
   upstream: "azure",
   label: "Azure",
   about: "Leased service principals, or passwords of existing applications.",
+  paths: { config: "/config", rotate: "/rotate-root", roles: "/roles", issue: ["/creds"] },
+  isCaseless: true,
   config,
   roles,
 } as const satisfies EngineDescription;

@@ -1,4 +1,3 @@
-import { translateRole } from "../../../compat/cloud-b-names.ts";
 import type { EngineType } from "../engine-type.ts";
 import { azureCalls, type CloudStep, performStep, step } from "./calls.ts";
 import { accountOf, ConfigBody, changeConfig, changesIdentity, configView, type EngineConfig } from "./config.ts";
@@ -14,6 +13,7 @@ import {
   outcomeOfIssue,
   undoOfIssue,
 } from "./issue.ts";
+import { translateRole } from "./names.ts";
 import { type LeaseResources, type Removal, removalSaga, revocationOf } from "./removal.ts";
 import { ROLE_NAME, type Role, RoleBody, roleView } from "./role.ts";
 import {

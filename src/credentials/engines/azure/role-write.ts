@@ -1,9 +1,9 @@
-import { providerAudience } from "../../../compat/cloud-b-names.ts";
 import type { Dialect } from "../../../compat/dialect.ts";
 import { ok, type Result } from "../../../lib/result.ts";
 import { isWorthRetrying, mapDecision, retry } from "../../runner/saga.ts";
 import { type CloudSaga, resultOf, step } from "./calls.ts";
 import type { CloudAccount, NewApplication } from "./directory.ts";
+import { providerAudience } from "./names.ts";
 import {
   applicationSearch,
   type Grant,

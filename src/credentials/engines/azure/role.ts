@@ -1,10 +1,11 @@
 import * as z from "zod";
-import { AUDIENCES, audiencesOf, DURATIONS, neutralRole, UPSTREAM_FIELDS } from "../../../compat/cloud-b-names.ts";
 import type { Dialect } from "../../../compat/dialect.ts";
 import { isPlainObject } from "../../../lib/json.ts";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
-import { duration, flag, stringList, stringMap } from "../../../platform/http/fields.ts";
+import { duration, flag, stringList } from "../../../platform/http/fields.ts";
 import { internal, withAliases } from "../../../platform/http/unknown-fields.ts";
+import { metadataMap } from "../../leases/metadata.ts";
+import { AUDIENCES, audiencesOf, DURATIONS, neutralRole, UPSTREAM_FIELDS } from "./names.ts";
 import type { Provision } from "./provision.ts";
 
 /** A role definition with its scope; id and name are the provider's own. */
@@ -66,7 +67,6 @@ export const roleView = ({ managed: _, application_id: __, ...shown }: Role): Re
 export const ROLE_NAME = /^\w(?:[\w.-]{0,254}\w)?$/;
 
 const MAX_REFS = 100;
-const MAX_METADATA = 64;
 const text = () => z.string().max(1024);
 
 const RoleItem = z.strictObject({
@@ -97,15 +97,6 @@ const roleRef = (item: z.infer<typeof RoleItem>): RoleRef => ({
   role_id: item.role_id ?? "",
   scope: item.scope,
 });
-
-/** Metadata of roles and of requests for credentials. */
-export const metadataMap = () =>
-  stringMap()
-    .refine((map) => Object.keys(map).length <= MAX_METADATA, `at most ${MAX_METADATA} entries`)
-    .refine(
-      (map) => Object.entries(map).every(([key, value]) => key !== "" && key.length <= 128 && value.length <= 512),
-      "each key must be 1 to 128 characters, each value at most 512",
-    );
 
 const NAMELESS_ROLE = "each element needs role_name or role_id";
 const NAMELESS_GROUP = "each element needs group_name or object_id";

@@ -1,25 +1,16 @@
-import type { Dialect } from "./dialect.ts";
+import type { Dialect } from "../../../compat/dialect.ts";
+import { description } from "./description.ts";
 
-/** The neutral name of a mount type. */
-export const neutralMountType = (type: string): string => (type === "azure" ? "cloud-b" : type);
+/** Roles in neutral and upstream names. */
 
-/** A mount type in the caller's dialect. */
-export const translateMountType = (dialect: Dialect, type: string): string =>
-  dialect === "upstream" && type === "cloud-b" ? "azure" : type;
-
-/** Fields of a credentials role: neutral name, upstream name. */
+/** Fields of a role: neutral name, upstream name. */
 const FIELD_NAMES = [
-  ["cloud_roles", "azure_roles"],
-  ["cloud_groups", "azure_groups"],
+  ["cloud_roles", description.roles.cloud_roles.upstream],
+  ["cloud_groups", description.roles.cloud_groups.upstream],
 ] as const;
 
 /** Values of `sign_in_audience`; the upstream spelling is the provider's own. */
-const AUDIENCE_NAMES = [
-  ["DirectoryMyOrg", "AzureADMyOrg"],
-  ["DirectoryMultipleOrgs", "AzureADMultipleOrgs"],
-  ["DirectoryandPersonalAccount", "AzureADandPersonalMicrosoftAccount"],
-  ["PersonalAccount", "PersonalMicrosoftAccount"],
-] as const;
+const AUDIENCE_NAMES = description.roles.sign_in_audience.values;
 
 const providerAudiences: ReadonlyMap<string, string> = new Map(AUDIENCE_NAMES);
 const neutralAudiences: ReadonlyMap<string, string> = new Map(AUDIENCE_NAMES.map(([ours, theirs]) => [theirs, ours]));
@@ -50,17 +41,6 @@ export function neutralRole(body: Readonly<Record<string, unknown>>): Record<str
 export const UPSTREAM_FIELDS: Readonly<Record<string, string>> = Object.fromEntries(
   FIELD_NAMES.map(([ours, theirs]) => [theirs, ours]),
 );
-
-/** The neutral name of a field. */
-export const neutralField = (name: string): string =>
-  Object.hasOwn(UPSTREAM_FIELDS, name) ? (UPSTREAM_FIELDS[name] ?? name) : name;
-
-/** The other name of a field's value. */
-export const otherName = (value: string): string => neutralAudiences.get(value) ?? providerAudience(value);
-
-/** A refusal that starts with a field's name, in upstream's naming. */
-export const translateField = (message: string): string =>
-  FIELD_NAMES.reduce((text, [neutral, upstream]) => text.replace(new RegExp(`^${neutral}\\b`), upstream), message);
 
 /** Duration fields of a role. */
 export const DURATIONS = ["ttl", "max_ttl", "explicit_max_ttl"] as const;

@@ -1,19 +1,19 @@
-import { translateMountType, translateRole } from "../compat/cloud-b-names.ts";
+import { translateMountType } from "../compat/engine-names.ts";
 import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
 import { homeOf } from "../credentials/assertion.ts";
-import { ConfigBody } from "../credentials/engines/azure/config.ts";
-import { azure } from "../credentials/engines/azure/index.ts";
-import { metadataMap, ROLE_NAME, RoleBody } from "../credentials/engines/azure/role.ts";
+import type { EngineType } from "../credentials/engines/engine-type.ts";
+import { engineType } from "../credentials/engines/index.ts";
+import { metadataMap } from "../credentials/leases/metadata.ts";
 import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/runner/job-worker.ts";
 import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { inMount, type MountCall } from "./server/route.ts";
+import { inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
 
-/** Routes of a cloud-b mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/azure). */
+/** Routes of a mount of an engine, relative to it. The type of the engine has their paths, bodies and answers. */
 
 /** Timeout for issuing credentials or creating a role: the job's own deadline plus a margin. */
 const REQUEST_MS = 88_000;
@@ -23,13 +23,13 @@ const REMOVAL_MS = 25_000;
 const BEHIND_MS = 25_000;
 const MAX_KEY_LENGTH = 256;
 
-const mountType = (call: MountCall): string => translateMountType(call.dialect, "cloud-b");
+const mountType = ({ dialect, mount }: MountCall): string => translateMountType(dialect, mount.type);
 const engine = ({ env, mount }: MountCall) => credentialEngine(env, mount.uuid);
 
 /** A role's name as stored. An invalid name is an unknown path. */
 function roleName(call: MountCall<"name">): string {
-  const name = call.params.name.toLowerCase();
-  if (!ROLE_NAME.test(name)) throw notFound("unsupported path");
+  const name = engineType(call.mount.type).roles.nameOf(call.params.name);
+  if (name === null) throw notFound("unsupported path");
   return name;
 }
 
@@ -108,7 +108,8 @@ async function metadataOf(call: MountCall<"name">): Promise<Readonly<Record<stri
   return role.ok ? (role.value["metadata"] as Record<string, string> | undefined) : undefined;
 }
 
-async function credentials(call: MountCall<"name">): Promise<Response> {
+/** @param at the path below the mount, which begins the lease's id */
+async function issue(call: MountCall<"name">, at: string): Promise<Response> {
   // An answer without a body would create credentials that are never delivered.
   if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
   const began = Date.now();
@@ -128,6 +129,8 @@ async function credentials(call: MountCall<"name">): Promise<Response> {
   // With a key, the caller will repeat the request.
   const caller = key === null ? call.request.signal : null;
   const ask = {
+    type: mount.type,
+    at,
     role: roleName(call),
     token: holder,
     key,
@@ -141,7 +144,9 @@ async function credentials(call: MountCall<"name">): Promise<Response> {
   const { issued, warnings } = end;
   const until = { replicated: began + REQUEST_MS, failing: began + PATIENCE_MS };
   const account = verified ? unwrap(await engine(call).account()) : null;
-  const probed = account ? await probe(call.env, { type: azure, account }, issued.data, until, caller) : [];
+  const probed = account
+    ? await probe(call.env, { type: engineType(mount.type), account }, issued.data, until, caller)
+    : [];
   // Those of the role are the operator's.
   const metadata = { ...asked, ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call)))) };
   await handOver(call, issued.leaseId, caller);
@@ -156,47 +161,53 @@ async function credentials(call: MountCall<"name">): Promise<Response> {
   });
 }
 
-export const cloudBRoutes = [
+const configRoutes = ({ config, description: { paths } }: EngineType): SecretsRoute[] => [
   inMount({
     verb: "GET",
-    path: "/config",
-    handle: async (call) => envelope(call, { data: unwrap(await engine(call).config()), mountType: mountType(call) }),
+    path: paths.config,
+    handle: async (call) =>
+      envelope(call, { data: unwrap(await engine(call).config(call.mount.type)), mountType: mountType(call) }),
   }),
   inMount({
     verb: "POST",
-    path: "/config",
+    path: paths.config,
     fresh: true,
     creates: true,
-    body: ConfigBody,
+    body: config.body,
     handle: async (call, body) => {
       const { env, mount, request } = call;
-      const home = body.identity_token_audience ? await homeOf(env, mount, request.url) : null;
-      unwrap(await engine(call).setConfig(body, call.dialect, home));
+      const home = body["identity_token_audience"] ? await homeOf(env, mount, request.url) : null;
+      unwrap(await engine(call).setConfig(body, call.dialect, home, mount.type));
       return noContent();
     },
   }),
   inMount({
     verb: "DELETE",
-    path: "/config",
+    path: paths.config,
     fresh: true,
     handle: async (call) => {
       unwrap(await engine(call).deleteConfig());
       return noContent();
     },
   }),
+];
+
+const rotateRoute = (path: string): SecretsRoute =>
   inMount({
     verb: "POST",
-    path: "/rotate-root",
+    path,
     fresh: true,
     handle: async (call) => {
-      const end = await ended(call, unwrap(await engine(call).rotateRoot()), ROTATION_MS);
+      const end = await ended(call, unwrap(await engine(call).rotateRoot(call.mount.type)), ROTATION_MS);
       const warnings = end?.warnings ?? ["the new secret is made and comes into use as soon as it works everywhere"];
       return warnings.length === 0 ? noContent() : envelope(call, { warnings, mountType: mountType(call) });
     },
-  }),
+  });
+
+const roleRoutes = ({ roles, description: { paths } }: EngineType): SecretsRoute[] => [
   inMount({
     verb: "LIST",
-    path: "/roles",
+    path: paths.roles,
     handle: async (call) => {
       const keys: string[] = [];
       for (let page = await engine(call).roleNames(""); page.length > 0; ) {
@@ -208,27 +219,27 @@ export const cloudBRoutes = [
   }),
   inMount({
     verb: "GET",
-    path: "/roles/:name",
+    path: `${paths.roles}/:name`,
     handle: async (call) => {
       const role = unwrap(await engine(call).role(roleName(call)));
-      return envelope(call, { data: translateRole(call.dialect, role), mountType: mountType(call) });
+      return envelope(call, { data: roles.translate(call.dialect, role), mountType: mountType(call) });
     },
   }),
   inMount({
     verb: "POST",
-    path: "/roles/:name",
+    path: `${paths.roles}/:name`,
     fresh: true,
     creates: true,
-    body: RoleBody,
+    body: roles.body,
     handle: async (call, body) => {
-      const started = unwrap(await engine(call).writeRole(roleName(call), body, call.dialect));
+      const started = unwrap(await engine(call).writeRole(roleName(call), body, call.dialect, call.mount.type));
       if ((await ended(call, started, REQUEST_MS)) === null) throw refusalError(unfinished("the role"));
       return noContent();
     },
   }),
   inMount({
     verb: "DELETE",
-    path: "/roles/:name",
+    path: `${paths.roles}/:name`,
     fresh: true,
     handle: async (call) => {
       const removal = unwrap(await engine(call).deleteRole(roleName(call)));
@@ -241,5 +252,17 @@ export const cloudBRoutes = [
       return envelope(call, { warnings, mountType: mountType(call) });
     },
   }),
-  inMount({ verb: "GET", path: "/creds/:name", handle: credentials }),
 ];
+
+/** The routes of mounts of a type. */
+export function engineRoutes(type: EngineType): SecretsRoute[] {
+  const { rotate, issue: issuing } = type.description.paths;
+  return [
+    ...configRoutes(type),
+    ...(rotate === null ? [] : [rotateRoute(rotate)]),
+    ...roleRoutes(type),
+    ...issuing.map((path) =>
+      inMount({ verb: "GET", path: `${path}/:name`, handle: (call) => issue(call, path.slice(1)) }),
+    ),
+  ];
+}

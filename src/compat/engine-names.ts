@@ -1,0 +1,45 @@
+import { engineDescriptions } from "../credentials/engines/descriptions.ts";
+import type { Dialect } from "./dialect.ts";
+
+/*
+ * Names of engine types, of the fields of their bodies, and of the values of these fields: neutral and upstream, as the
+ * types describe them.
+ */
+
+/** The neutral name of a mount type. */
+export const neutralMountType = (type: string): string =>
+  engineDescriptions.find(({ upstream }) => upstream === type)?.type ?? type;
+
+/** A mount type in the caller's dialect. */
+export const translateMountType = (dialect: Dialect, type: string): string =>
+  (dialect === "upstream" ? engineDescriptions.find((each) => each.type === type)?.upstream : undefined) ?? type;
+
+/** Fields with two names: neutral name, upstream name. */
+const fieldPairs = (): (readonly [string, string])[] =>
+  engineDescriptions.flatMap(({ config, roles }) =>
+    [config, roles].flatMap((fields) =>
+      Object.entries(fields).flatMap(([name, { upstream }]) =>
+        upstream === undefined ? [] : [[name, upstream] as const],
+      ),
+    ),
+  );
+
+const valuePairs = (): (readonly [string, string])[] =>
+  engineDescriptions.flatMap(({ config, roles }) =>
+    [config, roles].flatMap((fields) => Object.values(fields).flatMap(({ values }) => values ?? [])),
+  );
+
+/** The neutral name of a field. */
+export const neutralField = (name: string): string =>
+  fieldPairs().find(([, upstream]) => upstream === name)?.[0] ?? name;
+
+/** The other name of a field's value. */
+export function otherName(value: string): string {
+  const pair = valuePairs().find((names) => names.includes(value));
+  if (!pair) return value;
+  return pair[0] === value ? pair[1] : pair[0];
+}
+
+/** A refusal that starts with a field's name, in upstream's naming. */
+export const translateField = (message: string): string =>
+  fieldPairs().reduce((text, [neutral, upstream]) => text.replace(new RegExp(`^${neutral}\\b`), upstream), message);
