@@ -149,11 +149,12 @@ export const stringList = () =>
             .map((item) => item.trim())
             .filter((item) => item !== "")
         : value,
-    z.array(z.string()),
+    z.array(z.string("must be a text"), "must be a list of texts"),
   );
 
 /** A map of strings; also `"k=v,k2=v2"`, a list of `"k=v"`, or the map as JSON text. */
-export const stringMap = () => mapOf(z.record(z.string(), z.preprocess(asText, z.string())));
+export const stringMap = () =>
+  mapOf(z.record(z.string(), z.preprocess(asText, z.string("must be a text")), "must be a map of texts"));
 
 /** A map, also in its string forms. The parser would drop the key `__proto__` without a word, so it is refused. */
 export const mapOf = <Schema extends z.ZodType>(schema: Schema) =>

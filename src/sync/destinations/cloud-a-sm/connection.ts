@@ -8,7 +8,7 @@ const MAX_REPLICAS = 20;
 
 export const text = (rule: RegExp, message: string) =>
   z
-    .union([z.string(), z.number()])
+    .union([z.string(), z.number()], "must be a text")
     .transform(String)
     .refine((given) => given === "" || rule.test(given), message)
     .optional();
