@@ -1,3 +1,4 @@
+import { startStandIn as ciVariables } from "./ci-variables/stand-in.ts";
 import { startStandIn as cloudAPs } from "./cloud-a-ps/stand-in.ts";
 import { startStandIn as cloudASm } from "./cloud-a-sm/stand-in.ts";
 import type { KnownKey } from "./cloud-a-sts/signature.ts";
@@ -27,6 +28,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   cloudBKv,
   cloudCSm,
   repoHost,
+  ciVariables,
   deployProject,
   clusterSecrets,
   kvV2,

@@ -1,3 +1,4 @@
+import { description as ciVariables } from "./ci-variables/description.ts";
 import { description as cloudAPs } from "./cloud-a-ps/description.ts";
 import { description as cloudASm } from "./cloud-a-sm/description.ts";
 import { description as cloudBKv } from "./cloud-b-kv/description.ts";
@@ -17,6 +18,7 @@ const all = [
   cloudBKv,
   cloudCSm,
   repoHost,
+  ciVariables,
   deployProject,
   clusterSecrets,
   kvV2,

@@ -1,3 +1,4 @@
+import { ciVariables } from "./ci-variables/adapter.ts";
 import { cloudAPs } from "./cloud-a-ps/adapter.ts";
 import { cloudASm } from "./cloud-a-sm/adapter.ts";
 import { cloudBKv } from "./cloud-b-kv/adapter.ts";
@@ -24,6 +25,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     cloudBKv,
     cloudCSm,
     repoHost,
+    ciVariables,
     deployProject,
     clusterSecretsDestination,
     kvV2Destination,

@@ -8,6 +8,9 @@ function shows(subject: Subject, inspection: Inspection, state: "unchanged" | "c
   expect(inspection).toMatchObject({ outcome: "ok", state: seen });
 }
 
+/** The content of the sample object, for types whose values can be read. */
+const desired = { value: canary() };
+
 /** Reads of objects, and the check of a connection. */
 export const inspectionCases: readonly Case[] = [
   {
@@ -23,14 +26,14 @@ export const inspectionCases: readonly Case[] = [
     name: "finds its object unchanged",
     async run(subject) {
       const { reference } = await subject.pushed();
-      shows(subject, await subject.inspect({ reference }), "unchanged");
+      shows(subject, await subject.inspect({ reference, desired }), "unchanged");
     },
   },
   {
     name: "finds no foreign change after a change of its own",
     async run(subject) {
       const { reference } = await subject.pushed({ ...(await subject.pushed()), value: canary("-2") });
-      const found = await subject.inspect({ reference });
+      const found = await subject.inspect({ reference, desired: { value: canary("-2") } });
       expect(found.outcome === "ok" && found.state).toMatch(/^(unchanged|present)$/);
     },
   },
@@ -39,7 +42,7 @@ export const inspectionCases: readonly Case[] = [
     async run(subject) {
       const { reference } = await subject.pushed();
       subject.place.write(subject.name, "theirs");
-      shows(subject, await subject.inspect({ reference }), "changed");
+      shows(subject, await subject.inspect({ reference, desired }), "changed");
     },
   },
   {

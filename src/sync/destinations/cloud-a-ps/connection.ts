@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { CloudAConnection } from "../../../providers/cloud-a-aws/connection.ts";
-import { accountFields, checkAccount, text, withoutUnset } from "../cloud-a-sm/connection.ts";
+import { accountFields, checkAccount, text } from "../cloud-a-sm/connection.ts";
+import { withoutUnset } from "../fields.ts";
 
 export const tiers = ["Standard", "Advanced", "Intelligent-Tiering"] as const;
 

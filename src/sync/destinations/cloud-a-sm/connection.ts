@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { stringMap } from "../../../platform/http/fields.ts";
 import { type CloudAConnection, regionPattern } from "../../../providers/cloud-a-aws/connection.ts";
+import { withoutUnset } from "../fields.ts";
 import { identityTokenFields } from "../identity-fields.ts";
 
 /** More regions than AWS has for one partition's standard accounts need; the record of an object has limited room. */
@@ -82,10 +83,3 @@ export const cloudAConnection = z
     }
   })
   .transform((given): CloudAConnection => withoutUnset(given));
-
-/** The set fields: an empty value clears a field, and reads leave out unset fields. */
-export const withoutUnset = (given: object): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(given).filter(([, value]) => isSet(value)));
-
-const isSet = (value: unknown): boolean =>
-  value != null && value !== "" && !(typeof value === "object" && Object.keys(value).length === 0);

@@ -1,0 +1,205 @@
+import * as z from "zod";
+import type { Failure } from "../../../contracts/failure.ts";
+import { memo } from "../../../lib/memo.ts";
+import { failure } from "../../../providers/outcome.ts";
+import { type Meaning, notSent, type RestAnswer, restClient, unreadable } from "../../../providers/rest.ts";
+import { fromDescription } from "../description.ts";
+import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
+import { refuseListedHost } from "../listed-host.ts";
+import {
+  checkVariable,
+  inspectVariable,
+  MARKER_TEXT,
+  putVariable,
+  removeVariable,
+  type VariablePlace,
+  type Written,
+} from "../variables.ts";
+import { type CiVariablesConnection, ciVariablesConnection } from "./connection.ts";
+import { description } from "./description.ts";
+
+const defaultUrl = "https://gitlab.com";
+const maxValueBytes = 64 * 1024;
+/** `Ci::InstanceVariable`, in characters. */
+const maxInstanceCharacters = 10_000;
+
+/** `Ci::Maskable`: values that job logs can mask, by whether `$` in them is expanded. */
+const maskable = { raw: /^\S{8,}$/, expanded: /^[a-zA-Z0-9_+=/@:.~-]{8,}$/ };
+
+const parsedConnection = memo(ciVariablesConnection);
+
+const schemas = memo(() => ({
+  variable: z.object({
+    key: z.string(),
+    value: z.string().nullable(),
+    hidden: z.boolean().optional(),
+    description: z.string().nullish(),
+  }),
+  message: z.object({ message: z.union([z.string(), z.record(z.string(), z.array(z.string()))]) }),
+}));
+
+/**
+ * CI/CD variables of GitLab. One external object is one variable: a key in one environment scope. Each call names the
+ * scope, because a key may have a variable for each.
+ */
+export const ciVariables: RemoteDestinationType<CiVariablesConnection> = {
+  kind: "remote",
+  ...fromDescription(description),
+  get connection() {
+    return parsedConnection();
+  },
+  targets: (connection, { CI_VARIABLES_URL: url = defaultUrl }) => [
+    JSON.stringify([connection.address ?? url, pathOf(connection).toLowerCase(), connection.environment_scope ?? "*"]),
+  ],
+  defaults: {
+    granularity: "secret-key",
+    template: {
+      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
+      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
+    },
+  },
+  naming: { allowed: /^[A-Za-z0-9_]$/, maxLength: 255, replacement: "_" },
+  maxValueBytes,
+  pace: { atOnce: 2, burst: 60, perMinute: 300 },
+  checkSettings: ({ address }, settings) => (address ? refuseListedHost("address", address, settings) : null),
+
+  async put(object, connection, context) {
+    const refused =
+      checkVariable(object, { name: /^\w{1,255}$/, rule: "1 to 255 letters, digits or _", maxBytes: maxValueBytes }) ??
+      checkValue(object, connection);
+    return refused ?? putVariable(placeOf(connection, context), object);
+  },
+  remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
+  inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+
+  /** Lists one variable, which requires the role that may change them. A token that may only read shows at a push. */
+  async probe(connection, context) {
+    const listed = await callerOf(connection, context)(
+      "Listing the variables",
+      "GET",
+      `${pathOf(connection)}?per_page=1`,
+    );
+    return listed.ok ? { outcome: "ok" } : listed.outcome;
+  },
+};
+
+const locationOf = ({ location, project_id: project, group_id: group }: CiVariablesConnection) =>
+  location ?? (group && !project ? "group" : "project");
+
+function pathOf(connection: CiVariablesConnection): string {
+  const { project_id: project = "", group_id: group = "" } = connection;
+  switch (locationOf(connection)) {
+    case "project":
+      return `/projects/${encodeURIComponent(project)}/variables`;
+    case "group":
+      return `/groups/${encodeURIComponent(group)}/variables`;
+    case "instance":
+      return "/admin/ci/variables";
+  }
+}
+
+const isMaskable = (value: string, { raw = true }: CiVariablesConnection): boolean =>
+  maskable[raw ? "raw" : "expanded"].test(value);
+
+function checkValue(
+  { name, value }: { name: string; value: string },
+  connection: CiVariablesConnection,
+): Failure | null {
+  if (locationOf(connection) === "instance" && [...value].length > maxInstanceCharacters) {
+    const message = `The value of ${name} is longer than ${maxInstanceCharacters} characters, the most of an instance.`;
+    return failure("client", "value_too_large", message);
+  }
+  const mustMask = connection.hidden || connection.masking === "required";
+  if (!mustMask || isMaskable(value, connection)) return null;
+  const message = `The value of ${name} cannot be masked: it has fewer than 8 characters, a space or a line break.`;
+  return failure("client", "unmaskable", message);
+}
+
+function callerOf(connection: CiVariablesConnection, { settings, send }: CallContext) {
+  const { address, access_token: token } = connection;
+  const refused = address ? refuseListedHost("address", address, settings) : null;
+  if (refused !== null) return async () => notSent(failure("client", "host_not_allowed", `${refused}.`));
+  const base = `${(address ?? (settings.CI_VARIABLES_URL || defaultUrl)).replace(/\/+$/, "")}/api/v4`;
+  return restClient({ base, headers: { authorization: `Bearer ${token}` }, send, meaningOf });
+}
+
+function placeOf(connection: CiVariablesConnection, context: CallContext): VariablePlace {
+  const call = callerOf(connection, context);
+  const hasScope = locationOf(connection) !== "instance";
+  const scope = connection.environment_scope ?? "*";
+  const filter = hasScope ? `?${new URLSearchParams({ "filter[environment_scope]": scope })}` : "";
+  const at = (name: string) => `${pathOf(connection)}/${encodeURIComponent(name)}${filter}`;
+  const { protected: isProtected = false, raw = true, variable_type = "env_var", hidden, masking } = connection;
+
+  const content = (value: string) => ({
+    value,
+    variable_type,
+    protected: isProtected,
+    raw,
+    masked: masking !== "off" && isMaskable(value, connection),
+    description: MARKER_TEXT,
+  });
+
+  function written(doing: string, name: string, answer: RestAnswer): Written {
+    if (!answer.ok) return { ok: false, why: whyOf(answer), outcome: answer.outcome };
+    const variable = schemas().variable.safeParse(answer.body);
+    if (variable.success && variable.data.key === name) return { ok: true, reference: scope };
+    return { ok: false, why: null, outcome: unreadable(doing, "POST").outcome };
+  }
+
+  return {
+    async find(name) {
+      const doing = `Reading ${name}`;
+      const answer = await call(doing, "GET", at(name));
+      if (!answer.ok) return isAbsent(answer) ? { ok: true, seen: null } : answer;
+      const parsed = schemas().variable.safeParse(answer.body);
+      if (!parsed.success) return unreadable(doing, "GET");
+      const { value, description: text } = parsed.data;
+      return { ok: true, seen: { value: value ?? undefined, owned: text?.startsWith(MARKER_TEXT) ?? false } };
+    },
+
+    async create({ name, value }) {
+      const doing = `Creating ${name}`;
+      const { masked, ...rest } = content(value);
+      const masks = hidden ? { masked_and_hidden: true } : { masked };
+      const body = { key: name, ...rest, ...masks, ...(hasScope && { environment_scope: scope }) };
+      return written(doing, name, await call(doing, "POST", pathOf(connection), body));
+    },
+
+    async change({ name, value }) {
+      const doing = `Changing ${name}`;
+      return written(doing, name, await call(doing, "PUT", at(name), content(value)));
+    },
+
+    remove: (name) => call(`Deleting ${name}`, "DELETE", at(name)),
+  };
+}
+
+const messageOf = (body: unknown) => schemas().message.safeParse(body).data?.message;
+
+/** Whether a variable is absent, not its project or group. */
+function isAbsent({ status, body }: { status: number | null; body: unknown }): boolean {
+  const message = messageOf(body);
+  return status === 404 && typeof message === "string" && /Variable Not Found$/.test(message);
+}
+
+function whyOf(answer: { status: number | null; body: unknown }): "exists" | "absent" | null {
+  if (isAbsent(answer)) return "absent";
+  const message = messageOf(answer.body);
+  const aboutKey = typeof message === "object" ? message["key"] : undefined;
+  return answer.status === 400 && aboutKey?.some((text) => text.endsWith("already been taken")) ? "exists" : null;
+}
+
+function meaningOf(status: number, body: unknown): Meaning | null {
+  const message = messageOf(body);
+  if (status === 400 && typeof message === "object") {
+    const about = (field: string, text: RegExp) => message[field]?.some((one) => text.test(one)) ?? false;
+    if (about("value", /too long/)) return ["client", "value_too_large", "the value is too long"];
+    if (about("value", /invalid/)) return ["client", "unmaskable", "the value cannot be masked"];
+    if (about("base", /limit/i)) return ["client", "quota_exceeded", "there are as many variables as there may be"];
+    return ["client", "invalid_request", "the provider does not accept the content"];
+  }
+  if (status === 404)
+    return ["client", "not_found", "there is no such project, group or variable, or the token may not see it"];
+  return null;
+}

@@ -1,0 +1,158 @@
+import type { Failure } from "../../contracts/failure.ts";
+import { failure } from "../../providers/outcome.ts";
+import type { RestRefused } from "../../providers/rest.ts";
+import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType, ToInspect } from "./destination-type.ts";
+
+/**
+ * Update policies, removal and inspection for types whose objects are named variables of one place, such as a project.
+ * A type states how one variable is found, created, changed and removed.
+ */
+
+/** The comment or description of every variable of ours, for providers that have one. */
+export const MARKER_TEXT = "managed by sallyport sync";
+
+/** A variable as the provider shows it. */
+export interface SeenVariable {
+  /** The provider's id, where it is not the name. */
+  readonly id?: string | undefined;
+  /** Absent when the provider does not show it. */
+  readonly value?: string | undefined;
+  /** A version or time of change that equals the reference of our last push when nothing has changed since. */
+  readonly version?: string | undefined;
+  /** Whether it carries our marker; null without markers. */
+  readonly owned: boolean | null;
+}
+
+/** A write's answer. `why`: the variable exists, against a creation, or is absent, against a change. */
+export type Written =
+  | { readonly ok: true; readonly reference: string }
+  | { readonly ok: false; readonly why: "exists" | "absent" | null; readonly outcome: Failure };
+
+type Wanted = Pick<ExternalObject, "name" | "value" | "reference">;
+
+export interface VariablePlace {
+  /** Changes need the provider's id, so that a variable is found before. */
+  readonly hasIds?: true;
+  /** Finds a variable; null when it is absent from a place that is known to exist. */
+  find(name: string): Promise<{ readonly ok: true; readonly seen: SeenVariable | null } | RestRefused>;
+  create(object: Wanted): Promise<Written>;
+  /** Changes an existing variable. May create it, where the provider does not distinguish. */
+  change(object: Wanted, seen: SeenVariable | null): Promise<Written>;
+  remove(name: string, seen: SeenVariable | null): Promise<{ readonly ok: true } | RestRefused>;
+}
+
+/** Limit of attempts while another writer creates and deletes the same variable. */
+const maxRounds = 3;
+
+type Pushed = Pick<ExternalObject, "name" | "value" | "reference" | "updatePolicy" | "knownToExist" | "unsureSince">;
+
+/** Makes a variable exist with its value, by the update policy. */
+export async function putVariable(place: VariablePlace, object: Pushed): Promise<Put> {
+  const { name, value, updatePolicy: policy } = object;
+  const mayBeOurs = object.unsureSince !== undefined;
+  let seen: SeenVariable | null = null;
+  let exists = object.knownToExist;
+  let isRepeat = false;
+  for (let round = 0; round < maxRounds; round++) {
+    if (policy !== "replace" || (exists && place.hasIds)) {
+      const found = await place.find(name);
+      if (!found.ok) return found.outcome;
+      seen = found.seen;
+      exists = seen !== null;
+      // The creation of a push whose answer was lost is ours.
+      const isOurs = seen?.owned ?? (object.knownToExist || (mayBeOurs && seen?.value === value));
+      if (seen !== null && policy === "if-not-exists") {
+        const isDone = mayBeOurs && isOurs && (seen.value ?? value) === value;
+        return isDone ? { outcome: "ok", reference: seen.version ?? seen.id ?? name } : { outcome: "ok", left: true };
+      }
+      if (seen !== null && policy === "owned-only" && !isOurs && !isRepeat) return notOwned(name);
+    }
+    const written = exists ? await place.change(object, seen) : await place.create(object);
+    if (written.ok) return { outcome: "ok", reference: written.reference };
+    if (written.why !== null) {
+      if (written.why === "exists" && policy === "if-not-exists") return { outcome: "ok", left: true };
+      exists = written.why === "exists";
+      continue;
+    }
+    // Under `replace` the next attempt repeats the write. Under the others it would find a variable without a marker.
+    const mustRepeat = policy !== "replace" && written.outcome.outcome === "unknown" && (seen?.owned ?? null) === null;
+    if (!mustRepeat || isRepeat) return written.outcome;
+    isRepeat = true;
+    const again = await place.change(object, seen);
+    if (again.ok) return { outcome: "ok", reference: again.reference };
+    if (again.why === null) return again.outcome;
+    exists = false;
+  }
+  return failure("external", "contended", `${name} is being created and deleted by another caller.`);
+}
+
+/** Makes a variable not exist. A variable without a marker is ours when a push is recorded. */
+export async function removeVariable(
+  place: VariablePlace,
+  { name, reference, ownedOnly }: Parameters<RemoteDestinationType<never>["remove"]>[0],
+): Promise<Done> {
+  let seen: SeenVariable | null = null;
+  if (ownedOnly || place.hasIds) {
+    const found = await place.find(name);
+    if (!found.ok) return found.outcome;
+    seen = found.seen;
+    if (seen === null || (ownedOnly && !(seen.owned ?? reference !== null))) return { outcome: "ok" };
+  }
+  const removed = await place.remove(name, seen);
+  if (removed.ok) return { outcome: "ok" };
+  if (removed.status !== 404) return removed.outcome;
+  // The place itself may be missing, or invisible to the credentials.
+  const found = await place.find(name);
+  if (!found.ok) return found.outcome;
+  return found.seen === null ? { outcome: "ok" } : removed.outcome;
+}
+
+/** Compares a variable with our last push: by its value where the provider shows it, else by its version. */
+export async function inspectVariable(
+  place: VariablePlace,
+  { name, reference, desired }: ToInspect,
+): Promise<Inspection> {
+  const found = await place.find(name);
+  if (!found.ok) return found.outcome;
+  const { seen } = found;
+  if (seen === null) return { outcome: "ok", state: "absent", owned: null };
+  return { outcome: "ok", state: stateOf(seen, reference, desired?.value), owned: seen.owned };
+}
+
+function stateOf(
+  { value, version }: SeenVariable,
+  reference: string | null,
+  desired: string | undefined,
+): "unchanged" | "changed" | "present" {
+  if (reference === null) return "present";
+  if (value !== undefined && desired !== undefined) return value === desired ? "unchanged" : "changed";
+  if (version === undefined) return "present";
+  return version === reference ? "unchanged" : "changed";
+}
+
+interface VariableRules {
+  readonly name: RegExp;
+  /** Such as "1 to 255 letters, digits or _". */
+  readonly rule: string;
+  readonly maxBytes: number;
+  /** The provider refuses empty values. */
+  readonly notEmpty?: boolean;
+}
+
+/** The refusal of a name or a value that the provider would refuse; null when it takes both. */
+export function checkVariable(
+  { name, value }: Pick<ExternalObject, "name" | "value">,
+  rules: VariableRules,
+): Failure | null {
+  if (!rules.name.test(name)) return failure("client", "name_invalid", `The variable's name must be ${rules.rule}.`);
+  const bytes = new TextEncoder().encode(value).byteLength;
+  if (bytes === 0 && rules.notEmpty) {
+    return failure("client", "value_empty", `The value of ${name} is empty, which the provider refuses.`);
+  }
+  if (bytes <= rules.maxBytes) return null;
+  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${rules.maxBytes}.`;
+  return failure("client", "value_too_large", message);
+}
+
+const notOwned = (name: string): Failure =>
+  failure("client", "not_owned", `The variable ${name} exists already and was not written by this service.`);
